@@ -1,0 +1,1 @@
+"""Where a replicate runs: `virtual` (a kernel of our own, in virtual time)."""

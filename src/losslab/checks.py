@@ -1,0 +1,202 @@
+"""What must hold for a replicate to be a number: pure functions from evidence to reasons."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from losslab.condition import Condition
+from losslab.shaping import FRAME_BYTES
+from losslab.topology import interface
+
+# netem rounds its delay to ticks of 64 ns and ping prints microseconds.
+RTT_TOLERANCE_SHARE = 0.001
+RTT_TOLERANCE_MS = 0.003
+# Two-sided normal quantile of a false alarm in 16,000 replicates.
+LOSS_Z = 4.0
+# A window or buffer that limits for less cannot move the mean by as much as replicates differ.
+LIMITED_SHARE_MAX = 0.02
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Packets counted between two read-backs."""
+
+    sent: int
+    received: int
+    bottleneck_drops: int
+    loss_drops: int
+    other_drops: int
+    largest_mean_packet_bytes: float
+    retransmits: int
+    memory_pressures: int
+
+    @property
+    def unexplained(self) -> int:
+        """Data-direction packets that neither arrived nor were dropped by the emulator."""
+        return self.sent - self.received - self.bottleneck_drops - self.loss_drops
+
+    @property
+    def loss_offered(self) -> int:
+        """Packets that the lossy interface saw."""
+        return self.received + self.loss_drops
+
+    @property
+    def loss_measured_percent(self) -> float:
+        """Share of those that it lost."""
+        return 100 * self.loss_drops / self.loss_offered if self.loss_offered else 0.0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that the checks look at."""
+
+    condition: Condition
+    bulk: bool
+    rtt_ms: float | None
+    goodput_mbit: float
+    algorithms: list[str]
+    limited_share: float
+    traffic: Traffic
+
+
+def _qdisc(state: dict[str, Any], host: str, device: str, handle: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(
+        (
+            q
+            for q in state[host]["qdiscs"]
+            if q.get("dev") == device and q.get("handle") == handle
+        ),
+        {},
+    )
+    return found
+
+
+def traffic(before: dict[str, Any], after: dict[str, Any]) -> Traffic:
+    """Count what passed between two states as `configuration.read_back` gives them."""
+
+    def link(host: str, towards: str, side: str, what: str) -> int:
+        name = interface(host, towards).name
+        return int(
+            after[host]["links"][name][side][what] - before[host]["links"][name][side][what]
+        )
+
+    def qdisc(host: str, towards: str, what: str) -> int:
+        name = interface(host, towards).name
+        return int(
+            _qdisc(after, host, name, "1:").get(what, 0)
+            - _qdisc(before, host, name, "1:").get(what, 0)
+        )
+
+    def counter(host: str, name: str) -> int:
+        return int(after[host]["counters"][name] - before[host]["counters"][name])
+
+    means = [
+        q["bytes"] / q["packets"]
+        for host in after.values()
+        for q in host["qdiscs"]
+        if q.get("packets", 0) > 0
+    ]
+    return Traffic(
+        sent=link("sender", "r1", "tx", "packets"),
+        received=link("receiver", "r2", "rx", "packets"),
+        bottleneck_drops=qdisc("r1", "r2", "drops"),
+        loss_drops=qdisc("r2", "receiver", "drops"),
+        other_drops=qdisc("sender", "r1", "drops"),
+        largest_mean_packet_bytes=max(means, default=0.0),
+        retransmits=counter("sender", "TcpRetransSegs"),
+        memory_pressures=sum(counter(host, "TcpExtTCPMemoryPressures") for host in after),
+    )
+
+
+def reasons(evidence: Evidence) -> list[str]:
+    """List why the replicate is not a number; empty when it is one."""
+    found = [
+        check(evidence)
+        for check in (
+            _rtt,
+            _algorithm,
+            _packet_size,
+            _conservation,
+            _loss_rate,
+            _goodput,
+            _memory,
+            _limited,
+        )
+    ]
+    return [reason for reason in found if reason]
+
+
+def _rtt(e: Evidence) -> str | None:
+    wanted = e.condition.rtt_ms
+    if e.rtt_ms is None:
+        return f"ping must measure an RTT of {wanted:g} ms, found no reply at all"
+    if abs(e.rtt_ms - wanted) > max(RTT_TOLERANCE_MS, RTT_TOLERANCE_SHARE * wanted):
+        return f"RTT of the idle path must be {wanted:g} ms, found {e.rtt_ms:g} ms"
+    return None
+
+
+def _algorithm(e: Evidence) -> str | None:
+    if e.algorithms != [e.condition.algorithm]:
+        return f"the flow must use {e.condition.algorithm}, found {e.algorithms or 'no flow'}"
+    return None
+
+
+def _packet_size(e: Evidence) -> str | None:
+    mean = e.traffic.largest_mean_packet_bytes
+    if e.condition.offloads == "off" and mean > FRAME_BYTES:
+        return (
+            f"mean packet must be at most {FRAME_BYTES} bytes in every qdisc, found {mean:.0f}: "
+            "loss would hit aggregates, not packets"
+        )
+    return None
+
+
+def _conservation(e: Evidence) -> str | None:
+    t = e.traffic
+    if t.other_drops:
+        return f"the sender's own qdisc must drop nothing, found {t.other_drops} packets"
+    # With offloads on, a bucket smaller than an aggregate segments it: counts do not compare.
+    if e.condition.offloads == "off" and t.unexplained != 0:
+        return (
+            "packets sent must equal packets received plus those that the emulator dropped, found "
+            f"{t.sent} sent, {t.received} received, {t.bottleneck_drops} dropped at the "
+            f"bottleneck, {t.loss_drops} lost: {t.unexplained} unexplained"
+        )
+    return None
+
+
+def _loss_rate(e: Evidence) -> str | None:
+    p, n = e.condition.loss_percent / 100, e.traffic.loss_offered
+    tolerance = LOSS_Z * math.sqrt(p * (1 - p) * n) + 1 if p else 0.0
+    if abs(e.traffic.loss_drops - p * n) > tolerance:
+        return (
+            f"loss must be {e.condition.loss_percent:g} % of {n} packets (within {tolerance:.0f}), "
+            f"found {e.traffic.loss_drops} lost ({e.traffic.loss_measured_percent:.3f} %)"
+        )
+    return None
+
+
+def _goodput(e: Evidence) -> str | None:
+    if e.goodput_mbit > e.condition.rate_mbit:
+        return (
+            f"the receiver cannot be faster than the link's {e.condition.rate_mbit:g} Mbit/s, "
+            f"found {e.goodput_mbit:.1f}"
+        )
+    return None
+
+
+def _memory(e: Evidence) -> str | None:
+    if e.traffic.memory_pressures:
+        return f"TCP memory pressure must not occur, found {e.traffic.memory_pressures} times"
+    return None
+
+
+def _limited(e: Evidence) -> str | None:
+    if e.bulk and e.limited_share > LIMITED_SHARE_MAX:
+        return (
+            "send and receive buffers must not limit the flow, found "
+            f"{100 * e.limited_share:.1f} % of its busy time limited"
+        )
+    return None

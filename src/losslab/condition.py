@@ -1,0 +1,108 @@
+"""One experimental condition and the seeds of its replicates. Pure data, standard library only.
+
+This module is imported by the guest, whose Python has no third-party packages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+PATHS = ("symmetric", "asymmetric")
+APPS = ("iperf3", "ffmpeg")
+LOSS_DIRECTIONS = ("data", "both")
+OFFLOADS = ("off", "on")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A point of a study's design: everything that decides what is measured, but the seed."""
+
+    algorithm: str
+    loss_percent: float
+    path: str
+    app: str
+    rtt_ms: float
+    rate_mbit: float
+    buffer_packets: int
+    offloads: str = "off"
+    loss_direction: str = "data"
+    duration_s: float = 10.0
+    warmup_s: float = 1.0
+
+    def problems(self) -> list[str]:
+        """Say what is wrong with the values; empty when the condition can be measured."""
+        wrong = []
+        if not 0 <= self.loss_percent < 100:
+            wrong.append(f"loss_percent must be in [0, 100), found {self.loss_percent:g}")
+        if not 0 < self.rtt_ms <= 10_000:
+            wrong.append(
+                f"rtt_ms must be in (0, 10000], found {self.rtt_ms:g}: without any delay a path "
+                "is knife-edge and small changes decide the result"
+            )
+        if not 0.01 <= self.rate_mbit <= 10_000:
+            wrong.append(f"rate_mbit must be in [0.01, 10000], found {self.rate_mbit:g}")
+        if not 1 <= self.buffer_packets <= 10_000_000:
+            wrong.append(f"buffer_packets must be at least 1, found {self.buffer_packets}")
+        if not 0 < self.duration_s <= 3600:
+            wrong.append(f"duration_s must be in (0, 3600], found {self.duration_s:g}")
+        if not 0 <= self.warmup_s < self.duration_s:
+            wrong.append(
+                f"warmup_s must be at least 0 and below duration_s {self.duration_s:g}, "
+                f"found {self.warmup_s:g}"
+            )
+        for name, value, allowed in (
+            ("path", self.path, PATHS),
+            ("app", self.app, APPS),
+            ("offloads", self.offloads, OFFLOADS),
+            ("loss_direction", self.loss_direction, LOSS_DIRECTIONS),
+        ):
+            if value not in allowed:
+                wrong.append(f"{name} must be one of {', '.join(allowed)}, found {value!r}")
+        return wrong
+
+    def slug(self) -> str:
+        """Name the cell from its axes, with letters that are safe in a path."""
+        parts = [
+            self.algorithm,
+            f"loss{self.loss_percent:g}",
+            self.path,
+            self.app,
+            f"rtt{self.rtt_ms:g}",
+            f"offloads-{self.offloads}",
+        ]
+        if self.loss_direction != "data":
+            parts.append(f"loss-{self.loss_direction}")
+        return "_".join(parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as JSON-ready data."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Condition:
+        """Build a condition from `to_json`'s data; a missing or unknown key is a KeyError."""
+        known = {field.name for field in fields(cls)}
+        unknown = set(data) - known
+        if unknown:
+            raise KeyError(f"unknown condition keys: {', '.join(sorted(unknown))}")
+        return cls(**data)
+
+
+def replicate_seed(condition: Condition, replicate: int) -> int:
+    """Derive a replicate's seed from its condition without the algorithm.
+
+    Algorithms thus meet the same losses, phases and start jitter, so that comparisons are paired,
+    while different conditions stay independent.
+    """
+    shared = {k: v for k, v in condition.to_json().items() if k != "algorithm"}
+    text = json.dumps([shared, replicate], sort_keys=True)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") & 0x7FFF_FFFF
+
+
+def derived_seed(seed: int, purpose: str) -> int:
+    """Derive the seed of one random source (`netem-data`, `kernel`, ...) from a replicate's."""
+    digest = hashlib.sha256(f"{seed}:{purpose}".encode()).digest()
+    return 1 + int.from_bytes(digest[:4], "big") % 0x7FFF_FFFE

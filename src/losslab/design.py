@@ -1,0 +1,158 @@
+"""Studies as data: load and validate the configuration, and make the cells of a study."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+from losslab.condition import Condition
+from losslab.errors import LosslabError
+
+SCHEMAS = Path(__file__).resolve().parents[2] / "workflow" / "schemas"
+AXES = {field.name for field in fields(Condition)} - {"duration_s", "warmup_s"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of a study's design and how often it is measured."""
+
+    study: str
+    block: str
+    condition: Condition
+    replicates: int
+
+    @property
+    def name(self) -> str:
+        """The cell's folder and file name."""
+        slug = self.condition.slug()
+        return slug if self.block == "main" else f"{self.block}_{slug}"
+
+
+def check_schema(data: Any, schema_name: str, where: str) -> None:
+    """Validate against a closed schema of workflow/schemas.
+
+    Raises:
+        LosslabError: naming the key, what must hold, and the file.
+    """
+    schema = yaml.safe_load((SCHEMAS / f"{schema_name}.schema.yaml").read_text())
+    errors = sorted(
+        jsonschema.Draft202012Validator(schema).iter_errors(data), key=lambda e: list(e.path)
+    )
+    if errors:
+        lines = [f"{'.'.join(map(str, e.path)) or '(top level)'}: {e.message}" for e in errors]
+        raise LosslabError(
+            f"{where} must follow workflow/schemas/{schema_name}.schema.yaml, found:\n    "
+            + "\n    ".join(lines),
+            hint="config/README.md explains every key",
+        )
+
+
+def load_yaml(path: Path) -> Any:
+    """Parse a YAML file; a missing file, a syntax error or a repeated key is a LosslabError."""
+
+    class Loader(yaml.SafeLoader):
+        """A loader that refuses repeated keys, of which YAML keeps the last in silence."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+            repeated = {str(key) for key in keys if keys.count(key) > 1}
+            if repeated:
+                raise LosslabError(
+                    f"keys must be unique, found {', '.join(sorted(repeated))} twice in {path}, "
+                    f"line {node.start_mark.line + 1}"
+                )
+            return super().construct_mapping(node, deep)
+
+    try:
+        return yaml.load(path.read_text(), Loader)
+    except FileNotFoundError as error:
+        raise LosslabError(f"{path} must exist, found no such file") from error
+    except yaml.YAMLError as error:
+        raise LosslabError(f"{path} must be YAML, found: {error}") from error
+
+
+def load_algorithms(path: Path) -> list[dict[str, str]]:
+    """Read algorithms.tsv; validates rows and refuses duplicate names."""
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    check_schema(rows, "algorithms", str(path))
+    names = [row["name"] for row in rows]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise LosslabError(
+            f"names must be unique in {path}, found {', '.join(repeated)} more than once"
+        )
+    return rows
+
+
+def study_cells(study: dict[str, Any], runs: dict[str, Any], algorithms: set[str]) -> list[Cell]:
+    """Make a study's cells: per block the cross product of its axes.
+
+    Args:
+        study: A validated study (config/studies/*.yaml).
+        runs: Per block `replicates`, `duration_s` and `warmup_s`, from the configuration; a block
+            that is not named there is not measured.
+        algorithms: The names in algorithms.tsv.
+
+    Raises:
+        LosslabError: an unknown block, axis or algorithm, an impossible value, or two equal cells.
+    """
+    name = study["study"]
+    unknown = sorted(set(runs) - set(study["blocks"]))
+    if unknown:
+        raise LosslabError(
+            f"blocks of study {name} must be among {', '.join(study['blocks'])}, found "
+            f"{', '.join(unknown)}"
+        )
+    cells = []
+    for block, run in runs.items():
+        axes = {k: [v] for k, v in study["defaults"].items()} | {
+            k: v if isinstance(v, list) else [v] for k, v in study["blocks"][block].items()
+        }
+        for values in itertools.product(*axes.values()):
+            point = dict(zip(axes, values, strict=True))
+            condition = Condition(
+                **point, duration_s=float(run["duration_s"]), warmup_s=float(run["warmup_s"])
+            )
+            problems = condition.problems()
+            if condition.algorithm not in algorithms:
+                problems.append(
+                    f"algorithm must be one of algorithms.tsv ({', '.join(sorted(algorithms))}), "
+                    f"found {condition.algorithm!r}"
+                )
+            if problems:
+                raise LosslabError(
+                    f"block {block} of study {name}, cell {condition.slug()}: "
+                    + "; ".join(problems),
+                    hint=f"edit config/studies/{name}.yaml or the configuration",
+                )
+            cells.append(Cell(name, block, condition, run["replicates"]))
+    names = [cell.name for cell in cells]
+    repeated = sorted({n for n in names if names.count(n) > 1})
+    if repeated:
+        raise LosslabError(f"cells of study {name} must differ, found twice: {', '.join(repeated)}")
+    return cells
+
+
+def load_cells(config: dict[str, Any], root: Path) -> list[Cell]:
+    """Make all cells of a configuration.
+
+    Args:
+        config: The content of config/config.yaml or another file of that form.
+        root: The repository.
+    """
+    check_schema(config, "config", "the configuration")
+    algorithms = {row["name"] for row in load_algorithms(root / "config" / "algorithms.tsv")}
+    cells = []
+    for name, runs in config["studies"].items():
+        path = root / "config" / "studies" / f"{name}.yaml"
+        study = load_yaml(path)
+        check_schema(study, "study", str(path))
+        cells += study_cells(study, runs, algorithms)
+    return cells

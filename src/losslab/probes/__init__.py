@@ -1,0 +1,1 @@
+"""What is read from the kernel while the traffic runs."""

@@ -1,0 +1,48 @@
+"""Read the bottleneck's occupancy and drops over netlink. Layouts: linux/rtnetlink.h, gen_stats.h."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+from losslab.probes.tcp import NETLINK_HEADER, NLM_F_REQUEST_DUMP, attributes, messages
+
+NETLINK_ROUTE = 0
+RTM_NEWQDISC = 36
+RTM_GETQDISC = 38
+TC_H_ROOT = 0xFFFF_FFFF
+TCA_STATS2 = 7
+TCA_STATS_QUEUE = 3
+
+COLUMNS = "t_s,backlog_packets,backlog_bytes,drops"
+
+
+class QueueProbe:
+    """The root qdisc of one interface, in the namespace where the probe was made."""
+
+    def __init__(self, interface_name: str) -> None:
+        """Open the socket."""
+        self._index = socket.if_nametoindex(interface_name)
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE)
+        body = struct.pack("=BxxxiIII", socket.AF_UNSPEC, self._index, 0, 0, 0)
+        self._request = (
+            NETLINK_HEADER.pack(16 + len(body), RTM_GETQDISC, NLM_F_REQUEST_DUMP, 1, 0) + body
+        )
+
+    def row(self, t_s: float) -> str:
+        """Sample and format as a line of `COLUMNS`."""
+        self._socket.send(self._request)
+        for kind, payload in messages(self._socket):
+            if kind != RTM_NEWQDISC:
+                continue
+            index, _, parent = struct.unpack_from("=iII", payload, 4)
+            if index != self._index or parent != TC_H_ROOT:
+                continue
+            stats = attributes(attributes(payload[20:])[TCA_STATS2])[TCA_STATS_QUEUE]
+            packets, octets, drops = struct.unpack_from("=III", stats)
+            return f"{t_s:.6f},{packets},{octets},{drops}"
+        raise OSError(f"no root qdisc on interface {self._index}")
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()

@@ -1,0 +1,207 @@
+"""Run one replicate on a backend and leave a whole folder: manifest, tables and raw files."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from losslab import __version__
+from losslab.backends import virtual
+from losslab.condition import Condition
+from losslab.errors import LosslabError
+
+# A guest needs up to 5 s of wall time per second of a 1 Gbit/s flow on a slow, busy host; ten
+# times that, and a minute to start, tell a hung guest from a slow one.
+WATCHDOG_S_PER_VIRTUAL_S = 50.0
+WATCHDOG_START_S = 60.0
+
+
+@dataclass(frozen=True)
+class Instrument:
+    """The kernel and image that a guest is made of, and what they are."""
+
+    kernel: Path
+    image_root: Path
+    provenance: dict[str, Any]
+
+
+def default_timeout_s(condition: Condition) -> float:
+    """Return the wall-clock limit of a replicate."""
+    return WATCHDOG_START_S + WATCHDOG_S_PER_VIRTUAL_S * condition.duration_s
+
+
+@contextlib.contextmanager
+def whole_folder(out: Path) -> Iterator[Path]:
+    """Give a temporary folder beside `out` that becomes `out` when the block ends well."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.partial-", dir=out.parent))
+    except OSError as error:
+        raise LosslabError(
+            f"{out.parent} must be a folder with room that can be written to, found: {error}"
+        ) from error
+    try:
+        partial.chmod(0o755)
+        yield partial
+        if out.exists():
+            shutil.rmtree(out)
+        partial.rename(out)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def run(
+    condition: Condition,
+    seed: int,
+    out: Path,
+    instrument: Instrument,
+    video: Path | None = None,
+    attempt: int = 1,
+    timeout_s: float | None = None,
+) -> dict[str, Any]:
+    """Measure one replicate into folder `out`, which appears only when it is whole.
+
+    A guest that hangs or panics gives an invalid replicate with the reason, like a failed check.
+
+    Returns:
+        The manifest.
+
+    Raises:
+        LosslabError: the output could not be written.
+    """
+    started = datetime.now(UTC)
+    with whole_folder(out) as folder, tempfile.TemporaryDirectory(
+        prefix=".job-", dir=out.parent
+    ) as job_name:
+        job_folder = Path(job_name)
+        manifest: dict[str, Any] = {
+            "losslab": __version__,
+            "backend": "virtual",
+            "cell": condition.to_json(),
+            "seed": seed,
+            "instrument": instrument.provenance,
+        }
+        wall_s = None
+        try:
+            if video is not None:
+                _link_or_copy(video, job_folder / "video.mp4")
+            outcome = virtual.boot(
+                instrument.kernel,
+                instrument.image_root,
+                {
+                    "kind": "replicate",
+                    "condition": condition.to_json(),
+                    "seed": seed,
+                    "video": video is not None,
+                },
+                job_folder,
+                seed,
+                timeout_s or default_timeout_s(condition),
+            )
+            reasons = outcome.result["reasons"] + virtual.console_reasons(outcome.console)
+            manifest |= {
+                "summary": outcome.result["summary"],
+                "observed": outcome.result["observed"],
+                "machine": outcome.result["machine"],
+            }
+            wall_s = outcome.wall_s
+        except LosslabError as error:
+            _refuse_full_disk(out.parent, error)
+            reasons = [str(error)]
+            manifest["summary"] = {}
+        manifest |= {"valid": not reasons, "reasons": reasons}
+        try:
+            if (job_folder / "raw").is_dir():
+                for file in sorted((job_folder / "raw").iterdir()):
+                    shutil.move(file, folder / file.name)
+            if reasons and (job_folder / "console.log").exists():
+                shutil.move(job_folder / "console.log", folder / "console.log")
+            write_json(manifest, folder / "manifest.json")
+            write_json(_host(started, wall_s, attempt), folder / "host.json")
+        except OSError as error:
+            raise LosslabError(
+                f"the replicate's files must fit into {out.parent}, found: {error}",
+                hint="free room there and start again; finished replicates are kept",
+            ) from error
+    return manifest
+
+
+def _refuse_full_disk(folder: Path, cause: LosslabError) -> None:
+    """Turn a guest's failure on a full disk into that error instead of a measured row."""
+    # Less than a replicate's raw files need.
+    if shutil.disk_usage(folder).free < 4 * 2**20:
+        raise LosslabError(
+            f"{folder} must have room for a replicate's files, found it full",
+            hint="free room there and start again; finished replicates are kept",
+        ) from cause
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    """Hard-link, or copy across file systems."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _host(started: datetime, wall_s: float | None, attempt: int) -> dict[str, Any]:
+    """Describe what varies from run to run: host, clock, attempt, commit."""
+    return {
+        "started_utc": started.isoformat(timespec="seconds"),
+        "wall_s": wall_s,
+        "attempt": attempt,
+        "host_kernel": platform.release(),
+        "host_cpu": _cpu_model(),
+        "git": git_state(Path(__file__).parent),
+    }
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def git_state(folder: Path) -> dict[str, Any]:
+    """Return the commit and whether tracked files differ from it; nulls outside a checkout."""
+
+    def git(*words: str) -> str | None:
+        command = ["git", "-C", str(folder), *words]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    status = git("status", "--porcelain", "--untracked-files=no")
+    return {"commit": git("rev-parse", "HEAD"), "dirty": None if status is None else bool(status)}
+
+
+def write_json(data: Any, path: Path) -> None:
+    """Write JSON with sorted keys, so that equal data are equal bytes."""
+    path.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n")
+
+
+def finished(out: Path, condition: Condition, seed: int, instrument: Instrument) -> bool:
+    """Tell whether `out` already holds exactly this replicate, measured by this instrument."""
+    try:
+        manifest = json.loads((out / "manifest.json").read_text())
+    except (OSError, json.JSONDecodeError):
+        return False
+    return bool(
+        manifest["cell"] == condition.to_json()
+        and manifest["seed"] == seed
+        and manifest["instrument"] == instrument.provenance
+        and manifest["losslab"] == __version__
+    )

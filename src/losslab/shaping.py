@@ -1,0 +1,162 @@
+"""Delay, loss, rate and buffer on the routers' interfaces: the tc commands and what tc reads back.
+
+Delay line and bottleneck are separate: netem delays (and loses) with a limit that it can never
+reach; a token bucket with a FIFO of the stated length is the bottleneck. Nothing is shaped on the
+sender, where TCP Small Queues and pacing would see it; its `fq` is the same for every algorithm.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from losslab.condition import Condition, derived_seed
+from losslab.topology import Interface, interface, reverse_router
+
+MTU_BYTES = 1500
+FRAME_BYTES = 1514  # MTU and Ethernet header: what a qdisc counts per packet
+
+# The largest packet that the stack can form with segmentation offload (GSO_LEGACY_MAX_SIZE,
+# linux/netdevice.h): a bucket smaller than a packet would never let it pass.
+OFFLOADED_FRAME_BYTES = 65_550
+
+# A limit that netem cannot reach: packets of 64 bytes at 10 Gbit/s for 10 s of delay stay below.
+NEVER_FULL_PACKETS = 200_000_000
+
+
+@dataclass(frozen=True)
+class Shaper:
+    """One qdisc: where it sits, the tc arguments that make it, the options that must read back."""
+
+    where: Interface
+    parent: str
+    handle: str
+    kind: str
+    arguments: str
+    expected: dict[str, Any]
+
+    def command(self) -> str:
+        """Write the `tc -batch` line."""
+        return (
+            f"qdisc add dev {self.where.name} {self.parent} handle {self.handle} "
+            f"{self.kind} {self.arguments}"
+        ).rstrip()
+
+
+def _netem(where: Interface, delay_ms: float, loss_percent: float, seed: int) -> Shaper:
+    delay_ns = round(delay_ms * 1e6)
+    arguments = f"limit {NEVER_FULL_PACKETS} delay {delay_ns}ns"
+    expected: dict[str, Any] = {
+        "limit": NEVER_FULL_PACKETS,
+        "delay.delay": delay_ns / 1e9,
+    }
+    if loss_percent > 0:
+        arguments += f" loss random {loss_percent:g}%"
+        expected["loss-random.loss"] = loss_percent / 100
+    return Shaper(
+        where=where,
+        parent="root",
+        handle="1:",
+        kind="netem",
+        arguments=f"{arguments} seed {seed}",
+        expected=expected | {"seed": seed},
+    )
+
+
+def bottleneck() -> Interface:
+    """Name the interface whose queue is the bottleneck's."""
+    return interface("r1", "r2")
+
+
+def shapers(condition: Condition, seed: int) -> list[Shaper]:
+    """List the qdiscs of a condition, sender's fq first.
+
+    The forward half of the delay and the loss of data packets sit behind the bottleneck, the
+    reverse half on the first router of the way back.
+    """
+    half_ms = condition.rtt_ms / 2
+    burst_bytes = FRAME_BYTES if condition.offloads == "off" else OFFLOADED_FRAME_BYTES
+    rate_bytes = math.floor(condition.rate_mbit * 1e6 / 8)
+    reverse_loss = condition.loss_percent if condition.loss_direction == "both" else 0.0
+    back = reverse_router(condition.path)
+    return [
+        Shaper(interface("sender", "r1"), "root", "1:", "fq", "", {}),
+        Shaper(
+            where=bottleneck(),
+            parent="root",
+            handle="1:",
+            kind="tbf",
+            # `limit` is the inner FIFO's at creation; the pfifo below replaces it.
+            arguments=f"rate {rate_bytes * 8}bit burst {burst_bytes} limit {burst_bytes}",
+            expected={"rate": rate_bytes},
+        ),
+        Shaper(
+            where=bottleneck(),
+            parent="parent 1:1",
+            handle="10:",
+            kind="pfifo",
+            arguments=f"limit {condition.buffer_packets}",
+            expected={"limit": condition.buffer_packets},
+        ),
+        _netem(
+            interface("r2", "receiver"),
+            half_ms,
+            condition.loss_percent,
+            derived_seed(seed, "netem-data"),
+        ),
+        _netem(interface(back, "r1"), half_ms, reverse_loss, derived_seed(seed, "netem-reverse")),
+    ]
+
+
+def _option(options: dict[str, Any], dotted: str) -> Any:
+    """Fetch `a.b` from nested options; None where it is absent."""
+    value: Any = options
+    for key in dotted.split("."):
+        if not isinstance(value, dict) or key not in value:
+            return None
+        value = value[key]
+    return value
+
+
+def differences(wanted: list[Shaper], found: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """Compare what was asked with `tc -json qdisc show` of each host.
+
+    Args:
+        wanted: The qdiscs that were asked for.
+        found: Per host the parsed output of `tc -json qdisc show`.
+
+    Returns:
+        A sentence for every qdisc that is missing, differs, or was not asked for.
+    """
+    reasons = []
+    shaping_kinds = {"netem", "tbf", "htb"}
+    for shaper in wanted:
+        where = f"{shaper.where.name} on {shaper.where.host}"
+        candidates = [
+            q
+            for q in found.get(shaper.where.host, [])
+            if q.get("dev") == shaper.where.name and q.get("handle") == shaper.handle
+        ]
+        if not candidates or candidates[0].get("kind") != shaper.kind:
+            kinds = ", ".join(q.get("kind", "?") for q in candidates) or "none"
+            reasons.append(f"qdisc {shaper.kind} must be on {where}, found {kinds}")
+            continue
+        options = candidates[0].get("options", {})
+        for name, value in shaper.expected.items():
+            got = _option(options, name)
+            same = got == value or (
+                isinstance(got, int | float)
+                and isinstance(value, float)
+                and math.isclose(got, value, rel_tol=1e-6, abs_tol=1e-12)
+            )
+            if not same:
+                reasons.append(
+                    f"qdisc {shaper.kind} on {where} must have {name} {value}, found {got}"
+                )
+    asked = {(s.where.host, s.where.name, s.kind) for s in wanted}
+    for host, qdiscs in found.items():
+        for q in qdiscs:
+            if q.get("kind") in shaping_kinds and (host, q.get("dev"), q["kind"]) not in asked:
+                reasons.append(f"qdisc {q['kind']} on {q.get('dev')} of {host} was not asked for")
+    return reasons

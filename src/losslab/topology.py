@@ -1,0 +1,134 @@
+r"""The emulated path of five hosts, as data and as a Mininet network.
+
+    sender ---- r1 ==== r2 ---- receiver        forward
+                 |      (reverse, symmetric)
+                r3 ------------- receiver        reverse, asymmetric
+
+The interfaces and links are the same on both paths; only the receiver's route back differs. The
+bottleneck is r1's interface towards r2 (`==`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+HOSTS = ("sender", "r1", "r2", "r3", "receiver")
+ROUTERS = ("r1", "r2", "r3")
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One end of a link: its host, name, address and the host it leads to."""
+
+    host: str
+    name: str
+    address: str
+    mac: str
+    towards: str
+
+
+def _link(number: int, a: str, b: str) -> tuple[Interface, Interface]:
+    """Make the two ends of link `number`; 10.0.NUMBER.1 is a's, .2 is b's address."""
+
+    def end(side: int, here: str, there: str) -> Interface:
+        return Interface(
+            host=here,
+            name=f"{here}-{there}"[:15],  # IFNAMSIZ - 1, linux/if.h
+            address=f"10.0.{number}.{side}",
+            mac=f"02:00:00:00:{number:02x}:{side:02x}",
+            towards=there,
+        )
+
+    return end(1, a, b), end(2, b, a)
+
+
+LINKS = (
+    _link(1, "sender", "r1"),
+    _link(2, "r1", "r2"),
+    _link(3, "r2", "receiver"),
+    _link(4, "receiver", "r3"),
+    _link(5, "r3", "r1"),
+)
+INTERFACES = tuple(end for link in LINKS for end in link)
+SENDER_ADDRESS = "10.0.1.1"
+RECEIVER_ADDRESS = "10.0.3.2"
+
+
+def interface(host: str, towards: str) -> Interface:
+    """Find a host's interface by the neighbour it leads to."""
+    return next(i for i in INTERFACES if i.host == host and i.towards == towards)
+
+
+def peer(end: Interface) -> Interface:
+    """Find the other end of an interface's link."""
+    return interface(end.towards, end.host)
+
+
+def reverse_router(path: str) -> str:
+    """Name the first router that the receiver's packets meet."""
+    return {"symmetric": "r2", "asymmetric": "r3"}[path]
+
+
+def routes(path: str) -> dict[str, list[tuple[str, Interface]]]:
+    """List each host's routes beyond its own links, as (destination, outgoing interface)."""
+    back = reverse_router(path)
+    return {
+        "sender": [("default", interface("sender", "r1"))],
+        "r1": [
+            ("10.0.3.0/24", interface("r1", "r2")),
+            ("10.0.4.0/24", interface("r1", "r3")),
+        ],
+        "r2": [("10.0.1.0/24", interface("r2", "r1"))],
+        "r3": [("10.0.1.0/24", interface("r3", "r1"))],
+        "receiver": [("default", interface("receiver", back))],
+    }
+
+
+def address_commands(host: str, path: str) -> list[str]:
+    """Write `ip -batch` lines: addresses, permanent neighbours, routes.
+
+    Neighbours are permanent because a resolution would pass through netem, where the first packet
+    would see twice the delay or be lost.
+    """
+    mine = [i for i in INTERFACES if i.host == host]
+    lines = ["link set lo up"]
+    for end in mine:
+        lines += [
+            f"link set {end.name} address {end.mac}",
+            f"addr add {end.address}/24 dev {end.name}",
+            f"link set {end.name} up",
+        ]
+    for end in mine:
+        other = peer(end)
+        lines.append(
+            f"neigh replace {other.address} lladdr {other.mac} dev {end.name} nud permanent"
+        )
+    for destination, out in routes(path)[host]:
+        lines.append(f"route replace {destination} via {peer(out).address} dev {out.name}")
+    return lines
+
+
+@contextmanager
+def emulated_hosts(host_class: type | None = None) -> Iterator[dict[str, Any]]:
+    """Build the five hosts and five links with Mininet's API; take them down at the end.
+
+    Args:
+        host_class: Mininet's `Host`, or a class with its methods such as Containernet's `Docker`.
+
+    Yields:
+        Each host's name with its Mininet node.
+    """
+    from mininet.net import Mininet
+    from mininet.node import Host
+
+    net = Mininet(host=host_class or Host, controller=None, build=False)
+    try:
+        nodes = {name: net.addHost(name, ip=None) for name in HOSTS}
+        for a, b in LINKS:
+            net.addLink(nodes[a.host], nodes[b.host], intfName1=a.name, intfName2=b.name)
+        yield nodes
+    finally:
+        net.stop()
