@@ -64,6 +64,7 @@ def measure(
     folder: Path,
     video: Path | None = None,
     host_class: type | None = None,
+    disposable: bool = False,
 ) -> dict[str, Any]:
     """Run one replicate and leave its raw files in `folder`.
 
@@ -73,6 +74,7 @@ def measure(
         folder: An existing, empty folder.
         video: The stream that the ffmpeg app sends.
         host_class: The class of Mininet's hosts, as for `topology.emulated_hosts`.
+        disposable: Leave the hosts to the guest's power-off.
 
     Returns:
         `summary`, `reasons` (why the replicate is invalid; empty when valid) and `observed`
@@ -80,18 +82,17 @@ def measure(
     """
     app = APPS[condition.app]
     require_algorithm(condition.algorithm)
-    with emulated_hosts(host_class) as hosts:
+    with emulated_hosts(host_class, disposable) as hosts:
         pids = {name: host.pid for name, host in hosts.items()}
         configure(pids, condition, seed)
+        idle = _ping_idle(hosts["sender"], folder)
         before = read_back(pids, condition)
         reasons = configuration_reasons(before, condition, seed)
-        idle = _ping_idle(hosts["sender"], folder)
-        before_traffic = read_back(pids, condition)
         run = _run_traffic(app, hosts, condition, seed, folder, video)
         after = _settled(pids, condition)
         reasons += [f"after the traffic: {r}" for r in configuration_reasons(after, condition, seed)]
     summary = app.collect(condition, folder, run["start_ns"])
-    traffic = checks.traffic(before_traffic, after)
+    traffic = checks.traffic(before, after)
     evidence = checks.Evidence(
         condition=condition,
         bulk=app.BULK,

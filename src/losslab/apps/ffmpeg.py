@@ -25,7 +25,7 @@ def receiver_command(condition: Condition) -> list[str]:
     """Write the receiver's command line: listen, demultiplex, print a checksum line per frame."""
     return [
         "ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error",
-        "-fflags", "nobuffer", "-probesize", "32", "-analyzeduration", "0",
+        "-probesize", "32", "-analyzeduration", "0",
         "-f", "mpegts",
         "-i", f"tcp://{RECEIVER_ADDRESS}:{PORT}?listen=1&listen_timeout=60000",
         "-map", "0:v", "-c", "copy", "-copyts", "-f", "framecrc", "-flush_packets", "1", "-",
@@ -38,7 +38,8 @@ def sender_command(condition: Condition, video: Path | None) -> list[str]:
         raise LosslabError("the ffmpeg app must be given a video, found none")
     return [
         "ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error",
-        "-re", "-i", str(video), "-t", f"{condition.duration_s:g}",
+        # `-re` would send the first half second at once.
+        "-readrate", "1", "-readrate_initial_burst", "0.001", "-i", str(video), "-t", f"{condition.duration_s:g}",
         "-map", "0:v", "-c", "copy", "-f", "mpegts", "-flush_packets", "1", "-muxdelay", "0",
         f"tcp://{RECEIVER_ADDRESS}:{PORT}?timeout={CONNECT_TIMEOUT_US}",
     ]  # fmt: skip

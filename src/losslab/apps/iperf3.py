@@ -13,6 +13,8 @@ from losslab.topology import RECEIVER_ADDRESS
 PORT = 5201  # iperf3's default
 FLOW_PORT = 40_001  # fixed, so that hashes over the flow's addresses do not vary
 INTERVAL_S = 0.1
+# iperf3 counts whole blocks only; its 128 KiB would be 10 Mbit/s in an interval.
+BLOCK = "16K"
 BULK = True
 
 
@@ -29,7 +31,7 @@ def sender_command(condition: Condition, video: Path | None) -> list[str]:
     return [
         "iperf3", "--client", RECEIVER_ADDRESS, "--port", str(PORT), "--cport", str(FLOW_PORT),
         "--time", f"{condition.duration_s:g}", "--interval", str(INTERVAL_S),
-        "--congestion", condition.algorithm, "--json",
+        "--congestion", condition.algorithm, "--length", BLOCK, "--json",
     ]  # fmt: skip
 
 

@@ -58,6 +58,7 @@ def _replicate(job: dict[str, object]) -> None:
         int(str(job["seed"])),
         raw,
         Path("/mnt/out/video.mp4") if job["video"] else None,
+        disposable=True,
     )
     result["machine"] = {
         "kernel": os.uname().release,

@@ -1,0 +1,21 @@
+# losslab: two commands. `make report` measures and writes the report; `make test` tests everything.
+.DEFAULT_GOAL := help
+CORES ?= all
+CONFIG ?= config/quick.yaml
+export LANG := C.UTF-8
+export TZ := UTC
+
+.PHONY: help setup report test
+
+help: ## Print this list
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10
+
+setup: ## Install what is missing, build kernel and host image (once)
+	@scripts/setup.sh
+
+report: setup ## Measure the quick configuration and write results/report/report.{html,pdf}
+	.venv/bin/snakemake --cores $(CORES) --configfile $(CONFIG)
+	@echo "losslab: results/report/report.html and results/report/report.pdf"
+
+test: setup ## Run every test
+	.venv/bin/pytest

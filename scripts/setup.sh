@@ -1,0 +1,62 @@
+#!/bin/sh
+# Prepare this machine: Debian packages, .venv, pinned kernel and host image. Safe to run again.
+set -eu
+cd "$(dirname "$0")/.."
+
+# Kernel build, image build, Python environment, R for statistics and figures.
+packages="gcc make flex bison bc xz-utils libc6-dev patch binutils mmdebstrap uidmap util-linux
+python3 python3-venv r-base-core r-cran-tidyverse r-cran-rpart r-cran-patchwork r-cran-jsonlite
+r-cran-testthat r-cran-lintr r-cran-svglite r-cran-ragg r-cran-yaml r-cran-knitr fonts-dejavu-core"
+
+missing=""
+if command -v dpkg-query >/dev/null; then
+    for package in $packages; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
+            missing="$missing $package"
+    done
+else
+    echo "losslab: note: not a Debian system; these must be there under other names: $packages" >&2
+fi
+if [ -n "$missing" ]; then
+    install="apt-get install -y --no-install-recommends$missing"
+    if [ "$(id -u)" = 0 ]; then
+        as_root=""
+    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+        as_root="sudo"
+    else
+        echo "losslab: error: Debian packages are missing and installing them needs root." >&2
+        echo "  -> run as root:  apt-get update && $install" >&2
+        exit 1
+    fi
+    echo "losslab: installing$missing"
+    $as_root apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive $as_root $install >/dev/null
+fi
+
+# /usr/bin/python3 first: it is the one whose venv module the packages above brought.
+python=""
+for candidate in /usr/bin/python3 python3; do
+    if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+        python="$candidate"
+        break
+    fi
+done
+if [ -z "$python" ]; then
+    echo "losslab: error: Python 3.11 or newer with venv must be there, found none." >&2
+    echo "  -> install it (Debian 12 and 13: apt-get install python3 python3-venv)" >&2
+    exit 1
+fi
+
+stamp="$(cat pyproject.toml scripts/setup.sh | sha256sum | cut -d' ' -f1) $(pwd)"
+if [ "$(cat .venv/losslab-stamp 2>/dev/null || true)" != "$stamp" ]; then
+    echo "losslab: making .venv"
+    rm -rf .venv
+    "$python" -m venv .venv
+    .venv/bin/pip install --quiet --disable-pip-version-check -e '.[dev]'
+    echo "$stamp" >.venv/losslab-stamp
+fi
+
+echo "losslab: host image (a minute when it is new)"
+.venv/bin/losslab image
+echo "losslab: kernel (about ten minutes of CPU time when it is new)"
+.venv/bin/losslab kernel

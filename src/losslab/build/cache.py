@@ -1,0 +1,104 @@
+"""The user's cache of built things: a folder per content hash, whole or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from losslab.errors import LosslabError
+
+ROOT = Path(__file__).resolve().parents[3]
+LOG_LINES = 30
+
+
+def cache_folder() -> Path:
+    """Return $LOSSLAB_CACHE, or ~/.cache/losslab."""
+    chosen = os.environ.get("LOSSLAB_CACHE")
+    return Path(chosen) if chosen else Path.home() / ".cache" / "losslab"
+
+
+def hash_files(paths: Sequence[Path], *more: str) -> str:
+    """Hash names and contents of files, and further strings, to 16 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        digest.update(f"{path.name}\0".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    for text in more:
+        digest.update(f"{text}\0".encode())
+    return digest.hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def building(target: Path) -> Iterator[Path | None]:
+    """Give a temporary folder that becomes `target`; None when another process has made it.
+
+    A lock beside the target keeps two set-ups from doing the same work.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / f".{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if target.exists():
+            yield None
+            return
+        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
+        partial.chmod(0o755)
+        try:
+            yield partial
+            partial.rename(target)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def run_logged(command: Sequence[str | Path], log: Path, cwd: Path | None = None) -> None:
+    """Run a command with its output appended to `log`.
+
+    Raises:
+        LosslabError: it failed or does not exist; with the log's last lines.
+    """
+    with log.open("a") as out:
+        print("$", *command, file=out, flush=True)
+        try:
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=cwd, check=False
+            )
+        except FileNotFoundError as error:
+            raise LosslabError(
+                f"{command[0]} must be installed, found: {error}", hint="run `make setup`"
+            ) from error
+    if done.returncode != 0:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-LOG_LINES:])
+        raise LosslabError(
+            f"`{' '.join(map(str, command))}` must succeed, found status {done.returncode}:\n{tail}"
+        )
+
+
+def debian_archives() -> list[str]:
+    """List the base addresses of the Debian archives that this machine's apt knows.
+
+    Raises:
+        LosslabError: there is no apt, or it knows none.
+    """
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)\t$(ORIGIN)", "Created-By: Packages"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise LosslabError(
+            "apt-get must be there to fetch Debian's packages, found none",
+            hint="use the containers (see README) where the system is not Debian",
+        ) from error
+    found = {
+        uri for line in done.stdout.splitlines() for uri, origin in [line.split("\t")] if origin == "Debian"
+    }
+    if not found:
+        raise LosslabError(
+            "apt must know a Debian archive, found none in its sources", hint="run `apt-get update`"
+        )
+    # The main archive before the security one: only it has every suite.
+    return sorted(found, key=lambda uri: ("security" in uri, uri))
