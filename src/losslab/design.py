@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ import yaml
 from losslab.condition import Condition
 from losslab.errors import LosslabError
 
-SCHEMAS = Path(__file__).resolve().parents[2] / "workflow" / "schemas"
-AXES = {field.name for field in fields(Condition)} - {"duration_s", "warmup_s"}
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMAS = ROOT / "workflow" / "schemas"
 
 
 @dataclass(frozen=True)

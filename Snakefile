@@ -1,0 +1,22 @@
+"""Measure what loss does to TCP congestion control, and typeset the findings."""
+
+from snakemake.utils import min_version
+
+min_version("9.20")
+
+
+configfile: "config/config.yaml"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/measure.smk"
+include: "workflow/rules/analyse.smk"
+include: "workflow/rules/report.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        "results/report/report.html",
+        "results/report/report.pdf",
+    localrule: True

@@ -1,0 +1,32 @@
+# What a viewer of the video notices, over loss.
+for (path in unlist(snakemake@input[["functions"]])) source(path)
+open_log(snakemake@log[[1]])
+library(ggplot2)
+library(dplyr)
+
+algorithms <- read_algorithms(snakemake@input[["algorithms"]])
+metric_labels <- c(
+  time_to_first_frame_s = "Time to first frame (s)", stall_s = "Stalled (s)",
+  frames_on_time_percent = "Frames on time (%)", completion_s = "Completion time (s)"
+)
+video <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE) |>
+  filter(
+    block == "main", app == "ffmpeg", statistic_over == "replicates",
+    metric %in% names(metric_labels)
+  ) |>
+  mutate(
+    path = label_paths(path),
+    metric = factor(metric_labels[metric], levels = metric_labels)
+  )
+
+figure <- ggplot(video, aes(loss_percent, mean, colour = algorithm)) +
+  geom_linerange(aes(ymin = min, ymax = max), alpha = 0.4, position = position_dodge(0.3)) +
+  geom_line(position = position_dodge(0.3)) +
+  geom_point(aes(shape = algorithm), size = 1.5, position = position_dodge(0.3)) +
+  facet_grid(vars(metric), vars(path), scales = "free_y", labeller = label_wrap_gen(16)) +
+  scale_x_continuous(breaks = seq(0, 10, 2)) +
+  expand_limits(y = 0) +
+  algorithm_scales(algorithms) +
+  labs(x = "Packet loss (%)", y = NULL) +
+  theme_losslab()
+save_figure(figure, unlist(snakemake@output), height_cm = 17)

@@ -1,0 +1,53 @@
+# The source's tables with ours beside them: summary, decrease, ratio, video.
+for (path in unlist(snakemake@input[["functions"]])) source(path)
+open_log(snakemake@log[[1]])
+library(dplyr)
+library(tidyr)
+
+published <- read_published(snakemake@input[["published"]])
+summary <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE) |>
+  filter(block == "main")
+goodput <- summary |> filter(app == "iperf3", metric == "goodput_mbit")
+
+# The source's statistics are over one-second intervals, and so are ours here.
+bind_rows(
+  goodput |> filter(statistic_over == "seconds") |> mutate(whose = "measured"),
+  published |> mutate(whose = "published")
+) |>
+  select(path, algorithm, loss_percent, whose, all_of(statistics)) |>
+  arrange(desc(path), desc(algorithm), loss_percent, desc(whose)) |>
+  readr::write_csv(snakemake@output[["summary"]])
+
+changes <- bind_rows(
+  measured = goodput |> filter(statistic_over == "replicates") |> change_against_baseline(),
+  published = published |> change_against_baseline(),
+  .id = "whose"
+)
+changes |>
+  filter(loss_percent > 0) |>
+  select(path, algorithm, loss_percent, whose, change_percent) |>
+  pivot_wider(names_from = whose, values_from = change_percent) |>
+  arrange(desc(path), desc(algorithm), loss_percent) |>
+  readr::write_csv(snakemake@output[["decrease"]])
+
+published_ratio <- published |>
+  select(algorithm, path, loss_percent, mean) |>
+  pivot_wider(names_from = algorithm, values_from = mean) |>
+  mutate(published = bbr / cubic) |>
+  select(path, loss_percent, published)
+readr::read_csv(snakemake@input[["ratios"]], show_col_types = FALSE) |>
+  select(path, loss_percent, measured = mean, low = mean_low, high = mean_high) |>
+  left_join(published_ratio, by = c("path", "loss_percent")) |>
+  arrange(desc(path), loss_percent) |>
+  readr::write_csv(snakemake@output[["ratio"]])
+
+summary |>
+  filter(
+    app == "ffmpeg", statistic_over == "replicates",
+    metric %in% c("time_to_first_frame_s", "stall_count", "stall_s", "frames_on_time_percent",
+                  "frames_delivered_percent", "completion_s", "throughput_mbit")
+  ) |>
+  select(path, algorithm, loss_percent, metric, mean) |>
+  pivot_wider(names_from = metric, values_from = mean) |>
+  arrange(desc(path), desc(algorithm), loss_percent) |>
+  readr::write_csv(snakemake@output[["video"]])
