@@ -82,7 +82,7 @@ def _condition_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--loss-direction", choices=LOSS_DIRECTIONS, default="data")
     parser.add_argument("--path", choices=PATHS, default="symmetric")
     parser.add_argument("--app", choices=APPS, default="iperf3")
-    parser.add_argument("--rtt-ms", type=float, default=0.4)
+    parser.add_argument("--rtt-ms", type=float, default=0.44)
     parser.add_argument("--rate-mbit", type=float, default=1000.0)
     parser.add_argument("--buffer-packets", type=int, default=1000)
     parser.add_argument("--offloads", choices=OFFLOADS, default="off")

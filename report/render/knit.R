@@ -1,0 +1,26 @@
+# Knit INPUT to OUTPUT as Quarto would: labelled figures, tables with captions, errors that stop.
+files <- commandArgs(trailingOnly = TRUE)
+
+option <- function(options, name) {
+  value <- options[[gsub("-", ".", name)]]
+  if (is.null(value)) options[[name]] else value
+}
+
+figure <- function(x, options) {
+  sprintf("\n![%s](%s){#%s width=100%%}\n", option(options, "fig-cap"), x, options$label)
+}
+
+# A captioned table in a div that carries its label.
+chunk <- function(x, options) {
+  caption <- option(options, "tbl-cap")
+  if (is.null(caption)) {
+    return(x)
+  }
+  sprintf("\n::: {#%s .table-block}\n%s\n\n: %s\n:::\n", options$label, x, caption)
+}
+
+knitr::opts_knit$set(progress = FALSE, verbose = FALSE)
+knitr::opts_chunk$set(echo = FALSE, error = FALSE, warning = FALSE, message = FALSE, results = "asis")
+knitr::render_markdown()
+knitr::knit_hooks$set(plot = figure, chunk = chunk)
+knitr::knit(files[1], files[2], quiet = TRUE, envir = globalenv())

@@ -1,0 +1,133 @@
+"""Render the report to HTML and PDF: with Quarto where it is, else with knitr, pandoc and typst.
+
+Sources, figures and tables are copied to a staging folder first, because both renderers write
+beside their sources. Both read the same files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from losslab.errors import LosslabError
+
+RENDER = Path(__file__).resolve().parents[2] / "report" / "render"
+QUARTO_MINIMUM = (1, 9)  # earlier ones need the network for typst callouts
+INCLUDE = re.compile(r"^\{\{< include (\S+) >\}\}$", re.MULTILINE)
+# Seconds since 1970 in the PDF's metadata: 2024-01-01, so that equal results are equal bytes.
+PDF_TIMESTAMP = 1_704_067_200
+
+
+def quarto() -> Path | None:
+    """Find a Quarto that is new enough."""
+    found = shutil.which("quarto")
+    if found is None:
+        return None
+    text = subprocess.run(
+        [found, "--version"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    match = re.match(r"(\d+)\.(\d+)", text)
+    new_enough = match is not None and (int(match[1]), int(match[2])) >= QUARTO_MINIMUM
+    return Path(found) if new_enough else None
+
+
+def render(document: Path, beside: Sequence[Path], html: Path, pdf: Path) -> str:
+    """Render `document` with the files that it reads `beside` it; return the renderer's name.
+
+    Raises:
+        LosslabError: a chunk failed or a cross-reference leads nowhere.
+    """
+    with tempfile.TemporaryDirectory(prefix="losslab-report-") as name:
+        staging = Path(name)
+        for file in (document, *beside):
+            shutil.copy(file, staging / file.name)
+        program = quarto()
+        renderer = "Quarto" if program else "knitr, pandoc and typst"
+        (staging / "renderer.txt").write_text(renderer + "\n")
+        if program:
+            _render_quarto(program, staging, document.name)
+        else:
+            _render_fallback(staging, document.name)
+        for suffix, target in ((".html", html), (".pdf", pdf)):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(staging / (document.stem + suffix), target)
+    return renderer
+
+
+def _run(command: Sequence[str], staging: Path) -> str:
+    """Run a renderer's step; its words are the error."""
+    done = subprocess.run(command, cwd=staging, capture_output=True, text=True, check=False)
+    words = done.stdout + done.stderr
+    if done.returncode != 0:
+        raise LosslabError(f"`{' '.join(command[:3])}` must succeed, found:\n{words}")
+    return words
+
+
+def _render_quarto(program: Path, staging: Path, name: str) -> None:
+    for target in ("html", "typst"):
+        words = _run([str(program), "render", name, "--to", target], staging)
+        # Quarto only warns of a reference that leads nowhere.
+        dangling = re.findall(r"Unable to resolve crossref (\S+)", words)
+        if dangling:
+            raise LosslabError(f"cross-references must lead somewhere, found {dangling}")
+
+
+def expand_includes(text: str, folder: Path) -> str:
+    """Replace include shortcodes by the files' texts."""
+    return INCLUDE.sub(lambda match: (folder / match[1]).read_text(), text)
+
+
+def _render_fallback(staging: Path, name: str) -> None:
+    import pypandoc
+    import typst
+
+    stem = Path(name).stem
+    expanded = expand_includes((staging / name).read_text(), staging)
+    (staging / f"{stem}.Rmd").write_text(expanded)
+    _run(["Rscript", "--vanilla", str(RENDER / "knit.R"), f"{stem}.Rmd", f"{stem}.md"], staging)
+    common = [
+        pypandoc.get_pandoc_path(), f"{stem}.md",
+        "--from", "markdown", "--standalone", "--number-sections",
+        "--lua-filter", str(RENDER / "crossref.lua"), "--citeproc",
+    ]  # fmt: skip
+    _run(
+        [
+            *common, "--to", "html5", "--mathml", "--toc", "--toc-depth", "2",
+            "--embed-resources", "--css", "style.css", "--output", f"{stem}.html",
+        ],
+        staging,
+    )  # fmt: skip
+    _run(
+        [*common, "--to", "typst", "--template", str(RENDER / "template.typ"),
+         "--output", f"{stem}.typ"],
+        staging,
+    )  # fmt: skip
+    typst.compile(
+        str(staging / f"{stem}.typ"), output=str(staging / f"{stem}.pdf"), timestamp=PDF_TIMESTAMP
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse the command line and render."""
+    parser = argparse.ArgumentParser(prog="python -m losslab.report", description=__doc__)
+    parser.add_argument("--document", type=Path, required=True)
+    parser.add_argument("--beside", type=Path, nargs="*", default=[])
+    parser.add_argument("--html", type=Path, required=True)
+    parser.add_argument("--pdf", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    try:
+        print("rendered with", render(options.document, options.beside, options.html, options.pdf))
+    except LosslabError as error:
+        print(f"losslab: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
