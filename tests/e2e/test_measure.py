@@ -1,0 +1,210 @@
+"""Real cells in virtual time, byte by byte."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from losslab.build import image, kernel
+from losslab.build.cache import cache_folder
+
+# The file that describes the host and the hour; everything else must be the same bytes.
+HOST_FILE = "host.json"
+NOBODY = 65534
+
+
+def losslab(*words, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "losslab.cli", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        **options,
+    )
+
+
+def measure(out, *words, **options):
+    defaults = ["--duration-s", 2, "--warmup-s", 0.5, "--seed", 7]
+    return losslab("measure", "--out", out, *defaults, *words, **options)
+
+
+def contents(folder):
+    return {
+        p.name: p.read_bytes() for p in sorted(Path(folder).iterdir()) if p.name != HOST_FILE
+    }
+
+
+CELLS = {
+    "cubic": ["--algorithm", "cubic", "--loss-percent", 1],
+    "bbr": ["--algorithm", "bbr", "--loss-percent", 5, "--path", "asymmetric"],
+    "video": ["--algorithm", "cubic", "--loss-percent", 10, "--app", "ffmpeg"],
+}
+
+
+@pytest.fixture(scope="session")
+def alone(tmp_path_factory):
+    """Each cell measured with nothing else running."""
+    folder = tmp_path_factory.mktemp("alone")
+    for name, words in CELLS.items():
+        done = measure(folder / name, *words)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_same_seed_same_bytes_also_side_by_side(alone, tmp_path):
+    with ThreadPoolExecutor(len(CELLS)) as pool:
+        list(pool.map(lambda item: measure(tmp_path / item[0], *item[1]), CELLS.items()))
+    for name in CELLS:
+        first, second = contents(alone / name), contents(tmp_path / name)
+        assert first.keys() == second.keys()
+        assert [n for n in first if first[n] != second[n]] == []
+
+
+def test_another_seed_gives_another_run(alone, tmp_path):
+    measure(tmp_path / "other", *CELLS["cubic"], "--seed", 8)
+    assert contents(alone / "cubic")["tcp.csv"] != contents(tmp_path / "other")["tcp.csv"]
+
+
+def test_manifest_says_what_was_measured_and_read_back(alone):
+    manifest = json.loads((alone / "bbr" / "manifest.json").read_text())
+    assert manifest["valid"]
+    assert manifest["reasons"] == []
+    assert manifest["summary"]["rtt_ms"] == 0.44
+    assert manifest["summary"]["goodput_mbit"] > 600
+    assert manifest["instrument"]["kernel"]["version"].startswith("6.12")
+    assert manifest["instrument"]["image"]["packages"]["iperf3"]
+    assert manifest["observed"]["flow"]["algorithms"] == ["bbr"]
+    host = json.loads((alone / "bbr" / HOST_FILE).read_text())
+    assert {"started_utc", "wall_s", "attempt", "git", "host_cpu"} <= host.keys()
+
+
+def test_video_has_every_frame(alone):
+    manifest = json.loads((alone / "video" / "manifest.json").read_text())
+    assert manifest["summary"]["frames_delivered_percent"] == 100
+    assert len((alone / "video" / "frames.csv").read_text().splitlines()) == 1 + 2 * 30
+
+
+def test_hung_guest_is_ended_and_explained(tmp_path):
+    # As a guest that spins: the limit is shorter than any run.
+    done = measure(tmp_path / "hung", *CELLS["cubic"], "--timeout-s", 0.3)
+    assert done.returncode == 1
+    assert "must end within 0.3 s" in done.stderr
+    manifest = json.loads((tmp_path / "hung" / "manifest.json").read_text())
+    assert not manifest["valid"]
+    assert manifest["summary"] == {}
+
+
+def test_algorithm_missing_from_the_kernel_names_those_it_has(tmp_path):
+    done = measure(tmp_path / "out", "--algorithm", "bbr9")
+    assert done.returncode == 2
+    assert "bbr, cubic" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--loss-percent", "120"], "loss_percent must be in [0, 100), found 120"),
+        (["--duration-s", "-3"], "duration_s"),
+        (["--rtt-ms", "0"], "rtt_ms"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_runs(tmp_path, words, expected):
+    done = measure(tmp_path / "out", "--algorithm", "cubic", *words)
+    assert done.returncode == 2
+    assert expected in done.stderr
+
+
+def test_nothing_measured_is_overwritten(alone):
+    done = measure(alone / "cubic", *CELLS["cubic"])
+    assert done.returncode == 2
+    assert "does not exist yet" in done.stderr
+
+
+def test_missing_kernel_says_make_setup(tmp_path):
+    environment = os.environ | {"LOSSLAB_CACHE": str(tmp_path / "empty")}
+    done = measure(tmp_path / "out", *CELLS["cubic"], env=environment)
+    assert done.returncode == 1
+    assert "make setup" in done.stderr
+
+
+def test_finished_replicates_are_kept_when_a_job_starts_again(tmp_path):
+    condition = json.loads(
+        losslab_condition(["--algorithm", "cubic"]), parse_float=float
+    )
+    words = [
+        "cell", "--study", "loss", "--block", "main", "--condition", json.dumps(condition),
+        "--out", tmp_path / "cells" / "cell.json",
+    ]  # fmt: skip
+    first = losslab(*words, "--replicates", 1)
+    assert first.returncode == 0, first.stderr
+    before = (tmp_path / "cells" / "0" / HOST_FILE).read_bytes()
+    second = losslab(*words, "--replicates", 2)
+    assert "0: kept" in second.stdout
+    assert "1: valid" in second.stdout
+    assert (tmp_path / "cells" / "0" / HOST_FILE).read_bytes() == before
+    assert len(json.loads((tmp_path / "cells" / "cell.json").read_text())["replicates"]) == 2
+
+
+def losslab_condition(_):
+    return json.dumps(
+        {
+            "algorithm": "cubic", "loss_percent": 10, "path": "symmetric", "app": "iperf3",
+            "rtt_ms": 0.44, "rate_mbit": 1000, "buffer_packets": 1000, "duration_s": 1,
+            "warmup_s": 0.1,
+        }
+    )  # fmt: skip
+
+
+def test_full_disk_loses_nothing_and_says_so(tmp_path):
+    mounted = tmp_path / "small"
+    mounted.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", str(mounted)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False).returncode != 0:
+        pytest.skip("mounting a small tmpfs needs root")
+    try:
+        done = measure(mounted / "out", *CELLS["cubic"])
+        assert done.returncode == 1
+        assert "free room" in done.stderr
+        assert list(mounted.iterdir()) == []
+    finally:
+        subprocess.run(["umount", str(mounted)], check=True)
+
+
+def test_ordinary_user_gets_the_same_bytes(alone):
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("becoming another user needs root and setpriv")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        cache = folder / "cache"
+        for built in (kernel.target(), image.target()):
+            target = cache / built.relative_to(cache_folder())
+            target.parent.mkdir(parents=True)
+            # Links where they are possible: the image has half a gigabyte.
+            subprocess.run(["cp", "-a", "--reflink=auto", built, target], check=True)
+        out = folder / "out"
+        out.mkdir()
+        os.chown(out, NOBODY, NOBODY)
+        command = [
+            "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
+            sys.executable, "-m", "losslab.cli", "measure", "--out", str(out / "cubic"),
+            "--duration-s", "2", "--warmup-s", "0.5", "--seed", "7",
+            *map(str, CELLS["cubic"]),
+        ]  # fmt: skip
+        environment = os.environ | {"LOSSLAB_CACHE": str(cache), "HOME": name}
+        probe = subprocess.run([*command[:5], "-c", "import losslab"], check=False)
+        if probe.returncode != 0:
+            pytest.skip("this clone or its Python cannot be read by other users")
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        first, second = contents(alone / "cubic"), contents(out / "cubic")
+        assert [n for n in first if first[n] != second.get(n)] == []

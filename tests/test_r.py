@@ -1,0 +1,12 @@
+import subprocess
+
+
+def test_r_functions(root):
+    done = subprocess.run(
+        ["Rscript", "--vanilla", "analysis/tests/testthat.R"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,39 @@
+import pytest
+
+from losslab.build import cache, kernel
+from losslab.errors import LosslabError
+
+
+def test_dropped_symbols_are_named():
+    fragment = "# comment\nCONFIG_A=y\nCONFIG_B=250\nCONFIG_C=n\nCONFIG_D=y\n"
+    config = "CONFIG_A=y\nCONFIG_B=100\nCONFIG_C=y\n# CONFIG_D is not set\n"
+    assert kernel.dropped_symbols(fragment, config) == ["CONFIG_B", "CONFIG_C", "CONFIG_D"]
+
+
+def test_a_failed_build_leaves_nothing(tmp_path):
+    target = tmp_path / "kernel" / "hash"
+    with pytest.raises(ValueError, match="broken"), cache.building(target) as folder:
+        assert folder is not None
+        (folder / "linux").touch()
+        raise ValueError("broken")
+    assert not target.exists()
+    assert [p.name for p in target.parent.iterdir()] == [".hash.lock"]
+
+
+def test_a_finished_build_is_not_repeated(tmp_path):
+    target = tmp_path / "kernel" / "hash"
+    with cache.building(target) as folder:
+        assert folder is not None
+    with cache.building(target) as folder:
+        assert folder is None
+
+
+def test_a_failing_command_shows_its_last_lines(tmp_path):
+    with pytest.raises(LosslabError, match="no rule"):
+        cache.run_logged(["sh", "-c", "echo no rule; exit 2"], tmp_path / "log")
+
+
+def test_a_missing_command_says_what_to_do(tmp_path):
+    with pytest.raises(LosslabError) as error:
+        cache.run_logged(["no-such-program"], tmp_path / "log")
+    assert error.value.hint == "run `make setup`"

@@ -1,0 +1,69 @@
+"""Every check can fail: one deliberately broken run per check."""
+
+import dataclasses
+
+import pytest
+
+from losslab import checks
+from tests.unit.test_condition import CONDITION
+
+TRAFFIC = checks.Traffic(
+    sent=100_000,
+    received=98_990,
+    bottleneck_drops=10,
+    loss_drops=1_000,
+    other_drops=0,
+    largest_mean_packet_bytes=1_500.0,
+    retransmits=1_010,
+    memory_pressures=0,
+)
+EVIDENCE = checks.Evidence(
+    condition=CONDITION,
+    bulk=True,
+    rtt_ms=0.44,
+    goodput_mbit=235.0,
+    algorithms=["cubic"],
+    limited_share=0.0,
+    traffic=TRAFFIC,
+)
+
+
+def reasons(**changes):
+    traffic = {f.name for f in dataclasses.fields(checks.Traffic)} & set(changes)
+    evidence = dataclasses.replace(
+        EVIDENCE,
+        traffic=dataclasses.replace(TRAFFIC, **{k: changes[k] for k in traffic}),
+        **{k: v for k, v in changes.items() if k not in traffic},
+    )
+    return checks.reasons(evidence)
+
+
+def test_a_sound_run_passes():
+    assert reasons() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"rtt_ms": 0.45}, "RTT"),
+        ({"rtt_ms": None}, "no reply"),
+        ({"algorithms": ["bbr"]}, "must use cubic"),
+        ({"algorithms": []}, "no flow"),
+        ({"largest_mean_packet_bytes": 17_000.0}, "aggregates"),
+        ({"received": 98_989}, "1 unexplained"),
+        ({"other_drops": 1}, "own qdisc"),
+        ({"loss_drops": 2_000, "received": 97_990}, "loss must be"),
+        ({"goodput_mbit": 1_001.0}, "faster than the link"),
+        ({"memory_pressures": 1}, "memory pressure"),
+        ({"limited_share": 0.5}, "buffers must not limit"),
+    ],
+)
+def test_each_broken_run_is_refused_once(changes, word):
+    found = reasons(**changes)
+    assert len(found) == 1
+    assert word in found[0]
+
+
+def test_no_loss_asked_means_none_tolerated():
+    clean = dataclasses.replace(CONDITION, loss_percent=0)
+    assert any("loss must be 0" in r for r in reasons(condition=clean))

@@ -1,0 +1,53 @@
+import dataclasses
+
+import pytest
+
+from losslab.condition import Condition, derived_seed, replicate_seed
+
+CONDITION = Condition(
+    algorithm="cubic",
+    loss_percent=1,
+    path="symmetric",
+    app="iperf3",
+    rtt_ms=0.44,
+    rate_mbit=1000,
+    buffer_packets=1000,
+)
+
+
+def test_seeds_are_shared_between_algorithms_only():
+    other = dataclasses.replace(CONDITION, algorithm="bbr")
+    assert replicate_seed(CONDITION, 0) == replicate_seed(other, 0)
+    assert replicate_seed(CONDITION, 0) != replicate_seed(CONDITION, 1)
+    harder = dataclasses.replace(CONDITION, loss_percent=2)
+    assert replicate_seed(CONDITION, 0) != replicate_seed(harder, 0)
+
+
+def test_seeds_do_not_drift():
+    # A change here changes every published number.
+    assert replicate_seed(CONDITION, 0) == 736078600
+    assert derived_seed(7, "kernel") == 1435303113
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "word"),
+    [
+        ("loss_percent", 120, "loss_percent"),
+        ("loss_percent", -1, "loss_percent"),
+        ("duration_s", -5, "duration_s"),
+        ("warmup_s", 10, "warmup_s"),
+        ("rtt_ms", 0, "knife-edge"),
+        ("buffer_packets", 0, "buffer_packets"),
+        ("path", "round", "path"),
+        ("app", "telnet", "app"),
+    ],
+)
+def test_impossible_values_are_named(field, value, word):
+    problems = dataclasses.replace(CONDITION, **{field: value}).problems()
+    assert any(word in problem for problem in problems)
+
+
+def test_json_round_trip_refuses_unknown_keys():
+    assert Condition.from_json(CONDITION.to_json()) == CONDITION
+    with pytest.raises(KeyError, match="rtt"):
+        Condition.from_json(CONDITION.to_json() | {"rtt": 3})

@@ -1,0 +1,88 @@
+import dataclasses
+
+import pytest
+
+from losslab.shaping import differences, shapers
+from losslab.topology import HOSTS, LINKS, address_commands, routes
+from tests.unit.test_condition import CONDITION
+
+
+def readback(condition=CONDITION, seed=7):
+    """What tc would show if it had done everything."""
+    found = {host: [] for host in HOSTS}
+    for s in shapers(condition, seed):
+        options = {}
+        for key, value in s.expected.items():
+            target = options
+            *parents, last = key.split(".")
+            for parent in parents:
+                target = target.setdefault(parent, {})
+            target[last] = value
+        found[s.where.host].append(
+            {"dev": s.where.name, "handle": s.handle, "kind": s.kind, "options": options}
+        )
+    return found
+
+
+def netem(found, host="r2"):
+    return next(q for q in found[host] if q["kind"] == "netem")
+
+
+def test_nothing_is_shaped_on_the_sender():
+    assert [s.kind for s in shapers(CONDITION, 7) if s.where.host == "sender"] == ["fq"]
+
+
+def test_every_delay_carries_its_unit_and_halves_the_rtt():
+    delays = [s for s in shapers(CONDITION, 7) if s.kind == "netem"]
+    assert len(delays) == 2
+    assert all("delay 220000ns" in s.arguments for s in delays)
+
+
+def test_loss_sits_on_the_data_direction_unless_both_is_asked():
+    assert sum("loss" in s.arguments for s in shapers(CONDITION, 7)) == 1
+    both = dataclasses.replace(CONDITION, loss_direction="both")
+    assert sum("loss" in s.arguments for s in shapers(both, 7)) == 2
+
+
+def test_asymmetric_moves_the_way_back_to_r3_only():
+    other = dataclasses.replace(CONDITION, path="asymmetric")
+    assert {s.where.host for s in shapers(other, 7)} == {"sender", "r1", "r2", "r3"}
+    assert routes("asymmetric")["receiver"][0][1].towards == "r3"
+    assert routes("symmetric")["receiver"][0][1].towards == "r2"
+    assert {h: address_commands(h, "symmetric") for h in HOSTS if h != "receiver"} == {
+        h: address_commands(h, "asymmetric") for h in HOSTS if h != "receiver"
+    }
+
+
+def test_interface_names_fit_the_kernel():
+    assert all(len(end.name) <= 15 for link in LINKS for end in link)
+
+
+def test_faithful_readback_has_no_differences():
+    assert differences(shapers(CONDITION, 7), readback()) == []
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("limit", 1000), ("delay", {"delay": 220e-9}), ("seed", 8), ("loss-random", {"loss": 0.1})],
+)
+def test_each_wrong_netem_option_is_found(option, value):
+    # limit too small, a bare number taken for another unit, another seed, another loss
+    found = readback()
+    netem(found)["options"][option] = value
+    assert len(differences(shapers(CONDITION, 7), found)) == 1
+
+
+def test_missing_qdisc_is_found():
+    # what an emulator gets that swallows tc's errors
+    found = readback()
+    found["r2"] = []
+    assert any("netem must be on" in r for r in differences(shapers(CONDITION, 7), found))
+
+
+def test_unasked_shaping_is_found():
+    found = readback()
+    found["sender"].append(
+        {"dev": "sender-r1", "handle": "2:", "kind": "netem", "options": {"limit": 1000}}
+    )
+    assert any("not asked for" in r for r in differences(shapers(CONDITION, 7), found))
