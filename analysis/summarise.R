@@ -1,7 +1,7 @@
 # Statistics of a study: summary, decreases, ratios, invalid replicates.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
 open_log(snakemake@log[[1]])
-library(dplyr)
+library(dplyr, warn.conflicts = FALSE)
 
 metrics <- c(
   "goodput_mbit", "retransmits", "rtt_measured_ms", "rtt_loaded_ms", "loss_measured_percent",

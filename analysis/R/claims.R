@@ -79,7 +79,8 @@ evaluate_claim <- function(claim, means, study) {
   } else {
     "does not hold"
   }
-  tibble::tibble(
+  # Not tibble(), in which `claim` would be the new column from there on.
+  tibble::as_tibble(list(
     study = study,
     claim = claim$id,
     sentence = claim$sentence,
@@ -88,5 +89,5 @@ evaluate_claim <- function(claim, means, study) {
     measured = measured,
     tolerance = tolerance_text(claim),
     verdict = verdict
-  )
+  ))
 }

@@ -2,7 +2,7 @@
 for (path in unlist(snakemake@input[["functions"]])) source(path)
 open_log(snakemake@log[[1]])
 library(ggplot2)
-library(dplyr)
+library(dplyr, warn.conflicts = FALSE)
 
 ratios <- readr::read_csv(snakemake@input[["ratios"]], show_col_types = FALSE) |>
   mutate(path = label_paths(path))

@@ -2,7 +2,7 @@
 for (path in unlist(snakemake@input[["functions"]])) source(path)
 open_log(snakemake@log[[1]])
 library(ggplot2)
-library(dplyr)
+library(dplyr, warn.conflicts = FALSE)
 
 measured <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE) |>
   filter(block == "sensitivity", metric == "goodput_mbit", statistic_over == "replicates") |>

@@ -2,7 +2,7 @@
 for (path in unlist(snakemake@input[["functions"]])) source(path)
 open_log(snakemake@log[[1]])
 library(ggplot2)
-library(dplyr)
+library(dplyr, warn.conflicts = FALSE)
 
 algorithms <- read_algorithms(snakemake@input[["algorithms"]])
 metric_labels <- c(

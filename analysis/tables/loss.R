@@ -1,7 +1,7 @@
 # The source's tables with ours beside them: summary, decrease, ratio, video.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
 open_log(snakemake@log[[1]])
-library(dplyr)
+library(dplyr, warn.conflicts = FALSE)
 library(tidyr)
 
 published <- read_published(snakemake@input[["published"]])

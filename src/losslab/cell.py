@@ -90,7 +90,9 @@ def measure(
         reasons = configuration_reasons(before, condition, seed)
         run = _run_traffic(app, hosts, condition, seed, folder, video)
         after = _settled(pids, condition)
-        reasons += [f"after the traffic: {r}" for r in configuration_reasons(after, condition, seed)]
+        reasons += [
+            f"after the traffic: {r}" for r in configuration_reasons(after, condition, seed)
+        ]
     summary = app.collect(condition, folder, run["start_ns"])
     traffic = checks.traffic(before, after)
     evidence = checks.Evidence(
@@ -184,7 +186,7 @@ def _run_traffic(
     folder: Path,
     video: Path | None,
 ) -> dict[str, Any]:
-    """Run receiver, sender and probes; write receiver.log, sender.log, tcp, queue and ping files."""
+    """Run receiver, sender and probes; write their logs and tables into `folder`."""
     sender, receiver, router = hosts["sender"], hosts["receiver"], hosts[bottleneck().host]
     jitter_s = random.Random(derived_seed(seed, "start")).uniform(0, START_JITTER_S)
     reasons: list[str] = []

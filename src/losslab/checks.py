@@ -63,11 +63,7 @@ class Evidence:
 
 def _qdisc(state: dict[str, Any], host: str, device: str, handle: str) -> dict[str, Any]:
     found: dict[str, Any] = next(
-        (
-            q
-            for q in state[host]["qdiscs"]
-            if q.get("dev") == device and q.get("handle") == handle
-        ),
+        (q for q in state[host]["qdiscs"] if q.get("dev") == device and q.get("handle") == handle),
         {},
     )
     return found
@@ -78,9 +74,7 @@ def traffic(before: dict[str, Any], after: dict[str, Any]) -> Traffic:
 
     def link(host: str, towards: str, side: str, what: str) -> int:
         name = interface(host, towards).name
-        return int(
-            after[host]["links"][name][side][what] - before[host]["links"][name][side][what]
-        )
+        return int(after[host]["links"][name][side][what] - before[host]["links"][name][side][what])
 
     def qdisc(host: str, towards: str, what: str) -> int:
         name = interface(host, towards).name

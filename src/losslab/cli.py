@@ -18,7 +18,6 @@ from losslab.errors import LosslabError
 from losslab.replicate import Instrument, finished, run, write_json
 
 
-
 class UsageError(LosslabError):
     """The command line or an input file is wrong; nothing ran."""
 
@@ -127,7 +126,9 @@ def _measure(options: argparse.Namespace) -> int:
 
 def _refuse_impossible(condition: Condition) -> None:
     problems = condition.problems()
-    names = {row["name"] for row in design.load_algorithms(design.ROOT / "config" / "algorithms.tsv")}
+    names = {
+        row["name"] for row in design.load_algorithms(design.ROOT / "config" / "algorithms.tsv")
+    }
     if condition.algorithm not in names:
         problems.append(
             f"algorithm must be one of config/algorithms.tsv ({', '.join(sorted(names))}), found "

@@ -31,9 +31,7 @@ def sysctls(host: str, condition: Condition) -> dict[str, str]:
         "net.ipv4.conf.all.send_redirects": "0",
         "net.ipv4.ip_forward": "1" if host in ROUTERS else "0",
     }
-    wanted |= {
-        f"net.ipv4.conf.{end.name}.rp_filter": "0" for end in INTERFACES if end.host == host
-    }
+    wanted |= {f"net.ipv4.conf.{end.name}.rp_filter": "0" for end in INTERFACES if end.host == host}
     if host in ROUTERS:
         return wanted
     return wanted | {
@@ -106,9 +104,7 @@ def _offloads(name: str) -> dict[str, str]:
 
 def configuration_reasons(state: dict[str, Any], condition: Condition, seed: int) -> list[str]:
     """Compare the state read back with what was asked; a sentence for every difference."""
-    reasons = differences(
-        shapers(condition, seed), {host: state[host]["qdiscs"] for host in HOSTS}
-    )
+    reasons = differences(shapers(condition, seed), {host: state[host]["qdiscs"] for host in HOSTS})
     for host in HOSTS:
         for name, value in sysctls(host, condition).items():
             found = state[host]["sysctls"][name]

@@ -80,9 +80,10 @@ def run(
         LosslabError: the output could not be written.
     """
     started = datetime.now(UTC)
-    with whole_folder(out) as folder, tempfile.TemporaryDirectory(
-        prefix=".job-", dir=out.parent
-    ) as job_name:
+    with (
+        whole_folder(out) as folder,
+        tempfile.TemporaryDirectory(prefix=".job-", dir=out.parent) as job_name,
+    ):
         job_folder = Path(job_name)
         manifest: dict[str, Any] = {
             "losslab": __version__,

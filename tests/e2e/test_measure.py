@@ -35,9 +35,7 @@ def measure(out, *words, **options):
 
 
 def contents(folder):
-    return {
-        p.name: p.read_bytes() for p in sorted(Path(folder).iterdir()) if p.name != HOST_FILE
-    }
+    return {p.name: p.read_bytes() for p in sorted(Path(folder).iterdir()) if p.name != HOST_FILE}
 
 
 CELLS = {
@@ -135,9 +133,7 @@ def test_missing_kernel_says_make_setup(tmp_path):
 
 
 def test_finished_replicates_are_kept_when_a_job_starts_again(tmp_path):
-    condition = json.loads(
-        losslab_condition(["--algorithm", "cubic"]), parse_float=float
-    )
+    condition = json.loads(losslab_condition(["--algorithm", "cubic"]), parse_float=float)
     words = [
         "cell", "--study", "loss", "--block", "main", "--condition", json.dumps(condition),
         "--out", tmp_path / "cells" / "cell.json",
@@ -202,9 +198,7 @@ def test_ordinary_user_gets_the_same_bytes(alone):
         probe = subprocess.run([*command[:5], "-c", "import losslab"], check=False)
         if probe.returncode != 0:
             pytest.skip("this clone or its Python cannot be read by other users")
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         first, second = contents(alone / "cubic"), contents(out / "cubic")
         assert [n for n in first if first[n] != second.get(n)] == []

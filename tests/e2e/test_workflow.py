@@ -58,9 +58,7 @@ def rendered(root, tmp_path_factory):
     folder = tmp_path_factory.mktemp("workflow")
     cells = design.load_cells(design.load_yaml(root / "config/quick.yaml"), root)
     noise = random.Random(1)
-    replicates = [
-        made_up_replicate(cell, number, noise) for cell in cells for number in range(3)
-    ]
+    replicates = [made_up_replicate(cell, number, noise) for cell in cells for number in range(3)]
     intervals = [
         {**row, "t_s": t, "goodput_mbit": row["goodput_mbit"] * noise.uniform(0.9, 1.1)}
         for row in replicates

@@ -17,6 +17,8 @@ rule summarise_study:
         invalid="results/tables/{study}_invalid.csv",
     log:
         "logs/summarise_study/{study}.log",
+    conda:
+        "../envs/tools.yaml"
     message:
         "Summarise {wildcards.study}"
     script:
@@ -32,6 +34,8 @@ rule judge_claims:
         "results/claims.csv",
     log:
         "logs/judge_claims.log",
+    conda:
+        "../envs/tools.yaml"
     message:
         "Judge the published claims"
     script:
@@ -51,6 +55,8 @@ rule tabulate_loss:
         video="results/tables/loss_video.csv",
     log:
         "logs/tabulate_loss.log",
+    conda:
+        "../envs/tools.yaml"
     message:
         "Write the tables of the loss study"
     script:
@@ -72,6 +78,8 @@ rule plot_loss:
         "results/figures/loss_{figure}.pdf",
     log:
         "logs/plot_loss/{figure}.log",
+    conda:
+        "../envs/tools.yaml"
     message:
         "Draw loss_{wildcards.figure}"
     script:

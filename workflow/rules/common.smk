@@ -10,8 +10,7 @@ from losslab.errors import LosslabError
 
 try:
     CELLS = {
-        (cell.study, cell.name): cell
-        for cell in design.load_cells(config, design.ROOT)
+        (cell.study, cell.name): cell for cell in design.load_cells(config, design.ROOT)
     }
 except LosslabError as error:
     raise WorkflowError(str(error)) from None

@@ -33,6 +33,8 @@ rule measure_cell:
         "logs/measure_cell/{study}/{cell}.log",
     benchmark:
         "benchmarks/measure_cell/{study}/{cell}.tsv"
+    conda:
+        "../envs/tools.yaml"
     threads: 1
     resources:
         # The guest's memory is sparse; a 1 Gbit/s cell touches about 500 MB of it.
@@ -58,6 +60,8 @@ rule collect_study:
         cwnd="results/summary/{study}_cwnd.csv",
     log:
         "logs/collect_study/{study}.log",
+    conda:
+        "../envs/tools.yaml"
     message:
         "Collect the cells of {wildcards.study}"
     shell:

@@ -29,6 +29,8 @@ rule render_report:
         pdf="results/report/report.pdf",
     log:
         "logs/render_report.log",
+    conda:
+        "../envs/tools.yaml"
     message:
         "Render the report"
     shell:

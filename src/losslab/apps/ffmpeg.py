@@ -39,7 +39,8 @@ def sender_command(condition: Condition, video: Path | None) -> list[str]:
     return [
         "ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error",
         # `-re` would send the first half second at once.
-        "-readrate", "1", "-readrate_initial_burst", "0.001", "-i", str(video), "-t", f"{condition.duration_s:g}",
+        "-readrate", "1", "-readrate_initial_burst", "0.001", "-i", str(video),
+        "-t", f"{condition.duration_s:g}",
         "-map", "0:v", "-c", "copy", "-f", "mpegts", "-flush_packets", "1", "-muxdelay", "0",
         f"tcp://{RECEIVER_ADDRESS}:{PORT}?timeout={CONNECT_TIMEOUT_US}",
     ]  # fmt: skip
@@ -91,7 +92,7 @@ def playout(frames: list[tuple[float, float]], buffer_s: float) -> dict[str, flo
     }
 
 
-def parse_frames(text: str) -> list[tuple[float, float, int]]:
+def parse_frames(text: str) -> list[tuple[float, int, int]]:
     """Read stamped framecrc lines as (presentation time s, arrival ns, bytes).
 
     A line is `NANOSECONDS stream, dts, pts, duration, size, crc`; lines with `#` are the header,
@@ -119,9 +120,7 @@ def collect(condition: Condition, folder: Path, start_ns: int) -> dict[str, Any]
     frames = parse_frames((folder / "receiver.log").read_text())
     if not frames:
         raise LosslabError("at least one video frame must arrive, found none in receiver.log")
-    rows = [
-        (pts_s, (arrival - start_ns) / 1e9, octets) for pts_s, arrival, octets in frames
-    ]
+    rows = [(pts_s, (arrival - start_ns) / 1e9, octets) for pts_s, arrival, octets in frames]
     lines = [
         f"{number},{pts_s:.6f},{arrival_s:.9f},{octets}"
         for number, (pts_s, arrival_s, octets) in enumerate(rows)

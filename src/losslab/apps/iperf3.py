@@ -45,7 +45,9 @@ def collect(condition: Condition, folder: Path, start_ns: int) -> dict[str, Any]
     """
     receiver = _result(folder / "receiver.log")
     sender = _result(folder / "sender.log")
-    rows = [(i["sum"]["end"], i["sum"]["seconds"], i["sum"]["bytes"]) for i in receiver["intervals"]]
+    rows = [
+        (i["sum"]["end"], i["sum"]["seconds"], i["sum"]["bytes"]) for i in receiver["intervals"]
+    ]
     # The last interval is a remainder of any length; one below a tenth of the usual has no rate.
     rows = [row for row in rows if row[1] > INTERVAL_S / 10]
     lines = [f"{end:.6f},{octets * 8 / seconds / 1e6:.6f}" for end, seconds, octets in rows]
@@ -73,5 +75,7 @@ def _result(path: Path) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise LosslabError(f"{path.name} must be iperf3's JSON, found: {error}") from error
     if "error" in result:
-        raise LosslabError(f"iperf3 must end without error, found in {path.name}: {result['error']}")
+        raise LosslabError(
+            f"iperf3 must end without error, found in {path.name}: {result['error']}"
+        )
     return result

@@ -113,7 +113,10 @@ def boot(
     console_path = job_folder / "console.log"
     begin = time.monotonic()
     # A short path without spaces for the kernel's command line, whatever the clone's is.
-    with tempfile.TemporaryDirectory(prefix="losslab-", dir=scratch_folder()) as scratch, own_cpu() as cpu:
+    with (
+        tempfile.TemporaryDirectory(prefix="losslab-", dir=scratch_folder()) as scratch,
+        own_cpu() as cpu,
+    ):
         links = Path(scratch)
         for name, target in (("root", image_root), ("src", SOURCE), ("out", job_folder)):
             (links / name).symlink_to(target.resolve())
@@ -176,5 +179,3 @@ def console_reasons(console: str) -> list[str]:
         for line in console.splitlines()
         if any(word in line for word in TROUBLE)
     ]
-
-

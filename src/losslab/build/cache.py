@@ -85,7 +85,13 @@ def debian_archives() -> list[str]:
     Raises:
         LosslabError: there is no apt, or it knows none.
     """
-    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)\t$(ORIGIN)", "Created-By: Packages"]
+    command = [
+        "apt-get",
+        "indextargets",
+        "--format",
+        "$(REPO_URI)\t$(ORIGIN)",
+        "Created-By: Packages",
+    ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
@@ -94,7 +100,10 @@ def debian_archives() -> list[str]:
             hint="use the containers (see README) where the system is not Debian",
         ) from error
     found = {
-        uri for line in done.stdout.splitlines() for uri, origin in [line.split("\t")] if origin == "Debian"
+        uri
+        for line in done.stdout.splitlines()
+        for uri, origin in [line.split("\t")]
+        if origin == "Debian"
     }
     if not found:
         raise LosslabError(

@@ -76,25 +76,30 @@ def _build(folder: Path) -> None:
     mirror = next(uri for uri in debian_archives() if "security" not in uri)
     run_logged(
         [
-            "mmdebstrap", "--mode", "root" if os.geteuid() == 0 else "unshare",
-            "--variant", "apt",
-            "--include", ",".join(packages()),
-            "--aptopt", 'APT::Install-Recommends "false"',
+            "mmdebstrap",
+            "--mode",
+            "root" if os.geteuid() == 0 else "unshare",
+            "--variant",
+            "apt",
+            "--include",
+            ",".join(packages()),
+            "--aptopt",
+            'APT::Install-Recommends "false"',
             *(word for path in EXCLUDED for word in ("--dpkgopt", f"path-exclude={path}")),
             # Byte code that never asks for its source's time: nothing ever needs to be written.
             "--customize-hook",
             'chroot "$1" python3 -m compileall -q -f --invalidation-mode unchecked-hash '
             "/usr/lib/python3 /usr/lib/python3/dist-packages || true",
-            SUITE, str(tar), mirror,
-        ],  # fmt: skip
+            SUITE,
+            str(tar),
+            mirror,
+        ],
         log,
     )
     root = folder / "root"
     root.mkdir()
     # Device nodes need root and the guest mounts its own /dev.
-    run_logged(
-        ["tar", "-xf", tar, "-C", root, "--exclude=./dev/*", "--no-same-owner"], log
-    )
+    run_logged(["tar", "-xf", tar, "-C", root, "--exclude=./dev/*", "--no-same-owner"], log)
     tar.unlink()
     # Whoever runs the guest must be able to read all of it.
     run_logged(["chmod", "-R", "u+rwX,go+rX,go-w,-s", root], log)

@@ -98,7 +98,11 @@ def _build(work: Path, folder: Path) -> None:
         )
     run_logged([*make, f"-j{len(os.sched_getaffinity(0))}", "linux"], log, cwd=tree)
     version = subprocess.run(
-        ["make", "-s", "ARCH=um", "kernelversion"], cwd=tree, capture_output=True, text=True, check=True
+        ["make", "-s", "ARCH=um", "kernelversion"],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.strip()
     shutil.copy2(tree / "linux", folder / "linux")
     run_logged(["strip", "--strip-debug", folder / "linux"], log)
@@ -144,8 +148,8 @@ def _fetch(work: Path, log: Path) -> tuple[Path, dict[str, str]]:
         if digest not in pins[name]["sha256"]:
             print(
                 f"losslab: note: {name}'s kernel source is {version} (sha256 {digest}), not the "
-                "pinned one; results may differ from those of the pinned kernel, and every manifest "
-                "says which it was",
+                "pinned one; results may differ from those of the pinned kernel, and every "
+                "manifest says which it was",
                 file=sys.stderr,
             )
         return tarball, {"from": name, "version": version, "sha256": digest}
@@ -187,7 +191,10 @@ def _fetch_debian(pin: dict[str, Any], work: Path, log: Path) -> tuple[Path, str
     except LosslabError as error:
         print(f"losslab: note: {error.message.splitlines()[0]}", file=sys.stderr)
     policy = subprocess.run(
-        ["apt-cache", *flags, "madison", pin["package"]], capture_output=True, text=True, check=False
+        ["apt-cache", *flags, "madison", pin["package"]],
+        capture_output=True,
+        text=True,
+        check=False,
     ).stdout
     versions = [line.split("|")[1].strip() for line in policy.splitlines()]
     pinned = [v for v in versions if v.split("-")[0] == pin["version"]]

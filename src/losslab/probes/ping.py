@@ -22,9 +22,7 @@ def command(address: str, interval_s: float, count: int) -> list[str]:
 
 def parse(text: str, interval_s: float) -> list[tuple[float, float]]:
     """Return (time sent in s since the first, round-trip time in ms) of each answered request."""
-    return [
-        ((int(match[1]) - 1) * interval_s, float(match[2])) for match in _REPLY.finditer(text)
-    ]
+    return [((int(match[1]) - 1) * interval_s, float(match[2])) for match in _REPLY.finditer(text)]
 
 
 def write_csv(replies: list[tuple[float, float]], path: Path) -> None:

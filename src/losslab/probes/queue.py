@@ -1,4 +1,7 @@
-"""Read the bottleneck's occupancy and drops over netlink. Layouts: linux/rtnetlink.h, gen_stats.h."""
+"""Read the bottleneck's occupancy and drops over netlink.
+
+Layouts: linux/rtnetlink.h, linux/gen_stats.h.
+"""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def attributes(data: bytes) -> dict[int, bytes]:
 
 def messages(sock: socket.socket) -> list[tuple[int, bytes]]:
     """Receive the messages of one dump, as (type, payload)."""
-    found = []
+    found: list[tuple[int, bytes]] = []
     while True:
         data = sock.recv(1 << 18)
         at = 0
