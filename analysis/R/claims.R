@@ -17,14 +17,18 @@ claim_kinds <- list(
   mean_mbit = function(means, claim) {
     mean_of(means, claim$algorithm, claim$path, claim$loss_percent)
   },
-  # The largest step upwards from one loss to the next, in percent of the lower one.
-  largest_rise_percent = function(means, claim) {
+  # The largest step upwards from one loss to the next that the data can tell from none: from the
+  # upper end of one mean's interval to the lower end of the next one's, in percent.
+  largest_certain_rise_percent = function(means, claim) {
     curve <- means[
       means$algorithm == claim$algorithm & means$path == claim$path &
         means$loss_percent >= claim$loss_percent,
     ]
     curve <- curve[order(curve$loss_percent), ]
-    if (nrow(curve) < 2) NA_real_ else max(100 * (curve$mean[-1] / utils::head(curve$mean, -1) - 1))
+    if (nrow(curve) < 2) {
+      return(NA_real_)
+    }
+    max(100 * (curve$mean_low[-1] / utils::head(curve$mean_high, -1) - 1))
   },
   smallest_ratio = function(means, claim) {
     wide <- means |>

@@ -17,14 +17,17 @@ theme_losslab <- function() {
 algorithm_scales <- function(algorithms) {
   list(
     ggplot2::scale_colour_manual(
+      breaks = algorithms$name,
       values = stats::setNames(algorithms$colour, algorithms$name),
       labels = stats::setNames(algorithms$label, algorithms$name)
     ),
     ggplot2::scale_fill_manual(
+      breaks = algorithms$name,
       values = stats::setNames(algorithms$colour, algorithms$name),
       labels = stats::setNames(algorithms$label, algorithms$name)
     ),
     ggplot2::scale_shape_manual(
+      breaks = algorithms$name,
       values = stats::setNames(algorithms$shape, algorithms$name),
       labels = stats::setNames(algorithms$label, algorithms$name)
     ),

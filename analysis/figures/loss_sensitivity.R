@@ -8,7 +8,8 @@ measured <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE
   filter(block == "sensitivity", metric == "goodput_mbit", statistic_over == "replicates") |>
   mutate(
     offloads = factor(
-      c(off = "Loss per packet (offloads off)", on = "Loss per aggregate (offloads on)")[offloads]
+      offloads, c("off", "on"),
+      c("Loss per packet (offloads off)", "Loss per aggregate (offloads on)")
     ),
     rtt = factor(paste(rtt_ms, "ms"), levels = paste(sort(unique(rtt_ms)), "ms"))
   )

@@ -23,10 +23,11 @@ figure <- ggplot(video, aes(loss_percent, mean, colour = algorithm)) +
   geom_linerange(aes(ymin = min, ymax = max), alpha = 0.4, position = position_dodge(0.3)) +
   geom_line(position = position_dodge(0.3)) +
   geom_point(aes(shape = algorithm), size = 1.5, position = position_dodge(0.3)) +
-  facet_grid(vars(metric), vars(path), scales = "free_y", labeller = label_wrap_gen(16)) +
+  facet_grid(vars(metric), vars(path), scales = "free_y", switch = "y") +
   scale_x_continuous(breaks = seq(0, 10, 2)) +
   expand_limits(y = 0) +
   algorithm_scales(algorithms) +
   labs(x = "Packet loss (%)", y = NULL) +
-  theme_losslab()
+  theme_losslab() +
+  theme(strip.placement = "outside", strip.text.y.left = element_text(angle = 90, hjust = 0.5))
 save_figure(figure, unlist(snakemake@output), height_cm = 17)

@@ -5,6 +5,7 @@ library(dplyr, warn.conflicts = FALSE)
 library(tidyr)
 
 published <- read_published(snakemake@input[["published"]])
+readr::write_csv(published, snakemake@output[["published"]])
 summary <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE) |>
   filter(block == "main")
 goodput <- summary |> filter(app == "iperf3", metric == "goodput_mbit")

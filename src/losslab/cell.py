@@ -31,7 +31,9 @@ from losslab.topology import RECEIVER_ADDRESS, emulated_hosts
 
 APPS: dict[str, ModuleType] = {"iperf3": iperf3, "ffmpeg": ffmpeg}
 
-SAMPLE_INTERVAL_S = 0.01
+# A compromise: sampling at this rate takes about as long as the rest of a slow flow.
+SAMPLE_INTERVAL_S = 0.02
+POLL_INTERVAL_S = 0.01
 # Flows of different replicates must not start in phase with the bottleneck and the probes.
 START_JITTER_S = 0.1
 # Past the longest chain of retransmission timeouts that 15 retries of a lost control message make
@@ -265,7 +267,7 @@ def _sample(
     folder: Path,
     start_ns: int,
 ) -> tuple[list[tcp.TcpSample], bool]:
-    """Sample flows and bottleneck every 10 ms until the receiver ends or the grace is over."""
+    """Sample flows and bottleneck every 20 ms until the receiver ends or the grace is over."""
     last: dict[int, tcp.TcpSample] = {}
     tcp_rows, queue_rows = [tcp.COLUMNS], [QUEUE_COLUMNS]
     step = 0
@@ -290,7 +292,7 @@ def _wait_until(holds: Any, timeout_s: float, what: str) -> None:
     while not holds():
         if time.monotonic() > deadline:
             raise LosslabError(f"{what} must listen within {timeout_s:g} s, found it does not")
-        time.sleep(SAMPLE_INTERVAL_S)
+        time.sleep(POLL_INTERVAL_S)
 
 
 def _settled(pids: dict[str, int], condition: Condition) -> dict[str, Any]:

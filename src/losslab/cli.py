@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from pathlib import Path
 from losslab import __version__, collect, design
 from losslab.condition import APPS, LOSS_DIRECTIONS, OFFLOADS, PATHS, Condition, replicate_seed
 from losslab.errors import LosslabError
-from losslab.replicate import Instrument, finished, run, write_json
+from losslab.replicate import Instrument, finished, remove_partial, run, write_json
 
 
 class UsageError(LosslabError):
@@ -25,6 +26,8 @@ class UsageError(LosslabError):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     options = _parser().parse_args(arguments)
+    # Unwind, so that guests end and partial folders go, when a workflow ends its jobs.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         status: int = options.run(options)
     except UsageError as error:
@@ -158,6 +161,7 @@ def _cell(options: argparse.Namespace) -> int:
     tools = _instrument()
     movie = _video(condition, tools)
     folder = options.out.parent
+    remove_partial(folder)
     for replicate in range(options.replicates):
         out = folder / str(replicate)
         seed = replicate_seed(condition, replicate)

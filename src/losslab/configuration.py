@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from losslab import netns
+from losslab import netns, offloads
 from losslab.condition import Condition
 from losslab.errors import LosslabError
 from losslab.shaping import differences, shapers
@@ -13,12 +13,6 @@ from losslab.topology import HOSTS, INTERFACES, ROUTERS, address_commands, route
 
 # Buffers that never limit: 512 MiB is the bandwidth-delay product of 10 Gbit/s over 400 ms.
 MAX_SOCKET_BUFFER_BYTES = 512 * 2**20
-
-OFFLOAD_FEATURES = {
-    "tso": "tcp-segmentation-offload",
-    "gso": "generic-segmentation-offload",
-    "gro": "generic-receive-offload",
-}
 
 
 def sysctls(host: str, condition: Condition) -> dict[str, str]:
@@ -64,8 +58,7 @@ def configure(pids: dict[str, int], condition: Condition, seed: int) -> None:
                 netns.write_sysctl(name, value)
             for end in INTERFACES:
                 if end.host == host:
-                    switches = [w for f in OFFLOAD_FEATURES for w in (f, condition.offloads)]
-                    netns.run(["ethtool", "-K", end.name, *switches])
+                    offloads.set_all(end.name, condition.offloads)
             netns.run(["ip", "-batch", "-"], "\n".join(address_commands(host, condition.path)))
             if by_host[host]:
                 netns.run(["tc", "-batch", "-"], "\n".join(by_host[host]))
@@ -76,30 +69,36 @@ def read_back(pids: dict[str, int], condition: Condition) -> dict[str, Any]:
     state: dict[str, Any] = {}
     for host in HOSTS:
         with netns.inside(pids[host]):
+            # One process for both: in the guest, starting one costs more than what it does.
+            listings = netns.run(["ip", "-json", "-statistics", "-batch", "-"], IP_LISTINGS)
+            found_routes, found_links = _json_documents(listings)
             state[host] = {
                 "qdiscs": json.loads(netns.run(["tc", "-statistics", "-json", "qdisc", "show"])),
-                "routes": json.loads(netns.run(["ip", "-json", "route", "show"])),
+                "routes": found_routes,
                 "links": {
-                    link["ifname"]: link["stats64"]
-                    for link in json.loads(netns.run(["ip", "-json", "-s", "link", "show"]))
+                    link["ifname"]: {side: link["stats64"][side] for side in ("rx", "tx")}
+                    for link in found_links
                 },
                 "sysctls": {n: netns.read_sysctl(n) for n in sysctls(host, condition)},
                 "offloads": {
-                    end.name: _offloads(end.name) for end in INTERFACES if end.host == host
+                    end.name: offloads.read(end.name) for end in INTERFACES if end.host == host
                 },
                 "counters": netns.read_counters(),
             }
     return state
 
 
-def _offloads(name: str) -> dict[str, str]:
-    """Read an interface's segmentation features as `on` or `off`."""
-    features = dict(
-        line.strip().split(": ", 1)
-        for line in netns.run(["ethtool", "-k", name]).splitlines()
-        if ": " in line
-    )
-    return {short: features[long].split()[0] for short, long in OFFLOAD_FEATURES.items()}
+IP_LISTINGS = "route show\nlink show\n"
+
+
+def _json_documents(text: str) -> list[Any]:
+    """Split JSON documents that follow each other, as `ip -batch` prints them."""
+    documents, at = [], 0
+    while text[at:].strip():
+        at += len(text[at:]) - len(text[at:].lstrip())
+        document, at = json.JSONDecoder().raw_decode(text, at)
+        documents.append(document)
+    return documents
 
 
 def configuration_reasons(state: dict[str, Any], condition: Condition, seed: int) -> list[str]:

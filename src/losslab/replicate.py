@@ -60,6 +60,12 @@ def whole_folder(out: Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def remove_partial(folder: Path) -> None:
+    """Remove what a killed run left: only whole replicates count."""
+    for leftover in (*folder.glob(".*.partial-*"), *folder.glob(".job-*")):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
 def run(
     condition: Condition,
     seed: int,

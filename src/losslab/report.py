@@ -94,6 +94,8 @@ def _render_fallback(staging: Path, name: str) -> None:
     common = [
         pypandoc.get_pandoc_path(), f"{stem}.md",
         "--from", "markdown", "--standalone", "--number-sections",
+        # Tables with lines up to this long get columns as wide as their contents.
+        "--columns", "200",
         "--lua-filter", str(RENDER / "crossref.lua"), "--citeproc",
     ]  # fmt: skip
     _run(

@@ -3,9 +3,11 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -133,7 +135,7 @@ def test_missing_kernel_says_make_setup(tmp_path):
 
 
 def test_finished_replicates_are_kept_when_a_job_starts_again(tmp_path):
-    condition = json.loads(losslab_condition(["--algorithm", "cubic"]), parse_float=float)
+    condition = json.loads(losslab_condition(), parse_float=float)
     words = [
         "cell", "--study", "loss", "--block", "main", "--condition", json.dumps(condition),
         "--out", tmp_path / "cells" / "cell.json",
@@ -148,7 +150,28 @@ def test_finished_replicates_are_kept_when_a_job_starts_again(tmp_path):
     assert len(json.loads((tmp_path / "cells" / "cell.json").read_text())["replicates"]) == 2
 
 
-def losslab_condition(_):
+def test_killed_run_loses_nothing_finished(tmp_path):
+    out = tmp_path / "cells" / "cell.json"
+    words = [
+        "cell", "--study", "loss", "--block", "main", "--condition", losslab_condition(),
+        "--out", str(out), "--replicates",
+    ]  # fmt: skip
+    first = out.parent / "0" / "manifest.json"
+    job = subprocess.Popen([sys.executable, "-m", "losslab.cli", *words, "5"])
+    while not first.exists():
+        time.sleep(0.05)
+    time.sleep(1)
+    job.send_signal(signal.SIGKILL)
+    job.wait()
+    before = first.read_bytes()
+    again = losslab(*words, "2")
+    assert again.returncode == 0, again.stderr
+    assert "0: kept" in again.stdout
+    assert first.read_bytes() == before
+    assert not list(out.parent.glob(".*"))
+
+
+def losslab_condition():
     return json.dumps(
         {
             "algorithm": "cubic", "loss_percent": 10, "path": "symmetric", "app": "iperf3",

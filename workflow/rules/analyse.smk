@@ -53,6 +53,7 @@ rule tabulate_loss:
         decrease="results/tables/loss_decrease.csv",
         ratio="results/tables/loss_ratio.csv",
         video="results/tables/loss_video.csv",
+        published="results/tables/loss_published.csv",
     log:
         "logs/tabulate_loss.log",
     conda:

@@ -9,6 +9,7 @@ MEASURING = [
         "condition",
         "configuration",
         "netns",
+        "offloads",
         "shaping",
         "topology",
         "apps/ffmpeg",

@@ -1,7 +1,7 @@
 """One report, HTML and PDF, from the same files."""
 
 FIGURES = ["goodput", "distribution", "cwnd", "video", "ratio", "sensitivity"]
-TABLES = ["summary", "decrease", "ratio", "video", "invalid"]
+TABLES = ["summary", "decrease", "ratio", "video", "invalid", "published"]
 
 
 rule render_report:

@@ -7,6 +7,7 @@ the host image, its results in the job's folder. See Documentation/virt/uml in t
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import json
 import os
@@ -28,6 +29,7 @@ MEMORY = "2G"  # sparse; with less, TCP's share makes windows collapse
 START_NS = 1_704_067_200_000_000_000
 CONSOLE_LINES = 15
 TROUBLE = ("Kernel panic", "WARNING: ", "BUG: ", "Oops", "Call Trace", "Out of memory")
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 SCRATCH_BYTES = 256 * 2**20
 
 
@@ -141,7 +143,7 @@ def boot(
                 env={"HOME": scratch, "TMPDIR": scratch, "PATH": "/usr/bin:/bin"},
                 cwd=scratch,
                 start_new_session=True,
-                preexec_fn=lambda: os.sched_setaffinity(0, {cpu}),  # noqa: PLW1509
+                preexec_fn=lambda: _prepare_guest(cpu),  # noqa: PLW1509
             )
             hung = False
             try:
@@ -170,6 +172,13 @@ def boot(
     if "error" in result:
         raise LosslabError(f"the guest's job must succeed, found:\n{result['error']}")
     return Outcome(result, console_text, time.monotonic() - begin)
+
+
+def _prepare_guest(cpu: int) -> None:
+    """Tie the guest to one CPU and to this process's life, between fork and exec."""
+    os.sched_setaffinity(0, {cpu})
+    # A guest must not outlive a killed parent: prctl(2), PR_SET_PDEATHSIG.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def console_reasons(console: str) -> list[str]:
