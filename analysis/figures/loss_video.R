@@ -6,7 +6,7 @@ library(dplyr, warn.conflicts = FALSE)
 
 algorithms <- read_algorithms(snakemake@input[["algorithms"]])
 metric_labels <- c(
-  time_to_first_frame_s = "Time to first frame (s)", stall_s = "Stalled (s)",
+  time_to_first_frame_s = "First frame (s)", stall_s = "Stalled (s)",
   frames_on_time_percent = "Frames on time (%)", completion_s = "Completion time (s)"
 )
 video <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE) |>

@@ -1,7 +1,9 @@
 """The cells of the configuration; every rule looks its numbers up here."""
 
 import json
+import shlex
 import sys
+from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
@@ -14,6 +16,10 @@ try:
     }
 except LosslabError as error:
     raise WorkflowError(str(error)) from None
+
+
+# `losslab` and `python` of the environment that runs Snakemake, also when it is not activated.
+shell.prefix(f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
 
 
 wildcard_constraints:
