@@ -109,5 +109,13 @@ def debian_archives() -> list[str]:
         raise LosslabError(
             "apt must know a Debian archive, found none in its sources", hint="run `apt-get update`"
         )
+    # A machine without the security archive in its sources can still reach it beside the main one;
+    # without it, the pinned kernel's source is often not to be had any more.
+    if not any("security" in uri for uri in found):
+        found |= {
+            f"{uri.removesuffix('debian/')}debian-security/"
+            for uri in found
+            if uri.endswith("/debian/")
+        }
     # The main archive before the security one: only it has every suite.
     return sorted(found, key=lambda uri: ("security" in uri, uri))
