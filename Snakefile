@@ -14,6 +14,10 @@ include: "workflow/rules/analyse.smk"
 include: "workflow/rules/report.smk"
 
 
+onstart:
+    hold_folder()
+
+
 rule all:
     default_target: True
     input:

@@ -3,15 +3,10 @@ for (path in unlist(snakemake@input[["functions"]])) source(path)
 open_log(snakemake@log[[1]])
 library(dplyr, warn.conflicts = FALSE)
 
-metrics <- c(
-  "goodput_mbit", "retransmits", "rtt_measured_ms", "rtt_loaded_ms", "loss_measured_percent",
-  "time_to_first_frame_s", "stall_count", "stall_s", "frames_on_time_percent",
-  "frames_delivered_percent", "completion_s", "throughput_mbit"
-)
 replicates <- read_replicates(snakemake@input[["replicates"]])
 summary <- bind_rows(
-  summarise_replicates(replicates, metrics),
-  summarise_seconds(read_intervals(snakemake@input[["intervals"]]))
+  summarise_replicates(derive_metrics(replicates)),
+  summarise_seconds(read_measured(snakemake@input[["intervals"]]))
 ) |>
   select(
     all_of(cell_columns), statistic_over, metric, n, n_invalid, all_of(statistics), everything()
@@ -19,6 +14,6 @@ summary <- bind_rows(
 readr::write_csv(summary, snakemake@output[["summary"]])
 readr::write_csv(summarise_ratios(replicates), snakemake@output[["ratios"]])
 replicates |>
-  filter(!valid) |>
-  select(cell, replicate, seed, reasons) |>
+  filter(!valid | attempt > 1) |>
+  select(study, cell, replicate, seed, valid, reasons, attempt, earlier_reasons) |>
   readr::write_csv(snakemake@output[["invalid"]])

@@ -1,49 +1,78 @@
 # Claims are data (report/claims/*.yaml): a kind with parameters gives the measured value, a
 # comparison gives the verdict.
+#
+# `where` selects cells by block and axes, `metric` and `statistic` (mean unless stated) what is
+# looked at in them. `against` replaces some of the axes of `where` to give the cell that each one
+# is compared with.
 
-# Mean goodput of one cell of the main block, NA where it was not measured.
-mean_of <- function(means, algorithm, path, loss_percent) {
-  found <- means$mean[
-    means$algorithm == algorithm & means$path == path & means$loss_percent == loss_percent
-  ]
-  if (length(found) == 1) found else NA_real_
+# The rows of a study's summary that a claim speaks of, statistics over replicates.
+select_cells <- function(summary, claim, replaced = list()) {
+  wanted <- utils::modifyList(as.list(claim$where), as.list(replaced))
+  unknown <- setdiff(names(wanted), names(summary))
+  if (length(unknown) > 0) {
+    stop("claim ", claim$id, ": axes must be columns of the summary, found ", toString(unknown))
+  }
+  found <- dplyr::filter(
+    summary, statistic_over == "replicates", metric == metric_of(claim)
+  )
+  for (axis in names(wanted)) {
+    found <- found[found[[axis]] %in% wanted[[axis]], ]
+  }
+  found$value <- found[[statistic_of(claim)]]
+  found
+}
+
+metric_of <- function(claim) if (is.null(claim$metric)) "goodput_mbit" else claim$metric
+
+statistic_of <- function(claim) if (is.null(claim$statistic)) "mean" else claim$statistic
+
+# The value of the only cell that is selected; NA where none or several are.
+only_value <- function(cells) if (nrow(cells) == 1) cells$value else NA_real_
+
+# Each selected cell's value over that of the cell it is compared with. A claim whose `against`
+# leaves a cell without its counterpart has not been measured whole.
+compared <- function(summary, claim) {
+  cells <- select_cells(summary, claim)
+  base <- select_cells(summary, claim, claim$against)
+  shared <- setdiff(condition_columns, names(claim$against))
+  pairs <- dplyr::left_join(
+    cells, dplyr::select(base, dplyr::all_of(shared), base = value),
+    by = shared
+  )
+  pairs$value / pairs$base
+}
+
+all_or_none <- function(values, pick) {
+  if (length(values) == 0 || anyNA(values)) NA_real_ else pick(values)
 }
 
 claim_kinds <- list(
-  change_percent = function(means, claim) {
-    base <- mean_of(means, claim$algorithm, claim$path, 0)
-    100 * (mean_of(means, claim$algorithm, claim$path, claim$loss_percent) / base - 1)
+  value = function(data, claim) only_value(select_cells(data$summary, claim)),
+  largest = function(data, claim) all_or_none(select_cells(data$summary, claim)$value, max),
+  smallest = function(data, claim) all_or_none(select_cells(data$summary, claim)$value, min),
+  # The value farthest from one, as a ratio of at least one.
+  largest_factor = function(data, claim) {
+    all_or_none(select_cells(data$summary, claim)$value, function(x) max(pmax(x, 1 / x)))
   },
-  mean_mbit = function(means, claim) {
-    mean_of(means, claim$algorithm, claim$path, claim$loss_percent)
+  change_percent = function(data, claim) {
+    all_or_none(100 * (compared(data$summary, claim) - 1), function(x) {
+      if (length(x) == 1) x else NA_real_
+    })
   },
-  # The largest step upwards from one loss to the next that the data can tell from none: from the
+  smallest_ratio = function(data, claim) all_or_none(compared(data$summary, claim), min),
+  largest_ratio = function(data, claim) all_or_none(compared(data$summary, claim), max),
+  # The largest step upwards along the axis `along` that the data can tell from none: from the
   # upper end of one mean's interval to the lower end of the next one's, in percent.
-  largest_certain_rise_percent = function(means, claim) {
-    curve <- means[
-      means$algorithm == claim$algorithm & means$path == claim$path &
-        means$loss_percent >= claim$loss_percent,
-    ]
-    curve <- curve[order(curve$loss_percent), ]
+  largest_certain_rise_percent = function(data, claim) {
+    curve <- select_cells(data$summary, claim)
+    curve <- curve[order(curve[[claim$along]]), ]
     if (nrow(curve) < 2) {
       return(NA_real_)
     }
     max(100 * (curve$mean_low[-1] / utils::head(curve$mean_high, -1) - 1))
   },
-  smallest_ratio = function(means, claim) {
-    wide <- means |>
-      dplyr::filter(path == claim$path, loss_percent >= claim$loss_percent) |>
-      dplyr::select(algorithm, loss_percent, mean) |>
-      tidyr::pivot_wider(names_from = algorithm, values_from = mean)
-    if (nrow(wide) == 0 || !all(c("bbr", "cubic") %in% names(wide))) {
-      return(NA_real_)
-    }
-    min(wide$bbr / wide$cubic)
-  },
-  asymmetric_change_percent = function(means, claim) {
-    base <- mean_of(means, claim$algorithm, "symmetric", claim$loss_percent)
-    100 * (mean_of(means, claim$algorithm, "asymmetric", claim$loss_percent) / base - 1)
-  }
+  # How far the losses of any cell are from the binomial distribution, in standard errors.
+  largest_loss_z = function(data, claim) all_or_none(abs(pooled_loss(data$replicates)$z), max)
 )
 
 # Exactly one comparison per claim: at_most, at_least, or within (published value plus or minus).
@@ -67,7 +96,10 @@ tolerance_text <- function(claim) {
   paste("within", claim$within)
 }
 
-evaluate_claim <- function(claim, means, study) {
+# One row: what was claimed, what was measured, and whether it holds.
+#
+# `data` has the study's `summary` and `replicates`.
+evaluate_claim <- function(claim, data, study) {
   kind <- claim_kinds[[claim$kind]]
   if (is.null(kind)) {
     stop(
@@ -75,7 +107,7 @@ evaluate_claim <- function(claim, means, study) {
       claim$kind
     )
   }
-  measured <- kind(means, claim)
+  measured <- kind(data, claim)
   verdict <- if (is.na(measured)) {
     "not measured"
   } else if (holds(measured, claim)) {

@@ -3,31 +3,41 @@
 # Mean, spread and quartiles that the source prints, in its order.
 statistics <- c("mean", "std", "min", "q25", "median", "q75", "max")
 
+# The axes of a cell, which tell it from others together with its block.
+condition_columns <- c(
+  "algorithm", "loss_percent", "path", "app", "rtt_ms", "rate_mbit", "buffer_packets", "offloads",
+  "loss_direction", "competitor", "duration_s", "warmup_s"
+)
+
+cell_columns <- c("study", "block", "cell", condition_columns)
+
+# What is not a metric in the table of replicates.
+fixed_columns <- c(
+  cell_columns, "replicate", "seed", "valid", "reasons", "attempt", "earlier_reasons"
+)
+
+# Columns of words; all others are numbers.
+word_columns <- readr::cols(
+  study = "c", block = "c", cell = "c", algorithm = "c", path = "c", app = "c", offloads = "c",
+  loss_direction = "c", competitor = "c", reasons = "c", earlier_reasons = "c", valid = "l",
+  flow = "c", .default = "d"
+)
+
+# A table need not have all of the columns of words.
+read_measured <- function(path) {
+  names <- names(readr::read_csv(path, n_max = 0, show_col_types = FALSE))
+  types <- word_columns
+  types$cols <- types$cols[intersect(names(types$cols), names)]
+  readr::read_csv(path, col_types = types)
+}
+
 read_replicates <- function(path) {
-  readr::read_csv(
-    path,
-    col_types = readr::cols(
-      study = "c", block = "c", cell = "c", algorithm = "c", path = "c", app = "c",
-      offloads = "c", reasons = "c", valid = "l", .default = "d"
-    )
-  )
-}
-
-read_intervals <- function(path) {
-  readr::read_csv(
-    path,
-    col_types = readr::cols(
-      block = "c", cell = "c", algorithm = "c", path = "c", app = "c", offloads = "c",
-      .default = "d"
-    )
-  )
-}
-
-read_cwnd <- function(path) {
-  readr::read_csv(
-    path,
-    col_types = readr::cols(cell = "c", algorithm = "c", path = "c", .default = "d")
-  )
+  replicates <- read_measured(path)
+  # A metric that no replicate of a study has is NA, so that derived metrics need no exceptions.
+  for (name in c("goodput_mbit", "total_goodput_mbit", "queue_mean_packets")) {
+    if (!name %in% names(replicates)) replicates[[name]] <- NA_real_
+  }
+  replicates
 }
 
 read_published <- function(path) {

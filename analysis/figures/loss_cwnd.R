@@ -5,7 +5,7 @@ library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
 algorithms <- read_algorithms(snakemake@input[["algorithms"]])
-cwnd <- read_cwnd(snakemake@input[["cwnd"]]) |>
+cwnd <- read_measured(snakemake@input[["flows"]]) |>
   filter(path == "symmetric") |>
   mutate(loss = paste(loss_percent, "% loss"))
 

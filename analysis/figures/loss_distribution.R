@@ -5,7 +5,7 @@ library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
 algorithms <- read_algorithms(snakemake@input[["algorithms"]])
-seconds <- read_intervals(snakemake@input[["intervals"]]) |>
+seconds <- read_measured(snakemake@input[["intervals"]]) |>
   filter(block == "main", loss_percent %in% c(0, 1)) |>
   mutate(path = label_paths(path), loss = factor(paste(loss_percent, "% loss")))
 

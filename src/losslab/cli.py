@@ -10,13 +10,23 @@ import argparse
 import json
 import signal
 import sys
+import tempfile
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
-from losslab import __version__, collect, design
+from losslab import __version__, collect, design, diff, rerun
 from losslab.condition import APPS, LOSS_DIRECTIONS, OFFLOADS, PATHS, Condition, replicate_seed
 from losslab.errors import LosslabError
-from losslab.replicate import Instrument, finished, remove_partial, run, write_json
+from losslab.lock import held
+from losslab.replicate import (
+    Instrument,
+    cell_result,
+    finished,
+    remove_partial,
+    run,
+    write_json,
+)
 
 
 class UsageError(LosslabError):
@@ -69,8 +79,30 @@ def _parser() -> argparse.ArgumentParser:
     collected.add_argument("cells", nargs="+", type=Path, help="cell.json files")
     collected.add_argument("--replicates", type=Path, required=True)
     collected.add_argument("--intervals", type=Path, required=True)
-    collected.add_argument("--cwnd", type=Path, required=True)
+    collected.add_argument("--flows", type=Path, required=True)
+    collected.add_argument("--queue", type=Path, required=True)
+    collected.add_argument("--series", nargs="*", default=[], help="cells sampled over time")
     collected.set_defaults(run=_collect)
+
+    again = commands.add_parser("rerun", help="repeat a replicate and compare the bytes")
+    again.add_argument("manifest", type=Path, help="manifest.json, or the folder that holds it")
+    again.add_argument("--out", type=Path, help="keep the second run in this new folder")
+    again.set_defaults(run=_rerun)
+
+    compared = commands.add_parser("diff", help="compare two result sets cell by cell")
+    compared.add_argument("first", type=Path, help="a results folder")
+    compared.add_argument("second", type=Path, help="another")
+    compared.add_argument("--metric", help="a key of the summary; default: the app's own")
+    compared.set_defaults(run=_diff)
+
+    doctor = commands.add_parser("doctor", help="say what this machine has and what is missing")
+    doctor.set_defaults(run=_doctor)
+
+    shell = commands.add_parser("shell", help="a shell inside the emulated path")
+    _condition_options(shell, algorithm="cubic")
+    shell.add_argument("--seed", type=int, default=1)
+    shell.add_argument("-c", "--command", help="run this in virtual time instead, and end")
+    shell.set_defaults(run=_shell)
 
     for name, text in (("kernel", "build the pinned kernel"), ("image", "build the host image")):
         build = commands.add_parser(name, help=f"{text} into the cache and print its folder")
@@ -78,8 +110,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _condition_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--algorithm", required=True)
+def _condition_options(parser: argparse.ArgumentParser, algorithm: str | None = None) -> None:
+    parser.add_argument("--algorithm", default=algorithm, required=algorithm is None)
     parser.add_argument("--loss-percent", type=float, default=0.0)
     parser.add_argument("--loss-direction", choices=LOSS_DIRECTIONS, default="data")
     parser.add_argument("--path", choices=PATHS, default="symmetric")
@@ -87,31 +119,32 @@ def _condition_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rtt-ms", type=float, default=0.44)
     parser.add_argument("--rate-mbit", type=float, default=1000.0)
     parser.add_argument("--buffer-packets", type=int, default=1000)
+    parser.add_argument("--competitor", default="none", help="algorithm of a second bulk flow")
     parser.add_argument("--offloads", choices=OFFLOADS, default="off")
     parser.add_argument("--duration-s", type=float, default=10.0)
     parser.add_argument("--warmup-s", type=float, default=1.0)
 
 
-def _measure(options: argparse.Namespace) -> int:
+def _condition(options: argparse.Namespace) -> Condition:
+    """Make the condition of `_condition_options`; refuse an impossible one."""
     condition = Condition(
-        algorithm=options.algorithm,
-        loss_percent=options.loss_percent,
-        path=options.path,
-        app=options.app,
-        rtt_ms=options.rtt_ms,
-        rate_mbit=options.rate_mbit,
-        buffer_packets=options.buffer_packets,
-        offloads=options.offloads,
-        loss_direction=options.loss_direction,
-        duration_s=options.duration_s,
-        warmup_s=options.warmup_s,
+        **{field.name: getattr(options, field.name) for field in fields(Condition)}
     )
     _refuse_impossible(condition)
-    if options.out.exists():
+    return condition
+
+
+def _refuse_existing(out: Path) -> None:
+    if out.exists():
         raise UsageError(
-            f"--out must name a folder that does not exist yet, found {options.out}",
+            f"--out must name a folder that does not exist yet, found {out}",
             hint="remove it or choose another; nothing measured is overwritten",
         )
+
+
+def _measure(options: argparse.Namespace) -> int:
+    condition = _condition(options)
+    _refuse_existing(options.out)
     tools = _instrument()
     manifest = run(
         condition,
@@ -120,6 +153,7 @@ def _measure(options: argparse.Namespace) -> int:
         tools,
         _video(condition, tools),
         timeout_s=options.timeout_s,
+        attempts=1,
     )
     for reason in manifest["reasons"]:
         print(f"losslab: invalid: {reason}", file=sys.stderr)
@@ -128,15 +162,9 @@ def _measure(options: argparse.Namespace) -> int:
 
 
 def _refuse_impossible(condition: Condition) -> None:
+    rows = design.load_algorithms(design.ROOT / "config" / "algorithms.tsv")
     problems = condition.problems()
-    names = {
-        row["name"] for row in design.load_algorithms(design.ROOT / "config" / "algorithms.tsv")
-    }
-    if condition.algorithm not in names:
-        problems.append(
-            f"algorithm must be one of config/algorithms.tsv ({', '.join(sorted(names))}), found "
-            f"{condition.algorithm!r}"
-        )
+    problems += design.unknown_algorithms(condition, {row["name"] for row in rows})
     if problems:
         raise UsageError("; ".join(problems))
 
@@ -161,33 +189,21 @@ def _cell(options: argparse.Namespace) -> int:
     tools = _instrument()
     movie = _video(condition, tools)
     folder = options.out.parent
-    remove_partial(folder)
-    for replicate in range(options.replicates):
-        out = folder / str(replicate)
-        seed = replicate_seed(condition, replicate)
-        if finished(out, condition, seed, tools):
-            print(f"{out}: kept, measured before", flush=True)
-            continue
-        manifest = run(condition, seed, out, tools, movie)
-        verdict = "valid" if manifest["valid"] else f"INVALID: {'; '.join(manifest['reasons'])}"
-        print(f"{out}: {verdict}", flush=True)
-    manifests = [
-        json.loads((folder / str(r) / "manifest.json").read_text())
-        for r in range(options.replicates)
-    ]
-    write_json(
-        {
-            "study": options.study,
-            "block": options.block,
-            "cell": folder.name,
-            "condition": condition.to_json(),
-            "replicates": [
-                {key: m[key] for key in ("seed", "valid", "reasons", "summary", "instrument")}
-                for m in manifests
-            ],
-        },
-        options.out,
-    )
+    folder.mkdir(parents=True, exist_ok=True)
+    # A job that outlived its workflow may still be at it.
+    with held(folder):
+        remove_partial(folder)
+        for replicate in range(options.replicates):
+            out = folder / str(replicate)
+            seed = replicate_seed(condition, replicate)
+            if finished(out, condition, seed, tools):
+                print(f"{out}: kept, measured before", flush=True)
+                continue
+            manifest = run(condition, seed, out, tools, movie)
+            verdict = "valid" if manifest["valid"] else f"INVALID: {'; '.join(manifest['reasons'])}"
+            print(f"{out}: {verdict}", flush=True)
+        result = cell_result(options.study, options.block, condition, folder, options.replicates)
+        write_json(result, options.out)
     return 0
 
 
@@ -200,8 +216,55 @@ def _cells(options: argparse.Namespace) -> int:
 
 
 def _collect(options: argparse.Namespace) -> int:
-    collect.write_tables(options.cells, options.replicates, options.intervals, options.cwnd)
+    tables = collect.gather(options.cells, options.series)
+    tables.write(options.replicates, options.intervals, options.flows, options.queue)
     return 0
+
+
+def _rerun(options: argparse.Namespace) -> int:
+    manifest = rerun.load_manifest(options.manifest)
+    original = options.manifest if options.manifest.is_dir() else options.manifest.parent
+    if options.out is not None:
+        _refuse_existing(options.out)
+    condition = Condition.from_json(manifest["cell"])
+    tools = _instrument()
+    with tempfile.TemporaryDirectory(prefix="losslab-rerun-") as name:
+        out = options.out or Path(name) / "again"
+        run(condition, manifest["seed"], out, tools, _video(condition, tools), attempts=1)
+        agreement = rerun.compare(original, out)
+    for difference in rerun.instrument_differences(manifest["instrument"], tools.provenance):
+        print(f"another instrument: {difference}")
+    for file, difference in agreement.different.items():
+        print(f"differs: {file}: {difference}")
+    count = len(agreement.same)
+    print(f"same bytes in {count} of {count + len(agreement.different)} files")
+    return 0 if agreement.whole else 1
+
+
+def _diff(options: argparse.Namespace) -> int:
+    comparison = diff.compare_sets(options.first, options.second, options.metric)
+    print(diff.table(comparison))
+    return 0 if comparison.agree else 1
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from losslab import doctor
+
+    sections = doctor.examine()
+    print("\n\n".join(section.text() for section in sections))
+    return 0 if sections[0].usable else 1
+
+
+def _shell(options: argparse.Namespace) -> int:
+    from losslab import shell
+
+    condition = _condition(options)
+    tools = _instrument()
+    if options.command is None:
+        return shell.interact(condition, options.seed, tools)
+    status, words = shell.execute(options.command, condition, options.seed, tools)
+    print(words, end="")
+    return status
 
 
 def _build(options: argparse.Namespace) -> int:

@@ -1,120 +1,129 @@
-"""Gather a study's replicates into three tidy tables for the statistics."""
+"""Gather a study's replicates into tidy tables for the statistics."""
 
 from __future__ import annotations
 
 import csv
 import json
+import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-AXES = (
-    "algorithm",
-    "loss_percent",
-    "path",
-    "app",
-    "rtt_ms",
-    "rate_mbit",
-    "buffer_packets",
-    "offloads",
-    "duration_s",
-    "warmup_s",
-)
-METRICS = (
-    "goodput_mbit",
-    "retransmits",
-    "rtt_measured_ms",
-    "rtt_loaded_ms",
-    "loss_measured_percent",
-    "time_to_first_frame_s",
-    "stall_count",
-    "stall_s",
-    "frames_on_time_percent",
-    "frames_delivered_percent",
-    "completion_s",
-    "throughput_mbit",
-)
-REPLICATE_COLUMNS = (
-    "study", "block", "cell", *AXES, "replicate", "seed", "valid", "reasons", *METRICS
+from losslab.apps.iperf3 import SOURCE_PORT
+from losslab.condition import Condition
+
+AXES = tuple(f.name for f in fields(Condition))
+SHARED = ("study", "block", "cell", *AXES, "replicate")
+REPLICATE_COLUMNS = (*SHARED, "seed", "valid", "reasons", "attempt", "earlier_reasons")
+INTERVAL_COLUMNS = (*SHARED, "t_s", "goodput_mbit")
+# Samples of the connections that carry bulk data, not iperf3's control connection.
+FLOW_NAMES = {str(SOURCE_PORT): "first", str(SOURCE_PORT + 1): "competitor"}
+FLOW_COLUMNS = (
+    *SHARED, "flow", "t_s", "cwnd_packets", "ssthresh_packets", "srtt_ms", "pacing_mbit",
+    "delivery_mbit",
 )  # fmt: skip
-SHARED = ("block", "cell", "algorithm", "loss_percent", "path", "app", "rtt_ms", "offloads")
-INTERVAL_COLUMNS = (*SHARED, "replicate", "t_s", "goodput_mbit")
-CWND_COLUMNS = (
-    "cell", "algorithm", "loss_percent", "path", "replicate", "t_s", "cwnd_packets",
-    "ssthresh_packets", "srtt_ms",
-)  # fmt: skip
-# The losses whose congestion window the source's readers would want to see.
-CWND_LOSSES_PERCENT = (0, 1, 5)
+QUEUE_COLUMNS = (*SHARED, "t_s", "backlog_packets", "backlog_bytes", "drops")
+
+Row = dict[str, Any]
 
 
-def write_tables(cells: Sequence[Path], replicates: Path, intervals: Path, cwnd: Path) -> None:
-    """Write the three tables from cell.json files and the replicate folders beside them."""
-    replicate_rows: list[dict[str, Any]] = []
-    interval_rows: list[dict[str, Any]] = []
-    cwnd_rows: list[dict[str, Any]] = []
+@dataclass
+class Tables:
+    """Rows of a study: replicates, one-second goodputs, and samples of flows and queue."""
+
+    replicates: list[Row] = field(default_factory=list)
+    intervals: list[Row] = field(default_factory=list)
+    flows: list[Row] = field(default_factory=list)
+    queue: list[Row] = field(default_factory=list)
+
+    def metrics(self) -> list[str]:
+        """Name the columns that replicates have beyond the fixed ones, in alphabetical order."""
+        return sorted({name for row in self.replicates for name in row} - set(REPLICATE_COLUMNS))
+
+    def write(self, replicates: Path, intervals: Path, flows: Path, queue: Path) -> None:
+        """Write each table as CSV; what a row lacks is an empty field."""
+        write_csv(replicates, (*REPLICATE_COLUMNS, *self.metrics()), self.replicates)
+        write_csv(intervals, INTERVAL_COLUMNS, self.intervals)
+        write_csv(flows, FLOW_COLUMNS, self.flows)
+        write_csv(queue, QUEUE_COLUMNS, self.queue)
+
+
+def gather(cells: Sequence[Path], series: Collection[str] = ()) -> Tables:
+    """Read cell.json files and the replicate folders beside them.
+
+    Args:
+        cells: The cell.json files.
+        series: Names of the cells whose first valid replicate's samples are wanted.
+    """
+    tables = Tables()
     for path in cells:
         cell = json.loads(path.read_text())
-        condition = cell["condition"]
-        shared = {"block": cell["block"], "cell": cell["cell"], **condition}
+        condition = Condition.from_json(cell["condition"])
+        wants_series = cell["cell"] in series
         for number, replicate in enumerate(cell["replicates"]):
-            folder = path.parent / str(number)
-            summary = replicate["summary"]
-            replicate_rows.append(
-                {
-                    **shared,
-                    **{name: summary.get(name) for name in METRICS},
-                    "study": cell["study"],
-                    "replicate": number,
-                    "seed": replicate["seed"],
-                    "valid": "TRUE" if replicate["valid"] else "FALSE",
-                    "reasons": "; ".join(replicate["reasons"]),
-                    "rtt_measured_ms": summary.get("rtt_ms"),
-                }
-            )
-            if not replicate["valid"] or condition["app"] != "iperf3":
+            shared = {
+                "study": cell["study"],
+                "block": cell["block"],
+                "cell": cell["cell"],
+                **condition.to_json(),
+                "replicate": number,
+            }
+            tables.replicates.append(shared | _replicate_row(replicate))
+            if not replicate["valid"]:
                 continue
-            for t_s, goodput_mbit in one_second_means(
-                read_csv(folder / "intervals.csv"), condition["warmup_s"], condition["duration_s"]
-            ):
-                interval_rows.append(
-                    {**shared, "replicate": number, "t_s": t_s, "goodput_mbit": goodput_mbit}
-                )
-            if (
-                cell["block"] == "main"
-                and number == 0
-                and condition["loss_percent"] in CWND_LOSSES_PERCENT
-            ):
-                cwnd_rows += [
-                    {**shared, "replicate": number, **row}
-                    for row in bulk_flow(read_csv(folder / "tcp.csv"))
+            folder = path.parent / str(number)
+            if condition.app == "iperf3":
+                rows = read_csv(folder / "intervals.csv")
+                tables.intervals += [
+                    {**shared, "t_s": t_s, "goodput_mbit": goodput_mbit}
+                    for t_s, goodput_mbit in one_second_means(
+                        rows, condition.warmup_s, condition.duration_s
+                    )
                 ]
-    _write(replicates, REPLICATE_COLUMNS, replicate_rows)
-    _write(intervals, INTERVAL_COLUMNS, interval_rows)
-    _write(cwnd, CWND_COLUMNS, cwnd_rows)
+            if wants_series:
+                wants_series = False
+                tables.flows += [
+                    shared | row | {"flow": FLOW_NAMES[row["flow"]]}
+                    for row in read_csv(folder / "tcp.csv")
+                    if row["flow"] in FLOW_NAMES
+                ]
+                tables.queue += [shared | row for row in read_csv(folder / "queue.csv")]
+    return tables
+
+
+def _replicate_row(replicate: Row) -> Row:
+    summary = dict(replicate["summary"])
+    # The column `rtt_ms` is the configured one.
+    summary["rtt_measured_ms"] = summary.pop("rtt_ms", None)
+    return {
+        **summary,
+        "seed": replicate["seed"],
+        "valid": "TRUE" if replicate["valid"] else "FALSE",
+        "reasons": "; ".join(replicate["reasons"]),
+        "attempt": replicate["attempt"],
+        "earlier_reasons": "; ".join(replicate["earlier_reasons"]),
+    }
 
 
 def one_second_means(
     rows: Sequence[dict[str, str]], warmup_s: float, duration_s: float
 ) -> list[tuple[int, float]]:
-    """Average 0.1 s goodputs into whole seconds between the warm-up and the end.
+    """Average goodputs of intervals of up to 1 s into whole seconds, from warm-up to end.
 
     Returns:
         (end of the second, mean goodput in Mbit/s); the last 0.1 s may be missing from the last.
     """
     seconds: dict[int, list[float]] = defaultdict(list)
+    before_s = 0.0
     for row in rows:
-        middle = float(row["t_s"]) - 0.05
-        if warmup_s <= middle < duration_s:
-            seconds[int(middle) + 1].append(float(row["goodput_mbit"]))
+        end_s = float(row["t_s"])
+        middle_s = (before_s + end_s) / 2
+        before_s = end_s
+        if warmup_s <= middle_s < duration_s:
+            seconds[math.ceil(middle_s)].append(float(row["goodput_mbit"]))
     return [(end, sum(values) / len(values)) for end, values in sorted(seconds.items())]
-
-
-def bulk_flow(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
-    """Keep iperf3's data flow, not its control connection."""
-    from losslab.apps.iperf3 import FLOW_PORT
-
-    return [row for row in rows if row["flow"] == str(FLOW_PORT)]
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
@@ -123,7 +132,8 @@ def read_csv(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def _write(path: Path, columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
+def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> None:
+    """Write rows as CSV."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")

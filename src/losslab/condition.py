@@ -14,6 +14,7 @@ PATHS = ("symmetric", "asymmetric")
 APPS = ("iperf3", "ffmpeg")
 LOSS_DIRECTIONS = ("data", "both")
 OFFLOADS = ("off", "on")
+NO_COMPETITOR = "none"
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Condition:
     buffer_packets: int
     offloads: str = "off"
     loss_direction: str = "data"
+    # The algorithm of a second bulk flow over the same bottleneck.
+    competitor: str = NO_COMPETITOR
     duration_s: float = 10.0
     warmup_s: float = 1.0
 
@@ -53,6 +56,8 @@ class Condition:
                 f"warmup_s must be at least 0 and below duration_s {self.duration_s:g}, "
                 f"found {self.warmup_s:g}"
             )
+        if self.competitor != NO_COMPETITOR and self.app != "iperf3":
+            wrong.append(f"competitor needs the app iperf3, found {self.app}")
         for name, value, allowed in (
             ("path", self.path, PATHS),
             ("app", self.app, APPS),
@@ -75,6 +80,12 @@ class Condition:
         ]
         if self.loss_direction != "data":
             parts.append(f"loss-{self.loss_direction}")
+        if self.rate_mbit != 1000:
+            parts.append(f"rate{self.rate_mbit:g}")
+        if self.buffer_packets != 1000:
+            parts.append(f"buffer{self.buffer_packets}")
+        if self.competitor != NO_COMPETITOR:
+            parts.append(f"vs-{self.competitor}")
         return "_".join(parts)
 
     def to_json(self) -> dict[str, Any]:
@@ -89,6 +100,10 @@ class Condition:
         if unknown:
             raise KeyError(f"unknown condition keys: {', '.join(sorted(unknown))}")
         return cls(**data)
+
+
+# Axis to the value that stands for doing without it.
+LATER_AXES: dict[str, Any] = {"competitor": False}
 
 
 def replicate_seed(condition: Condition, replicate: int) -> int:

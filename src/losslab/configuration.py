@@ -13,6 +13,7 @@ from losslab.topology import HOSTS, INTERFACES, ROUTERS, address_commands, route
 
 # Buffers that never limit: 512 MiB is the bandwidth-delay product of 10 Gbit/s over 400 ms.
 MAX_SOCKET_BUFFER_BYTES = 512 * 2**20
+ALGORITHM_SYSCTL = "net.ipv4.tcp_congestion_control"
 
 
 def sysctls(host: str, condition: Condition) -> dict[str, str]:
@@ -30,7 +31,7 @@ def sysctls(host: str, condition: Condition) -> dict[str, str]:
         return wanted
     return wanted | {
         # Before any socket exists: one that is born under another default keeps its pacing.
-        "net.ipv4.tcp_congestion_control": condition.algorithm,
+        ALGORITHM_SYSCTL: condition.algorithm,
         "net.ipv4.tcp_no_metrics_save": "1",
         "net.ipv4.tcp_ecn": "0",
         "net.ipv4.tcp_rmem": f"4096 131072 {MAX_SOCKET_BUFFER_BYTES}",
@@ -122,12 +123,13 @@ def configuration_reasons(state: dict[str, Any], condition: Condition, seed: int
     return reasons
 
 
-def require_algorithm(algorithm: str) -> None:
-    """Refuse an algorithm that the running kernel does not have."""
+def require_algorithms(wanted: set[str]) -> None:
+    """Refuse algorithms that the running kernel does not have."""
     available = netns.read_sysctl("net.ipv4.tcp_available_congestion_control").split()
-    if algorithm not in available:
+    missing = sorted(wanted - set(available))
+    if missing:
         raise LosslabError(
             f"algorithm must be one of the running kernel's ({', '.join(available)}), "
-            f"found {algorithm!r}",
+            f"found {', '.join(missing)}",
             hint="add its CONFIG_TCP_CONG_ line to containers/kernel/fragment.config",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,15 @@ from typing import Any
 import jsonschema
 import yaml
 
-from losslab.condition import Condition
+from losslab.condition import NO_COMPETITOR, Condition
 from losslab.errors import LosslabError
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "workflow" / "schemas"
+
+
+# A study's word for a competitor that runs the cell's own algorithm.
+SAME = "same"
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,18 @@ class Cell:
         """The cell's folder and file name."""
         slug = self.condition.slug()
         return slug if self.block == "main" else f"{self.block}_{slug}"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study as a campaign measures it, and what its R files make of it."""
+
+    name: str
+    cells: list[Cell]
+    figures: list[str]
+    tables: list[str]
+    # Cells whose time series go into the study's tables.
+    series: list[str]
 
 
 def check_schema(data: Any, schema_name: str, where: str) -> None:
@@ -112,20 +129,13 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], algorithms: set[str
         )
     cells = []
     for block, run in runs.items():
-        axes = {k: [v] for k, v in study["defaults"].items()} | {
-            k: v if isinstance(v, list) else [v] for k, v in study["blocks"][block].items()
-        }
-        for values in itertools.product(*axes.values()):
-            point = dict(zip(axes, values, strict=True))
+        for point in block_points(study["defaults"], study["blocks"][block]):
+            if point.get("competitor") == SAME:
+                point["competitor"] = point["algorithm"]
             condition = Condition(
                 **point, duration_s=float(run["duration_s"]), warmup_s=float(run["warmup_s"])
             )
-            problems = condition.problems()
-            if condition.algorithm not in algorithms:
-                problems.append(
-                    f"algorithm must be one of algorithms.tsv ({', '.join(sorted(algorithms))}), "
-                    f"found {condition.algorithm!r}"
-                )
+            problems = condition.problems() + unknown_algorithms(condition, algorithms)
             if problems:
                 raise LosslabError(
                     f"block {block} of study {name}, cell {condition.slug()}: "
@@ -140,8 +150,45 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], algorithms: set[str
     return cells
 
 
-def load_cells(config: dict[str, Any], root: Path) -> list[Cell]:
-    """Make all cells of a configuration.
+def block_points(
+    defaults: dict[str, Any], block: dict[str, Any] | list[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Cross the axes of a block, or of each of its products, over the defaults."""
+    for product in block if isinstance(block, list) else [block]:
+        axes = {
+            axis: value if isinstance(value, list) else [value]
+            for axis, value in (defaults | product).items()
+        }
+        for values in itertools.product(*axes.values()):
+            yield dict(zip(axes, values, strict=True))
+
+
+def unknown_algorithms(condition: Condition, algorithms: set[str]) -> list[str]:
+    """Say which of a condition's algorithms are not in algorithms.tsv."""
+    wanted = {condition.algorithm, condition.competitor} - {NO_COMPETITOR}
+    return [
+        f"algorithm must be one of config/algorithms.tsv ({', '.join(sorted(algorithms))}), "
+        f"found {algorithm!r}"
+        for algorithm in sorted(wanted - algorithms)
+    ]
+
+
+def series_cells(study: dict[str, Any], cells: list[Cell]) -> list[str]:
+    """Name the cells that one of the study's `time_series` selects; all axes must match."""
+
+    def selected(cell: Cell, wanted: dict[str, Any]) -> bool:
+        values = {"block": cell.block, **cell.condition.to_json()}
+        return all(
+            values[axis] in (value if isinstance(value, list) else [value])
+            for axis, value in wanted.items()
+        )
+
+    wanted = study.get("time_series", [])
+    return [cell.name for cell in cells if any(selected(cell, w) for w in wanted)]
+
+
+def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
+    """Load the studies of a configuration, in its order.
 
     Args:
         config: The content of config/config.yaml or another file of that form.
@@ -149,10 +196,17 @@ def load_cells(config: dict[str, Any], root: Path) -> list[Cell]:
     """
     check_schema(config, "config", "the configuration")
     algorithms = {row["name"] for row in load_algorithms(root / "config" / "algorithms.tsv")}
-    cells = []
+    studies = []
     for name, runs in config["studies"].items():
         path = root / "config" / "studies" / f"{name}.yaml"
         study = load_yaml(path)
         check_schema(study, "study", str(path))
-        cells += study_cells(study, runs, algorithms)
-    return cells
+        cells = study_cells(study, runs, algorithms)
+        series = series_cells(study, cells)
+        studies.append(Study(name, cells, study["figures"], study["tables"], series))
+    return studies
+
+
+def load_cells(config: dict[str, Any], root: Path) -> list[Cell]:
+    """Make all cells of a configuration; arguments as for `load_studies`."""
+    return [cell for study in load_studies(config, root) for cell in study.cells]

@@ -11,3 +11,7 @@ class LosslabError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n  -> {self.hint}" if self.hint else self.message
+
+
+class GuestLostError(LosslabError):
+    """A guest ended without a result: it hung, panicked or was killed. The host may be to blame."""

@@ -9,9 +9,32 @@ from typing import Any
 from losslab.apps import ffmpeg
 from losslab.backends import virtual
 from losslab.build import image, kernel
-from losslab.build.cache import cache_folder
+from losslab.build.cache import cache_folder, hash_files
 from losslab.errors import LosslabError
 from losslab.replicate import Instrument, whole_folder
+
+PACKAGE = Path(__file__).parent
+# What decides a measured number, relative to the package. Analysis code is not among it.
+MEASURING = (
+    "apps/ffmpeg.py",
+    "apps/iperf3.py",
+    "backends/console.py",
+    "backends/guest.py",
+    "backends/virtual.py",
+    "cell.py",
+    "checks.py",
+    "condition.py",
+    "configuration.py",
+    "flows.py",
+    "netns.py",
+    "offloads.py",
+    "probes/ping.py",
+    "probes/queue.py",
+    "probes/tcp.py",
+    "shaping.py",
+    "topology.py",
+    "traffic.py",
+)
 
 ENCODE_TIMEOUT_S = 600.0  # 60 s of 720p take half a minute on one core
 
@@ -37,6 +60,7 @@ def instrument() -> Instrument:
         provenance={
             "kernel": kernel.provenance(kernel_folder),
             "image": image.provenance(image_folder),
+            "source": hash_files([PACKAGE / name for name in MEASURING]),
         },
     )
 

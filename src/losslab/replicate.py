@@ -18,12 +18,19 @@ from typing import Any
 from losslab import __version__
 from losslab.backends import virtual
 from losslab.condition import Condition
-from losslab.errors import LosslabError
+from losslab.errors import GuestLostError, LosslabError
 
 # A guest needs up to 5 s of wall time per second of a 1 Gbit/s flow on a slow, busy host; ten
 # times that, and a minute to start, tell a hung guest from a slow one.
 WATCHDOG_S_PER_VIRTUAL_S = 50.0
 WATCHDOG_START_S = 60.0
+# A lost guest may be the host's doing, so it gets a second chance; a failed check would fail again,
+# because the same seed gives the same bytes.
+ATTEMPTS = 2
+
+
+# The one file of a replicate that differs between two runs with the same seed.
+HOST_FILE = "host.json"
 
 
 @dataclass(frozen=True)
@@ -72,12 +79,13 @@ def run(
     out: Path,
     instrument: Instrument,
     video: Path | None = None,
-    attempt: int = 1,
     timeout_s: float | None = None,
+    attempts: int = ATTEMPTS,
 ) -> dict[str, Any]:
     """Measure one replicate into folder `out`, which appears only when it is whole.
 
-    A guest that hangs or panics gives an invalid replicate with the reason, like a failed check.
+    A failed check gives an invalid replicate with the reasons. So does a guest that hangs or
+    panics, after `attempts` tries; what became of the earlier ones stands in host.json.
 
     Returns:
         The manifest.
@@ -85,6 +93,29 @@ def run(
     Raises:
         LosslabError: the output could not be written.
     """
+    earlier_reasons: list[str] = []
+    for attempt in range(1, attempts + 1):
+        try:
+            return _attempt(
+                condition, seed, out, instrument, video, timeout_s,
+                earlier_reasons, last=attempt == attempts,
+            )  # fmt: skip
+        except GuestLostError as error:
+            earlier_reasons.append(str(error))
+    raise AssertionError("the last attempt leaves a manifest")
+
+
+def _attempt(
+    condition: Condition,
+    seed: int,
+    out: Path,
+    instrument: Instrument,
+    video: Path | None,
+    timeout_s: float | None,
+    earlier_reasons: list[str],
+    last: bool,
+) -> dict[str, Any]:
+    """Boot a guest for the replicate and write its folder; only a last attempt may be lost."""
     started = datetime.now(UTC)
     with (
         whole_folder(out) as folder,
@@ -124,6 +155,8 @@ def run(
             wall_s = outcome.wall_s
         except LosslabError as error:
             _refuse_full_disk(out.parent, error)
+            if isinstance(error, GuestLostError) and not last:
+                raise
             reasons = [str(error)]
             manifest["summary"] = {}
         manifest |= {"valid": not reasons, "reasons": reasons}
@@ -134,7 +167,7 @@ def run(
             if reasons and (job_folder / "console.log").exists():
                 shutil.move(job_folder / "console.log", folder / "console.log")
             write_json(manifest, folder / "manifest.json")
-            write_json(_host(started, wall_s, attempt), folder / "host.json")
+            write_json(_host(started, wall_s, earlier_reasons), folder / HOST_FILE)
         except OSError as error:
             raise LosslabError(
                 f"the replicate's files must fit into {out.parent}, found: {error}",
@@ -161,12 +194,13 @@ def _link_or_copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _host(started: datetime, wall_s: float | None, attempt: int) -> dict[str, Any]:
+def _host(started: datetime, wall_s: float | None, earlier_reasons: list[str]) -> dict[str, Any]:
     """Describe what varies from run to run: host, clock, attempt, commit."""
     return {
         "started_utc": started.isoformat(timespec="seconds"),
         "wall_s": wall_s,
-        "attempt": attempt,
+        "attempt": 1 + len(earlier_reasons),
+        "earlier_reasons": earlier_reasons,
         "host_kernel": platform.release(),
         "host_cpu": _cpu_model(),
         "git": git_state(Path(__file__).parent),
@@ -198,6 +232,28 @@ def git_state(folder: Path) -> dict[str, Any]:
 def write_json(data: Any, path: Path) -> None:
     """Write JSON with sorted keys, so that equal data are equal bytes."""
     path.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n")
+
+
+def cell_result(
+    study: str, block: str, condition: Condition, folder: Path, replicates: int
+) -> dict[str, Any]:
+    """Sum up a cell's replicates, which lie in `folder` by number, for cell.json."""
+    rows = []
+    for number in range(replicates):
+        manifest = json.loads((folder / str(number) / "manifest.json").read_text())
+        host = json.loads((folder / str(number) / HOST_FILE).read_text())
+        kept = ("seed", "valid", "reasons", "summary", "instrument")
+        rows.append(
+            {key: manifest[key] for key in kept}
+            | {key: host[key] for key in ("attempt", "earlier_reasons")}
+        )
+    return {
+        "study": study,
+        "block": block,
+        "cell": folder.name,
+        "condition": condition.to_json(),
+        "replicates": rows,
+    }
 
 
 def finished(out: Path, condition: Condition, seed: int, instrument: Instrument) -> bool:

@@ -37,16 +37,27 @@ def quarto() -> Path | None:
     return Path(found) if new_enough else None
 
 
-def render(document: Path, beside: Sequence[Path], html: Path, pdf: Path) -> str:
-    """Render `document` with the files that it reads `beside` it; return the renderer's name.
+def render(
+    document: Path, chapters: Sequence[Path], beside: Sequence[Path], html: Path, pdf: Path
+) -> str:
+    """Render `document`, whose `_chapters.qmd` includes the chapters; return the renderer's name.
+
+    Args:
+        document: The report's main file.
+        chapters: The studies' chapters, in order.
+        beside: Files that they read.
+        html: Where the page goes.
+        pdf: Where the PDF goes.
 
     Raises:
         LosslabError: a chunk failed or a cross-reference leads nowhere.
     """
     with tempfile.TemporaryDirectory(prefix="losslab-report-") as name:
         staging = Path(name)
-        for file in (document, *beside):
+        for file in (document, *chapters, *beside):
             shutil.copy(file, staging / file.name)
+        includes = [f"{{{{< include {chapter.name} >}}}}\n" for chapter in chapters]
+        (staging / "_chapters.qmd").write_text("\n".join(includes))
         program = quarto()
         renderer = "Quarto" if program else "knitr, pandoc and typst"
         (staging / "renderer.txt").write_text(renderer + "\n")
@@ -79,8 +90,8 @@ def _render_quarto(program: Path, staging: Path, name: str) -> None:
 
 
 def expand_includes(text: str, folder: Path) -> str:
-    """Replace include shortcodes by the files' texts."""
-    return INCLUDE.sub(lambda match: (folder / match[1]).read_text(), text)
+    """Replace include shortcodes by the files' texts, and the shortcodes in them."""
+    return INCLUDE.sub(lambda match: expand_includes((folder / match[1]).read_text(), folder), text)
 
 
 def _render_fallback(staging: Path, name: str) -> None:
@@ -119,12 +130,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line and render."""
     parser = argparse.ArgumentParser(prog="python -m losslab.report", description=__doc__)
     parser.add_argument("--document", type=Path, required=True)
+    parser.add_argument("--chapters", type=Path, nargs="+", required=True)
     parser.add_argument("--beside", type=Path, nargs="*", default=[])
     parser.add_argument("--html", type=Path, required=True)
     parser.add_argument("--pdf", type=Path, required=True)
     options = parser.parse_args(arguments)
     try:
-        print("rendered with", render(options.document, options.beside, options.html, options.pdf))
+        renderer = render(
+            options.document, options.chapters, options.beside, options.html, options.pdf
+        )
+        print("rendered with", renderer)
     except LosslabError as error:
         print(f"losslab: error: {error}", file=sys.stderr)
         return 1

@@ -2,7 +2,7 @@
 
 R_FUNCTIONS = [
     workflow.source_path(f"../../analysis/R/{name}.R")
-    for name in ["tables", "statistics", "claims", "look"]
+    for name in ["tables", "statistics", "claims", "models", "look"]
 ]
 
 
@@ -28,8 +28,12 @@ rule summarise_study:
 rule judge_claims:
     input:
         functions=R_FUNCTIONS,
-        summary="results/summary/loss.csv",
-        claims=workflow.source_path("../../report/claims/loss.yaml"),
+        summaries=expand("results/summary/{study}.csv", study=STUDIES),
+        replicates=expand("results/summary/{study}_replicates.csv", study=STUDIES),
+        claims=[
+            workflow.source_path(f"../../report/claims/{study}.yaml")
+            for study in STUDIES
+        ],
     output:
         "results/claims.csv",
     log:
@@ -37,51 +41,54 @@ rule judge_claims:
     conda:
         "../envs/tools.yaml"
     message:
-        "Judge the published claims"
+        "Judge the claims"
     script:
         "../../analysis/claims.R"
 
 
-rule tabulate_loss:
-    input:
-        functions=R_FUNCTIONS,
-        summary="results/summary/loss.csv",
-        ratios="results/summary/loss_ratios.csv",
-        published=workflow.source_path("../../config/published/loss.csv"),
-    output:
-        summary="results/tables/loss_summary.csv",
-        decrease="results/tables/loss_decrease.csv",
-        ratio="results/tables/loss_ratio.csv",
-        video="results/tables/loss_video.csv",
-        published="results/tables/loss_published.csv",
-    log:
-        "logs/tabulate_loss.log",
-    conda:
-        "../envs/tools.yaml"
-    message:
-        "Write the tables of the loss study"
-    script:
-        "../../analysis/tables/loss.R"
+for study in STUDIES:
+
+    rule:
+        name:
+            f"tabulate_{study}"
+        input:
+            functions=R_FUNCTIONS,
+            summary=f"results/summary/{study}.csv",
+            ratios=f"results/summary/{study}_ratios.csv",
+            replicates=f"results/summary/{study}_replicates.csv",
+            published=published_numbers(study),
+        output:
+            **table_files(study),
+        log:
+            f"logs/tabulate/{study}.log",
+        conda:
+            "../envs/tools.yaml"
+        message:
+            f"Write the tables of {study}"
+        script:
+            f"../../analysis/tables/{study}.R"
 
 
-rule plot_loss:
+rule plot_figure:
     input:
         functions=R_FUNCTIONS,
         algorithms=workflow.source_path("../../config/algorithms.tsv"),
-        published=workflow.source_path("../../config/published/loss.csv"),
-        summary="results/summary/loss.csv",
-        ratios="results/summary/loss_ratios.csv",
-        intervals="results/summary/loss_intervals.csv",
-        cwnd="results/summary/loss_cwnd.csv",
+        published=lambda wildcards: published_numbers(wildcards.study),
+        summary="results/summary/{study}.csv",
+        ratios="results/summary/{study}_ratios.csv",
+        replicates="results/summary/{study}_replicates.csv",
+        intervals="results/summary/{study}_intervals.csv",
+        flows="results/summary/{study}_flows.csv",
+        queue="results/summary/{study}_queue.csv",
     output:
-        "results/figures/loss_{figure}.svg",
-        "results/figures/loss_{figure}.png",
-        "results/figures/loss_{figure}.pdf",
+        "results/figures/{study}_{figure}.svg",
+        "results/figures/{study}_{figure}.png",
+        "results/figures/{study}_{figure}.pdf",
     log:
-        "logs/plot_loss/{figure}.log",
+        "logs/plot_figure/{study}_{figure}.log",
     conda:
         "../envs/tools.yaml"
     message:
-        "Draw loss_{wildcards.figure}"
+        "Draw {wildcards.study}_{wildcards.figure}"
     script:
-        "../../analysis/figures/loss_{wildcards.figure}.R"
+        "../../analysis/figures/{wildcards.study}_{wildcards.figure}.R"

@@ -1,4 +1,4 @@
-"""The cells of the configuration; every rule looks its numbers up here."""
+"""The studies and cells of the configuration; every rule looks its names and numbers up here."""
 
 import json
 import shlex
@@ -7,24 +7,36 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from losslab import design
+from losslab import design, lock
 from losslab.errors import LosslabError
 
 try:
-    CELLS = {
-        (cell.study, cell.name): cell for cell in design.load_cells(config, design.ROOT)
+    STUDIES = {
+        study.name: study for study in design.load_studies(config, design.ROOT)
     }
 except LosslabError as error:
     raise WorkflowError(str(error)) from None
+CELLS = {
+    (study.name, cell.name): cell for study in STUDIES.values() for cell in study.cells
+}
 
 
 # `losslab` and `python` of the environment that runs Snakemake, also when it is not activated.
 shell.prefix(f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
 
 
+def hold_folder():
+    """Keep other workflows out of this folder for as long as this one lives."""
+    try:
+        lock.hold_for_life(Path(".snakemake"))
+    except LosslabError as error:
+        raise WorkflowError(str(error)) from None
+
+
 wildcard_constraints:
     study="[a-z0-9-]+",
     cell="[a-z0-9._-]+",
+    figure="[a-z0-9_]+",
 
 
 def cell_files(wildcards):
@@ -34,6 +46,11 @@ def cell_files(wildcards):
         for study, cell in CELLS
         if study == wildcards.study
     ]
+
+
+def series_cells(wildcards):
+    """List the cells whose samples over time a study wants."""
+    return STUDIES[wildcards.study].series
 
 
 def cell_condition(wildcards):
@@ -50,3 +67,30 @@ def cell_replicates(wildcards):
 def cell_block(wildcards):
     """Give the block that a cell belongs to."""
     return CELLS[wildcards.study, wildcards.cell].block
+
+
+def published_numbers(study):
+    """List the file of a study's published numbers, if it has one."""
+    path = f"config/published/{study}.csv"
+    return (
+        [workflow.source_path(f"../../{path}")]
+        if (design.ROOT / path).exists()
+        else []
+    )
+
+
+def figure_files(study, *formats):
+    """List a study's figures in the given formats."""
+    return expand(
+        "results/figures/{study}_{figure}.{format}",
+        study=study,
+        figure=STUDIES[study].figures,
+        format=formats,
+    )
+
+
+def table_files(study):
+    """Map the names of a study's tables to their files."""
+    return {
+        table: f"results/tables/{study}_{table}.csv" for table in STUDIES[study].tables
+    }

@@ -1,31 +1,14 @@
 """Measure every cell; a job per cell, its replicates inside."""
 
-# What decides a measured number. Analysis code is not among it.
-MEASURING = [
-    workflow.source_path(f"../../src/losslab/{module}.py")
-    for module in [
-        "cell",
-        "checks",
-        "condition",
-        "configuration",
-        "netns",
-        "offloads",
-        "shaping",
-        "topology",
-        "apps/ffmpeg",
-        "apps/iperf3",
-        "backends/guest",
-        "backends/virtual",
-        "probes/ping",
-        "probes/queue",
-        "probes/tcp",
-    ]
-]
+from losslab import instrument
 
 
 rule measure_cell:
     input:
-        modules=MEASURING,
+        modules=[
+            workflow.source_path(f"../../src/losslab/{module}")
+            for module in instrument.MEASURING
+        ],
         kernel=workflow.source_path("../../containers/kernel/fragment.config"),
         image=workflow.source_path("../../containers/host/packages.txt"),
     output:
@@ -58,13 +41,16 @@ rule collect_study:
     output:
         replicates="results/summary/{study}_replicates.csv",
         intervals="results/summary/{study}_intervals.csv",
-        cwnd="results/summary/{study}_cwnd.csv",
+        flows="results/summary/{study}_flows.csv",
+        queue="results/summary/{study}_queue.csv",
     log:
         "logs/collect_study/{study}.log",
     conda:
         "../envs/tools.yaml"
+    params:
+        series=series_cells,
     message:
         "Collect the cells of {wildcards.study}"
     shell:
-        "losslab collect {input} --replicates {output.replicates}"
-        " --intervals {output.intervals} --cwnd {output.cwnd} &> {log}"
+        "losslab collect {input} --series {params.series} --replicates {output.replicates}"
+        " --intervals {output.intervals} --flows {output.flows} --queue {output.queue} &> {log}"

@@ -1,29 +1,33 @@
 """One report, HTML and PDF, from the same files."""
 
-FIGURES = ["goodput", "distribution", "cwnd", "video", "ratio", "sensitivity"]
-TABLES = ["summary", "decrease", "ratio", "video", "invalid", "published"]
-
 
 rule render_report:
     input:
         document=workflow.source_path("../../report/index.qmd"),
-        chapters=workflow.source_path("../../report/_loss.qmd"),
-        references=workflow.source_path("../../report/references.bib"),
-        style=workflow.source_path("../../report/style.css"),
+        # A chapter per study, in the configuration's order.
+        chapters=[
+            workflow.source_path(f"../../report/_{study}.qmd") for study in STUDIES
+        ],
+        beside=[
+            workflow.source_path("../../report/references.bib"),
+            workflow.source_path("../../report/style.css"),
+            workflow.source_path("../../config/algorithms.tsv"),
+        ],
         renderer=[
             workflow.source_path("../../src/losslab/report.py"),
             workflow.source_path("../../report/render/crossref.lua"),
             workflow.source_path("../../report/render/knit.R"),
             workflow.source_path("../../report/render/template.typ"),
         ],
-        figures=expand("results/figures/loss_{figure}.svg", figure=FIGURES),
-        tables=expand("results/tables/loss_{table}.csv", table=TABLES),
-        summaries=[
-            "results/summary/loss.csv",
-            "results/summary/loss_replicates.csv",
-        ],
+        figures=[file for study in STUDIES for file in figure_files(study, "svg")],
+        tables=[file for study in STUDIES for file in table_files(study).values()],
+        summaries=expand(
+            "results/summary/{study}{table}.csv",
+            study=STUDIES,
+            table=["", "_replicates"],
+        ),
+        invalid=expand("results/tables/{study}_invalid.csv", study=STUDIES),
         claims="results/claims.csv",
-        algorithms=workflow.source_path("../../config/algorithms.tsv"),
     output:
         html="results/report/report.html",
         pdf="results/report/report.pdf",
@@ -34,7 +38,6 @@ rule render_report:
     message:
         "Render the report"
     shell:
-        "python -m losslab.report --document {input.document}"
-        " --beside {input.chapters} {input.references} {input.style} {input.algorithms}"
-        " {input.figures} {input.tables} {input.summaries} {input.claims}"
-        " --html {output.html} --pdf {output.pdf} &> {log}"
+        "python -m losslab.report --document {input.document} --chapters {input.chapters}"
+        " --beside {input.beside} {input.figures} {input.tables} {input.summaries}"
+        " {input.invalid} {input.claims} --html {output.html} --pdf {output.pdf} &> {log}"

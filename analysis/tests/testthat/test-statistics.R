@@ -1,12 +1,11 @@
-replicates <- tibble::tibble(
-  block = "main", cell = rep(c("cubic_1", "bbr_1"), each = 3),
-  algorithm = rep(c("cubic", "bbr"), each = 3), loss_percent = 1, path = "symmetric",
-  app = "iperf3", rtt_ms = 0.4, offloads = "off", replicate = rep(0:2, 2),
+replicates <- conditions(
+  cell = rep(c("cubic_1", "bbr_1"), each = 3), algorithm = rep(c("cubic", "bbr"), each = 3),
+  replicate = rep(0:2, 2), seed = replicate, attempt = 1, reasons = "", earlier_reasons = "",
   valid = c(TRUE, TRUE, FALSE, TRUE, TRUE, TRUE), goodput_mbit = c(100, 200, 1e6, 400, 600, 500)
 )
 
 test_that("an invalid replicate enters no statistic and is counted", {
-  found <- summarise_replicates(replicates, "goodput_mbit")
+  found <- summarise_replicates(replicates)
   cubic <- found[found$algorithm == "cubic", ]
   expect_equal(cubic$n, 2)
   expect_equal(cubic$n_invalid, 1)
@@ -27,13 +26,20 @@ test_that("describe gives R's own statistics and drops missing values", {
   expect_equal(found$std, sd(c(1, 2, 3, 10)))
 })
 
-test_that("the bootstrap interval is seeded, ordered and covers the mean", {
+test_that("bootstrap intervals are seeded, ordered and cover their statistic", {
   x <- c(4, 5, 6, 7, 8, 9)
-  first <- bootstrap_interval(x)
-  expect_identical(first, bootstrap_interval(x))
-  expect_lt(first[["low"]], mean(x))
-  expect_gt(first[["high"]], mean(x))
-  expect_true(all(is.na(bootstrap_interval(5))))
+  first <- bootstrap_intervals(x)
+  expect_identical(first, bootstrap_intervals(x))
+  expect_lt(first$mean[1], mean(x))
+  expect_gt(first$mean[2], mean(x))
+  expect_true(all(is.na(bootstrap_intervals(5)$median)))
+})
+
+test_that("column medians are R's medians, for odd and even lengths", {
+  for (n in 2:5) {
+    values <- matrix(stats::rnorm(n * 50), nrow = n)
+    expect_equal(column_medians(values), apply(values, 2, stats::median))
+  }
 })
 
 test_that("changes are against the same algorithm and path without loss", {

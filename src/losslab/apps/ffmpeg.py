@@ -11,32 +11,29 @@ from typing import Any
 
 from losslab.condition import Condition
 from losslab.errors import LosslabError
+from losslab.flows import Flow, Program, Timeline
 from losslab.topology import RECEIVER_ADDRESS
 
 PORT = 5004
-BULK = False
 FRAME_RATE = 30
 # What a player holds back before it shows the first frame; a live player's usual 200 ms.
 PLAYOUT_BUFFER_S = 0.2
 CONNECT_TIMEOUT_US = 60_000_000
 
 
-def receiver_command(condition: Condition) -> list[str]:
-    """Write the receiver's command line: listen, demultiplex, print a checksum line per frame."""
-    return [
+def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
+    """List the one flow: a receiver that prints a checksum line per frame, a sender that streams.
+
+    The sender sends the file at its native frame rate, not re-encoded.
+    """
+    receiver = [
         "ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error",
         "-probesize", "32", "-analyzeduration", "0",
         "-f", "mpegts",
         "-i", f"tcp://{RECEIVER_ADDRESS}:{PORT}?listen=1&listen_timeout=60000",
         "-map", "0:v", "-c", "copy", "-copyts", "-f", "framecrc", "-flush_packets", "1", "-",
     ]  # fmt: skip
-
-
-def sender_command(condition: Condition, video: Path | None) -> list[str]:
-    """Write the sender's command line: the file at its native frame rate, not re-encoded."""
-    if video is None:
-        raise LosslabError("the ffmpeg app must be given a video, found none")
-    return [
+    sender = [
         "ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error",
         # `-re` would send the first half second at once.
         "-readrate", "1", "-readrate_initial_burst", "0.001", "-i", str(video),
@@ -44,6 +41,16 @@ def sender_command(condition: Condition, video: Path | None) -> list[str]:
         "-map", "0:v", "-c", "copy", "-f", "mpegts", "-flush_packets", "1", "-muxdelay", "0",
         f"tcp://{RECEIVER_ADDRESS}:{PORT}?timeout={CONNECT_TIMEOUT_US}",
     ]  # fmt: skip
+    return [
+        Flow(
+            name="ffmpeg",
+            algorithm=condition.algorithm,
+            port=PORT,
+            listener=Program("receiver", receiver, "receiver.log", stamped=True),
+            caller=Program("sender", sender, "sender.log"),
+            bulk=False,
+        )
+    ]
 
 
 def encode_command(duration_s: float, output: str) -> list[str]:
@@ -111,7 +118,7 @@ def parse_frames(text: str) -> list[tuple[float, int, int]]:
     return frames
 
 
-def collect(condition: Condition, folder: Path, start_ns: int) -> dict[str, Any]:
+def collect(condition: Condition, folder: Path, timeline: Timeline) -> dict[str, Any]:
     """Turn receiver.log into frames.csv and the summary.
 
     Raises:
@@ -120,7 +127,8 @@ def collect(condition: Condition, folder: Path, start_ns: int) -> dict[str, Any]
     frames = parse_frames((folder / "receiver.log").read_text())
     if not frames:
         raise LosslabError("at least one video frame must arrive, found none in receiver.log")
-    rows = [(pts_s, (arrival - start_ns) / 1e9, octets) for pts_s, arrival, octets in frames]
+    origin_ns = timeline.origin_ns
+    rows = [(pts_s, (arrival - origin_ns) / 1e9, octets) for pts_s, arrival, octets in frames]
     lines = [
         f"{number},{pts_s:.6f},{arrival_s:.9f},{octets}"
         for number, (pts_s, arrival_s, octets) in enumerate(rows)

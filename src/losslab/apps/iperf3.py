@@ -1,58 +1,137 @@
-"""Bulk transfer: one iperf3 stream as fast as TCP lets it, measured at the receiver."""
+"""Bulk transfer: iperf3 streams as fast as TCP lets them, measured at the receiver."""
 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
-from losslab.condition import Condition
+from losslab.condition import NO_COMPETITOR, Condition
 from losslab.errors import LosslabError
+from losslab.flows import Flow, Program, Timeline
+from losslab.shaping import FRAME_BYTES
 from losslab.topology import RECEIVER_ADDRESS
 
-PORT = 5201  # iperf3's default
-FLOW_PORT = 40_001  # fixed, so that hashes over the flow's addresses do not vary
-INTERVAL_S = 0.1
+# Both fixed, so that hashes over the flow's addresses do not vary.
+PORT = 5201  # iperf3's default; the competitor has the next one
+SOURCE_PORT = 40_001
+FINE_INTERVAL_S = 0.1
 # iperf3 counts whole blocks only; its 128 KiB would be 10 Mbit/s in an interval.
 BLOCK = "16K"
-BULK = True
 
 
-def receiver_command(condition: Condition) -> list[str]:
-    """Write the server's command line: one test, then exit."""
-    return [
-        "iperf3", "--server", "--one-off", "--json",
-        "--bind", RECEIVER_ADDRESS, "--port", str(PORT), "--interval", str(INTERVAL_S),
-    ]  # fmt: skip
+def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
+    """List the flow and, where the condition has one, its competitor."""
+    found = [flow(condition, "", condition.algorithm, 0)]
+    if condition.competitor != NO_COMPETITOR:
+        found.append(flow(condition, "competitor-", condition.competitor, 1))
+    return found
 
 
-def sender_command(condition: Condition, video: Path | None) -> list[str]:
-    """Write the client's command line."""
-    return [
-        "iperf3", "--client", RECEIVER_ADDRESS, "--port", str(PORT), "--cport", str(FLOW_PORT),
-        "--time", f"{condition.duration_s:g}", "--interval", str(INTERVAL_S),
-        "--congestion", condition.algorithm, "--length", BLOCK, "--json",
-    ]  # fmt: skip
+def interval_s(condition: Condition) -> float:
+    """Choose how often iperf3 reports: 0.1 s, or seconds where the full buffer delays for longer.
+
+    With an interval shorter than the loaded RTT, iperf3 polls the clock until the RTT is over. In
+    virtual time each look takes 256 ns of it, so a minute of the host's time goes into a second.
+    """
+    loaded_rtt_s = (
+        condition.rtt_ms / 1e3
+        + condition.buffer_packets * FRAME_BYTES * 8 / 1e6 / condition.rate_mbit
+    )
+    return FINE_INTERVAL_S if loaded_rtt_s < FINE_INTERVAL_S else float(math.ceil(loaded_rtt_s))
 
 
-def collect(condition: Condition, folder: Path, start_ns: int) -> dict[str, Any]:
-    """Turn receiver.log and sender.log into intervals.csv and the summary.
+def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow:
+    """Describe bulk flow `number`; its logs are named with `prefix`."""
+    interval = f"{interval_s(condition):g}"
+    port, source_port = PORT + number, SOURCE_PORT + number
+    return Flow(
+        name=f"{prefix}iperf3",
+        algorithm=algorithm,
+        port=port,
+        source_port=source_port,
+        listener=Program(
+            "receiver",
+            [
+                "iperf3", "--server", "--one-off", "--json",
+                "--bind", RECEIVER_ADDRESS, "--port", str(port), "--interval", interval,
+            ],
+            f"{prefix}receiver.log",
+        ),
+        caller=Program(
+            "sender",
+            [
+                "iperf3", "--client", RECEIVER_ADDRESS, "--port", str(port),
+                "--cport", str(source_port),
+                "--time", f"{condition.duration_s:g}", "--interval", interval,
+                "--congestion", algorithm, "--length", BLOCK, "--json",
+            ],
+            f"{prefix}sender.log",
+        ),
+    )  # fmt: skip
 
-    Goodput is bytes over time at the receiver between the warm-up and the configured end.
+
+def collect(condition: Condition, folder: Path, timeline: Timeline) -> dict[str, Any]:
+    """Turn the logs into intervals.csv (and competitor-intervals.csv) and the summary.
+
+    Goodput is bytes over time at the receiver between the warm-up and the configured end, on the
+    clock of the replicate: with a competitor, the time in which both flows run.
+
+    Args:
+        condition: What was measured.
+        folder: Where the logs are.
+        timeline: When the flows were started.
 
     Raises:
         LosslabError: iperf3 reported an error or wrote no JSON.
     """
-    receiver = _result(folder / "receiver.log")
-    sender = _result(folder / "sender.log")
-    rows = [
-        (i["sum"]["end"], i["sum"]["seconds"], i["sum"]["bytes"]) for i in receiver["intervals"]
+    goodputs, retransmits, octets = [], [], []
+    for each in flows(condition):
+        prefix = each.name.removesuffix("iperf3")
+        receiver = load(folder / each.listener.log)
+        sender = load(folder / each.caller.log)
+        rows = intervals(receiver, timeline.started_s[each.name])
+        lines = [f"{end:.6f},{count * 8 / seconds / 1e6:.6f}" for end, seconds, count in rows]
+        path = folder / f"{prefix}intervals.csv"
+        path.write_text("\n".join(["t_s,goodput_mbit", *lines]) + "\n")
+        goodputs.append(goodput_mbit(rows, condition))
+        retransmits.append(sender["end"]["sum_sent"]["retransmits"])
+        octets.append(sum(count for _, _, count in rows))
+    summary = {
+        "goodput_mbit": goodputs[0],
+        "retransmits": retransmits[0],
+        "bytes_received": octets[0],
+        "total_goodput_mbit": sum(goodputs),
+    }
+    if len(goodputs) > 1:
+        summary |= {
+            "competitor_goodput_mbit": goodputs[1],
+            "competitor_retransmits": retransmits[1],
+            "jain_index": jain_index(goodputs),
+        }
+    return summary
+
+
+def intervals(receiver: dict[str, Any], start_s: float) -> list[tuple[float, float, int]]:
+    """List the receiver's intervals as (end in s on the replicate's clock, length in s, bytes)."""
+    sums = [interval["sum"] for interval in receiver["intervals"]]
+    # The last interval is a remainder of any length; a very short one has no rate.
+    return [
+        (start_s + s["end"], s["seconds"], s["bytes"])
+        for s in sums
+        if s["seconds"] > FINE_INTERVAL_S / 10
     ]
-    # The last interval is a remainder of any length; one below a tenth of the usual has no rate.
-    rows = [row for row in rows if row[1] > INTERVAL_S / 10]
-    lines = [f"{end:.6f},{octets * 8 / seconds / 1e6:.6f}" for end, seconds, octets in rows]
-    (folder / "intervals.csv").write_text("\n".join(["t_s,goodput_mbit", *lines]) + "\n")
-    half = INTERVAL_S / 2  # interval ends carry the clock's rounding
+
+
+def goodput_mbit(rows: list[tuple[float, float, int]], condition: Condition) -> float:
+    """Divide bytes by time over the `intervals` between the warm-up and the configured end.
+
+    Raises:
+        LosslabError: there is no such interval.
+    """
+    # Intervals of the competitor and the clock's rounding do not end exactly at the limits.
+    half = interval_s(condition) / 2
     inside = [
         row
         for row in rows
@@ -61,14 +140,16 @@ def collect(condition: Condition, folder: Path, start_ns: int) -> dict[str, Any]
     seconds = sum(row[1] for row in inside)
     if seconds <= 0:
         raise LosslabError("iperf3's receiver must report intervals after the warm-up, found none")
-    return {
-        "goodput_mbit": sum(row[2] for row in inside) * 8 / seconds / 1e6,
-        "retransmits": sender["end"]["sum_sent"]["retransmits"],
-        "bytes_received": sum(row[2] for row in rows),
-    }
+    return sum(row[2] for row in inside) * 8 / seconds / 1e6
 
 
-def _result(path: Path) -> dict[str, Any]:
+def jain_index(shares: list[float]) -> float:
+    """Rate the fairness of shares, from 1/n (one has all) to 1 (equal): Jain et al., DEC-TR-301."""
+    squares = sum(share**2 for share in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
+
+
+def load(path: Path) -> dict[str, Any]:
     """Load iperf3's JSON; its `error` key is an error."""
     try:
         result: dict[str, Any] = json.loads(path.read_text())

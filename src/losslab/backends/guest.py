@@ -14,6 +14,7 @@ import traceback
 from pathlib import Path
 
 from losslab import netns
+from losslab.backends.console import run_shell
 from losslab.cell import measure, write_result
 from losslab.condition import Condition
 from losslab.errors import LosslabError
@@ -33,6 +34,10 @@ def main() -> None:
         netns.write_sysctl("net.ipv4.tcp_mem", TCP_MEM_PAGES)
         if job["kind"] == "replicate":
             _replicate(job)
+        elif job["kind"] == "shell":
+            condition = Condition.from_json(job["condition"])
+            status = run_shell(condition, job["seed"], job["command"], JOB)
+            write_result({"status": status}, JOB / "result.json")
         elif job["kind"] == "command":
             subprocess.run(job["command"], cwd=JOB, check=True)
             write_result({"done": True}, JOB / "result.json")

@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,12 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from losslab.condition import derived_seed
-from losslab.errors import LosslabError
+from losslab.errors import GuestLostError, LosslabError
 
 SOURCE = Path(__file__).resolve().parents[2]
 MEMORY = "2G"  # sparse; with less, TCP's share makes windows collapse
 # Any fixed instant: 2024-01-01T00:00:00Z. Dates inside the guest are part of the result.
 START_NS = 1_704_067_200_000_000_000
+VIRTUAL_TIME = ["time-travel=inf-cpu", f"time-travel-start={START_NS}"]
 CONSOLE_LINES = 15
 TROUBLE = ("Kernel panic", "WARNING: ", "BUG: ", "Oops", "Call Trace", "Out of memory")
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -62,6 +64,10 @@ def scratch_folder() -> Path:
         elif stats.f_bavail * stats.f_frsize < SCRATCH_BYTES:
             tried.append(f"{place} has less than {SCRATCH_BYTES >> 20} MiB free")
         else:
+            if tried:
+                print(
+                    f"losslab: note: guest memory in {folder}: {'; '.join(tried)}", file=sys.stderr
+                )
             return folder
     raise LosslabError(
         f"the guest's memory needs a folder that allows exec and has {SCRATCH_BYTES >> 20} MiB "
@@ -97,6 +103,7 @@ def boot(
     job_folder: Path,
     seed: int,
     timeout_s: float,
+    interactive: bool = False,
 ) -> Outcome:
     """Boot a guest for one job and wait until it has powered off.
 
@@ -107,9 +114,12 @@ def boot(
         job_folder: Where the guest reads the job and leaves its files.
         seed: Seeds the guest's random generator.
         timeout_s: Wall-clock limit; a guest that spins does not end by itself.
+        interactive: Give the guest this process's terminal, and let it run in real time: in
+            virtual time it would race to its next timer while the user thinks.
 
     Raises:
-        LosslabError: the guest hung, panicked, or left no result; with the console's last lines.
+        GuestLostError: the guest hung, panicked, or left no result; with the console's last lines.
+        LosslabError: the guest's job failed.
     """
     (job_folder / "job.json").write_text(json.dumps(job, indent=1, sort_keys=True) + "\n")
     console_path = job_folder / "console.log"
@@ -127,7 +137,7 @@ def boot(
             str(kernel),
             f"mem={MEMORY}",
             "rootfstype=hostfs", f"rootflags={links / 'root'}", "ro", "init=/init",
-            "time-travel=inf-cpu", f"time-travel-start={START_NS}",
+            *([] if interactive else VIRTUAL_TIME),
             f"random.seed={derived_seed(seed, 'kernel')}",
             "con0=fd:0,fd:1", "con=null", "ssl=null", "quiet", "ipv6.disable_ipv6=1",
             f"uml_dir={links}/", "umid=guest",
@@ -137,9 +147,9 @@ def boot(
         with console_path.open("wb") as console:
             process = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
-                stdout=console,
-                stderr=subprocess.STDOUT,
+                stdin=None if interactive else subprocess.DEVNULL,
+                stdout=None if interactive else console,
+                stderr=None if interactive else subprocess.STDOUT,
                 env={"HOME": scratch, "TMPDIR": scratch, "PATH": "/usr/bin:/bin"},
                 cwd=scratch,
                 start_new_session=True,
@@ -157,14 +167,14 @@ def boot(
     console_text = console_path.read_text(errors="replace")
     tail = "\n".join(console_text.splitlines()[-CONSOLE_LINES:])
     if hung:
-        raise LosslabError(
+        raise GuestLostError(
             f"the guest must end within {timeout_s:g} s of wall time, found it still running; "
             f"its console's last lines:\n{tail}",
             hint="raise --timeout-s if the host is slow",
         )
     result_path = job_folder / "result.json"
     if not result_path.exists():
-        raise LosslabError(
+        raise GuestLostError(
             f"the guest must leave result.json, found none (exit status {process.returncode}); "
             f"its console's last lines:\n{tail}"
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from dataclasses import dataclass
 
 from losslab.probes.tcp import NETLINK_HEADER, NLM_F_REQUEST_DUMP, attributes, messages
 
@@ -18,6 +19,20 @@ TCA_STATS2 = 7
 TCA_STATS_QUEUE = 3
 
 COLUMNS = "t_s,backlog_packets,backlog_bytes,drops"
+
+
+@dataclass(frozen=True)
+class QueueSample:
+    """What waits in the queue at an instant, and what it has dropped so far."""
+
+    t_s: float
+    backlog_packets: int
+    backlog_bytes: int
+    drops: int
+
+    def row(self) -> str:
+        """Format as a line of `COLUMNS`."""
+        return f"{self.t_s:.6f},{self.backlog_packets},{self.backlog_bytes},{self.drops}"
 
 
 class QueueProbe:
@@ -32,8 +47,8 @@ class QueueProbe:
             NETLINK_HEADER.pack(16 + len(body), RTM_GETQDISC, NLM_F_REQUEST_DUMP, 1, 0) + body
         )
 
-    def row(self, t_s: float) -> str:
-        """Sample and format as a line of `COLUMNS`."""
+    def sample(self, t_s: float) -> QueueSample:
+        """Read the queue's state; `t_s` is the caller's clock."""
         self._socket.send(self._request)
         for kind, payload in messages(self._socket):
             if kind != RTM_NEWQDISC:
@@ -43,7 +58,7 @@ class QueueProbe:
                 continue
             stats = attributes(attributes(payload[20:])[TCA_STATS2])[TCA_STATS_QUEUE]
             packets, octets, drops = struct.unpack_from("=III", stats)
-            return f"{t_s:.6f},{packets},{octets},{drops}"
+            return QueueSample(t_s, packets, octets, drops)
         raise OSError(f"no root qdisc on interface {self._index}")
 
     def close(self) -> None:

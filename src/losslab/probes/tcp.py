@@ -112,11 +112,11 @@ def parse_tcp_info(source_port: int, algorithm: str, info: bytes) -> TcpSample:
 class TcpProbe:
     """An open diagnosis socket in the namespace where it was made."""
 
-    def __init__(self, destination_port: int) -> None:
-        """Open the socket; sample flows towards `destination_port`."""
+    def __init__(self) -> None:
+        """Open the socket."""
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG)
         extensions = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1)
-        identity = struct.pack("!HH", 0, destination_port) + bytes(44)
+        identity = bytes(48)  # struct inet_diag_sockid: any
         request = (
             struct.pack(
                 "=BBBxI", socket.AF_INET, socket.IPPROTO_TCP, extensions, 1 << TCP_ESTABLISHED
@@ -129,7 +129,7 @@ class TcpProbe:
         self._request = header + request
 
     def sample(self) -> list[TcpSample]:
-        """Read every established flow towards the port."""
+        """Read every established connection."""
         self._socket.send(self._request)
         found = []
         for kind, payload in messages(self._socket):

@@ -1,0 +1,73 @@
+# Closed forms that a right instrument must reproduce, and the measures that compare with them.
+
+payload_bytes <- 1448 # of a full segment: MTU 1500, IP 20, TCP 20 with timestamps 12
+frame_bytes <- 1514 # the same segment with its Ethernet header, as the bottleneck counts it
+
+# What a bottleneck's rate leaves for payload, in Mbit/s.
+theoretical_goodput <- function(rate_mbit) {
+  rate_mbit * payload_bytes / frame_bytes
+}
+
+# Bandwidth-delay product in packets of the bottleneck.
+bdp_packets <- function(rate_mbit, rtt_ms) {
+  rate_mbit * 1e6 * rtt_ms / 1e3 / 8 / frame_bytes
+}
+
+# Mathis et al., CCR 27(3), 1997: Reno under independent loss p, in Mbit/s. The constant is that of
+# one acknowledged packet per window's growth, as Linux counts (tcp_reno_cong_avoid).
+mathis_mbit <- function(p, rtt_s) {
+  payload_bytes * 8 / 1e6 * sqrt(3 / 2) / (rtt_s * sqrt(p))
+}
+
+# Padhye et al., SIGCOMM 1998, equation 30 with b = 1, in Mbit/s. Linux' retransmission timeout is
+# the RTT and at least 200 ms of margin (tcp_rto_min, net/ipv4/tcp_input.c).
+padhye_mbit <- function(p, rtt_s) {
+  timeout_s <- rtt_s + 0.2
+  packets_per_s <- 1 / (
+    rtt_s * sqrt(2 * p / 3) + timeout_s * pmin(1, 3 * sqrt(3 * p / 8)) * p * (1 + 32 * p^2)
+  )
+  payload_bytes * 8 / 1e6 * packets_per_s
+}
+
+# RFC 9438, section 5.1, equation 5 with C = 0.4 and beta = 0.7, in Mbit/s. It holds where the
+# window is larger than that of Reno.
+cubic_mbit <- function(p, rtt_s) {
+  window <- (0.4 * (3 + 0.7) / (4 * (1 - 0.7)))^(1 / 4) * (rtt_s / p)^(3 / 4)
+  payload_bytes * 8 / 1e6 * window / rtt_s
+}
+
+# The model of an algorithm's goodput under random loss, NA where there is none.
+response_mbit <- function(algorithm, p, rtt_s) {
+  dplyr::case_when(
+    p <= 0 ~ NA_real_,
+    algorithm == "reno" ~ padhye_mbit(p, rtt_s),
+    algorithm == "cubic" ~ cubic_mbit(p, rtt_s),
+    TRUE ~ NA_real_
+  )
+}
+
+# Add to replicates what follows from their condition and their measurements.
+derive_metrics <- function(replicates) {
+  replicates |>
+    dplyr::mutate(
+      rtt_error_percent = 100 * abs(rtt_measured_ms / rtt_ms - 1),
+      utilisation_percent = 100 * total_goodput_mbit / theoretical_goodput(rate_mbit),
+      model_ratio = goodput_mbit / response_mbit(algorithm, loss_percent / 100, rtt_ms / 1e3),
+      queue_mean_bdp = queue_mean_packets / bdp_packets(rate_mbit, rtt_ms)
+    )
+}
+
+# Losses of each cell's valid replicates together, against the binomial distribution: z is the
+# distance from the expected number in standard errors.
+pooled_loss <- function(replicates) {
+  replicates |>
+    dplyr::filter(valid, loss_percent > 0) |>
+    dplyr::group_by(cell, algorithm, loss_percent, rtt_ms) |>
+    dplyr::summarise(
+      offered = sum(loss_offered_packets), lost = sum(loss_packets), .groups = "drop"
+    ) |>
+    dplyr::mutate(
+      p = loss_percent / 100,
+      z = (lost - p * offered) / sqrt(offered * p * (1 - p))
+    )
+}

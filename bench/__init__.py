@@ -1,0 +1,1 @@
+"""Campaigns that try losslab itself; each a command, none part of a measurement."""

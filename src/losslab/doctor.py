@@ -1,0 +1,230 @@
+"""Say for each backend what this machine has, what is missing, and the command that mends it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from losslab import report
+from losslab.backends import virtual
+from losslab.build import image, kernel
+from losslab.build.cache import cache_folder
+from losslab.errors import LosslabError
+
+BOOT_TIMEOUT_S = 60.0
+# A full campaign's raw files; the quick one needs a tenth.
+RESULTS_BYTES = 4 * 2**30
+R_PACKAGES = ("tidyverse", "jsonlite", "yaml", "knitr", "ragg")
+# `netem seed`: iproute2 6.6 and Linux 6.6 (commit 4072d97ddc44).
+SEEDED_NETEM = (6, 6)
+PROBE_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a backend needs: whether it is there, what was found, what mends it."""
+
+    what: str
+    good: bool
+    found: str
+    remedy: str = ""
+    required: bool = True
+
+    def line(self) -> str:
+        """Format for a terminal."""
+        mark = "ok     " if self.good else ("MISSING" if self.required else "missing")
+        text = f"  {mark}  {self.what}: {self.found}"
+        return text if self.good or not self.remedy else f"{text}\n           -> {self.remedy}"
+
+
+@dataclass(frozen=True)
+class Section:
+    """What one part of losslab needs."""
+
+    name: str
+    findings: list[Finding]
+
+    @property
+    def usable(self) -> bool:
+        """Tell whether everything that is required is there."""
+        return all(f.good for f in self.findings if f.required)
+
+    def text(self) -> str:
+        """Format for a terminal."""
+        verdict = "ready" if self.usable else "not ready"
+        return "\n".join([f"{self.name}: {verdict}", *(f.line() for f in self.findings)])
+
+
+def examine() -> list[Section]:
+    """Look at this machine; the first section is the default backend."""
+    return [
+        Section("virtual backend (default)", list(_virtual())),
+        Section("analysis and report", list(_analysis())),
+        Section("containernet backend (containers on this kernel)", list(_containernet())),
+    ]
+
+
+def _virtual() -> Iterable[Finding]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Finding(
+        "Python 3.11 or newer", sys.version_info >= (3, 11), version, "install a newer Python"
+    )
+    built = kernel.existing(), image.existing()
+    for what, folder in zip(("pinned kernel", "host image"), built, strict=True):
+        found = str(folder) if folder else f"none in {cache_folder()}"
+        yield Finding(what, folder is not None, found, "make setup")
+    if not all(built):
+        for tool in ("gcc", "flex", "bison", "bc", "mmdebstrap"):
+            path = shutil.which(tool)
+            yield Finding(
+                f"{tool} (to build them)", path is not None, path or "not found", "make setup"
+            )
+    yield _attempt(
+        "folder for the guest's memory",
+        lambda: str(virtual.scratch_folder()),
+        "set LOSSLAB_SCRATCH to a folder that allows exec",
+    )
+    if all(built):
+        yield _attempt("a guest boots", _boot_seconds, "make setup")
+    free = shutil.disk_usage(Path.cwd()).free
+    yield Finding(
+        "room for a full campaign here",
+        free >= RESULTS_BYTES,
+        f"{free / 2**30:.1f} GiB free",
+        f"free {RESULTS_BYTES / 2**30:.0f} GiB, or measure the quick configuration only",
+        required=False,
+    )
+    cpus = len(os.sched_getaffinity(0))
+    yield Finding("CPUs (one guest each)", True, str(cpus))
+
+
+def _attempt(what: str, action: Callable[[], str], remedy: str) -> Finding:
+    try:
+        return Finding(what, True, action())
+    except LosslabError as error:
+        return Finding(what, False, error.message, error.hint or remedy)
+
+
+def _boot_seconds() -> str:
+    """Boot a guest that does nothing."""
+    kernel_folder, image_folder = kernel.existing(), image.existing()
+    assert kernel_folder is not None and image_folder is not None
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="losslab-doctor-") as name:
+        virtual.boot(
+            kernel_folder / "linux",
+            image_folder / "root",
+            {"kind": "command", "command": ["true"]},
+            Path(name),
+            1,
+            BOOT_TIMEOUT_S,
+        )
+    return f"in {time.monotonic() - begin:.1f} s"
+
+
+def _analysis() -> Iterable[Finding]:
+    snakemake = importlib.util.find_spec("snakemake") is not None
+    yield Finding("Snakemake", snakemake, "installed" if snakemake else "not found", "make setup")
+    rscript = shutil.which("Rscript")
+    yield Finding("R", rscript is not None, rscript or "not found", "make setup")
+    if rscript:
+        names = ", ".join(f"'{name}'" for name in R_PACKAGES)
+        code = f"p <- c({names}); cat(p[!vapply(p, requireNamespace, TRUE, quietly = TRUE)])"
+        missing = _words([rscript, "--vanilla", "-e", code]).split()
+        found = f"without {', '.join(missing)}" if missing else ", ".join(R_PACKAGES)
+        yield Finding("R packages", not missing, found, "make setup")
+    quarto = report.quarto()
+    fallback = all(importlib.util.find_spec(name) for name in ("pypandoc", "typst"))
+    renderer = str(quarto) if quarto else "knitr, pandoc and typst (no Quarto >= 1.9)"
+    yield Finding(
+        "a renderer", bool(quarto or fallback), renderer if quarto or fallback else "none",
+        "make setup",
+    )  # fmt: skip
+
+
+def _containernet() -> Iterable[Finding]:
+    root = os.geteuid() == 0
+    yield Finding("root", root, "yes" if root else "no", "run as root (sudo)")
+    docker = shutil.which("docker") or shutil.which("dockerd")
+    yield Finding("Docker", docker is not None, docker or "not found", "apt-get install docker.io")
+    if docker:
+        answer = _words(["docker", "version", "--format", "{{.Server.Version}}"])
+        reached = bool(re.fullmatch(r"[\d.]+\S*", answer))
+        yield Finding(
+            "its engine answers", reached, answer or "no answer", "systemctl start docker"
+        )
+    is_fork = _is_containernet()
+    yield Finding(
+        "Containernet (its module is called mininet)", is_fork, "found" if is_fork else "not found",
+        "install github.com/containernet/containernet in an environment of its own",
+    )  # fmt: skip
+    mnexec = shutil.which("mnexec")
+    yield Finding("mnexec", mnexec is not None, mnexec or "not found", "apt-get install mininet")
+    for kind in ("netem", "fq", "tbf"):
+        yield _kernel_qdisc(kind, root)
+    words = _words(["tc", "-Version"])
+    match = re.search(r"iproute2-(\d+)\.(\d+)", words)
+    new_enough = match is not None and (int(match[1]), int(match[2])) >= SEEDED_NETEM
+    yield Finding(
+        "tc knows `netem seed` (iproute2 6.6)", new_enough, words.strip() or "not found",
+        "the host image's own tc is new enough: run tc in the containers",
+        required=False,
+    )  # fmt: skip
+    path = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
+    allowed = path.read_text().split() if path.exists() else []
+    needed = {"reno", "cubic", "bbr"}
+    yield Finding(
+        "algorithms allowed to namespaces", needed <= set(allowed), ", ".join(allowed) or "none",
+        f"sysctl -w net.ipv4.tcp_allowed_congestion_control='{' '.join(sorted(needed))}'",
+    )  # fmt: skip
+
+
+def _is_containernet() -> bool:
+    """Tell Containernet from the Mininet that it is a fork of, without importing either."""
+    try:
+        node = importlib.util.find_spec("mininet.node")
+    except ModuleNotFoundError:
+        return False
+    return bool(node and node.origin and "class Docker" in Path(node.origin).read_text())
+
+
+def _kernel_qdisc(kind: str, root: bool) -> Finding:
+    """Try to make a qdisc in a network namespace of its own."""
+    what = f"sch_{kind} in this machine's kernel"
+    if not (root and shutil.which("unshare") and shutil.which("tc")):
+        return Finding(what, False, "cannot be tried without root, unshare and tc", "run as root")
+    options = {"tbf": "rate 1mbit burst 3000 limit 3000"}.get(kind, "")
+    done = subprocess.run(
+        ["unshare", "--net", "sh", "-c", f"tc qdisc add dev lo root {kind} {options}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PROBE_TIMEOUT_S,
+    )
+    words = done.stderr.strip()
+    good = done.returncode == 0 and not words
+    return Finding(
+        what, good, "works" if good else words,
+        f"modprobe sch_{kind} (a kernel without it: use the virtual backend, which needs none)",
+    )  # fmt: skip
+
+
+def _words(command: list[str]) -> str:
+    """Run a harmless command; return what it says, or nothing where it cannot run."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=PROBE_TIMEOUT_S,
+            env=os.environ | {"TZ": "UTC"},  # without it, R asks systemd and complains
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return (done.stdout or done.stderr).strip()

@@ -1,0 +1,41 @@
+"""What an app runs: programs on hosts, two to a flow. Pure data; `traffic` brings it to life."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Program:
+    """A command line on a host; its words go to `log` in the replicate's folder."""
+
+    host: str
+    command: list[str]
+    log: str
+    # Every line of standard output behind the clock's nanoseconds; what it says on stderr apart.
+    stamped: bool = False
+    # Serves until it is ended, like a web server; others end by themselves with status 0.
+    lasting: bool = False
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Two programs and the connection between them, whose data the sender sends."""
+
+    name: str
+    algorithm: str
+    port: int
+    listener: Program
+    caller: Program
+    # The data connection's port on the sender; None where the program leaves it to the kernel.
+    source_port: int | None = None
+    # Wants all the path can carry: no window or buffer may hold it back.
+    bulk: bool = True
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The instants of a replicate that its tables count from."""
+
+    origin_ns: int  # the monotonic clock when the first caller was started: every table's 0 s
+    started_s: dict[str, float]  # when each flow's caller was started, by the flow's name

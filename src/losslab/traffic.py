@@ -1,0 +1,247 @@
+"""Run an app's flows and the probes beside them; leave their logs and tables in a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from losslab import netns
+from losslab.condition import Condition, derived_seed
+from losslab.configuration import ALGORITHM_SYSCTL
+from losslab.errors import LosslabError
+from losslab.flows import Flow, Program, Timeline
+from losslab.probes import ping, tcp
+from losslab.probes.queue import COLUMNS as QUEUE_COLUMNS
+from losslab.probes.queue import QueueProbe, QueueSample
+from losslab.shaping import bottleneck
+from losslab.topology import RECEIVER_ADDRESS
+
+# A compromise: sampling at this rate takes about as long as the rest of a slow flow.
+SAMPLE_INTERVAL_S = 0.02
+POLL_INTERVAL_S = 0.01
+# Flows of different replicates must not start in phase with the bottleneck and the probes.
+START_JITTER_S = 0.1
+# Past the longest chain of retransmission timeouts that 15 retries of a lost control message make
+# at the minimum RTO; a run that needs more has hung.
+GRACE_S = 120.0
+LISTEN_TIMEOUT_S = 30.0
+
+
+class Host(Protocol):
+    """What is needed of a Mininet node."""
+
+    pid: int
+
+    def popen(self, *args: Any, **kwargs: Any) -> subprocess.Popen[bytes]:
+        """Start a process in the host's namespaces."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was seen while the traffic ran."""
+
+    timeline: Timeline
+    last_samples: list[tcp.TcpSample]  # of every connection that the sender had
+    queue: list[QueueSample]
+    replies: list[tuple[float, float]]  # ping: (s, RTT in ms)
+    reasons: list[str]
+
+
+def run(
+    flows: list[Flow], hosts: dict[str, Host], condition: Condition, seed: int, folder: Path
+) -> Run:
+    """Run every flow to its end.
+
+    Raises:
+        LosslabError: a listener does not listen.
+    """
+    sender, router = hosts["sender"], hosts[bottleneck().host]
+    with contextlib.ExitStack() as stack:
+        processes = [stack.enter_context(_running(hosts, flow.listener, folder)) for flow in flows]
+        for flow in flows:
+            _wait_until_listening(hosts[flow.listener.host].pid, flow)
+        with netns.inside(sender.pid):
+            tcp_probe = stack.enter_context(contextlib.closing(tcp.TcpProbe()))
+        with netns.inside(router.pid):
+            queue_probe = stack.enter_context(contextlib.closing(QueueProbe(bottleneck().name)))
+        time.sleep(_jitter_s(seed, "start"))
+        pinger = _start_ping(sender, condition)
+        log = _SampleLog(tcp_probe, queue_probe)
+        waiting = list(flows)
+        due_s = 0.0
+        started_s: dict[str, float] = {}
+        while log.now_s() <= condition.duration_s + GRACE_S:
+            if waiting and log.now_s() >= due_s and log.connected(flows[: len(started_s)]):
+                flow = waiting.pop(0)
+                _set_algorithm(sender, flow.algorithm)
+                started_s[flow.name] = log.now_s()
+                processes.append(stack.enter_context(_running(hosts, flow.caller, folder)))
+                due_s = log.now_s() + _jitter_s(seed, f"start-{len(started_s)}")
+            if not waiting and all(p.ended for p in processes):
+                break
+            log.sample()
+        _set_algorithm(sender, condition.algorithm)
+        pinger.send_signal(signal.SIGINT)
+        replies = ping.parse(pinger.communicate(timeout=60)[0].decode(), ping.DURING_INTERVAL_S)
+        limit_s = condition.duration_s + GRACE_S
+        reasons = [reason for p in processes if (reason := p.reason(limit_s))]
+    log.write(folder)
+    ping.write_csv(replies, folder / "ping.csv")
+    return Run(
+        timeline=Timeline(log.origin_ns, started_s),
+        last_samples=list(log.last.values()),
+        queue=log.queue,
+        replies=[(t, rtt) for t, rtt in replies if t >= condition.warmup_s],
+        reasons=reasons,
+    )
+
+
+def _jitter_s(seed: int, purpose: str) -> float:
+    return random.Random(derived_seed(seed, purpose)).uniform(0, START_JITTER_S)
+
+
+def _set_algorithm(sender: Host, algorithm: str) -> None:
+    """Let sockets that the sender makes from now on be born under an algorithm.
+
+    `iperf3 --congestion` comes too late: a socket keeps the pacing it was born with.
+    """
+    with netns.inside(sender.pid):
+        if netns.read_sysctl(ALGORITHM_SYSCTL) != algorithm:
+            netns.write_sysctl(ALGORITHM_SYSCTL, algorithm)
+
+
+def _start_ping(sender: Host, condition: Condition) -> subprocess.Popen[bytes]:
+    count = int((condition.duration_s + GRACE_S) / ping.DURING_INTERVAL_S)
+    return sender.popen(
+        ping.command(RECEIVER_ADDRESS, ping.DURING_INTERVAL_S, count),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+@dataclass(frozen=True)
+class _Process:
+    """A program that was started on its host."""
+
+    program: Program
+    popen: subprocess.Popen[bytes]
+
+    @property
+    def ended(self) -> bool:
+        return self.program.lasting or self.popen.poll() is not None
+
+    def reason(self, limit_s: float) -> str | None:
+        """Say how it failed; None when it ended well."""
+        name, status = f"{self.program.command[0]} on {self.program.host}", self.popen.poll()
+        if status is None and not self.program.lasting:
+            return f"{name} must end within {limit_s:g} s, found it still running"
+        if status not in (None, 0):
+            return f"{name} must exit with 0, found {status}"
+        if status == 0 and self.program.lasting:
+            return f"{name} must serve until the end, found that it ended"
+        return None
+
+
+@contextlib.contextmanager
+def _running(hosts: dict[str, Host], program: Program, folder: Path) -> Iterator[_Process]:
+    """Start a program on its host; at the end of the block it is gone and its log is whole."""
+    path = folder / program.log
+    with contextlib.ExitStack() as stack:
+        if program.stamped:
+            out: Any = subprocess.PIPE
+            errors: Any = stack.enter_context(path.with_suffix(".err").open("wb"))
+        else:
+            out = stack.enter_context(path.open("wb"))
+            errors = subprocess.STDOUT
+        popen = hosts[program.host].popen(
+            program.command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors
+        )
+        stamper = threading.Thread(target=_stamp_lines, args=(popen.stdout, path))
+        if program.stamped:
+            stamper.start()
+        try:
+            yield _Process(program, popen)
+        finally:
+            if popen.poll() is None:
+                popen.send_signal(signal.SIGKILL)
+            popen.wait()
+            if program.stamped:
+                stamper.join()
+
+
+def _stamp_lines(pipe: Any, path: Path) -> None:
+    """Copy lines from `pipe` to `path`, each behind the monotonic clock's nanoseconds."""
+    with path.open("w") as out:
+        for line in pipe:
+            out.write(f"{time.monotonic_ns()} {line.decode(errors='replace')}")
+
+
+def _wait_until_listening(pid: int, flow: Flow) -> None:
+    """Poll until the flow's listener listens.
+
+    Raises:
+        LosslabError: it does not.
+    """
+    deadline = time.monotonic() + LISTEN_TIMEOUT_S
+    while not _listening(pid, flow.port):
+        if time.monotonic() > deadline:
+            raise LosslabError(
+                f"{flow.name} must listen on port {flow.port} of {flow.listener.host} within "
+                f"{LISTEN_TIMEOUT_S:g} s, found it does not"
+            )
+        time.sleep(POLL_INTERVAL_S)
+
+
+def _listening(pid: int, port: int) -> bool:
+    """Tell whether a TCP socket listens on `port` in the namespace of `pid`."""
+    with netns.inside(pid):
+        lines = Path("/proc/thread-self/net/tcp").read_text().splitlines()[1:]
+    # Columns: number, local address:port, remote, state; 0A is TCP_LISTEN (net/tcp_states.h).
+    return any(
+        fields[3] == "0A" and int(fields[1].split(":")[1], 16) == port
+        for fields in map(str.split, lines)
+    )
+
+
+class _SampleLog:
+    """Samples of the sender's connections and of the bottleneck's queue, every 20 ms."""
+
+    def __init__(self, tcp_probe: tcp.TcpProbe, queue_probe: QueueProbe) -> None:
+        """Start the clock."""
+        self._tcp_probe, self._queue_probe = tcp_probe, queue_probe
+        self.origin_ns = time.monotonic_ns()
+        self.last: dict[int, tcp.TcpSample] = {}
+        self.queue: list[QueueSample] = []
+        self._tcp_rows = [tcp.COLUMNS]
+
+    def now_s(self) -> float:
+        """Return the time since the start."""
+        return (time.monotonic_ns() - self.origin_ns) / 1e9
+
+    def connected(self, flows: list[Flow]) -> bool:
+        """Tell whether the data connections of flows are there, as far as their ports are known."""
+        return all(flow.source_port is None or flow.source_port in self.last for flow in flows)
+
+    def sample(self) -> None:
+        """Take a sample and wait until it is time for the next."""
+        now_s = self.now_s()
+        for sample in self._tcp_probe.sample():
+            self._tcp_rows.append(sample.row(now_s))
+            self.last[sample.source_port] = sample
+        self.queue.append(self._queue_probe.sample(now_s))
+        time.sleep(max(0.0, len(self.queue) * SAMPLE_INTERVAL_S - self.now_s()))
+
+    def write(self, folder: Path) -> None:
+        """Write tcp.csv and queue.csv."""
+        (folder / "tcp.csv").write_text("\n".join(self._tcp_rows) + "\n")
+        queue_rows = [QUEUE_COLUMNS, *(sample.row() for sample in self.queue)]
+        (folder / "queue.csv").write_text("\n".join(queue_rows) + "\n")

@@ -1,0 +1,203 @@
+"""Emulations that are broken on purpose, in real guests: each is refused by a check.
+
+The guest runs the measuring code as it is, but for one step after the set-up that breaks it.
+"""
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from losslab.backends import virtual
+from losslab.condition import Condition
+from losslab.instrument import instrument
+
+CONDITION = {
+    "algorithm": "cubic", "loss_percent": 0, "path": "symmetric", "app": "iperf3", "rtt_ms": 20,
+    "rate_mbit": 50, "buffer_packets": 200, "duration_s": 3, "warmup_s": 0.5,
+}  # fmt: skip
+
+# Runs in the guest. `broken` breaks the hosts once they are configured.
+SCRIPT = """
+import json, subprocess, sys
+from pathlib import Path
+from losslab import cell, netns, shaping
+from losslab.apps import iperf3
+from losslab.condition import Condition
+from losslab.errors import LosslabError
+
+pids = {{}}
+configure = cell.configure
+
+def on(host, command):
+    with netns.inside(pids[host]):
+        subprocess.run(command.split(), check=True)
+
+def broken():
+    {breakage}
+
+def configure_broken(wanted, condition, seed):
+    pids.update(wanted)
+    configure(wanted, condition, seed)
+    broken()
+
+cell.configure = configure_broken
+{before}
+folder = Path("/mnt/out/raw")
+folder.mkdir()
+try:
+    result = cell.measure(Condition.from_json({condition}), 7, folder, disposable=True)
+    found = {{"reasons": result["reasons"], "summary": result["summary"]}}
+except LosslabError as error:
+    found = {{"reasons": [str(error)], "summary": {{}}}}
+Path("/mnt/out/found.json").write_text(json.dumps(found))
+"""
+
+NOTHING_ELSE = "pass"
+# tc commands that replace what is there; 200000000 is the limit that was asked for.
+DELAY_LINE = "tc qdisc change dev r2-receiver root handle 1: netem seed 1"
+BOTTLENECK = "tc qdisc change dev r1-r2 root handle 1: tbf burst 3028 limit 3028"
+
+# name: (breakage in the guest, code before it, words of the check that must refuse it)
+BREAKAGES = {
+    "offloads on": (
+        "for h, i in (('sender', 'sender-r1'), ('r1', 'r1-r2')): "
+        "netns_offloads(h, i)",
+        "from losslab import offloads\n"
+        "def netns_offloads(host, name):\n"
+        "    with netns.inside(pids[host]): offloads.set_all(name, 'on')",
+        ["tso of sender-r1 on sender must be off, found on", "loss would hit aggregates"],
+    ),
+    "netem limit too small": (
+        f"on('r2', '{DELAY_LINE} limit 20 delay 10ms')",
+        "",
+        ["qdisc netem on r2-receiver on r2 must have limit", "loss must be 0 %"],
+    ),
+    "wrong unit": (
+        # A bare number is not milliseconds: nanoseconds to this tc, microseconds to older ones.
+        f"on('r2', '{DELAY_LINE} limit 200000000 delay 10')",
+        "",
+        ["must have delay.delay 0.01, found 1e-08", "RTT of the idle path must be 20 ms, found 10"],
+    ),
+    "delay on the sender": (
+        "on('sender', 'tc qdisc del dev sender-r1 root'); "
+        "on('sender', 'tc qdisc add dev sender-r1 root handle 1: netem delay 10ms')",
+        "",
+        ["qdisc fq must be on sender-r1 on sender, found netem", "was not asked for",
+         "RTT of the idle path must be 20 ms, found 30"],
+    ),
+    "wrong rate": (
+        f"on('r1', '{BOTTLENECK} rate 90mbit')",
+        "",
+        ["qdisc tbf on r1-r2 on r1 must have rate", "cannot be faster than the link's 50"],
+    ),
+    "wrong buffer": (
+        "on('r1', 'tc qdisc change dev r1-r2 parent 1:1 handle 10: pfifo limit 20')",
+        "",
+        ["qdisc pfifo on r1-r2 on r1 must have limit 200, found 20"],
+    ),
+    "bottleneck missing": (
+        "on('r1', 'tc qdisc del dev r1-r2 root')",
+        "",
+        ["qdisc tbf must be on r1-r2 on r1, found", "cannot be faster than the link's 50"],
+    ),
+    "loss that nobody asked for": (
+        f"on('r2', '{DELAY_LINE} limit 200000000 delay 10ms loss 2%')",
+        "",
+        ["loss must be 0 %"],
+    ),
+    "packets that vanish": (
+        "on('receiver', 'tc qdisc add dev receiver-r2 clsact'); "
+        "on('receiver', 'tc filter add dev receiver-r2 ingress matchall action pass')\n"
+        "    on('r3', 'true'); on('r2', 'tc qdisc add dev r2-r1 clsact'); "
+        "on('r2', 'tc filter add dev r2-r1 ingress protocol ip flower ip_proto tcp tcp_flags "
+        "0x8/0x8 action drop')",
+        "",
+        ["unexplained"],
+    ),
+    "window-limited sockets": (
+        NOTHING_ELSE,
+        "flow = iperf3.flow\n"
+        "import dataclasses\n"
+        "def small(*words):\n"
+        "    f = flow(*words)\n"
+        "    caller = dataclasses.replace(f.caller, command=[*f.caller.command, '-w', '16K'])\n"
+        "    return dataclasses.replace(f, caller=caller)\n"
+        "iperf3.flow = small",
+        ["buffers must not limit"],
+    ),
+    "small receive buffer": (
+        "with netns.inside(pids['receiver']): "
+        "netns.write_sysctl('net.ipv4.tcp_rmem', '4096 8192 8192')",
+        "",
+        ["sysctl net.ipv4.tcp_rmem on receiver must be", "buffers must not limit"],
+    ),
+    "another algorithm": (
+        NOTHING_ELSE,
+        "from losslab import traffic\n"
+        "traffic._set_algorithm = lambda sender, algorithm: None\n"
+        "flow = iperf3.flow\n"
+        "import dataclasses\n"
+        "def other(*words):\n"
+        "    f = flow(*words)\n"
+        "    command = ['reno' if w == 'cubic' else w for w in f.caller.command]\n"
+        "    caller = dataclasses.replace(f.caller, command=command)\n"
+        "    return dataclasses.replace(f, caller=caller)\n"
+        "iperf3.flow = other",
+        ["iperf3 must use cubic, found"],
+    ),
+    "wrong way back": (
+        "on('receiver', 'ip route replace default via 10.0.4.2 dev receiver-r3')",
+        "",
+        ["routes of receiver must be"],
+    ),
+    "TCP memory pressure": (
+        "netns.write_sysctl('net.ipv4.tcp_mem', '20 40 80')",
+        "",
+        ["memory pressure"],
+    ),
+    "tc that fails": (
+        NOTHING_ELSE,
+        "make = shaping.Shaper.command\n"
+        "shaping.Shaper.command = lambda s: make(s).replace('netem', 'netemm')",
+        ["must succeed in silence", "netemm"],
+    ),
+    "receiver that ends early": (
+        NOTHING_ELSE,
+        "import threading\n"
+        "from losslab import traffic\n"
+        "start = traffic._start_ping\n"
+        "def cut(sender, condition):\n"
+        "    with netns.inside(pids['r2']):\n"
+        "        pass\n"
+        "    threading.Timer(1.0, lambda: subprocess.run(['pkill', '-x', 'iperf3'])).start()\n"
+        "    return start(sender, condition)\n"
+        "traffic._start_ping = cut",
+        ["must exit with 0"],
+    ),
+}  # fmt: skip
+
+
+def reasons(breakage="pass", before=""):
+    tools = instrument()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        text = SCRIPT.format(breakage=breakage, before=before, condition=CONDITION)
+        (folder / "broken.py").write_text(text)
+        job = {"kind": "command", "command": ["python3", "/mnt/out/broken.py"]}
+        virtual.boot(tools.kernel, tools.image_root, job, folder, 7, 120)
+        return json.loads((folder / "found.json").read_text())["reasons"]
+
+
+def test_the_condition_is_sound_when_nothing_is_broken():
+    assert Condition.from_json(CONDITION).problems() == []
+    assert reasons() == []
+
+
+@pytest.mark.parametrize("name", BREAKAGES)
+def test_refused(name):
+    breakage, before, expected = BREAKAGES[name]
+    found = reasons(breakage, before)
+    missing = [words for words in expected if not any(words in reason for reason in found)]
+    assert not missing, found
