@@ -1,6 +1,4 @@
 # What the instrument read beside what a closed form says.
-for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
 library(dplyr, warn.conflicts = FALSE)
 
 cells <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE) |>

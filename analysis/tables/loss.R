@@ -1,6 +1,4 @@
 # The source's tables with ours beside them: summary, decrease, ratio, video.
-for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
 library(dplyr, warn.conflicts = FALSE)
 library(tidyr)
 

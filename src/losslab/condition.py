@@ -110,9 +110,13 @@ def replicate_seed(condition: Condition, replicate: int) -> int:
     """Derive a replicate's seed from its condition without the algorithm.
 
     Algorithms thus meet the same losses, phases and start jitter, so that comparisons are paired,
-    while different conditions stay independent.
+    while different conditions stay independent. Which algorithm a competitor has does not count
+    either, only that there is one.
     """
     shared = {k: v for k, v in condition.to_json().items() if k != "algorithm"}
+    shared["competitor"] = condition.competitor != NO_COMPETITOR
+    # Axes that came later leave the seeds of conditions that do without them as they were.
+    shared = {k: v for k, v in shared.items() if k not in LATER_AXES or v != LATER_AXES[k]}
     text = json.dumps([shared, replicate], sort_keys=True)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") & 0x7FFF_FFFF
 

@@ -1,6 +1,5 @@
 """The workflow from the dry run to the rendered report, on made-up measurements."""
 
-import csv
 import math
 import random
 import subprocess
@@ -9,7 +8,11 @@ import pytest
 
 from losslab import collect, design
 
-ANALYSIS = ["summarise_study", "judge_claims", "tabulate_loss", "plot_loss", "render_report", "all"]
+STUDIES = ["loss", "calibration"]
+ANALYSIS = [
+    "summarise_study", "judge_claims", *(f"tabulate_{study}" for study in STUDIES),
+    "plot_figure", "render_report", "all",
+]  # fmt: skip
 
 
 def snakemake(root, *words):
@@ -32,6 +35,7 @@ def made_up_replicate(cell, number, noise):
         goodput = capacity * (1 - 0.02 * c.loss_percent)
     else:
         goodput = min(capacity, 105 / c.rtt_ms * math.exp(-0.4 * c.loss_percent))
+    broken = cell.name.startswith("bbr_loss4") and number == 1
     row = {
         **c.to_json(),
         "study": cell.study,
@@ -39,12 +43,20 @@ def made_up_replicate(cell, number, noise):
         "cell": cell.name,
         "replicate": number,
         "seed": number,
-        "valid": "FALSE" if (cell.name.startswith("bbr_loss4") and number == 1) else "TRUE",
-        "reasons": "made up" if (cell.name.startswith("bbr_loss4") and number == 1) else "",
+        "valid": "FALSE" if broken else "TRUE",
+        "reasons": "made up" if broken else "",
+        "attempt": 2 if broken else 1,
+        "earlier_reasons": "lost" if broken else "",
         "rtt_measured_ms": c.rtt_ms,
+        "loss_offered_packets": 100_000,
+        "loss_packets": round(1000 * c.loss_percent * noise.uniform(0.99, 1.01)),
+        "unexplained_packets": 0,
+        "queue_mean_packets": 10,
     }
     if c.app == "iperf3":
-        row["goodput_mbit"] = goodput * noise.uniform(0.95, 1.05)
+        row["goodput_mbit"] = min(goodput, 0.95 * c.rate_mbit) * noise.uniform(0.95, 1.0)
+        row["total_goodput_mbit"] = row["goodput_mbit"]
+        row["jain_index"] = 0.999 if c.competitor != "none" else ""
     else:
         row |= {
             "time_to_first_frame_s": 0.07, "stall_count": 1, "stall_s": c.loss_percent / 10,
@@ -54,36 +66,43 @@ def made_up_replicate(cell, number, noise):
     return row
 
 
+def made_up_tables(study, noise):
+    tables = collect.Tables()
+    for cell in study.cells:
+        rows = [made_up_replicate(cell, number, noise) for number in range(3)]
+        tables.replicates += rows
+        tables.intervals += [
+            {**row, "t_s": t, "goodput_mbit": row["goodput_mbit"] * noise.uniform(0.9, 1.0)}
+            for row in rows
+            if row["valid"] == "TRUE" and row["app"] == "iperf3"
+            for t in range(2, 6)
+        ]
+        if cell.name in study.series:
+            samples = [{**rows[0], "t_s": t / 10} for t in range(50)]
+            tables.flows += [
+                {**s, "flow": "first", "cwnd_packets": noise.randint(5, 90), "srtt_ms": 0.5}
+                for s in samples
+            ]
+            tables.queue += [
+                {**s, "backlog_packets": noise.randint(0, 90), "backlog_bytes": 0, "drops": 0}
+                for s in samples
+            ]
+    return tables
+
+
 @pytest.fixture(scope="module")
 def rendered(root, tmp_path_factory):
     """A folder in which the analysis ran on made-up tables."""
     folder = tmp_path_factory.mktemp("workflow")
-    cells = design.load_cells(design.load_yaml(root / "config/quick.yaml"), root)
+    studies = design.load_studies(design.load_yaml(root / "config/quick.yaml"), root)
     noise = random.Random(1)
-    replicates = [made_up_replicate(cell, number, noise) for cell in cells for number in range(3)]
-    intervals = [
-        {**row, "t_s": t, "goodput_mbit": row["goodput_mbit"] * noise.uniform(0.9, 1.1)}
-        for row in replicates
-        if row["valid"] == "TRUE" and row["app"] == "iperf3"
-        for t in range(2, 6)
-    ]
-    cwnd = [
-        {**row, "t_s": t / 10, "cwnd_packets": noise.randint(5, 90), "srtt_ms": 0.5}
-        for row in replicates
-        if row["block"] == "main" and row["app"] == "iperf3" and row["replicate"] == 0
-        and row["loss_percent"] in collect.CWND_LOSSES_PERCENT
-        for t in range(50)
-    ]  # fmt: skip
-    (folder / "results/summary").mkdir(parents=True)
-    for name, columns, rows in (
-        ("replicates", collect.REPLICATE_COLUMNS, replicates),
-        ("intervals", collect.INTERVAL_COLUMNS, intervals),
-        ("cwnd", collect.CWND_COLUMNS, cwnd),
-    ):
-        with (folder / f"results/summary/loss_{name}.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, columns, extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows(rows)
+    for study in studies:
+        made_up_tables(study, noise).write(
+            *(
+                folder / f"results/summary/{study.name}_{table}.csv"
+                for table in ("replicates", "intervals", "flows", "queue")
+            )
+        )
     done = snakemake(root, "--directory", folder, "--allowed-rules", *ANALYSIS)
     logs = "\n".join(p.read_text() for p in (folder / "logs").rglob("*.log"))
     assert done.returncode == 0, done.stderr + logs
@@ -103,14 +122,18 @@ def test_report_is_there_in_both_formats(rendered):
     assert (rendered / "results/report/report.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_every_figure_has_three_formats(rendered):
+def test_every_figure_has_three_formats(root, rendered):
     files = list((rendered / "results/figures").iterdir())
-    assert len(files) == 18
+    figures = [design.load_yaml(root / f"config/studies/{s}.yaml")["figures"] for s in STUDIES]
+    assert len(files) == 3 * sum(map(len, figures))
     assert all(f.stat().st_size > 3000 for f in files)
 
 
 def test_invalid_replicates_are_shown_and_left_out(rendered):
-    assert {r["reasons"] for r in rows(rendered / "results/tables/loss_invalid.csv")} == {"made up"}
+    invalid = rows(rendered / "results/tables/loss_invalid.csv")
+    assert {r["reasons"] for r in invalid} == {"made up"}
+    assert {r["attempt"] for r in invalid} == {"2"}
+    assert "made up" in (rendered / "results/report/report.html").read_text()
     summary = [
         r for r in rows(rendered / "results/summary/loss.csv")
         if r["cell"].startswith("bbr_loss4_symmetric_iperf3") and r["metric"] == "goodput_mbit"
@@ -121,6 +144,7 @@ def test_invalid_replicates_are_shown_and_left_out(rendered):
 
 def test_claims_have_verdicts(rendered):
     verdicts = {r["claim"]: r["verdict"] for r in rows(rendered / "results/claims.csv")}
+    assert verdicts["rtt"] == verdicts["loss"] == verdicts["fairness-cubic"] == "holds"
     assert verdicts["cubic-symmetric-1-percent"] == "holds"
     assert verdicts["cubic-asymmetric-baseline"] == "does not hold"
 

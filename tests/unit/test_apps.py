@@ -1,33 +1,64 @@
+import dataclasses
 import json
 
 import pytest
 
 from losslab.apps import ffmpeg, iperf3
 from losslab.errors import LosslabError
+from losslab.flows import Timeline
 from tests.unit.test_condition import CONDITION
 
+TIMELINE = Timeline(origin_ns=0, started_s={"iperf3": 0.0, "competitor-iperf3": 0.1})
 
-def write_iperf3(folder, rates_mbit):
+
+def write_iperf3(folder, rates_mbit, prefix=""):
     intervals = [
         {"sum": {"end": (i + 1) / 10, "seconds": 0.1, "bytes": rate * 1e6 / 8 / 10}}
         for i, rate in enumerate(rates_mbit)
     ]
-    (folder / "receiver.log").write_text(json.dumps({"intervals": intervals}))
-    (folder / "sender.log").write_text(json.dumps({"end": {"sum_sent": {"retransmits": 5}}}))
+    (folder / f"{prefix}receiver.log").write_text(json.dumps({"intervals": intervals}))
+    (folder / f"{prefix}sender.log").write_text(
+        json.dumps({"end": {"sum_sent": {"retransmits": 5}}})
+    )
 
 
 def test_goodput_leaves_out_warm_up_and_tail(tmp_path):
     write_iperf3(tmp_path, [900] * 10 + [100] * 90 + [900] * 5)
-    summary = iperf3.collect(CONDITION, tmp_path, 0)
+    summary = iperf3.collect(CONDITION, tmp_path, TIMELINE)
     assert summary["goodput_mbit"] == pytest.approx(100)
     assert summary["retransmits"] == 5
+
+
+def test_two_flows_are_compared_while_both_run(tmp_path):
+    condition = dataclasses.replace(CONDITION, competitor="bbr")
+    # Alone for the first second; then the competitor, which started 0.1 s later, has three times
+    # as much; 0.1 s of it is after the end.
+    write_iperf3(tmp_path, [900] * 10 + [100] * 90)
+    write_iperf3(tmp_path, [50] * 9 + [300] * 90 + [5000], "competitor-")
+    summary = iperf3.collect(condition, tmp_path, TIMELINE)
+    assert summary["goodput_mbit"] == pytest.approx(100)
+    assert summary["competitor_goodput_mbit"] == pytest.approx(300)
+    assert summary["total_goodput_mbit"] == pytest.approx(400)
+    assert summary["jain_index"] == pytest.approx(400**2 / (2 * (100**2 + 300**2)))
+
+
+def test_a_report_is_never_finer_than_the_loaded_rtt():
+    assert iperf3.interval_s(CONDITION) == 0.1
+    slow = dataclasses.replace(CONDITION, rate_mbit=1.5, buffer_packets=100)
+    assert iperf3.interval_s(slow) == 1
+    assert iperf3.interval_s(dataclasses.replace(slow, buffer_packets=300)) == 3
+
+
+def test_jain_index_runs_from_one_over_n_to_one():
+    assert iperf3.jain_index([5, 5, 5]) == 1
+    assert iperf3.jain_index([7, 0]) == 0.5
 
 
 def test_iperf3_error_is_an_error(tmp_path):
     write_iperf3(tmp_path, [100] * 100)
     (tmp_path / "sender.log").write_text(json.dumps({"error": "unable to connect"}))
     with pytest.raises(LosslabError, match="unable to connect"):
-        iperf3.collect(CONDITION, tmp_path, 0)
+        iperf3.collect(CONDITION, tmp_path, TIMELINE)
 
 
 def test_frames_are_read_with_their_time_base():

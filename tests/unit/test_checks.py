@@ -19,21 +19,25 @@ TRAFFIC = checks.Traffic(
 )
 EVIDENCE = checks.Evidence(
     condition=CONDITION,
-    bulk=True,
     rtt_ms=0.44,
     goodput_mbit=235.0,
-    algorithms=["cubic"],
-    limited_share=0.0,
+    flows=[checks.FlowEvidence("iperf3", "cubic", ["cubic"], 0.0)],
     traffic=TRAFFIC,
 )
 
 
 def reasons(**changes):
     traffic = {f.name for f in dataclasses.fields(checks.Traffic)} & set(changes)
+    flow = {f.name for f in dataclasses.fields(checks.FlowEvidence)} & set(changes)
+    flows = [
+        EVIDENCE.flows[0],
+        dataclasses.replace(EVIDENCE.flows[0], **{k: changes[k] for k in flow}),
+    ]
     evidence = dataclasses.replace(
         EVIDENCE,
+        flows=flows,
         traffic=dataclasses.replace(TRAFFIC, **{k: changes[k] for k in traffic}),
-        **{k: v for k, v in changes.items() if k not in traffic},
+        **{k: v for k, v in changes.items() if k not in traffic | flow},
     )
     return checks.reasons(evidence)
 
@@ -47,8 +51,8 @@ def test_a_sound_run_passes():
     [
         ({"rtt_ms": 0.45}, "RTT"),
         ({"rtt_ms": None}, "no reply"),
-        ({"algorithms": ["bbr"]}, "must use cubic"),
-        ({"algorithms": []}, "no flow"),
+        ({"found": ["bbr"]}, "must use cubic"),
+        ({"found": []}, "no connection"),
         ({"largest_mean_packet_bytes": 17_000.0}, "aggregates"),
         ({"received": 98_989}, "1 unexplained"),
         ({"other_drops": 1}, "own qdisc"),

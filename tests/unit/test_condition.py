@@ -23,6 +23,13 @@ def test_seeds_are_shared_between_algorithms_only():
     assert replicate_seed(CONDITION, 0) != replicate_seed(harder, 0)
 
 
+def test_two_algorithms_against_themselves_are_paired():
+    cubic = dataclasses.replace(CONDITION, competitor="cubic")
+    bbr = dataclasses.replace(CONDITION, algorithm="bbr", competitor="bbr")
+    assert replicate_seed(cubic, 0) == replicate_seed(bbr, 0)
+    assert replicate_seed(cubic, 0) != replicate_seed(CONDITION, 0)
+
+
 def test_seeds_do_not_drift():
     # A change here changes every published number.
     assert replicate_seed(CONDITION, 0) == 736078600

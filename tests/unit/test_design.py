@@ -91,3 +91,40 @@ def test_duplicate_algorithms_are_refused(tmp_path):
     path.write_text("name\tlabel\tcolour\tshape\n" + row + row)
     with pytest.raises(LosslabError, match="cubic"):
         design.load_algorithms(path)
+
+
+def test_a_block_may_be_a_list_of_products(study):
+    study["blocks"]["main"] = [
+        {"algorithm": ["cubic", "bbr"], "loss_percent": 1, "path": "symmetric", "app": "iperf3"},
+        {"algorithm": "cubic", "loss_percent": [2, 3], "path": "symmetric", "app": "iperf3"},
+    ]
+    design.check_schema(study, "study", "loss.yaml")
+    runs = {"main": {"replicates": 1, "duration_s": 5, "warmup_s": 1}}
+    cells = design.study_cells(study, runs, {"cubic", "bbr"})
+    assert [(c.condition.algorithm, c.condition.loss_percent) for c in cells] == [
+        ("cubic", 1), ("bbr", 1), ("cubic", 2), ("cubic", 3),
+    ]  # fmt: skip
+    study["blocks"]["main"][1]["los"] = 1
+    with pytest.raises(LosslabError, match="'los' was unexpected"):
+        design.check_schema(study, "study", "loss.yaml")
+
+
+def test_a_competitor_may_be_the_same_and_must_be_known(study):
+    study["blocks"]["main"] = {
+        "algorithm": ["cubic", "bbr"], "competitor": "same", "loss_percent": 0,
+        "path": "symmetric", "app": "iperf3",
+    }  # fmt: skip
+    runs = {"main": {"replicates": 1, "duration_s": 5, "warmup_s": 1}}
+    cells = design.study_cells(study, runs, {"cubic", "bbr"})
+    assert [c.condition.competitor for c in cells] == ["cubic", "bbr"]
+    study["blocks"]["main"]["competitor"] = "vegas"
+    with pytest.raises(LosslabError, match="found 'vegas'"):
+        design.study_cells(study, runs, {"cubic", "bbr"})
+
+
+def test_time_series_are_wanted_of_the_cells_that_match(root, config):
+    loss = next(s for s in design.load_studies(config, root) if s.name == "loss")
+    chosen = [c.condition for c in loss.cells if c.name in loss.series]
+    assert {c.loss_percent for c in chosen} == {0, 1, 5}
+    assert {c.app for c in chosen} == {"iperf3"}
+    assert len(chosen) == 12

@@ -22,6 +22,8 @@ knitr::kable(head(cars, 2), format = "pipe")
 A callout.
 :::
 {more}
+
+{{{{< include _chapters.qmd >}}}}
 """
 
 
@@ -35,7 +37,9 @@ def render(tmp_path, more=""):
     document.write_text(DOCUMENT.replace("{{", "{").replace("}}", "}").replace("{more}", more))
     style = tmp_path / "style.css"
     style.write_text("body { color: black }")
-    report.render(document, [style], tmp_path / "o.html", tmp_path / "o.pdf")
+    chapter = tmp_path / "_chapter.qmd"
+    chapter.write_text("# Chapter\n\nA word from the chapter.\n")
+    report.render(document, [chapter], [style], tmp_path / "o.html", tmp_path / "o.pdf")
     return (tmp_path / "o.html").read_text(), (tmp_path / "o.pdf").read_bytes()
 
 
@@ -45,6 +49,7 @@ def test_references_resolve_and_bytes_repeat(fallback, tmp_path):
     assert 'href="#tbl-cars"' in html
     assert "Section\u00a01" in html
     assert 'class="callout' in html
+    assert "A word from the chapter." in html
     assert pdf.startswith(b"%PDF")
     assert render(tmp_path) == (html, pdf)
 

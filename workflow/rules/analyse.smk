@@ -53,6 +53,7 @@ for study in STUDIES:
             f"tabulate_{study}"
         input:
             functions=R_FUNCTIONS,
+            code=workflow.source_path(f"../../analysis/tables/{study}.R"),
             summary=f"results/summary/{study}.csv",
             ratios=f"results/summary/{study}_ratios.csv",
             replicates=f"results/summary/{study}_replicates.csv",
@@ -66,7 +67,7 @@ for study in STUDIES:
         message:
             f"Write the tables of {study}"
         script:
-            f"../../analysis/tables/{study}.R"
+            "../../analysis/tabulate.R"
 
 
 rule plot_figure:

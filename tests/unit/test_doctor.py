@@ -1,0 +1,35 @@
+from losslab import doctor
+from losslab.build import image, kernel
+
+
+def test_what_is_missing_comes_with_its_remedy(monkeypatch):
+    monkeypatch.setattr(kernel, "existing", lambda: None)
+    monkeypatch.setattr(image, "existing", lambda: None)
+    virtual = doctor.Section("virtual", list(doctor._virtual()))
+    assert not virtual.usable
+    text = virtual.text()
+    assert "MISSING  pinned kernel: none in" in text
+    assert "-> make setup" in text
+    assert "a guest boots" not in text
+
+
+def test_only_what_is_required_decides():
+    wish = doctor.Finding("room", False, "1 GiB", "free some", required=False)
+    section = doctor.Section("s", [doctor.Finding("python", True, "3.12"), wish])
+    assert section.usable
+    assert "missing  room: 1 GiB" in section.text()
+
+
+def test_a_kernel_without_a_qdisc_is_told_from_one_with_it(monkeypatch):
+    class Done:
+        returncode = 2
+        stderr = "Error: Specified qdisc kind is unknown."
+
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: name)
+    monkeypatch.setattr(doctor.subprocess, "run", lambda *words, **options: Done)
+    found = doctor._kernel_qdisc("netem", root=True)
+    assert not found.good
+    assert "unknown" in found.found
+    Done.returncode, Done.stderr = 0, ""
+    assert doctor._kernel_qdisc("netem", root=True).good
+    assert not doctor._kernel_qdisc("netem", root=False).good
