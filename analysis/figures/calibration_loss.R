@@ -7,14 +7,17 @@ library(dplyr, warn.conflicts = FALSE)
 algorithms <- read_algorithms(snakemake@input[["algorithms"]])
 cells <- read_replicates(snakemake@input[["replicates"]]) |>
   pooled_loss() |>
-  mutate(cell = paste0(loss_percent, " %, ", rtt_ms, " ms"), cell = reorder(cell, loss_percent))
+  mutate(
+    cell = paste0(loss_percent, " %, ", rtt_ms, " ms"),
+    cell = reorder(cell, -1e4 * loss_percent - rtt_ms)
+  )
 
-figure <- ggplot(cells, aes(cell, z, colour = algorithm, shape = algorithm)) +
-  annotate("rect", xmin = -Inf, xmax = Inf, ymin = -1.96, ymax = 1.96, fill = "grey90") +
-  geom_hline(yintercept = 0, colour = "grey60") +
-  geom_hline(yintercept = c(-3, 3), linetype = "22", colour = "grey50") +
+figure <- ggplot(cells, aes(z, cell, colour = algorithm, shape = algorithm)) +
+  annotate("rect", ymin = -Inf, ymax = Inf, xmin = -1.96, xmax = 1.96, fill = "grey90") +
+  geom_vline(xintercept = 0, colour = "grey60") +
+  geom_vline(xintercept = c(-3, 3), linetype = "22", colour = "grey50") +
   geom_point(size = 2) +
   algorithm_scales(algorithms) +
-  labs(x = "Configured loss and RTT", y = "Distance from the expected\nlosses (standard errors)") +
+  labs(x = "Distance from the expected losses (standard errors)", y = "Configured loss and RTT") +
   theme_losslab()
 save_figure(figure, unlist(snakemake@output), height_cm = 7)

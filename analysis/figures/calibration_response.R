@@ -6,10 +6,16 @@ library(dplyr, warn.conflicts = FALSE)
 
 algorithms <- read_algorithms(snakemake@input[["algorithms"]])
 cells <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE) |>
-  filter(block %in% c("response", "response-cubic"), metric == "goodput_mbit", statistic_over == "replicates") |>
-  mutate(curve = paste0(algorithm, ", RTT ", rtt_ms, " ms"))
+  filter(
+    block %in% c("response", "response-cubic"), metric == "goodput_mbit",
+    statistic_over == "replicates"
+  ) |>
+  mutate(
+    curve = paste0(algorithm, ", RTT ", rtt_ms, " ms"),
+    label = setNames(algorithms$label, algorithms$name)[algorithm]
+  )
 models <- cells |>
-  distinct(algorithm, rtt_ms, curve) |>
+  distinct(algorithm, label, rtt_ms, curve) |>
   tidyr::crossing(loss_percent = 10^seq(-1.7, 0.5, length.out = 60)) |>
   group_by(algorithm) |>
   filter(
@@ -26,12 +32,14 @@ figure <- ggplot(cells, aes(loss_percent, mean, colour = algorithm, group = curv
   geom_text(
     aes(label = paste(rtt_ms, "ms")),
     data = cells |> group_by(curve) |> slice_min(loss_percent),
-    hjust = 1.25, size = 3, show.legend = FALSE
+    hjust = 1.2, vjust = 1.4, size = 3, show.legend = FALSE
   ) +
-  scale_x_log10(expand = expansion(c(0.12, 0.05))) +
+  scale_x_log10(expand = expansion(c(0.15, 0.05))) +
   scale_y_log10() +
   scale_linetype_manual(values = "22") +
+  facet_wrap(vars(label), scales = "free_x") +
   algorithm_scales(algorithms) +
   labs(x = "Packet loss (%)", y = "Goodput (Mbit/s)", linetype = NULL) +
+  guides(colour = "none", shape = "none") +
   theme_losslab()
 save_figure(figure, unlist(snakemake@output), height_cm = 9)

@@ -12,6 +12,6 @@ figure <- ggplot(replicates, aes(factor(rtt_ms), 100 * (rtt_measured_ms / rtt_ms
   annotate("rect", xmin = -Inf, xmax = Inf, ymin = -0.1, ymax = 0.1, fill = "grey90") +
   geom_hline(yintercept = 0, colour = "grey60") +
   geom_point(size = 1.8) +
-  labs(x = "Configured RTT (ms)", y = "Error of the measured RTT (%)") +
+  labs(x = "Configured RTT (ms)", y = "Error of the\nmeasured RTT (%)") +
   theme_losslab()
 save_figure(figure, unlist(snakemake@output), height_cm = 6)

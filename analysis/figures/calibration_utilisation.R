@@ -15,8 +15,8 @@ figure <- ggplot(
 ) +
   geom_hline(yintercept = 99, linetype = "22", colour = "grey50") +
   geom_point(size = 2, position = position_dodge(0.4)) +
-  scale_y_continuous(limits = c(NA, 100)) +
+  scale_y_continuous(limits = c(97, 100.2)) +
   algorithm_scales(algorithms) +
-  labs(x = "Rate of the bottleneck", y = "Share of the theoretical goodput (%)") +
+  labs(x = "Rate of the bottleneck", y = "Share of the\ntheoretical goodput (%)") +
   theme_losslab()
 save_figure(figure, unlist(snakemake@output), height_cm = 7)

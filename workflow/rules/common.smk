@@ -11,9 +11,7 @@ from losslab import design, lock
 from losslab.errors import LosslabError
 
 try:
-    STUDIES = {
-        study.name: study for study in design.load_studies(config, design.ROOT)
-    }
+    STUDIES = {study.name: study for study in design.load_studies(config, design.ROOT)}
 except LosslabError as error:
     raise WorkflowError(str(error)) from None
 CELLS = {
@@ -73,9 +71,7 @@ def published_numbers(study):
     """List the file of a study's published numbers, if it has one."""
     path = f"config/published/{study}.csv"
     return (
-        [workflow.source_path(f"../../{path}")]
-        if (design.ROOT / path).exists()
-        else []
+        [workflow.source_path(f"../../{path}")] if (design.ROOT / path).exists() else []
     )
 
 

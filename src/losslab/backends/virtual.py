@@ -11,6 +11,7 @@ import ctypes
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from typing import Any
 from losslab.condition import derived_seed
 from losslab.errors import GuestLostError, LosslabError
 
-SOURCE = Path(__file__).resolve().parents[2]
+PACKAGE = Path(__file__).resolve().parents[1]
 MEMORY = "2G"  # sparse; with less, TCP's share makes windows collapse
 # Any fixed instant: 2024-01-01T00:00:00Z. Dates inside the guest are part of the result.
 START_NS = 1_704_067_200_000_000_000
@@ -130,8 +131,12 @@ def boot(
         own_cpu() as cpu,
     ):
         links = Path(scratch)
-        for name, target in (("root", image_root), ("src", SOURCE), ("out", job_folder)):
+        for name, target in (("root", image_root), ("out", job_folder)):
             (links / name).symlink_to(target.resolve())
+        # A copy, without byte code: where the host's Python is of the guest's version, the guest
+        # would find it from the second run on, and reading differs from compiling by microseconds.
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(PACKAGE, links / "src" / PACKAGE.name, ignore=ignored)
         command = [
             "setarch", "-R",
             str(kernel),
