@@ -6,7 +6,7 @@ statistics <- c("mean", "std", "min", "q25", "median", "q75", "max")
 # The axes of a cell, which tell it from others together with its block.
 condition_columns <- c(
   "algorithm", "loss_percent", "path", "app", "rtt_ms", "rate_mbit", "buffer_packets", "offloads",
-  "loss_direction", "competitor", "duration_s", "warmup_s"
+  "loss_direction", "competitor", "queue", "duration_s", "warmup_s"
 )
 
 cell_columns <- c("study", "block", "cell", condition_columns)
@@ -19,8 +19,8 @@ fixed_columns <- c(
 # Columns of words; all others are numbers.
 word_columns <- readr::cols(
   study = "c", block = "c", cell = "c", algorithm = "c", path = "c", app = "c", offloads = "c",
-  loss_direction = "c", competitor = "c", reasons = "c", earlier_reasons = "c", valid = "l",
-  flow = "c", .default = "d"
+  loss_direction = "c", competitor = "c", queue = "c", reasons = "c", earlier_reasons = "c",
+  valid = "l", flow = "c", .default = "d"
 )
 
 # A table need not have all of the columns of words.
@@ -41,7 +41,7 @@ read_replicates <- function(path) {
 }
 
 read_published <- function(path) {
-  readr::read_csv(path, col_types = readr::cols(algorithm = "c", path = "c", .default = "d"))
+  readr::read_csv(path, show_col_types = FALSE)
 }
 
 read_algorithms <- function(path) {

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from losslab import checks, traffic
-from losslab.apps import ffmpeg, iperf3
+from losslab.apps import ffmpeg, iperf3, web
 from losslab.condition import Condition
 from losslab.configuration import configuration_reasons, configure, read_back, require_algorithms
 from losslab.flows import Flow
@@ -23,7 +23,7 @@ from losslab.probes import ping, tcp
 from losslab.probes.queue import QueueSample
 from losslab.topology import RECEIVER_ADDRESS, emulated_hosts
 
-APPS: dict[str, ModuleType] = {"iperf3": iperf3, "ffmpeg": ffmpeg}
+APPS: dict[str, ModuleType] = {"iperf3": iperf3, "ffmpeg": ffmpeg, "web": web}
 
 SETTLE_S = 0.5
 SETTLE_TRIES = 20

@@ -16,7 +16,15 @@ from dataclasses import fields
 from pathlib import Path
 
 from losslab import __version__, collect, design, diff, rerun
-from losslab.condition import APPS, LOSS_DIRECTIONS, OFFLOADS, PATHS, Condition, replicate_seed
+from losslab.condition import (
+    APPS,
+    LOSS_DIRECTIONS,
+    OFFLOADS,
+    PATHS,
+    QUEUES,
+    Condition,
+    replicate_seed,
+)
 from losslab.errors import LosslabError
 from losslab.lock import held
 from losslab.replicate import (
@@ -119,6 +127,7 @@ def _condition_options(parser: argparse.ArgumentParser, algorithm: str | None = 
     parser.add_argument("--rtt-ms", type=float, default=0.44)
     parser.add_argument("--rate-mbit", type=float, default=1000.0)
     parser.add_argument("--buffer-packets", type=int, default=1000)
+    parser.add_argument("--queue", choices=QUEUES, default="fifo", help="of the bottleneck")
     parser.add_argument("--competitor", default="none", help="algorithm of a second bulk flow")
     parser.add_argument("--offloads", choices=OFFLOADS, default="off")
     parser.add_argument("--duration-s", type=float, default=10.0)

@@ -11,10 +11,15 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 PATHS = ("symmetric", "asymmetric")
-APPS = ("iperf3", "ffmpeg")
+APPS = ("iperf3", "ffmpeg", "web")
 LOSS_DIRECTIONS = ("data", "both")
 OFFLOADS = ("off", "on")
 NO_COMPETITOR = "none"
+QUEUES = ("fifo", "two-fifos", "red", "pie", "codel", "fq_codel", "cake")
+# A fetch starts this long after the warm-up at the earliest, and this long before the end at the
+# latest: the slowest must end while the bulk flow still runs.
+FETCH_AFTER_S = 5.0
+FETCH_BEFORE_END_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,8 @@ class Condition:
     loss_direction: str = "data"
     # The algorithm of a second bulk flow over the same bottleneck.
     competitor: str = NO_COMPETITOR
+    # What the bottleneck does with packets that wait.
+    queue: str = "fifo"
     duration_s: float = 10.0
     warmup_s: float = 1.0
 
@@ -56,12 +63,19 @@ class Condition:
                 f"warmup_s must be at least 0 and below duration_s {self.duration_s:g}, "
                 f"found {self.warmup_s:g}"
             )
-        if self.competitor != NO_COMPETITOR and self.app != "iperf3":
-            wrong.append(f"competitor needs the app iperf3, found {self.app}")
+        if self.competitor != NO_COMPETITOR and self.app == "ffmpeg":
+            wrong.append("competitor needs the app iperf3 or web, found ffmpeg")
+        fetch_s = FETCH_AFTER_S + FETCH_BEFORE_END_S
+        if self.app == "web" and self.duration_s < self.warmup_s + fetch_s:
+            wrong.append(
+                f"duration_s must leave {fetch_s:g} s after the warm-up for the app web, found "
+                f"{self.duration_s - self.warmup_s:g}"
+            )
         for name, value, allowed in (
             ("path", self.path, PATHS),
             ("app", self.app, APPS),
             ("offloads", self.offloads, OFFLOADS),
+            ("queue", self.queue, QUEUES),
             ("loss_direction", self.loss_direction, LOSS_DIRECTIONS),
         ):
             if value not in allowed:
@@ -84,6 +98,8 @@ class Condition:
             parts.append(f"rate{self.rate_mbit:g}")
         if self.buffer_packets != 1000:
             parts.append(f"buffer{self.buffer_packets}")
+        if self.queue != "fifo":
+            parts.append(self.queue.replace("_", "-"))
         if self.competitor != NO_COMPETITOR:
             parts.append(f"vs-{self.competitor}")
         return "_".join(parts)
@@ -103,7 +119,7 @@ class Condition:
 
 
 # Axis to the value that stands for doing without it.
-LATER_AXES: dict[str, Any] = {"competitor": False}
+LATER_AXES: dict[str, Any] = {"competitor": False, "queue": "fifo"}
 
 
 def replicate_seed(condition: Condition, replicate: int) -> int:

@@ -29,6 +29,8 @@ class Flow:
     caller: Program
     # The data connection's port on the sender; None where the program leaves it to the kernel.
     source_port: int | None = None
+    # The caller starts at an instant of this window that the seed draws; None: as soon as it may.
+    start_window_s: tuple[float, float] | None = None
     # Wants all the path can carry: no window or buffer may hold it back.
     bulk: bool = True
 

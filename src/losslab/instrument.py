@@ -18,6 +18,7 @@ PACKAGE = Path(__file__).parent
 MEASURING = (
     "apps/ffmpeg.py",
     "apps/iperf3.py",
+    "apps/web.py",
     "backends/console.py",
     "backends/guest.py",
     "backends/virtual.py",

@@ -25,6 +25,13 @@ OFFLOADED_FRAME_BYTES = 65_550
 # two the time is made up for by the next frame.
 BURST_FRAMES = 2
 
+# The port of bulk flows, which a queue may set apart.
+BULK_PORT = 5201
+
+# What a waiting packet of full size takes of the kernel's memory (skb->truesize), which is what
+# CAKE limits.
+CAKE_BYTES_PER_PACKET = 2304
+
 # A limit that netem cannot reach: packets of 64 bytes at 10 Gbit/s for 10 s of delay stay below.
 NEVER_FULL_PACKETS = 200_000_000
 
@@ -39,13 +46,16 @@ class Shaper:
     kind: str
     arguments: str
     expected: dict[str, Any]
+    # Further lines that follow it: classes and filters of a qdisc that has them.
+    more: tuple[str, ...] = ()
 
     def command(self) -> str:
-        """Write the `tc -batch` line."""
-        return (
+        """Write the `tc -batch` lines."""
+        line = (
             f"qdisc add dev {self.where.name} {self.parent} handle {self.handle} "
             f"{self.kind} {self.arguments}"
         ).rstrip()
+        return "\n".join([line, *self.more])
 
 
 def _netem(where: Interface, delay_ms: float, loss_percent: float, seed: int) -> Shaper:
@@ -73,6 +83,58 @@ def bottleneck() -> Interface:
     return interface("r1", "r2")
 
 
+def queue(condition: Condition) -> list[Shaper]:
+    """List the qdiscs in which packets wait for the bottleneck's bucket."""
+    packets = condition.buffer_packets
+    if condition.queue == "two-fifos":
+        return _two_fifos(packets)
+    octets = packets * FRAME_BYTES
+    least = max(octets // 12, 2 * FRAME_BYTES)
+    # kind, arguments, and what must read back. Buffers are the stated ones; what else an AQM has is
+    # its default, as a user would deploy it, and RED's thresholds are those of tc-red(8): maximum a
+    # quarter of the limit, minimum a third of that, burst (2 min + max) / (3 avpkt).
+    choices: dict[str, tuple[str, str, dict[str, Any]]] = {
+        "fifo": ("pfifo", f"limit {packets}", {"limit": packets}),
+        "codel": ("codel", f"limit {packets}", {"limit": packets}),
+        "fq_codel": ("fq_codel", f"limit {packets}", {"limit": packets}),
+        "pie": ("pie", f"limit {packets}", {"limit": packets}),
+        "cake": (
+            "cake",
+            f"unlimited memlimit {CAKE_BYTES_PER_PACKET * packets}",
+            {"bandwidth": "unlimited", "memlimit": CAKE_BYTES_PER_PACKET * packets},
+        ),
+        "red": (
+            "red",
+            f"limit {octets} min {least} max {3 * least} avpkt {FRAME_BYTES} "
+            f"burst {5 * least // (3 * FRAME_BYTES) + 1} probability 0.02 "
+            f"bandwidth {condition.rate_mbit:g}mbit",
+            {"limit": octets, "min": least, "max": 3 * least},
+        ),
+    }
+    kind, arguments, expected = choices[condition.queue]
+    return [Shaper(bottleneck(), "parent 1:1", "10:", kind, arguments, expected)]
+
+
+def _two_fifos(packets: int) -> list[Shaper]:
+    """Give bulk flows a FIFO of their own, and each of the two half of the rate (tc-drr(8))."""
+    where = bottleneck()
+    fifos = [
+        Shaper(
+            where, f"parent 10:{number}", f"{10 + number}:", "pfifo", f"limit {packets}",
+            {"limit": packets},
+        )
+        for number in (1, 2)
+    ]  # fmt: skip
+    filters = "filter add dev {} parent 10: protocol ip prio {} {} classid 10:{}".format
+    more = (
+        *(f"class add dev {where.name} parent 10: classid 10:{n} drr quantum {FRAME_BYTES}"
+          for n in (1, 2)),
+        filters(where.name, 1, f"flower ip_proto tcp dst_port {BULK_PORT}", 1),
+        filters(where.name, 2, "matchall", 2),
+    )  # fmt: skip
+    return [Shaper(where, "parent 1:1", "10:", "drr", "", {}, more), *fifos]
+
+
 def shapers(condition: Condition, seed: int) -> list[Shaper]:
     """List the qdiscs of a condition, sender's fq first.
 
@@ -96,14 +158,7 @@ def shapers(condition: Condition, seed: int) -> list[Shaper]:
             arguments=f"rate {rate_bytes * 8}bit burst {burst_bytes} limit {burst_bytes}",
             expected={"rate": rate_bytes},
         ),
-        Shaper(
-            where=bottleneck(),
-            parent="parent 1:1",
-            handle="10:",
-            kind="pfifo",
-            arguments=f"limit {condition.buffer_packets}",
-            expected={"limit": condition.buffer_packets},
-        ),
+        *queue(condition),
         _netem(
             interface("r2", "receiver"),
             half_ms,

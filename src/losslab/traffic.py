@@ -21,11 +21,14 @@ from losslab.flows import Flow, Program, Timeline
 from losslab.probes import ping, tcp
 from losslab.probes.queue import COLUMNS as QUEUE_COLUMNS
 from losslab.probes.queue import QueueProbe, QueueSample
-from losslab.shaping import bottleneck
+from losslab.shaping import FRAME_BYTES, bottleneck
 from losslab.topology import RECEIVER_ADDRESS
 
-# A compromise: sampling at this rate takes about as long as the rest of a slow flow.
+# A compromise: a sample costs the host about as much as a hundred packets.
 SAMPLE_INTERVAL_S = 0.02
+# Packets that the bottleneck passes between two samples, where it is slower than that.
+SAMPLE_PACKETS = 6
+SAMPLE_INTERVAL_MAX_S = 0.1
 POLL_INTERVAL_S = 0.01
 # Flows of different replicates must not start in phase with the bottleneck and the probes.
 START_JITTER_S = 0.1
@@ -74,9 +77,9 @@ def run(
             queue_probe = stack.enter_context(contextlib.closing(QueueProbe(bottleneck().name)))
         time.sleep(_jitter_s(seed, "start"))
         pinger = _start_ping(sender, condition)
-        log = _SampleLog(tcp_probe, queue_probe)
+        log = _SampleLog(tcp_probe, queue_probe, sample_interval_s(condition))
         waiting = list(flows)
-        due_s = 0.0
+        due_s = _due_s(waiting, 0.0, seed)
         started_s: dict[str, float] = {}
         while log.now_s() <= condition.duration_s + GRACE_S:
             if waiting and log.now_s() >= due_s and log.connected(flows[: len(started_s)]):
@@ -84,7 +87,7 @@ def run(
                 _set_algorithm(sender, flow.algorithm)
                 started_s[flow.name] = log.now_s()
                 processes.append(stack.enter_context(_running(hosts, flow.caller, folder)))
-                due_s = log.now_s() + _jitter_s(seed, f"start-{len(started_s)}")
+                due_s = _due_s(waiting, log.now_s(), seed)
             if not waiting and all(p.ended for p in processes):
                 break
             log.sample()
@@ -104,8 +107,25 @@ def run(
     )
 
 
+def sample_interval_s(condition: Condition) -> float:
+    """Choose how often flows and queue are sampled: every 20 ms, less often on slow links."""
+    packet_s = FRAME_BYTES * 8 / 1e6 / condition.rate_mbit
+    return min(max(SAMPLE_INTERVAL_S, SAMPLE_PACKETS * packet_s), SAMPLE_INTERVAL_MAX_S)
+
+
 def _jitter_s(seed: int, purpose: str) -> float:
     return random.Random(derived_seed(seed, purpose)).uniform(0, START_JITTER_S)
+
+
+def _due_s(waiting: list[Flow], now_s: float, seed: int) -> float:
+    """Draw when the next flow's caller is to start: in its window, or soon after the one before."""
+    if not waiting:
+        return 0.0
+    flow = waiting[0]
+    if flow.start_window_s is not None:
+        draw = random.Random(derived_seed(seed, f"start-{flow.name}"))
+        return draw.uniform(*flow.start_window_s)
+    return now_s + (_jitter_s(seed, f"start-{flow.name}") if now_s > 0 else 0.0)
 
 
 def _set_algorithm(sender: Host, algorithm: str) -> None:
@@ -213,10 +233,11 @@ def _listening(pid: int, port: int) -> bool:
 
 
 class _SampleLog:
-    """Samples of the sender's connections and of the bottleneck's queue, every 20 ms."""
+    """Samples of the sender's connections and of the bottleneck's queue, one per interval."""
 
-    def __init__(self, tcp_probe: tcp.TcpProbe, queue_probe: QueueProbe) -> None:
+    def __init__(self, tcp_probe: tcp.TcpProbe, queue_probe: QueueProbe, interval_s: float) -> None:
         """Start the clock."""
+        self._interval_s = interval_s
         self._tcp_probe, self._queue_probe = tcp_probe, queue_probe
         self.origin_ns = time.monotonic_ns()
         self.last: dict[int, tcp.TcpSample] = {}
@@ -238,7 +259,7 @@ class _SampleLog:
             self._tcp_rows.append(sample.row(now_s))
             self.last[sample.source_port] = sample
         self.queue.append(self._queue_probe.sample(now_s))
-        time.sleep(max(0.0, len(self.queue) * SAMPLE_INTERVAL_S - self.now_s()))
+        time.sleep(max(0.0, len(self.queue) * self._interval_s - self.now_s()))
 
     def write(self, folder: Path) -> None:
         """Write tcp.csv and queue.csv."""

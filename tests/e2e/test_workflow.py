@@ -8,7 +8,7 @@ import pytest
 
 from losslab import collect, design
 
-STUDIES = ["loss", "calibration"]
+STUDIES = ["calibration", "loss", "bufferbloat"]
 ANALYSIS = [
     "summarise_study", "judge_claims", *(f"tabulate_{study}" for study in STUDIES),
     "plot_figure", "render_report", "all",
@@ -57,6 +57,13 @@ def made_up_replicate(cell, number, noise):
         row["goodput_mbit"] = min(goodput, 0.95 * c.rate_mbit) * noise.uniform(0.95, 1.0)
         row["total_goodput_mbit"] = row["goodput_mbit"]
         row["jain_index"] = 0.999 if c.competitor != "none" else ""
+    elif c.app == "web":
+        loaded = c.competitor != "none"
+        row |= {
+            "download_s": noise.uniform(0.9, 1.1) * (4 if loaded else 1),
+            "rtt_before_fetch_ms": noise.uniform(0.9, 1.1)
+            * (c.buffer_packets * 6 if loaded else 20),
+        }
     else:
         row |= {
             "time_to_first_frame_s": 0.07, "stall_count": 1, "stall_s": c.loss_percent / 10,
@@ -80,7 +87,12 @@ def made_up_tables(study, noise):
         if cell.name in study.series:
             samples = [{**rows[0], "t_s": t / 10} for t in range(50)]
             tables.flows += [
-                {**s, "flow": "first", "cwnd_packets": noise.randint(5, 90), "srtt_ms": 0.5}
+                {
+                    **s,
+                    "flow": "web" if s["app"] == "web" else "first",
+                    "cwnd_packets": noise.randint(5, 90),
+                    "srtt_ms": 0.5,
+                }
                 for s in samples
             ]
             tables.queue += [

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from losslab.apps import ffmpeg, iperf3
+from losslab.apps import ffmpeg, iperf3, web
 from losslab.errors import LosslabError
 from losslab.flows import Timeline
 from tests.unit.test_condition import CONDITION
@@ -86,3 +86,40 @@ def test_a_player_that_waited_is_not_late_again():
     found = ffmpeg.playout(frames, 0.2)
     assert found["stall_count"] == 1
     assert found["frames_on_time_percent"] == 50
+
+
+def write_web(folder, **changes):
+    report = {
+        "http_code": 200, "size_download": web.PAGE_BYTES, "time_total": 4.6, "time_connect": 0.6,
+        "time_starttransfer": 1.2,
+    }  # fmt: skip
+    (folder / "web-client.log").write_text(json.dumps(report | changes))
+    (folder / "ping.csv").write_text("t_s,rtt_ms\n0.5,20\n2,500\n3,700\n31,9000\n")
+
+
+WEB = dataclasses.replace(CONDITION, app="web", duration_s=60)
+WEB_TIMELINE = Timeline(origin_ns=0, started_s={"web": 30.0})
+
+
+def test_the_rtt_counts_between_warm_up_and_fetch(tmp_path):
+    write_web(tmp_path)
+    summary = web.collect(WEB, tmp_path, WEB_TIMELINE)
+    assert summary["download_s"] == 4.6
+    assert summary["rtt_before_fetch_ms"] == 600
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"), [({"http_code": 404}, "404"), ({"size_download": 1000}, "1000")]
+)
+def test_a_page_that_is_not_whole_is_an_error(tmp_path, changes, word):
+    write_web(tmp_path, **changes)
+    with pytest.raises(LosslabError, match=word):
+        web.collect(WEB, tmp_path, WEB_TIMELINE)
+
+
+def test_the_fetch_starts_after_the_warm_up_and_ends_before_the_bulk_flow():
+    bulk, fetch = web.flows(dataclasses.replace(WEB, competitor="reno"))
+    assert bulk.listener.host == "receiver"
+    assert fetch.listener.host == "sender"
+    assert fetch.start_window_s == (6.0, 40.0)
+    assert dataclasses.replace(WEB, duration_s=20).problems() != []

@@ -2,6 +2,7 @@ import dataclasses
 
 import pytest
 
+from losslab.condition import QUEUES
 from losslab.shaping import differences, shapers
 from losslab.topology import HOSTS, LINKS, address_commands, routes
 from tests.unit.test_condition import CONDITION
@@ -86,3 +87,28 @@ def test_unasked_shaping_is_found():
         {"dev": "sender-r1", "handle": "2:", "kind": "netem", "options": {"limit": 1000}}
     )
     assert any("not asked for" in r for r in differences(shapers(CONDITION, 7), found))
+
+
+@pytest.mark.parametrize("queue", [q for q in QUEUES if q != "two-fifos"])
+def test_every_queue_waits_behind_the_bucket_with_the_stated_buffer(queue):
+    condition = dataclasses.replace(CONDITION, queue=queue, buffer_packets=100, rate_mbit=1.5)
+    child = next(s for s in shapers(condition, 7) if s.handle == "10:")
+    assert child.parent == "parent 1:1"
+    octets = {"red": 100 * 1514, "cake": 100 * 2304}.get(queue, 100)
+    assert octets in child.expected.values()
+    found = readback(condition)
+    broken = next(q for q in found["r1"] if q["handle"] == "10:")
+    broken["kind"] = "pfifo_fast"
+    assert differences(shapers(condition, 7), found) == [
+        f"qdisc {child.kind} must be on r1-r2 on r1, found pfifo_fast"
+    ]
+
+
+def test_two_fifos_set_bulk_flows_apart():
+    condition = dataclasses.replace(CONDITION, queue="two-fifos", buffer_packets=100)
+    drr, bulk, rest = (s for s in shapers(condition, 7) if s.handle in ("10:", "11:", "12:"))
+    assert (bulk.parent, rest.parent) == ("parent 10:1", "parent 10:2")
+    assert bulk.expected == rest.expected == {"limit": 100}
+    lines = drr.command().splitlines()
+    assert sum("dst_port 5201" in line and "classid 10:1" in line for line in lines) == 1
+    assert sum("matchall" in line and "classid 10:2" in line for line in lines) == 1

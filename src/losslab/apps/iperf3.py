@@ -10,11 +10,11 @@ from typing import Any
 from losslab.condition import NO_COMPETITOR, Condition
 from losslab.errors import LosslabError
 from losslab.flows import Flow, Program, Timeline
-from losslab.shaping import FRAME_BYTES
+from losslab.shaping import BULK_PORT, FRAME_BYTES
 from losslab.topology import RECEIVER_ADDRESS
 
 # Both fixed, so that hashes over the flow's addresses do not vary.
-PORT = 5201  # iperf3's default; the competitor has the next one
+PORT = BULK_PORT  # iperf3's default; the competitor has the next one
 SOURCE_PORT = 40_001
 FINE_INTERVAL_S = 0.1
 # iperf3 counts whole blocks only; its 128 KiB would be 10 Mbit/s in an interval.

@@ -22,12 +22,19 @@ from losslab.build.cache import (
     hash_files,
     run_logged,
 )
+from losslab.topology import INTERFACES
 
 RECIPE = ROOT / "containers" / "host"
 SUITE = "trixie"
 EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
+FIXED_FILES = {
+    "etc/resolv.conf": "",
+    "etc/hostname": "losslab\n",
+    "etc/hosts": "127.0.0.1 localhost\n"
+    + "".join(f"{end.address} {end.host}\n" for end in INTERFACES),
+}
 # Part of the hash: change it when this module builds something else from the same list.
-LAYOUT = f"1 {SUITE} {' '.join(EXCLUDED)}"
+LAYOUT = f"2 {SUITE} {' '.join(EXCLUDED)}"
 
 
 def packages() -> list[str]:
@@ -38,7 +45,7 @@ def packages() -> list[str]:
 
 def content_hash() -> str:
     """Hash everything that decides what is built."""
-    return hash_files([RECIPE / "packages.txt", RECIPE / "init"], LAYOUT)
+    return hash_files([RECIPE / "packages.txt", RECIPE / "init"], LAYOUT, repr(FIXED_FILES))
 
 
 def target() -> Path:
@@ -103,6 +110,11 @@ def _build(folder: Path) -> None:
     tar.unlink()
     # Whoever runs the guest must be able to read all of it.
     run_logged(["chmod", "-R", "u+rwX,go+rX,go-w,-s", root], log)
+    # mmdebstrap copies these from the machine that builds. With names for its own addresses and no
+    # name server, a program that looks itself up sends no packet.
+    for name, text in FIXED_FILES.items():
+        (root / name).unlink(missing_ok=True)
+        (root / name).write_text(text)
     for mount_point in ("mnt/losslab", "mnt/out"):
         (root / mount_point).mkdir(parents=True, exist_ok=True)
     shutil.copy2(RECIPE / "init", root / "init")
