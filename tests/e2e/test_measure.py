@@ -79,7 +79,7 @@ def test_manifest_says_what_was_measured_and_read_back(alone):
     assert manifest["summary"]["goodput_mbit"] > 600
     assert manifest["instrument"]["kernel"]["version"].startswith("6.12")
     assert manifest["instrument"]["image"]["packages"]["iperf3"]
-    assert manifest["observed"]["flow"]["algorithms"] == ["bbr"]
+    assert [flow["found"] for flow in manifest["observed"]["flows"]] == [["bbr"]]
     host = json.loads((alone / "bbr" / HOST_FILE).read_text())
     assert {"started_utc", "wall_s", "attempt", "git", "host_cpu"} <= host.keys()
 
