@@ -85,6 +85,7 @@ def measure(
         "loss_packets": counted.loss_drops,
         "loss_measured_percent": counted.loss_measured_percent,
         "bottleneck_drops": counted.bottleneck_drops,
+        "sender_drops": counted.sender_drops,
         "unexplained_packets": counted.unexplained,
         **_queue_summary(run.queue, condition),
     }

@@ -22,6 +22,7 @@ from losslab.condition import (
     OFFLOADS,
     PATHS,
     QUEUES,
+    VIDEOS,
     Condition,
     replicate_seed,
 )
@@ -129,6 +130,11 @@ def _condition_options(parser: argparse.ArgumentParser, algorithm: str | None = 
     parser.add_argument("--buffer-packets", type=int, default=1000)
     parser.add_argument("--queue", choices=QUEUES, default="fifo", help="of the bottleneck")
     parser.add_argument("--competitor", default="none", help="algorithm of a second bulk flow")
+    parser.add_argument(
+        "--sender-delay-ms", type=float, default=0.0,
+        help="this part of the RTT (and the loss) by netem on the sender itself: a mistake to try",
+    )
+    parser.add_argument("--video", choices=VIDEOS, default="720p", help="of the app ffmpeg")
     parser.add_argument("--offloads", choices=OFFLOADS, default="off")
     parser.add_argument("--duration-s", type=float, default=10.0)
     parser.add_argument("--warmup-s", type=float, default=1.0)
@@ -189,7 +195,7 @@ def _video(condition: Condition, tools: Instrument) -> Path | None:
         return None
     from losslab.instrument import video
 
-    return video(condition.duration_s, tools)
+    return video(condition.video, condition.duration_s, tools)
 
 
 def _cell(options: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from losslab.apps.ffmpeg import SOURCE_PORT as VIDEO_PORT
 from losslab.apps.iperf3 import SOURCE_PORT
 from losslab.apps.web import PORT as WEB_PORT
 from losslab.condition import Condition
@@ -20,7 +21,12 @@ SHARED = ("study", "block", "cell", *AXES, "replicate")
 REPLICATE_COLUMNS = (*SHARED, "seed", "valid", "reasons", "attempt", "earlier_reasons")
 INTERVAL_COLUMNS = (*SHARED, "t_s", "goodput_mbit")
 # Samples of the connections that carry bulk data, not iperf3's control connection.
-FLOW_NAMES = {str(SOURCE_PORT): "first", str(SOURCE_PORT + 1): "competitor", str(WEB_PORT): "web"}
+FLOW_NAMES = {
+    str(SOURCE_PORT): "first",
+    str(SOURCE_PORT + 1): "competitor",
+    str(WEB_PORT): "web",
+    str(VIDEO_PORT): "video",
+}
 FLOW_COLUMNS = (
     *SHARED, "flow", "t_s", "cwnd_packets", "ssthresh_packets", "srtt_ms", "pacing_mbit",
     "delivery_mbit",

@@ -15,6 +15,7 @@ APPS = ("iperf3", "ffmpeg", "web")
 LOSS_DIRECTIONS = ("data", "both")
 OFFLOADS = ("off", "on")
 NO_COMPETITOR = "none"
+VIDEOS = ("720p", "128x64")
 QUEUES = ("fifo", "two-fifos", "red", "pie", "codel", "fq_codel", "cake")
 # A fetch starts this long after the warm-up at the earliest, and this long before the end at the
 # latest: the slowest must end while the bulk flow still runs.
@@ -39,6 +40,11 @@ class Condition:
     competitor: str = NO_COMPETITOR
     # What the bottleneck does with packets that wait.
     queue: str = "fifo"
+    # The part of the RTT that netem adds on the sender's own interface, at netem's default limit,
+    # with the loss: as many a tutorial does it, and no other condition.
+    sender_delay_ms: float = 0.0
+    # The stream of the app ffmpeg.
+    video: str = "720p"
     duration_s: float = 10.0
     warmup_s: float = 1.0
 
@@ -51,6 +57,11 @@ class Condition:
             wrong.append(
                 f"rtt_ms must be in (0, 10000], found {self.rtt_ms:g}: without any delay a path "
                 "is knife-edge and small changes decide the result"
+            )
+        if not 0 <= self.sender_delay_ms <= self.rtt_ms:
+            wrong.append(
+                f"sender_delay_ms must be in [0, rtt_ms], [0, {self.rtt_ms:g}] here, found "
+                f"{self.sender_delay_ms:g}"
             )
         if not 0.01 <= self.rate_mbit <= 10_000:
             wrong.append(f"rate_mbit must be in [0.01, 10000], found {self.rate_mbit:g}")
@@ -65,6 +76,8 @@ class Condition:
             )
         if self.competitor != NO_COMPETITOR and self.app == "ffmpeg":
             wrong.append("competitor needs the app iperf3 or web, found ffmpeg")
+        if self.video != "720p" and self.app != "ffmpeg":
+            wrong.append(f"video {self.video} needs the app ffmpeg, found {self.app}")
         fetch_s = FETCH_AFTER_S + FETCH_BEFORE_END_S
         if self.app == "web" and self.duration_s < self.warmup_s + fetch_s:
             wrong.append(
@@ -76,6 +89,7 @@ class Condition:
             ("app", self.app, APPS),
             ("offloads", self.offloads, OFFLOADS),
             ("queue", self.queue, QUEUES),
+            ("video", self.video, VIDEOS),
             ("loss_direction", self.loss_direction, LOSS_DIRECTIONS),
         ):
             if value not in allowed:
@@ -100,6 +114,10 @@ class Condition:
             parts.append(f"buffer{self.buffer_packets}")
         if self.queue != "fifo":
             parts.append(self.queue.replace("_", "-"))
+        if self.sender_delay_ms:
+            parts.append(f"sender-delay{self.sender_delay_ms:g}")
+        if self.video != "720p":
+            parts.append(self.video)
         if self.competitor != NO_COMPETITOR:
             parts.append(f"vs-{self.competitor}")
         return "_".join(parts)
@@ -119,7 +137,12 @@ class Condition:
 
 
 # Axis to the value that stands for doing without it.
-LATER_AXES: dict[str, Any] = {"competitor": False, "queue": "fifo"}
+LATER_AXES: dict[str, Any] = {
+    "competitor": False,
+    "queue": "fifo",
+    "sender_delay_ms": 0.0,
+    "video": "720p",
+}
 
 
 def replicate_seed(condition: Condition, replicate: int) -> int:

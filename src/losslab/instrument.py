@@ -66,9 +66,9 @@ def instrument() -> Instrument:
     )
 
 
-def video(duration_s: float, tools: Instrument) -> Path:
-    """Return the H.264 stream of a length, encoded once by the image's own ffmpeg and cached."""
-    command = ffmpeg.encode_command(duration_s, "video.mp4")
+def video(name: str, duration_s: float, tools: Instrument) -> Path:
+    """Return one of condition.VIDEOS, encoded once by the image's own ffmpeg and cached."""
+    command = ffmpeg.encode_command(name, duration_s, "video.mp4")
     key = hashlib.sha256(repr((command, tools.provenance["image"])).encode()).hexdigest()[:16]
     folder = cache_folder() / "video" / key
     if not (folder / "video.mp4").exists():

@@ -2,7 +2,8 @@
 
 Delay line and bottleneck are separate: netem delays (and loses) with a limit that it can never
 reach; a token bucket with a FIFO of the stated length is the bottleneck. Nothing is shaped on the
-sender, where TCP Small Queues and pacing would see it; its `fq` is the same for every algorithm.
+sender, where TCP would see it: its `fq` is the same for every algorithm. The one exception is a
+condition with `sender_delay_ms`, which asks for that mistake.
 """
 
 from __future__ import annotations
@@ -32,6 +33,12 @@ BULK_PORT = 5201
 # CAKE limits.
 CAKE_BYTES_PER_PACKET = 2304
 
+# netem keeps probabilities as 32-bit numbers (tc_netem_corr.loss_corr, linux/pkt_sched.h).
+NETEM_PROBABILITY_STEP = 2.0**-32
+
+# netem's limit where none is stated (tc-netem(8)).
+NETEM_DEFAULT_LIMIT_PACKETS = 1000
+
 # A limit that netem cannot reach: packets of 64 bytes at 10 Gbit/s for 10 s of delay stay below.
 NEVER_FULL_PACKETS = 200_000_000
 
@@ -58,11 +65,17 @@ class Shaper:
         return "\n".join([line, *self.more])
 
 
-def _netem(where: Interface, delay_ms: float, loss_percent: float, seed: int) -> Shaper:
+def _netem(
+    where: Interface,
+    delay_ms: float,
+    loss_percent: float,
+    seed: int,
+    limit_packets: int = NEVER_FULL_PACKETS,
+) -> Shaper:
     delay_ns = round(delay_ms * 1e6)
-    arguments = f"limit {NEVER_FULL_PACKETS} delay {delay_ns}ns"
+    arguments = f"limit {limit_packets} delay {delay_ns}ns"
     expected: dict[str, Any] = {
-        "limit": NEVER_FULL_PACKETS,
+        "limit": limit_packets,
         "delay.delay": delay_ns / 1e9,
     }
     if loss_percent > 0:
@@ -135,20 +148,34 @@ def _two_fifos(packets: int) -> list[Shaper]:
     return [Shaper(where, "parent 1:1", "10:", "drr", "", {}, more), *fifos]
 
 
-def shapers(condition: Condition, seed: int) -> list[Shaper]:
-    """List the qdiscs of a condition, sender's fq first.
+def _sender(condition: Condition, seed: int) -> Shaper:
+    """Choose the qdisc of the sender's own interface."""
+    where = interface("sender", "r1")
+    if condition.sender_delay_ms == 0:
+        return Shaper(where, "root", "1:", "fq", "", {})
+    return _netem(
+        where,
+        condition.sender_delay_ms,
+        condition.loss_percent,
+        derived_seed(seed, "netem-sender"),
+        NETEM_DEFAULT_LIMIT_PACKETS,
+    )
 
-    The forward half of the delay and the loss of data packets sit behind the bottleneck, the
-    reverse half on the first router of the way back.
+
+def shapers(condition: Condition, seed: int) -> list[Shaper]:
+    """List the qdiscs of a condition, the sender's first.
+
+    The forward half of the routers' delay and the loss of data packets sit behind the bottleneck,
+    the reverse half on the first router of the way back.
     """
-    half_ms = condition.rtt_ms / 2
+    half_ms = (condition.rtt_ms - condition.sender_delay_ms) / 2
     frame_bytes = FRAME_BYTES if condition.offloads == "off" else OFFLOADED_FRAME_BYTES
     burst_bytes = BURST_FRAMES * frame_bytes
     rate_bytes = math.floor(condition.rate_mbit * 1e6 / 8)
     reverse_loss = condition.loss_percent if condition.loss_direction == "both" else 0.0
     back = reverse_router(condition.path)
     return [
-        Shaper(interface("sender", "r1"), "root", "1:", "fq", "", {}),
+        _sender(condition, seed),
         Shaper(
             where=bottleneck(),
             parent="root",
@@ -162,7 +189,7 @@ def shapers(condition: Condition, seed: int) -> list[Shaper]:
         _netem(
             interface("r2", "receiver"),
             half_ms,
-            condition.loss_percent,
+            0.0 if condition.sender_delay_ms else condition.loss_percent,
             derived_seed(seed, "netem-data"),
         ),
         _netem(interface(back, "r1"), half_ms, reverse_loss, derived_seed(seed, "netem-reverse")),
@@ -208,7 +235,7 @@ def differences(wanted: list[Shaper], found: dict[str, list[dict[str, Any]]]) ->
             same = got == value or (
                 isinstance(got, int | float)
                 and isinstance(value, float)
-                and math.isclose(got, value, rel_tol=1e-6, abs_tol=1e-12)
+                and math.isclose(got, value, rel_tol=1e-6, abs_tol=NETEM_PROBABILITY_STEP)
             )
             if not same:
                 reasons.append(

@@ -2,7 +2,7 @@
 
 R_FUNCTIONS = [
     workflow.source_path(f"../../analysis/R/{name}.R")
-    for name in ["tables", "statistics", "claims", "models", "queues", "look"]
+    for name in ["tables", "statistics", "claims", "models", "queues", "setups", "look"]
 ]
 
 

@@ -12,13 +12,17 @@ from typing import Any
 from losslab.condition import Condition
 from losslab.errors import LosslabError
 from losslab.flows import Flow, Program, Timeline
-from losslab.topology import RECEIVER_ADDRESS
+from losslab.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 
 PORT = 5004
+SOURCE_PORT = 40_011
 FRAME_RATE = 30
 # What a player holds back before it shows the first frame; a live player's usual 200 ms.
 PLAYOUT_BUFFER_S = 0.2
 CONNECT_TIMEOUT_US = 60_000_000
+# Of each stream (condition.VIDEOS) the bit rate and the rate control's buffer.
+BIT_RATES = {"720p": ("6M", "1M"), "128x64": ("735k", "120k")}
+SIZES = {"720p": "1280x720", "128x64": "128x64"}
 
 
 def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
@@ -39,13 +43,15 @@ def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
         "-readrate", "1", "-readrate_initial_burst", "0.001", "-i", str(video),
         "-t", f"{condition.duration_s:g}",
         "-map", "0:v", "-c", "copy", "-f", "mpegts", "-flush_packets", "1", "-muxdelay", "0",
-        f"tcp://{RECEIVER_ADDRESS}:{PORT}?timeout={CONNECT_TIMEOUT_US}",
+        f"tcp://{RECEIVER_ADDRESS}:{PORT}?timeout={CONNECT_TIMEOUT_US}"
+        f"&local_addr={SENDER_ADDRESS}&local_port={SOURCE_PORT}",
     ]  # fmt: skip
     return [
         Flow(
             name="ffmpeg",
             algorithm=condition.algorithm,
             port=PORT,
+            source_port=SOURCE_PORT,
             listener=Program("receiver", receiver, "receiver.log", stamped=True),
             caller=Program("sender", sender, "sender.log"),
             bulk=False,
@@ -53,19 +59,20 @@ def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
     ]
 
 
-def encode_command(duration_s: float, output: str) -> list[str]:
-    """Write the command that makes the stream: 720p, 30 frames/s, constant 6 Mbit/s, H.264.
+def encode_command(video: str, duration_s: float, output: str) -> list[str]:
+    """Write the command that makes a stream: 30 frames/s at a constant bit rate, H.264.
 
     One thread and no CPU-dependent choices: the same bytes on every machine.
     """
+    rate, buffer = BIT_RATES[video]
     return [
         "ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error", "-y",
         "-f", "lavfi",
-        "-i", f"testsrc2=size=1280x720:rate={FRAME_RATE}:duration={duration_s:g}",
+        "-i", f"testsrc2=size={SIZES[video]}:rate={FRAME_RATE}:duration={duration_s:g}",
         "-vf", "noise=alls=12:allf=t:all_seed=1",
         "-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency", "-threads", "1",
         "-g", str(FRAME_RATE), "-bf", "0", "-pix_fmt", "yuv420p",
-        "-b:v", "6M", "-minrate", "6M", "-maxrate", "6M", "-bufsize", "1M",
+        "-b:v", rate, "-minrate", rate, "-maxrate", rate, "-bufsize", buffer,
         "-x264-params", "nal-hrd=cbr:force-cfr=1:lookahead_threads=1:sliced_threads=0",
         "-flags", "+bitexact", "-fflags", "+bitexact", "-f", "mp4", output,
     ]  # fmt: skip

@@ -1,0 +1,74 @@
+# The source's numbers with ours beside them, and what its set-up does to them.
+library(dplyr, warn.conflicts = FALSE)
+
+published <- read_published(snakemake@input[["published"]])
+readr::write_csv(published, snakemake@output[["published"]])
+summary <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE) |>
+  filter(statistic_over == "replicates") |>
+  mutate(setup = label_setups(sender_delay_ms)) |>
+  select(
+    block, setup, algorithm, competitor, app, loss_percent, buffer_packets, duration_s, metric, n,
+    mean, low = mean_low, high = mean_high
+  )
+of_metric <- function(name) summary |> filter(metric == name) |> select(-metric)
+
+of_metric("goodput_mbit") |>
+  filter(block %in% c("published", "routers")) |>
+  left_join(
+    of_metric("rtt_loaded_ms") |> select(block, algorithm, loss_percent, rtt_loaded_ms = mean),
+    by = c("block", "algorithm", "loss_percent")
+  ) |>
+  left_join(
+    of_metric("retransmits") |> select(block, algorithm, loss_percent, retransmits = mean),
+    by = c("block", "algorithm", "loss_percent")
+  ) |>
+  left_join(
+    published |>
+      filter(app == "iperf3", competitor == "none") |>
+      select(algorithm, loss_percent, published_mbit = goodput_mbit, published_rtt_ms = rtt_ms),
+    by = c("algorithm", "loss_percent")
+  ) |>
+  arrange(setup, desc(algorithm), loss_percent) |>
+  readr::write_csv(snakemake@output[["goodput"]])
+
+readr::read_csv(snakemake@input[["ratios"]], show_col_types = FALSE) |>
+  filter(app == "iperf3", loss_percent == 0) |>
+  mutate(setup = label_setups(sender_delay_ms)) |>
+  select(
+    block, setup, buffer_packets, duration_s, n, ratio = mean, low = mean_low, high = mean_high
+  ) |>
+  arrange(duration_s, setup, buffer_packets) |>
+  readr::write_csv(snakemake@output[["gap"]])
+
+of_metric("jain_index") |>
+  select(block, setup, algorithm, competitor, n, jain_index = mean, low, high) |>
+  left_join(
+    of_metric("goodput_mbit") |> select(block, algorithm, competitor, first_mbit = mean),
+    by = c("block", "algorithm", "competitor")
+  ) |>
+  left_join(
+    of_metric("competitor_goodput_mbit") |>
+      select(block, algorithm, competitor, second_mbit = mean),
+    by = c("block", "algorithm", "competitor")
+  ) |>
+  left_join(
+    published |>
+      filter(competitor != "none") |>
+      select(
+        algorithm, competitor, published_first_mbit = goodput_mbit,
+        published_second_mbit = competitor_goodput_mbit
+      ),
+    by = c("algorithm", "competitor")
+  ) |>
+  arrange(setup, desc(algorithm), desc(competitor)) |>
+  readr::write_csv(snakemake@output[["fairness"]])
+
+summary |>
+  filter(
+    app == "ffmpeg",
+    metric %in% c("throughput_mbit", "completion_s", "rtt_loaded_ms", "frames_on_time_percent")
+  ) |>
+  select(block, setup, algorithm, loss_percent, n, metric, mean) |>
+  tidyr::pivot_wider(names_from = metric, values_from = mean) |>
+  arrange(setup, desc(algorithm), loss_percent) |>
+  readr::write_csv(snakemake@output[["video"]])
