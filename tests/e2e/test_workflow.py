@@ -8,7 +8,7 @@ import pytest
 
 from losslab import collect, design
 
-STUDIES = ["calibration", "loss", "bufferbloat"]
+STUDIES = ["calibration", "loss", "bufferbloat", "cloud"]
 ANALYSIS = [
     "summarise_study", "judge_claims", *(f"tabulate_{study}" for study in STUDIES),
     "plot_figure", "render_report", "all",
@@ -52,11 +52,14 @@ def made_up_replicate(cell, number, noise):
         "loss_packets": round(1000 * c.loss_percent * noise.uniform(0.99, 1.01)),
         "unexplained_packets": 0,
         "queue_mean_packets": 10,
+        "rtt_loaded_ms": 1.1 * c.rtt_ms,
+        "retransmits": 12,
     }
     if c.app == "iperf3":
         row["goodput_mbit"] = min(goodput, 0.95 * c.rate_mbit) * noise.uniform(0.95, 1.0)
         row["total_goodput_mbit"] = row["goodput_mbit"]
-        row["jain_index"] = 0.999 if c.competitor != "none" else ""
+        if c.competitor != "none":
+            row |= {"jain_index": 0.999, "competitor_goodput_mbit": row["goodput_mbit"]}
     elif c.app == "web":
         loaded = c.competitor != "none"
         row |= {
@@ -89,8 +92,9 @@ def made_up_tables(study, noise):
             tables.flows += [
                 {
                     **s,
-                    "flow": "web" if s["app"] == "web" else "first",
+                    "flow": {"iperf3": "first", "web": "web", "ffmpeg": "video"}[s["app"]],
                     "cwnd_packets": noise.randint(5, 90),
+                    "ssthresh_packets": noise.randint(5, 90),
                     "srtt_ms": 0.5,
                 }
                 for s in samples

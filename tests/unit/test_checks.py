@@ -71,3 +71,17 @@ def test_each_broken_run_is_refused_once(changes, word):
 def test_no_loss_asked_means_none_tolerated():
     clean = dataclasses.replace(CONDITION, loss_percent=0)
     assert any("loss must be 0" in r for r in reasons(condition=clean))
+
+
+AT_SENDER = dataclasses.replace(CONDITION, sender_delay_ms=0.4)
+
+
+def test_a_sender_with_netem_may_drop():
+    assert reasons(condition=AT_SENDER, sender_drops=400, loss_drops=0, received=99_990) == []
+
+
+def test_a_sender_with_netem_that_loses_too_little_is_refused():
+    # 1 % of at least 2,222 aggregates is 22, give or take 19.
+    found = reasons(condition=AT_SENDER, sender_drops=2, loss_drops=0, received=99_990)
+    assert len(found) == 1
+    assert "the sender's netem must lose 1 %" in found[0]

@@ -21,6 +21,8 @@ def test_seeds_are_shared_between_algorithms_only():
     assert replicate_seed(CONDITION, 0) != replicate_seed(CONDITION, 1)
     harder = dataclasses.replace(CONDITION, loss_percent=2)
     assert replicate_seed(CONDITION, 0) != replicate_seed(harder, 0)
+    at_sender = dataclasses.replace(CONDITION, sender_delay_ms=0.4)
+    assert replicate_seed(CONDITION, 0) != replicate_seed(at_sender, 0)
 
 
 def test_two_algorithms_against_themselves_are_paired():
@@ -46,6 +48,9 @@ def test_seeds_do_not_drift():
         ("rtt_ms", 0, "knife-edge"),
         ("buffer_packets", 0, "buffer_packets"),
         ("path", "round", "path"),
+        ("sender_delay_ms", 0.5, "sender_delay_ms"),
+        ("video", "128x64", "needs the app ffmpeg"),
+        ("video", "4k", "video must be one of"),
         ("app", "telnet", "app"),
     ],
 )

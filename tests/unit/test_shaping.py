@@ -33,6 +33,14 @@ def test_nothing_is_shaped_on_the_sender():
     assert [s.kind for s in shapers(CONDITION, 7) if s.where.host == "sender"] == ["fq"]
 
 
+def test_sender_delay_moves_delay_and_loss_and_leaves_the_rest_of_the_rtt():
+    condition = dataclasses.replace(CONDITION, rtt_ms=21, sender_delay_ms=20)
+    netems = [s for s in shapers(condition, 7) if s.kind == "netem"]
+    assert [s.where.host for s in netems] == ["sender", "r2", "r2"]
+    assert "limit 1000 delay 20000000ns loss random 1%" in netems[0].arguments
+    assert all("delay 500000ns seed" in s.arguments for s in netems[1:])
+
+
 def test_every_delay_carries_its_unit_and_halves_the_rtt():
     delays = [s for s in shapers(CONDITION, 7) if s.kind == "netem"]
     assert len(delays) == 2
