@@ -1,4 +1,4 @@
-# The source's figures 3 and 4: congestion window over time with added loss: CUBIC, BBR.
+# The source's figures 3 (CUBIC) and 4 (BBR): congestion window over time with added loss.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
 open_log(snakemake@log[[1]])
 library(ggplot2)

@@ -1,4 +1,4 @@
-# The source's figures 6 and 7: congestion window of the video's connection with added loss: CUBIC, BBR.
+# The source's figures 6 (CUBIC) and 7 (BBR): window of the video's connection with added loss.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
 open_log(snakemake@log[[1]])
 library(ggplot2)

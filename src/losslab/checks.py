@@ -192,9 +192,7 @@ def _loss_rate(e: Evidence) -> str | None:
 
 
 def _loss_at_sender(e: Evidence) -> str | None:
-    """Judge by bounds: how many aggregates there were, and for which of them netem had no room,
-    is not counted.
-    """
+    """Judge by a bound: aggregates are not counted, nor those for which netem had no room."""
     p, drops = e.condition.loss_percent / 100, e.traffic.sender_drops
     least = p * e.traffic.sent / AGGREGATE_PACKETS_MAX
     least -= LOSS_Z * math.sqrt(least)

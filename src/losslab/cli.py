@@ -131,7 +131,9 @@ def _condition_options(parser: argparse.ArgumentParser, algorithm: str | None = 
     parser.add_argument("--queue", choices=QUEUES, default="fifo", help="of the bottleneck")
     parser.add_argument("--competitor", default="none", help="algorithm of a second bulk flow")
     parser.add_argument(
-        "--sender-delay-ms", type=float, default=0.0,
+        "--sender-delay-ms",
+        type=float,
+        default=0.0,
         help="this part of the RTT (and the loss) by netem on the sender itself: a mistake to try",
     )
     parser.add_argument("--video", choices=VIDEOS, default="720p", help="of the app ffmpeg")

@@ -33,6 +33,8 @@ class Flow:
     start_window_s: tuple[float, float] | None = None
     # Wants all the path can carry: no window or buffer may hold it back.
     bulk: bool = True
+    # What the receiving program reads at a time; it need not wake for less.
+    receive_block_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ MEASURING = (
     "shaping.py",
     "topology.py",
     "traffic.py",
+    "wakeups.py",
 )
 
 ENCODE_TIMEOUT_S = 600.0  # 60 s of 720p take half a minute on one core

@@ -23,6 +23,7 @@ from losslab.probes.queue import COLUMNS as QUEUE_COLUMNS
 from losslab.probes.queue import QueueProbe, QueueSample
 from losslab.shaping import FRAME_BYTES, bottleneck
 from losslab.topology import RECEIVER_ADDRESS
+from losslab.wakeups import receive_blocks
 
 # A compromise: a sample costs the host about as much as a hundred packets.
 SAMPLE_INTERVAL_S = 0.02
@@ -68,7 +69,10 @@ def run(
     """
     sender, router = hosts["sender"], hosts[bottleneck().host]
     with contextlib.ExitStack() as stack:
-        processes = [stack.enter_context(_running(hosts, flow.listener, folder)) for flow in flows]
+        listeners = {
+            flow.name: stack.enter_context(_running(hosts, flow.listener, folder)) for flow in flows
+        }
+        processes = list(listeners.values())
         for flow in flows:
             _wait_until_listening(hosts[flow.listener.host].pid, flow)
         with netns.inside(sender.pid):
@@ -79,6 +83,7 @@ def run(
         pinger = _start_ping(sender, condition)
         log = _SampleLog(tcp_probe, queue_probe, sample_interval_s(condition))
         waiting = list(flows)
+        unset = [flow for flow in flows if flow.receive_block_bytes]
         due_s = _due_s(waiting, 0.0, seed)
         started_s: dict[str, float] = {}
         while log.now_s() <= condition.duration_s + GRACE_S:
@@ -91,6 +96,7 @@ def run(
             if not waiting and all(p.ended for p in processes):
                 break
             log.sample()
+            unset = [f for f in unset if not _receives_blocks(f, listeners[f.name], log)]
         _set_algorithm(sender, condition.algorithm)
         pinger.send_signal(signal.SIGINT)
         replies = ping.parse(pinger.communicate(timeout=60)[0].decode(), ping.DURING_INTERVAL_S)
@@ -104,6 +110,17 @@ def run(
         queue=log.queue,
         replies=[(t, rtt) for t, rtt in replies if t >= condition.warmup_s],
         reasons=reasons,
+    )
+
+
+def _receives_blocks(flow: Flow, listener: _Process, log: _SampleLog) -> bool:
+    """Set the size of a flow's receive blocks once its connection is there; tell whether it is."""
+    assert flow.source_port is not None
+    assert flow.receive_block_bytes is not None
+    return (
+        not listener.ended
+        and log.connected([flow])
+        and receive_blocks(listener.popen.pid, flow.source_port, flow.receive_block_bytes)
     )
 
 

@@ -18,7 +18,7 @@ PORT = BULK_PORT  # iperf3's default; the competitor has the next one
 SOURCE_PORT = 40_001
 FINE_INTERVAL_S = 0.1
 # iperf3 counts whole blocks only; its 128 KiB would be 10 Mbit/s in an interval.
-BLOCK = "16K"
+BLOCK_BYTES = 16 * 1024
 
 
 def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
@@ -65,10 +65,11 @@ def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow
                 "iperf3", "--client", RECEIVER_ADDRESS, "--port", str(port),
                 "--cport", str(source_port),
                 "--time", f"{condition.duration_s:g}", "--interval", interval,
-                "--congestion", algorithm, "--length", BLOCK, "--json",
+                "--congestion", algorithm, "--length", str(BLOCK_BYTES), "--json",
             ],
             f"{prefix}sender.log",
         ),
+        receive_block_bytes=BLOCK_BYTES,
     )  # fmt: skip
 
 
