@@ -1,11 +1,14 @@
-"""Measure what loss does to TCP congestion control, and typeset the findings."""
+"""Measure what paths do to TCP congestion control, and typeset the findings."""
 
 from snakemake.utils import min_version
 
 min_version("9.20")
 
 
-configfile: "config/config.yaml"
+# Another campaign (`--configfile`) stands for itself.
+if "studies" not in config:
+
+    configfile: "config/config.yaml"
 
 
 include: "workflow/rules/common.smk"

@@ -24,18 +24,17 @@ from losslab.condition import (
     QUEUES,
     VIDEOS,
     Condition,
-    replicate_seed,
 )
 from losslab.errors import LosslabError
 from losslab.lock import held
 from losslab.replicate import (
     Instrument,
     cell_result,
-    finished,
-    remove_partial,
     run,
+    run_cell,
     write_json,
 )
+from losslab.stopping import StoppingRule
 
 
 class UsageError(LosslabError):
@@ -73,7 +72,11 @@ def _parser() -> argparse.ArgumentParser:
 
     cell = commands.add_parser("cell", help="run a cell's replicates (used by the workflow)")
     cell.add_argument("--condition", required=True, help="the condition as JSON")
-    cell.add_argument("--replicates", type=int, required=True)
+    cell.add_argument("--replicates", type=int, required=True, help="runs, at the least")
+    cell.add_argument("--max-replicates", type=int, help="runs of a cell with a wide interval")
+    cell.add_argument(
+        "--half-width-percent", type=float, help="what is narrow: of the mean's 95 %%"
+    )
     cell.add_argument("--study", required=True)
     cell.add_argument("--block", required=True)
     cell.add_argument("--out", type=Path, required=True, help="cell.json; replicates go beside it")
@@ -204,23 +207,15 @@ def _cell(options: argparse.Namespace) -> int:
     condition = Condition.from_json(json.loads(options.condition))
     _refuse_impossible(condition)
     tools = _instrument()
+    most = options.max_replicates or options.replicates
+    rule = StoppingRule(options.replicates, most, options.half_width_percent)
     movie = _video(condition, tools)
     folder = options.out.parent
     folder.mkdir(parents=True, exist_ok=True)
     # A job that outlived its workflow may still be at it.
     with held(folder):
-        remove_partial(folder)
-        for replicate in range(options.replicates):
-            out = folder / str(replicate)
-            seed = replicate_seed(condition, replicate)
-            if finished(out, condition, seed, tools):
-                print(f"{out}: kept, measured before", flush=True)
-                continue
-            manifest = run(condition, seed, out, tools, movie)
-            verdict = "valid" if manifest["valid"] else f"INVALID: {'; '.join(manifest['reasons'])}"
-            print(f"{out}: {verdict}", flush=True)
-        result = cell_result(options.study, options.block, condition, folder, options.replicates)
-        write_json(result, options.out)
+        count = run_cell(condition, folder, rule, tools, movie)
+        write_json(cell_result(options.study, options.block, condition, folder, count), options.out)
     return 0
 
 
@@ -228,7 +223,7 @@ def _cells(options: argparse.Namespace) -> int:
     cells = design.load_cells(design.load_yaml(options.config), design.ROOT)
     for cell in cells:
         if options.study in (None, cell.study):
-            print(cell.study, cell.name, cell.replicates, sep="\t")
+            print(cell.study, cell.name, cell.stopping, sep="\t")
     return 0
 
 

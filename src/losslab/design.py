@@ -14,6 +14,7 @@ import yaml
 
 from losslab.condition import NO_COMPETITOR, Condition
 from losslab.errors import LosslabError
+from losslab.stopping import StoppingRule
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "workflow" / "schemas"
@@ -30,7 +31,7 @@ class Cell:
     study: str
     block: str
     condition: Condition
-    replicates: int
+    stopping: StoppingRule
 
     @property
     def name(self) -> str:
@@ -142,12 +143,27 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], algorithms: set[str
                     + "; ".join(problems),
                     hint=f"edit config/studies/{name}.yaml or the configuration",
                 )
-            cells.append(Cell(name, block, condition, run["replicates"]))
+            cells.append(Cell(name, block, condition, stopping_rule(run)))
     names = [cell.name for cell in cells]
     repeated = sorted({n for n in names if names.count(n) > 1})
     if repeated:
         raise LosslabError(f"cells of study {name} must differ, found twice: {', '.join(repeated)}")
     return cells
+
+
+def stopping_rule(run: dict[str, Any]) -> StoppingRule:
+    """Read how many replicates a block's cells get.
+
+    Raises:
+        LosslabError: fewer at the most than at the least.
+    """
+    least = run["replicates"]
+    most = run.get("max_replicates", least)
+    if most < least:
+        raise LosslabError(
+            f"max_replicates must be at least replicates, {least} here, found {most}"
+        )
+    return StoppingRule(least, most, run.get("half_width_percent"))
 
 
 def block_points(

@@ -11,9 +11,8 @@ from typing import Any
 
 from losslab.errors import LosslabError
 from losslab.rerun import compare
+from losslab.stopping import PRIMARY_METRICS
 
-# What an app is judged by, in the order of preference.
-PRIMARY_METRICS = ("goodput_mbit", "throughput_mbit", "rtt_ms")
 RESAMPLES = 2000
 LEVEL = 0.95
 

@@ -17,8 +17,9 @@ from typing import Any
 
 from losslab import __version__
 from losslab.backends import virtual
-from losslab.condition import Condition
+from losslab.condition import Condition, replicate_seed
 from losslab.errors import GuestLostError, LosslabError
+from losslab.stopping import StoppingRule, primary_value
 
 # A guest needs up to 5 s of wall time per second of a 1 Gbit/s flow on a slow, busy host; ten
 # times that, and a minute to start, tell a hung guest from a slow one.
@@ -234,6 +235,39 @@ def write_json(data: Any, path: Path) -> None:
     path.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n")
 
 
+def run_cell(
+    condition: Condition,
+    folder: Path,
+    rule: StoppingRule,
+    instrument: Instrument,
+    video: Path | None = None,
+) -> int:
+    """Measure a cell's replicates into `folder`, by number; keep those that are there.
+
+    Returns:
+        How many there are now.
+    """
+    remove_partial(folder)
+    values: list[float] = []
+    count = 0
+    while not rule.enough(count, values):
+        out, seed = folder / str(count), replicate_seed(condition, count)
+        manifest = finished(out, condition, seed, instrument)
+        if manifest is not None:
+            verdict = "kept, measured before"
+        else:
+            manifest = run(condition, seed, out, instrument, video)
+            verdict = (
+                "; ".join(["INVALID", *manifest["reasons"]]) if manifest["reasons"] else "valid"
+            )
+        print(f"{out}: {verdict}", flush=True)
+        value = primary_value(manifest["summary"])
+        if manifest["valid"] and value is not None:
+            values.append(value)
+        count += 1
+    return count
+
+
 def cell_result(
     study: str, block: str, condition: Condition, folder: Path, replicates: int
 ) -> dict[str, Any]:
@@ -256,15 +290,18 @@ def cell_result(
     }
 
 
-def finished(out: Path, condition: Condition, seed: int, instrument: Instrument) -> bool:
-    """Tell whether `out` already holds exactly this replicate, measured by this instrument."""
+def finished(
+    out: Path, condition: Condition, seed: int, instrument: Instrument
+) -> dict[str, Any] | None:
+    """Return the manifest if `out` already holds exactly this replicate, by this instrument."""
     try:
-        manifest = json.loads((out / "manifest.json").read_text())
+        manifest: dict[str, Any] = json.loads((out / "manifest.json").read_text())
     except (OSError, json.JSONDecodeError):
-        return False
-    return bool(
+        return None
+    same = (
         manifest["cell"] == condition.to_json()
         and manifest["seed"] == seed
         and manifest["instrument"] == instrument.provenance
         and manifest["losslab"] == __version__
     )
+    return manifest if same else None

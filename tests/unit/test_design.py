@@ -21,14 +21,14 @@ def study(root):
 def test_the_main_block_has_the_sources_88_cells(root, config):
     cells = [c for c in design.load_cells(config, root) if c.block == "main"]
     assert len(cells) == 11 * 2 * 2 * 2
-    assert all(c.replicates >= 3 and c.condition.duration_s >= 5 for c in cells)
+    assert all(c.stopping.least >= 3 and c.condition.duration_s >= 5 for c in cells)
     assert len({c.name for c in cells}) == 88
 
 
 def test_full_campaign_has_at_least_ten_replicates_of_30_s(root):
     cells = design.load_cells(design.load_yaml(root / "config/config.yaml"), root)
     main = [c for c in cells if c.block == "main"]
-    assert all(c.replicates >= 10 and c.condition.duration_s >= 30 for c in main)
+    assert all(c.stopping.least >= 10 and c.condition.duration_s >= 30 for c in main)
 
 
 def test_misspelt_key_is_named(root, config):

@@ -57,9 +57,14 @@ def cell_condition(wildcards):
     return json.dumps(cell.condition.to_json(), sort_keys=True)
 
 
-def cell_replicates(wildcards):
-    """Give how often a cell is measured."""
-    return CELLS[wildcards.study, wildcards.cell].replicates
+def cell_stopping(wildcards):
+    """Give the options that say how often a cell is measured."""
+    stopping = CELLS[wildcards.study, wildcards.cell].stopping
+    options = ["--replicates", stopping.least]
+    if stopping.half_width_percent is not None:
+        options += ["--max-replicates", stopping.most]
+        options += ["--half-width-percent", stopping.half_width_percent]
+    return options
 
 
 def cell_block(wildcards):

@@ -25,13 +25,13 @@ rule measure_cell:
         mem="1GB",
     params:
         condition=cell_condition,
-        replicates=cell_replicates,
+        stopping=cell_stopping,
         block=cell_block,
     message:
-        "Measure {wildcards.cell} ({params.replicates} replicates)"
+        "Measure {wildcards.cell}"
     shell:
         "losslab cell --study {wildcards.study} --block {params.block}"
-        " --condition {params.condition:q} --replicates {params.replicates}"
+        " --condition {params.condition:q} {params.stopping}"
         " --out {output} &> {log}"
 
 
