@@ -5,16 +5,16 @@ Runs inside the guest (virtual backend); standard library and Mininet only.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-import subprocess
 import time
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from losslab import checks, traffic
+from losslab import checks, netns, traffic
 from losslab.apps import ffmpeg, iperf3, web
 from losslab.condition import Condition
 from losslab.configuration import configuration_reasons, configure, read_back, require_algorithms
@@ -57,7 +57,7 @@ def measure(
     with emulated_hosts(host_class, disposable) as hosts:
         pids = {name: host.pid for name, host in hosts.items()}
         configure(pids, condition, seed)
-        idle = _ping_idle(hosts["sender"], folder)
+        idle = _ping_idle(pids["sender"], condition, folder)
         before = read_back(pids, condition)
         reasons = configuration_reasons(before, condition, seed)
         run = traffic.run(flows, hosts, condition, seed, folder)
@@ -136,13 +136,14 @@ def _flow_evidence(flow: Flow, samples: list[tcp.TcpSample]) -> checks.FlowEvide
     )
 
 
-def _ping_idle(sender: traffic.Host, folder: Path) -> list[tuple[float, float]]:
+def _ping_idle(sender_pid: int, condition: Condition, folder: Path) -> list[tuple[float, float]]:
     """Measure the round-trip time of the empty path."""
-    command = ping.command(RECEIVER_ADDRESS, ping.BEFORE_INTERVAL_S, ping.BEFORE_COUNT)
-    process = sender.popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    text = process.communicate(timeout=60)[0].decode()
-    (folder / "ping_idle.log").write_text(text)
-    return ping.parse(text, ping.BEFORE_INTERVAL_S)
+    with netns.inside(sender_pid):
+        probe = ping.EchoProbe(RECEIVER_ADDRESS)
+    with contextlib.closing(probe):
+        replies = ping.measure_idle(probe, condition.rtt_ms)
+    ping.write_csv(replies, folder / "ping_idle.csv")
+    return replies
 
 
 def _settled(pids: dict[str, int], condition: Condition) -> dict[str, Any]:

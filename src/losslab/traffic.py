@@ -18,7 +18,8 @@ from losslab.condition import Condition, derived_seed
 from losslab.configuration import ALGORITHM_SYSCTL
 from losslab.errors import LosslabError
 from losslab.flows import Flow, Program, Timeline
-from losslab.probes import ping, tcp
+from losslab.probes import tcp
+from losslab.probes.ping import DURING_INTERVAL_S, EchoProbe, write_csv
 from losslab.probes.queue import COLUMNS as QUEUE_COLUMNS
 from losslab.probes.queue import QueueProbe, QueueSample
 from losslab.shaping import FRAME_BYTES, bottleneck
@@ -77,11 +78,11 @@ def run(
             _wait_until_listening(hosts[flow.listener.host].pid, flow)
         with netns.inside(sender.pid):
             tcp_probe = stack.enter_context(contextlib.closing(tcp.TcpProbe()))
+            echo_probe = stack.enter_context(contextlib.closing(EchoProbe(RECEIVER_ADDRESS)))
         with netns.inside(router.pid):
             queue_probe = stack.enter_context(contextlib.closing(QueueProbe(bottleneck().name)))
         time.sleep(_jitter_s(seed, "start"))
-        pinger = _start_ping(sender, condition)
-        log = _SampleLog(tcp_probe, queue_probe, sample_interval_s(condition))
+        log = _SampleLog(tcp_probe, queue_probe, echo_probe, sample_interval_s(condition))
         waiting = list(flows)
         unset = [flow for flow in flows if flow.receive_block_bytes]
         due_s = _due_s(waiting, 0.0, seed)
@@ -98,12 +99,11 @@ def run(
             log.sample()
             unset = [f for f in unset if not _receives_blocks(f, listeners[f.name], log)]
         _set_algorithm(sender, condition.algorithm)
-        pinger.send_signal(signal.SIGINT)
-        replies = ping.parse(pinger.communicate(timeout=60)[0].decode(), ping.DURING_INTERVAL_S)
+        replies = echo_probe.replies()
         limit_s = condition.duration_s + GRACE_S
         reasons = [reason for p in processes if (reason := p.reason(limit_s))]
     log.write(folder)
-    ping.write_csv(replies, folder / "ping.csv")
+    write_csv(replies, folder / "ping.csv")
     return Run(
         timeline=Timeline(log.origin_ns, started_s),
         last_samples=list(log.last.values()),
@@ -153,16 +153,6 @@ def _set_algorithm(sender: Host, algorithm: str) -> None:
     with netns.inside(sender.pid):
         if netns.read_sysctl(ALGORITHM_SYSCTL) != algorithm:
             netns.write_sysctl(ALGORITHM_SYSCTL, algorithm)
-
-
-def _start_ping(sender: Host, condition: Condition) -> subprocess.Popen[bytes]:
-    count = int((condition.duration_s + GRACE_S) / ping.DURING_INTERVAL_S)
-    return sender.popen(
-        ping.command(RECEIVER_ADDRESS, ping.DURING_INTERVAL_S, count),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
 
 
 @dataclass(frozen=True)
@@ -252,10 +242,17 @@ def _listening(pid: int, port: int) -> bool:
 class _SampleLog:
     """Samples of the sender's connections and of the bottleneck's queue, one per interval."""
 
-    def __init__(self, tcp_probe: tcp.TcpProbe, queue_probe: QueueProbe, interval_s: float) -> None:
+    def __init__(
+        self,
+        tcp_probe: tcp.TcpProbe,
+        queue_probe: QueueProbe,
+        echo_probe: EchoProbe,
+        interval_s: float,
+    ) -> None:
         """Start the clock."""
         self._interval_s = interval_s
         self._tcp_probe, self._queue_probe = tcp_probe, queue_probe
+        self._echo_probe, self._echo_due_s = echo_probe, 0.0
         self.origin_ns = time.monotonic_ns()
         self.last: dict[int, tcp.TcpSample] = {}
         self.queue: list[QueueSample] = []
@@ -272,6 +269,10 @@ class _SampleLog:
     def sample(self) -> None:
         """Take a sample and wait until it is time for the next."""
         now_s = self.now_s()
+        if now_s >= self._echo_due_s:
+            self._echo_probe.send(now_s)
+            self._echo_due_s += DURING_INTERVAL_S
+        self._echo_probe.receive()
         for sample in self._tcp_probe.sample():
             self._tcp_rows.append(sample.row(now_s))
             self.last[sample.source_port] = sample

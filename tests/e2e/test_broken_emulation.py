@@ -162,13 +162,11 @@ BREAKAGES = {
         NOTHING_ELSE,
         "import threading\n"
         "from losslab import traffic\n"
-        "start = traffic._start_ping\n"
-        "def cut(sender, condition):\n"
-        "    with netns.inside(pids['r2']):\n"
-        "        pass\n"
+        "start = traffic._SampleLog\n"
+        "def cut(*probes):\n"
         "    threading.Timer(1.0, lambda: subprocess.run(['pkill', '-x', 'iperf3'])).start()\n"
-        "    return start(sender, condition)\n"
-        "traffic._start_ping = cut",
+        "    return start(*probes)\n"
+        "traffic._SampleLog = cut",
         ["must exit with 0"],
     ),
 }  # fmt: skip

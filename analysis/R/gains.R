@@ -1,0 +1,166 @@
+# BBR over CUBIC, condition by condition: the gain, its interval, and what decides it.
+
+winner_levels <- c("BBR", "CUBIC", "undecided")
+winner_colours <- c(BBR = "#D55E00", CUBIC = "#0072B2", undecided = "#999999")
+
+gain_axes <- c("block", "rtt_ms", "rate_mbit", "buffer_packets", "loss_percent")
+
+# Ratio of the geometric means of two samples with its 95 % interval: Welch's t on logarithms, which
+# needs no equal number of values and is honest with few. NA limits where one has fewer than two.
+ratio_of_means <- function(over, under) {
+  a <- log(over)
+  b <- log(under)
+  estimate <- mean(a) - mean(b)
+  shares <- c(stats::var(a) / length(a), stats::var(b) / length(b))
+  error <- sqrt(sum(shares))
+  df <- sum(shares)^2 / (shares[1]^2 / (length(a) - 1) + shares[2]^2 / (length(b) - 1))
+  # Two samples without any scatter have no degrees of freedom and need none.
+  reach <- if (is.na(error)) NA_real_ else if (error == 0) 0 else stats::qt(0.975, df) * error
+  tibble::tibble(
+    ratio = exp(estimate), low = exp(estimate - reach), high = exp(estimate + reach),
+    n_over = length(a), n_under = length(b)
+  )
+}
+
+# Who wins: an interval that includes 1, or no interval at all, decides nothing.
+winner <- function(low, high) {
+  factor(
+    dplyr::case_when(low > 1 ~ "BBR", high < 1 ~ "CUBIC", TRUE ~ "undecided"), winner_levels
+  )
+}
+
+# One row per condition that was measured with both algorithms.
+gains <- function(replicates) {
+  replicates |>
+    dplyr::filter(valid, goodput_mbit > 0, algorithm %in% c("cubic", "bbr")) |>
+    dplyr::group_by(dplyr::across(dplyr::all_of(gain_axes))) |>
+    dplyr::filter(dplyr::n_distinct(algorithm) == 2) |>
+    dplyr::summarise(
+      ratio_of_means(goodput_mbit[algorithm == "bbr"], goodput_mbit[algorithm == "cubic"]),
+      bbr_mbit = mean(goodput_mbit[algorithm == "bbr"]),
+      cubic_mbit = mean(goodput_mbit[algorithm == "cubic"]),
+      .groups = "drop"
+    ) |>
+    dplyr::mutate(winner = winner(low, high))
+}
+
+# What a tree may ask of a condition, in a practitioner's units.
+features <- function(conditions) {
+  dplyr::transmute(
+    conditions,
+    winner,
+    `RTT ms` = rtt_ms,
+    `rate Mbit/s` = rate_mbit,
+    `buffer KB` = buffer_packets * frame_bytes / 1e3,
+    `loss %` = loss_percent,
+    `buffer/BDP` = buffer_packets / bdp_packets(rate_mbit, rtt_ms)
+  )
+}
+
+# A classification tree (Breiman et al. 1984, as in rpart), pruned to the size with the least
+# cross-validated error. The folds are drawn with a fixed seed.
+grow_tree <- function(data) {
+  set.seed(1, kind = "Mersenne-Twister", sample.kind = "Rejection")
+  # A node of fewer than eight conditions is not split: its leaves would be single cases.
+  control <- rpart::rpart.control(minsplit = 8, minbucket = 3, cp = 0.001, xval = 10)
+  tree <- rpart::rpart(winner ~ ., data = data, method = "class", control = control)
+  errors <- tree$cptable[, "xerror", drop = TRUE]
+  if (length(errors) < 2) {
+    return(tree)
+  }
+  rpart::prune(tree, cp = tree$cptable[which.min(errors), "CP"])
+}
+
+# What trees say of each condition that were grown without it.
+left_out <- function(data) {
+  vapply(seq_len(nrow(data)), function(i) {
+    tree <- grow_tree(data[-i, ])
+    as.character(stats::predict(tree, data[i, ], type = "class"))
+  }, "")
+}
+
+# The nodes of a tree with their place in a drawing: leaves side by side, the root on top.
+tree_layout <- function(tree) {
+  frame <- tree$frame
+  number <- as.integer(rownames(frame))
+  leaf <- frame$var == "<leaf>"
+  levels <- attr(tree, "ylevels")
+  nodes <- tibble::tibble(
+    number, leaf,
+    depth = floor(log2(number)), parent = number %/% 2,
+    n = frame$n, winner = factor(levels[frame$yval], winner_levels),
+    right = frame$n - frame$dev
+  )
+  # Leaves stand in the order in which rpart lists them, which is from left to right.
+  nodes$x <- NA_real_
+  nodes$x[leaf] <- seq_len(sum(leaf))
+  for (i in rev(order(nodes$depth))) {
+    if (!nodes$leaf[i]) nodes$x[i] <- mean(nodes$x[nodes$parent == nodes$number[i]])
+  }
+  questions <- labels(tree, minlength = 0)
+  nodes$answer <- readable_split(questions)
+  nodes
+}
+
+# "loss %>=0.05" as "loss % >= 0.05", with three digits.
+readable_split <- function(text) {
+  parts <- regmatches(text, regexec("^(.*?)(>=|<)\\s*(.*)$", text))
+  vapply(parts, function(part) {
+    if (length(part) < 4) return("")
+    relation <- if (part[3] == ">=") "\u2265" else "<"
+    paste(part[2], relation, formatC(as.numeric(part[4]), format = "fg", digits = 3))
+  }, "")
+}
+
+# A row per leaf: the questions on the way there, what it says, and how often that is right.
+tree_rules <- function(tree) {
+  nodes <- tree_layout(tree)
+  way <- function(number) {
+    found <- character()
+    while (number > 1) {
+      found <- c(nodes$answer[nodes$number == number], found)
+      number <- number %/% 2
+    }
+    if (length(found) == 0) "always" else paste(found, collapse = " and ")
+  }
+  leaves <- dplyr::filter(nodes, leaf)
+  tibble::tibble(
+    rule = vapply(leaves$number, way, ""), choose = leaves$winner, conditions = leaves$n,
+    right = leaves$right
+  )
+}
+
+# Effects in a full two-level factorial (Box, Hunter, Hunter 1978): by what factor the gain changes
+# when a factor, or the product of two, goes from low to high, the others averaged over.
+factorial_effects <- function(conditions) {
+  factors <- c(
+    RTT = "rtt_ms", rate = "rate_mbit", buffer = "buffer_packets", loss = "loss_percent"
+  )
+  signs <- vapply(
+    conditions[factors], function(x) ifelse(x == max(x), 1, -1), numeric(nrow(conditions))
+  )
+  colnames(signs) <- names(factors)
+  gain <- log(conditions$ratio)
+  # The standard error of a condition's log gain, from its interval.
+  error <- (log(conditions$high) - log(conditions$low)) / (2 * 1.96)
+  pairs <- utils::combn(names(factors), 2, simplify = FALSE)
+  effect <- function(names) {
+    contrast <- apply(signs[, names, drop = FALSE], 1, prod)
+    half <- nrow(conditions) / 2
+    tibble::tibble(
+      effect = paste(names, collapse = " \u00d7 "), kind = c("main", "interaction")[length(names)],
+      log_factor = sum(contrast * gain) / half, error = sqrt(sum(error^2)) / half
+    )
+  }
+  dplyr::bind_rows(lapply(c(as.list(names(factors)), pairs), effect)) |>
+    dplyr::mutate(
+      factor = exp(log_factor), low = exp(log_factor - 1.96 * error),
+      high = exp(log_factor + 1.96 * error)
+    ) |>
+    dplyr::arrange(dplyr::desc(abs(log_factor)))
+}
+
+label_bytes <- function(buffer_packets) {
+  size <- signif(buffer_packets * frame_bytes / 1e6, 1)
+  paste(ifelse(size < 1, formatC(size, format = "fg"), formatC(size, format = "d")), "MB buffer")
+}

@@ -1,0 +1,36 @@
+# The classification tree: which algorithm to choose, with the conditions in each node.
+for (path in unlist(snakemake@input[["functions"]])) source(path)
+open_log(snakemake@log[[1]])
+library(ggplot2)
+library(dplyr, warn.conflicts = FALSE)
+
+tree <- grow_tree(features(gains(read_replicates(snakemake@input[["replicates"]]))))
+nodes <- tree_layout(tree)
+edges <- nodes |>
+  filter(number > 1) |>
+  inner_join(
+    select(nodes, parent = number, from_x = x, from_depth = depth),
+    by = "parent"
+  )
+# Deep trees have narrow leaves; the text shrinks with them.
+size <- max(1.9, min(3, 26 / sum(nodes$leaf)))
+
+figure <- ggplot(nodes, aes(x, -depth)) +
+  geom_segment(
+    aes(x = from_x, xend = x, y = -from_depth, yend = -depth),
+    data = edges, colour = "grey70", linewidth = 0.5
+  ) +
+  geom_label(
+    aes(x = (from_x + x) / 2, y = -(from_depth + depth) / 2, label = answer),
+    data = edges, size = size, label.size = 0, label.padding = grid::unit(0.1, "lines")
+  ) +
+  geom_label(
+    aes(label = paste0(winner, "\n", right, " of ", n), fill = winner),
+    colour = "white", fontface = "bold", size = size, label.padding = grid::unit(0.3, "lines")
+  ) +
+  scale_fill_manual(values = winner_colours, drop = FALSE, guide = "none") +
+  scale_x_continuous(expand = expansion(add = 0.6)) +
+  scale_y_continuous(expand = expansion(add = 0.35)) +
+  theme_void(base_family = "DejaVu Sans") +
+  theme(plot.margin = margin(2, 2, 2, 2))
+save_figure(figure, unlist(snakemake@output), height_cm = 3 + 2.2 * max(nodes$depth))

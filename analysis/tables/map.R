@@ -1,0 +1,57 @@
+# The published rows with ours beside them, every condition's winner, and the tree that predicts it.
+library(dplyr, warn.conflicts = FALSE)
+
+conditions <- gains(read_replicates(snakemake@input[["replicates"]]))
+write <- function(data, table) readr::write_csv(data, snakemake@output[[table]])
+
+read_published(snakemake@input[["published"]]) |>
+  left_join(
+    conditions |>
+      filter(block == "published") |>
+      select(
+        rtt_ms, rate_mbit, buffer_packets, loss_percent, measured_bbr_mbit = bbr_mbit,
+        measured_cubic_mbit = cubic_mbit, ratio, low, high, winner
+      ),
+    by = c("rtt_ms", "rate_mbit", "buffer_packets", "loss_percent")
+  ) |>
+  mutate(
+    published_ratio = bbr_mbit / cubic_mbit,
+    sign = case_when(
+      is.na(ratio) ~ "not measured",
+      winner == "undecided" ~ "undecided",
+      (ratio > 1) == (published_ratio > 1) ~ "agrees",
+      TRUE ~ "differs"
+    )
+  ) |>
+  write("published")
+
+factorial <- filter(conditions, block == "published")
+factorial |> arrange(desc(ratio)) |> write("factorial")
+factorial_effects(factorial) |> write("effects")
+conditions |> filter(block != "published") |> write("grid")
+
+# The tree learns from all conditions together.
+data <- features(conditions)
+tree <- grow_tree(data)
+tree_rules(tree) |> write("rules")
+predicted <- factor(left_out(data), winner_levels)
+as.data.frame(table(measured = data$winner, predicted = predicted)) |>
+  rename(conditions = Freq) |>
+  write("confusion")
+importance <- tree$variable.importance
+tibble::tibble(
+  feature = names(importance), share_percent = 100 * importance / sum(importance)
+) |>
+  write("importance")
+tibble::tibble(
+  conditions = nrow(data),
+  accuracy_percent = 100 * mean(predicted == data$winner),
+  # Of conditions with a winner: how often the tree, grown without it, names the other algorithm.
+  wrong_winner_percent = 100 * mean(
+    (predicted != data$winner & predicted != "undecided")[data$winner != "undecided"]
+  ),
+  # What always naming the most frequent class would get.
+  baseline_percent = 100 * max(table(data$winner)) / nrow(data),
+  leaves = sum(tree$frame$var == "<leaf>")
+) |>
+  write("accuracy")

@@ -1,0 +1,58 @@
+test_that("the ratio of means and its interval are Welch's on logarithms", {
+  over <- c(20, 22, 19, 21)
+  under <- c(10, 11, 9)
+  reference <- stats::t.test(log(over), log(under))
+  found <- ratio_of_means(over, under)
+  expect_equal(c(found$low, found$high), exp(as.numeric(reference$conf.int)), tolerance = 1e-9)
+  expect_equal(found$ratio, exp(mean(log(over)) - mean(log(under))))
+})
+
+test_that("single runs and runs without scatter have the intervals they deserve", {
+  expect_true(is.na(ratio_of_means(20, 10)$low))
+  calm <- ratio_of_means(c(20, 20), c(10, 10))
+  expect_equal(c(calm$low, calm$high), c(2, 2))
+})
+
+test_that("only an interval without 1 has a winner", {
+  found <- winner(c(1.1, 0.5, 0.9, NA), c(1.3, 0.8, 1.2, NA))
+  expect_equal(as.character(found), c("BBR", "CUBIC", "undecided", "undecided"))
+})
+
+# A full factorial in which the gain is 4 with high loss, and 9 times that with high loss and RTT.
+made_up_factorial <- function() {
+  conditions <- expand.grid(
+    rtt_ms = c(15, 250), rate_mbit = c(30, 1000), buffer_packets = c(66, 6605),
+    loss_percent = c(0.1, 7)
+  )
+  conditions$ratio <- ifelse(
+    conditions$loss_percent == 7, ifelse(conditions$rtt_ms == 250, 36, 4), 1
+  )
+  conditions$low <- conditions$ratio * 0.9
+  conditions$high <- conditions$ratio * 1.1
+  conditions$winner <- winner(conditions$low, conditions$high)
+  conditions
+}
+
+test_that("effects and interactions are what was put in", {
+  effects <- factorial_effects(made_up_factorial())
+  of <- function(name) effects$factor[effects$effect == name]
+  # Averaged over RTT, loss multiplies by sqrt(4 * 36); RTT by sqrt(1 * 9); their product by 3.
+  expect_equal(of("loss"), 12)
+  expect_equal(of("RTT"), 3)
+  expect_equal(of("RTT \u00d7 loss"), 3)
+  expect_equal(of("rate"), 1)
+  expect_equal(nrow(effects), 10)
+})
+
+test_that("the tree finds the rule that made the data, and its drawing is whole", {
+  conditions <- made_up_factorial()
+  conditions <- conditions[rep(seq_len(nrow(conditions)), 2), ]
+  tree <- grow_tree(features(conditions))
+  rules <- tree_rules(tree)
+  expect_setequal(as.character(rules$choose), c("BBR", "undecided"))
+  expect_match(rules$rule[rules$choose == "BBR"], "loss % \u2265 3.55")
+  expect_equal(sum(rules$right), nrow(conditions))
+  nodes <- tree_layout(tree)
+  expect_false(anyNA(nodes$x))
+  expect_true(all(left_out(features(conditions)) == as.character(conditions$winner)))
+})
