@@ -42,11 +42,9 @@ def test_two_flows_are_compared_while_both_run(tmp_path):
     assert summary["jain_index"] == pytest.approx(400**2 / (2 * (100**2 + 300**2)))
 
 
-def test_a_report_is_never_finer_than_the_loaded_rtt():
-    assert iperf3.interval_s(CONDITION) == 0.1
-    slow = dataclasses.replace(CONDITION, rate_mbit=1.5, buffer_packets=100)
-    assert iperf3.interval_s(slow) == 1
-    assert iperf3.interval_s(dataclasses.replace(slow, buffer_packets=300)) == 3
+def test_the_client_has_no_intervals_to_spin_on():
+    client = iperf3.flows(CONDITION)[0].caller.command
+    assert client[client.index("--interval") + 1] == "0"
 
 
 def test_jain_index_runs_from_one_over_n_to_one():

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 from losslab.condition import NO_COMPETITOR, Condition
 from losslab.errors import LosslabError
 from losslab.flows import Flow, Program, Timeline
-from losslab.shaping import BULK_PORT, FRAME_BYTES
+from losslab.shaping import BULK_PORT
 from losslab.topology import RECEIVER_ADDRESS
 
 # Both fixed, so that hashes over the flow's addresses do not vary.
 PORT = BULK_PORT  # iperf3's default; the competitor has the next one
 SOURCE_PORT = 40_001
-FINE_INTERVAL_S = 0.1
+INTERVAL_S = 0.1
 # iperf3 counts whole blocks only; its 128 KiB would be 10 Mbit/s in an interval.
 BLOCK_BYTES = 16 * 1024
 
@@ -29,22 +28,8 @@ def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
     return found
 
 
-def interval_s(condition: Condition) -> float:
-    """Choose how often iperf3 reports: 0.1 s, or seconds where the full buffer delays for longer.
-
-    With an interval shorter than the loaded RTT, iperf3 polls the clock until the RTT is over. In
-    virtual time each look takes 256 ns of it, so a minute of the host's time goes into a second.
-    """
-    loaded_rtt_s = (
-        condition.rtt_ms / 1e3
-        + condition.buffer_packets * FRAME_BYTES * 8 / 1e6 / condition.rate_mbit
-    )
-    return FINE_INTERVAL_S if loaded_rtt_s < FINE_INTERVAL_S else float(math.ceil(loaded_rtt_s))
-
-
 def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow:
     """Describe bulk flow `number`; its logs are named with `prefix`."""
-    interval = f"{interval_s(condition):g}"
     port, source_port = PORT + number, SOURCE_PORT + number
     return Flow(
         name=f"{prefix}iperf3",
@@ -55,7 +40,8 @@ def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow
             "receiver",
             [
                 "iperf3", "--server", "--one-off", "--json",
-                "--bind", RECEIVER_ADDRESS, "--port", str(port), "--interval", interval,
+                "--bind", RECEIVER_ADDRESS, "--port", str(port),
+                "--interval", f"{INTERVAL_S:g}",
             ],
             f"{prefix}receiver.log",
         ),
@@ -64,7 +50,10 @@ def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow
             [
                 "iperf3", "--client", RECEIVER_ADDRESS, "--port", str(port),
                 "--cport", str(source_port),
-                "--time", f"{condition.duration_s:g}", "--interval", interval,
+                # With intervals of its own, a client whose last words wait for an answer would look
+                # at the clock until it comes, 256 ns of virtual time and microseconds of the host's
+                # for each look: minutes.
+                "--time", f"{condition.duration_s:g}", "--interval", "0",
                 "--congestion", algorithm, "--length", str(BLOCK_BYTES), "--json",
             ],
             f"{prefix}sender.log",
@@ -121,7 +110,7 @@ def intervals(receiver: dict[str, Any], start_s: float) -> list[tuple[float, flo
     return [
         (start_s + s["end"], s["seconds"], s["bytes"])
         for s in sums
-        if s["seconds"] > FINE_INTERVAL_S / 10
+        if s["seconds"] > INTERVAL_S / 10
     ]
 
 
@@ -132,7 +121,7 @@ def goodput_mbit(rows: list[tuple[float, float, int]], condition: Condition) -> 
         LosslabError: there is no such interval.
     """
     # Intervals of the competitor and the clock's rounding do not end exactly at the limits.
-    half = interval_s(condition) / 2
+    half = INTERVAL_S / 2
     inside = [
         row
         for row in rows
