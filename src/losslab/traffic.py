@@ -114,12 +114,18 @@ def run(
 
 
 def _receives_blocks(flow: Flow, listener: _Process, log: _SampleLog) -> bool:
-    """Set the size of a flow's receive blocks once its connection is there; tell whether it is."""
+    """Set the size of a flow's receive blocks once its data flow; tell whether that is done.
+
+    Not before: the program's first words on the connection are shorter than a block, and it would
+    never wake for them.
+    """
     assert flow.source_port is not None
     assert flow.receive_block_bytes is not None
+    sample = log.last.get(flow.source_port)
     return (
         not listener.ended
-        and log.connected([flow])
+        and sample is not None
+        and sample.bytes_acked > flow.receive_block_bytes
         and receive_blocks(listener.popen.pid, flow.source_port, flow.receive_block_bytes)
     )
 

@@ -41,6 +41,7 @@ class TcpSample:
     pacing_mbit: float
     delivery_mbit: float
     retransmits: int
+    bytes_acked: int
     busy_s: float
     rwnd_limited_s: float
     sndbuf_limited_s: float
@@ -103,6 +104,7 @@ def parse_tcp_info(source_port: int, algorithm: str, info: bytes) -> TcpSample:
         pacing_mbit=0.0 if unpaced else pacing * 8 / 1e6,
         delivery_mbit=u64(info, 160)[0] * 8 / 1e6,
         retransmits=u32(info, 100)[0],
+        bytes_acked=u64(info, 120)[0],
         busy_s=u64(info, 168)[0] / 1e6,
         rwnd_limited_s=u64(info, 176)[0] / 1e6,
         sndbuf_limited_s=u64(info, 184)[0] / 1e6,
