@@ -6,7 +6,8 @@ statistics <- c("mean", "std", "min", "q25", "median", "q75", "max")
 # The axes of a cell, which tell it from others together with its block.
 condition_columns <- c(
   "algorithm", "loss_percent", "path", "app", "rtt_ms", "rate_mbit", "buffer_packets", "offloads",
-  "loss_direction", "competitor", "queue", "sender_delay_ms", "video", "duration_s", "warmup_s"
+  "loss_direction", "competitor", "queue", "sender_delay_ms", "trace", "scheme",
+  "video", "duration_s", "warmup_s"
 )
 
 cell_columns <- c("study", "block", "cell", condition_columns)
@@ -19,7 +20,7 @@ fixed_columns <- c(
 # Columns of words; all others are numbers.
 word_columns <- readr::cols(
   study = "c", block = "c", cell = "c", algorithm = "c", path = "c", app = "c", offloads = "c",
-  loss_direction = "c", competitor = "c", queue = "c", video = "c", reasons = "c",
+  loss_direction = "c", competitor = "c", queue = "c", trace = "c", scheme = "c", video = "c", reasons = "c",
   earlier_reasons = "c", valid = "l", flow = "c", .default = "d"
 )
 

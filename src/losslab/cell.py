@@ -14,8 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from losslab import checks, netns, traffic
-from losslab.apps import ffmpeg, iperf3, web
+from losslab import checks, netns, traceforward, tracelink, traces, traffic
+from losslab.apps import datagram, ffmpeg, iperf3, web
 from losslab.condition import Condition
 from losslab.configuration import configuration_reasons, configure, read_back, require_algorithms
 from losslab.flows import Flow
@@ -23,7 +23,7 @@ from losslab.probes import ping, tcp
 from losslab.probes.queue import QueueSample
 from losslab.topology import RECEIVER_ADDRESS, emulated_hosts
 
-APPS: dict[str, ModuleType] = {"iperf3": iperf3, "ffmpeg": ffmpeg, "web": web}
+APPS: dict[str, ModuleType] = {"iperf3": iperf3, "ffmpeg": ffmpeg, "web": web, "datagram": datagram}
 
 SETTLE_S = 0.5
 SETTLE_TRIES = 20
@@ -34,6 +34,7 @@ def measure(
     seed: int,
     folder: Path,
     video: Path | None = None,
+    trace: Path | None = None,
     host_class: type | None = None,
     disposable: bool = False,
 ) -> dict[str, Any]:
@@ -44,6 +45,7 @@ def measure(
         seed: Decides every random draw.
         folder: An existing, empty folder.
         video: The stream that the ffmpeg app sends.
+        trace: What drives the link of a condition with a trace.
         host_class: The class of Mininet's hosts, as for `topology.emulated_hosts`.
         disposable: Leave the hosts to the guest's power-off.
 
@@ -60,7 +62,8 @@ def measure(
         idle = _ping_idle(pids["sender"], condition, folder)
         before = read_back(pids, condition)
         reasons = configuration_reasons(before, condition, seed)
-        run = traffic.run(flows, hosts, condition, seed, folder)
+        with traceforward.attached(hosts["r1"], condition, trace, folder):
+            run = traffic.run(flows, hosts, condition, seed, folder)
         after = _settled(pids, condition)
         reasons += [
             f"after the traffic: {r}" for r in configuration_reasons(after, condition, seed)
@@ -68,12 +71,13 @@ def measure(
     reasons += run.reasons
     # A program that failed left no result to collect; its reason says more than a parser would.
     summary = {} if run.reasons else app.collect(condition, folder, run.timeline)
-    counted = checks.traffic(before, after)
+    link = _link_summary(trace, condition, folder)
+    counted = checks.traffic(before, after, link.get("link_drops", 0))
     evidence = checks.Evidence(
         condition=condition,
         rtt_ms=min((rtt for _, rtt in idle), default=None),
         goodput_mbit=summary.get("total_goodput_mbit", summary.get("throughput_mbit", 0.0)),
-        flows=[_flow_evidence(flow, run.last_samples) for flow in flows],
+        flows=[_flow_evidence(flow, run.last_samples) for flow in flows if flow.protocol == "tcp"],
         traffic=counted,
     )
     reasons += checks.reasons(evidence)
@@ -88,6 +92,7 @@ def measure(
         "sender_drops": counted.sender_drops,
         "unexplained_packets": counted.unexplained,
         **_queue_summary(run.queue, condition),
+        **link,
     }
     return {
         "summary": summary,
@@ -118,6 +123,25 @@ def _queue_summary(samples: list[QueueSample], condition: Condition) -> dict[str
         "queue_mean_packets": _mean([float(packets) for packets in backlog]),
         "queue_p95_packets": backlog[math.ceil(0.95 * len(backlog)) - 1] if backlog else None,
         "queue_max_packets": backlog[-1] if backlog else None,
+    }
+
+
+def _link_summary(trace: Path | None, condition: Condition, folder: Path) -> dict[str, Any]:
+    """Describe what a trace-driven link did; empty where there is none."""
+    if trace is None:
+        return {}
+    lines = (folder / traceforward.LOG).read_text().splitlines()
+    # Drops count for the books whenever they were; the rest is about the time of the run.
+    drops = sum(line.split()[1] == "d" for line in lines)
+    books = {"link_drops": drops, **traces.describe(traces.parse(trace.read_text(), str(trace)))}
+    found = tracelink.summarise(lines, condition.duration_s * 1e3)
+    if found is None:
+        return books
+    return books | {
+        "link_throughput_mbit": found.throughput_mbit,
+        "queue_delay_p95_ms": found.queue_delay_p95_ms,
+        "signal_delay_p95_ms": found.signal_delay_p95_ms,
+        "power": found.power,
     }
 
 

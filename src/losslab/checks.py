@@ -28,6 +28,7 @@ class Traffic:
     sent: int
     received: int
     bottleneck_drops: int
+    link_drops: int  # of a trace-driven link
     loss_drops: int
     # By the sender's own qdisc, in aggregates: segmentation comes after it, whatever the offloads
     # are (validate_xmit_skb, net/core/dev.c).
@@ -39,7 +40,8 @@ class Traffic:
     @property
     def unexplained(self) -> int:
         """Data-direction packets that neither arrived nor were dropped by the emulator."""
-        return self.sent - self.received - self.bottleneck_drops - self.loss_drops
+        drops = self.bottleneck_drops + self.link_drops + self.loss_drops
+        return self.sent - self.received - drops
 
     @property
     def loss_offered(self) -> int:
@@ -81,7 +83,7 @@ def _qdisc(state: dict[str, Any], host: str, device: str, handle: str) -> dict[s
     return found
 
 
-def traffic(before: dict[str, Any], after: dict[str, Any]) -> Traffic:
+def traffic(before: dict[str, Any], after: dict[str, Any], link_drops: int = 0) -> Traffic:
     """Count what passed between two states as `configuration.read_back` gives them."""
 
     def link(host: str, towards: str, side: str, what: str) -> int:
@@ -110,6 +112,7 @@ def traffic(before: dict[str, Any], after: dict[str, Any]) -> Traffic:
         sent=link("sender", "r1", "tx", "packets"),
         received=link("receiver", "r2", "rx", "packets"),
         bottleneck_drops=qdisc("r1", "r2", "drops"),
+        link_drops=link_drops,
         loss_drops=qdisc("r2", "receiver", "drops"),
         sender_drops=qdisc("sender", "r1", "drops"),
         largest_mean_packet_bytes=max(means, default=0.0),
@@ -173,7 +176,8 @@ def _conservation(e: Evidence) -> str | None:
         return (
             "packets sent must equal packets received plus those that the emulator dropped, found "
             f"{t.sent} sent, {t.received} received, {t.bottleneck_drops} dropped at the "
-            f"bottleneck, {t.loss_drops} lost: {t.unexplained} unexplained"
+            f"bottleneck, {t.link_drops} by the trace-driven link, {t.loss_drops} lost: "
+            f"{t.unexplained} unexplained"
         )
     return None
 

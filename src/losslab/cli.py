@@ -139,6 +139,10 @@ def _condition_options(parser: argparse.ArgumentParser, algorithm: str | None = 
         default=0.0,
         help="this part of the RTT (and the loss) by netem on the sender itself: a mistake to try",
     )
+    parser.add_argument("--trace", default="none", help="of config/traces, or cellular: the link")
+    parser.add_argument(
+        "--scheme", default="none", help="of the app datagram: NAME,parameter=value"
+    )
     parser.add_argument("--video", choices=VIDEOS, default="720p", help="of the app ffmpeg")
     parser.add_argument("--offloads", choices=OFFLOADS, default="off")
     parser.add_argument("--duration-s", type=float, default=10.0)

@@ -7,14 +7,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from losslab.errors import LosslabError
+from losslab.schemes import make_scheme
+
 PATHS = ("symmetric", "asymmetric")
-APPS = ("iperf3", "ffmpeg", "web")
+APPS = ("iperf3", "ffmpeg", "web", "datagram")
 LOSS_DIRECTIONS = ("data", "both")
 OFFLOADS = ("off", "on")
 NO_COMPETITOR = "none"
+NO_TRACE = "none"
+# The trace that is drawn anew for each replicate.
+DRAWN_TRACE = "cellular"
+TRACE_NAME = re.compile("[a-z0-9-]+")
+# What a trace-driven link can do with packets that wait.
+TRACE_QUEUES = ("fifo", "codel")
+NO_SCHEME = "none"
 VIDEOS = ("720p", "128x64")
 QUEUES = ("fifo", "two-fifos", "red", "pie", "codel", "fq_codel", "cake")
 # A fetch starts this long after the warm-up at the earliest, and this long before the end at the
@@ -43,6 +54,10 @@ class Condition:
     # The part of the RTT that netem adds on the sender's own interface, at netem's default limit,
     # with the loss: as many a tutorial does it, and no other condition.
     sender_delay_ms: float = 0.0
+    # What drives the bottleneck in place of its rate: a file of config/traces, or `cellular`.
+    trace: str = NO_TRACE
+    # The congestion control of the app datagram: a name of `schemes` and its parameters.
+    scheme: str = NO_SCHEME
     # The stream of the app ffmpeg.
     video: str = "720p"
     duration_s: float = 10.0
@@ -74,10 +89,11 @@ class Condition:
                 f"warmup_s must be at least 0 and below duration_s {self.duration_s:g}, "
                 f"found {self.warmup_s:g}"
             )
-        if self.competitor != NO_COMPETITOR and self.app == "ffmpeg":
-            wrong.append("competitor needs the app iperf3 or web, found ffmpeg")
+        if self.competitor != NO_COMPETITOR and self.app not in ("iperf3", "web"):
+            wrong.append(f"competitor needs the app iperf3 or web, found {self.app}")
         if self.video != "720p" and self.app != "ffmpeg":
             wrong.append(f"video {self.video} needs the app ffmpeg, found {self.app}")
+        wrong += self._problems_of_trace_and_scheme()
         fetch_s = FETCH_AFTER_S + FETCH_BEFORE_END_S
         if self.app == "web" and self.duration_s < self.warmup_s + fetch_s:
             wrong.append(
@@ -94,6 +110,26 @@ class Condition:
         ):
             if value not in allowed:
                 wrong.append(f"{name} must be one of {', '.join(allowed)}, found {value!r}")
+        return wrong
+
+    def _problems_of_trace_and_scheme(self) -> list[str]:
+        wrong = []
+        if not TRACE_NAME.fullmatch(self.trace):
+            wrong.append(f"trace must match {TRACE_NAME.pattern}, found {self.trace!r}")
+        if self.trace != NO_TRACE and self.queue not in TRACE_QUEUES:
+            wrong.append(
+                f"queue must be one of {', '.join(TRACE_QUEUES)} with a trace, found {self.queue}"
+            )
+        if (self.scheme != NO_SCHEME) != (self.app == "datagram"):
+            wrong.append(
+                f"scheme and the app datagram need each other, found scheme {self.scheme} and app "
+                f"{self.app}"
+            )
+        elif self.scheme != NO_SCHEME:
+            try:
+                make_scheme(self.scheme)
+            except LosslabError as error:
+                wrong.append(str(error))
         return wrong
 
     def slug(self) -> str:
@@ -114,6 +150,10 @@ class Condition:
             parts.append(f"buffer{self.buffer_packets}")
         if self.queue != "fifo":
             parts.append(self.queue.replace("_", "-"))
+        if self.trace != NO_TRACE:
+            parts.append(f"trace-{self.trace}")
+        if self.scheme != NO_SCHEME:
+            parts.append(self.scheme.replace("=", "").replace(",", "-").replace("_", "-"))
         if self.sender_delay_ms:
             parts.append(f"sender-delay{self.sender_delay_ms:g}")
         if self.video != "720p":
@@ -142,17 +182,19 @@ LATER_AXES: dict[str, Any] = {
     "queue": "fifo",
     "sender_delay_ms": 0.0,
     "video": "720p",
+    "trace": NO_TRACE,
 }
 
 
 def replicate_seed(condition: Condition, replicate: int) -> int:
-    """Derive a replicate's seed from its condition without the algorithm.
+    """Derive a replicate's seed from its condition without the algorithm or scheme.
 
     Algorithms thus meet the same losses, phases and start jitter, so that comparisons are paired,
     while different conditions stay independent. Which algorithm a competitor has does not count
     either, only that there is one.
     """
-    shared = {k: v for k, v in condition.to_json().items() if k != "algorithm"}
+    data = condition.to_json()
+    shared = {k: v for k, v in data.items() if k not in ("algorithm", "scheme")}
     shared["competitor"] = condition.competitor != NO_COMPETITOR
     # Axes that came later leave the seeds of conditions that do without them as they were.
     shared = {k: v for k, v in shared.items() if k not in LATER_AXES or v != LATER_AXES[k]}

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+class Host(Protocol):
+    """What is needed of a Mininet node."""
+
+    pid: int
+
+    def popen(self, *args: Any, **kwargs: Any) -> subprocess.Popen[bytes]:
+        """Start a process in the host's namespaces."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,7 @@ class Flow:
     start_window_s: tuple[float, float] | None = None
     # Wants all the path can carry: no window or buffer may hold it back.
     bulk: bool = True
+    protocol: str = "tcp"  # or "udp", whose congestion control is the program's own
     # What the receiving program reads at a time; it need not wake for less.
     receive_block_bytes: int | None = None
 

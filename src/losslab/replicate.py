@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import platform
@@ -15,9 +16,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from losslab import __version__
+from losslab import __version__, traces
 from losslab.backends import virtual
-from losslab.condition import Condition, replicate_seed
+from losslab.condition import (
+    DRAWN_TRACE,
+    NO_TRACE,
+    Condition,
+    derived_seed,
+    replicate_seed,
+)
 from losslab.errors import GuestLostError, LosslabError
 from losslab.stopping import StoppingRule, primary_value
 
@@ -29,6 +36,8 @@ WATCHDOG_START_S = 60.0
 # because the same seed gives the same bytes.
 ATTEMPTS = 2
 
+
+TRACES = Path(__file__).resolve().parents[2] / "config" / "traces"
 
 # The one file of a replicate that differs between two runs with the same seed.
 HOST_FILE = "host.json"
@@ -118,6 +127,7 @@ def _attempt(
 ) -> dict[str, Any]:
     """Boot a guest for the replicate and write its folder; only a last attempt may be lost."""
     started = datetime.now(UTC)
+    trace = trace_text(condition, seed)
     with (
         whole_folder(out) as folder,
         tempfile.TemporaryDirectory(prefix=".job-", dir=out.parent) as job_name,
@@ -129,11 +139,14 @@ def _attempt(
             "cell": condition.to_json(),
             "seed": seed,
             "instrument": instrument.provenance,
+            "trace_sha256": digest(trace),
         }
         wall_s = None
         try:
             if video is not None:
                 _link_or_copy(video, job_folder / "video.mp4")
+            if trace is not None:
+                (job_folder / "trace").write_text(trace)
             outcome = virtual.boot(
                 instrument.kernel,
                 instrument.image_root,
@@ -142,6 +155,7 @@ def _attempt(
                     "condition": condition.to_json(),
                     "seed": seed,
                     "video": video is not None,
+                    "trace": trace is not None,
                 },
                 job_folder,
                 seed,
@@ -175,6 +189,32 @@ def _attempt(
                 hint="free room there and start again; finished replicates are kept",
             ) from error
     return manifest
+
+
+def trace_text(condition: Condition, seed: int) -> str | None:
+    """Return the trace that a replicate's link follows; None where it has none.
+
+    Raises:
+        LosslabError: the file is not there, or is no trace.
+    """
+    if condition.trace == NO_TRACE:
+        return None
+    if condition.trace == DRAWN_TRACE:
+        return traces.write(traces.generate(derived_seed(seed, "trace")))
+    path = TRACES / condition.trace
+    if not path.is_file():
+        raise LosslabError(
+            f"trace {condition.trace} must be a file in {TRACES}, found none",
+            hint=f"put it there, or use `{DRAWN_TRACE}`, which is drawn for each replicate",
+        )
+    text = path.read_text()
+    traces.parse(text, str(path))
+    return text
+
+
+def digest(text: str | None) -> str | None:
+    """Return a text's SHA-256 in hexadecimal digits."""
+    return None if text is None else hashlib.sha256(text.encode()).hexdigest()
 
 
 def _refuse_full_disk(folder: Path, cause: LosslabError) -> None:
@@ -303,5 +343,6 @@ def finished(
         and manifest["seed"] == seed
         and manifest["instrument"] == instrument.provenance
         and manifest["losslab"] == __version__
+        and manifest.get("trace_sha256") == digest(trace_text(condition, seed))
     )
     return manifest if same else None

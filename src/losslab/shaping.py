@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from losslab.condition import Condition, derived_seed
+from losslab.condition import NO_TRACE, Condition, derived_seed
 from losslab.topology import Interface, interface, reverse_router
 
 MTU_BYTES = 1500
@@ -25,6 +25,9 @@ OFFLOADED_FRAME_BYTES = 65_550
 # A bucket of one frame loses every nanosecond by which its timer is late (3 % of 1 Gbit/s); with
 # two the time is made up for by the next frame.
 BURST_FRAMES = 2
+
+# Behind a trace-driven link.
+SPARE_PACKETS = 1000
 
 # The port of bulk flows, which a queue may set apart.
 BULK_PORT = 5201
@@ -99,6 +102,10 @@ def bottleneck() -> Interface:
 def queue(condition: Condition) -> list[Shaper]:
     """List the qdiscs in which packets wait for the bottleneck's bucket."""
     packets = condition.buffer_packets
+    if condition.trace != NO_TRACE:
+        # The queue is the trace-driven link's; the bucket behind it is never short.
+        limit = {"limit": SPARE_PACKETS}
+        return [Shaper(bottleneck(), "parent 1:1", "10:", "pfifo", f"limit {SPARE_PACKETS}", limit)]
     if condition.queue == "two-fifos":
         return _two_fifos(packets)
     octets = packets * FRAME_BYTES

@@ -56,6 +56,7 @@ LINKS = (
 INTERFACES = tuple(end for link in LINKS for end in link)
 SENDER_ADDRESS = "10.0.1.1"
 RECEIVER_ADDRESS = "10.0.3.2"
+RECEIVER_NETWORK = "10.0.3.0/24"
 
 
 def interface(host: str, towards: str) -> Interface:
@@ -79,7 +80,7 @@ def routes(path: str) -> dict[str, list[tuple[str, Interface]]]:
     return {
         "sender": [("default", interface("sender", "r1"))],
         "r1": [
-            ("10.0.3.0/24", interface("r1", "r2")),
+            (RECEIVER_NETWORK, interface("r1", "r2")),
             ("10.0.4.0/24", interface("r1", "r3")),
         ],
         "r2": [("10.0.1.0/24", interface("r2", "r1"))],

@@ -11,13 +11,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from losslab import netns
 from losslab.condition import Condition, derived_seed
 from losslab.configuration import ALGORITHM_SYSCTL
 from losslab.errors import LosslabError
-from losslab.flows import Flow, Program, Timeline
+from losslab.flows import Flow, Host, Program, Timeline
 from losslab.probes import tcp
 from losslab.probes.ping import DURING_INTERVAL_S, EchoProbe, write_csv
 from losslab.probes.queue import COLUMNS as QUEUE_COLUMNS
@@ -38,15 +38,6 @@ START_JITTER_S = 0.1
 # at the minimum RTO; a run that needs more has hung.
 GRACE_S = 120.0
 LISTEN_TIMEOUT_S = 30.0
-
-
-class Host(Protocol):
-    """What is needed of a Mininet node."""
-
-    pid: int
-
-    def popen(self, *args: Any, **kwargs: Any) -> subprocess.Popen[bytes]:
-        """Start a process in the host's namespaces."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +216,7 @@ def _wait_until_listening(pid: int, flow: Flow) -> None:
         LosslabError: it does not.
     """
     deadline = time.monotonic() + LISTEN_TIMEOUT_S
-    while not _listening(pid, flow.port):
+    while not _listening(pid, flow):
         if time.monotonic() > deadline:
             raise LosslabError(
                 f"{flow.name} must listen on port {flow.port} of {flow.listener.host} within "
@@ -234,13 +225,15 @@ def _wait_until_listening(pid: int, flow: Flow) -> None:
         time.sleep(POLL_INTERVAL_S)
 
 
-def _listening(pid: int, port: int) -> bool:
-    """Tell whether a TCP socket listens on `port` in the namespace of `pid`."""
+def _listening(pid: int, flow: Flow) -> bool:
+    """Tell whether a socket waits on the flow's port in the namespace of `pid`."""
     with netns.inside(pid):
-        lines = Path("/proc/thread-self/net/tcp").read_text().splitlines()[1:]
-    # Columns: number, local address:port, remote, state; 0A is TCP_LISTEN (net/tcp_states.h).
+        lines = Path(f"/proc/thread-self/net/{flow.protocol}").read_text().splitlines()[1:]
+    # Columns: number, local address:port, remote, state (net/tcp_states.h): 0A is TCP_LISTEN, and
+    # 07, TCP_CLOSE, stands for a UDP socket that is bound.
+    waiting = {"tcp": "0A", "udp": "07"}[flow.protocol]
     return any(
-        fields[3] == "0A" and int(fields[1].split(":")[1], 16) == port
+        fields[3] == waiting and int(fields[1].split(":")[1], 16) == flow.port
         for fields in map(str.split, lines)
     )
 

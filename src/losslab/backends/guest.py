@@ -62,7 +62,8 @@ def _replicate(job: dict[str, object]) -> None:
         Condition.from_json(condition),
         int(str(job["seed"])),
         raw,
-        Path("/mnt/out/video.mp4") if job["video"] else None,
+        video=Path("/mnt/out/video.mp4") if job["video"] else None,
+        trace=Path("/mnt/out/trace") if job["trace"] else None,
         disposable=True,
     )
     result["machine"] = {

@@ -1,0 +1,48 @@
+# Exercise D: throughput over signal delay, the best of every kind and the kernel's algorithms.
+for (path in unlist(snakemake@input[["functions"]])) source(path)
+open_log(snakemake@log[[1]])
+library(ggplot2)
+library(dplyr, warn.conflicts = FALSE)
+
+scores <- scheme_scores(
+  readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE)
+)
+published <- read_published(snakemake@input[["published"]])
+best <- best_of_each(filter(scores, block != "grid"))
+theirs <- published |>
+  filter(!is.na(throughput_mbit)) |>
+  mutate(
+    label = label_schemes(scheme, "", ""), power = 1000 * throughput_mbit / signal_delay_p95_ms
+  ) |>
+  group_by(label) |>
+  slice_max(power, n = 1, with_ties = FALSE) |>
+  ungroup()
+powers <- c(5, 10, 20, 40)
+# Points of equal power lie on a straight line through the origin.
+lines <- tidyr::expand_grid(power = powers, delay = 10^seq(1.6, 3.8, by = 0.02)) |>
+  mutate(throughput = power * delay / 1000) |>
+  filter(throughput <= 5.5, delay <= 1.15 * max(best$mean_signal_delay))
+
+figure <- ggplot(best, aes(mean_signal_delay, mean_throughput)) +
+  geom_line(
+    aes(delay, throughput, group = power),
+    data = lines, colour = "grey85", linewidth = 0.4
+  ) +
+  geom_text(
+    aes(delay, throughput, label = paste("power", power)),
+    data = slice_max(group_by(lines, power), throughput, n = 1, with_ties = FALSE),
+    size = 2.3, colour = "grey55", vjust = -0.4
+  ) +
+  geom_point(
+    aes(signal_delay_p95_ms, throughput_mbit, shape = "published"),
+    data = theirs, size = 2, stroke = 0.8
+  ) +
+  geom_linerange(aes(ymin = low_throughput, ymax = high_throughput), colour = "#0072B2") +
+  geom_linerange(aes(xmin = low_signal_delay, xmax = high_signal_delay), colour = "#0072B2") +
+  geom_point(aes(shape = "ours"), colour = "#0072B2", size = 2) +
+  geom_text(aes(label = label), size = 2.7, vjust = -0.9, colour = "#0072B2") +
+  scale_shape_manual(values = c(ours = 16, published = 4), name = NULL) +
+  scale_x_log10() +
+  labs(x = "95th percentile of the signal delay (ms)", y = "Throughput (Mbit/s)") +
+  theme_losslab()
+save_figure(figure, unlist(snakemake@output), height_cm = 10)

@@ -1,0 +1,68 @@
+# Every scheme's scores with the published ones, whether the order agrees, and the grid search.
+library(dplyr, warn.conflicts = FALSE)
+
+write <- function(data, table) readr::write_csv(data, snakemake@output[[table]])
+published <- read_published(snakemake@input[["published"]])
+write(published, "published")
+replicates <- read_replicates(snakemake@input[["replicates"]])
+summary <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE)
+scores <- scheme_scores(summary)
+
+replicates |>
+  filter(valid) |>
+  distinct(replicate, trace_mbit, trace_rate_cv, trace_gap_max_ms, trace_gaps_percent) |>
+  arrange(replicate) |>
+  write("traces")
+
+scores |>
+  left_join(
+    published |>
+      transmute(
+        scheme, exercise, published_mbit = throughput_mbit,
+        published_signal_ms = signal_delay_p95_ms,
+        published_power = coalesce(power, 1000 * throughput_mbit / signal_delay_p95_ms)
+      ) |>
+      distinct(scheme, .keep_all = TRUE),
+    by = "scheme"
+  ) |>
+  arrange(block, desc(mean_power)) |>
+  write("schemes")
+
+# Kendall's tau of the two orders: 1 where they are the same, 0 where they have nothing in common.
+published |>
+  mutate(published_power = coalesce(power, 1000 * throughput_mbit / signal_delay_p95_ms)) |>
+  filter(!is.na(published_power)) |>
+  inner_join(
+    scores |> filter(block != "grid") |> distinct(scheme, .keep_all = TRUE), by = "scheme"
+  ) |>
+  group_by(exercise) |>
+  filter(n() >= 3) |>
+  summarise(
+    schemes = n(),
+    tau_power = stats::cor(published_power, mean_power, method = "kendall"),
+    tau_throughput = stats::cor(
+      throughput_mbit, mean_throughput, method = "kendall", use = "complete.obs"
+    ),
+    tau_signal_delay = stats::cor(
+      signal_delay_p95_ms, mean_signal_delay, method = "kendall", use = "complete.obs"
+    ),
+    .groups = "drop"
+  ) |>
+  write("ordering")
+
+# Tuned on the first half of the traces, tried on the second.
+halves <- replicates |>
+  filter(valid, grepl("^ewma", scheme)) |>
+  mutate(half = ifelse(replicate < max(replicate + 1) / 2, "tuned", "tried")) |>
+  group_by(scheme, half) |>
+  summarise(power = mean(power), n = n(), .groups = "drop") |>
+  tidyr::pivot_wider(names_from = half, values_from = c(power, n))
+halves <- with_columns(halves, c("power_tuned", "power_tried", "n_tuned", "n_tried"))
+halves |>
+  mutate(
+    alpha = scheme_parameter(scheme, "alpha"), scale = scheme_parameter(scheme, "scale"),
+    timeout_ms = scheme_parameter(scheme, "timeout"),
+    rank_tuned = rank(-power_tuned), rank_tried = rank(-power_tried)
+  ) |>
+  arrange(rank_tuned) |>
+  write("grid")

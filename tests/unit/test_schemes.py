@@ -1,0 +1,92 @@
+import pytest
+
+from losslab.errors import LosslabError
+from losslab.schemes import SCHEMES, Ack, make_scheme
+
+
+def ack(sequence, rtt_ms, now_ms=1000.0, in_flight=0):
+    return Ack(sequence, now_ms - rtt_ms, now_ms - rtt_ms / 2, now_ms, in_flight)
+
+
+def feed(scheme, rtts_ms):
+    now_ms = 0.0
+    for sequence, rtt_ms in enumerate(rtts_ms):
+        scheme.on_sent(sequence, now_ms)
+        now_ms += rtt_ms
+        scheme.on_ack(ack(sequence, rtt_ms, now_ms))
+    return scheme
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_every_scheme_always_lets_something_through(name):
+    scheme = make_scheme(name)
+    assert scheme.window_packets() >= 1
+    feed(scheme, [40, 45, 60, 300, 2000, 2000, 2000, 50, 40, 40])
+    assert scheme.window_packets() >= 1
+    assert scheme.pacing_gap_ms() >= 0
+    assert scheme.timeout_ms() > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("vegas", "scheme must be one of"),
+        ("ewma,gain=2", "parameters of scheme ewma"),
+        ("ewma,alpha", "=number"),
+        ("fixed,window=-1", "=number"),
+        ("ewma,_rate_per_ms=1", "parameters of scheme ewma"),
+    ],
+)
+def test_what_is_no_scheme_is_named(text, word):
+    with pytest.raises(LosslabError, match=word):
+        make_scheme(text)
+
+
+def test_fixed_stays():
+    assert feed(make_scheme("fixed,window=7"), [10, 1000]).window_packets() == 7
+
+
+def test_aimd_grows_by_add_over_window_and_shrinks_on_a_late_rtt():
+    scheme = make_scheme("aimd,rtt_gain=4,add=1,multiply=2")
+    feed(scheme, [50, 50])
+    assert scheme.window_packets() == 4.25
+    assert scheme.timeout_ms() == pytest.approx(50 + 4 * 37.5)
+    feed(scheme, [250])
+    assert scheme.window_packets() == 2.125
+
+
+def test_threshold_halves_at_every_late_ack():
+    scheme = make_scheme("threshold,threshold_ms=160")
+    feed(scheme, [159.9])
+    assert scheme.window_packets() == 4.25
+    feed(scheme, [160, 160])
+    assert scheme.window_packets() == pytest.approx(4.25 / 4)
+
+
+def test_ewma_is_rate_times_least_rtt():
+    scheme = make_scheme("ewma,alpha=1,scale=2")
+    for sequence in range(4):
+        scheme.on_sent(sequence, 0.0)
+    for sequence in range(4):
+        scheme.on_ack(ack(sequence, 40.0 + sequence))
+    # The last packet's rate: four deliveries in 43 ms; least RTT 40 ms.
+    assert scheme.window_packets() == pytest.approx(2 * 4 / 43 * 40)
+
+
+def test_timely_follows_the_gradient_between_its_limits():
+    growing = feed(make_scheme("timely"), [100, 99])
+    assert growing.window_packets() == pytest.approx(10 + 3 / 10)
+    shrinking = feed(make_scheme("timely"), [100, 110])
+    assert shrinking.window_packets() == pytest.approx(10 * (1 - 0.8 * 10 / 80))
+    late = feed(make_scheme("timely"), [100, 250])
+    assert late.window_packets() == 5
+
+
+def test_bbr_leaves_startup_when_the_rate_stands_still():
+    scheme = make_scheme("bbr,tuned=0")
+    startup_gap_ms = scheme.pacing_gap_ms()
+    feed(scheme, [40.0] * 60)
+    # Five packets per RTT at least, in one of the cycle's stages.
+    gains = [40 / 5 / gain for gain in (1.25, 0.75, 1.0)]
+    assert any(scheme.pacing_gap_ms() == pytest.approx(gap) for gap in gains)
+    assert startup_gap_ms != scheme.pacing_gap_ms()

@@ -1,0 +1,121 @@
+"""The link's rules on traces made by hand, to the millisecond."""
+
+import itertools
+
+import pytest
+
+from losslab.tracelink import CoDel, DropTail, TraceLink, percentile_95, summarise
+
+
+def link(times, queue=None):
+    lines = []
+    return TraceLink(times, DropTail() if queue is None else queue, lines.append), lines
+
+
+def test_a_packet_leaves_at_the_next_opportunity():
+    trace_link, lines = link([5, 10])
+    assert trace_link.arrive(bytes(1500), 2) == []
+    assert trace_link.advance(4) == []
+    assert trace_link.advance(5) == [bytes(1500)]
+    assert lines == ["2 + 1500", "5 - 1500 3"]
+
+
+def test_an_opportunity_at_which_nothing_waits_is_lost():
+    trace_link, lines = link([5, 10])
+    assert trace_link.advance(7) == []
+    trace_link.arrive(bytes(1500), 7)
+    trace_link.advance(10)
+    assert lines[-1] == "10 - 1500 3"
+
+
+def test_an_arrival_at_an_opportunitys_millisecond_is_too_late_for_it():
+    # As in mahimahi, which uses up what is due before it takes the packet in.
+    trace_link, lines = link([5, 10])
+    trace_link.arrive(bytes(1500), 5)
+    trace_link.advance(10)
+    assert lines[-1] == "10 - 1500 5"
+
+
+def test_small_packets_share_an_opportunity_and_the_rest_waits_for_the_next():
+    trace_link, lines = link([5, 10, 20])
+    for _ in range(3):
+        trace_link.arrive(bytes(600), 0)
+    assert len(trace_link.advance(5)) == 2
+    assert trace_link.busy
+    assert len(trace_link.advance(10)) == 1
+    assert [line for line in lines if "-" in line] == ["5 - 600 5", "5 - 600 5", "10 - 600 10"]
+    assert not trace_link.busy
+
+
+def test_equal_lines_are_several_opportunities_and_the_trace_repeats():
+    trace_link, lines = link([3, 3, 10])
+    for _ in range(5):
+        trace_link.arrive(bytes(1500), 0)
+    trace_link.advance(100)
+    departures = [int(line.split()[0]) for line in lines if "-" in line]
+    assert departures == [3, 3, 10, 13, 13]
+
+
+def test_drop_tail_counts_packets_or_bytes():
+    trace_link, lines = link([50], DropTail(limit_packets=2))
+    for _ in range(3):
+        trace_link.arrive(bytes(1500), 0)
+    assert lines == ["0 + 1500", "0 + 1500", "0 + 1500", "0 d 1 1500"]
+    trace_link, lines = link([50], DropTail(limit_bytes=2000))
+    for _ in range(2):
+        trace_link.arrive(bytes(1500), 0)
+    trace_link.arrive(bytes(500), 0)
+    assert lines == ["0 + 1500", "0 + 1500", "0 d 1 1500", "0 + 500"]
+
+
+def codel_drops(arrivals_per_ms, duration_ms):
+    """Feed a link of one packet per millisecond with arrivals; return the times of drops."""
+    trace_link, lines = link(list(range(1, 1001)), CoDel())
+    for ms in range(duration_ms):
+        for _ in range(arrivals_per_ms(ms)):
+            trace_link.arrive(bytes(1500), ms)
+    return [int(line.split()[0]) for line in lines if " d " in line]
+
+
+def test_codel_lets_a_burst_pass():
+    assert codel_drops(lambda ms: 40 if ms == 0 else 0, 200) == []
+
+
+def test_codel_drops_faster_and_faster_from_a_queue_that_stands():
+    drops = codel_drops(lambda ms: 21 if ms == 0 else 1, 600)
+    # Above 5 ms since the first departure; an interval later it begins, then at interval/sqrt(n).
+    assert drops[0] == pytest.approx(107, abs=3)
+    gaps = [b - a for a, b in itertools.pairwise(drops)]
+    assert gaps[0] == pytest.approx(100, abs=2)
+    assert gaps[1] == pytest.approx(100 / 2**0.5, abs=2)
+    assert gaps[2] == pytest.approx(100 / 3**0.5, abs=2)
+
+
+def test_signal_delay_is_filled_backwards():
+    # Sent at 0 (10 ms of delay) and at 4 (20 ms): at 1, 2, 3 one waits for the packet of 4.
+    found = summarise(["0 + 1500", "4 + 1500", "10 - 1500 10", "24 - 1500 20"])
+    assert found is not None
+    # 10, 23, 22, 21, 20: the value at int(0.95 * 5) = 4 of the ordered list.
+    assert found.signal_delay_p95_ms == 23
+    assert found.queue_delay_p95_ms == 20
+    assert found.throughput_mbit == pytest.approx(2 * 1500 * 8 / 24e3)
+    assert found.power == pytest.approx(found.throughput_mbit / 0.023)
+
+
+def test_of_packets_sent_together_the_fastest_counts():
+    found = summarise(["0 + 100", "0 + 100", "5 - 100 5", "9 - 100 9"])
+    assert found is not None
+    assert found.signal_delay_p95_ms == 5
+
+
+def test_what_is_later_than_the_run_does_not_count():
+    lines = ["100 + 1500", "110 - 1500 10", "5000 + 1500", "5900 - 1500 900"]
+    found = summarise(lines, duration_ms=1000)
+    assert found is not None
+    assert found.queue_delay_p95_ms == 10
+    assert summarise(["5 + 100"]) is None
+
+
+def test_the_percentile_is_the_one_of_mahimahi():
+    assert percentile_95(list(range(100))) == 95
+    assert percentile_95([7]) == 7
