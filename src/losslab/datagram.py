@@ -48,6 +48,7 @@ class Sender:
         self._sequence = 0
         self._acked_to = 0  # all below count as no longer in flight: what is overtaken is lost
         self._next_send_ms = 0.0
+        self._begin_ns = time.monotonic_ns()
         self.acked = 0
         self.timeouts = 0
 
@@ -57,62 +58,58 @@ class Sender:
         return self._sequence
 
     def run(self, duration_s: float) -> None:
-        """Send for so long, and then the word that it is over, until that is likely heard."""
-        begin_ns = time.monotonic_ns()
+        """Send for so long.
+
+        The clock is read once per turn: a look at it costs as much as sending a datagram, and in
+        virtual time none passes in between.
+        """
         end_ms = duration_s * 1e3
         heard_ms = 0.0
-        while (now_ms := self._now_ms(begin_ns)) < end_ms:
-            if self._may_send(now_ms):
+        now_ms = self._now_ms()
+        while now_ms < end_ms:
+            while self._window_is_open() and now_ms >= self._next_send_ms:
                 self._send(now_ms)
-                continue
-            wake_ms = min(heard_ms + self._scheme.timeout_ms(), end_ms)
+            patience_ms = heard_ms + self._scheme.timeout_ms()
+            wake_ms = min(patience_ms, end_ms)
             if self._window_is_open():
                 wake_ms = min(wake_ms, self._next_send_ms)
             ready, _, _ = select.select([self._socket], [], [], max(0.0, wake_ms - now_ms) / 1e3)
-            now_ms = self._now_ms(begin_ns)
+            now_ms = self._now_ms()
             if ready:
                 heard_ms = now_ms
-                self._take_acks(now_ms, begin_ns)
-            elif now_ms >= heard_ms + self._scheme.timeout_ms():
+                self._take_ack(now_ms)
+            elif now_ms >= patience_ms:
                 heard_ms = now_ms
                 self.timeouts += 1
                 self._scheme.on_timeout(now_ms)
                 self._send(now_ms)
 
-    @staticmethod
-    def _now_ms(begin_ns: int) -> float:
-        return (time.monotonic_ns() - begin_ns) / 1e6
+    def _now_ms(self) -> float:
+        return (time.monotonic_ns() - self._begin_ns) / 1e6
 
     def _window_is_open(self) -> bool:
         return self._sequence - self._acked_to < int(self._scheme.window_packets())
 
-    def _may_send(self, now_ms: float) -> bool:
-        return self._window_is_open() and now_ms >= self._next_send_ms
-
     def _send(self, now_ms: float) -> None:
-        self._socket.send(MESSAGE.pack(self._sequence, time.monotonic_ns(), 0) + PADDING)
+        sent_ns = self._begin_ns + round(now_ms * 1e6)
+        self._socket.send(MESSAGE.pack(self._sequence, sent_ns, 0) + PADDING)
         self._scheme.on_sent(self._sequence, now_ms)
         self._sequence += 1
         self._next_send_ms = now_ms + self._scheme.pacing_gap_ms()
 
-    def _take_acks(self, now_ms: float, begin_ns: int) -> None:
-        while True:
-            try:
-                data = self._socket.recv(65_536, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return
-            sequence, sent_ns, received_ns = MESSAGE.unpack_from(data)
-            self.acked += 1
-            self._acked_to = max(self._acked_to, sequence + 1)
-            self._scheme.on_ack(
-                Ack(
-                    sequence=sequence,
-                    sent_ms=(sent_ns - begin_ns) / 1e6,
-                    received_ms=(received_ns - begin_ns) / 1e6,
-                    acked_ms=now_ms,
-                    in_flight=self._sequence - self._acked_to,
-                )
+    def _take_ack(self, now_ms: float) -> None:
+        sequence, sent_ns, received_ns = MESSAGE.unpack_from(self._socket.recv(MESSAGE.size))
+        self.acked += 1
+        self._acked_to = max(self._acked_to, sequence + 1)
+        self._scheme.on_ack(
+            Ack(
+                sequence=sequence,
+                sent_ms=(sent_ns - self._begin_ns) / 1e6,
+                received_ms=(received_ns - self._begin_ns) / 1e6,
+                acked_ms=now_ms,
+                in_flight=self._sequence - self._acked_to,
             )
+        )
 
 
 # The end may meet a full queue or an outage; it is said again until the receiver must have heard.

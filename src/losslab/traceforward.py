@@ -34,6 +34,7 @@ TABLE = 100
 # What takes the link. Pings do not: they would be among the packets whose delay is measured.
 PROTOCOLS = ("tcp", "udp")
 READY = "ready"
+PACKET_BYTES_MAX = 65_536
 LOG = "link.log"
 # The longest that a queue may take to empty once nothing comes in any more.
 DRAIN_LIMIT_S = 600
@@ -141,16 +142,10 @@ def forward(link: TraceLink, tun: int, stop: int) -> None:
             due_s = max(0.0, (begin_ns + link.next_ms * 1_000_000 - time.monotonic_ns()) / 1e9)
         ready, _, _ = select.select([tun] if stopping else [tun, stop], [], [], due_s)
         stopping = stopping or stop in ready
-        for content in _received(tun):
-            for departed in link.arrive(content, now_ms()):
+        if tun in ready:
+            # One packet per turn; more that wait make the next turn come at once.
+            for departed in link.arrive(os.read(tun, PACKET_BYTES_MAX), now_ms()):
                 os.write(tun, departed)
-
-
-def _received(tun: int) -> Iterator[bytes]:
-    """Yield the packets that the TUN device has."""
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            yield os.read(tun, 65_536)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -8,13 +8,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from losslab import traces
 from losslab.build import image, kernel
 from losslab.build.cache import cache_folder
+from losslab.condition import derived_seed
 
 # The file that describes the host and the hour; everything else must be the same bytes.
 HOST_FILE = "host.json"
@@ -40,11 +43,16 @@ def contents(folder):
     return {p.name: p.read_bytes() for p in sorted(Path(folder).iterdir()) if p.name != HOST_FILE}
 
 
+CELLULAR = ["--trace", "cellular", "--rtt-ms", 40, "--buffer-packets", 1000]
 CELLS = {
     "cubic": ["--algorithm", "cubic", "--loss-percent", 1],
     "bbr": ["--algorithm", "bbr", "--loss-percent", 5, "--path", "asymmetric"],
     "video": ["--algorithm", "cubic", "--loss-percent", 10, "--app", "ffmpeg"],
-}
+    "datagram": [
+        "--algorithm", "cubic", "--app", "datagram", "--scheme", "fixed,window=20", *CELLULAR,
+    ],
+    "kernel over a trace": ["--algorithm", "cubic", "--queue", "codel", *CELLULAR],
+}  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -88,6 +96,36 @@ def test_video_has_every_frame(alone):
     manifest = json.loads((alone / "video" / "manifest.json").read_text())
     assert manifest["summary"]["frames_delivered_percent"] == 100
     assert len((alone / "video" / "frames.csv").read_text().splitlines()) == 1 + 2 * 30
+
+
+@pytest.mark.parametrize("cell", ["datagram", "kernel over a trace"])
+def test_a_trace_driven_link_lets_through_what_the_trace_says(alone, cell):
+    """The log against the trace that the seed draws: every departure at an opportunity's time."""
+    manifest = json.loads((alone / cell / "manifest.json").read_text())
+    assert manifest["valid"]
+    assert manifest["summary"]["rtt_ms"] == pytest.approx(40, abs=0.001)
+    log = [line.split() for line in (alone / cell / "link.log").read_text().splitlines()]
+    departures = [int(words[0]) for words in log if words[1] == "-"]
+    times = traces.generate(derived_seed(manifest["seed"], "trace"))
+    # Packets that are small may share an opportunity; full ones need one each.
+    full = Counter(int(words[0]) for words in log if words[1] == "-" and int(words[2]) == 1500)
+    room = Counter(times)
+    assert set(departures) <= set(times)
+    assert all(count <= room[ms] for ms, count in full.items())
+    counted = Counter(words[1] for words in log)
+    drops = manifest["summary"]["link_drops"]
+    assert counted["+"] == counted["-"] + drops
+    assert counted["-"] > 100
+
+
+def test_a_fixed_window_is_never_exceeded(alone):
+    log = [line.split() for line in (alone / "datagram" / "link.log").read_text().splitlines()]
+    waiting = largest = 0
+    for words in log:
+        waiting += {"+": 1, "-": -1, "d": -1}[words[1]]
+        largest = max(largest, waiting)
+    # The window, and the word that it is over.
+    assert 10 < largest <= 21
 
 
 def test_hung_guest_is_ended_and_explained(tmp_path):

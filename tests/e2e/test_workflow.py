@@ -8,7 +8,8 @@ import pytest
 
 from losslab import collect, design
 
-STUDIES = ["calibration", "loss", "bufferbloat", "cloud", "map"]
+CAMPAIGNS = ["quick", "map", "contest"]
+STUDIES = ["calibration", "loss", "bufferbloat", "cloud", "map", "cellular"]
 ANALYSIS = [
     "summarise_study", "judge_claims", *(f"tabulate_{study}" for study in STUDIES),
     "plot_figure", "render_report", "all",
@@ -16,8 +17,8 @@ ANALYSIS = [
 
 
 def snakemake(root, *words):
-    # A file of its own for each study with one: together they have every study.
-    campaigns = ["config/quick.yaml", "config/map.yaml"]
+    # Together they have every study.
+    campaigns = [f"config/{name}.yaml" for name in CAMPAIGNS]
     return subprocess.run(
         ["snakemake", "--cores", "2", "--configfile", *campaigns, *map(str, words)],
         cwd=root,
@@ -57,6 +58,14 @@ def made_up_replicate(cell, number, noise):
         "rtt_loaded_ms": 1.1 * c.rtt_ms,
         "retransmits": 12,
     }
+    if c.trace != "none":
+        throughput, delay_ms = noise.uniform(1, 5), noise.uniform(80, 900)
+        row |= {
+            "link_throughput_mbit": throughput, "signal_delay_p95_ms": delay_ms,
+            "queue_delay_p95_ms": delay_ms / 2, "power": 1000 * throughput / delay_ms,
+            "trace_mbit": 5.04, "trace_rate_cv": 0.7, "trace_gap_max_ms": 400,
+            "trace_gaps_percent": 3,
+        }  # fmt: skip
     if c.app == "iperf3":
         row["goodput_mbit"] = min(goodput, 0.95 * c.rate_mbit) * noise.uniform(0.95, 1.0)
         row["total_goodput_mbit"] = row["goodput_mbit"]
@@ -69,7 +78,7 @@ def made_up_replicate(cell, number, noise):
             "rtt_before_fetch_ms": noise.uniform(0.9, 1.1)
             * (c.buffer_packets * 6 if loaded else 20),
         }
-    else:
+    elif c.app == "ffmpeg":
         row |= {
             "time_to_first_frame_s": 0.07, "stall_count": 1, "stall_s": c.loss_percent / 10,
             "frames_on_time_percent": 100 - c.loss_percent, "frames_delivered_percent": 100,
@@ -112,7 +121,7 @@ def made_up_tables(study, noise):
 def rendered(root, tmp_path_factory):
     """A folder in which the analysis ran on made-up tables."""
     folder = tmp_path_factory.mktemp("workflow")
-    campaigns = [design.load_yaml(root / f"config/{name}.yaml") for name in ("quick", "map")]
+    campaigns = [design.load_yaml(root / f"config/{name}.yaml") for name in CAMPAIGNS]
     studies = [study for campaign in campaigns for study in design.load_studies(campaign, root)]
     noise = random.Random(1)
     for study in studies:
