@@ -18,8 +18,20 @@ wide <- cells |>
   mutate(metric = ifelse(metric == "download_s", "download", "rtt")) |>
   tidyr::pivot_wider(names_from = metric, values_from = c(mean, low, high))
 
+# Single runs, for readers who compare them with the source's.
+runs <- read_replicates(snakemake@input[["replicates"]]) |>
+  filter(valid, app == "web") |>
+  mutate(load = ifelse(competitor == "none", "alone", "loaded")) |>
+  group_by(block, algorithm, queue, buffer_packets, load) |>
+  summarise(
+    min_download = min(download_s), max_download = max(download_s),
+    runs_download = paste(formatC(sort(download_s), format = "f", digits = 3), collapse = " "),
+    .groups = "drop"
+  )
+
 wide |>
   filter(block %in% c("web", "two-queues")) |>
+  left_join(runs, by = c("block", "algorithm", "queue", "buffer_packets", "load")) |>
   left_join(
     published |>
       mutate(buffer_packets = 100) |>

@@ -11,6 +11,7 @@ TRAFFIC = checks.Traffic(
     sent=100_000,
     received=98_990,
     bottleneck_drops=10,
+    link_drops=0,
     loss_drops=1_000,
     sender_drops=0,
     largest_mean_packet_bytes=1_500.0,
