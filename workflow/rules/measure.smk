@@ -15,8 +15,6 @@ rule measure_cell:
         "results/cells/{study}/{cell}/cell.json",
     log:
         "logs/measure_cell/{study}/{cell}.log",
-    benchmark:
-        "benchmarks/measure_cell/{study}/{cell}.tsv"
     conda:
         "../envs/tools.yaml"
     threads: 1
