@@ -20,7 +20,7 @@ extremes <- bind_rows(
     case = factor(case, case)
   ) |>
   select(all_of(axes), case)
-panels <- c(cwnd = "Congestion window (packets)", goodput = "Goodput (Mbit/s)")
+panels <- c(cwnd = "Window (packets)", goodput = "Goodput (Mbit/s)")
 cwnd <- read_measured(snakemake@input[["flows"]]) |>
   filter(block == "published", cwnd_packets > 0) |>
   select(all_of(axes), algorithm, t_s, value = cwnd_packets)
@@ -34,7 +34,7 @@ samples <- bind_rows(cwnd = cwnd, goodput = goodput, .id = "what") |>
 figure <- ggplot(samples, aes(t_s, value, colour = algorithm)) +
   geom_step(linewidth = 0.4) +
   facet_grid(rows = vars(what), cols = vars(case), scales = "free_y", switch = "y") +
-  scale_y_log10() +
+  scale_y_log10(labels = scales::label_number(drop0trailing = TRUE, big.mark = "")) +
   algorithm_scales(algorithms) +
   guides(colour = guide_legend(override.aes = list(linewidth = 1))) +
   labs(x = "Time since the flow's start (s)", y = NULL) +
