@@ -83,7 +83,7 @@ def test_manifest_says_what_was_measured_and_read_back(alone):
     manifest = json.loads((alone / "bbr" / "manifest.json").read_text())
     assert manifest["valid"]
     assert manifest["reasons"] == []
-    assert manifest["summary"]["rtt_ms"] == 0.44
+    assert manifest["summary"]["rtt_ms"] == pytest.approx(0.44, abs=0.003)
     assert manifest["summary"]["goodput_mbit"] > 600
     assert manifest["instrument"]["kernel"]["version"].startswith("6.12")
     assert manifest["instrument"]["image"]["packages"]["iperf3"]
