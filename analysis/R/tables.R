@@ -20,8 +20,8 @@ fixed_columns <- c(
 # Columns of words; all others are numbers.
 word_columns <- readr::cols(
   study = "c", block = "c", cell = "c", algorithm = "c", path = "c", app = "c", offloads = "c",
-  loss_direction = "c", competitor = "c", queue = "c", trace = "c", scheme = "c", video = "c", reasons = "c",
-  earlier_reasons = "c", valid = "l", flow = "c", .default = "d"
+  loss_direction = "c", competitor = "c", queue = "c", trace = "c", scheme = "c", video = "c",
+  reasons = "c", earlier_reasons = "c", valid = "l", flow = "c", .default = "d"
 )
 
 # A table need not have all of the columns of words.

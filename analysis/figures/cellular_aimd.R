@@ -23,7 +23,10 @@ figure <- ggplot(rows) +
     aes(signal_delay_p95_ms, throughput_mbit, shape = "published"),
     size = 2, stroke = 0.8
   ) +
-  geom_point(aes(mean_signal_delay, mean_throughput, shape = "ours"), colour = "#0072B2", size = 2) +
+  geom_point(
+    aes(mean_signal_delay, mean_throughput, shape = "ours"),
+    colour = "#0072B2", size = 2
+  ) +
   geom_text(
     aes(mean_signal_delay, mean_throughput, label = index),
     size = 2.6, nudge_y = 0.09, colour = "#0072B2"

@@ -2,7 +2,17 @@
 
 R_FUNCTIONS = [
     workflow.source_path(f"../../analysis/R/{name}.R")
-    for name in ["tables", "statistics", "claims", "models", "gains", "queues", "schemes", "setups", "look"]
+    for name in [
+        "tables",
+        "statistics",
+        "claims",
+        "models",
+        "gains",
+        "queues",
+        "schemes",
+        "setups",
+        "look",
+    ]
 ]
 
 
