@@ -63,8 +63,10 @@ claim_kinds <- list(
   largest_ratio = function(data, claim) all_or_none(compared(data$summary, claim), max),
   # The only selected cell's value over the largest of the cells that `others` selects.
   value_over_largest = function(data, claim) {
-    others <- select_cells(data$summary, utils::modifyList(claim, list(where = claim$others)))
-    only_value(select_cells(data$summary, claim)) / all_or_none(others$value, max)
+    rivals <- claim
+    rivals$where <- claim$others
+    largest <- all_or_none(select_cells(data$summary, rivals)$value, max)
+    only_value(select_cells(data$summary, claim)) / largest
   },
   # The largest step upwards along the axis `along` that the data can tell from none: from the
   # upper end of one mean's interval to the lower end of the next one's, in percent.
