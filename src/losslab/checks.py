@@ -10,7 +10,8 @@ from losslab.condition import Condition
 from losslab.shaping import FRAME_BYTES
 from losslab.topology import INTERFACES, interface
 
-# netem rounds its delay to ticks of 64 ns and ping prints microseconds.
+# netem rounds its delays to ticks of 64 ns; a probe reads the clock, which costs 256 ns in virtual
+# time (TIMER_MULTIPLIER, arch/um/kernel/time.c).
 RTT_TOLERANCE_SHARE = 0.001
 RTT_TOLERANCE_MS = 0.003
 # Two-sided normal quantile of a false alarm in 16,000 replicates.

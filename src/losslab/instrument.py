@@ -38,6 +38,7 @@ MEASURING = (
     "schemes/aimd.py",
     "schemes/base.py",
     "schemes/bbr.py",
+    "schemes/delivery.py",
     "schemes/ewma.py",
     "schemes/fixed.py",
     "schemes/template.py",

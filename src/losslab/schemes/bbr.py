@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from losslab.schemes.base import Ack, Scheme
+from losslab.schemes.delivery import Delivery
 
 STARTUP_GAIN = 2.885  # 2 / ln 2
 STEADY_WINDOW_GAIN = 2.0
@@ -29,16 +30,14 @@ class SourceBbr(Scheme):
     tuned: float = 1
     _phase: str = field(init=False, default="startup")
     _rates: deque[tuple[float, float]] = field(init=False, default_factory=deque)
-    _least_rtt_ms: float = field(init=False, default=0.0)
-    _delivered: int = field(init=False, default=0)
-    _delivered_at_sending: dict[int, int] = field(init=False, default_factory=dict)
+    _delivery: Delivery = field(init=False, default_factory=Delivery)
     _stage: int = field(init=False, default=0)
     _stage_began_ms: float = field(init=False, default=0.0)
     _last_rate: float = field(init=False, default=0.0)
     _slow_rounds: int = field(init=False, default=0)
 
     def _rtt_ms(self) -> float:
-        return self._least_rtt_ms or 1.0
+        return self._delivery.least_rtt_ms or 1.0
 
     def _rate_per_ms(self) -> float:
         best = max((rate for _, rate in self._rates), default=0.0)
@@ -62,16 +61,11 @@ class SourceBbr(Scheme):
 
     def on_sent(self, sequence: int, now_ms: float) -> None:
         """Remember how much was delivered when this packet left."""
-        self._delivered_at_sending[sequence] = self._delivered
+        self._delivery.on_sent(sequence)
 
     def on_ack(self, ack: Ack) -> None:
         """Update both filters; once per RTT, the stage and the phase."""
-        self._delivered += 1
-        rtt_ms = ack.rtt_ms
-        if self._least_rtt_ms == 0 or rtt_ms < self._least_rtt_ms:
-            self._least_rtt_ms = rtt_ms
-        delivered = self._delivered - self._delivered_at_sending.pop(ack.sequence, self._delivered)
-        rate = delivered / rtt_ms
+        rate = self._delivery.rate_per_ms(ack)
         self._rates.append((ack.acked_ms, rate))
         while self._rates[0][0] < ack.acked_ms - self.rate_window_ms:
             self._rates.popleft()
