@@ -1,7 +1,7 @@
 # Names of what a bottleneck does with packets that wait, in the order of figures and tables.
 queue_labels <- c(
-  fifo = "FIFO", "two-fifos" = "Two FIFOs", red = "RED", pie = "PIE", codel = "CoDel",
-  fq_codel = "FQ-CoDel", cake = "CAKE"
+  fifo = "FIFO", bfifo = "Byte FIFO", "two-fifos" = "Two FIFOs", red = "RED", pie = "PIE",
+  codel = "CoDel", fq_codel = "FQ-CoDel", cake = "CAKE"
 )
 
 label_queues <- function(queue) {

@@ -24,10 +24,10 @@ NO_TRACE = "none"
 DRAWN_TRACE = "cellular"
 TRACE_NAME = re.compile("[a-z0-9-]+")
 # What a trace-driven link can do with packets that wait.
-TRACE_QUEUES = ("fifo", "codel")
+TRACE_QUEUES = ("fifo", "bfifo", "codel")
 NO_SCHEME = "none"
 VIDEOS = ("720p", "128x64")
-QUEUES = ("fifo", "two-fifos", "red", "pie", "codel", "fq_codel", "cake")
+QUEUES = ("fifo", "bfifo", "two-fifos", "red", "pie", "codel", "fq_codel", "cake")
 # A fetch starts this long after the warm-up at the earliest, and this long before the end at the
 # latest: the slowest must end while the bulk flow still runs.
 FETCH_AFTER_S = 5.0

@@ -115,6 +115,7 @@ def queue(condition: Condition) -> list[Shaper]:
     # quarter of the limit, minimum a third of that, burst (2 min + max) / (3 avpkt).
     choices: dict[str, tuple[str, str, dict[str, Any]]] = {
         "fifo": ("pfifo", f"limit {packets}", {"limit": packets}),
+        "bfifo": ("bfifo", f"limit {octets}", {"limit": octets}),
         "codel": ("codel", f"limit {packets}", {"limit": packets}),
         "fq_codel": ("fq_codel", f"limit {packets}", {"limit": packets}),
         "pie": ("pie", f"limit {packets}", {"limit": packets}),

@@ -153,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="forward packets over a trace-driven link")
     parser.add_argument("--trace", type=Path, required=True)
     parser.add_argument("--queue", choices=sorted(QUEUES), default="fifo")
-    parser.add_argument("--limit-packets", type=int)
+    parser.add_argument("--limit-packets", type=int, required=True)
     parser.add_argument("--log", type=Path, required=True)
     options = parser.parse_args(arguments)
     times = traces.parse(options.trace.read_text(), str(options.trace))

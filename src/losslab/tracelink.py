@@ -114,7 +114,11 @@ class CoDel(DropTail):
         return packet, dropped
 
 
-QUEUES: dict[str, Callable[[int | None], DropTail]] = {"fifo": DropTail, "codel": CoDel}
+QUEUES: dict[str, Callable[[int], DropTail]] = {
+    "fifo": DropTail,
+    "bfifo": lambda packets: DropTail(limit_bytes=packets * traces.OPPORTUNITY_BYTES),
+    "codel": CoDel,
+}
 
 
 @dataclass

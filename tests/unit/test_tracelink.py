@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from losslab.tracelink import CoDel, DropTail, TraceLink, percentile_95, summarise
+from losslab.tracelink import QUEUES, CoDel, DropTail, TraceLink, percentile_95, summarise
 
 
 def link(times, queue=None):
@@ -66,6 +66,15 @@ def test_drop_tail_counts_packets_or_bytes():
         trace_link.arrive(bytes(1500), 0)
     trace_link.arrive(bytes(500), 0)
     assert lines == ["0 + 1500", "0 + 1500", "0 d 1 1500", "0 + 500"]
+
+
+@pytest.mark.parametrize(("queue", "taken"), [("fifo", 2), ("bfifo", 3)])
+def test_a_limit_in_packets_is_of_any_size_and_one_in_bytes_of_full_ones(queue, taken):
+    trace_link, lines = link([50], QUEUES[queue](2))
+    for _ in range(4):
+        trace_link.arrive(bytes(1000), 0)
+    assert lines.count("0 + 1000") == 4
+    assert lines.count("0 d 1 1000") == 4 - taken
 
 
 def codel_drops(arrivals_per_ms, duration_ms):
