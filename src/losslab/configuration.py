@@ -34,7 +34,10 @@ def sysctls(host: str, condition: Condition) -> dict[str, str]:
         ALGORITHM_SYSCTL: condition.algorithm,
         "net.ipv4.tcp_no_metrics_save": "1",
         "net.ipv4.tcp_ecn": "0",
-        "net.ipv4.tcp_rmem": f"4096 131072 {MAX_SOCKET_BUFFER_BYTES}",
+        # As large from the start: Linux grows a smaller buffer by what the program has read, which
+        # is nothing while a hole waits to be filled. With loss and a long RTT the receiver's window
+        # would hold back what the sender's congestion control allows.
+        "net.ipv4.tcp_rmem": f"4096 {MAX_SOCKET_BUFFER_BYTES} {MAX_SOCKET_BUFFER_BYTES}",
         "net.ipv4.tcp_wmem": f"4096 16384 {MAX_SOCKET_BUFFER_BYTES}",
     }
 

@@ -42,6 +42,11 @@ NETEM_PROBABILITY_STEP = 2.0**-32
 # netem's limit where none is stated (tc-netem(8)).
 NETEM_DEFAULT_LIMIT_PACKETS = 1000
 
+# The limit of the sender's fq, its default (tc-fq(8)), and here also of each flow: fq's own 100
+# packets are meant for aggregates, and without offloads a millisecond of BBR's pacing, which TCP
+# lets wait there, is more.
+FQ_PACKETS = 10_000
+
 # A limit that netem cannot reach: packets of 64 bytes at 10 Gbit/s for 10 s of delay stay below.
 NEVER_FULL_PACKETS = 200_000_000
 
@@ -160,7 +165,9 @@ def _sender(condition: Condition, seed: int) -> Shaper:
     """Choose the qdisc of the sender's own interface."""
     where = interface("sender", "r1")
     if condition.sender_delay_ms == 0:
-        return Shaper(where, "root", "1:", "fq", "", {})
+        limits = {"limit": FQ_PACKETS, "flow_limit": FQ_PACKETS}
+        arguments = f"limit {FQ_PACKETS} flow_limit {FQ_PACKETS}"
+        return Shaper(where, "root", "1:", "fq", arguments, limits)
     return _netem(
         where,
         condition.sender_delay_ms,

@@ -89,6 +89,12 @@ def test_missing_qdisc_is_found():
     assert any("netem must be on" in r for r in differences(shapers(CONDITION, 7), found))
 
 
+def test_a_single_flow_may_fill_the_senders_queue():
+    fq = next(s for s in shapers(CONDITION, 7) if s.kind == "fq")
+    assert fq.expected["flow_limit"] == fq.expected["limit"]
+    assert f"flow_limit {fq.expected['flow_limit']}" in fq.command()
+
+
 def test_unasked_shaping_is_found():
     found = readback()
     found["sender"].append(
