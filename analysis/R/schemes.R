@@ -37,6 +37,10 @@ scheme_scores <- function(summary) {
     tidyr::pivot_wider(names_from = metric, values_from = c(mean, low, high))
 }
 
+read_scores <- function(path) {
+  scheme_scores(readr::read_csv(path, show_col_types = FALSE))
+}
+
 # The block with the best scheme of each kind, by mean power.
 best_of_each <- function(scores) {
   scores |>

@@ -4,9 +4,7 @@ open_log(snakemake@log[[1]])
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
-scores <- scheme_scores(
-  readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE)
-)
+scores <- read_scores(snakemake@input[["summary"]])
 published <- read_published(snakemake@input[["published"]])
 ours <- scores |>
   filter(block == "threshold") |>

@@ -5,8 +5,7 @@ write <- function(data, table) readr::write_csv(data, snakemake@output[[table]])
 published <- read_published(snakemake@input[["published"]])
 write(published, "published")
 replicates <- read_replicates(snakemake@input[["replicates"]])
-summary <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE)
-scores <- scheme_scores(summary)
+scores <- read_scores(snakemake@input[["summary"]])
 
 replicates |>
   filter(valid) |>
