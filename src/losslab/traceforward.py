@@ -85,7 +85,7 @@ def attached(
                 )
             with netns.inside(router.pid):
                 netns.run(["ip", "-batch", "-"], "\n".join(rules))
-                _require_rules(json.loads(netns.run(["ip", "-json", "rule", "show"])))
+                _require_in_path()
             yield
             program.send_signal(signal.SIGTERM)
             status = program.wait(timeout=DRAIN_LIMIT_S)
@@ -103,12 +103,19 @@ def attached(
         netns.run(["ip", "link", "del", DEVICE])
 
 
-def _require_rules(rules: list[dict[str, str]]) -> None:
-    """Refuse a router whose rules do not lead to the link."""
+def _require_in_path() -> None:
+    """Refuse a router that does not send the sender's packets over the link."""
+    rules = json.loads(netns.run(["ip", "-json", "rule", "show"]))
     found = sorted(r.get("ipproto", "") for r in rules if r.get("table") == str(TABLE))
     if found != sorted(PROTOCOLS):
         raise LosslabError(
             f"rules to table {TABLE} must be there for {', '.join(PROTOCOLS)}, found {rules}"
+        )
+    routes = json.loads(netns.run(["ip", "-json", "route", "show", "table", str(TABLE)]))
+    ways = [(route["dst"], route.get("dev")) for route in routes]
+    if ways != [(RECEIVER_NETWORK, DEVICE)]:
+        raise LosslabError(
+            f"table {TABLE} must lead to {RECEIVER_NETWORK} over {DEVICE}, found {ways}"
         )
 
 
