@@ -37,7 +37,7 @@ figure <- ggplot(samples, aes(t_s, value, colour = algorithm)) +
   scale_y_log10(labels = scales::label_number(drop0trailing = TRUE, big.mark = "")) +
   algorithm_scales(algorithms) +
   guides(colour = guide_legend(override.aes = list(linewidth = 1))) +
-  labs(x = "Time since the flow's start (s)", y = NULL) +
+  labs(x = "Time since the start (s)", y = NULL) +
   theme_losslab() +
   theme(strip.placement = "outside")
 save_figure(figure, unlist(snakemake@output), height_cm = 11)

@@ -14,6 +14,7 @@ conditions <- gains(read_replicates(snakemake@input[["replicates"]])) |>
   filter(block == "published") |>
   mutate(condition = name(rtt_ms, rate_mbit, buffer_packets, loss_percent))
 published <- read_published(snakemake@input[["published"]]) |>
+  filter(source == "kim") |>
   mutate(
     condition = name(rtt_ms, rate_mbit, buffer_packets, loss_percent),
     ratio = bbr_mbit / cubic_mbit
@@ -27,7 +28,7 @@ figure <- ggplot(conditions, aes(ratio, reorder(condition, ratio), colour = winn
     aes(shape = "published"),
     data = published, colour = "black", size = 2.2, stroke = 0.9
   ) +
-  scale_x_log10(breaks = c(0.5, 1, 2, 5, 10, 20, 50, 100, 200)) +
+  scale_x_log10(breaks = c(0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)) +
   scale_colour_manual(values = winner_colours, drop = FALSE) +
   scale_shape_manual(values = c(published = 4)) +
   labs(x = "Goodput of BBR over that of CUBIC", y = NULL, colour = "Winner", shape = NULL) +

@@ -5,7 +5,7 @@ library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
 conditions <- gains(read_replicates(snakemake@input[["replicates"]])) |>
-  filter(block != "published") |>
+  filter(block %in% c("grid", "imc")) |>
   mutate(
     gain_percent = 100 * (ratio - 1),
     text = ifelse(winner == "undecided", "\u2248", sprintf("%+.0f", gain_percent)),

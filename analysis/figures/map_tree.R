@@ -4,7 +4,10 @@ open_log(snakemake@log[[1]])
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
-tree <- grow_tree(features(gains(read_replicates(snakemake@input[["replicates"]]))))
+tree <- gains(read_replicates(snakemake@input[["replicates"]])) |>
+  filter(block != "paper") |>
+  features() |>
+  grow_tree()
 nodes <- tree_layout(tree)
 edges <- nodes |>
   filter(number > 1) |>
@@ -21,7 +24,8 @@ figure <- ggplot(nodes, aes(x, -depth)) +
     data = edges, colour = "grey70", linewidth = 0.5
   ) +
   geom_label(
-    aes(x = (from_x + x) / 2, y = -(from_depth + depth) / 2, label = answer),
+    # Nearer to the child, where the two labels of a node are further apart.
+    aes(x = 0.3 * from_x + 0.7 * x, y = -(0.3 * from_depth + 0.7 * depth), label = answer),
     data = edges, size = size, label.size = 0, label.padding = grid::unit(0.1, "lines")
   ) +
   geom_label(
