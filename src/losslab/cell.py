@@ -62,7 +62,7 @@ def measure(
         idle = _ping_idle(pids["sender"], condition, folder)
         before = read_back(pids, condition)
         reasons = configuration_reasons(before, condition, seed)
-        with traceforward.attached(hosts["r1"], condition, trace, folder):
+        with traceforward.attached(hosts["r1"], condition, flows, trace, folder):
             run = traffic.run(flows, hosts, condition, seed, folder)
         after = _settled(pids, condition)
         reasons += [

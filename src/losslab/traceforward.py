@@ -25,14 +25,12 @@ from pathlib import Path
 from losslab import netns, traces
 from losslab.condition import Condition
 from losslab.errors import LosslabError
-from losslab.flows import Host
+from losslab.flows import Flow, Host
 from losslab.topology import RECEIVER_NETWORK, interface
 from losslab.tracelink import QUEUES, TraceLink
 
 DEVICE = "link0"
 TABLE = 100
-# What takes the link. Pings do not: they would be among the packets whose delay is measured.
-PROTOCOLS = ("tcp", "udp")
 READY = "ready"
 PACKET_BYTES_MAX = 65_536
 LOG = "link.log"
@@ -45,9 +43,12 @@ PR_SET_TIMERSLACK = 29  # linux/prctl.h; the default of 50 us would make every d
 
 @contextlib.contextmanager
 def attached(
-    router: Host, condition: Condition, trace: Path | None, folder: Path
+    router: Host, condition: Condition, flows: Sequence[Flow], trace: Path | None, folder: Path
 ) -> Iterator[None]:
-    """Send what comes from the sender over the condition's trace, if it has one.
+    """Send the data that flows have over the condition's trace, if it has one.
+
+    Not what else a program says, on connections of its own: behind seconds of queue iperf3 would
+    give up waiting for its peer's results (nread_read_timeout, src/net.c). And not pings.
 
     At the end the link has emptied its queue and is gone; `folder` has its log.
 
@@ -57,10 +58,12 @@ def attached(
     if trace is None:
         yield
         return
+    wanted = sorted({(flow.protocol, flow.source_port) for flow in flows}, key=str)
     rules = [
         f"rule add pref {TABLE + n} iif {interface('r1', 'sender').name} ipproto {protocol} "
-        f"lookup {TABLE}"
-        for n, protocol in enumerate(PROTOCOLS)
+        + (f"sport {port} " if port else "")
+        + f"lookup {TABLE}"
+        for n, (protocol, port) in enumerate(wanted)
     ]
     set_up = [
         f"tuntap add dev {DEVICE} mode tun",
@@ -85,7 +88,7 @@ def attached(
                 )
             with netns.inside(router.pid):
                 netns.run(["ip", "-batch", "-"], "\n".join(rules))
-                _require_in_path()
+                _require_in_path(wanted)
             yield
             program.send_signal(signal.SIGTERM)
             status = program.wait(timeout=DRAIN_LIMIT_S)
@@ -103,14 +106,12 @@ def attached(
         netns.run(["ip", "link", "del", DEVICE])
 
 
-def _require_in_path() -> None:
-    """Refuse a router that does not send the sender's packets over the link."""
+def _require_in_path(wanted: Sequence[tuple[str, int | None]]) -> None:
+    """Refuse a router that does not send the flows' data, (protocol, port), over the link."""
     rules = json.loads(netns.run(["ip", "-json", "rule", "show"]))
-    found = sorted(r.get("ipproto", "") for r in rules if r.get("table") == str(TABLE))
-    if found != sorted(PROTOCOLS):
-        raise LosslabError(
-            f"rules to table {TABLE} must be there for {', '.join(PROTOCOLS)}, found {rules}"
-        )
+    found = [(r.get("ipproto"), r.get("sport")) for r in rules if r.get("table") == str(TABLE)]
+    if found != list(wanted):
+        raise LosslabError(f"rules to table {TABLE} must be there for {wanted}, found {rules}")
     routes = json.loads(netns.run(["ip", "-json", "route", "show", "table", str(TABLE)]))
     ways = [(route["dst"], route.get("dev")) for route in routes]
     if ways != [(RECEIVER_NETWORK, DEVICE)]:
