@@ -9,7 +9,8 @@ scores <- read_scores(snakemake@input[["summary"]])
 
 replicates |>
   filter(valid) |>
-  distinct(replicate, trace_mbit, trace_rate_cv, trace_gap_max_ms, trace_gaps_percent) |>
+  group_by(replicate, trace_mbit, trace_rate_cv, trace_gap_max_ms, trace_gaps_percent) |>
+  summarise(longest_run_s = max(duration_s), .groups = "drop") |>
   arrange(replicate) |>
   write("traces")
 
