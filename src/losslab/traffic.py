@@ -158,6 +158,7 @@ class _Process:
 
     program: Program
     popen: subprocess.Popen[bytes]
+    words: Path  # what it says when it fails
 
     @property
     def ended(self) -> bool:
@@ -169,7 +170,7 @@ class _Process:
         if status is None and not self.program.lasting:
             return f"{name} must end within {limit_s:g} s, found it still running"
         if status not in (None, 0):
-            return f"{name} must exit with 0, found {status}"
+            return f"{name} must exit with 0, found {status}: {_last_words(self.words)}"
         if status == 0 and self.program.lasting:
             return f"{name} must serve until the end, found that it ended"
         return None
@@ -181,9 +182,11 @@ def _running(hosts: dict[str, Host], program: Program, folder: Path) -> Iterator
     path = folder / program.log
     with contextlib.ExitStack() as stack:
         if program.stamped:
+            words = path.with_suffix(".err")
             out: Any = subprocess.PIPE
-            errors: Any = stack.enter_context(path.with_suffix(".err").open("wb"))
+            errors: Any = stack.enter_context(words.open("wb"))
         else:
+            words = path
             out = stack.enter_context(path.open("wb"))
             errors = subprocess.STDOUT
         popen = hosts[program.host].popen(
@@ -193,13 +196,21 @@ def _running(hosts: dict[str, Host], program: Program, folder: Path) -> Iterator
         if program.stamped:
             stamper.start()
         try:
-            yield _Process(program, popen)
+            yield _Process(program, popen, words)
         finally:
             if popen.poll() is None:
                 popen.send_signal(signal.SIGKILL)
             popen.wait()
             if program.stamped:
                 stamper.join()
+
+
+def _last_words(path: Path) -> str:
+    """Return what a program says of its failure: in iperf3's JSON by name, else at the end."""
+    lines = path.read_text(errors="replace").split("\n")
+    said = [line.strip() for line in lines if line.strip()]
+    named = [line for line in said if line.startswith('"error"')]
+    return (named or said or ["nothing"])[-1]
 
 
 def _stamp_lines(pipe: Any, path: Path) -> None:

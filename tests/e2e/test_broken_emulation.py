@@ -167,7 +167,7 @@ BREAKAGES = {
         "    threading.Timer(1.0, lambda: subprocess.run(['pkill', '-x', 'iperf3'])).start()\n"
         "    return start(*probes)\n"
         "traffic._SampleLog = cut",
-        ["must exit with 0"],
+        ["must exit with 0", '"error"'],
     ),
 }  # fmt: skip
 
