@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab import __version__, traces
-from losslab.backends import virtual
+from losslab.backends import containernet, virtual
 from losslab.condition import (
     DRAWN_TRACE,
     NO_TRACE,
@@ -36,6 +36,8 @@ WATCHDOG_START_S = 60.0
 # because the same seed gives the same bytes.
 ATTEMPTS = 2
 
+VIRTUAL, CONTAINERNET = "virtual", "containernet"
+BACKENDS = (VIRTUAL, CONTAINERNET)
 
 TRACES = Path(__file__).resolve().parents[2] / "config" / "traces"
 
@@ -45,11 +47,15 @@ HOST_FILE = "host.json"
 
 @dataclass(frozen=True)
 class Instrument:
-    """The kernel and image that a guest is made of, and what they are."""
+    """What a replicate is measured with: backend, kernel, images, and what they are."""
 
     kernel: Path
     image_root: Path
     provenance: dict[str, Any]
+    backend: str = VIRTUAL
+    # Of the containernet backend.
+    where: str = containernet.GUEST
+    engine_root: Path | None = None
 
 
 def default_timeout_s(condition: Condition) -> float:
@@ -135,7 +141,7 @@ def _attempt(
         job_folder = Path(job_name)
         manifest: dict[str, Any] = {
             "losslab": __version__,
-            "backend": "virtual",
+            "backend": instrument.backend,
             "cell": condition.to_json(),
             "seed": seed,
             "instrument": instrument.provenance,
@@ -147,9 +153,8 @@ def _attempt(
                 _link_or_copy(video, job_folder / "video.mp4")
             if trace is not None:
                 (job_folder / "trace").write_text(trace)
-            outcome = virtual.boot(
-                instrument.kernel,
-                instrument.image_root,
+            outcome = _launch(
+                instrument,
                 {
                     "kind": "replicate",
                     "condition": condition.to_json(),
@@ -189,6 +194,22 @@ def _attempt(
                 hint="free room there and start again; finished replicates are kept",
             ) from error
     return manifest
+
+
+def _launch(
+    instrument: Instrument, job: dict[str, Any], job_folder: Path, seed: int, timeout_s: float
+) -> virtual.Outcome:
+    """Run a job on the instrument's backend."""
+    if instrument.backend == VIRTUAL:
+        return virtual.boot(
+            instrument.kernel, instrument.image_root, job, job_folder, seed, timeout_s
+        )
+    assert instrument.engine_root is not None
+    tag = instrument.provenance["image"]["hash"]
+    images = containernet.Images(instrument.engine_root, instrument.image_root, tag)
+    if instrument.where == containernet.HOST:
+        return containernet.run_on_host(images, job, job_folder, timeout_s)
+    return containernet.run_in_guest(instrument.kernel, images, job, job_folder, seed, timeout_s)
 
 
 def trace_text(condition: Condition, seed: int) -> str | None:
@@ -340,6 +361,7 @@ def finished(
         return None
     same = (
         manifest["cell"] == condition.to_json()
+        and manifest["backend"] == instrument.backend
         and manifest["seed"] == seed
         and manifest["instrument"] == instrument.provenance
         and manifest["losslab"] == __version__
