@@ -26,6 +26,7 @@ from losslab.build.cache import (
     hash_files,
     run_logged,
 )
+from losslab.errors import LosslabError
 from losslab.topology import INTERFACES
 
 RECIPES = ROOT / "containers"
@@ -38,6 +39,13 @@ FIXED_FILES = {
     "etc/hostname": "losslab\n",
     "etc/hosts": "127.0.0.1 localhost\n"
     + "".join(f"{end.address} {end.host}\n" for end in INTERFACES),
+}
+# containerd gives its helpers more threads than there are processors: a Go program then waits in a
+# loop for a thread that does not run, for ever where computing takes no time (bgsweep in
+# runtime/mgcsweep.go). In the engine image they have one, as every Go program has by itself there.
+ONE_PROCESSOR = {
+    "usr/bin/containerd": (b"GOMAXPROCS=2", b"GOMAXPROCS=1"),
+    "usr/bin/containerd-shim-runc-v2": (b"GOMAXPROCS=4", b"GOMAXPROCS=1"),
 }
 MOUNT_POINTS = ("mnt/losslab", "mnt/out")
 # Part of the hash: change it when this module builds something else from the same list.
@@ -63,9 +71,10 @@ def content_hash(name: str = HOST) -> str:
     """Hash everything that decides what is built."""
     recipe = RECIPES / name
     files = [recipe / "packages.txt", recipe / "init"]
-    if name != HOST:
-        files += [recipe / "source.toml", RECIPES / HOST / "packages.txt"]
-    return hash_files(files, LAYOUT, repr(FIXED_FILES))
+    if name == HOST:
+        return hash_files(files, LAYOUT, repr(FIXED_FILES))
+    files += [recipe / "source.toml", RECIPES / HOST / "packages.txt"]
+    return hash_files(files, LAYOUT, repr(FIXED_FILES), repr(ONE_PROCESSOR))
 
 
 def target(name: str = HOST) -> Path:
@@ -142,6 +151,9 @@ def _build(name: str, folder: Path) -> None:
         (root / mount_point).mkdir(parents=True, exist_ok=True)
     shutil.copy2(RECIPES / name / "init", root / "init")
     (root / "init").chmod(0o755)
+    if name == ENGINE:
+        for file, (words, others) in ONE_PROCESSOR.items():
+            _replace(root / file, words, others)
     listing = subprocess.run(
         ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W", "-f", "${Package}\t${Version}\n"],
         capture_output=True,
@@ -160,6 +172,22 @@ def _build(name: str, folder: Path) -> None:
     if name == ENGINE:
         facts["containernet"] = containernet()["commit"]
     (folder / "provenance.json").write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
+
+
+def _replace(path: Path, words: bytes, others: bytes) -> None:
+    """Replace the one occurrence of some bytes in a file by as many others.
+
+    Raises:
+        LosslabError: they are not there exactly once.
+    """
+    content = path.read_bytes()
+    count = content.count(words)
+    if count != 1:
+        raise LosslabError(
+            f"{path} must contain {words.decode()} once, found it {count} times",
+            hint="another version of the package: see ONE_PROCESSOR in src/losslab/build/image.py",
+        )
+    path.write_bytes(content.replace(words, others))
 
 
 def _install_containernet(target_folder: Path, log: Path) -> None:
