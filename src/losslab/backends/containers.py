@@ -8,12 +8,14 @@ the job: they can be signalled, waited for and looked into as those of Mininet's
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import io
 import os
 import signal
 import subprocess
 import tarfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +33,8 @@ NAME_FILES = ("etc/hosts", "etc/resolv.conf", "etc/hostname")
 TUN = "/dev/net/tun"
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 API_TIMEOUT_S = 120
+MEMBERS_END_S = 5.0
+MEMBERS_POLL_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,11 @@ def host_class(place: Place) -> type:
         def start(self) -> None:
             """Run nothing: the image's own command is not wanted."""
 
+        def terminate(self) -> None:
+            """Remove the container, after what runs in it: a control group in use would stay."""
+            end_members(self._get_pid())
+            super().terminate()
+
     return Container
 
 
@@ -166,20 +175,34 @@ def remove(api: Any, owner: str | None = None) -> list[str]:
     removed = []
     label = LABEL if owner is None else f"{LABEL}={owner}"
     for container in api.containers(all=True, filters={"label": label}):
-        pid = api.inspect_container(container)["State"]["Pid"]
-        for number in _members(pid) if pid else []:
-            os.kill(number, signal.SIGKILL)
+        end_members(api.inspect_container(container)["State"]["Pid"])
         api.remove_container(container, force=True, v=True)
         removed.append(container["Names"][0].lstrip("/"))
     return removed
 
 
-def _members(pid: int) -> list[int]:
-    """List the other processes in the control group of a container's first."""
-    numbers: set[int] = set()
-    for file in cgroup_files(pid):
-        numbers |= {int(line) for line in file.read_text().split()}
-    return sorted(numbers - {pid, 0})
+def end_members(pid: int) -> None:
+    """Kill the other processes in the control group of a container's first, and see them gone.
+
+    Args:
+        pid: Of the container's first process; 0 when it does not run.
+    """
+    if pid == 0:
+        return
+    files = cgroup_files(pid)
+    deadline = time.monotonic() + MEMBERS_END_S
+    while time.monotonic() < deadline:
+        numbers: set[int] = set()
+        with contextlib.suppress(OSError):  # the container went first
+            for file in files:
+                numbers |= {int(line) for line in file.read_text().split()}
+        numbers -= {pid, 0}
+        if not numbers:
+            return
+        for number in numbers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+        time.sleep(MEMBERS_POLL_S)
 
 
 @contextmanager

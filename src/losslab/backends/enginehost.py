@@ -18,6 +18,7 @@ from typing import Any
 
 from losslab import realtime
 from losslab.backends import containers
+from losslab.backends.rehearsal import rehearse
 from losslab.cell import measure, write_result
 from losslab.condition import Condition
 from losslab.errors import LosslabError
@@ -41,7 +42,17 @@ def main() -> int:
             print(f"removed {leftover}, which a killed run left")
         with containers.owned(api, job["owner"]):
             _provide_image(api, job["image"])
-            write_result(_replicate(job, api), JOB / "result.json")
+            place = _place(job)
+            if job["kind"] == "rehearsal":
+                result = rehearse(
+                    Condition.from_json(job["condition"]),
+                    int(job["seed"]),
+                    containers.host_class(place),
+                    job["lacking"],
+                )
+            else:
+                result = _replicate(job, api, place)
+            write_result(result, JOB / "result.json")
     except LosslabError as error:
         write_result({"error": str(error)}, JOB / "result.json")
     except Exception:
@@ -64,12 +75,15 @@ def _provide_image(api: Any, image: str) -> None:
         containers.import_image(api, image, tar.stdout)
 
 
-def _replicate(job: dict[str, Any], api: Any) -> dict[str, Any]:
+def _place(job: dict[str, Any]) -> containers.Place:
+    binds = [*job["binds"], *containers.name_binds(Path(job["image_root"]))]
+    return containers.Place(job["owner"], job["image"], tuple(binds))
+
+
+def _replicate(job: dict[str, Any], api: Any, place: containers.Place) -> dict[str, Any]:
     """Measure one replicate into the job's `raw` folder."""
     raw = JOB / "raw"
     raw.mkdir()
-    binds = [*job["binds"], *containers.name_binds(Path(job["image_root"]))]
-    place = containers.Place(job["owner"], job["image"], tuple(binds))
     condition = Condition.from_json(job["condition"])
     busy_before = realtime.quiet_busy()
     begin = realtime.sample()

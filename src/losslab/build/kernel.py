@@ -29,8 +29,8 @@ from losslab.build.cache import (
 from losslab.errors import LosslabError
 
 RECIPE = ROOT / "containers" / "kernel"
-# What is built from the same source: a variant adds a fragment and a folder of patches to the
-# plain kernel's, which is as it would be if there were no variants.
+# What is built from the same source: a variant adds a fragment to the plain kernel's, which is as
+# it would be if there were no variants.
 PLAIN, CONTAINERS = "plain", "containers"
 VARIANTS = (PLAIN, CONTAINERS)
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -43,22 +43,18 @@ FIXED = {
 }
 
 
-def _patches(variant: str) -> list[Path]:
-    patches = sorted((RECIPE / "patches").glob("*.patch"))
-    return patches + (
-        [] if variant == PLAIN else sorted((RECIPE / variant / "patches").glob("*.patch"))
-    )
+def _patches() -> list[Path]:
+    return sorted((RECIPE / "patches").glob("*.patch"))
 
 
 def _fragments(variant: str) -> list[Path]:
-    return [RECIPE / "fragment.config"] + (
-        [] if variant == PLAIN else [RECIPE / variant / f"{variant}.config"]
-    )
+    more = [] if variant == PLAIN else [RECIPE / f"{variant}.config"]
+    return [RECIPE / "fragment.config", *more]
 
 
 def content_hash(variant: str = PLAIN) -> str:
     """Hash everything that decides what is built."""
-    return hash_files([*_fragments(variant), RECIPE / "source.toml", *_patches(variant)])
+    return hash_files([*_fragments(variant), RECIPE / "source.toml", *_patches()])
 
 
 def target(variant: str = PLAIN) -> Path:
@@ -97,7 +93,7 @@ def _build(variant: str, work: Path, folder: Path) -> None:
     tree = work / "linux"
     tree.mkdir()
     run_logged(["tar", "-xf", tarball, "--strip-components=1", "-C", tree], log)
-    for patch in _patches(variant):
+    for patch in _patches():
         run_logged(["patch", "-p1", "--forward", "--fuzz=0", "-i", patch], log, cwd=tree)
     fragment = work / "fragment.config"
     fragment.write_text("".join(part.read_text() for part in _fragments(variant)))
@@ -126,7 +122,7 @@ def _build(variant: str, work: Path, folder: Path) -> None:
         "version": version,
         "hash": content_hash(variant),
         "source": source,
-        "patches": [patch.name for patch in _patches(variant)],
+        "patches": [patch.name for patch in _patches()],
         "config_sha256": hashlib.sha256((folder / "config").read_bytes()).hexdigest(),
     }
     (folder / "provenance.json").write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
