@@ -66,6 +66,11 @@ CONTAINERS = (
 ENCODE_TIMEOUT_S = 600.0  # 60 s of 720p take half a minute on one core
 
 
+def modules(backend: str) -> tuple[str, ...]:
+    """List the modules that decide a backend's numbers, relative to the package."""
+    return MEASURING if backend == VIRTUAL else (*MEASURING, *CONTAINERS)
+
+
 def instrument(backend: str = VIRTUAL, where: str = containernet.GUEST) -> Instrument:
     """Return what a backend measures with.
 
@@ -84,7 +89,7 @@ def instrument(backend: str = VIRTUAL, where: str = containernet.GUEST) -> Instr
     provenance = {
         "kernel": kernel.provenance(kernel_folder),
         "image": image.provenance(image_folder),
-        "source": hash_files([PACKAGE / name for name in MEASURING]),
+        "source": hash_files([PACKAGE / name for name in modules(backend)]),
     }
     engine_root = None
     if backend == CONTAINERNET:
@@ -93,7 +98,6 @@ def instrument(backend: str = VIRTUAL, where: str = containernet.GUEST) -> Instr
         provenance |= {
             "where": where,
             "engine": image.provenance(engine),
-            "source": hash_files([PACKAGE / name for name in (*MEASURING, *CONTAINERS)]),
         }
         if where == containernet.HOST:
             provenance["kernel"] = {"version": os.uname().release, "hash": os.uname().version}
