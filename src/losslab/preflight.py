@@ -114,17 +114,18 @@ def _docker() -> Iterator[Finding]:
     try:
         engine = _engine()
     except (LosslabError, OSError, http.client.HTTPException, ValueError) as error:
+        words = error.message if isinstance(error, LosslabError) else error
+        where = os.environ.get("DOCKER_HOST", containernet.DEFAULT_SOCKET)
         yield Finding(
-            "Docker's engine", False, str(error) or type(error).__name__,
+            "Docker's engine", False, f"no answer from {where} ({words})",
             "apt-get install docker.io, systemctl start docker",
         )  # fmt: skip
         return
+    driver, version = engine.get("CgroupDriver", "none"), engine.get("CgroupVersion", "1")
     yield Finding("Docker's engine", True, engine.get("ServerVersion", "?"))
-    driver = engine.get("CgroupDriver", "?")
     yield Finding(
-        "its cgroup driver is cgroupfs", driver == "cgroupfs", driver,
-        'put {"exec-opts": ["native.cgroupdriver=cgroupfs"]} into /etc/docker/daemon.json and '
-        "systemctl restart docker: Containernet names its parent as that driver does",
+        "its control groups", driver in ("cgroupfs", "systemd"), f"{driver}, version {version}",
+        "start the engine as root: without control groups programs cannot be told apart",
     )  # fmt: skip
 
 

@@ -56,8 +56,13 @@ class _Client:
         return getattr(self._api, name)
 
     def create_host_config(self, **options: Any) -> Any:
-        # The first process only sleeps; nothing else runs under the engine's filter.
-        return self._api.create_host_config(**options | {"security_opt": ["seccomp=unconfined"]})
+        own = {
+            # The first process only sleeps; nothing else runs under the engine's filter.
+            "security_opt": ["seccomp=unconfined"],
+            # Containernet names the one of the cgroupfs driver; without, every driver has its own.
+            "cgroup_parent": None,
+        }
+        return self._api.create_host_config(**options | own)
 
     def create_container(self, **options: Any) -> Any:
         own = {"labels": {LABEL: self._place.owner}, "tty": False, "stdin_open": False}
