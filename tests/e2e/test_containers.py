@@ -95,6 +95,20 @@ def test_a_kernel_without_netem_is_refused_at_once(tmp_path):
     assert host_state.differences(before, host_state.state()) == []
 
 
+def test_cells_in_real_time_run_one_at_a_time(tmp_path):
+    """Whatever the number of cores; an engine that is not there ends each job at once."""
+    campaign = tmp_path / "campaign.yaml"
+    run = "{ replicates: 1, duration_s: 4, warmup_s: 1, backend: containernet, where: host }"
+    campaign.write_text(f"studies: {{ backends: {{ host: {run} }} }}\n")
+    command = ["snakemake", "--configfile", campaign, "--directory", tmp_path, "--cores", "8"]
+    done = subprocess.run(
+        list(map(str, command)), cwd=ROOT, capture_output=True, text=True, check=False,
+        env=os.environ | {"DOCKER_HOST": f"unix://{tmp_path}/none"},
+    )  # fmt: skip
+    starts = [line for line in done.stderr.splitlines() if line.startswith("Execute ")]
+    assert starts == ["Execute 1 jobs..."] * 8, done.stderr
+
+
 @pytest.fixture(scope="module")
 def engine():
     """A Docker engine of the tests' own; its client's environment."""
