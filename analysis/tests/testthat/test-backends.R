@@ -28,6 +28,19 @@ test_that("what one backend could not measure is not compared", {
   expect_equal(backend_ratios(replicates)$replicate, 2)
 })
 
+test_that("a cell differs certainly only where its whole interval does", {
+  claim <- list(where = list(block = "containers"), margin = 0.01)
+  different <- function(virtual, containers) {
+    claim_kinds$certainly_different_cells(
+      list(replicates = measured(virtual, containers)), claim
+    )
+  }
+  expect_equal(different(c(100, 200, 300), c(90, 180, 270)), 1)
+  expect_equal(different(c(100, 200, 300), c(99.5, 199, 298.5)), 0)
+  expect_equal(different(c(100, 200, 300), c(130, 150, 290)), 0)
+  expect_true(is.na(different(100, 110)))
+})
+
 test_that("a single pair has a ratio and no interval", {
   found <- summarise_backend_ratios(backend_ratios(measured(100, 110)))
   expect_equal(found$ratio, 1.1)
