@@ -21,6 +21,6 @@ figure <- ggplot(ratios, aes(loss, ratio, colour = algorithm, shape = algorithm)
   geom_point(size = 2, position = position_dodge(width = 0.4)) +
   facet_wrap(vars(where)) +
   algorithm_scales(algorithms) +
-  labs(x = "Random loss", y = "Goodput in containers / virtual backend") +
+  labs(x = "Random loss", y = "Containers / virtual") +
   theme_losslab()
 save_figure(figure, unlist(snakemake@output), height_cm = 7.5)
