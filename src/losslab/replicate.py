@@ -32,6 +32,8 @@ from losslab.stopping import StoppingRule, primary_value
 # times that, and a minute to start, tell a hung guest from a slow one.
 WATCHDOG_S_PER_VIRTUAL_S = 50.0
 WATCHDOG_START_S = 60.0
+# An engine and five containers start in 20 s; on a busy host that has taken a minute and a half.
+WATCHDOG_CONTAINERS_S = 300.0
 # A lost guest may be the host's doing, so it gets a second chance; a failed check would fail again,
 # because the same seed gives the same bytes.
 ATTEMPTS = 2
@@ -58,9 +60,10 @@ class Instrument:
     engine_root: Path | None = None
 
 
-def default_timeout_s(condition: Condition) -> float:
+def default_timeout_s(condition: Condition, backend: str = VIRTUAL) -> float:
     """Return the wall-clock limit of a replicate."""
-    return WATCHDOG_START_S + WATCHDOG_S_PER_VIRTUAL_S * condition.duration_s
+    start_s = WATCHDOG_START_S if backend == VIRTUAL else WATCHDOG_CONTAINERS_S
+    return start_s + WATCHDOG_S_PER_VIRTUAL_S * condition.duration_s
 
 
 @contextlib.contextmanager
@@ -164,7 +167,7 @@ def _attempt(
                 },
                 job_folder,
                 seed,
-                timeout_s or default_timeout_s(condition),
+                timeout_s or default_timeout_s(condition, instrument.backend),
             )
             reasons = outcome.result["reasons"] + virtual.console_reasons(outcome.console)
             manifest |= {
