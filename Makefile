@@ -2,16 +2,20 @@
 .DEFAULT_GOAL := help
 CORES ?= all
 CONFIG ?= config/quick.yaml
+WHERE ?= guest
 export LANG := C.UTF-8
 export TZ := UTC
 
-.PHONY: help setup report test
+.PHONY: help setup containernet report test
 
 help: ## Print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10
 
 setup: ## Install what is missing, build kernel and host image (once)
 	@scripts/setup.sh
+
+containernet: setup ## Prepare the containernet backend (WHERE=host: Docker on this machine, too)
+	@scripts/containernet.sh $(WHERE)
 
 report: setup ## Measure the quick configuration and write results/report/report.{html,pdf}
 	.venv/bin/snakemake --cores $(CORES) --configfile $(CONFIG)

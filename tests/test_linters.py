@@ -17,6 +17,7 @@ COMMANDS = {
         'found <- lintr::lint_dir("analysis"); print(found); quit(status = length(found) > 0)',
     ],
     "shell syntax": ["sh", "-n", "scripts/setup.sh"],
+    "shell syntax, containernet": ["sh", "-n", "scripts/containernet.sh"],
 }
 
 

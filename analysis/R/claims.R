@@ -78,6 +78,16 @@ claim_kinds <- list(
     }
     max(100 * (curve$mean_low[-1] / utils::head(curve$mean_high, -1) - 1))
   },
+  # How many cells of a backend's block differ from the virtual backend's by more than `margin`
+  # with certainty: the whole interval of the ratio does.
+  certainly_different_cells = function(data, claim) {
+    found <- summarise_backend_ratios(backend_ratios(data$replicates)) |>
+      dplyr::filter(block == claim$where$block, !is.na(low))
+    if (nrow(found) == 0) {
+      return(NA_real_)
+    }
+    sum(found$low > 1 + claim$margin | found$high < 1 - claim$margin)
+  },
   # How far the losses of any cell are from the binomial distribution, in standard errors.
   largest_loss_z = function(data, claim) all_or_none(abs(pooled_loss(data$replicates)$z), max)
 )

@@ -1,6 +1,6 @@
 """Measure one replicate where the hosts are: configure, read back, run the app, check, sum up.
 
-Runs inside the guest (virtual backend); standard library and Mininet only.
+Runs inside the guest, or in the engine image on the host; standard library and Mininet only.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def measure(
     trace: Path | None = None,
     host_class: type | None = None,
     disposable: bool = False,
+    real_time: bool = False,
 ) -> dict[str, Any]:
     """Run one replicate and leave its raw files in `folder`.
 
@@ -48,6 +49,7 @@ def measure(
         trace: What drives the link of a condition with a trace.
         host_class: The class of Mininet's hosts, as for `topology.emulated_hosts`.
         disposable: Leave the hosts to the guest's power-off.
+        real_time: Time is the machine's own, and so is how late its timers are.
 
     Returns:
         `summary`, `reasons` (why the replicate is invalid; empty when valid) and `observed`
@@ -79,6 +81,7 @@ def measure(
         goodput_mbit=summary.get("total_goodput_mbit", summary.get("throughput_mbit", 0.0)),
         flows=[_flow_evidence(flow, run.last_samples) for flow in flows if flow.protocol == "tcp"],
         traffic=counted,
+        real_time=real_time,
     )
     reasons += checks.reasons(evidence)
     summary |= {

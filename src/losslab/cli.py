@@ -16,6 +16,8 @@ from dataclasses import fields
 from pathlib import Path
 
 from losslab import __version__, collect, design, diff, rerun
+from losslab.backends import containernet
+from losslab.build.kernel import VARIANTS
 from losslab.condition import (
     APPS,
     LOSS_DIRECTIONS,
@@ -28,6 +30,8 @@ from losslab.condition import (
 from losslab.errors import LosslabError
 from losslab.lock import held
 from losslab.replicate import (
+    BACKENDS,
+    VIRTUAL,
     Instrument,
     cell_result,
     run,
@@ -66,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     _condition_options(measure)
     measure.add_argument("--seed", type=int, default=1, help="decides every random draw")
     measure.add_argument("--out", type=Path, required=True, help="folder to make")
-    measure.add_argument("--backend", choices=("virtual",), default="virtual")
+    _backend_options(measure)
     measure.add_argument("--timeout-s", type=float, help="wall-clock limit of the guest")
     measure.set_defaults(run=_measure)
 
@@ -80,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     cell.add_argument("--study", required=True)
     cell.add_argument("--block", required=True)
     cell.add_argument("--out", type=Path, required=True, help="cell.json; replicates go beside it")
+    _backend_options(cell)
     cell.set_defaults(run=_cell)
 
     cells = commands.add_parser("cells", help="list the cells of a configuration")
@@ -107,6 +112,12 @@ def _parser() -> argparse.ArgumentParser:
     compared.add_argument("--metric", help="a key of the summary; default: the app's own")
     compared.set_defaults(run=_diff)
 
+    _tool_commands(commands)
+    return parser
+
+
+def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add what prepares, and what looks around."""
     doctor = commands.add_parser("doctor", help="say what this machine has and what is missing")
     doctor.set_defaults(run=_doctor)
 
@@ -116,10 +127,22 @@ def _parser() -> argparse.ArgumentParser:
     shell.add_argument("-c", "--command", help="run this in virtual time instead, and end")
     shell.set_defaults(run=_shell)
 
-    for name, text in (("kernel", "build the pinned kernel"), ("image", "build the host image")):
-        build = commands.add_parser(name, help=f"{text} into the cache and print its folder")
-        build.set_defaults(run=_build, what=name)
-    return parser
+    made = commands.add_parser("kernel", help="build the pinned kernel and print its folder")
+    made.add_argument("--variant", choices=VARIANTS, default=VARIANTS[0])
+    made.set_defaults(run=_build_kernel)
+    made = commands.add_parser("image", help="build an image and print its folder")
+    made.add_argument("--variant", choices=("host", "engine"), default="host")
+    made.set_defaults(run=_build_image)
+
+
+def _backend_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--backend", choices=BACKENDS, default=VIRTUAL)
+    parser.add_argument(
+        "--where",
+        choices=containernet.PLACES,
+        default=containernet.GUEST,
+        help="containernet: in a guest in virtual time, or on this machine's own kernel as root",
+    )
 
 
 def _condition_options(parser: argparse.ArgumentParser, algorithm: str | None = None) -> None:
@@ -169,7 +192,7 @@ def _refuse_existing(out: Path) -> None:
 def _measure(options: argparse.Namespace) -> int:
     condition = _condition(options)
     _refuse_existing(options.out)
-    tools = _instrument()
+    tools = _instrument(options)
     manifest = run(
         condition,
         options.seed,
@@ -193,10 +216,12 @@ def _refuse_impossible(condition: Condition) -> None:
         raise UsageError("; ".join(problems))
 
 
-def _instrument() -> Instrument:
+def _instrument(options: argparse.Namespace | None = None) -> Instrument:
     from losslab.instrument import instrument
 
-    return instrument()
+    if options is None:
+        return instrument()
+    return instrument(options.backend, options.where)
 
 
 def _video(condition: Condition, tools: Instrument) -> Path | None:
@@ -210,7 +235,7 @@ def _video(condition: Condition, tools: Instrument) -> Path | None:
 def _cell(options: argparse.Namespace) -> int:
     condition = Condition.from_json(json.loads(options.condition))
     _refuse_impossible(condition)
-    tools = _instrument()
+    tools = _instrument(options)
     most = options.max_replicates or options.replicates
     rule = StoppingRule(options.replicates, most, options.half_width_percent)
     movie = _video(condition, tools)
@@ -238,12 +263,14 @@ def _collect(options: argparse.Namespace) -> int:
 
 
 def _rerun(options: argparse.Namespace) -> int:
+    from losslab.instrument import instrument
+
     manifest = rerun.load_manifest(options.manifest)
     original = options.manifest if options.manifest.is_dir() else options.manifest.parent
     if options.out is not None:
         _refuse_existing(options.out)
     condition = Condition.from_json(manifest["cell"])
-    tools = _instrument()
+    tools = instrument(manifest["backend"], manifest["instrument"].get("where", "guest"))
     with tempfile.TemporaryDirectory(prefix="losslab-rerun-") as name:
         out = options.out or Path(name) / "again"
         run(condition, manifest["seed"], out, tools, _video(condition, tools), attempts=1)
@@ -283,10 +310,17 @@ def _shell(options: argparse.Namespace) -> int:
     return status
 
 
-def _build(options: argparse.Namespace) -> int:
-    from losslab.build import image, kernel
+def _build_kernel(options: argparse.Namespace) -> int:
+    from losslab.build import kernel
 
-    print({"kernel": kernel, "image": image}[options.what].build())
+    print(kernel.build(options.variant))
+    return 0
+
+
+def _build_image(options: argparse.Namespace) -> int:
+    from losslab.build import image
+
+    print(image.build(options.variant))
     return 0
 
 

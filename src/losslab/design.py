@@ -20,6 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "workflow" / "schemas"
 
 
+# Where a campaign says nothing else.
+DEFAULT_BACKEND, DEFAULT_WHERE = "virtual", "guest"
+
 # A study's word for a competitor that runs the cell's own algorithm.
 SAME = "same"
 
@@ -32,12 +35,21 @@ class Cell:
     block: str
     condition: Condition
     stopping: StoppingRule
+    backend: str = DEFAULT_BACKEND
+    # Of the backend containernet: in a guest, or on the machine's own kernel.
+    where: str = DEFAULT_WHERE
 
     @property
     def name(self) -> str:
-        """The cell's folder and file name."""
+        """The cell's folder and file name; another backend's results lie elsewhere."""
         slug = self.condition.slug()
-        return slug if self.block == "main" else f"{self.block}_{slug}"
+        name = slug if self.block == "main" else f"{self.block}_{slug}"
+        return name if self.backend == DEFAULT_BACKEND else f"{name}_{self.backend}-{self.where}"
+
+    @property
+    def real_time(self) -> bool:
+        """Tell whether it must have the machine to itself."""
+        return self.backend != DEFAULT_BACKEND and self.where == "host"
 
 
 @dataclass(frozen=True)
@@ -143,7 +155,12 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], algorithms: set[str
                     + "; ".join(problems),
                     hint=f"edit config/studies/{name}.yaml or the configuration",
                 )
-            cells.append(Cell(name, block, condition, stopping_rule(run)))
+            cells.append(
+                Cell(
+                    name, block, condition, stopping_rule(run),
+                    run.get("backend", DEFAULT_BACKEND), run.get("where", DEFAULT_WHERE),
+                )
+            )  # fmt: skip
     names = [cell.name for cell in cells]
     repeated = sorted({n for n in names if names.count(n) > 1})
     if repeated:
@@ -217,7 +234,9 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
         path = root / "config" / "studies" / f"{name}.yaml"
         study = load_yaml(path)
         check_schema(study, "study", str(path))
-        cells = study_cells(study, runs, algorithms)
+        # What is said of the whole campaign holds for blocks that say nothing themselves.
+        common = {key: config[key] for key in ("backend", "where") if key in config}
+        cells = study_cells(study, {block: common | run for block, run in runs.items()}, algorithms)
         series = series_cells(study, cells)
         studies.append(Study(name, cells, study["figures"], study["tables"], series))
     return studies

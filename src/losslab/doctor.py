@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -14,36 +13,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from losslab import report
+from losslab import preflight, report
 from losslab.backends import virtual
 from losslab.build import image, kernel
 from losslab.build.cache import cache_folder
 from losslab.errors import LosslabError
+from losslab.preflight import Finding
 
 BOOT_TIMEOUT_S = 60.0
 # A full campaign's raw files; the quick one needs a tenth.
 RESULTS_BYTES = 4 * 2**30
 R_PACKAGES = ("tidyverse", "jsonlite", "yaml", "knitr", "ragg")
-# `netem seed`: iproute2 6.6 and Linux 6.6 (commit 4072d97ddc44).
-SEEDED_NETEM = (6, 6)
 PROBE_TIMEOUT_S = 20.0
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that a backend needs: whether it is there, what was found, what mends it."""
-
-    what: str
-    good: bool
-    found: str
-    remedy: str = ""
-    required: bool = True
-
-    def line(self) -> str:
-        """Format for a terminal."""
-        mark = "ok     " if self.good else ("MISSING" if self.required else "missing")
-        text = f"  {mark}  {self.what}: {self.found}"
-        return text if self.good or not self.remedy else f"{text}\n           -> {self.remedy}"
 
 
 @dataclass(frozen=True)
@@ -69,8 +50,14 @@ def examine() -> list[Section]:
     return [
         Section("virtual backend (default)", list(_virtual())),
         Section("analysis and report", list(_analysis())),
-        Section("containernet backend (containers on this kernel)", list(_containernet())),
+        Section("containernet backend in a guest", list(preflight.guest())),
+        Section("containernet backend on this kernel", list(preflight.host(_engine_root()))),
     ]
+
+
+def _engine_root() -> Path | None:
+    folder = image.existing(image.ENGINE)
+    return folder / "root" if folder else None
 
 
 def _virtual() -> Iterable[Finding]:
@@ -148,73 +135,6 @@ def _analysis() -> Iterable[Finding]:
     yield Finding(
         "a renderer", bool(quarto or fallback), renderer if quarto or fallback else "none",
         "make setup",
-    )  # fmt: skip
-
-
-def _containernet() -> Iterable[Finding]:
-    root = os.geteuid() == 0
-    yield Finding("root", root, "yes" if root else "no", "run as root (sudo)")
-    docker = shutil.which("docker") or shutil.which("dockerd")
-    yield Finding("Docker", docker is not None, docker or "not found", "apt-get install docker.io")
-    if docker:
-        answer = _words(["docker", "version", "--format", "{{.Server.Version}}"])
-        reached = bool(re.fullmatch(r"[\d.]+\S*", answer))
-        yield Finding(
-            "its engine answers", reached, answer or "no answer", "systemctl start docker"
-        )
-    is_fork = _is_containernet()
-    yield Finding(
-        "Containernet (its module is called mininet)", is_fork, "found" if is_fork else "not found",
-        "install github.com/containernet/containernet in an environment of its own",
-    )  # fmt: skip
-    mnexec = shutil.which("mnexec")
-    yield Finding("mnexec", mnexec is not None, mnexec or "not found", "apt-get install mininet")
-    for kind in ("netem", "fq", "tbf"):
-        yield _kernel_qdisc(kind, root)
-    words = _words(["tc", "-Version"])
-    match = re.search(r"iproute2-(\d+)\.(\d+)", words)
-    new_enough = match is not None and (int(match[1]), int(match[2])) >= SEEDED_NETEM
-    yield Finding(
-        "tc knows `netem seed` (iproute2 6.6)", new_enough, words.strip() or "not found",
-        "the host image's own tc is new enough: run tc in the containers",
-        required=False,
-    )  # fmt: skip
-    path = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
-    allowed = path.read_text().split() if path.exists() else []
-    needed = {"reno", "cubic", "bbr"}
-    yield Finding(
-        "algorithms allowed to namespaces", needed <= set(allowed), ", ".join(allowed) or "none",
-        f"sysctl -w net.ipv4.tcp_allowed_congestion_control='{' '.join(sorted(needed))}'",
-    )  # fmt: skip
-
-
-def _is_containernet() -> bool:
-    """Tell Containernet from the Mininet that it is a fork of, without importing either."""
-    try:
-        node = importlib.util.find_spec("mininet.node")
-    except ModuleNotFoundError:
-        return False
-    return bool(node and node.origin and "class Docker" in Path(node.origin).read_text())
-
-
-def _kernel_qdisc(kind: str, root: bool) -> Finding:
-    """Try to make a qdisc in a network namespace of its own."""
-    what = f"sch_{kind} in this machine's kernel"
-    if not (root and shutil.which("unshare") and shutil.which("tc")):
-        return Finding(what, False, "cannot be tried without root, unshare and tc", "run as root")
-    options = {"tbf": "rate 1mbit burst 3000 limit 3000"}.get(kind, "")
-    done = subprocess.run(
-        ["unshare", "--net", "sh", "-c", f"tc qdisc add dev lo root {kind} {options}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PROBE_TIMEOUT_S,
-    )
-    words = done.stderr.strip()
-    good = done.returncode == 0 and not words
-    return Finding(
-        what, good, "works" if good else words,
-        f"modprobe sch_{kind} (a kernel without it: use the virtual backend, which needs none)",
     )  # fmt: skip
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
+from losslab import preflight
 from losslab.apps import ffmpeg
-from losslab.backends import virtual
+from losslab.backends import containernet, virtual
 from losslab.build import image, kernel
 from losslab.build.cache import cache_folder, hash_files
 from losslab.errors import LosslabError
-from losslab.replicate import Instrument, whole_folder
+from losslab.replicate import CONTAINERNET, VIRTUAL, Instrument, whole_folder
 
 PACKAGE = Path(__file__).parent
 # What decides a measured number, relative to the package. Analysis code is not among it.
@@ -53,33 +55,73 @@ MEASURING = (
     "wakeups.py",
 )
 
+# And on the containernet backend besides.
+CONTAINERS = (
+    "backends/containernet.py",
+    "backends/containers.py",
+    "backends/enginehost.py",
+    "backends/engineguest.py",
+    "realtime.py",
+)
+
 ENCODE_TIMEOUT_S = 600.0  # 60 s of 720p take half a minute on one core
 
 
-def instrument() -> Instrument:
-    """Return the built kernel and image.
+def modules(backend: str) -> tuple[str, ...]:
+    """List the modules that decide a backend's numbers, relative to the package."""
+    return MEASURING if backend == VIRTUAL else (*MEASURING, *CONTAINERS)
+
+
+def instrument(backend: str = VIRTUAL, where: str = containernet.GUEST) -> Instrument:
+    """Return what a backend measures with.
+
+    Args:
+        backend: One of replicate.BACKENDS.
+        where: For the containernet backend, one of containernet.PLACES.
 
     Raises:
-        LosslabError: one of them has not been built.
+        LosslabError: something has not been built, or this machine cannot run the backend.
     """
-    kernel_folder, image_folder = kernel.existing(), image.existing()
-    for what, found in (("kernel", kernel_folder), ("host image", image_folder)):
-        if found is None:
-            raise LosslabError(
-                f"the pinned {what} must be built before anything can be measured, found none in "
-                f"{cache_folder()}",
-                hint="run `make setup` (or set LOSSLAB_CACHE to the cache that has it)",
-            )
-    assert kernel_folder is not None and image_folder is not None
+    variant, command = kernel.PLAIN, "make setup"
+    if backend == CONTAINERNET and where == containernet.GUEST:
+        variant, command = kernel.CONTAINERS, "make containernet"
+    kernel_folder = _built(kernel.existing(variant), "kernel", command)
+    image_folder = _built(image.existing(), "host image", "make setup")
+    provenance = {
+        "kernel": kernel.provenance(kernel_folder),
+        "image": image.provenance(image_folder),
+        "source": hash_files([PACKAGE / name for name in modules(backend)]),
+    }
+    engine_root = None
+    if backend == CONTAINERNET:
+        engine = _built(image.existing(image.ENGINE), "engine image", "make containernet")
+        engine_root = engine / "root"
+        provenance |= {
+            "where": where,
+            "engine": image.provenance(engine),
+        }
+        if where == containernet.HOST:
+            provenance["kernel"] = {"version": os.uname().release, "hash": os.uname().version}
+            provenance["docker"] = preflight.require(engine_root)
     return Instrument(
         kernel=kernel_folder / "linux",
         image_root=image_folder / "root",
-        provenance={
-            "kernel": kernel.provenance(kernel_folder),
-            "image": image.provenance(image_folder),
-            "source": hash_files([PACKAGE / name for name in MEASURING]),
-        },
+        provenance=provenance,
+        backend=backend,
+        where=where,
+        engine_root=engine_root,
     )
+
+
+def _built(folder: Path | None, what: str, command: str) -> Path:
+    """Refuse what has not been built."""
+    if folder is None:
+        raise LosslabError(
+            f"the pinned {what} must be built before anything can be measured, found none in "
+            f"{cache_folder()}",
+            hint=f"run `{command}` (or set LOSSLAB_CACHE to the cache that has it)",
+        )
+    return folder
 
 
 def video(name: str, duration_s: float, tools: Instrument) -> Path:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab import __version__, traces
-from losslab.backends import virtual
+from losslab.backends import containernet, virtual
 from losslab.condition import (
     DRAWN_TRACE,
     NO_TRACE,
@@ -32,10 +32,14 @@ from losslab.stopping import StoppingRule, primary_value
 # times that, and a minute to start, tell a hung guest from a slow one.
 WATCHDOG_S_PER_VIRTUAL_S = 50.0
 WATCHDOG_START_S = 60.0
+# An engine and five containers start in 20 s; on a busy host that has taken a minute and a half.
+WATCHDOG_CONTAINERS_S = 300.0
 # A lost guest may be the host's doing, so it gets a second chance; a failed check would fail again,
 # because the same seed gives the same bytes.
 ATTEMPTS = 2
 
+VIRTUAL, CONTAINERNET = "virtual", "containernet"
+BACKENDS = (VIRTUAL, CONTAINERNET)
 
 TRACES = Path(__file__).resolve().parents[2] / "config" / "traces"
 
@@ -45,16 +49,21 @@ HOST_FILE = "host.json"
 
 @dataclass(frozen=True)
 class Instrument:
-    """The kernel and image that a guest is made of, and what they are."""
+    """What a replicate is measured with: backend, kernel, images, and what they are."""
 
     kernel: Path
     image_root: Path
     provenance: dict[str, Any]
+    backend: str = VIRTUAL
+    # Of the containernet backend.
+    where: str = containernet.GUEST
+    engine_root: Path | None = None
 
 
-def default_timeout_s(condition: Condition) -> float:
+def default_timeout_s(condition: Condition, backend: str = VIRTUAL) -> float:
     """Return the wall-clock limit of a replicate."""
-    return WATCHDOG_START_S + WATCHDOG_S_PER_VIRTUAL_S * condition.duration_s
+    start_s = WATCHDOG_START_S if backend == VIRTUAL else WATCHDOG_CONTAINERS_S
+    return start_s + WATCHDOG_S_PER_VIRTUAL_S * condition.duration_s
 
 
 @contextlib.contextmanager
@@ -135,7 +144,7 @@ def _attempt(
         job_folder = Path(job_name)
         manifest: dict[str, Any] = {
             "losslab": __version__,
-            "backend": "virtual",
+            "backend": instrument.backend,
             "cell": condition.to_json(),
             "seed": seed,
             "instrument": instrument.provenance,
@@ -147,9 +156,8 @@ def _attempt(
                 _link_or_copy(video, job_folder / "video.mp4")
             if trace is not None:
                 (job_folder / "trace").write_text(trace)
-            outcome = virtual.boot(
-                instrument.kernel,
-                instrument.image_root,
+            outcome = _launch(
+                instrument,
                 {
                     "kind": "replicate",
                     "condition": condition.to_json(),
@@ -159,7 +167,7 @@ def _attempt(
                 },
                 job_folder,
                 seed,
-                timeout_s or default_timeout_s(condition),
+                timeout_s or default_timeout_s(condition, instrument.backend),
             )
             reasons = outcome.result["reasons"] + virtual.console_reasons(outcome.console)
             manifest |= {
@@ -189,6 +197,22 @@ def _attempt(
                 hint="free room there and start again; finished replicates are kept",
             ) from error
     return manifest
+
+
+def _launch(
+    instrument: Instrument, job: dict[str, Any], job_folder: Path, seed: int, timeout_s: float
+) -> virtual.Outcome:
+    """Run a job on the instrument's backend."""
+    if instrument.backend == VIRTUAL:
+        return virtual.boot(
+            instrument.kernel, instrument.image_root, job, job_folder, seed, timeout_s
+        )
+    assert instrument.engine_root is not None
+    tag = instrument.provenance["image"]["hash"]
+    images = containernet.Images(instrument.engine_root, instrument.image_root, tag)
+    if instrument.where == containernet.HOST:
+        return containernet.run_on_host(images, job, job_folder, timeout_s)
+    return containernet.run_in_guest(instrument.kernel, images, job, job_folder, seed, timeout_s)
 
 
 def trace_text(condition: Condition, seed: int) -> str | None:
@@ -340,6 +364,7 @@ def finished(
         return None
     same = (
         manifest["cell"] == condition.to_json()
+        and manifest["backend"] == instrument.backend
         and manifest["seed"] == seed
         and manifest["instrument"] == instrument.provenance
         and manifest["losslab"] == __version__

@@ -51,7 +51,7 @@ def load_manifest(path: Path) -> dict[str, Any]:
 def instrument_differences(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Name the parts of the instrument that are not what they were, with both values."""
     found = []
-    for part in ("kernel", "image", "source"):
+    for part in ("kernel", "image", "engine", "source"):
         old, new = then.get(part), now.get(part)
         if old != new:
             short = [v.get("hash", "?") if isinstance(v, dict) else str(v) for v in (old, new)]

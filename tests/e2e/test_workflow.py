@@ -8,8 +8,8 @@ import pytest
 
 from losslab import collect, design
 
-CAMPAIGNS = ["quick", "map", "contest"]
-STUDIES = ["calibration", "loss", "bufferbloat", "cloud", "map", "cellular"]
+CAMPAIGNS = ["quick", "map", "contest", "backends"]
+STUDIES = ["calibration", "loss", "bufferbloat", "cloud", "map", "cellular", "backends"]
 ANALYSIS = [
     "summarise_study", "judge_claims", *(f"tabulate_{study}" for study in STUDIES),
     "plot_figure", "render_report", "all",

@@ -128,3 +128,29 @@ def test_time_series_are_wanted_of_the_cells_that_match(root, config):
     assert {c.loss_percent for c in chosen} == {0, 1, 5}
     assert {c.app for c in chosen} == {"iperf3"}
     assert len(chosen) == 12
+
+
+def test_backends_have_folders_of_their_own_and_equal_seeds(root):
+    cells = design.load_cells(design.load_yaml(root / "config/backends.yaml"), root)
+    assert len({c.name for c in cells}) == len(cells) == 16
+    virtual = {c.condition for c in cells if c.backend == "virtual"}
+    containers = [c for c in cells if c.backend == "containernet"]
+    # The seed is derived from the condition: equal conditions make pairs.
+    assert {c.condition for c in containers} == virtual
+    assert all(c.name.endswith("_containernet-guest") for c in containers)
+    assert not any(c.real_time for c in cells)
+
+
+def test_a_campaign_can_be_measured_in_containers_as_a_whole(root, config):
+    config |= {"backend": "containernet", "where": "host"}
+    config["studies"] = {"loss": config["studies"]["loss"]}
+    config["studies"]["loss"]["sensitivity"]["backend"] = "virtual"
+    cells = design.load_cells(config, root)
+    assert {c.real_time for c in cells if c.block == "main"} == {True}
+    assert {c.backend for c in cells if c.block == "sensitivity"} == {"virtual"}
+
+
+def test_an_unknown_backend_is_named(root, config):
+    config["backend"] = "mininet"
+    with pytest.raises(LosslabError, match="'mininet' is not one of"):
+        design.load_cells(config, root)

@@ -1,10 +1,10 @@
-from losslab import doctor
+from losslab import doctor, preflight
 from losslab.build import image, kernel
 
 
 def test_what_is_missing_comes_with_its_remedy(monkeypatch):
-    monkeypatch.setattr(kernel, "existing", lambda: None)
-    monkeypatch.setattr(image, "existing", lambda: None)
+    monkeypatch.setattr(kernel, "existing", lambda *variant: None)
+    monkeypatch.setattr(image, "existing", lambda *variant: None)
     virtual = doctor.Section("virtual", list(doctor._virtual()))
     assert not virtual.usable
     text = virtual.text()
@@ -25,11 +25,11 @@ def test_a_kernel_without_a_qdisc_is_told_from_one_with_it(monkeypatch):
         returncode = 2
         stderr = "Error: Specified qdisc kind is unknown."
 
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: name)
-    monkeypatch.setattr(doctor.subprocess, "run", lambda *words, **options: Done)
-    found = doctor._kernel_qdisc("netem", root=True)
+    monkeypatch.setattr(preflight.shutil, "which", lambda name: name)
+    monkeypatch.setattr(preflight.subprocess, "run", lambda *words, **options: Done)
+    found = preflight.kernel_qdisc("netem", root=True)
     assert not found.good
     assert "unknown" in found.found
     Done.returncode, Done.stderr = 0, ""
-    assert doctor._kernel_qdisc("netem", root=True).good
-    assert not doctor._kernel_qdisc("netem", root=False).good
+    assert preflight.kernel_qdisc("netem", root=True).good
+    assert not preflight.kernel_qdisc("netem", root=False).good

@@ -11,6 +11,7 @@ R_FUNCTIONS = [
         "queues",
         "schemes",
         "setups",
+        "backends",
         "look",
     ]
 ]

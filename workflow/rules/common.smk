@@ -7,7 +7,7 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from losslab import design, lock
+from losslab import design, instrument, lock
 from losslab.errors import LosslabError
 
 try:
@@ -65,6 +65,25 @@ def cell_stopping(wildcards):
         options += ["--max-replicates", stopping.most]
         options += ["--half-width-percent", stopping.half_width_percent]
     return options
+
+
+def cell_backend(wildcards):
+    """Give the options that say what measures a cell."""
+    cell = CELLS[wildcards.study, wildcards.cell]
+    return ["--backend", cell.backend, "--where", cell.where]
+
+
+def cell_real_time(wildcards):
+    """Tell how much of the machine's real time a cell takes: all of it, or none."""
+    return int(CELLS[wildcards.study, wildcards.cell].real_time)
+
+
+def cell_modules(wildcards):
+    """List the code that decides a cell's numbers."""
+    return [
+        workflow.source_path(f"../../src/losslab/{module}")
+        for module in instrument.modules(CELLS[wildcards.study, wildcards.cell].backend)
+    ]
 
 
 def cell_block(wildcards):

@@ -1,14 +1,9 @@
 """Measure every cell; a job per cell, its replicates inside."""
 
-from losslab import instrument
-
 
 rule measure_cell:
     input:
-        modules=[
-            workflow.source_path(f"../../src/losslab/{module}")
-            for module in instrument.MEASURING
-        ],
+        modules=cell_modules,
         kernel=workflow.source_path("../../containers/kernel/fragment.config"),
         image=workflow.source_path("../../containers/host/packages.txt"),
     output:
@@ -21,15 +16,18 @@ rule measure_cell:
     resources:
         # The guest's memory is sparse; a 1 Gbit/s cell touches about 500 MB of it.
         mem="1GB",
+        # Cells in real time disturb each other; those in virtual time do not.
+        real_time=cell_real_time,
     params:
         condition=cell_condition,
         stopping=cell_stopping,
         block=cell_block,
+        backend=cell_backend,
     message:
         "Measure {wildcards.cell}"
     shell:
         "losslab cell --study {wildcards.study} --block {params.block}"
-        " --condition {params.condition:q} {params.stopping}"
+        " --condition {params.condition:q} {params.stopping} {params.backend}"
         " --out {output} &> {log}"
 
 

@@ -1,7 +1,8 @@
-"""Build the host image without Docker: Debian 13 and packages.txt by mmdebstrap, as a folder.
+"""Build the images without Docker: Debian 13 and a list of packages by mmdebstrap, as a folder.
 
-`python -m losslab.build.image` builds it into the cache and prints its folder. As root it uses
-mmdebstrap's root mode, as an ordinary user its unshare mode (needs newuidmap and a subuid range).
+The host image is what an emulated host has; the engine image adds what runs it as containers. As
+root this uses mmdebstrap's root mode, as an ordinary user its unshare mode (needs newuidmap and a
+subuid range).
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ import json
 import os
 import shutil
 import subprocess
+import sys
+import tempfile
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +26,12 @@ from losslab.build.cache import (
     hash_files,
     run_logged,
 )
+from losslab.errors import LosslabError
 from losslab.topology import INTERFACES
 
-RECIPE = ROOT / "containers" / "host"
+RECIPES = ROOT / "containers"
+HOST, ENGINE = "host", "engine"
+CONTAINERNET = "opt/containernet"  # in the engine image
 SUITE = "trixie"
 EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 FIXED_FILES = {
@@ -33,29 +40,51 @@ FIXED_FILES = {
     "etc/hosts": "127.0.0.1 localhost\n"
     + "".join(f"{end.address} {end.host}\n" for end in INTERFACES),
 }
+# containerd gives its helpers more threads than there are processors: a Go program then waits in a
+# loop for a thread that does not run, for ever where computing takes no time (bgsweep in
+# runtime/mgcsweep.go). In the engine image they have one, as every Go program has by itself there.
+ONE_PROCESSOR = {
+    "usr/bin/containerd": (b"GOMAXPROCS=2", b"GOMAXPROCS=1"),
+    "usr/bin/containerd-shim-runc-v2": (b"GOMAXPROCS=4", b"GOMAXPROCS=1"),
+}
+MOUNT_POINTS = ("mnt/losslab", "mnt/out")
 # Part of the hash: change it when this module builds something else from the same list.
 LAYOUT = f"2 {SUITE} {' '.join(EXCLUDED)}"
 
 
-def packages() -> list[str]:
-    """List the packages of packages.txt."""
-    lines = (RECIPE / "packages.txt").read_text().splitlines()
-    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+def packages(name: str = HOST) -> list[str]:
+    """List an image's packages; the engine image has the host image's, too."""
+    lines = (RECIPES / name / "packages.txt").read_text().splitlines()
+    own = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    return own if name == HOST else packages(HOST) + own
 
 
-def content_hash() -> str:
+def containernet() -> dict[str, str]:
+    """Return the pins of Containernet: `url`, `commit`, and the `docker` module's version."""
+    pins: dict[str, str] = tomllib.loads((RECIPES / ENGINE / "source.toml").read_text())[
+        "containernet"
+    ]
+    return pins
+
+
+def content_hash(name: str = HOST) -> str:
     """Hash everything that decides what is built."""
-    return hash_files([RECIPE / "packages.txt", RECIPE / "init"], LAYOUT, repr(FIXED_FILES))
+    recipe = RECIPES / name
+    files = [recipe / "packages.txt", recipe / "init"]
+    if name == HOST:
+        return hash_files(files, LAYOUT, repr(FIXED_FILES))
+    files += [recipe / "source.toml", RECIPES / HOST / "packages.txt"]
+    return hash_files(files, LAYOUT, repr(FIXED_FILES), repr(ONE_PROCESSOR))
 
 
-def target() -> Path:
+def target(name: str = HOST) -> Path:
     """Return the folder of the image of this content hash, built or not."""
-    return cache_folder() / "image" / content_hash()
+    return cache_folder() / "image" / content_hash(name)
 
 
-def existing() -> Path | None:
+def existing(name: str = HOST) -> Path | None:
     """Return the built image's folder, or None."""
-    return target() if target().is_dir() else None
+    return target(name) if target(name).is_dir() else None
 
 
 def provenance(folder: Path) -> dict[str, Any]:
@@ -64,21 +93,26 @@ def provenance(folder: Path) -> dict[str, Any]:
     return result
 
 
-def build() -> Path:
-    """Build the image unless the cache has it; return its folder (root/, packages.tsv).
+def build(name: str = HOST) -> Path:
+    """Build an image unless the cache has it; return its folder (root/, packages.tsv).
 
     Raises:
-        LosslabError: mmdebstrap is missing or failed.
+        LosslabError: mmdebstrap is missing, or a step failed.
     """
-    with building(target()) as folder:
+    with building(target(name)) as folder:
         if folder is not None:
-            _build(folder)
-    return target()
+            _build(name, folder)
+    return target(name)
 
 
-def _build(folder: Path) -> None:
+def _build(name: str, folder: Path) -> None:
     log = folder / "build.log"
     log.touch()
+    root = folder / "root"
+    root.mkdir()
+    # First, because it is what is hardest to come by.
+    if name == ENGINE:
+        _install_containernet(root / CONTAINERNET, log)
     tar = folder / "root.tar"
     mirror = next(uri for uri in debian_archives() if "security" not in uri)
     run_logged(
@@ -89,7 +123,7 @@ def _build(folder: Path) -> None:
             "--variant",
             "apt",
             "--include",
-            ",".join(packages()),
+            ",".join(packages(name)),
             "--aptopt",
             'APT::Install-Recommends "false"',
             *(word for path in EXCLUDED for word in ("--dpkgopt", f"path-exclude={path}")),
@@ -103,8 +137,6 @@ def _build(folder: Path) -> None:
         ],
         log,
     )
-    root = folder / "root"
-    root.mkdir()
     # Device nodes need root and the guest mounts its own /dev.
     run_logged(["tar", "-xf", tar, "-C", root, "--exclude=./dev/*", "--no-same-owner"], log)
     tar.unlink()
@@ -112,13 +144,16 @@ def _build(folder: Path) -> None:
     run_logged(["chmod", "-R", "u+rwX,go+rX,go-w,-s", root], log)
     # mmdebstrap copies these from the machine that builds. With names for its own addresses and no
     # name server, a program that looks itself up sends no packet.
-    for name, text in FIXED_FILES.items():
-        (root / name).unlink(missing_ok=True)
-        (root / name).write_text(text)
-    for mount_point in ("mnt/losslab", "mnt/out"):
+    for file, text in FIXED_FILES.items():
+        (root / file).unlink(missing_ok=True)
+        (root / file).write_text(text)
+    for mount_point in MOUNT_POINTS:
         (root / mount_point).mkdir(parents=True, exist_ok=True)
-    shutil.copy2(RECIPE / "init", root / "init")
+    shutil.copy2(RECIPES / name / "init", root / "init")
     (root / "init").chmod(0o755)
+    if name == ENGINE:
+        for file, (words, others) in ONE_PROCESSOR.items():
+            _replace(root / file, words, others)
     listing = subprocess.run(
         ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W", "-f", "${Package}\t${Version}\n"],
         capture_output=True,
@@ -130,17 +165,56 @@ def _build(folder: Path) -> None:
     versions = dict(line.split("\t") for line in listing.splitlines())
     facts = {
         "suite": SUITE,
-        "hash": content_hash(),
+        "hash": content_hash(name),
         "packages_sha256": hashlib.sha256(listing.encode()).hexdigest(),
-        "packages": {name: versions[name] for name in packages()},
+        "packages": {package: versions[package] for package in packages(name)},
     }
+    if name == ENGINE:
+        facts["containernet"] = containernet()["commit"]
     (folder / "provenance.json").write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
 
 
-def main() -> None:
-    """Build and print the folder."""
-    print(build())
+def _replace(path: Path, words: bytes, others: bytes) -> None:
+    """Replace the one occurrence of some bytes in a file by as many others.
+
+    Raises:
+        LosslabError: they are not there exactly once.
+    """
+    content = path.read_bytes()
+    count = content.count(words)
+    if count != 1:
+        raise LosslabError(
+            f"{path} must contain {words.decode()} once, found it {count} times",
+            hint="another version of the package: see ONE_PROCESSOR in src/losslab/build/image.py",
+        )
+    path.write_bytes(content.replace(words, others))
 
 
-if __name__ == "__main__":
-    main()
+def _install_containernet(target_folder: Path, log: Path) -> None:
+    """Install Containernet at its pinned commit.
+
+    LOSSLAB_CONTAINERNET_SOURCE names another copy of its repository, such as
+    git+file:///home/me/containernet, where the pinned one is out of reach.
+    """
+    pins = containernet()
+    url = os.environ.get("LOSSLAB_CONTAINERNET_SOURCE", pins["url"])
+    with tempfile.TemporaryDirectory(prefix="losslab-containernet-") as name:
+        python = Path(name) / "bin" / "python"
+        run_logged([sys.executable, "-m", "venv", name], log)
+        pip: list[str | Path] = [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]
+        # What its set-up imports; the image has Debian's.
+        run_logged([*pip, "setuptools<80", "wheel", f"docker=={pins['docker']}"], log)
+        run_logged(
+            [
+                *pip, "--no-build-isolation", "--no-deps", "--no-compile",
+                "--target", target_folder, f"{url}@{pins['commit']}",
+            ],
+            log,
+        )  # fmt: skip

@@ -29,6 +29,10 @@ from losslab.build.cache import (
 from losslab.errors import LosslabError
 
 RECIPE = ROOT / "containers" / "kernel"
+# What is built from the same source: a variant adds a fragment to the plain kernel's, which is as
+# it would be if there were no variants.
+PLAIN, CONTAINERS = "plain", "containers"
+VARIANTS = (PLAIN, CONTAINERS)
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 # Kernel and compiler write these into the binary; fixed, so that equal sources look equal.
 FIXED = {
@@ -43,19 +47,24 @@ def _patches() -> list[Path]:
     return sorted((RECIPE / "patches").glob("*.patch"))
 
 
-def content_hash() -> str:
+def _fragments(variant: str) -> list[Path]:
+    more = [] if variant == PLAIN else [RECIPE / f"{variant}.config"]
+    return [RECIPE / "fragment.config", *more]
+
+
+def content_hash(variant: str = PLAIN) -> str:
     """Hash everything that decides what is built."""
-    return hash_files([RECIPE / "fragment.config", RECIPE / "source.toml", *_patches()])
+    return hash_files([*_fragments(variant), RECIPE / "source.toml", *_patches()])
 
 
-def target() -> Path:
+def target(variant: str = PLAIN) -> Path:
     """Return the folder of the kernel of this content hash, built or not."""
-    return cache_folder() / "kernel" / content_hash()
+    return cache_folder() / "kernel" / content_hash(variant)
 
 
-def existing() -> Path | None:
+def existing(variant: str = PLAIN) -> Path | None:
     """Return the built kernel's folder, or None."""
-    return target() if target().is_dir() else None
+    return target(variant) if target(variant).is_dir() else None
 
 
 def provenance(folder: Path) -> dict[str, Any]:
@@ -64,20 +73,20 @@ def provenance(folder: Path) -> dict[str, Any]:
     return result
 
 
-def build() -> Path:
-    """Build the kernel unless the cache has it; return its folder (linux, config, provenance.json).
+def build(variant: str = PLAIN) -> Path:
+    """Build a kernel unless the cache has it; return its folder (linux, config, provenance.json).
 
     Raises:
         LosslabError: the source cannot be had, a symbol was dropped, or a command failed.
     """
-    with building(target()) as folder:
+    with building(target(variant)) as folder:
         if folder is not None:
             with tempfile.TemporaryDirectory(prefix=".source-", dir=folder.parent) as work:
-                _build(Path(work), folder)
-    return target()
+                _build(variant, Path(work), folder)
+    return target(variant)
 
 
-def _build(work: Path, folder: Path) -> None:
+def _build(variant: str, work: Path, folder: Path) -> None:
     log = folder / "build.log"
     log.touch()
     tarball, source = _fetch(work, log)
@@ -86,13 +95,15 @@ def _build(work: Path, folder: Path) -> None:
     run_logged(["tar", "-xf", tarball, "--strip-components=1", "-C", tree], log)
     for patch in _patches():
         run_logged(["patch", "-p1", "--forward", "--fuzz=0", "-i", patch], log, cwd=tree)
-    fragment = RECIPE / "fragment.config"
+    fragment = work / "fragment.config"
+    fragment.write_text("".join(part.read_text() for part in _fragments(variant)))
     make = ["env", *(f"{k}={v}" for k, v in FIXED.items()), "make", "ARCH=um"]
     run_logged([*make, "allnoconfig", f"KCONFIG_ALLCONFIG={fragment}"], log, cwd=tree)
     missing = dropped_symbols(fragment.read_text(), (tree / ".config").read_text())
     if missing:
+        parts = " and ".join(map(str, _fragments(variant)))
         raise LosslabError(
-            f"every symbol of {fragment} must be in the finished .config, found dropped: "
+            f"every symbol of {parts} must be in the finished .config, found dropped: "
             f"{', '.join(missing)}",
             hint="a dropped symbol has an unmet dependency or does not exist in this kernel",
         )
@@ -109,7 +120,7 @@ def _build(work: Path, folder: Path) -> None:
     shutil.copyfile(tree / ".config", folder / "config")
     facts = {
         "version": version,
-        "hash": content_hash(),
+        "hash": content_hash(variant),
         "source": source,
         "patches": [patch.name for patch in _patches()],
         "config_sha256": hashlib.sha256((folder / "config").read_bytes()).hexdigest(),

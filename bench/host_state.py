@@ -1,0 +1,110 @@
+"""What a measurement on the host must leave as it was: compare the machine before and after.
+
+    python -m bench.host_state -- losslab measure --backend containernet --where host ...
+
+runs the command and prints what differs afterwards; exit 0 when nothing does. As root, or what only
+root sees is not compared.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+# Counters and random numbers, which change by themselves.
+RESTLESS = (
+    "fs.dentry-state", "fs.file-nr", "fs.inode-nr", "fs.inode-state", "kernel.ns_last_pid",
+    "kernel.random.", "kernel.pty.nr", "fs.quota.", "kernel.sched_domain.",
+    "net.netfilter.nf_conntrack_count", "fs.aio-nr", "kernel.perf_event_max_sample_rate",
+    "fs.epoll.", "vm.stat_refresh", "fs.mount-nr", "kernel.tainted",
+)  # fmt: skip
+# The engine's own, in /sys/fs/cgroup: Containernet's parent stays, empty.
+CONTAINERS_ALL = ["docker", "ps", "--all", "--no-trunc", "--format", "{{.Names}}"]
+
+
+def words(command: Sequence[str]) -> list[str]:
+    """Return a command's lines; none where it cannot run."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return []
+    return done.stdout.splitlines() if done.returncode == 0 else []
+
+
+def sysctls() -> list[str]:
+    """List every sysctl of this namespace as NAME = VALUE."""
+    root, found = Path("/proc/sys"), []
+    for folder, _, files in os.walk(root):
+        for file in files:
+            path = Path(folder) / file
+            name = str(path.relative_to(root)).replace("/", ".")
+            if name.startswith(RESTLESS):
+                continue
+            try:
+                found.append(f"{name} = {path.read_text().strip()}")
+            except OSError:
+                continue
+    return sorted(found)
+
+
+def namespaces() -> list[str]:
+    """List the network namespaces that a process lives in."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                found.add(os.readlink(entry / "ns" / "net"))
+            except OSError:
+                continue
+    return sorted(found)
+
+
+def control_groups() -> list[str]:
+    """List the control groups of containers."""
+    root = Path("/sys/fs/cgroup")
+    return sorted({str(p.name) for p in root.glob("**/docker/*") if p.is_dir()})
+
+
+def state() -> dict[str, list[str]]:
+    """Describe the machine."""
+    links = [link["ifname"] for line in words(["ip", "-json", "link"]) for link in json.loads(line)]
+    return {
+        "containers": sorted(words(CONTAINERS_ALL)),
+        "links": sorted(links),
+        "network namespaces": namespaces(),
+        "control groups": control_groups(),
+        "mounts": sorted(
+            line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()
+        ),
+        "sysctls": sysctls(),
+        "packet filter": words(["iptables-save"]) + words(["ip6tables-save"]),
+    }
+
+
+def differences(before: dict[str, list[str]], after: dict[str, list[str]]) -> list[str]:
+    """Say what came and what went."""
+    found = []
+    for what, was in before.items():
+        found += [f"{what}: gone: {item}" for item in was if item not in after[what]]
+        found += [f"{what}: new: {item}" for item in after[what] if item not in was]
+    return found
+
+
+def main() -> int:
+    """Run the command between two looks."""
+    command = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else sys.argv[1:]
+    before = state()
+    status = subprocess.run(command, check=False).returncode if command else 0
+    found = differences(before, state())
+    print(f"exit status {status}; " + ("nothing left behind" if not found else "left behind:"))
+    for line in found:
+        print(f"  {line}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

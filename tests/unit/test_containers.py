@@ -1,0 +1,202 @@
+"""What runs containers, as far as it needs neither an engine nor Containernet."""
+
+import os
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from bench import host_state
+from losslab import preflight, realtime
+from losslab.backends import containernet, containers
+from losslab.build import image, kernel
+from losslab.errors import LosslabError
+
+
+class Api:
+    """The engine's client: remembers what it was asked."""
+
+    def __init__(self):
+        self.calls = []
+        self.listed = []
+
+    def create_container(self, **options):
+        self.calls.append(("create", options))
+        return {"Id": "1"}
+
+    def create_host_config(self, **options):
+        return options
+
+    def containers(self, all, filters):
+        key, _, value = filters["label"].partition("=")
+        return [c for c in self.listed if key in c["Labels"] and value in ("", c["Labels"][key])]
+
+    def inspect_container(self, container):
+        return {"State": {"Pid": 0}}
+
+    def remove_container(self, container, force, v):
+        self.listed.remove(container)
+
+
+PLACE = containers.Place("losslab-abc", "losslab-host:1", ("/a:/b:ro",))
+
+
+@pytest.fixture
+def containernet_module(monkeypatch):
+    """A stand-in for Containernet's module, with the same words where they matter."""
+
+    class Docker:
+        def __init__(self, name, **options):
+            self.dnameprefix = "mn"
+            self.dcli = Api()
+            self.name, self.options = name, options
+            self.dc = self.dcli.create_container(
+                name=f"{self.dnameprefix}.{name}", labels=["com.containernet"], tty=True
+            )
+
+        def _get_pid(self):
+            return os.getpid()
+
+    class Mininet:
+        inited = False
+
+    for name, content in (("net", {"Mininet": Mininet}), ("node", {"Docker": Docker})):
+        module = types.ModuleType(f"mininet.{name}")
+        vars(module).update(content)
+        monkeypatch.setitem(sys.modules, f"mininet.{name}", module)
+    monkeypatch.setitem(sys.modules, "mininet", types.ModuleType("mininet"))
+    return Mininet
+
+
+def test_a_container_has_its_own_prefix_and_label_and_no_network(containernet_module):
+    host = containers.host_class(PLACE)("sender", ip=None)
+    assert containernet_module.inited
+    (_, created), *_ = host.dcli.calls
+    assert created["name"] == "losslab-abc.sender"
+    assert created["labels"] == {containers.LABEL: "losslab-abc"}
+    assert not created["tty"]
+    assert host.options["network_mode"] == "none"
+    assert host.options["sysctls"] == {}
+
+
+def test_programs_are_started_in_the_namespaces_and_can_be_signalled(
+    containernet_module, monkeypatch
+):
+    host = containers.host_class(PLACE)("sender", ip=None)
+    started = []
+    monkeypatch.setattr(
+        containers.subprocess, "Popen", lambda command, **options: started.append(command)
+    )
+    host._popen(["docker", "exec", "-t", "losslab-abc.sender", "ping", "-c", "1", "10.0.3.2"])
+    assert started[0][0] == "nsenter"
+    assert f"--target={os.getpid()}" in started[0]
+    assert "--pid" not in started[0]
+    assert started[0][-4:] == ["ping", "-c", "1", "10.0.3.2"]
+
+
+def test_only_own_containers_are_removed():
+    api = Api()
+    mine, other, foreign = (
+        {"Labels": {containers.LABEL: "losslab-abc"}, "Names": ["/losslab-abc.r1"]},
+        {"Labels": {containers.LABEL: "losslab-def"}, "Names": ["/losslab-def.r1"]},
+        {"Labels": {"com.containernet": ""}, "Names": ["/mn.h1"]},
+    )
+    api.listed = [mine, other, foreign]
+    assert containers.remove(api, "losslab-abc") == ["losslab-abc.r1"]
+    assert api.listed == [other, foreign]
+    assert containers.remove(api) == ["losslab-def.r1"]
+    assert api.listed == [foreign]
+
+
+def test_containers_are_removed_when_the_block_fails():
+    api = Api()
+    api.listed = [{"Labels": {containers.LABEL: "x"}, "Names": ["/x.r1"]}]
+    with pytest.raises(ValueError, match="broken"), containers.owned(api, "x"):
+        raise ValueError("broken")
+    assert api.listed == []
+
+
+def test_control_groups_of_both_versions(tmp_path, monkeypatch):
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "cgroup").write_text("5:pids:/docker/a\n1:name=systemd:/docker/a\n0::/x\n")
+    monkeypatch.setattr(Path, "exists", lambda self: True)
+    assert [str(file) for file in containers.cgroup_files(7, tmp_path)] == [
+        "/sys/fs/cgroup/pids/docker/a/cgroup.procs",
+        "/sys/fs/cgroup/systemd/docker/a/cgroup.procs",
+        "/sys/fs/cgroup/x/cgroup.procs",
+    ]
+
+
+def test_the_engine_must_be_on_this_machine(monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", "tcp://10.0.0.1:2375")
+    with pytest.raises(LosslabError, match="must be on this machine"):
+        containernet.socket_path()
+
+
+def test_variants_leave_the_plain_builds_alone():
+    assert kernel.content_hash() == kernel.content_hash(kernel.PLAIN)
+    assert kernel.content_hash(kernel.CONTAINERS) != kernel.content_hash()
+    assert image.content_hash() == image.content_hash(image.HOST)
+    assert image.content_hash(image.ENGINE) != image.content_hash()
+    assert set(image.packages()) < set(image.packages(image.ENGINE))
+
+
+BEFORE = """cpu  400 0 0 0 0 0 0 0 0 0
+cpu0 100 0 100 1000 0 0 10 0 0 0
+cpu1 100 0 100 1000 0 0 10 0 0 0
+intr 1
+"""
+AFTER = """cpu  400 0 0 0 0 0 0 0 0 0
+cpu0 120 0 110 1060 0 0 20 0 0 0
+cpu1 140 0 130 1000 0 0 40 0 0 0
+"""
+
+
+def test_load_is_of_the_busiest_processor():
+    found = realtime.load(0.02, realtime.parse(BEFORE), realtime.parse(AFTER))
+    assert found.busy == pytest.approx(1.0)
+    assert found.softirq == pytest.approx(0.3)
+    assert found.steal == 0
+    assert [reason.split(" (")[0] for reason in realtime.reasons(found)] == [
+        "no processor may be the bottleneck: busy"
+    ]
+
+
+def test_a_quiet_machine_is_fine_and_a_shared_one_is_not():
+    calm = realtime.Load(busy_before=0.01, steal=0.0, busy=0.5, softirq=0.2, load_average=0.3)
+    assert realtime.reasons(calm) == []
+    shared = realtime.Load(busy_before=0.5, steal=0.1, busy=0.5, softirq=0.2, load_average=3.0)
+    assert ["other programs" in realtime.reasons(shared)[0]] == [True]
+    assert "own host" in realtime.reasons(shared)[1]
+
+
+def test_a_refusal_names_all_that_is_missing(monkeypatch, tmp_path):
+    findings = [
+        preflight.Finding("root", True, "yes"),
+        preflight.Finding("sch_netem", False, "unknown", "modprobe sch_netem"),
+        preflight.Finding("sch_fq", False, "unknown", "modprobe sch_fq"),
+    ]
+    monkeypatch.setattr(preflight, "host", lambda root: findings)
+    with pytest.raises(LosslabError) as error:
+        preflight.require(tmp_path)
+    assert "sch_netem" in str(error.value)
+    assert "modprobe sch_fq" in str(error.value)
+    assert "--where guest" in error.value.hint
+
+
+def test_no_engine_is_a_finding(monkeypatch, tmp_path):
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 'none.sock'}")
+    (finding,) = preflight._docker()
+    assert not finding.good
+    assert "systemctl start docker" in finding.remedy
+
+
+def test_what_is_left_behind_is_named():
+    before = {"links": ["eth0", "lo"], "containers": []}
+    after = {"links": ["lo"], "containers": ["losslab-abc.r1"]}
+    assert host_state.differences(before, after) == [
+        "links: gone: eth0",
+        "containers: new: losslab-abc.r1",
+    ]
+    assert host_state.differences(before, before) == []
