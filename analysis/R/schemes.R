@@ -13,8 +13,9 @@ scheme_kinds <- c(
 
 label_schemes <- function(scheme, algorithm, queue) {
   kind <- sub(",.*", "", scheme)
+  names <- ifelse(algorithm == "reno", "Reno", toupper(algorithm))
   ifelse(
-    kind == "none", paste0("kernel ", toupper(algorithm), ifelse(queue == "codel", ", CoDel", "")),
+    kind == "none", paste0("kernel ", names, ifelse(queue == "codel", ", CoDel", "")),
     unname(scheme_kinds[kind])
   )
 }

@@ -191,9 +191,12 @@ def replicate_seed(condition: Condition, replicate: int) -> int:
 
     Algorithms thus meet the same losses, phases and start jitter, so that comparisons are paired,
     while different conditions stay independent. Which algorithm a competitor has does not count
-    either, only that there is one.
+    either, only that there is one. Over a trace, the app and the link's queue do not count: schemes
+    and the kernel's algorithms meet the same traces.
     """
     data = condition.to_json()
+    if condition.trace != NO_TRACE:
+        data |= {"app": "datagram", "queue": "fifo"}
     shared = {k: v for k, v in data.items() if k not in ("algorithm", "scheme")}
     shared["competitor"] = condition.competitor != NO_COMPETITOR
     # Axes that came later leave the seeds of conditions that do without them as they were.

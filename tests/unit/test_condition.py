@@ -35,6 +35,15 @@ def test_two_algorithms_against_themselves_are_paired():
 def test_seeds_do_not_drift():
     # A change here changes every published number.
     assert replicate_seed(CONDITION, 0) == 736078600
+
+
+def test_over_a_trace_everyone_meets_the_same_one():
+    kernel = dataclasses.replace(CONDITION, trace="cellular", app="iperf3", queue="codel")
+    scheme = dataclasses.replace(
+        CONDITION, trace="cellular", app="datagram", scheme="timely", queue="fifo"
+    )
+    assert replicate_seed(kernel, 3) == replicate_seed(scheme, 3)
+    assert replicate_seed(kernel, 3) != replicate_seed(kernel, 4)
     assert derived_seed(7, "kernel") == 1435303113
 
 
