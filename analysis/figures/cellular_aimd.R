@@ -27,7 +27,7 @@ figure <- ggplot(rows) +
   ) +
   geom_text(
     aes(mean_signal_delay, mean_throughput, label = index),
-    size = 2.6, nudge_y = 0.09, colour = "#0072B2"
+    size = 2.6, vjust = -0.7, colour = "#0072B2"
   ) +
   scale_shape_manual(values = c(ours = 16, published = 4), name = NULL) +
   scale_x_log10() +
