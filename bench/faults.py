@@ -273,6 +273,8 @@ def _other_scratch(folder: Path, option: str, word: str) -> Outcome:
 
 def no_scratch(folder: Path) -> Outcome:
     """No place for the guest's memory at all."""
+    if ROOT.is_relative_to("/tmp"):
+        raise SkippedError("the project lies in /tmp, which this fault hides")
     done = in_mount_namespace(
         "mount -t tmpfs -o noexec tmpfs /dev/shm; mount -t tmpfs -o noexec tmpfs /tmp; "
         f"mkdir -p {folder}; unset TMPDIR LOSSLAB_SCRATCH",
