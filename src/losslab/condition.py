@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -62,6 +63,16 @@ class Condition:
     video: str = "720p"
     duration_s: float = 10.0
     warmup_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Give every value its field's type: 20 and 20.0 are one condition.
+
+        Raises:
+            LosslabError: a value that is of another type, or no finite number.
+        """
+        for field in fields(self):
+            value = _typed(field.name, str(field.type), getattr(self, field.name))
+            object.__setattr__(self, field.name, value)
 
     def problems(self) -> list[str]:
         """Say what is wrong with the values; empty when the condition can be measured."""
@@ -168,12 +179,29 @@ class Condition:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Condition:
-        """Build a condition from `to_json`'s data; a missing or unknown key is a KeyError."""
+        """Build a condition from `to_json`'s data; a missing or unknown key is a KeyError.
+
+        Raises:
+            LosslabError: a value of another type than its field's.
+        """
         known = {field.name for field in fields(cls)}
         unknown = set(data) - known
         if unknown:
             raise KeyError(f"unknown condition keys: {', '.join(sorted(unknown))}")
         return cls(**data)
+
+
+def _typed(name: str, kind: str, value: object) -> object:
+    """Return a field's value as its type (`float`, `int` or `str`); refuse what is not one."""
+    if kind == "str":
+        if isinstance(value, str):
+            return value
+        raise LosslabError(f"{name} must be a word, found {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise LosslabError(f"{name} must be a finite number, found {value!r}")
+    if kind == "int" and value != int(value):
+        raise LosslabError(f"{name} must be a whole number, found {value!r}")
+    return int(value) if kind == "int" else float(value)
 
 
 # Axis to the value that stands for doing without it.
@@ -184,6 +212,16 @@ LATER_AXES: dict[str, Any] = {
     "video": "720p",
     "trace": NO_TRACE,
 }
+
+
+# How studies and campaigns write a whole number, which is what seeds are made of: `rtt_ms: 20`, and
+# lengths of time `20.0`.
+TIMES = ("duration_s", "warmup_s")
+
+
+def _as_written(value: Any) -> Any:
+    """Return a number without a fraction as a whole one."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def replicate_seed(condition: Condition, replicate: int) -> int:
@@ -199,6 +237,7 @@ def replicate_seed(condition: Condition, replicate: int) -> int:
         data |= {"app": "datagram", "queue": "fifo"}
     shared = {k: v for k, v in data.items() if k not in ("algorithm", "scheme")}
     shared["competitor"] = condition.competitor != NO_COMPETITOR
+    shared = {k: v if k in TIMES else _as_written(v) for k, v in shared.items()}
     # Axes that came later leave the seeds of conditions that do without them as they were.
     shared = {k: v for k, v in shared.items() if k not in LATER_AXES or v != LATER_AXES[k]}
     text = json.dumps([shared, replicate], sort_keys=True)

@@ -40,7 +40,7 @@ def load_manifest(path: Path) -> dict[str, Any]:
         manifest: dict[str, Any] = json.loads(file.read_text())
         Condition.from_json(manifest["cell"])
         int(manifest["seed"])
-    except (OSError, json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+    except (OSError, KeyError, TypeError, ValueError, LosslabError) as error:
         raise LosslabError(
             f"{file} must be the manifest.json of a replicate, found: {error}",
             hint="name a folder of results/cells/STUDY/CELL/ or of `losslab measure --out`",

@@ -6,6 +6,7 @@ import pytest
 
 from losslab import diff, rerun
 from losslab.errors import LosslabError
+from tests.unit.test_condition import CONDITION
 
 
 def write_replicate(folder, value, console=False):
@@ -55,7 +56,12 @@ def test_another_instrument_is_named():
     ]
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"cell": {"loss": 1}, "seed": 1}', '{"seed": 1}'])
+BAD_NUMBER = json.dumps({"cell": CONDITION.to_json() | {"rtt_ms": "20"}, "seed": 1})
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"cell": {"loss": 1}, "seed": 1}', '{"seed": 1}', BAD_NUMBER]
+)
 def test_what_is_no_manifest_is_refused(tmp_path, text):
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(LosslabError, match=r"must be the manifest\.json of a replicate"):

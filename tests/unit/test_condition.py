@@ -1,8 +1,11 @@
 import dataclasses
+import json
+import re
 
 import pytest
 
 from losslab.condition import Condition, derived_seed, replicate_seed
+from losslab.errors import LosslabError
 
 CONDITION = Condition(
     algorithm="cubic",
@@ -66,6 +69,32 @@ def test_over_a_trace_everyone_meets_the_same_one():
 def test_impossible_values_are_named(field, value, word):
     problems = dataclasses.replace(CONDITION, **{field: value}).problems()
     assert any(word in problem for problem in problems)
+
+
+def test_a_whole_number_is_one_condition_however_it_is_written():
+    data = CONDITION.to_json()
+    as_floats = {k: float(v) if isinstance(v, int) else v for k, v in data.items()}
+    as_ints = {k: int(v) if isinstance(v, float) and v == int(v) else v for k, v in data.items()}
+    one, other = Condition.from_json(as_floats), Condition.from_json(as_ints)
+    assert json.dumps(one.to_json()) == json.dumps(other.to_json()) == json.dumps(data)
+    assert replicate_seed(one, 0) == replicate_seed(other, 0) == replicate_seed(CONDITION, 0)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("rtt_ms", "20", "rtt_ms must be a finite number, found '20'"),
+        ("rtt_ms", float("nan"), "finite number, found nan"),
+        ("rate_mbit", float("inf"), "finite number, found inf"),
+        ("loss_percent", True, "finite number, found True"),
+        ("duration_s", None, "finite number, found None"),
+        ("buffer_packets", 20.5, "buffer_packets must be a whole number, found 20.5"),
+        ("offloads", False, "offloads must be a word, found False"),
+    ],
+)
+def test_a_value_of_another_type_is_refused(field, value, words):
+    with pytest.raises(LosslabError, match=re.escape(words)):
+        Condition.from_json(CONDITION.to_json() | {field: value})
 
 
 def test_json_round_trip_refuses_unknown_keys():
