@@ -19,6 +19,11 @@ include: "workflow/rules/report.smk"
 
 onstart:
     hold_folder()
+    test_instruments()
+
+
+onsuccess:
+    name_lost_cells()
 
 
 rule all:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from losslab import design
 from losslab.condition import replicate_seed
-from losslab.instrument import instrument
+from losslab.instrument import instrument, video
 from losslab.replicate import run
 
 
@@ -33,12 +33,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cells = [cell for cell in cells if cell.block == options.block]
     chosen = random.Random(1).sample(cells, min(options.sample, len(cells)))
     tools = instrument()
+    # Encoded once per campaign: not part of a replicate's time.
+    movies = {
+        cell.name: video(cell.condition.video, cell.condition.duration_s, tools)
+        for cell in chosen
+        if cell.condition.app == "ffmpeg"
+    }
     times_s: list[float] = []
     with tempfile.TemporaryDirectory(prefix="losslab-grid-") as folder:
         for number, cell in enumerate(chosen):
             begin = time.monotonic()
             seed = replicate_seed(cell.condition, 0)
-            manifest = run(cell.condition, seed, Path(folder) / str(number), tools)
+            out = Path(folder) / str(number)
+            manifest = run(cell.condition, seed, out, tools, movies.get(cell.name))
             times_s.append(time.monotonic() - begin)
             verdict = "valid" if manifest["valid"] else "; ".join(manifest["reasons"])
             print(f"{times_s[-1]:7.1f} s  {cell.name}  {verdict}", flush=True)

@@ -60,3 +60,4 @@ echo "losslab: host image (a minute when it is new)"
 .venv/bin/losslab image
 echo "losslab: kernel (about ten minutes of CPU time when it is new)"
 .venv/bin/losslab kernel
+.venv/bin/losslab doctor --self-test

@@ -9,6 +9,7 @@ import contextlib
 import json
 import math
 import time
+import traceback
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,7 @@ from losslab import checks, netns, traceforward, tracelink, traces, traffic
 from losslab.apps import datagram, ffmpeg, iperf3, web
 from losslab.condition import Condition
 from losslab.configuration import configuration_reasons, configure, read_back, require_algorithms
+from losslab.errors import HostError, LosslabError
 from losslab.flows import Flow
 from losslab.probes import ping, tcp
 from losslab.probes.queue import QueueSample
@@ -188,3 +190,14 @@ def _settled(pids: dict[str, int], condition: Condition) -> dict[str, Any]:
 def write_result(result: dict[str, Any], path: Path) -> None:
     """Write a result as JSON with sorted keys, so that equal results are equal bytes."""
     path.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
+
+
+def write_failure(error: BaseException, path: Path) -> None:
+    """Write why there is no result: a refusal in its own words, or what crashed."""
+    if isinstance(error, LosslabError):
+        kind = "host" if isinstance(error, HostError) else "refused"
+        write_result({"error": str(error), "kind": kind}, path)
+        return
+    traceback.print_exception(error)
+    words = "".join(traceback.format_exception_only(error)).strip()
+    write_result({"error": words, "kind": "crashed"}, path)

@@ -1,7 +1,7 @@
 """The `losslab` command.
 
 Exit status: 0 done (for `measure`: valid), 1 failed or invalid with the reasons on stderr, 2 wrong
-usage or bad input.
+usage or bad input, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from losslab import __version__, collect, design, diff, rerun
 from losslab.backends import containernet
 from losslab.build.kernel import VARIANTS
+from losslab.cellrun import cell_result, run_cell
 from losslab.condition import (
     APPS,
     LOSS_DIRECTIONS,
@@ -27,17 +29,10 @@ from losslab.condition import (
     VIDEOS,
     Condition,
 )
+from losslab.deciding import BACKENDS, VIRTUAL
 from losslab.errors import LosslabError
-from losslab.lock import held
-from losslab.replicate import (
-    BACKENDS,
-    VIRTUAL,
-    Instrument,
-    cell_result,
-    run,
-    run_cell,
-    write_json,
-)
+from losslab.lock import held, own_folder
+from losslab.replicate import Instrument, provenance, run, write_json
 from losslab.stopping import StoppingRule
 
 
@@ -58,12 +53,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LosslabError as error:
         print(f"losslab: error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print(f"losslab: interrupted: {options.interrupted}", file=sys.stderr)
+        return 128 + signal.SIGINT
     return status
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="losslab", description=__doc__)
     parser.add_argument("--version", action="version", version=__version__)
+    parser.set_defaults(interrupted="nothing was changed")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     measure = commands.add_parser("measure", help="run one ad-hoc replicate")
@@ -72,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     measure.add_argument("--out", type=Path, required=True, help="folder to make")
     _backend_options(measure)
     measure.add_argument("--timeout-s", type=float, help="wall-clock limit of the guest")
-    measure.set_defaults(run=_measure)
+    measure.set_defaults(run=_measure, interrupted="the run was not finished and leaves nothing")
 
     cell = commands.add_parser("cell", help="run a cell's replicates (used by the workflow)")
     cell.add_argument("--condition", required=True, help="the condition as JSON")
@@ -85,7 +84,11 @@ def _parser() -> argparse.ArgumentParser:
     cell.add_argument("--block", required=True)
     cell.add_argument("--out", type=Path, required=True, help="cell.json; replicates go beside it")
     _backend_options(cell)
-    cell.set_defaults(run=_cell)
+    cell.set_defaults(
+        run=_cell,
+        interrupted="finished replicates are kept, the one at work leaves nothing; the same "
+        "command goes on there",
+    )
 
     cells = commands.add_parser("cells", help="list the cells of a configuration")
     cells.add_argument("study", nargs="?")
@@ -119,6 +122,9 @@ def _parser() -> argparse.ArgumentParser:
 def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add what prepares, and what looks around."""
     doctor = commands.add_parser("doctor", help="say what this machine has and what is missing")
+    doctor.add_argument(
+        "--self-test", action="store_true", help="only boot a guest and measure one short cell"
+    )
     doctor.set_defaults(run=_doctor)
 
     shell = commands.add_parser("shell", help="a shell inside the emulated path")
@@ -172,13 +178,25 @@ def _condition_options(parser: argparse.ArgumentParser, algorithm: str | None = 
     parser.add_argument("--warmup-s", type=float, default=1.0)
 
 
-def _condition(options: argparse.Namespace) -> Condition:
-    """Make the condition of `_condition_options`; refuse an impossible one."""
-    condition = Condition(
-        **{field.name: getattr(options, field.name) for field in fields(Condition)}
-    )
-    _refuse_impossible(condition)
+def _condition(data: dict[str, Any]) -> Condition:
+    """Make a condition from the values of its fields; refuse an impossible one."""
+    try:
+        condition = Condition.from_json(data)
+    except KeyError as error:
+        raise UsageError(str(error.args[0])) from error
+    except LosslabError as error:
+        raise UsageError(error.message) from error
+    rows = design.load_algorithms(design.ROOT / "config" / "algorithms.tsv")
+    problems = condition.problems()
+    problems += design.unknown_algorithms(condition, {row["name"] for row in rows})
+    if problems:
+        raise UsageError("; ".join(problems))
     return condition
+
+
+def _asked(options: argparse.Namespace) -> Condition:
+    """Make the condition of `_condition_options`."""
+    return _condition({field.name: getattr(options, field.name) for field in fields(Condition)})
 
 
 def _refuse_existing(out: Path) -> None:
@@ -190,7 +208,7 @@ def _refuse_existing(out: Path) -> None:
 
 
 def _measure(options: argparse.Namespace) -> int:
-    condition = _condition(options)
+    condition = _asked(options)
     _refuse_existing(options.out)
     tools = _instrument(options)
     manifest = run(
@@ -208,19 +226,15 @@ def _measure(options: argparse.Namespace) -> int:
     return 0 if manifest["valid"] else 1
 
 
-def _refuse_impossible(condition: Condition) -> None:
-    rows = design.load_algorithms(design.ROOT / "config" / "algorithms.tsv")
-    problems = condition.problems()
-    problems += design.unknown_algorithms(condition, {row["name"] for row in rows})
-    if problems:
-        raise UsageError("; ".join(problems))
-
-
 def _instrument(options: argparse.Namespace | None = None) -> Instrument:
     from losslab.instrument import instrument
 
     if options is None:
         return instrument()
+    try:
+        design.require_place(options.backend, options.where)
+    except LosslabError as error:
+        raise UsageError(error.message, error.hint) from error
     return instrument(options.backend, options.where)
 
 
@@ -233,8 +247,7 @@ def _video(condition: Condition, tools: Instrument) -> Path | None:
 
 
 def _cell(options: argparse.Namespace) -> int:
-    condition = Condition.from_json(json.loads(options.condition))
-    _refuse_impossible(condition)
+    condition = _condition(json.loads(options.condition))
     tools = _instrument(options)
     most = options.max_replicates or options.replicates
     rule = StoppingRule(options.replicates, most, options.half_width_percent)
@@ -249,8 +262,15 @@ def _cell(options: argparse.Namespace) -> int:
 
 
 def _cells(options: argparse.Namespace) -> int:
-    cells = design.load_cells(design.load_yaml(options.config), design.ROOT)
-    for cell in cells:
+    studies = design.load_studies(design.load_yaml(options.config), design.ROOT)
+    names = [study.name for study in studies]
+    if options.study not in (None, *names):
+        raise UsageError(
+            f"the study must be one that {options.config} measures ({', '.join(names)}), found "
+            f"{options.study}",
+            hint="name another campaign with --config, such as config/quick.yaml",
+        )
+    for cell in (cell for study in studies for cell in study.cells):
         if options.study in (None, cell.study):
             print(cell.study, cell.name, cell.stopping, sep="\t")
     return 0
@@ -271,11 +291,12 @@ def _rerun(options: argparse.Namespace) -> int:
         _refuse_existing(options.out)
     condition = Condition.from_json(manifest["cell"])
     tools = instrument(manifest["backend"], manifest["instrument"].get("where", "guest"))
-    with tempfile.TemporaryDirectory(prefix="losslab-rerun-") as name:
-        out = options.out or Path(name) / "again"
+    with own_folder(Path(tempfile.gettempdir()), "losslab-rerun-") as folder:
+        out = options.out or folder / "again"
         run(condition, manifest["seed"], out, tools, _video(condition, tools), attempts=1)
         agreement = rerun.compare(original, out)
-    for difference in rerun.instrument_differences(manifest["instrument"], tools.provenance):
+    now = provenance(condition, tools)
+    for difference in rerun.instrument_differences(manifest["instrument"], now):
         print(f"another instrument: {difference}")
     for file, difference in agreement.different.items():
         print(f"differs: {file}: {difference}")
@@ -291,8 +312,11 @@ def _diff(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from losslab import doctor
+    from losslab import doctor, selftest
 
+    if options.self_test:
+        print(selftest.require(_instrument()))
+        return 0
     sections = doctor.examine()
     print("\n\n".join(section.text() for section in sections))
     return 0 if sections[0].usable else 1
@@ -301,7 +325,7 @@ def _doctor(options: argparse.Namespace) -> int:
 def _shell(options: argparse.Namespace) -> int:
     from losslab import shell
 
-    condition = _condition(options)
+    condition = _asked(options)
     tools = _instrument()
     if options.command is None:
         return shell.interact(condition, options.seed, tools)

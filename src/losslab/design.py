@@ -27,6 +27,19 @@ DEFAULT_BACKEND, DEFAULT_WHERE = "virtual", "guest"
 SAME = "same"
 
 
+def require_place(backend: str, where: str) -> None:
+    """Refuse a place that a backend does not have.
+
+    Raises:
+        LosslabError: the place is not the backend's.
+    """
+    if backend == DEFAULT_BACKEND and where != DEFAULT_WHERE:
+        raise LosslabError(
+            f"the {backend} backend must measure in a {DEFAULT_WHERE}, found where: {where}",
+            hint="say `backend: containernet` (--backend containernet) too, or leave it out",
+        )
+
+
 @dataclass(frozen=True)
 class Cell:
     """One point of a study's design and how often it is measured."""
@@ -142,6 +155,8 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], algorithms: set[str
         )
     cells = []
     for block, run in runs.items():
+        backend, where = run.get("backend", DEFAULT_BACKEND), run.get("where", DEFAULT_WHERE)
+        require_place(backend, where)
         for point in block_points(study["defaults"], study["blocks"][block]):
             if point.get("competitor") == SAME:
                 point["competitor"] = point["algorithm"]
@@ -155,12 +170,7 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], algorithms: set[str
                     + "; ".join(problems),
                     hint=f"edit config/studies/{name}.yaml or the configuration",
                 )
-            cells.append(
-                Cell(
-                    name, block, condition, stopping_rule(run),
-                    run.get("backend", DEFAULT_BACKEND), run.get("where", DEFAULT_WHERE),
-                )
-            )  # fmt: skip
+            cells.append(Cell(name, block, condition, stopping_rule(run), backend, where))
     names = [cell.name for cell in cells]
     repeated = sorted({n for n in names if names.count(n) > 1})
     if repeated:
@@ -234,9 +244,11 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
         path = root / "config" / "studies" / f"{name}.yaml"
         study = load_yaml(path)
         check_schema(study, "study", str(path))
-        # What is said of the whole campaign holds for blocks that say nothing themselves.
+        # What is said of the whole campaign holds for blocks that say nothing themselves; a place
+        # is its backend's.
         common = {key: config[key] for key in ("backend", "where") if key in config}
-        cells = study_cells(study, {block: common | run for block, run in runs.items()}, algorithms)
+        told = {b: run if "backend" in run else common | run for b, run in runs.items()}
+        cells = study_cells(study, told, algorithms)
         series = series_cells(study, cells)
         studies.append(Study(name, cells, study["figures"], study["tables"], series))
     return studies

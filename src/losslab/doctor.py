@@ -18,12 +18,14 @@ from losslab.backends import virtual
 from losslab.build import image, kernel
 from losslab.build.cache import cache_folder
 from losslab.errors import LosslabError
+from losslab.lock import own_folder
 from losslab.preflight import Finding
 
 BOOT_TIMEOUT_S = 60.0
 # A full campaign's raw files; the quick one needs a tenth.
 RESULTS_BYTES = 4 * 2**30
-R_PACKAGES = ("tidyverse", "jsonlite", "yaml", "knitr", "ragg")
+# Those that analysis/ and report/ name and no other of them brings.
+R_PACKAGES = ("tidyverse", "patchwork", "rpart", "ragg", "knitr", "yaml")
 PROBE_TIMEOUT_S = 20.0
 
 
@@ -106,12 +108,12 @@ def _boot_seconds() -> str:
     kernel_folder, image_folder = kernel.existing(), image.existing()
     assert kernel_folder is not None and image_folder is not None
     begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="losslab-doctor-") as name:
+    with own_folder(Path(tempfile.gettempdir()), "losslab-doctor-") as folder:
         virtual.boot(
             kernel_folder / "linux",
             image_folder / "root",
             {"kind": "command", "command": ["true"]},
-            Path(name),
+            folder,
             1,
             BOOT_TIMEOUT_S,
         )

@@ -13,5 +13,12 @@ class LosslabError(Exception):
         return f"{self.message}\n  -> {self.hint}" if self.hint else self.message
 
 
+class HostError(LosslabError):
+    """The host or the instrument failed, and says nothing about what was to be measured.
+
+    Never a row of a study: the job fails, and is tried again at the next start.
+    """
+
+
 class GuestLostError(LosslabError):
-    """A guest ended without a result: it hung, panicked or was killed. The host may be to blame."""
+    """A guest began its job and ended without a result; it or the host may be to blame."""

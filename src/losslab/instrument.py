@@ -11,86 +11,33 @@ from losslab import preflight
 from losslab.apps import ffmpeg
 from losslab.backends import containernet, virtual
 from losslab.build import image, kernel
-from losslab.build.cache import cache_folder, hash_files
-from losslab.errors import LosslabError
-from losslab.replicate import CONTAINERNET, VIRTUAL, Instrument, whole_folder
-
-PACKAGE = Path(__file__).parent
-# What decides a measured number, relative to the package. Analysis code is not among it.
-MEASURING = (
-    "apps/datagram.py",
-    "apps/ffmpeg.py",
-    "apps/iperf3.py",
-    "apps/web.py",
-    "backends/console.py",
-    "backends/guest.py",
-    "backends/virtual.py",
-    "cell.py",
-    "checks.py",
-    "condition.py",
-    "configuration.py",
-    "datagram.py",
-    "flows.py",
-    "netns.py",
-    "offloads.py",
-    "probes/ping.py",
-    "probes/queue.py",
-    "probes/tcp.py",
-    "schemes/__init__.py",
-    "schemes/aimd.py",
-    "schemes/base.py",
-    "schemes/bbr.py",
-    "schemes/delivery.py",
-    "schemes/ewma.py",
-    "schemes/fixed.py",
-    "schemes/template.py",
-    "schemes/threshold.py",
-    "schemes/timely.py",
-    "shaping.py",
-    "topology.py",
-    "traceforward.py",
-    "tracelink.py",
-    "traces.py",
-    "traffic.py",
-    "wakeups.py",
-)
-
-# And on the containernet backend besides.
-CONTAINERS = (
-    "backends/containernet.py",
-    "backends/containers.py",
-    "backends/enginehost.py",
-    "backends/engineguest.py",
-    "realtime.py",
-)
+from losslab.build.cache import building, cache_folder
+from losslab.deciding import CONTAINERNET, VIRTUAL
+from losslab.errors import HostError
+from losslab.replicate import Instrument
 
 ENCODE_TIMEOUT_S = 600.0  # 60 s of 720p take half a minute on one core
-
-
-def modules(backend: str) -> tuple[str, ...]:
-    """List the modules that decide a backend's numbers, relative to the package."""
-    return MEASURING if backend == VIRTUAL else (*MEASURING, *CONTAINERS)
 
 
 def instrument(backend: str = VIRTUAL, where: str = containernet.GUEST) -> Instrument:
     """Return what a backend measures with.
 
     Args:
-        backend: One of replicate.BACKENDS.
+        backend: One of deciding.BACKENDS.
         where: For the containernet backend, one of containernet.PLACES.
 
     Raises:
-        LosslabError: something has not been built, or this machine cannot run the backend.
+        HostError: something has not been built.
+        LosslabError: this machine cannot run the backend.
     """
     variant, command = kernel.PLAIN, "make setup"
     if backend == CONTAINERNET and where == containernet.GUEST:
         variant, command = kernel.CONTAINERS, "make containernet"
     kernel_folder = _built(kernel.existing(variant), "kernel", command)
     image_folder = _built(image.existing(), "host image", "make setup")
-    provenance = {
+    provenance: dict[str, Any] = {
         "kernel": kernel.provenance(kernel_folder),
         "image": image.provenance(image_folder),
-        "source": hash_files([PACKAGE / name for name in modules(backend)]),
     }
     engine_root = None
     if backend == CONTAINERNET:
@@ -116,7 +63,7 @@ def instrument(backend: str = VIRTUAL, where: str = containernet.GUEST) -> Instr
 def _built(folder: Path | None, what: str, command: str) -> Path:
     """Refuse what has not been built."""
     if folder is None:
-        raise LosslabError(
+        raise HostError(
             f"the pinned {what} must be built before anything can be measured, found none in "
             f"{cache_folder()}",
             hint=f"run `{command}` (or set LOSSLAB_CACHE to the cache that has it)",
@@ -129,8 +76,9 @@ def video(name: str, duration_s: float, tools: Instrument) -> Path:
     command = ffmpeg.encode_command(name, duration_s, "video.mp4")
     key = hashlib.sha256(repr((command, tools.provenance["image"])).encode()).hexdigest()[:16]
     folder = cache_folder() / "video" / key
-    if not (folder / "video.mp4").exists():
-        with whole_folder(folder) as partial:
-            job: dict[str, Any] = {"kind": "command", "command": command}
-            virtual.boot(tools.kernel, tools.image_root, job, partial, 1, ENCODE_TIMEOUT_S)
+    if not folder.is_dir():
+        with building(folder) as partial:
+            if partial is not None:
+                job: dict[str, Any] = {"kind": "command", "command": command}
+                virtual.boot(tools.kernel, tools.image_root, job, partial, 1, ENCODE_TIMEOUT_S)
     return folder / "video.mp4"

@@ -9,24 +9,18 @@ import os
 import platform
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from losslab import __version__, traces
+from losslab import __version__, deciding, intact, traces
 from losslab.backends import containernet, virtual
-from losslab.condition import (
-    DRAWN_TRACE,
-    NO_TRACE,
-    Condition,
-    derived_seed,
-    replicate_seed,
-)
-from losslab.errors import GuestLostError, LosslabError
-from losslab.stopping import StoppingRule, primary_value
+from losslab.condition import DRAWN_TRACE, NO_TRACE, Condition, derived_seed
+from losslab.deciding import TRACES, VIRTUAL
+from losslab.errors import GuestLostError, HostError, LosslabError
+from losslab.lock import own_folder
 
 # A guest needs up to 5 s of wall time per second of a 1 Gbit/s flow on a slow, busy host; ten
 # times that, and a minute to start, tell a hung guest from a slow one.
@@ -37,14 +31,15 @@ WATCHDOG_CONTAINERS_S = 300.0
 # A lost guest may be the host's doing, so it gets a second chance; a failed check would fail again,
 # because the same seed gives the same bytes.
 ATTEMPTS = 2
+# Less than a replicate's raw files need.
+ROOM_BYTES = 4 * 2**20
 
-VIRTUAL, CONTAINERNET = "virtual", "containernet"
-BACKENDS = (VIRTUAL, CONTAINERNET)
-
-TRACES = Path(__file__).resolve().parents[2] / "config" / "traces"
-
+MANIFEST_FILE = "manifest.json"
 # The one file of a replicate that differs between two runs with the same seed.
 HOST_FILE = "host.json"
+# Of folders that are not whole yet.
+PARTIAL = ".losslab-"
+KEPT = "free room there and start again; finished replicates are kept"
 
 
 @dataclass(frozen=True)
@@ -68,28 +63,24 @@ def default_timeout_s(condition: Condition, backend: str = VIRTUAL) -> float:
 
 @contextlib.contextmanager
 def whole_folder(out: Path) -> Iterator[Path]:
-    """Give a temporary folder beside `out` that becomes `out` when the block ends well."""
+    """Give a temporary folder beside `out` that becomes `out` when the block ends well.
+
+    Raises:
+        HostError: it cannot be made or written to.
+    """
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.partial-", dir=out.parent))
+        with own_folder(out.parent, PARTIAL) as partial:
+            partial.chmod(0o755)
+            yield partial
+            if out.exists():
+                shutil.rmtree(out)
+            partial.rename(out)
     except OSError as error:
-        raise LosslabError(
-            f"{out.parent} must be a folder with room that can be written to, found: {error}"
+        raise HostError(
+            f"{out.parent} must be a folder with room that can be written to, found: {error}",
+            hint=KEPT,
         ) from error
-    try:
-        partial.chmod(0o755)
-        yield partial
-        if out.exists():
-            shutil.rmtree(out)
-        partial.rename(out)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def remove_partial(folder: Path) -> None:
-    """Remove what a killed run left: only whole replicates count."""
-    for leftover in (*folder.glob(".*.partial-*"), *folder.glob(".job-*")):
-        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def run(
@@ -103,25 +94,25 @@ def run(
 ) -> dict[str, Any]:
     """Measure one replicate into folder `out`, which appears only when it is whole.
 
-    A failed check gives an invalid replicate with the reasons. So does a guest that hangs or
-    panics, after `attempts` tries; what became of the earlier ones stands in host.json.
+    A failed check gives an invalid replicate with the reasons. So does a guest that is lost, after
+    `attempts` tries, but it is marked `lost`: nothing is known of what it was to measure. What
+    became of earlier tries stands in host.json.
 
     Returns:
         The manifest.
 
     Raises:
-        LosslabError: the output could not be written.
+        HostError: the host or the instrument failed; `out` is as it was.
     """
     earlier_reasons: list[str] = []
-    for attempt in range(1, attempts + 1):
+    while True:
+        last = len(earlier_reasons) + 1 >= attempts
         try:
             return _attempt(
-                condition, seed, out, instrument, video, timeout_s,
-                earlier_reasons, last=attempt == attempts,
-            )  # fmt: skip
+                condition, seed, out, instrument, video, timeout_s, earlier_reasons, last
+            )
         except GuestLostError as error:
             earlier_reasons.append(str(error))
-    raise AssertionError("the last attempt leaves a manifest")
 
 
 def _attempt(
@@ -134,69 +125,92 @@ def _attempt(
     earlier_reasons: list[str],
     last: bool,
 ) -> dict[str, Any]:
-    """Boot a guest for the replicate and write its folder; only a last attempt may be lost."""
+    """Run the replicate's job and write its folder; only a last attempt may be lost."""
     started = datetime.now(UTC)
     trace = trace_text(condition, seed)
-    with (
-        whole_folder(out) as folder,
-        tempfile.TemporaryDirectory(prefix=".job-", dir=out.parent) as job_name,
-    ):
-        job_folder = Path(job_name)
-        manifest: dict[str, Any] = {
-            "losslab": __version__,
-            "backend": instrument.backend,
-            "cell": condition.to_json(),
-            "seed": seed,
-            "instrument": instrument.provenance,
-            "trace_sha256": digest(trace),
-        }
-        wall_s = None
+    manifest = {
+        "backend": instrument.backend,
+        "cell": condition.to_json(),
+        "seed": seed,
+        "instrument": provenance(condition, instrument),
+        "trace_sha256": digest(trace),
+        "summary": {},
+    }
+    wall_s = None
+    with whole_folder(out) as folder, own_folder(out.parent, PARTIAL) as job_folder:
         try:
-            if video is not None:
-                _link_or_copy(video, job_folder / "video.mp4")
-            if trace is not None:
-                (job_folder / "trace").write_text(trace)
-            outcome = _launch(
-                instrument,
-                {
-                    "kind": "replicate",
-                    "condition": condition.to_json(),
-                    "seed": seed,
-                    "video": video is not None,
-                    "trace": trace is not None,
-                },
-                job_folder,
-                seed,
-                timeout_s or default_timeout_s(condition, instrument.backend),
-            )
+            outcome = _measure(condition, seed, job_folder, instrument, video, trace, timeout_s)
             reasons = outcome.result["reasons"] + virtual.console_reasons(outcome.console)
-            manifest |= {
-                "summary": outcome.result["summary"],
-                "observed": outcome.result["observed"],
-                "machine": outcome.result["machine"],
-            }
+            manifest |= {key: outcome.result[key] for key in ("summary", "observed", "machine")}
             wall_s = outcome.wall_s
+        except HostError:
+            raise
         except LosslabError as error:
-            _refuse_full_disk(out.parent, error)
-            if isinstance(error, GuestLostError) and not last:
-                raise
+            _refuse_host_failure(out.parent, instrument, error)
+            if isinstance(error, GuestLostError):
+                if not last:
+                    raise
+                manifest["lost"] = True
             reasons = [str(error)]
-            manifest["summary"] = {}
         manifest |= {"valid": not reasons, "reasons": reasons}
-        try:
-            if (job_folder / "raw").is_dir():
-                for file in sorted((job_folder / "raw").iterdir()):
-                    shutil.move(file, folder / file.name)
-            if reasons and (job_folder / "console.log").exists():
-                shutil.move(job_folder / "console.log", folder / "console.log")
-            write_json(manifest, folder / "manifest.json")
-            write_json(_host(started, wall_s, earlier_reasons), folder / HOST_FILE)
-        except OSError as error:
-            raise LosslabError(
-                f"the replicate's files must fit into {out.parent}, found: {error}",
-                hint="free room there and start again; finished replicates are kept",
-            ) from error
+        if (job_folder / "raw").is_dir():
+            for file in sorted((job_folder / "raw").iterdir()):
+                shutil.move(file, folder / file.name)
+        if reasons and (job_folder / "console.log").exists():
+            shutil.move(job_folder / "console.log", folder / "console.log")
+        write_json(manifest, folder / MANIFEST_FILE)
+        write_json(_host(started, wall_s, earlier_reasons), folder / HOST_FILE)
     return manifest
+
+
+def provenance(condition: Condition, instrument: Instrument) -> dict[str, Any]:
+    """Say what a cell is measured with: backend, kernel, images, and the code that it uses."""
+    source = deciding.source_hash(condition, instrument.backend, instrument.where)
+    return instrument.provenance | {"source": source}
+
+
+def _measure(
+    condition: Condition,
+    seed: int,
+    job_folder: Path,
+    instrument: Instrument,
+    video: Path | None,
+    trace: str | None,
+    timeout_s: float | None,
+) -> virtual.Outcome:
+    """Give a job what it needs, and run it."""
+    image_roots = [instrument.image_root]
+    image_roots += [instrument.engine_root] if instrument.engine_root else []
+    of_machine = instrument.where == containernet.HOST
+    intact.require(None if of_machine else instrument.kernel, image_roots)
+    if video is not None:
+        _link_or_copy(video, job_folder / "video.mp4")
+    if trace is not None:
+        (job_folder / "trace").write_text(trace)
+    job = {
+        "kind": "replicate",
+        "condition": condition.to_json(),
+        "seed": seed,
+        "video": video is not None,
+        "trace": trace is not None,
+    }
+    limit_s = timeout_s or default_timeout_s(condition, instrument.backend)
+    return _launch(instrument, job, job_folder, seed, limit_s)
+
+
+def _refuse_host_failure(folder: Path, instrument: Instrument, cause: LosslabError) -> None:
+    """Turn a replicate's failure on a full disk or without an image into that error.
+
+    Raises:
+        HostError: the host or the instrument is why.
+    """
+    if shutil.disk_usage(folder).free < ROOM_BYTES:
+        raise HostError(
+            f"{folder} must have room for a replicate's files, found it full", hint=KEPT
+        ) from cause
+    intact.require_whole(instrument.image_root)
+    if instrument.engine_root is not None:
+        intact.require_whole(instrument.engine_root)
 
 
 def _launch(
@@ -241,16 +255,6 @@ def digest(text: str | None) -> str | None:
     return None if text is None else hashlib.sha256(text.encode()).hexdigest()
 
 
-def _refuse_full_disk(folder: Path, cause: LosslabError) -> None:
-    """Turn a guest's failure on a full disk into that error instead of a measured row."""
-    # Less than a replicate's raw files need.
-    if shutil.disk_usage(folder).free < 4 * 2**20:
-        raise LosslabError(
-            f"{folder} must have room for a replicate's files, found it full",
-            hint="free room there and start again; finished replicates are kept",
-        ) from cause
-
-
 def _link_or_copy(source: Path, target: Path) -> None:
     """Hard-link, or copy across file systems."""
     try:
@@ -260,7 +264,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 
 def _host(started: datetime, wall_s: float | None, earlier_reasons: list[str]) -> dict[str, Any]:
-    """Describe what varies from run to run: host, clock, attempt, commit."""
+    """Describe what varies from run to run: host, clock, attempt, version and commit."""
     return {
         "started_utc": started.isoformat(timespec="seconds"),
         "wall_s": wall_s,
@@ -268,6 +272,7 @@ def _host(started: datetime, wall_s: float | None, earlier_reasons: list[str]) -
         "earlier_reasons": earlier_reasons,
         "host_kernel": platform.release(),
         "host_cpu": _cpu_model(),
+        "losslab": __version__,
         "git": git_state(Path(__file__).parent),
     }
 
@@ -297,77 +302,3 @@ def git_state(folder: Path) -> dict[str, Any]:
 def write_json(data: Any, path: Path) -> None:
     """Write JSON with sorted keys, so that equal data are equal bytes."""
     path.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n")
-
-
-def run_cell(
-    condition: Condition,
-    folder: Path,
-    rule: StoppingRule,
-    instrument: Instrument,
-    video: Path | None = None,
-) -> int:
-    """Measure a cell's replicates into `folder`, by number; keep those that are there.
-
-    Returns:
-        How many there are now.
-    """
-    remove_partial(folder)
-    values: list[float] = []
-    count = 0
-    while not rule.enough(count, values):
-        out, seed = folder / str(count), replicate_seed(condition, count)
-        manifest = finished(out, condition, seed, instrument)
-        if manifest is not None:
-            verdict = "kept, measured before"
-        else:
-            manifest = run(condition, seed, out, instrument, video)
-            verdict = (
-                "; ".join(["INVALID", *manifest["reasons"]]) if manifest["reasons"] else "valid"
-            )
-        print(f"{out}: {verdict}", flush=True)
-        value = primary_value(manifest["summary"])
-        if manifest["valid"] and value is not None:
-            values.append(value)
-        count += 1
-    return count
-
-
-def cell_result(
-    study: str, block: str, condition: Condition, folder: Path, replicates: int
-) -> dict[str, Any]:
-    """Sum up a cell's replicates, which lie in `folder` by number, for cell.json."""
-    rows = []
-    for number in range(replicates):
-        manifest = json.loads((folder / str(number) / "manifest.json").read_text())
-        host = json.loads((folder / str(number) / HOST_FILE).read_text())
-        kept = ("seed", "valid", "reasons", "summary", "instrument")
-        rows.append(
-            {key: manifest[key] for key in kept}
-            | {key: host[key] for key in ("attempt", "earlier_reasons")}
-        )
-    return {
-        "study": study,
-        "block": block,
-        "cell": folder.name,
-        "condition": condition.to_json(),
-        "replicates": rows,
-    }
-
-
-def finished(
-    out: Path, condition: Condition, seed: int, instrument: Instrument
-) -> dict[str, Any] | None:
-    """Return the manifest if `out` already holds exactly this replicate, by this instrument."""
-    try:
-        manifest: dict[str, Any] = json.loads((out / "manifest.json").read_text())
-    except (OSError, json.JSONDecodeError):
-        return None
-    same = (
-        manifest["cell"] == condition.to_json()
-        and manifest["backend"] == instrument.backend
-        and manifest["seed"] == seed
-        and manifest["instrument"] == instrument.provenance
-        and manifest["losslab"] == __version__
-        and manifest.get("trace_sha256") == digest(trace_text(condition, seed))
-    )
-    return manifest if same else None

@@ -9,9 +9,8 @@ from typing import Any
 
 from losslab.condition import Condition
 from losslab.errors import LosslabError
-from losslab.replicate import HOST_FILE
+from losslab.replicate import HOST_FILE, MANIFEST_FILE
 
-MANIFEST_FILE = "manifest.json"
 # A console log exists only for invalid replicates and ends with the host's own words.
 NOT_COMPARED = (HOST_FILE, "console.log")
 
@@ -51,12 +50,18 @@ def load_manifest(path: Path) -> dict[str, Any]:
 def instrument_differences(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Name the parts of the instrument that are not what they were, with both values."""
     found = []
-    for part in ("kernel", "image", "engine", "source"):
+    for part in sorted(then.keys() | now.keys()):
         old, new = then.get(part), now.get(part)
-        if old != new:
-            short = [v.get("hash", "?") if isinstance(v, dict) else str(v) for v in (old, new)]
-            found.append(f"{part} was {short[0]}, is {short[1]}")
+        if isinstance(old, dict) and isinstance(new, dict):
+            found += [f"{part}: {line}" for line in instrument_differences(old, new)]
+        elif old != new:
+            found.append(f"{part} was {_said(old)}, is {_said(new)}")
     return found
+
+
+def _said(value: Any) -> str:
+    """Put a value of a manifest into words."""
+    return "not there" if value is None else str(value)
 
 
 def compare(first: Path, second: Path) -> Agreement:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from losslab.backends import virtual
 from losslab.condition import Condition
+from losslab.lock import own_folder
 from losslab.replicate import Instrument
 
 # A command gets this much wall time; a session at a terminal may take a day.
@@ -31,12 +32,16 @@ def _terminal_kept() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
+def _own_folder() -> contextlib.AbstractContextManager[Path]:
+    return own_folder(Path(tempfile.gettempdir()), "losslab-shell-")
+
+
 def interact(condition: Condition, seed: int, tools: Instrument) -> int:
     """Give the user's terminal to a shell in a guest that runs in real time."""
     job = {"kind": "shell", "condition": condition.to_json(), "seed": seed, "command": None}
-    with tempfile.TemporaryDirectory(prefix="losslab-shell-") as name, _terminal_kept():
+    with _own_folder() as folder, _terminal_kept():
         outcome = virtual.boot(
-            tools.kernel, tools.image_root, job, Path(name), seed, SESSION_TIMEOUT_S,
+            tools.kernel, tools.image_root, job, folder, seed, SESSION_TIMEOUT_S,
             interactive=True,
         )  # fmt: skip
     return int(outcome.result["status"])
@@ -45,8 +50,6 @@ def interact(condition: Condition, seed: int, tools: Instrument) -> int:
 def execute(command: str, condition: Condition, seed: int, tools: Instrument) -> tuple[int, str]:
     """Run a shell command in a guest in virtual time; return its status and what it printed."""
     job = {"kind": "shell", "condition": condition.to_json(), "seed": seed, "command": command}
-    with tempfile.TemporaryDirectory(prefix="losslab-shell-") as name:
-        outcome = virtual.boot(
-            tools.kernel, tools.image_root, job, Path(name), seed, COMMAND_TIMEOUT_S
-        )
-        return int(outcome.result["status"]), (Path(name) / "output.txt").read_text()
+    with _own_folder() as folder:
+        outcome = virtual.boot(tools.kernel, tools.image_root, job, folder, seed, COMMAND_TIMEOUT_S)
+        return int(outcome.result["status"]), (folder / "output.txt").read_text()

@@ -49,10 +49,19 @@ def test_the_first_differing_line_and_missing_files_are_named(tmp_path):
 
 def test_another_instrument_is_named():
     then = {"kernel": {"hash": "aa"}, "image": {"hash": "cc"}, "source": "ee"}
-    now = {"kernel": {"hash": "bb"}, "image": {"hash": "cc"}, "source": "ff"}
+    now = {"kernel": {"hash": "bb"}, "image": {"hash": "cc"}, "source": "ff", "engine": {}}
     assert rerun.instrument_differences(then, now) == [
-        "kernel was aa, is bb",
+        "engine was not there, is {}",
+        "kernel: hash was aa, is bb",
         "source was ee, is ff",
+    ]
+
+
+def test_what_differs_is_named_where_the_hash_does_not():
+    then = {"image": {"hash": "cc", "packages": {"curl": "8.14-1", "git": "2"}}}
+    now = {"image": {"hash": "cc", "packages": {"curl": "8.14-2", "git": "2"}}}
+    assert rerun.instrument_differences(then, now) == [
+        "image: packages: curl was 8.14-1, is 8.14-2"
     ]
 
 

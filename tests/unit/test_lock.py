@@ -1,5 +1,7 @@
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -38,3 +40,43 @@ def test_the_second_waits_for_the_first(tmp_path):
         assert not (tmp_path / "second").exists()
     assert second.wait() == 0
     assert (tmp_path / "second").exists()
+
+
+OWN = (
+    "import sys, time; from pathlib import Path; from losslab import lock\n"
+    "with lock.own_folder(Path(sys.argv[1]), 'mine-') as folder:\n"
+    "    (folder / 'file').touch(); print(folder, flush=True); time.sleep(60)"
+)
+
+
+def test_folders_of_the_dead_are_removed_and_those_of_the_living_stay(tmp_path):
+    (tmp_path / "yours-1").mkdir()
+    owners = [
+        subprocess.Popen([sys.executable, "-c", OWN, str(tmp_path)], stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    living, dead = (Path(owner.stdout.readline().decode().strip()) for owner in owners)
+    owners[1].kill()
+    owners[1].wait()
+    assert living.is_dir()
+    assert dead.is_dir()
+    with lock.own_folder(tmp_path, "mine-") as own:
+        assert living.is_dir()
+        assert not dead.exists()
+    assert not own.exists()
+    owners[0].kill()
+    owners[0].wait()
+    lock.sweep(tmp_path, "mine-")
+    assert [path.name for path in tmp_path.iterdir()] == ["yours-1"]
+
+
+def test_many_at_once_never_take_each_others(tmp_path):
+    def own(_):
+        for _ in range(50):
+            with lock.own_folder(tmp_path, "mine-") as folder:
+                (folder / "file").touch()
+                assert (folder / "file").exists()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(own, range(4)))
+    assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from losslab import design, instrument, lock
+from losslab import deciding, design, instrument, lock, selftest
+from losslab.cellrun import LOST_FILE
 from losslab.errors import LosslabError
 
 try:
@@ -29,6 +30,39 @@ def hold_folder():
         lock.hold_for_life(Path(".snakemake"))
     except LosslabError as error:
         raise WorkflowError(str(error)) from None
+
+
+def test_instruments():
+    """Measure a short cell where cells are about to be measured; stop where it fails.
+
+    Cells in real time refuse a machine that cannot measure them by themselves.
+    """
+    backends = {
+        CELLS[job.wildcards.study, job.wildcards.cell].backend
+        for job in workflow.dag.needrun_jobs()
+        if job.rule.name == "measure_cell" and not job.resources.get("real_time")
+    }
+    try:
+        for backend in sorted(backends):
+            print(selftest.require(instrument.instrument(backend)), file=sys.stderr)
+    except LosslabError as error:
+        raise WorkflowError(str(error)) from None
+
+
+def name_lost_cells():
+    """Say which cells lost a guest: their last row is not kept."""
+    lost = []
+    for study, cell in CELLS:
+        folder = Path("results", "cells", study, cell)
+        if (folder / LOST_FILE).exists():
+            rows = json.loads((folder / "cell.json").read_text())["replicates"]
+            lost += [str(folder)] if any(row["lost"] for row in rows) else []
+    if lost:
+        print(
+            f"losslab: a guest was lost in {', '.join(lost)}: an invalid row there; the same "
+            "command tries it again",
+            file=sys.stderr,
+        )
 
 
 wildcard_constraints:
@@ -78,12 +112,27 @@ def cell_real_time(wildcards):
     return int(CELLS[wildcards.study, wildcards.cell].real_time)
 
 
-def cell_modules(wildcards):
-    """List the code that decides a cell's numbers."""
-    return [
-        workflow.source_path(f"../../src/losslab/{module}")
-        for module in instrument.modules(CELLS[wildcards.study, wildcards.cell].backend)
-    ]
+def cell_code(wildcards):
+    """List the files that decide a cell's numbers, and how many replicates it gets.
+
+    By their own paths, not `workflow.source_path`: only of those does Snakemake compare contents
+    where a time is newer.
+    """
+    cell = CELLS[wildcards.study, wildcards.cell]
+    files = deciding.files(cell.condition, cell.backend, cell.where)
+    return [str(path) for path in (*files, deciding.PACKAGE / "stopping.py")]
+
+
+def cell_instrument(wildcards):
+    """Say which kernel and images a cell is measured with."""
+    cell = CELLS[wildcards.study, wildcards.cell]
+    return deciding.built(cell.backend, cell.where)
+
+
+def cell_lost(wildcards):
+    """Quote the note on a guest that a cell lost; another note, and it is tried again."""
+    note = Path("results", "cells", wildcards.study, wildcards.cell, LOST_FILE)
+    return note.read_text() if note.exists() else ""
 
 
 def cell_block(wildcards):

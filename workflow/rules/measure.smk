@@ -3,9 +3,7 @@
 
 rule measure_cell:
     input:
-        modules=cell_modules,
-        kernel=workflow.source_path("../../containers/kernel/fragment.config"),
-        image=workflow.source_path("../../containers/host/packages.txt"),
+        cell_code,
     output:
         "results/cells/{study}/{cell}/cell.json",
     log:
@@ -23,6 +21,8 @@ rule measure_cell:
         stopping=cell_stopping,
         block=cell_block,
         backend=cell_backend,
+        instrument=cell_instrument,
+        lost=cell_lost,
     message:
         "Measure {wildcards.cell}"
     shell:
@@ -33,7 +33,8 @@ rule measure_cell:
 
 rule collect_study:
     input:
-        cell_files,
+        cells=cell_files,
+        code=workflow.source_path("../../src/losslab/collect.py"),
     output:
         replicates="results/summary/{study}_replicates.csv",
         intervals="results/summary/{study}_intervals.csv",
@@ -48,5 +49,5 @@ rule collect_study:
     message:
         "Collect the cells of {wildcards.study}"
     shell:
-        "losslab collect {input} --series {params.series} --replicates {output.replicates}"
+        "losslab collect {input.cells} --series {params.series} --replicates {output.replicates}"
         " --intervals {output.intervals} --flows {output.flows} --queue {output.queue} &> {log}"

@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,9 +19,9 @@ from typing import Any
 from losslab import netns
 from losslab.backends import containers
 from losslab.backends.guest import JOB, RB_POWER_OFF, TCP_MEM_PAGES
-from losslab.cell import measure, write_result
+from losslab.cell import measure, write_failure, write_result
 from losslab.condition import Condition
-from losslab.errors import LosslabError
+from losslab.errors import HostError
 
 IMAGE = Path("/mnt/image")
 IMAGE_NAME = "losslab-host:guest"
@@ -44,6 +43,7 @@ ENGINE = [
 def main() -> None:
     """Run the job; whatever happens, leave a result and power off."""
     try:
+        (JOB / "started").touch()
         job = json.loads((JOB / "job.json").read_text())
         netns.write_sysctl("net.ipv4.tcp_mem", TCP_MEM_PAGES)
         # A namespace that is not the first may have these only.
@@ -51,10 +51,8 @@ def main() -> None:
         netns.write_sysctl("net.ipv4.tcp_allowed_congestion_control", available)
         with engine(JOB / "engine.log") as api:
             write_result(_replicate(job, api), JOB / "result.json")
-    except LosslabError as error:
-        write_result({"error": str(error)}, JOB / "result.json")
-    except BaseException:
-        write_result({"error": traceback.format_exc()}, JOB / "result.json")
+    except BaseException as error:
+        write_failure(error, JOB / "result.json")
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -71,7 +69,7 @@ def engine(log: Path) -> Iterator[Any]:
             deadline = time.monotonic() + ENGINE_START_S
             while not Path(SOCKET).exists():
                 if process.poll() is not None or time.monotonic() > deadline:
-                    raise LosslabError(
+                    raise HostError(
                         f"Docker's engine must start, found:\n{log.read_text(errors='replace')}"
                     )
                 time.sleep(ENGINE_POLL_S)

@@ -10,14 +10,12 @@ import json
 import os
 import subprocess
 import sys
-import traceback
 from pathlib import Path
 
 from losslab import netns
 from losslab.backends.console import run_shell
-from losslab.cell import measure, write_result
+from losslab.cell import measure, write_failure, write_result
 from losslab.condition import Condition
-from losslab.errors import LosslabError
 
 JOB = Path("/mnt/out")
 RB_POWER_OFF = 0x4321FEDC  # linux/reboot.h
@@ -30,6 +28,8 @@ TCP_MEM_PAGES = "1048576 1048576 1048576"
 def main() -> None:
     """Run the job; whatever happens, leave a result and power off."""
     try:
+        # Without this, the instrument is at fault: see backends.virtual.
+        (JOB / "started").touch()
         job = json.loads((JOB / "job.json").read_text())
         netns.write_sysctl("net.ipv4.tcp_mem", TCP_MEM_PAGES)
         if job["kind"] == "replicate":
@@ -41,10 +41,8 @@ def main() -> None:
         elif job["kind"] == "command":
             subprocess.run(job["command"], cwd=JOB, check=True)
             write_result({"done": True}, JOB / "result.json")
-    except LosslabError as error:
-        write_result({"error": str(error)}, JOB / "result.json")
-    except BaseException:
-        write_result({"error": traceback.format_exc()}, JOB / "result.json")
+    except BaseException as error:
+        write_failure(error, JOB / "result.json")
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -67,14 +67,18 @@ def containernet() -> dict[str, str]:
     return pins
 
 
+def recipe(name: str = HOST) -> list[Path]:
+    """List the files that decide what is built."""
+    files = [RECIPES / name / "packages.txt", RECIPES / name / "init"]
+    if name == ENGINE:
+        files += [RECIPES / name / "source.toml", RECIPES / HOST / "packages.txt"]
+    return files
+
+
 def content_hash(name: str = HOST) -> str:
     """Hash everything that decides what is built."""
-    recipe = RECIPES / name
-    files = [recipe / "packages.txt", recipe / "init"]
-    if name == HOST:
-        return hash_files(files, LAYOUT, repr(FIXED_FILES))
-    files += [recipe / "source.toml", RECIPES / HOST / "packages.txt"]
-    return hash_files(files, LAYOUT, repr(FIXED_FILES), repr(ONE_PROCESSOR))
+    constants = [LAYOUT, repr(FIXED_FILES), *([repr(ONE_PROCESSOR)] if name == ENGINE else [])]
+    return hash_files(recipe(name), *constants)
 
 
 def target(name: str = HOST) -> Path:

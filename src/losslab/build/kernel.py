@@ -43,6 +43,15 @@ FIXED = {
 }
 
 
+# In a kernel's folder, the SHA-256 of the finished `linux`.
+DIGEST = "linux.sha256"
+
+
+def digest(linux: Path) -> str:
+    """Return the SHA-256 of a kernel's binary in hexadecimal digits."""
+    return hashlib.sha256(linux.read_bytes()).hexdigest()
+
+
 def _patches() -> list[Path]:
     return sorted((RECIPE / "patches").glob("*.patch"))
 
@@ -52,9 +61,14 @@ def _fragments(variant: str) -> list[Path]:
     return [RECIPE / "fragment.config", *more]
 
 
+def recipe(variant: str = PLAIN) -> list[Path]:
+    """List the files that decide what is built."""
+    return [*_fragments(variant), RECIPE / "source.toml", *_patches()]
+
+
 def content_hash(variant: str = PLAIN) -> str:
     """Hash everything that decides what is built."""
-    return hash_files([*_fragments(variant), RECIPE / "source.toml", *_patches()])
+    return hash_files(recipe(variant))
 
 
 def target(variant: str = PLAIN) -> Path:
@@ -117,6 +131,8 @@ def _build(variant: str, work: Path, folder: Path) -> None:
     ).stdout.strip()
     shutil.copy2(tree / "linux", folder / "linux")
     run_logged(["strip", "--strip-debug", folder / "linux"], log)
+    # Not among the facts below, which are part of every manifest: compilers differ, numbers do not.
+    (folder / DIGEST).write_text(digest(folder / "linux") + "\n")
     shutil.copyfile(tree / ".config", folder / "config")
     facts = {
         "version": version,

@@ -1,0 +1,88 @@
+"""What a host did to a guest, and what mends it: from how it ended, and its console's words."""
+
+from __future__ import annotations
+
+import signal
+
+from losslab.errors import HostError
+
+REBUILD = "run `make setup`, which builds a kernel or image that is missing or out of date"
+ROOM = "free memory, set LOSSLAB_SCRATCH to a folder with room, or use fewer --cores"
+PTRACE = (
+    "allow ptrace: in Docker `--security-opt seccomp=unconfined --cap-add SYS_PTRACE`; elsewhere "
+    "`sysctl kernel.yama.ptrace_scope=1` (a scope of 3 lasts until the next boot)"
+)
+# Words of a kernel that met a page of its memory for which there was no room: SIGBUS.
+NO_ROOM = "Kernel mode signal 7"
+# Why a guest does not come as far as its job: words on the console, what must hold, what mends it.
+# The first that fits counts.
+CAUSES = (
+    (
+        ("fp regs failed", "fp_regs failed"),
+        "the kernel must have room for this processor's register state",
+        REBUILD,
+    ),
+    (
+        ("failed to set personality",),
+        "a process must be allowed to do without address randomisation (personality(2))",
+        "in Docker: `--security-opt seccomp=unconfined`",
+    ),
+    (("ptrace",), "the kernel must be allowed to trace its processes", PTRACE),
+    (
+        ("noexec",),
+        "the guest's memory must lie where programs may be run",
+        "set LOSSLAB_SCRATCH to a folder that allows exec",
+    ),
+    (
+        ("failed to execute", "Exec format error"),
+        "the kernel must be a program that this machine can run (x86-64)",
+        REBUILD,
+    ),
+    (
+        ("Requested init", "No working init", "Unable to mount root"),
+        "the image must hold the guest's first program",
+        REBUILD,
+    ),
+)
+
+
+def not_started(console: str, status: int | None) -> HostError:
+    """Explain a guest that never began its job.
+
+    Args:
+        console: What it said.
+        status: How its kernel ended; None where it had to be ended.
+    """
+    fits = [cause for cause in CAUSES if any(word in console for word in cause[0])]
+    _, must, remedy = fits[0] if fits else ((), "a guest must boot and begin its job", REBUILD)
+    how = "it still booting at its time limit" if status is None else f"exit status {status}"
+    return HostError(
+        f"{must}, found {how}; last on its console: {last_words(console)}",
+        hint=f"{remedy}; then try `losslab doctor --self-test`",
+    )
+
+
+def refuse_host_failure(console: str, status: int | None, scratch_full: bool) -> None:
+    """Refuse the end of a guest that the host ended, or left without memory.
+
+    Raises:
+        HostError: it did.
+    """
+    if scratch_full or NO_ROOM in console:
+        raise HostError(
+            "the guest's memory must find room in its scratch folder, found it full", hint=ROOM
+        )
+    if status == -signal.SIGKILL:
+        raise HostError(
+            "the guest must end by itself, found it killed, as by a host that is out of memory",
+            hint=ROOM,
+        )
+
+
+def last_words(console: str) -> str:
+    """Quote the line that says most: of a panic, with the one before it, or the last one."""
+    lines = [line.strip() for line in console.splitlines() if line.strip()]
+    for number, line in enumerate(lines):
+        if "Kernel panic" in line:
+            return "; ".join(lines[max(0, number - 1) : number + 1])
+    return lines[-1] if lines else "nothing"

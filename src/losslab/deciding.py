@@ -1,0 +1,145 @@
+"""What decides a cell's numbers: the files of this repository that make another instrument.
+
+A cell's code is what its guest imports, but for what this cell does not use: the apps that it does
+not run, the trace-driven link of a cell without a trace, other schemes. A version number, words of
+errors and another backend decide nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from losslab.backends import containernet
+from losslab.build import image, kernel
+from losslab.build.cache import hash_files
+from losslab.condition import DRAWN_TRACE, NO_SCHEME, NO_TRACE, Condition
+from losslab.schemes import make_scheme
+
+PACKAGE = Path(__file__).resolve().parent
+TRACES = PACKAGE.parents[1] / "config" / "traces"
+VIRTUAL, CONTAINERNET = "virtual", "containernet"
+BACKENDS = (VIRTUAL, CONTAINERNET)
+# The code that starts a replicate, and the first program where its hosts are, by backend and place.
+ENTRIES = {
+    (VIRTUAL, containernet.GUEST): ("backends/virtual.py", "backends/guest.py"),
+    (CONTAINERNET, containernet.GUEST): ("backends/containernet.py", "backends/engineguest.py"),
+    (CONTAINERNET, containernet.HOST): ("backends/containernet.py", "backends/enginehost.py"),
+}
+# Programs that are started by their names, which no import shows.
+DATAGRAM, LINK = "datagram.py", "traceforward.py"
+OF_TRACES = {LINK, "tracelink.py", "traces.py"}
+# Imported, but not by what measures: words, an interactive shell, a try-out.
+UNDECIDING = {"errors.py", "backends/console.py", "backends/rehearsal.py"}
+# Of the packages' own files, this one holds more than a version number or a sentence.
+SCHEMES = "schemes/__init__.py"
+
+
+def files(condition: Condition, backend: str, where: str) -> list[Path]:
+    """List the files that decide a cell's numbers: code, recipes of kernel and images, trace."""
+    found = [*modules(condition, backend, where), *image.recipe(image.HOST)]
+    if backend == CONTAINERNET:
+        found += image.recipe(image.ENGINE)
+    if where == containernet.GUEST:
+        variant = kernel.PLAIN if backend == VIRTUAL else kernel.CONTAINERS
+        found += kernel.recipe(variant)
+    if condition.trace not in (NO_TRACE, DRAWN_TRACE):
+        found.append(TRACES / condition.trace)
+    return list(dict.fromkeys(found))
+
+
+def source_hash(condition: Condition, backend: str, where: str) -> str:
+    """Hash the code that decides a cell's numbers, for its manifests."""
+    return _hash(modules(condition, backend, where))
+
+
+@functools.cache
+def _hash(paths: tuple[Path, ...]) -> str:
+    return hash_files(paths)
+
+
+def modules(condition: Condition, backend: str, where: str) -> tuple[Path, ...]:
+    """List the modules that decide a cell's numbers."""
+    scheme = None
+    if condition.scheme != NO_SCHEME:
+        scheme = type(make_scheme(condition.scheme)).__module__.rpartition(".")[2]
+    return _modules(condition.app, condition.trace != NO_TRACE, scheme, backend, where)
+
+
+@functools.cache
+def _modules(
+    app: str, trace: bool, scheme: str | None, backend: str, where: str
+) -> tuple[Path, ...]:
+    """Follow the imports from a cell's entries."""
+
+    def unused(importer: str, imported: str) -> bool:
+        if imported in UNDECIDING or (imported.endswith("__init__.py") and imported != SCHEMES):
+            return True
+        if importer == "cell.py" and imported.startswith("apps/"):
+            return imported != f"apps/{app}.py"
+        if importer == "cell.py" and imported in OF_TRACES:
+            return not trace
+        if importer == "condition.py":
+            return imported.startswith("schemes/")  # asked for their names
+        if importer == SCHEMES:
+            return imported not in ("schemes/base.py", f"schemes/{scheme}.py")
+        return False
+
+    waiting = list(ENTRIES[backend, where])
+    waiting += [DATAGRAM] if scheme else []
+    waiting += [LINK] if trace else []
+    found: set[str] = set()
+    while waiting:
+        module = waiting.pop()
+        if module not in found:
+            found.add(module)
+            waiting += [name for name in _imports(module) if not unused(module, name)]
+    return tuple(PACKAGE / name for name in sorted(found))
+
+
+@functools.cache
+def _imports(module: str) -> tuple[str, ...]:
+    """List the modules of this package that one imports."""
+    tree = ast.parse((PACKAGE / module).read_text())
+    found: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "losslab":
+            assert node.module is not None
+            found += _files_of(node.module)
+            for alias in node.names:
+                found += _files_of(f"{node.module}.{alias.name}")
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "losslab":
+                    found += _files_of(alias.name)
+    return tuple(dict.fromkeys(found))
+
+
+def _files_of(dotted: str) -> Iterator[str]:
+    """Name the file of a module or package, where there is one."""
+    path = "/".join(dotted.split(".")[1:])
+    for name in (f"{path}.py", f"{path}/__init__.py".removeprefix("/")):
+        if (PACKAGE / name).is_file():
+            yield name
+
+
+@functools.cache
+def built(backend: str, where: str) -> str:
+    """Hash what a backend's kernel and images are.
+
+    What has been built says it itself; what has not, by the hash of its recipe.
+    """
+    parts: list[object] = []
+    images = [image.HOST, *([image.ENGINE] if backend == CONTAINERNET else [])]
+    for name in images:
+        folder = image.existing(name)
+        parts.append(image.provenance(folder) if folder else image.content_hash(name))
+    if where == containernet.GUEST:
+        variant = kernel.PLAIN if backend == VIRTUAL else kernel.CONTAINERS
+        folder = kernel.existing(variant)
+        parts.append(kernel.provenance(folder) if folder else kernel.content_hash(variant))
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

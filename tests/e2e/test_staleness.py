@@ -1,0 +1,166 @@
+"""What is measured again after a change: exactly what depends on it, by dry runs of a copy.
+
+In the copy's environment `losslab` is a stand-in that writes an empty cell.json, so that Snakemake
+has run its jobs and knows what they had.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COPIED = (
+    "Snakefile", "analysis", "config", "containers", "profiles", "report", "src", "workflow",
+)  # fmt: skip
+# A cell of each kind, in one study.
+STUDY = """\
+study: loss
+title: A cell of each kind
+source: a test
+figures: []
+tables: []
+defaults: {{ path: symmetric, algorithm: cubic, loss_percent: 0, rtt_ms: 20, rate_mbit: 10,
+  buffer_packets: 40, offloads: "off", loss_direction: data }}
+blocks:
+  bulk: {{ app: iperf3 }}
+  containers: {{ app: iperf3 }}
+  page: {{ app: web }}
+  trace: {{ app: iperf3, trace: stairs }}
+  scheme: {{ app: datagram, scheme: "ewma" }}
+"""
+RUN = "{ replicates: 1, duration_s: 60, warmup_s: 1 }"
+CAMPAIGN = f"""\
+studies:
+  loss:
+    bulk: {RUN}
+    containers: {RUN[:-1]}, backend: containernet }}
+    page: {RUN}
+    trace: {RUN}
+    scheme: {RUN}
+"""
+# Its last argument is cell.json's name.
+STAND_IN = """\
+#!/bin/sh
+for out; do :; done
+echo {} >"$out"
+"""
+ALL = {"bulk", "containers", "page", "trace", "scheme"}
+# tests/unit/test_deciding.py has the whole table; here, that Snakemake follows it.
+DEPENDENT = {
+    "src/losslab/apps/web.py": {"page"},
+    "containers/kernel/containers.config": {"containers"},
+    "containers/host/init": ALL,
+    "config/traces/stairs": {"trace"},
+}
+# A version number, another backend, an app and a scheme that no cell has, what comes afterwards.
+UNDECIDING = (
+    "README.md", "src/losslab/__init__.py", "src/losslab/report.py", "src/losslab/collect.py",
+    "src/losslab/backends/enginehost.py", "src/losslab/apps/ffmpeg.py",
+    "src/losslab/schemes/aimd.py",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def clone(root, tmp_path_factory):
+    """A copy of the project in which the cells count as measured."""
+    folder = tmp_path_factory.mktemp("clone with spaces")
+    for name in COPIED:
+        source = root / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, folder / name)
+    shutil.copy(root / "README.md", folder / "README.md")
+    (folder / "config/studies/loss.yaml").write_text(STUDY.format())
+    (folder / "config/kinds.yaml").write_text(CAMPAIGN)
+    (folder / "config/traces/stairs").write_text("10\n20\n")
+    environment = folder / "environment"
+    (environment / "bin").mkdir(parents=True)
+    (environment / "lib").symlink_to(Path(sys.prefix) / "lib")
+    shutil.copy(Path(sys.prefix) / "pyvenv.cfg", environment)
+    (environment / "bin/python").symlink_to(Path(sys.prefix) / "bin/python")
+    (environment / "bin/losslab").write_text(STAND_IN)
+    (environment / "bin/losslab").chmod(0o755)
+    done = snakemake(folder, "-n")
+    assert measured_again(done) == ALL, done.stderr
+    done = snakemake(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def snakemake(folder, *words):
+    # An empty cache: what is built here must not decide what the copy's recipes say.
+    environment = os.environ | {
+        "PYTHONPATH": str(folder / "src"), "LOSSLAB_CACHE": str(folder / "cache"),
+    }  # fmt: skip
+    return subprocess.run(
+        ["environment/bin/python", "-m", "snakemake", "--cores", "1", "--configfile",
+         "config/kinds.yaml", "--until", "measure_cell", *words],
+        cwd=folder, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def cells(done):
+    """The cells that a dry run would measure."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    return set(re.findall(r"Job \d+: Measure (\S+)", done.stdout + done.stderr))
+
+
+def measured_again(done):
+    return {name.partition("_")[0] for name in cells(done)}
+
+
+def test_a_second_run_measures_nothing(clone):
+    assert measured_again(snakemake(clone, "-n")) == set()
+
+
+@contextlib.contextmanager
+def changed(clone, *paths):
+    before = {clone / path: (clone / path).read_text() for path in paths}
+    try:
+        for path, text in before.items():
+            path.write_text(text + ("30\n" if "traces" in path.parts else "\n# A comment\n"))
+        yield
+    finally:
+        for path, text in before.items():
+            path.write_text(text)
+
+
+def test_what_decides_nothing_measures_nothing_again(clone):
+    with changed(clone, *UNDECIDING):
+        assert measured_again(snakemake(clone, "-n")) == set()
+
+
+@pytest.mark.parametrize("path", DEPENDENT)
+def test_exactly_what_depends_on_a_file_is_measured_again(clone, path):
+    with changed(clone, path):
+        assert measured_again(snakemake(clone, "-n")) == DEPENDENT[path]
+
+
+def test_a_new_patch_measures_everything_again(clone):
+    patch = clone / "containers/kernel/patches/9999-new.patch"
+    patch.write_text("A patch\n")
+    try:
+        assert measured_again(snakemake(clone, "-n")) == ALL
+    finally:
+        patch.unlink()
+
+
+def test_a_lost_guest_is_tried_again_once_per_start(clone):
+    note = next((clone / "results/cells/loss").glob("page_*")) / "lost.json"
+    note.write_text('{"when_utc": "now"}')
+    try:
+        assert measured_again(snakemake(clone, "-n")) == {"page"}
+        assert snakemake(clone).returncode == 0
+        # Only another note is another loss.
+        assert measured_again(snakemake(clone, "-n")) == set()
+        note.write_text('{"when_utc": "later"}')
+        assert measured_again(snakemake(clone, "-n")) == {"page"}
+    finally:
+        note.unlink()
+        snakemake(clone)

@@ -1,0 +1,94 @@
+"""What the console of a guest that did not start says, and what mends it; words as seen."""
+
+import pytest
+
+from losslab.backends import remedies, virtual
+from losslab.errors import GuestLostError, HostError, LosslabError
+
+AMX = """\
+userspace - ptrace set fp regs failed, errno = 14
+Kernel panic - not syncing: Attempted to kill init! exitcode=0x0000000b
+CPU: 0 UID: 0 PID: 1 Comm: init Not tainted 6.12.117 #1
+"""
+
+
+@pytest.mark.parametrize(
+    ("console", "found", "remedy"),
+    [
+        (AMX, "set fp regs failed, errno = 14; Kernel panic", "make setup"),
+        (
+            "ptrace: Operation not permitted\ncheck_ptrace : expected SIGSTOP, got status = 9",
+            "expected SIGSTOP",
+            "SYS_PTRACE",
+        ),
+        (
+            "setarch: failed to set personality to (null): Operation not permitted",
+            "failed to set personality",
+            "seccomp=unconfined",
+        ),
+        ("Operation not permitted\n/dev/shm must be not mounted noexec", "noexec", "SCRATCH"),
+        ("setarch: failed to execute /k/linux: Exec format error", "format", "make setup"),
+        ("Kernel panic - not syncing: Requested init /init failed (error -2).", "-2", "make setup"),
+        ("", "nothing", "make setup"),
+    ],
+)
+def test_what_the_console_says_comes_with_its_remedy(console, found, remedy):
+    error = remedies.not_started(console, 1)
+    assert found in error.message.partition("last on its console: ")[2]
+    assert remedy in error.hint
+
+
+def end(tmp_path, status, console="", started=True, result=None, full=False):
+    if started:
+        (tmp_path / virtual.STARTED).touch()
+    if result is not None:
+        (tmp_path / "result.json").write_text(result)
+    return virtual._result(tmp_path, virtual._End(status, full), console, 9.0)
+
+
+def test_a_guest_that_never_began_is_the_hosts_or_instruments_fault(tmp_path):
+    with pytest.raises(HostError, match="register state"):
+        end(tmp_path, -6, AMX, started=False)
+    with pytest.raises(HostError, match="still booting"):
+        end(tmp_path, None, started=False)
+
+
+@pytest.mark.parametrize(
+    ("status", "console", "full"),
+    [
+        (-9, "", False),
+        (-6, "Kernel panic - not syncing: Kernel mode signal 7", False),
+        (1, "", True),
+    ],
+)
+def test_a_guest_that_the_host_ended_is_not_its_own_doing(tmp_path, status, console, full):
+    with pytest.raises(HostError, match="memory"):
+        end(tmp_path, status, console, full=full)
+
+
+def test_a_check_that_failed_for_want_of_memory_is_not_believed(tmp_path):
+    with pytest.raises(HostError, match="scratch folder, found it full"):
+        end(tmp_path, 0, result='{"reasons": ["iperf3 must exit with 0, found -7"]}', full=True)
+    assert end(tmp_path, 0, result='{"reasons": []}', full=True) == {"reasons": []}
+
+
+@pytest.mark.parametrize(
+    ("status", "result", "words"),
+    [
+        (None, None, "must end within 9 s"),
+        (1, None, "result.json, found none"),
+        (0, '{"err', "result.json, found none"),
+        (0, '{"error": "KeyError: 3", "kind": "crashed"}', "must not crash, found KeyError: 3"),
+    ],
+)
+def test_a_guest_that_began_and_left_nothing_is_lost(tmp_path, status, result, words):
+    with pytest.raises(GuestLostError, match=words):
+        end(tmp_path, status, result=result)
+
+
+def test_a_job_says_itself_what_refused_it(tmp_path):
+    with pytest.raises(LosslabError, match="tc must") as error:
+        end(tmp_path, 0, result='{"error": "tc must", "kind": "refused"}')
+    assert not isinstance(error.value, GuestLostError | HostError)
+    with pytest.raises(HostError, match="engine must start"):
+        end(tmp_path, 0, result='{"error": "the engine must start", "kind": "host"}')
