@@ -76,7 +76,7 @@ def measure(
     # A program that failed left no result to collect; its reason says more than a parser would.
     summary = {} if run.reasons else app.collect(condition, folder, run.timeline)
     link = _link_summary(trace, condition, folder)
-    counted = checks.traffic(before, after, link.get("link_drops", 0))
+    counted = checks.traffic(before, after, condition.path, link.get("link_drops", 0))
     evidence = checks.Evidence(
         condition=condition,
         rtt_ms=min((rtt for _, rtt in idle), default=None),

@@ -8,7 +8,7 @@ from typing import Any
 
 from losslab.condition import Condition
 from losslab.shaping import FRAME_BYTES
-from losslab.topology import INTERFACES, interface
+from losslab.topology import INTERFACES, interface, reverse_router
 
 # netem rounds its delays to ticks of 64 ns; a probe reads the clock, which costs 256 ns in virtual
 # time (TIMER_MULTIPLIER, arch/um/kernel/time.c).
@@ -40,6 +40,15 @@ class Traffic:
     largest_mean_packet_bytes: float
     retransmits: int
     memory_pressures: int
+    # On the way back: by the receiver, at the sender, and lost by the emulator between them.
+    sent_back: int
+    received_back: int
+    loss_back_drops: int
+
+    @property
+    def unexplained_back(self) -> int:
+        """Packets on the way back that neither arrived nor were dropped by the emulator."""
+        return self.sent_back - self.received_back - self.loss_back_drops
 
     @property
     def unexplained(self) -> int:
@@ -88,8 +97,18 @@ def _qdisc(state: dict[str, Any], host: str, device: str, handle: str) -> dict[s
     return found
 
 
-def traffic(before: dict[str, Any], after: dict[str, Any], link_drops: int = 0) -> Traffic:
-    """Count what passed between two states as `configuration.read_back` gives them."""
+def traffic(
+    before: dict[str, Any], after: dict[str, Any], path: str, link_drops: int = 0
+) -> Traffic:
+    """Count what passed between two states as `configuration.read_back` gives them.
+
+    Args:
+        before: The state before the traffic.
+        after: The state after it.
+        path: One of condition.PATHS.
+        link_drops: What a trace-driven link dropped.
+    """
+    back = reverse_router(path)
 
     def link(host: str, towards: str, side: str, what: str) -> int:
         name = interface(host, towards).name
@@ -123,6 +142,9 @@ def traffic(before: dict[str, Any], after: dict[str, Any], link_drops: int = 0) 
         largest_mean_packet_bytes=max(means, default=0.0),
         retransmits=counter("sender", "TcpRetransSegs"),
         memory_pressures=sum(counter(host, "TcpExtTCPMemoryPressures") for host in after),
+        sent_back=link("receiver", back, "tx", "packets"),
+        received_back=link("sender", "r1", "rx", "packets"),
+        loss_back_drops=qdisc(back, "r1", "drops"),
     )
 
 
@@ -135,7 +157,9 @@ def reasons(evidence: Evidence) -> list[str]:
             _algorithm,
             _packet_size,
             _conservation,
+            _conservation_back,
             _loss_rate,
+            _loss_rate_back,
             _goodput,
             _memory,
             _limited,
@@ -190,17 +214,42 @@ def _conservation(e: Evidence) -> str | None:
     return None
 
 
+def _conservation_back(e: Evidence) -> str | None:
+    t = e.traffic
+    if e.condition.offloads == "off" and t.unexplained_back != 0:
+        return (
+            "packets sent back must equal packets received plus those that the emulator dropped, "
+            f"found {t.sent_back} sent, {t.received_back} received, {t.loss_back_drops} lost: "
+            f"{t.unexplained_back} unexplained"
+        )
+    return None
+
+
 def _loss_rate(e: Evidence) -> str | None:
     if e.condition.sender_delay_ms:
         return _loss_at_sender(e)
-    p, n = e.condition.loss_percent / 100, e.traffic.loss_offered
-    tolerance = LOSS_Z * math.sqrt(p * (1 - p) * n) + 1 if p else 0.0
-    if abs(e.traffic.loss_drops - p * n) > tolerance:
-        return (
-            f"loss must be {e.condition.loss_percent:g} % of {n} packets (within {tolerance:.0f}), "
-            f"found {e.traffic.loss_drops} lost ({e.traffic.loss_measured_percent:.3f} %)"
-        )
-    return None
+    t = e.traffic
+    return _outside_interval("loss", e.condition.loss_percent, t.loss_offered, t.loss_drops)
+
+
+def _loss_rate_back(e: Evidence) -> str | None:
+    t = e.traffic
+    percent = e.condition.loss_percent if e.condition.loss_direction == "both" else 0.0
+    offered = t.received_back + t.loss_back_drops
+    return _outside_interval("loss on the way back", percent, offered, t.loss_back_drops)
+
+
+def _outside_interval(what: str, percent: float, offered: int, lost: int) -> str | None:
+    """Say when a number of lost packets is outside its binomial interval; of 0 %, any is."""
+    p = percent / 100
+    tolerance = LOSS_Z * math.sqrt(p * (1 - p) * offered) + 1 if p else 0.0
+    if abs(lost - p * offered) <= tolerance:
+        return None
+    found = 100 * lost / offered if offered else 0.0
+    return (
+        f"{what} must be {percent:g} % of {offered} packets (within {tolerance:.0f}), found {lost} "
+        f"lost ({found:.3f} %)"
+    )
 
 
 def _loss_at_sender(e: Evidence) -> str | None:

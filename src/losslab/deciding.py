@@ -103,27 +103,27 @@ def _modules(
 
 @functools.cache
 def _imports(module: str) -> tuple[str, ...]:
-    """List the modules of this package that one imports."""
-    tree = ast.parse((PACKAGE / module).read_text())
+    """List the modules of this package that one imports, but for its types' sake."""
     found: list[str] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "losslab":
-            assert node.module is not None
-            found += _files_of(node.module)
-            for alias in node.names:
-                found += _files_of(f"{node.module}.{alias.name}")
+    waiting: list[ast.AST] = [ast.parse((PACKAGE / module).read_text())]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            found += [file for name in names for file in _files_of(name)]
         elif isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name.split(".")[0] == "losslab":
-                    found += _files_of(alias.name)
+            found += [file for alias in node.names for file in _files_of(alias.name)]
+        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            waiting += ast.iter_child_nodes(node)
     return tuple(dict.fromkeys(found))
 
 
 def _files_of(dotted: str) -> Iterator[str]:
-    """Name the file of a module or package, where there is one."""
-    path = "/".join(dotted.split(".")[1:])
-    for name in (f"{path}.py", f"{path}/__init__.py".removeprefix("/")):
-        if (PACKAGE / name).is_file():
+    """Name the file of a module or package of this package, where there is one."""
+    first, *rest = dotted.split(".")
+    path = "/".join(rest)
+    for name in (f"{path}.py", f"{path}/__init__.py"):
+        if first == "losslab" and rest and (PACKAGE / name).is_file():
             yield name
 
 

@@ -57,6 +57,13 @@ Path("/mnt/out/found.json").write_text(json.dumps(found))
 NOTHING_ELSE = "pass"
 # tc commands that replace what is there; 200000000 is the limit that was asked for.
 DELAY_LINE = "tc qdisc change dev r2-receiver root handle 1: netem seed 1"
+BACK_LINE = "tc qdisc change dev r2-r1 root handle 1: netem seed 1 limit 200000000"
+# What the guest measures instead.
+BOTH_WAYS = (
+    "from dataclasses import replace\n"
+    "ask = Condition.from_json\n"
+    "Condition.from_json = lambda data: replace(ask(data), loss_percent=2, loss_direction='both')"
+)
 BOTTLENECK = "tc qdisc change dev r1-r2 root handle 1: tbf burst 3028 limit 3028"
 
 # name: (breakage in the guest, code before it, words of the check that must refuse it)
@@ -110,6 +117,37 @@ BREAKAGES = {
         "0x8/0x8 action drop')",
         "",
         ["unexplained"],
+    ),
+    "loss on the way back that nobody asked for": (
+        f"on('r2', '{BACK_LINE} delay 10ms loss 2%')",
+        "",
+        ["loss on the way back must be 0 %"],
+    ),
+    "loss both ways that strikes one way only": (
+        f"on('r2', '{BACK_LINE} delay 10ms')",
+        BOTH_WAYS,
+        ["loss on the way back must be 2 %"],
+    ),
+    "loss both ways that strikes too often on the asymmetric path": (
+        f"on('r3', '{BACK_LINE.replace('r2-r1', 'r3-r1')} delay 10ms loss 20%')",
+        BOTH_WAYS.replace("both", "both', path='asymmetric"),
+        ["loss on the way back must be 2 %"],
+    ),
+    "acknowledgements that vanish": (
+        NOTHING_ELSE,
+        # Before netem, which would have to account for them; for 0.3 s.
+        "import threading\n"
+        "from losslab import traffic\n"
+        "start = traffic._SampleLog\n"
+        "def tc(words): on('r2', f'tc {words}')\n"
+        "def cut(*probes):\n"
+        "    tc('qdisc add dev r2-receiver clsact')\n"
+        "    drop = 'filter add dev r2-receiver ingress matchall action drop'\n"
+        "    threading.Timer(1.0, tc, [drop]).start()\n"
+        "    threading.Timer(1.3, tc, ['filter del dev r2-receiver ingress']).start()\n"
+        "    return start(*probes)\n"
+        "traffic._SampleLog = cut",
+        ["packets sent back must equal"],
     ),
     "window-limited sockets": (
         NOTHING_ELSE,

@@ -17,6 +17,9 @@ TRAFFIC = checks.Traffic(
     largest_mean_packet_bytes=1_500.0,
     retransmits=1_010,
     memory_pressures=0,
+    sent_back=50_000,
+    received_back=50_000,
+    loss_back_drops=0,
 )
 EVIDENCE = checks.Evidence(
     condition=CONDITION,
@@ -58,6 +61,8 @@ def test_a_sound_run_passes():
         ({"received": 98_989}, "1 unexplained"),
         ({"sender_drops": 1}, "own qdisc"),
         ({"loss_drops": 2_000, "received": 97_990}, "loss must be"),
+        ({"received_back": 49_999}, "sent back must equal"),
+        ({"received_back": 49_999, "loss_back_drops": 1}, "loss on the way back must be 0 %"),
         ({"goodput_mbit": 1_001.0}, "faster than the link"),
         ({"memory_pressures": 1}, "memory pressure"),
         ({"limited_share": 0.5}, "buffers must not limit"),
@@ -72,6 +77,21 @@ def test_each_broken_run_is_refused_once(changes, word):
 def test_no_loss_asked_means_none_tolerated():
     clean = dataclasses.replace(CONDITION, loss_percent=0)
     assert any("loss must be 0" in r for r in reasons(condition=clean))
+
+
+BOTH_WAYS = dataclasses.replace(CONDITION, loss_direction="both")
+
+
+def test_loss_both_ways_is_judged_both_ways():
+    # 1 % of 50,000 is 500, give or take 90.
+    assert reasons(condition=BOTH_WAYS, received_back=49_500, loss_back_drops=500) == []
+    for lost in (0, 400, 600):
+        found = reasons(condition=BOTH_WAYS, received_back=50_000 - lost, loss_back_drops=lost)
+        assert len(found) == 1
+        assert (
+            f"loss on the way back must be 1 % of 50000 packets (within 90), found {lost}"
+            in (found[0])
+        )
 
 
 AT_SENDER = dataclasses.replace(CONDITION, sender_delay_ms=0.4)
