@@ -21,8 +21,7 @@ from losslab.condition import Condition
 from losslab.configuration import configuration_reasons, configure, read_back, require_algorithms
 from losslab.errors import HostError, LosslabError
 from losslab.flows import Flow
-from losslab.probes import ping, tcp
-from losslab.probes.queue import QueueSample
+from losslab.probes import ping, queue, tcp
 from losslab.topology import RECEIVER_ADDRESS, emulated_hosts
 
 APPS: dict[str, ModuleType] = {"iperf3": iperf3, "ffmpeg": ffmpeg, "web": web, "datagram": datagram}
@@ -66,7 +65,7 @@ def measure(
         idle = _ping_idle(pids["sender"], condition, folder)
         before = read_back(pids, condition)
         reasons = configuration_reasons(before, condition, seed)
-        with traceforward.attached(hosts["r1"], condition, flows, trace, folder):
+        with traceforward.attached(hosts["r1"], condition, flows, trace, folder) as link_begin_ns:
             run = traffic.run(flows, hosts, condition, seed, folder)
         after = _settled(pids, condition)
         reasons += [
@@ -76,6 +75,10 @@ def measure(
     # A program that failed left no result to collect; its reason says more than a parser would.
     summary = {} if run.reasons else app.collect(condition, folder, run.timeline)
     link = _link_summary(trace, condition, folder)
+    waiting = run.queue
+    if link_begin_ns is not None:
+        waiting = _link_queue(run, link_begin_ns, folder)
+    queue.write_csv(waiting, folder / "queue.csv")
     counted = checks.traffic(before, after, condition.path, link.get("link_drops", 0))
     evidence = checks.Evidence(
         condition=condition,
@@ -96,7 +99,7 @@ def measure(
         "bottleneck_drops": counted.bottleneck_drops,
         "sender_drops": counted.sender_drops,
         "unexplained_packets": counted.unexplained,
-        **_queue_summary(run.queue, condition),
+        **_queue_summary(waiting, condition),
         **link,
     }
     return {
@@ -119,7 +122,9 @@ def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _queue_summary(samples: list[QueueSample], condition: Condition) -> dict[str, float | None]:
+def _queue_summary(
+    samples: list[queue.QueueSample], condition: Condition
+) -> dict[str, float | None]:
     """Describe the bottleneck's backlog between the warm-up and the end."""
     backlog = sorted(
         s.backlog_packets for s in samples if condition.warmup_s <= s.t_s <= condition.duration_s
@@ -129,6 +134,24 @@ def _queue_summary(samples: list[QueueSample], condition: Condition) -> dict[str
         "queue_p95_packets": backlog[math.ceil(0.95 * len(backlog)) - 1] if backlog else None,
         "queue_max_packets": backlog[-1] if backlog else None,
     }
+
+
+def _link_queue(run: traffic.Run, begin_ns: int, folder: Path) -> list[queue.QueueSample]:
+    """Tell what waited in a trace-driven link whenever the bucket behind it was sampled.
+
+    Args:
+        run: Where the samples' times and their clock are.
+        begin_ns: The monotonic clock at the 0 ms of the link's log.
+        folder: Where the log is.
+    """
+    times = [sample.t_s for sample in run.queue]
+    offset_ms = (run.timeline.origin_ns - begin_ns) / 1e6
+    lines = (folder / traceforward.LOG).read_text().splitlines()
+    states = tracelink.backlog(lines, [offset_ms + 1e3 * t_s for t_s in times])
+    return [
+        queue.QueueSample(t_s, state.packets, state.octets, state.drops)
+        for t_s, state in zip(times, states, strict=True)
+    ]
 
 
 def _link_summary(trace: Path | None, condition: Condition, folder: Path) -> dict[str, Any]:

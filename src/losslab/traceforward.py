@@ -44,7 +44,7 @@ PR_SET_TIMERSLACK = 29  # linux/prctl.h; the default of 50 us would make every d
 @contextlib.contextmanager
 def attached(
     router: Host, condition: Condition, flows: Sequence[Flow], trace: Path | None, folder: Path
-) -> Iterator[None]:
+) -> Iterator[int | None]:
     """Send the data that flows have over the condition's trace, if it has one.
 
     Not what else a program says, on connections of its own: behind seconds of queue iperf3 would
@@ -52,11 +52,14 @@ def attached(
 
     At the end the link has emptied its queue and is gone; `folder` has its log.
 
+    Yields:
+        The monotonic clock's nanoseconds at the log's 0 ms; None where there is no trace.
+
     Raises:
         LosslabError: the link does not start, is not in the path, or does not end well.
     """
     if trace is None:
-        yield
+        yield None
         return
     wanted = sorted({(flow.protocol, flow.source_port) for flow in flows}, key=str)
     rules = [
@@ -82,14 +85,19 @@ def attached(
         program = router.popen(command, stdout=subprocess.PIPE, stderr=stderr)
         try:
             assert program.stdout is not None
-            if program.stdout.readline().decode().strip() != READY:
+            word, _, begin_ns = program.stdout.readline().decode().strip().partition(" ")
+            if word != READY:
                 raise LosslabError(
                     f"the trace-driven link must start, found: {errors.read_text().strip()}"
                 )
             with netns.inside(router.pid):
                 netns.run(["ip", "-batch", "-"], "\n".join(rules))
                 _require_in_path(wanted)
-            yield
+            yield int(begin_ns)
+            # What TCP still sends goes the ordinary way, or the link would never be empty.
+            with netns.inside(router.pid):
+                removed = "\n".join(rule.replace("add", "del", 1) for rule in rules)
+                netns.run(["ip", "-batch", "-"], removed)
             program.send_signal(signal.SIGTERM)
             status = program.wait(timeout=DRAIN_LIMIT_S)
             if status != 0:
@@ -102,7 +110,6 @@ def attached(
             program.wait()
     errors.unlink()
     with netns.inside(router.pid):
-        netns.run(["ip", "-batch", "-"], "\n".join(rule.replace("add", "del", 1) for rule in rules))
         netns.run(["ip", "link", "del", DEVICE])
 
 
@@ -128,12 +135,18 @@ def _open_tun() -> int:
     return descriptor
 
 
-def forward(link: TraceLink, tun: int, stop: int) -> None:
+def forward(link: TraceLink, tun: int, stop: int, begin_ns: int) -> None:
     """Take packets from the TUN device and give them back when they have left the link.
 
-    Ends when there is something to read from `stop` and nothing waits any more.
+    Ends when there is something to read from `stop` and nothing waits any more, neither in the link
+    nor in the device.
+
+    Args:
+        link: The link.
+        tun: The device.
+        stop: Readable when it is to end.
+        begin_ns: The monotonic clock at the link's 0 ms.
     """
-    begin_ns = time.monotonic_ns()
     stopping = False
 
     def now_ms() -> int:
@@ -142,7 +155,7 @@ def forward(link: TraceLink, tun: int, stop: int) -> None:
     while True:
         for content in link.advance(now_ms()):
             os.write(tun, content)
-        if stopping and not link.busy:
+        if stopping and not link.busy and not select.select([tun], [], [], 0)[0]:
             return
         # With nothing to send, opportunities pass unused; there is nothing to wake for.
         due_s = None
@@ -174,8 +187,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         queue = QUEUES[options.queue](options.limit_packets)
         link = TraceLink(times, queue, lambda line: log.write(line + "\n"))
         tun = _open_tun()
-        print(READY, flush=True)
-        forward(link, tun, stop)
+        begin_ns = time.monotonic_ns()
+        print(READY, begin_ns, flush=True)
+        forward(link, tun, stop, begin_ns)
     return 0
 
 

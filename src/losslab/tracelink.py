@@ -184,6 +184,42 @@ class TraceLink:
 
 
 @dataclass(frozen=True)
+class Backlog:
+    """What waits in the link at an instant, a half-sent packet among it, and its drops so far."""
+
+    packets: int
+    octets: int
+    drops: int
+
+
+def backlog(lines: Sequence[str], instants_ms: Sequence[float]) -> list[Backlog]:
+    """Follow a log to each of some instants.
+
+    Args:
+        lines: The log.
+        instants_ms: Rising times on the log's clock; what happened then counts.
+    """
+    found = []
+    packets = octets = drops = 0
+    events = [line.split() for line in lines]
+    next_event = 0
+    for instant_ms in instants_ms:
+        while next_event < len(events) and int(events[next_event][0]) <= instant_ms:
+            _, what, *numbers = events[next_event]
+            next_event += 1
+            if what == "+":
+                packets, octets = packets + 1, octets + int(numbers[0])
+            elif what == "-":
+                packets, octets = packets - 1, octets - int(numbers[0])
+            else:
+                count = int(numbers[0])
+                packets, octets = packets - count, octets - int(numbers[1])
+                drops += count
+        found.append(Backlog(packets, octets, drops))
+    return found
+
+
+@dataclass(frozen=True)
 class LinkSummary:
     """What a log says of a run; delays in ms, rates in Mbit/s."""
 

@@ -20,7 +20,6 @@ from losslab.errors import LosslabError
 from losslab.flows import Flow, Host, Program, Timeline
 from losslab.probes import tcp
 from losslab.probes.ping import DURING_INTERVAL_S, EchoProbe, write_csv
-from losslab.probes.queue import COLUMNS as QUEUE_COLUMNS
 from losslab.probes.queue import QueueProbe, QueueSample
 from losslab.shaping import FRAME_BYTES, bottleneck
 from losslab.topology import RECEIVER_ADDRESS
@@ -290,7 +289,5 @@ class _SampleLog:
         time.sleep(max(0.0, len(self.queue) * self._interval_s - self.now_s()))
 
     def write(self, folder: Path) -> None:
-        """Write tcp.csv and queue.csv."""
+        """Write tcp.csv."""
         (folder / "tcp.csv").write_text("\n".join(self._tcp_rows) + "\n")
-        queue_rows = [QUEUE_COLUMNS, *(sample.row() for sample in self.queue)]
-        (folder / "queue.csv").write_text("\n".join(queue_rows) + "\n")

@@ -1,5 +1,6 @@
 """Real cells in virtual time, byte by byte."""
 
+import csv
 import json
 import os
 import shutil
@@ -116,6 +117,26 @@ def test_a_trace_driven_link_lets_through_what_the_trace_says(alone, cell):
     drops = manifest["summary"]["link_drops"]
     assert counted["+"] == counted["-"] + drops
     assert counted["-"] > 100
+
+
+@pytest.mark.parametrize("cell", ["datagram", "kernel over a trace"])
+def test_the_queue_of_a_trace_driven_link_is_its_own(alone, cell):
+    """queue.csv against the link's log: the same largest backlog and drops."""
+    manifest = json.loads((alone / cell / "manifest.json").read_text())
+    with (alone / cell / "queue.csv").open(newline="") as file:
+        samples = list(csv.DictReader(file))
+    log = [line.split() for line in (alone / cell / "link.log").read_text().splitlines()]
+    waiting = [0]
+    for words in log:
+        waiting.append(waiting[-1] + {"+": 1, "-": -1, "d": -1}[words[1]])
+    sampled = [int(row["backlog_packets"]) for row in samples]
+    assert 0.8 * max(waiting) <= max(sampled) <= max(waiting)
+    assert min(sampled) >= 0
+    assert manifest["summary"]["queue_max_packets"] > 5
+    assert int(samples[-1]["drops"]) <= manifest["summary"]["link_drops"]
+    for row in samples:
+        packets, octets = int(row["backlog_packets"]), int(row["backlog_bytes"])
+        assert 52 * packets <= octets <= 1500 * packets
 
 
 def test_a_fixed_window_is_never_exceeded(alone):

@@ -1,10 +1,14 @@
 """The link's rules on traces made by hand, to the millisecond."""
 
 import itertools
+import os
+import socket
+import time
 
 import pytest
 
-from losslab.tracelink import QUEUES, CoDel, DropTail, TraceLink, percentile_95, summarise
+from losslab import traceforward
+from losslab.tracelink import QUEUES, CoDel, DropTail, TraceLink, backlog, percentile_95, summarise
 
 
 def link(times, queue=None):
@@ -100,6 +104,18 @@ def test_codel_drops_faster_and_faster_from_a_queue_that_stands():
     assert gaps[2] == pytest.approx(100 / 3**0.5, abs=2)
 
 
+def test_the_backlog_follows_the_log():
+    trace_link, lines = link([5, 10, 20], DropTail(limit_packets=2))
+    for _ in range(3):
+        trace_link.arrive(bytes(1000), 1)
+    trace_link.advance(30)
+    # At 5, one packet and half of the next leave; the third was dropped on arrival.
+    found = [(b.packets, b.octets, b.drops) for b in backlog(lines, [0, 1, 4.9, 5.2, 10, 99])]
+    assert found == [
+        (0, 0, 0), (2, 2000, 1), (2, 2000, 1), (1, 1000, 1), (0, 0, 1), (0, 0, 1),
+    ]  # fmt: skip
+
+
 def test_signal_delay_is_filled_backwards():
     # Sent at 0 (10 ms of delay) and at 4 (20 ms): at 1, 2, 3 one waits for the packet of 4.
     found = summarise(["0 + 1500", "4 + 1500", "10 - 1500 10", "24 - 1500 20"])
@@ -128,3 +144,28 @@ def test_what_is_later_than_the_run_does_not_count():
 def test_the_percentile_is_the_one_of_mahimahi():
     assert percentile_95(list(range(100))) == 95
     assert percentile_95([7]) == 7
+
+
+def test_a_link_that_is_told_to_end_gives_back_all_that_has_come_in(monkeypatch):
+    """Whenever its own queue is empty for a moment, the device may still hold packets."""
+    tun, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    stop, stopped = os.pipe()
+    trace_link, _ = link(list(range(1, 1001)))
+    write, numbers = os.write, iter(range(1, 5))
+
+    def depart(descriptor, content):
+        # As a sender that is clocked by what has arrived.
+        number = next(numbers, None)
+        if number is not None:
+            other.send(bytes([number]) * 1500)
+        return write(descriptor, content)
+
+    with tun, other:
+        other.send(bytes(1500))
+        os.write(stopped, b"x")
+        monkeypatch.setattr(traceforward.os, "write", depart)
+        traceforward.forward(trace_link, tun.fileno(), stop, time.monotonic_ns())
+        other.setblocking(False)
+        assert [other.recv(1500)[0] for _ in range(5)] == [0, 1, 2, 3, 4]
+    os.close(stop)
+    os.close(stopped)

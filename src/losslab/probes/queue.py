@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from losslab.probes.tcp import NETLINK_HEADER, NLM_F_REQUEST_DUMP, attributes, messages
 
@@ -33,6 +35,11 @@ class QueueSample:
     def row(self) -> str:
         """Format as a line of `COLUMNS`."""
         return f"{self.t_s:.6f},{self.backlog_packets},{self.backlog_bytes},{self.drops}"
+
+
+def write_csv(samples: Sequence[QueueSample], path: Path) -> None:
+    """Write samples as a table."""
+    path.write_text("\n".join([COLUMNS, *(sample.row() for sample in samples)]) + "\n")
 
 
 class QueueProbe:
