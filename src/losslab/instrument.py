@@ -87,7 +87,7 @@ def instrument(backend: str = VIRTUAL, where: str = containernet.GUEST) -> Instr
         variant, command = kernel.CONTAINERS, "make containernet"
     kernel_folder = _built(kernel.existing(variant), "kernel", command)
     image_folder = _built(image.existing(), "host image", "make setup")
-    provenance = {
+    provenance: dict[str, Any] = {
         "kernel": kernel.provenance(kernel_folder),
         "image": image.provenance(image_folder),
         "source": hash_files([PACKAGE / name for name in modules(backend)]),
@@ -103,6 +103,9 @@ def instrument(backend: str = VIRTUAL, where: str = containernet.GUEST) -> Instr
         if where == containernet.HOST:
             provenance["kernel"] = {"version": os.uname().release, "hash": os.uname().version}
             provenance["docker"] = preflight.require(engine_root)
+    parts = (provenance[part] for part in ("kernel", "image", "engine") if part in provenance)
+    # This machine's own kernel is no pin: every manifest names it anyway.
+    provenance["pinned"] = all(part.get("pinned", True) for part in parts)
     return Instrument(
         kernel=kernel_folder / "linux",
         image_root=image_folder / "root",

@@ -1,3 +1,4 @@
+import json
 import subprocess
 import tomllib
 from importlib import metadata
@@ -7,7 +8,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from losslab import cli, pins
+from losslab import cli, collect, instrument, pins
 from losslab.build import archive, image, kernel
 from losslab.build.archive import Found, Place, UnavailableError
 from losslab.errors import LosslabError
@@ -151,3 +152,25 @@ def test_conda_gets_the_versions_that_pip_gets(root):
     for name in ("snakemake", "pandas", "jsonschema", "pyyaml", "packaging"):
         (version,) = (each.version for each in asked[name].specifier)
         assert f"{conda.get(name, name)}={version}" in named
+
+
+# What says so: every manifest, and the tables that the report is made of
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_an_instrument_is_pinned_when_all_of_it_is(server, monkeypatch, pinned):
+    for folder, facts in (
+        (kernel.target(), {"pinned": True, "hash": "k"}),
+        (image.target(pinned=pinned), {"pinned": pinned, "hash": "i"}),
+    ):
+        folder.mkdir(parents=True)
+        (folder / "provenance.json").write_text(json.dumps(facts))
+    assert instrument.instrument().provenance["pinned"] is pinned
+
+
+def test_a_replicate_of_an_unpinned_instrument_is_no_pinned_row():
+    replicate = {
+        "summary": {}, "seed": 1, "valid": True, "reasons": [], "attempt": 1, "earlier_reasons": [],
+    }  # fmt: skip
+    for known, word in (({"pinned": True}, "TRUE"), ({"pinned": False}, "FALSE"), ({}, "FALSE")):
+        assert collect._replicate_row(replicate | {"instrument": known})["pinned"] == word

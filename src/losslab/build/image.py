@@ -293,7 +293,7 @@ def _install_containernet(target_folder: Path, log: Path) -> None:
     """Install Containernet's module at its pinned commit, which is the hash of its content.
 
     LOSSLAB_CONTAINERNET_SOURCE names another copy of its repository, such as
-    git+file:///home/me/containernet, where the pinned one is out of reach.
+    file:///home/me/containernet, where the pinned one is out of reach.
 
     Raises:
         UnavailableError: the repository cannot be reached, or has no such commit.
@@ -308,7 +308,7 @@ def _install_containernet(target_folder: Path, log: Path) -> None:
         except LosslabError as error:
             raise UnavailableError(
                 f"Containernet's commit {commit} must be had from {url}, found: {error.message}",
-                hint=f"check the network, or set {SOURCE}=git+file:///... to a copy that has it",
+                hint=f"check the network, or set {SOURCE}=file:///... to a copy that has it",
             ) from error
         tar = Path(name) / "containernet.tar"
         # Its two links lead out of the folder, to examples and a command that nothing here runs.
