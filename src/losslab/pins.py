@@ -174,7 +174,9 @@ def _fetch_commit(url: str, commit: str) -> str:
             return "git is not installed"
         except subprocess.TimeoutExpired:
             return f"no answer in {GIT_TIMEOUT_S:.0f} s"
-    return "" if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
+    return (
+        "" if done.returncode == 0 else done.stderr.strip().splitlines()[-1].removeprefix("fatal: ")
+    )
 
 
 def locked_requirements(path: Path) -> list[Requirement]:

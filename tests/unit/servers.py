@@ -17,14 +17,19 @@ class Server:
     """What it has, by path, and what it was asked for."""
 
     def __init__(self):
-        self.files, self.asked = {}, []
+        # `busy`: so many requests are turned away first.
+        self.files, self.asked, self.busy = {}, [], 0
         served = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
                 served.asked.append(self.path)
                 body = served.files.get(self.path)
-                self.send_response(404 if body is None else 200)
+                served.busy -= 1
+                status = 404 if body is None else 200
+                if served.busy >= 0:
+                    status, body = 429, None
+                self.send_response(status)
                 self.send_header("Content-Length", str(len(body or b"")))
                 self.end_headers()
                 if self.command == "GET" and body:

@@ -51,6 +51,28 @@ def test_other_bytes_in_the_archive_do_not_hide_the_snapshot(server):
     assert take(file_of("curl.deb", b"curl")).place.name == "snapshot"
 
 
+def test_a_busy_server_is_asked_again_but_not_for_ever(server):
+    server.files[MAIN + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
+    server.busy = 2
+    assert take(file_of("curl.deb", b"curl")).place.name == "archive"
+    server.busy = 100
+    with pytest.raises(UnavailableError, match="HTTP 429"):
+        take(file_of("dash.deb", b"dash"))
+
+
+def test_a_mirror_that_is_a_folder_may_lack_a_file(server, monkeypatch, tmp_path):
+    monkeypatch.setenv("LOSSLAB_ARCHIVE", f"file:{tmp_path}/debian")
+    (tmp_path / "debian/pool/main/d/dash").mkdir(parents=True)
+    (tmp_path / "debian/pool/main/d/dash/dash_1_amd64.deb").write_bytes(b"dash")
+    fetcher, archives = archive.Fetcher(), archive.debian_archives()
+    for name, place in (("curl", "snapshot"), ("dash", "archive")):
+        path = f"pool/main/{name[0]}/{name}/{name}_1_amd64.deb"
+        server.files[f"/snapshot/archive/debian/{INSTANT}/{path}"] = name.encode()
+        places = archive.debian_places(path, archives, INSTANT)
+        file = file_of(f"{name}.deb", name.encode())
+        assert fetcher.fetch([(file, each) for each in places]).place.name == place
+
+
 def test_a_spoilt_cache_is_not_believed(server):
     server.files[MAIN + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
     take(file_of("curl.deb", b"curl")).path.write_bytes(b"evil")

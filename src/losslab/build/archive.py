@@ -31,7 +31,7 @@ KERNEL_ORG = "https://cdn.kernel.org/pub/linux/kernel"
 ARCHIVE_PLACE, SNAPSHOT_PLACE, KERNEL_ORG_PLACE = "archive", "snapshot", "kernel.org"
 FETCH_TIMEOUT_S = 30.0  # without a byte
 CHECK_TIMEOUT_S = 5.0
-RETRY_AFTER_S = 1.0
+RETRY_AFTER_S = (1.0, 5.0, 15.0)
 BLOCK_BYTES = 2**20
 UNPINNED = "LOSSLAB_UNPINNED"
 ADVICE = (
@@ -171,6 +171,7 @@ class Fetcher:
         self._timeout_s = timeout_s
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler(_proxies()))
         self._unreachable: dict[str, str] = {}
+        self._had: set[str] = set()
 
     def fetch(self, candidates: Iterable[tuple[File, Place]]) -> Found:
         """Get the first of some files that can be had with its pinned content.
@@ -212,8 +213,12 @@ class Fetcher:
         """Ask which of some places has a file, without taking it; return also why none has."""
         problem = "no place that may have it"
         for place in places:
+            # The images share most of their packages.
+            if place.url in self._had:
+                return place, ""
             problem = self._ask(urllib.request.Request(place.url, method="HEAD"), None)
             if not problem:
+                self._had.add(place.url)
                 return place, ""
         return None, problem
 
@@ -225,8 +230,11 @@ class Fetcher:
 
     def _download(self, url: str, target: Path) -> str:
         problem = self._ask(urllib.request.Request(url), target)
-        if problem.startswith("HTTP 5") or problem.startswith("broken off"):
-            time.sleep(RETRY_AFTER_S)
+        for pause_s in RETRY_AFTER_S:
+            # The snapshot archive turns hurried callers away for a while.
+            if not problem.startswith(("HTTP 429", "HTTP 5", "broken off")):
+                break
+            time.sleep(pause_s)
             problem = self._ask(urllib.request.Request(url), target)
         return problem
 
@@ -243,8 +251,10 @@ class Fetcher:
         except urllib.error.HTTPError as error:
             return "not there (HTTP 404)" if error.code == 404 else f"HTTP {error.code}"
         except urllib.error.URLError as error:
-            self._unreachable[host] = f"cannot be reached ({error.reason})"
-            return self._unreachable[host]
+            problem = f"cannot be reached ({error.reason})"
+            if host:  # a file: address has none
+                self._unreachable[host] = problem
+            return problem
         except (HTTPException, ConnectionError, TimeoutError) as error:
             return f"broken off ({error!r})"
         return ""
