@@ -6,7 +6,7 @@ WHERE ?= guest
 export LANG := C.UTF-8
 export TZ := UTC
 
-.PHONY: help setup containernet report test
+.PHONY: help setup containernet report test relock
 
 help: ## Print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10
@@ -23,3 +23,6 @@ report: setup ## Measure the quick configuration and write results/report/report
 
 test: setup ## Run every test
 	.venv/bin/pytest
+
+relock: ## Pin the newest packages of images and Python (changes what is measured)
+	@scripts/relock.sh

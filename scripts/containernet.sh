@@ -5,9 +5,8 @@
 #   scripts/containernet.sh          to run containers in a guest; needs no root
 #   scripts/containernet.sh host     and on this machine's own kernel: installs Docker; needs root
 #
-# The network: Debian's archive, PyPI, and github.com for Containernet, which is in no package
-# registry. LOSSLAB_CONTAINERNET_SOURCE names another copy of its repository, as pip takes it:
-# git+file:///home/me/containernet.
+# The network: Debian's archive, and github.com for Containernet, which is in no package registry.
+# LOSSLAB_CONTAINERNET_SOURCE names another copy of its repository: file:///home/me/containernet.
 set -eu
 cd "$(dirname "$0")/.."
 where="${1:-guest}"

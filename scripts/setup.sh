@@ -1,5 +1,7 @@
 #!/bin/sh
 # Prepare this machine: Debian packages, .venv, pinned kernel and host image. Safe to run again.
+# What cannot be had as it is pinned is refused; with LOSSLAB_UNPINNED=1 what there is now takes its
+# place, and every manifest says so.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -47,12 +49,23 @@ if [ -z "$python" ]; then
     exit 1
 fi
 
-stamp="$(cat pyproject.toml scripts/setup.sh | sha256sum | cut -d' ' -f1) $(pwd)"
+stamp="$(cat pyproject.toml requirements*.lock scripts/setup.sh | sha256sum | cut -d' ' -f1) $(pwd)"
 if [ "$(cat .venv/losslab-stamp 2>/dev/null || true)" != "$stamp" ]; then
     echo "losslab: making .venv"
     rm -rf .venv
     "$python" -m venv .venv
-    .venv/bin/pip install --quiet --disable-pip-version-check -e '.[dev]'
+    install=".venv/bin/pip install --quiet --disable-pip-version-check"
+    # Every package by its hash, and what builds those that PyPI has as sources only.
+    if $install --require-hashes -r requirements-build.lock &&
+        $install --require-hashes --no-build-isolation --use-pep517 -r requirements.lock; then
+        $install --no-build-isolation --no-deps -e .
+    elif [ "${LOSSLAB_UNPINNED:-0}" != 0 ]; then
+        $install -e '.[dev]'
+    else
+        echo "losslab: error: Python's packages must be had as requirements*.lock pin them." >&2
+        echo "  -> check the network, or take what there is now: LOSSLAB_UNPINNED=1 make setup" >&2
+        exit 1
+    fi
     echo "$stamp" >.venv/losslab-stamp
 fi
 

@@ -14,14 +14,14 @@ cell_columns <- c("study", "block", "cell", condition_columns)
 
 # What is not a metric in the table of replicates.
 fixed_columns <- c(
-  cell_columns, "replicate", "seed", "valid", "reasons", "attempt", "earlier_reasons"
+  cell_columns, "replicate", "seed", "valid", "reasons", "attempt", "earlier_reasons", "pinned"
 )
 
 # Columns of words; all others are numbers.
 word_columns <- readr::cols(
   study = "c", block = "c", cell = "c", algorithm = "c", path = "c", app = "c", offloads = "c",
   loss_direction = "c", competitor = "c", queue = "c", trace = "c", scheme = "c", video = "c",
-  reasons = "c", earlier_reasons = "c", valid = "l", flow = "c", .default = "d"
+  reasons = "c", earlier_reasons = "c", valid = "l", pinned = "l", flow = "c", .default = "d"
 )
 
 # A table need not have all of the columns of words.

@@ -135,10 +135,28 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 
     made = commands.add_parser("kernel", help="build the pinned kernel and print its folder")
     made.add_argument("--variant", choices=VARIANTS, default=VARIANTS[0])
+    _pin_options(made)
     made.set_defaults(run=_build_kernel)
     made = commands.add_parser("image", help="build an image and print its folder")
     made.add_argument("--variant", choices=("host", "engine"), default="host")
+    _pin_options(made)
     made.set_defaults(run=_build_image)
+
+    pins = commands.add_parser("pins", help="say where every pinned thing was found")
+    pins.add_argument("--check", action="store_true", help="ask the servers what they have now")
+    pins.set_defaults(run=_pins)
+
+
+def _pin_options(parser: argparse.ArgumentParser) -> None:
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument(
+        "--unpinned",
+        action="store_true",
+        help="what is pinned cannot be had: take what Debian has now; every manifest says so",
+    )
+    choice.add_argument(
+        "--relock", action="store_true", help="pin what Debian has now, and build nothing"
+    )
 
 
 def _backend_options(parser: argparse.ArgumentParser) -> None:
@@ -335,17 +353,35 @@ def _shell(options: argparse.Namespace) -> int:
 
 
 def _build_kernel(options: argparse.Namespace) -> int:
-    from losslab.build import kernel
+    from losslab.build import archive, kernel, kernelsource
 
-    print(kernel.build(options.variant))
+    if options.relock:
+        return _say(kernelsource.relock())
+    print(kernel.build(options.variant, archive.unpinned_allowed(options.unpinned)))
     return 0
 
 
 def _build_image(options: argparse.Namespace) -> int:
-    from losslab.build import image
+    from losslab.build import archive, image
 
-    print(image.build(options.variant))
+    if options.relock:
+        return _say(image.relock())
+    print(image.build(options.variant, archive.unpinned_allowed(options.unpinned)))
     return 0
+
+
+def _say(changes: Sequence[str]) -> int:
+    """Print what was pinned anew."""
+    print("\n".join(changes or ["nothing changed"]))
+    return 0
+
+
+def _pins(options: argparse.Namespace) -> int:
+    from losslab import pins
+
+    found = pins.examine(options.check)
+    print("\n".join(pin.line() for pin in found))
+    return 1 if any(pin.lost for pin in found) else 0
 
 
 if __name__ == "__main__":

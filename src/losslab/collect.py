@@ -18,7 +18,7 @@ from losslab.condition import Condition
 
 AXES = tuple(f.name for f in fields(Condition))
 SHARED = ("study", "block", "cell", *AXES, "replicate")
-REPLICATE_COLUMNS = (*SHARED, "seed", "valid", "reasons", "attempt", "earlier_reasons")
+REPLICATE_COLUMNS = (*SHARED, "seed", "valid", "reasons", "attempt", "earlier_reasons", "pinned")
 INTERVAL_COLUMNS = (*SHARED, "t_s", "goodput_mbit")
 # Samples of the connections that carry bulk data, not iperf3's control connection.
 FLOW_NAMES = {
@@ -111,6 +111,7 @@ def _replicate_row(replicate: Row) -> Row:
         "reasons": "; ".join(replicate["reasons"]),
         "attempt": replicate["attempt"],
         "earlier_reasons": "; ".join(replicate["earlier_reasons"]),
+        "pinned": "TRUE" if replicate["instrument"].get("pinned") else "FALSE",
     }
 
 

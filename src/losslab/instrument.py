@@ -50,6 +50,9 @@ def instrument(backend: str = VIRTUAL, where: str = containernet.GUEST) -> Instr
         if where == containernet.HOST:
             provenance["kernel"] = {"version": os.uname().release, "hash": os.uname().version}
             provenance["docker"] = preflight.require(engine_root)
+    parts = (provenance[part] for part in ("kernel", "image", "engine") if part in provenance)
+    # This machine's own kernel is no pin: every manifest names it anyway.
+    provenance["pinned"] = all(part.get("pinned", True) for part in parts)
     return Instrument(
         kernel=kernel_folder / "linux",
         image_root=image_folder / "root",

@@ -50,6 +50,7 @@ def made_up_replicate(cell, number, noise):
         "reasons": "made up" if broken else "",
         "attempt": 2 if broken else 1,
         "earlier_reasons": "lost" if broken else "",
+        "pinned": "FALSE" if broken else "TRUE",
         "rtt_measured_ms": c.rtt_ms,
         "loss_offered_packets": 100_000,
         "loss_packets": round(1000 * c.loss_percent * noise.uniform(0.99, 1.01)),
@@ -168,6 +169,17 @@ def test_invalid_replicates_are_shown_and_left_out(rendered):
         and r["statistic_over"] == "replicates"
     ]  # fmt: skip
     assert [(r["n"], r["n_invalid"]) for r in summary] == [("2", "1")]
+
+
+def test_unpinned_replicates_are_told_at_the_beginning(rendered):
+    html = " ".join((rendered / "results/report/report.html").read_text().split())
+    count = sum(
+        row["pinned"] == "FALSE"
+        for study in STUDIES
+        for row in rows(rendered / f"results/summary/{study}_replicates.csv")
+    )
+    assert count > 0
+    assert f"{count} of these replicates were measured with a kernel or an image" in html
 
 
 def test_claims_have_verdicts(rendered):

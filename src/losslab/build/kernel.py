@@ -1,7 +1,4 @@
-"""Build the virtual-time kernel: pinned source, our configuration fragment, two patches. Not root.
-
-`python -m losslab.build.kernel` builds it into the cache and prints its folder.
-"""
+"""Build the virtual-time kernel: pinned source, our configuration, our patches. Not root."""
 
 from __future__ import annotations
 
@@ -13,19 +10,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
-import urllib.request
 from pathlib import Path
 from typing import Any
 
-from losslab.build.cache import (
-    ROOT,
-    building,
-    cache_folder,
-    debian_archives,
-    hash_files,
-    run_logged,
-)
+from losslab.build import kernelsource
+from losslab.build.archive import UnavailableError, write_sources
+from losslab.build.cache import ROOT, building, cache_folder, hash_files, run_logged
+from losslab.build.kernelsource import DEBIAN, KERNEL_ORG, Source
 from losslab.errors import LosslabError
 
 RECIPE = ROOT / "containers" / "kernel"
@@ -33,7 +24,6 @@ RECIPE = ROOT / "containers" / "kernel"
 # it would be if there were no variants.
 PLAIN, CONTAINERS = "plain", "containers"
 VARIANTS = (PLAIN, CONTAINERS)
-KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 # Kernel and compiler write these into the binary; fixed, so that equal sources look equal.
 FIXED = {
     "KBUILD_BUILD_TIMESTAMP": "2024-01-01 00:00:00 UTC",
@@ -66,19 +56,31 @@ def recipe(variant: str = PLAIN) -> list[Path]:
     return [*_fragments(variant), RECIPE / "source.toml", *_patches()]
 
 
-def content_hash(variant: str = PLAIN) -> str:
-    """Hash everything that decides what is built."""
-    return hash_files(recipe(variant))
+def content_hash(variant: str = PLAIN, source: list[str] | None = None) -> str:
+    """Hash everything that decides what is built, from Debian's pinned source or another."""
+    settings = [
+        line
+        for part in _fragments(variant)
+        for line in part.read_text().splitlines()
+        if line.startswith("CONFIG_")
+    ]
+    return hash_files(_patches(), *settings, *(source or kernelsource.pins().facts(DEBIAN)))
 
 
-def target(variant: str = PLAIN) -> Path:
-    """Return the folder of the kernel of this content hash, built or not."""
-    return cache_folder() / "kernel" / content_hash(variant)
+def target(variant: str = PLAIN, origin: str = DEBIAN, pinned: bool = True) -> Path:
+    """Return the folder of the kernel of this recipe, built or not."""
+    name = content_hash(variant, kernelsource.pins().facts(origin))
+    return cache_folder() / "kernel" / (name if pinned else f"{name}-unpinned")
 
 
 def existing(variant: str = PLAIN) -> Path | None:
-    """Return the built kernel's folder, or None."""
-    return target(variant) if target(variant).is_dir() else None
+    """Return the built kernel's folder, or None; an unpinned one only where no other is."""
+    folders = (
+        target(variant),
+        target(variant, KERNEL_ORG),
+        target(variant, pinned=False),
+    )
+    return next((folder for folder in folders if folder.is_dir()), None)
 
 
 def provenance(folder: Path) -> dict[str, Any]:
@@ -87,26 +89,40 @@ def provenance(folder: Path) -> dict[str, Any]:
     return result
 
 
-def build(variant: str = PLAIN) -> Path:
+def build(variant: str = PLAIN, unpinned: bool = False) -> Path:
     """Build a kernel unless the cache has it; return its folder (linux, config, provenance.json).
 
+    Args:
+        variant: One of VARIANTS.
+        unpinned: Where the pinned source cannot be had, take the newest that Debian has.
+
     Raises:
-        LosslabError: the source cannot be had, a symbol was dropped, or a command failed.
+        UnavailableError: the pinned source cannot be had, and nothing else is allowed.
+        LosslabError: a symbol was dropped, or a command failed.
     """
-    with building(target(variant)) as folder:
-        if folder is not None:
-            with tempfile.TemporaryDirectory(prefix=".source-", dir=folder.parent) as work:
-                _build(variant, Path(work), folder)
-    return target(variant)
+    folder = existing(variant)
+    if folder is not None and (unpinned or folder != target(variant, pinned=False)):
+        return folder
+    try:
+        source = kernelsource.fetch()
+    except UnavailableError as error:
+        if not unpinned:
+            raise
+        print(f"losslab: note: unpinned kernel, because {error.message}", file=sys.stderr)
+        source = kernelsource.fetch_newest()
+    made = target(variant, source.origin, source.pinned)
+    with building(made) as partial:
+        if partial is not None:
+            with tempfile.TemporaryDirectory(prefix=".source-", dir=partial.parent) as work:
+                _build(variant, source, Path(work), partial)
+    return made
 
 
-def _build(variant: str, work: Path, folder: Path) -> None:
+def _build(variant: str, source: Source, work: Path, folder: Path) -> None:
     log = folder / "build.log"
     log.touch()
-    tarball, source = _fetch(work, log)
     tree = work / "linux"
-    tree.mkdir()
-    run_logged(["tar", "-xf", tarball, "--strip-components=1", "-C", tree], log)
+    source.unpack(work, tree, log)
     for patch in _patches():
         run_logged(["patch", "-p1", "--forward", "--fuzz=0", "-i", patch], log, cwd=tree)
     fragment = work / "fragment.config"
@@ -134,10 +150,14 @@ def _build(variant: str, work: Path, folder: Path) -> None:
     # Not among the facts below, which are part of every manifest: compilers differ, numbers do not.
     (folder / DIGEST).write_text(digest(folder / "linux") + "\n")
     shutil.copyfile(tree / ".config", folder / "config")
+    write_sources([source.found], folder / "sources.tsv")
+    made_of = source.provenance()
+    pins = kernelsource.pins().facts(source.origin)
     facts = {
         "version": version,
-        "hash": content_hash(variant),
-        "source": source,
+        "hash": content_hash(variant, pins if source.pinned else list(made_of.values())),
+        "pinned": source.pinned,
+        "source": made_of,
         "patches": [patch.name for patch in _patches()],
         "config_sha256": hashlib.sha256((folder / "config").read_bytes()).hexdigest(),
     }
@@ -159,100 +179,3 @@ def dropped_symbols(fragment: str, config: str) -> list[str]:
         elif line not in have or absent in have:
             dropped.append(match[1])
     return dropped
-
-
-def _fetch(work: Path, log: Path) -> tuple[Path, dict[str, str]]:
-    """Fetch the source's tarball; return it and where it came from."""
-    pins = tomllib.loads((RECIPE / "source.toml").read_text())
-    failures = []
-    for name, fetch in (("debian", _fetch_debian), ("kernel_org", _fetch_kernel_org)):
-        try:
-            tarball, version = fetch(pins[name], work, log)
-        except (LosslabError, OSError) as error:
-            failures.append(f"{name}: {error}")
-            continue
-        digest = hashlib.sha256(tarball.read_bytes()).hexdigest()
-        if digest not in pins[name]["sha256"]:
-            print(
-                f"losslab: note: {name}'s kernel source is {version} (sha256 {digest}), not the "
-                "pinned one; results may differ from those of the pinned kernel, and every "
-                "manifest says which it was",
-                file=sys.stderr,
-            )
-        return tarball, {"from": name, "version": version, "sha256": digest}
-    raise LosslabError(
-        "the kernel's source must be had from Debian or kernel.org, found neither:\n"
-        + "\n".join(failures),
-        hint="check the network, or copy a filled cache to this machine",
-    )
-
-
-def _fetch_debian(pin: dict[str, Any], work: Path, log: Path) -> tuple[Path, str]:
-    """Download Debian's source package with apt's own checks, but none of the user's apt state."""
-    apt = work / "apt"
-    for folder in ("state/lists/partial", "cache/archives/partial", "etc"):
-        (apt / folder).mkdir(parents=True)
-    archives = debian_archives()
-    lines = []
-    for suite in pin["suites"]:
-        for archive in archives:
-            if ("security" in suite) == ("security" in archive):
-                lines.append(f"deb [signed-by={KEYRING}] {archive} {suite} main")
-    sources = apt / "etc" / "sources.list"
-    sources.write_text("\n".join(lines) + "\n")
-    options = {
-        "Dir::Etc::sourcelist": sources,
-        "Dir::Etc::sourceparts": "-",
-        "Dir::Etc::preferencesparts": "-",
-        "Dir::State": apt / "state",
-        "Dir::Cache": apt / "cache",
-        "Dir::State::status": apt / "status",
-        "APT::Sandbox::User": "",
-        "Acquire::Languages": "none",
-    }
-    (apt / "status").touch()
-    flags = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
-    # A suite that a mirror lacks is an error of its own and leaves the others usable.
-    try:
-        run_logged(["apt-get", *flags, "update"], log)
-    except LosslabError as error:
-        print(f"losslab: note: {error.message.splitlines()[0]}", file=sys.stderr)
-    policy = subprocess.run(
-        ["apt-cache", *flags, "madison", pin["package"]],
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout
-    versions = [line.split("|")[1].strip() for line in policy.splitlines()]
-    pinned = [v for v in versions if v.split("-")[0] == pin["version"]]
-    if not versions:
-        raise LosslabError(f"{pin['package']} must be in Debian's suites, found no version")
-    version = (pinned or versions)[0]
-    run_logged(["apt-get", *flags, "download", f"{pin['package']}={version}"], log, cwd=work)
-    package = next(work.glob("*.deb"))
-    run_logged(["dpkg-deb", "-x", package, work / "package"], log)
-    return next((work / "package").rglob(pin["tarball"])), version
-
-
-def _fetch_kernel_org(pin: dict[str, Any], work: Path, log: Path) -> tuple[Path, str]:
-    """Download kernel.org's tarball; without a pinned hash, refuse."""
-    if not pin["sha256"]:
-        raise LosslabError(
-            "kernel.org's tarball must have a pinned sha256, found none in source.toml",
-            hint=f"put the value that kernel.org publishes beside {pin['url']} there",
-        )
-    path = work / "linux.tar.xz"
-    with urllib.request.urlopen(pin["url"], timeout=60) as response, path.open("wb") as out:
-        shutil.copyfileobj(response, out)
-    if hashlib.sha256(path.read_bytes()).hexdigest() not in pin["sha256"]:
-        raise LosslabError(f"{pin['url']} must have the sha256 of source.toml, found another")
-    return path, Path(pin["url"]).name
-
-
-def main() -> None:
-    """Build and print the folder."""
-    print(build())
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,48 @@
+import hashlib
+import tarfile
+
+import pytest
+
+from losslab.build import archive, kernelsource
+
+from . import servers
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path):
+    running = servers.Server()
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("LOSSLAB_ARCHIVE", f"{running.url}/debian")
+    monkeypatch.setenv("LOSSLAB_SNAPSHOT", f"{running.url}/snapshot")
+    monkeypatch.setenv("LOSSLAB_KERNEL_ORG", f"{running.url}/kernel")
+    monkeypatch.delenv(archive.UNPINNED, raising=False)
+    monkeypatch.setattr(archive, "RETRY_AFTER_S", (0, 0))
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def source(server, monkeypatch, tmp_path):
+    """Pin a source of two builds; return the packages' bytes and kernel.org's tarball's."""
+    tree = tmp_path / "linux-1"
+    tree.mkdir()
+    (tree / "Makefile").write_text("# Linux\n")
+    tarball = tmp_path / "linux.tar.xz"
+    with tarfile.open(tarball, "w:xz") as tar:
+        tar.add(tree, "linux-1")
+    builds, contents = [], []
+    for number, version in enumerate(("6.12.1-1", "6.12.1-1~deb12u1")):
+        content = servers.unpacked_deb(tmp_path / version, kernelsource.PACKAGE, version)
+        place = content / kernelsource.TARBALL
+        place.parent.mkdir(parents=True)
+        place.write_bytes(tarball.read_bytes())
+        contents.append(servers.pack(content))
+        file = servers.file_of("source.deb", contents[-1])
+        path = f"pool/updates/main/l/linux{number}/{kernelsource.PACKAGE}_{version}_all.deb"
+        builds.append(kernelsource.Build(version, path, file.size, file.sha256, file.sha1))
+    pinned = kernelsource.Pins(
+        "6.12.1", tuple(builds), "v6.x/linux-6.12.1.tar.xz",
+        hashlib.sha256(tarball.read_bytes()).hexdigest(),
+    )  # fmt: skip
+    monkeypatch.setattr(kernelsource, "pins", lambda path=None: pinned)
+    return pinned, contents, tarball.read_bytes()

@@ -1,0 +1,82 @@
+"""A small server that plays Debian's archive, its snapshot archive and kernel.org; what it has."""
+
+import hashlib
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from losslab.build.archive import File
+from losslab.build.packages import Lock, Package
+
+INSTANT = "20260101T000000Z"
+MAIN, SECURITY = "/debian/pool/main/", "/debian-security/pool/updates/main/"
+SNAPSHOT = f"/snapshot/archive/debian/{INSTANT}/pool/main/"
+
+
+class Server:
+    """What it has, by path, and what it was asked for."""
+
+    def __init__(self):
+        # `busy`: so many requests are turned away first.
+        self.files, self.asked, self.busy = {}, [], 0
+        served = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                served.asked.append(self.path)
+                body = served.files.get(self.path)
+                served.busy -= 1
+                status = 404 if body is None else 200
+                if served.busy >= 0:
+                    status, body = 429, None
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body or b"")))
+                self.end_headers()
+                if self.command == "GET" and body:
+                    self.wfile.write(body)
+
+            do_HEAD = do_GET  # noqa: N815
+
+            def log_message(self, *words):
+                pass
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._http.server_port}"
+        threading.Thread(target=self._http.serve_forever, args=[0.01], daemon=True).start()
+
+    def close(self):
+        self._http.shutdown()
+        self._http.server_close()
+
+
+def file_of(name, content):
+    sha256, sha1 = hashlib.sha256(content).hexdigest(), hashlib.sha1(content).hexdigest()
+    return File(name, sha256, len(content), sha1)
+
+
+def lock_of(*names, content=None):
+    """Make a lock; a package's bytes are its name, or `content`."""
+    rows = [
+        Package(name, "1", "all", file.size, file.sha256,
+                f"pool/main/{name[0]}/{name}/{name}_1_all.deb")
+        for name in names
+        for file in [file_of(name, content or name.encode())]
+    ]  # fmt: skip
+    return Lock(INSTANT, tuple(rows))
+
+
+def unpacked_deb(folder, name, version="1"):
+    """Make a folder that `pack` makes a package of."""
+    content = folder / "content"
+    (content / "DEBIAN").mkdir(parents=True)
+    (content / "DEBIAN" / "control").write_text(
+        f"Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: x\nDescription: x\n"
+    )
+    return content
+
+
+def pack(content):
+    target = content.with_suffix(".deb")
+    subprocess.run(["dpkg-deb", "--build", "-Znone", content, target], check=True,
+                   capture_output=True)  # fmt: skip
+    return target.read_bytes()

@@ -1,0 +1,103 @@
+import hashlib
+
+import pytest
+
+from losslab.build import archive
+from losslab.build.archive import Place, UnavailableError
+
+from .servers import INSTANT, MAIN, SECURITY, SNAPSHOT, file_of
+
+REFUSED_PORT = 9  # discard: nothing listens there
+
+
+def take(file, path="pool/main/c/curl/curl_1+b2_amd64.deb"):
+    places = archive.debian_places(path, archive.debian_archives(), INSTANT)
+    return archive.Fetcher().fetch([(file, place) for place in places])
+
+
+def test_a_file_comes_from_the_archive_and_then_from_the_cache(server):
+    server.files[MAIN + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
+    assert take(file_of("curl.deb", b"curl")).path.read_bytes() == b"curl"
+    again = take(file_of("curl.deb", b"curl"))
+    assert again.place.name == "archive"
+    assert len(server.asked) == 1
+
+
+def test_a_fix_that_moved_between_the_archives_is_found(server):
+    server.files[SECURITY + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
+    assert "debian-security" in take(file_of("curl.deb", b"curl")).place.url
+
+
+def test_what_the_archive_no_longer_has_comes_from_the_snapshot(server):
+    server.files[SNAPSHOT + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
+    found = take(file_of("curl.deb", b"curl"))
+    assert found.place.name == "snapshot"
+    assert found.path.read_bytes() == b"curl"
+
+
+def test_other_bytes_are_refused_by_name_and_not_kept(server):
+    server.files[MAIN + "c/curl/curl_1%2Bb2_amd64.deb"] = b"evil"
+    with pytest.raises(UnavailableError) as error:
+        take(file_of("curl.deb", b"curl"))
+    assert "curl.deb must be had with the pinned sha256" in error.value.message
+    assert f"other bytes: sha256 {hashlib.sha256(b'evil').hexdigest()}" in error.value.message
+    assert "not there (HTTP 404)" in error.value.message
+    assert list((archive.cache_folder() / "files").iterdir()) == []
+
+
+def test_other_bytes_in_the_archive_do_not_hide_the_snapshot(server):
+    server.files[MAIN + "c/curl/curl_1%2Bb2_amd64.deb"] = b"evil"
+    server.files[SNAPSHOT + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
+    assert take(file_of("curl.deb", b"curl")).place.name == "snapshot"
+
+
+def test_a_busy_server_is_asked_again_but_not_for_ever(server):
+    server.files[MAIN + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
+    server.busy = 2
+    assert take(file_of("curl.deb", b"curl")).place.name == "archive"
+    server.busy = 100
+    with pytest.raises(UnavailableError, match="HTTP 429"):
+        take(file_of("dash.deb", b"dash"))
+
+
+def test_a_mirror_that_is_a_folder_may_lack_a_file(server, monkeypatch, tmp_path):
+    monkeypatch.setenv("LOSSLAB_ARCHIVE", f"file:{tmp_path}/debian")
+    (tmp_path / "debian/pool/main/d/dash").mkdir(parents=True)
+    (tmp_path / "debian/pool/main/d/dash/dash_1_amd64.deb").write_bytes(b"dash")
+    fetcher, archives = archive.Fetcher(), archive.debian_archives()
+    for name, place in (("curl", "snapshot"), ("dash", "archive")):
+        path = f"pool/main/{name[0]}/{name}/{name}_1_amd64.deb"
+        server.files[f"/snapshot/archive/debian/{INSTANT}/{path}"] = name.encode()
+        places = archive.debian_places(path, archives, INSTANT)
+        file = file_of(f"{name}.deb", name.encode())
+        assert fetcher.fetch([(file, each) for each in places]).place.name == place
+
+
+def test_a_spoilt_cache_is_not_believed(server):
+    server.files[MAIN + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
+    take(file_of("curl.deb", b"curl")).path.write_bytes(b"evil")
+    assert take(file_of("curl.deb", b"curl")).path.read_bytes() == b"curl"
+
+
+def test_a_server_out_of_reach_is_asked_once_and_named_with_a_remedy(server, monkeypatch):
+    dead = f"http://127.0.0.1:{REFUSED_PORT}"
+    fetcher = archive.Fetcher()
+    file = file_of("curl.deb", b"curl")
+    with pytest.raises(UnavailableError) as error:
+        fetcher.fetch([(file, Place("archive", f"{dead}/a"))])
+    assert "cannot be reached" in error.value.message
+    assert "--unpinned" in error.value.hint
+    assert "make relock" in error.value.hint
+    monkeypatch.setattr(fetcher._opener, "open", lambda *words, **more: pytest.fail("asked again"))
+    with pytest.raises(UnavailableError, match="cannot be reached"):
+        fetcher.fetch([(file, Place("snapshot", f"{dead}/b"))])
+
+
+def test_the_environment_allows_what_the_option_allows(monkeypatch):
+    monkeypatch.delenv(archive.UNPINNED, raising=False)
+    assert not archive.unpinned_allowed()
+    assert archive.unpinned_allowed(True)
+    monkeypatch.setenv(archive.UNPINNED, "0")
+    assert not archive.unpinned_allowed()
+    monkeypatch.setenv(archive.UNPINNED, "1")
+    assert archive.unpinned_allowed()

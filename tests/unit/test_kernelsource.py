@@ -1,0 +1,138 @@
+import hashlib
+import json
+
+import pytest
+
+from losslab.build import kernel, kernelsource
+from losslab.build.archive import UnavailableError
+from losslab.errors import LosslabError
+
+from .servers import file_of
+
+
+def in_archive(build):
+    return "/debian-security/" + build.path
+
+
+def test_debians_source_is_taken_and_unpacked(source, server, tmp_path):
+    pinned, contents, _ = source
+    server.files[in_archive(pinned.builds[0])] = contents[0]
+    found = kernelsource.fetch()
+    assert found.provenance() == {"from": "debian", "version": "6.12.1"}
+    assert found.pinned
+    found.unpack(tmp_path, tmp_path / "tree", tmp_path / "log")
+    assert (tmp_path / "tree" / "Makefile").read_text() == "# Linux\n"
+
+
+def test_either_build_in_the_archive_comes_before_the_snapshot(source, server):
+    pinned, contents, _ = source
+    server.files[in_archive(pinned.builds[1])] = contents[1]
+    server.files[f"/snapshot/file/{pinned.builds[0].sha1}"] = contents[0]
+    found = kernelsource.fetch()
+    assert found.found.place.name == "archive"
+    # Their trees are the same: so are the manifests.
+    assert found.provenance() == {"from": "debian", "version": "6.12.1"}
+
+
+def test_the_snapshot_archive_has_the_source_by_its_sha1(source, server):
+    pinned, contents, tarball = source
+    server.files[f"/snapshot/file/{pinned.builds[0].sha1}"] = contents[0]
+    server.files["/kernel/v6.x/linux-6.12.1.tar.xz"] = tarball
+    assert kernelsource.fetch().found.place.name == "snapshot"
+
+
+def test_kernel_org_comes_last_under_a_key_of_its_own(source, server, tmp_path):
+    _, _, tarball = source
+    server.files["/kernel/v6.x/linux-6.12.1.tar.xz"] = tarball
+    found = kernelsource.fetch()
+    assert found.provenance() == {"from": "kernel.org", "version": "6.12.1"}
+    found.unpack(tmp_path, tmp_path / "tree", tmp_path / "log")
+    assert (tmp_path / "tree" / "Makefile").exists()
+    assert kernel.target(origin=kernelsource.KERNEL_ORG) != kernel.target()
+
+
+def test_kernel_org_without_a_pinned_hash_is_refused_with_the_reason(source, server, monkeypatch):
+    pinned, _, tarball = source
+    server.files["/kernel/v6.x/linux-6.12.1.tar.xz"] = tarball
+    without = kernelsource.Pins(pinned.version, pinned.builds, pinned.kernel_org_path, "")
+    monkeypatch.setattr(kernelsource, "pins", lambda path=None: without)
+    with pytest.raises(UnavailableError, match="refused, no hash of it is pinned"):
+        kernelsource.fetch()
+
+
+def build_kernel(monkeypatch, unpinned):
+    def build(variant, source, work, folder):
+        facts = {"pinned": source.pinned, "source": source.provenance()}
+        (folder / "provenance.json").write_text(json.dumps(facts))
+
+    monkeypatch.setattr(kernel, "_build", build)
+    folder = kernel.build(kernel.PLAIN, unpinned)
+    assert kernel.existing() == folder
+    return folder.name, kernel.provenance(folder)
+
+
+def test_another_kernel_is_refused_unless_it_is_allowed_and_then_says_so(
+    source, server, monkeypatch, capsys
+):
+    pinned, contents, _ = source
+    path = "pool/updates/main/l/linux/new_6.12.2-1_all.deb"
+    server.files["/debian-security/" + path] = b"newer"
+    monkeypatch.setattr(
+        kernelsource, "_newest", lambda suites: ("6.12.2-1", file_of("new.deb", b"newer"), path)
+    )
+    with pytest.raises(UnavailableError, match=kernelsource.PACKAGE):
+        build_kernel(monkeypatch, unpinned=False)
+    name, facts = build_kernel(monkeypatch, unpinned=True)
+    assert name == kernel.target(pinned=False).name
+    assert facts["pinned"] is False
+    assert facts["source"]["version"] == "6.12.2-1"
+    assert facts["source"]["sha256"] == hashlib.sha256(b"newer").hexdigest()
+    assert "unpinned kernel" in capsys.readouterr().err
+    server.files[in_archive(pinned.builds[0])] = contents[0]
+    name, facts = build_kernel(monkeypatch, unpinned=False)
+    assert facts["pinned"] is True
+    assert name == kernel.target().name
+
+
+def test_relocking_a_source_pins_what_debian_and_kernel_org_have(
+    source, server, monkeypatch, tmp_path
+):
+    pinned, contents, _ = source
+    newest = iter(zip(pinned.builds, contents, strict=True))
+
+    def debians(suites):
+        build, content = next(newest)
+        server.files[in_archive(build)] = content
+        return build.version, build.file, build.path
+
+    server.files["/kernel/v6.x/sha256sums.asc"] = (
+        f"{'a' * 64}  linux-6.12.10.tar.xz\n{'b' * 64}  linux-6.12.1.tar.xz\n".encode()
+    )
+    monkeypatch.setattr(kernelsource, "_newest", debians)
+    path = tmp_path / "source.toml"
+    assert kernelsource.relock(path) == ["kernel: 6.12.1 -> 6.12.1"]
+    monkeypatch.undo()
+    written = kernelsource.pins(path)
+    assert written.builds == pinned.builds
+    assert written.kernel_org_sha256 == "b" * 64
+
+
+def test_an_edited_source_file_is_refused(tmp_path):
+    path = tmp_path / "source.toml"
+    path.write_text(kernelsource.PINS.read_text() + "# a remark\n")
+    with pytest.raises(LosslabError, match="found it edited"):
+        kernelsource.pins(path)
+    path.write_text(kernelsource.PINS.read_text().replace("sha1", "sha3"))
+    with pytest.raises(LosslabError, match="must name version"):
+        kernelsource.pins(path)
+
+
+def test_a_comment_in_the_configuration_builds_no_other_kernel(monkeypatch, tmp_path):
+    fragment = tmp_path / "fragment.config"
+    fragment.write_text("# why\nCONFIG_A=y\n")
+    monkeypatch.setattr(kernel, "_fragments", lambda variant: [fragment])
+    before = kernel.content_hash()
+    fragment.write_text("# why, at length\nCONFIG_A=y\n")
+    assert kernel.content_hash() == before
+    fragment.write_text("# why\nCONFIG_A=n\n")
+    assert kernel.content_hash() != before

@@ -1,0 +1,123 @@
+import hashlib
+import json
+
+import pytest
+
+from losslab.build import image, packages, repository
+from losslab.build.archive import UnavailableError
+from losslab.errors import LosslabError
+
+from .servers import MAIN, SNAPSHOT, lock_of, pack, unpacked_deb
+
+
+def test_a_lock_survives_writing_and_reading(tmp_path):
+    lock = lock_of("bash", "curl")
+    (tmp_path / "lock").write_text(lock.text())
+    assert packages.read_lock(tmp_path / "lock") == lock
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("# instant: 2026", "# instant: x2026", "found 0 instants"),
+        ("sha256\tpath", "sha256\tpath\textra", "must have one line"),
+        ("bash\t1\tall", "bash\t1\tarm64", "must name a package by line"),
+        ("pool/main/b", "../main/b", "must name a package by line"),
+        ("curl\t1", "bash\t1", "must name a package once"),
+        ("bash\t1", "zsh\t1", "alphabetical"),
+    ],
+)
+def test_a_lock_that_is_not_whole_is_refused(tmp_path, old, new, message):
+    text = lock_of("bash", "curl").text()
+    assert old in text
+    (tmp_path / "lock").write_text(text.replace(old, new))
+    with pytest.raises(LosslabError, match=message):
+        packages.read_lock(tmp_path / "lock")
+
+
+def test_an_image_without_exactly_its_packages_is_refused():
+    image.check_installed({"bash": "1"}, {"bash": "1"})
+    with pytest.raises(LosslabError) as error:
+        image.check_installed({"bash": "2", "dash": "1"}, {"bash": "1", "curl": "1"})
+    assert "bash is 2, locked 1" in error.value.message
+    assert "curl is not there, locked 1" in error.value.message
+    assert "dash is 1, locked not" in error.value.message
+
+
+def test_the_locks_have_what_the_images_ask_for():
+    host, engine = image.lock(image.HOST).versions(), image.lock(image.ENGINE).versions()
+    assert set(image.packages(image.HOST)) <= set(host)
+    assert set(image.packages(image.ENGINE)) <= set(engine)
+    assert {name: engine.get(name) for name in host} == host
+
+
+def test_the_lock_decides_the_image(monkeypatch):
+    before = image.content_hash()
+    assert image.content_hash(image.HOST, lock_of("bash")) != before
+    monkeypatch.setattr(packages, "HEADER", "# another explanation\n# instant: {instant}\n")
+    assert image.content_hash() == before
+
+
+def test_every_package_that_cannot_be_had_is_named(server):
+    server.files[MAIN + "b/bash/bash_1_all.deb"] = b"bash"
+    with pytest.raises(UnavailableError) as error:
+        repository.fetch(lock_of("bash", "curl", "dash"))
+    assert "all 3 pinned packages must be had, found 2 that are not" in error.value.message
+    assert "curl_1_all.deb" in error.value.message
+    assert "dash_1_all.deb" in error.value.message
+    assert "bash_1_all.deb" not in error.value.message
+
+
+def test_an_archive_is_made_of_exactly_the_packages(tmp_path, server):
+    content = pack(unpacked_deb(tmp_path, "curl"))
+    server.files[MAIN + "c/curl/curl_1_all.deb"] = content
+    files = repository.fetch(lock_of("curl", content=content))
+    folder = tmp_path / "archive"
+    folder.mkdir(mode=0o700)
+    line = repository.make(files, "trixie", folder)
+    assert line == f"deb [trusted=yes] copy:{folder} trixie main"
+    index = (folder / "dists/trixie/main/binary-amd64/Packages").read_text()
+    assert "Package: curl\n" in index
+    assert f"SHA256: {hashlib.sha256(content).hexdigest()}\n" in index
+    assert (folder / "pool" / files[0].file.name).read_bytes() == content
+    assert folder.stat().st_mode & 0o777 == 0o755
+
+
+def build_image(monkeypatch, unpinned):
+    """Build the host image without its system: return its provenance."""
+    made = []
+
+    def build(name, folder, locked, files, *, pinned):
+        made.append(locked)
+        (folder / "provenance.json").write_text(json.dumps({"pinned": pinned}))
+
+    monkeypatch.setattr(image, "_build", build)
+    monkeypatch.setattr(image, "lock", lambda name=image.HOST: lock_of("bash"))
+    monkeypatch.setattr(image, "resolve", lambda name: lock_of("bash", content=b"newer"))
+    folder = image.build(image.HOST, unpinned)
+    assert image.existing() == folder
+    return image.provenance(folder), made
+
+
+def test_an_image_of_other_packages_is_refused_unless_it_is_allowed(server, monkeypatch, capsys):
+    server.files[MAIN + "b/bash/bash_1_all.deb"] = b"newer"
+    with pytest.raises(UnavailableError, match=r"bash_1_all\.deb"):
+        build_image(monkeypatch, unpinned=False)
+    assert image.existing() is None
+    facts, made = build_image(monkeypatch, unpinned=True)
+    assert facts == {"pinned": False}
+    assert made == [lock_of("bash", content=b"newer")]
+    assert "unpinned host image" in capsys.readouterr().err
+    # Whoever does not allow it gets the refusal again, and the pinned one when it can be had.
+    with pytest.raises(UnavailableError):
+        build_image(monkeypatch, unpinned=False)
+    server.files[SNAPSHOT + "b/bash/bash_1_all.deb"] = b"bash"
+    facts, _ = build_image(monkeypatch, unpinned=False)
+    assert facts == {"pinned": True}
+    assert image.target().name != image.target(pinned=False).name
+
+
+def test_what_may_be_unpinned_stays_pinned_where_it_can_be_had(server, monkeypatch):
+    server.files[MAIN + "b/bash/bash_1_all.deb"] = b"bash"
+    facts, _ = build_image(monkeypatch, unpinned=True)
+    assert facts == {"pinned": True}

@@ -1,0 +1,176 @@
+import json
+import subprocess
+import tomllib
+from importlib import metadata
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from losslab import cli, collect, instrument, pins
+from losslab.build import archive, image, kernel
+from losslab.build.archive import Found, Place, UnavailableError
+from losslab.errors import LosslabError
+
+from .servers import MAIN, SNAPSHOT, file_of, lock_of
+
+
+def repository_of(folder, text):
+    def git(*words):
+        return subprocess.run(
+            ["git", "-C", folder, "-c", "user.name=x", "-c", "user.email=x", *words],
+            check=True, capture_output=True, text=True,
+        ).stdout.strip()  # fmt: skip
+
+    (folder / "mininet").mkdir(parents=True)
+    (folder / "mininet" / "net.py").write_text(text)
+    (folder / "mininet" / "examples").symlink_to("../examples")
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "x")
+    return git("rev-parse", "HEAD")
+
+
+def test_containernet_comes_from_any_copy_that_has_its_commit(monkeypatch, tmp_path):
+    commit = repository_of(tmp_path / "copy", "pinned = True\n")
+    (tmp_path / "copy" / "mininet" / "net.py").write_text("pinned = False\n")
+    monkeypatch.setenv(image.SOURCE, f"git+file://{tmp_path}/copy")
+    monkeypatch.setattr(image, "containernet", lambda: {"commit": commit, "url": "unused"})
+    image._install_containernet(tmp_path / "opt", tmp_path / "log")
+    assert (tmp_path / "opt/mininet/net.py").read_text() == "pinned = True\n"
+    assert pins._fetch_commit(f"file://{tmp_path}/copy", commit) == ""
+    assert pins._fetch_commit(f"file://{tmp_path}/copy", "0" * 40) != ""
+
+
+def test_containernet_without_the_pinned_commit_is_refused(monkeypatch, tmp_path):
+    repository_of(tmp_path / "copy", "other = True\n")
+    monkeypatch.setenv(image.SOURCE, f"file://{tmp_path}/copy")
+    with pytest.raises(UnavailableError, match="Containernet's commit c068942") as error:
+        image._install_containernet(tmp_path / "opt", tmp_path / "log")
+    assert image.SOURCE in error.value.hint
+
+
+def line_of(found, name):
+    return next(pin for pin in found if pin.name == name)
+
+
+def test_the_list_names_every_pin_without_asking_anyone(server):
+    found = pins.examine()
+    names = ["kernel source", "host image", "engine image", "Containernet", "Python"]
+    assert [pin.name for pin in found] == names
+    assert server.asked == []
+    assert all("; else " in pin.line() and not pin.lost for pin in found)
+
+
+def test_the_list_says_where_the_files_of_what_is_built_came_from(server, monkeypatch):
+    folder = kernel.target()
+    folder.mkdir(parents=True)
+    file, place = file_of("a.deb", b"a"), Place("snapshot", "http://example.org/a")
+    archive.write_sources([Found(folder, file, place)], folder / "sources.tsv")
+    (folder / "provenance.json").write_text('{"pinned": true}')
+    assert "found 1 from the snapshot" in pins.examine()[0].line()
+    folder.rename(kernel.target(pinned=False))
+    (kernel.target(pinned=False) / "provenance.json").write_text('{"pinned": false}')
+    assert "UNPINNED" in pins.examine()[0].line()
+
+
+def test_asking_tells_what_is_where_and_what_is_lost(source, server, monkeypatch):
+    _, _, tarball = source
+    monkeypatch.setattr(image, "lock", lambda name=image.HOST: lock_of("bash", "curl"))
+    monkeypatch.setattr(pins, "_containernet", lambda check: pins.Pin("Containernet", "", "", ""))
+    monkeypatch.setattr(pins, "_pip_problem", lambda: "")
+    server.files[MAIN + "b/bash/bash_1_all.deb"] = b"bash"
+    server.files["/kernel/v6.x/linux-6.12.1.tar.xz"] = tarball
+    found = pins.examine(check=True)
+    assert "kernel.org has it" in line_of(found, "kernel source").found
+    assert not line_of(found, "kernel source").lost
+    lost = line_of(found, "host image")
+    assert lost.lost
+    assert "archive has 1 of 2" in lost.found
+    assert "nowhere: curl_1_all.deb" in lost.found
+    assert cli.main(["pins", "--check"]) == 1
+    server.files[SNAPSHOT + "c/curl/curl_1_all.deb"] = b"curl"
+    assert "snapshot 1 of the other 1" in line_of(pins.examine(check=True), "host image").found
+    assert cli.main(["pins", "--check"]) == 0
+
+
+def test_a_kernel_source_that_nobody_has_is_lost(source, server):
+    assert pins._kernel(archive.Fetcher()).lost
+
+
+def canonical(requirements):
+    return {canonicalize_name(requirement.name): requirement for requirement in requirements}
+
+
+def test_the_lock_agrees_with_what_the_project_asks_for(root):
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    wanted = canonical(
+        Requirement(words)
+        for words in (
+            *project["project"]["dependencies"],
+            *project["project"]["optional-dependencies"]["dev"],
+        )
+    )
+    build, everything = (canonical(pins.locked_requirements(path)) for path in pins.PYTHON_LOCKS)
+    wanted_to_build = canonical(map(Requirement, project["build-system"]["requires"]))
+    for asked, locked in ((wanted, everything), (wanted_to_build, build)):
+        for name, requirement in asked.items():
+            (version,) = (each.version for each in locked[name].specifier)
+            assert requirement.specifier.contains(version), name
+
+
+def test_the_lock_is_whole_for_this_python():
+    locked = canonical(
+        r
+        for r in pins.locked_requirements(pins.PYTHON_LOCKS[1])
+        if r.marker is None or r.marker.evaluate()
+    )
+    for name in locked:
+        for words in metadata.requires(name) or ():
+            needed = Requirement(words)
+            if needed.marker is None or needed.marker.evaluate({"extra": ""}):
+                assert canonicalize_name(needed.name) in locked, f"{name} needs {needed.name}"
+
+
+def test_a_python_lock_without_hashes_is_refused(tmp_path):
+    path = tmp_path / "requirements.lock"
+    path.write_text("a==1 \\\n    --hash=sha256:00\nb==2\n")
+    with pytest.raises(LosslabError, match="found b==2"):
+        pins.locked_requirements(path)
+    path.write_text("a>=1 --hash=sha256:00\n")
+    with pytest.raises(LosslabError, match="found a>=1"):
+        pins.locked_requirements(path)
+
+
+def test_conda_gets_the_versions_that_pip_gets(root):
+    environment = yaml.safe_load((root / "environment.yml").read_text())
+    named = [words for words in environment["dependencies"] if isinstance(words, str)]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    asked = canonical(map(Requirement, project["dependencies"]))
+    conda = {"snakemake": "snakemake-minimal"}
+    for name in ("snakemake", "pandas", "jsonschema", "pyyaml", "packaging"):
+        (version,) = (each.version for each in asked[name].specifier)
+        assert f"{conda.get(name, name)}={version}" in named
+
+
+# What says so: every manifest, and the tables that the report is made of
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_an_instrument_is_pinned_when_all_of_it_is(server, monkeypatch, pinned):
+    for folder, facts in (
+        (kernel.target(), {"pinned": True, "hash": "k"}),
+        (image.target(pinned=pinned), {"pinned": pinned, "hash": "i"}),
+    ):
+        folder.mkdir(parents=True)
+        (folder / "provenance.json").write_text(json.dumps(facts))
+    assert instrument.instrument().provenance["pinned"] is pinned
+
+
+def test_a_replicate_of_an_unpinned_instrument_is_no_pinned_row():
+    replicate = {
+        "summary": {}, "seed": 1, "valid": True, "reasons": [], "attempt": 1, "earlier_reasons": [],
+    }  # fmt: skip
+    for known, word in (({"pinned": True}, "TRUE"), ({"pinned": False}, "FALSE"), ({}, "FALSE")):
+        assert collect._replicate_row(replicate | {"instrument": known})["pinned"] == word
