@@ -9,6 +9,7 @@ import contextlib
 import json
 import math
 import time
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
@@ -37,7 +38,7 @@ def measure(
     trace: Path | None = None,
     host_class: type | None = None,
     disposable: bool = False,
-    real_time: bool = False,
+    watch: AbstractContextManager[object] | None = None,
 ) -> dict[str, Any]:
     """Run one replicate and leave its raw files in `folder`.
 
@@ -49,7 +50,8 @@ def measure(
         trace: What drives the link of a condition with a trace.
         host_class: The class of Mininet's hosts, as for `topology.emulated_hosts`.
         disposable: Leave the hosts to the guest's power-off.
-        real_time: Time is the machine's own, and so is how late its timers are.
+        watch: Time is the machine's own: entered when the path is set up, left when the traffic
+            has ended.
 
     Returns:
         `summary`, `reasons` (why the replicate is invalid; empty when valid) and `observed`
@@ -61,11 +63,12 @@ def measure(
     with emulated_hosts(host_class, disposable) as hosts:
         pids = {name: host.pid for name, host in hosts.items()}
         configure(pids, condition, seed)
-        idle = _ping_idle(pids["sender"], condition, folder)
-        before = read_back(pids, condition)
-        reasons = configuration_reasons(before, condition, seed)
-        with traceforward.attached(hosts["r1"], condition, flows, trace, folder):
-            run = traffic.run(flows, hosts, condition, seed, folder)
+        with watch or contextlib.nullcontext():
+            idle = _ping_idle(pids["sender"], condition, folder)
+            before = read_back(pids, condition)
+            reasons = configuration_reasons(before, condition, seed)
+            with traceforward.attached(hosts["r1"], condition, flows, trace, folder):
+                run = traffic.run(flows, hosts, condition, seed, folder)
         after = _settled(pids, condition)
         reasons += [
             f"after the traffic: {r}" for r in configuration_reasons(after, condition, seed)
@@ -81,7 +84,7 @@ def measure(
         goodput_mbit=summary.get("total_goodput_mbit", summary.get("throughput_mbit", 0.0)),
         flows=[_flow_evidence(flow, run.last_samples) for flow in flows if flow.protocol == "tcp"],
         traffic=counted,
-        real_time=real_time,
+        real_time=watch is not None,
     )
     reasons += checks.reasons(evidence)
     summary |= {
@@ -109,6 +112,7 @@ def measure(
                 for flow in flows
                 for program in (flow.listener, flow.caller)
             },
+            **({"without": ["netem", "fq"]} if condition.bare else {}),
         },
     }
 

@@ -141,7 +141,7 @@ def _backend_options(parser: argparse.ArgumentParser) -> None:
         "--where",
         choices=containernet.PLACES,
         default=containernet.GUEST,
-        help="containernet: in a guest in virtual time, or on this machine's own kernel as root",
+        help="in a guest in virtual time, or on this machine's own kernel in real time, as root",
     )
 
 
@@ -192,7 +192,7 @@ def _refuse_existing(out: Path) -> None:
 def _measure(options: argparse.Namespace) -> int:
     condition = _condition(options)
     _refuse_existing(options.out)
-    tools = _instrument(options)
+    tools = _instrument(options, condition)
     manifest = run(
         condition,
         options.seed,
@@ -216,12 +216,10 @@ def _refuse_impossible(condition: Condition) -> None:
         raise UsageError("; ".join(problems))
 
 
-def _instrument(options: argparse.Namespace | None = None) -> Instrument:
+def _instrument(options: argparse.Namespace, condition: Condition) -> Instrument:
     from losslab.instrument import instrument
 
-    if options is None:
-        return instrument()
-    return instrument(options.backend, options.where)
+    return instrument(options.backend, options.where, condition)
 
 
 def _video(condition: Condition, tools: Instrument) -> Path | None:
@@ -235,7 +233,7 @@ def _video(condition: Condition, tools: Instrument) -> Path | None:
 def _cell(options: argparse.Namespace) -> int:
     condition = Condition.from_json(json.loads(options.condition))
     _refuse_impossible(condition)
-    tools = _instrument(options)
+    tools = _instrument(options, condition)
     most = options.max_replicates or options.replicates
     rule = StoppingRule(options.replicates, most, options.half_width_percent)
     movie = _video(condition, tools)
@@ -270,7 +268,8 @@ def _rerun(options: argparse.Namespace) -> int:
     if options.out is not None:
         _refuse_existing(options.out)
     condition = Condition.from_json(manifest["cell"])
-    tools = instrument(manifest["backend"], manifest["instrument"].get("where", "guest"))
+    where = manifest["instrument"].get("where", containernet.GUEST)
+    tools = instrument(manifest["backend"], where, condition)
     with tempfile.TemporaryDirectory(prefix="losslab-rerun-") as name:
         out = options.out or Path(name) / "again"
         run(condition, manifest["seed"], out, tools, _video(condition, tools), attempts=1)
@@ -300,9 +299,9 @@ def _doctor(options: argparse.Namespace) -> int:
 
 def _shell(options: argparse.Namespace) -> int:
     from losslab import shell
+    from losslab.instrument import instrument
 
-    condition = _condition(options)
-    tools = _instrument()
+    condition, tools = _condition(options), instrument()
     if options.command is None:
         return shell.interact(condition, options.seed, tools)
     status, words = shell.execute(options.command, condition, options.seed, tools)

@@ -36,7 +36,7 @@ class Cell:
     condition: Condition
     stopping: StoppingRule
     backend: str = DEFAULT_BACKEND
-    # Of the backend containernet: in a guest, or on the machine's own kernel.
+    # In a guest, or on the machine's own kernel.
     where: str = DEFAULT_WHERE
 
     @property
@@ -44,12 +44,14 @@ class Cell:
         """The cell's folder and file name; another backend's results lie elsewhere."""
         slug = self.condition.slug()
         name = slug if self.block == "main" else f"{self.block}_{slug}"
-        return name if self.backend == DEFAULT_BACKEND else f"{name}_{self.backend}-{self.where}"
+        if (self.backend, self.where) == (DEFAULT_BACKEND, DEFAULT_WHERE):
+            return name
+        return f"{name}_{self.backend}-{self.where}"
 
     @property
     def real_time(self) -> bool:
         """Tell whether it must have the machine to itself."""
-        return self.backend != DEFAULT_BACKEND and self.where == "host"
+        return self.where == "host"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from losslab.apps import ffmpeg
 from losslab.backends import containernet, virtual
 from losslab.build import image, kernel
 from losslab.build.cache import cache_folder, hash_files
+from losslab.condition import Condition
 from losslab.errors import LosslabError
 from losslab.replicate import CONTAINERNET, VIRTUAL, Instrument, whole_folder
 
@@ -59,28 +60,41 @@ MEASURING = (
 CONTAINERS = (
     "backends/containernet.py",
     "backends/containers.py",
-    "backends/enginehost.py",
     "backends/engineguest.py",
-    "realtime.py",
 )
+
+# And on this machine's own kernel; the last, in containers there.
+REAL_TIME = ("backends/hostjob.py", "backends/onhost.py", "realtime.py")
+REAL_TIME_CONTAINERS = ("backends/enginehost.py",)
 
 ENCODE_TIMEOUT_S = 600.0  # 60 s of 720p take half a minute on one core
 
 
-def modules(backend: str) -> tuple[str, ...]:
+def modules(backend: str, where: str = containernet.GUEST) -> tuple[str, ...]:
     """List the modules that decide a backend's numbers, relative to the package."""
-    return MEASURING if backend == VIRTUAL else (*MEASURING, *CONTAINERS)
+    found = list(MEASURING)
+    if backend == CONTAINERNET:
+        found += CONTAINERS
+    if where == containernet.HOST:
+        found += REAL_TIME
+        found += REAL_TIME_CONTAINERS if backend == CONTAINERNET else ()
+    return tuple(found)
 
 
-def instrument(backend: str = VIRTUAL, where: str = containernet.GUEST) -> Instrument:
+def instrument(
+    backend: str = VIRTUAL,
+    where: str = containernet.GUEST,
+    condition: Condition = preflight.COMMON,
+) -> Instrument:
     """Return what a backend measures with.
 
     Args:
         backend: One of replicate.BACKENDS.
-        where: For the containernet backend, one of containernet.PLACES.
+        where: One of containernet.PLACES: in a guest, or on this machine's own kernel.
+        condition: What is to be measured, which decides what this machine's own kernel must have.
 
     Raises:
-        LosslabError: something has not been built, or this machine cannot run the backend.
+        LosslabError: something has not been built, or this machine cannot measure the condition.
     """
     variant, command = kernel.PLAIN, "make setup"
     if backend == CONTAINERNET and where == containernet.GUEST:
@@ -90,9 +104,12 @@ def instrument(backend: str = VIRTUAL, where: str = containernet.GUEST) -> Instr
     provenance = {
         "kernel": kernel.provenance(kernel_folder),
         "image": image.provenance(image_folder),
-        "source": hash_files([PACKAGE / name for name in modules(backend)]),
+        "source": hash_files([PACKAGE / name for name in modules(backend, where)]),
     }
     engine_root = None
+    if where == containernet.HOST:
+        provenance["where"] = where
+        provenance["kernel"] = {"version": os.uname().release, "hash": os.uname().version}
     if backend == CONTAINERNET:
         engine = _built(image.existing(image.ENGINE), "engine image", "make containernet")
         engine_root = engine / "root"
@@ -100,9 +117,11 @@ def instrument(backend: str = VIRTUAL, where: str = containernet.GUEST) -> Instr
             "where": where,
             "engine": image.provenance(engine),
         }
-        if where == containernet.HOST:
-            provenance["kernel"] = {"version": os.uname().release, "hash": os.uname().version}
-            provenance["docker"] = preflight.require(engine_root)
+    if where == containernet.HOST:
+        used = engine_root or image_folder / "root"
+        engine_versions = preflight.require(used, condition, backend == CONTAINERNET)
+        if engine_versions:
+            provenance["docker"] = engine_versions
     return Instrument(
         kernel=kernel_folder / "linux",
         image_root=image_folder / "root",

@@ -80,9 +80,10 @@ def cell_real_time(wildcards):
 
 def cell_modules(wildcards):
     """List the code that decides a cell's numbers."""
+    cell = CELLS[wildcards.study, wildcards.cell]
     return [
         workflow.source_path(f"../../src/losslab/{module}")
-        for module in instrument.modules(CELLS[wildcards.study, wildcards.cell].backend)
+        for module in instrument.modules(cell.backend, cell.where)
     ]
 
 
