@@ -9,11 +9,10 @@ import contextlib
 import json
 import math
 import time
-from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from losslab import checks, netns, traceforward, tracelink, traces, traffic
 from losslab.apps import datagram, ffmpeg, iperf3, web
@@ -23,6 +22,9 @@ from losslab.flows import Flow
 from losslab.probes import ping, tcp
 from losslab.probes.queue import QueueSample
 from losslab.topology import RECEIVER_ADDRESS, emulated_hosts
+
+if TYPE_CHECKING:
+    from losslab.realtime import Watch
 
 APPS: dict[str, ModuleType] = {"iperf3": iperf3, "ffmpeg": ffmpeg, "web": web, "datagram": datagram}
 
@@ -38,7 +40,7 @@ def measure(
     trace: Path | None = None,
     host_class: type | None = None,
     disposable: bool = False,
-    watch: AbstractContextManager[object] | None = None,
+    watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Run one replicate and leave its raw files in `folder`.
 
@@ -50,8 +52,7 @@ def measure(
         trace: What drives the link of a condition with a trace.
         host_class: The class of Mininet's hosts, as for `topology.emulated_hosts`.
         disposable: Leave the hosts to the guest's power-off.
-        watch: Time is the machine's own: entered when the path is set up, left when the traffic
-            has ended.
+        watch: Time is the machine's own, and this sees whether it was good enough.
 
     Returns:
         `summary`, `reasons` (why the replicate is invalid; empty when valid) and `observed`
@@ -87,6 +88,11 @@ def measure(
         real_time=watch is not None,
     )
     reasons += checks.reasons(evidence)
+    seen: dict[str, Any] = {"without": ["netem", "fq"]} if condition.bare else {}
+    if watch is not None:
+        found = watch.findings(condition, evidence.rtt_ms, run.replies, run.queue)
+        reasons += found.reasons()
+        seen["real_time"] = found.to_json()
     summary |= {
         "retransmits": summary.get("retransmits", counted.retransmits),
         "rtt_ms": evidence.rtt_ms,
@@ -112,7 +118,7 @@ def measure(
                 for flow in flows
                 for program in (flow.listener, flow.caller)
             },
-            **({"without": ["netem", "fq"]} if condition.bare else {}),
+            **seen,
         },
     }
 

@@ -77,7 +77,7 @@ def require(root: Path, condition: Condition, containers: bool) -> dict[str, str
         )
     if not containers:
         return {}
-    engine = _engine()
+    engine = ask_engine("/info")
     return {
         "version": engine["ServerVersion"],
         "storage": engine["Driver"],
@@ -128,9 +128,9 @@ def host(
 
 
 def _docker() -> Iterator[Finding]:
-    """Ask the engine, without a client program."""
+    """Look at the engine."""
     try:
-        engine = _engine()
+        engine = ask_engine("/info")
     except (LosslabError, OSError, http.client.HTTPException, ValueError) as error:
         words = error.message if isinstance(error, LosslabError) else error
         where = os.environ.get("DOCKER_HOST", containernet.DEFAULT_SOCKET)
@@ -160,13 +160,17 @@ class _Connection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
-def _engine() -> dict[str, Any]:
-    """Return what the engine says of itself (GET /info)."""
+def ask_engine(path: str) -> Any:
+    """Ask this machine's engine over its socket (GET, Docker's API), without a client program.
+
+    Raises:
+        OSError: no engine answers.
+        LosslabError: DOCKER_HOST names one elsewhere.
+    """
     connection = _Connection(containernet.socket_path())
     try:
-        connection.request("GET", "/info")
-        answer: dict[str, Any] = json.loads(connection.getresponse().read())
-        return answer
+        connection.request("GET", path)
+        return json.loads(connection.getresponse().read())
     finally:
         connection.close()
 

@@ -65,20 +65,15 @@ def replicate(job: dict[str, Any], hosts: type) -> dict[str, Any]:
     """Measure one replicate into the job's `raw` folder, and watch the machine meanwhile."""
     raw = JOB / "raw"
     raw.mkdir()
-    condition = Condition.from_json(job["condition"])
-    watch = realtime.Watch()
     result = measure(
-        condition,
+        Condition.from_json(job["condition"]),
         int(job["seed"]),
         raw,
         video=JOB / "video.mp4" if job["video"] else None,
         trace=JOB / "trace" if job["trace"] else None,
         host_class=hosts,
-        watch=watch,
+        watch=realtime.Watch(),
     )
-    load = watch.load()
-    result["reasons"] += realtime.reasons(load)
-    result["observed"]["load"] = load.to_json()
     result["machine"] = {
         "kernel": os.uname().release,
         "version": os.uname().version,

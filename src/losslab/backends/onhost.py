@@ -154,10 +154,15 @@ class _Folder:
                 )
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
             self.lock = os.open(LOCK, flags, 0o600, dir_fd=folder)
+        except OSError as error:
+            raise LosslabError(
+                f"{FOLDER / LOCK} must be a file, found: {error}", hint=f"remove {FOLDER / LOCK}"
+            ) from error
         finally:
             os.close(folder)
 
     def close(self) -> None:
+        """Give the lock back."""
         os.close(self.lock)
 
 
