@@ -1,15 +1,18 @@
 """What is judged in real time, and how a job is alone on its machine; neither needs root."""
 
+import contextlib
 import dataclasses
 import os
+import types
 
 import pytest
 
-from losslab import design, preflight, realtime
+from losslab import cell, design, preflight, realtime
 from losslab.backends import onhost
 from losslab.errors import LosslabError
 from losslab.probes.queue import QueueSample
 from losslab.shaping import shapers
+from losslab.topology import HOSTS
 from tests.unit.test_condition import CONDITION
 
 BARE = dataclasses.replace(
@@ -63,6 +66,55 @@ def test_a_watch_sees_what_lies_between_its_ends_and_how_late_timers_are(monkeyp
     assert watch._timers.poll() == 0
     assert len(watch._late_ms) >= 2
     assert all(late >= 0 for late in watch._late_ms)
+
+
+class Recorder:
+    """A watch that notes when it is entered and left."""
+
+    def __init__(self, events):
+        self.events = events
+
+    def __enter__(self):
+        self.events.append("watch")
+
+    def __exit__(self, *_):
+        self.events.append("end of watch")
+
+
+def test_only_what_lies_between_a_path_that_is_set_up_and_the_end_of_traffic_is_judged(monkeypatch):
+    events = []
+
+    class EnoughError(Exception):
+        pass
+
+    def event(name, value=None):
+        def note(*words):
+            events.append(name)
+            return value
+
+        return note
+
+    @contextlib.contextmanager
+    def hosts(*words):
+        events.append("hosts")
+        yield {name: types.SimpleNamespace(pid=1) for name in HOSTS}
+
+    def settled(*words):
+        raise EnoughError
+
+    monkeypatch.setattr(cell, "require_algorithms", event("algorithms"))
+    monkeypatch.setattr(cell, "emulated_hosts", hosts)
+    monkeypatch.setattr(cell, "configure", event("set up"))
+    monkeypatch.setattr(cell, "_ping_idle", event("ping"))
+    monkeypatch.setattr(cell, "read_back", event("read back"))
+    monkeypatch.setattr(cell, "configuration_reasons", event("compare", []))
+    monkeypatch.setattr(cell.traffic, "run", event("traffic"))
+    monkeypatch.setattr(cell, "_settled", settled)
+    with pytest.raises(EnoughError):
+        cell.measure(BARE, 7, None, watch=Recorder(events))
+    begin, end = events.index("watch"), events.index("end of watch")
+    assert events[begin - 1] == "set up"
+    assert events[end - 1] == "traffic"
 
 
 def queue(share=1.0, backlog_packets=20, samples=41):
@@ -143,15 +195,15 @@ def test_an_algorithm_that_namespaces_may_not_have_comes_with_its_remedy(monkeyp
 
 
 def test_cells_in_real_time_have_names_and_folders_of_their_own():
-    names = {
+    cells = {
         (backend, where): design.Cell("s", "main", BARE, None, backend, where)
         for backend in ("virtual", "containernet")
         for where in ("guest", "host")
     }
-    assert len({cell.name for cell in names.values()}) == 4
-    assert names["virtual", "guest"].name == BARE.slug()
-    assert names["virtual", "host"].name.endswith("_virtual-host")
-    assert [key for key, cell in names.items() if cell.real_time] == [
+    assert len({each.name for each in cells.values()}) == 4
+    assert cells["virtual", "guest"].name == BARE.slug()
+    assert cells["virtual", "host"].name.endswith("_virtual-host")
+    assert [key for key, each in cells.items() if each.real_time] == [
         ("virtual", "host"), ("containernet", "host"),
     ]  # fmt: skip
 
