@@ -1,6 +1,6 @@
 """What a measurement on the host must leave as it was: compare the machine before and after.
 
-    python -m bench.host_state -- losslab measure --backend containernet --where host ...
+    python -m bench.host_state -- losslab measure --where host ...
 
 runs the command and prints what differs afterwards; exit 0 when nothing does. As root, or what only
 root sees is not compared.
@@ -8,12 +8,17 @@ root sees is not compared.
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from losslab.errors import LosslabError
+from losslab.preflight import ask_engine
 
 # Counters and random numbers, which change by themselves.
 RESTLESS = (
@@ -22,8 +27,8 @@ RESTLESS = (
     "net.netfilter.nf_conntrack_count", "fs.aio-nr", "kernel.perf_event_max_sample_rate",
     "fs.epoll.", "vm.stat_refresh", "fs.mount-nr", "kernel.tainted",
 )  # fmt: skip
-# The engine's own, in /sys/fs/cgroup: Containernet's parent stays, empty.
-CONTAINERS_ALL = ["docker", "ps", "--all", "--no-trunc", "--format", "{{.Names}}"]
+# Of the modules that a cell's own set-up asks for, and those that these ask for.
+OWN_MODULES = ("sch_", "cls_", "act_", "tcp_", "veth", "tun", "overlay", "inet_diag", "raw_diag")
 
 
 def words(command: Sequence[str]) -> list[str]:
@@ -63,6 +68,28 @@ def namespaces() -> list[str]:
     return sorted(found)
 
 
+def containers() -> list[str]:
+    """List the engine's containers, running or not; none where no engine answers."""
+    try:
+        found = ask_engine("/containers/json?all=true")
+    except (OSError, http.client.HTTPException, ValueError, LosslabError):
+        return []
+    return sorted(name for container in found for name in container["Names"])
+
+
+def packet_filter() -> list[str]:
+    """List the rules of the packet filter, without the time and the counters they come with."""
+    lines = words(["iptables-save"]) + words(["ip6tables-save"])
+    return [re.sub(r" ?\[\d+:\d+\]", "", line) for line in lines if not line.startswith("#")]
+
+
+def modules() -> list[str]:
+    """List the kernel's modules; what a qdisc or an algorithm is made of stays loaded."""
+    path = Path("/proc/modules")
+    lines = path.read_text().splitlines() if path.exists() else []
+    return sorted(line.split()[0] for line in lines if not line.startswith(OWN_MODULES))
+
+
 def control_groups() -> list[str]:
     """List the control groups of containers."""
     root = Path("/sys/fs/cgroup")
@@ -73,7 +100,7 @@ def state() -> dict[str, list[str]]:
     """Describe the machine."""
     links = [link["ifname"] for line in words(["ip", "-json", "link"]) for link in json.loads(line)]
     return {
-        "containers": sorted(words(CONTAINERS_ALL)),
+        "containers": containers(),
         "links": sorted(links),
         "network namespaces": namespaces(),
         "control groups": control_groups(),
@@ -81,7 +108,8 @@ def state() -> dict[str, list[str]]:
             line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()
         ),
         "sysctls": sysctls(),
-        "packet filter": words(["iptables-save"]) + words(["ip6tables-save"]),
+        "packet filter": packet_filter(),
+        "kernel modules": modules(),
     }
 
 

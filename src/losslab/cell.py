@@ -13,7 +13,7 @@ import traceback
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from losslab import checks, netns, traceforward, tracelink, traces, traffic
 from losslab.apps import datagram, ffmpeg, iperf3, web
@@ -23,6 +23,9 @@ from losslab.errors import HostError, LosslabError
 from losslab.flows import Flow
 from losslab.probes import ping, queue, tcp
 from losslab.topology import RECEIVER_ADDRESS, emulated_hosts
+
+if TYPE_CHECKING:
+    from losslab.realtime import Watch
 
 APPS: dict[str, ModuleType] = {"iperf3": iperf3, "ffmpeg": ffmpeg, "web": web, "datagram": datagram}
 
@@ -38,7 +41,7 @@ def measure(
     trace: Path | None = None,
     host_class: type | None = None,
     disposable: bool = False,
-    real_time: bool = False,
+    watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Run one replicate and leave its raw files in `folder`.
 
@@ -50,7 +53,7 @@ def measure(
         trace: What drives the link of a condition with a trace.
         host_class: The class of Mininet's hosts, as for `topology.emulated_hosts`.
         disposable: Leave the hosts to the guest's power-off.
-        real_time: Time is the machine's own, and so is how late its timers are.
+        watch: Time is the machine's own, and this sees whether it was good enough.
 
     Returns:
         `summary`, `reasons` (why the replicate is invalid; empty when valid) and `observed`
@@ -62,11 +65,14 @@ def measure(
     with emulated_hosts(host_class, disposable) as hosts:
         pids = {name: host.pid for name, host in hosts.items()}
         configure(pids, condition, seed)
-        idle = _ping_idle(pids["sender"], condition, folder)
-        before = read_back(pids, condition)
-        reasons = configuration_reasons(before, condition, seed)
-        with traceforward.attached(hosts["r1"], condition, flows, trace, folder) as link_begin_ns:
-            run = traffic.run(flows, hosts, condition, seed, folder)
+        with watch or contextlib.nullcontext():
+            idle = _ping_idle(pids["sender"], condition, folder)
+            before = read_back(pids, condition)
+            reasons = configuration_reasons(before, condition, seed)
+            with traceforward.attached(
+                hosts["r1"], condition, flows, trace, folder
+            ) as link_begin_ns:
+                run = traffic.run(flows, hosts, condition, seed, folder)
         after = _settled(pids, condition)
         reasons += [
             f"after the traffic: {r}" for r in configuration_reasons(after, condition, seed)
@@ -86,9 +92,14 @@ def measure(
         goodput_mbit=summary.get("total_goodput_mbit", summary.get("throughput_mbit", 0.0)),
         flows=[_flow_evidence(flow, run.last_samples) for flow in flows if flow.protocol == "tcp"],
         traffic=counted,
-        real_time=real_time,
+        real_time=watch is not None,
     )
     reasons += checks.reasons(evidence)
+    seen: dict[str, Any] = {"without": ["netem", "fq"]} if condition.bare else {}
+    if watch is not None:
+        found = watch.findings(condition, evidence.rtt_ms, run.replies, run.queue)
+        reasons += found.reasons()
+        seen["real_time"] = found.to_json()
     summary |= {
         "retransmits": summary.get("retransmits", counted.retransmits),
         "rtt_ms": evidence.rtt_ms,
@@ -114,6 +125,7 @@ def measure(
                 for flow in flows
                 for program in (flow.listener, flow.caller)
             },
+            **seen,
         },
     }
 

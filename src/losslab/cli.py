@@ -165,7 +165,7 @@ def _backend_options(parser: argparse.ArgumentParser) -> None:
         "--where",
         choices=containernet.PLACES,
         default=containernet.GUEST,
-        help="containernet: in a guest in virtual time, or on this machine's own kernel as root",
+        help="in a guest in virtual time, or on this machine's own kernel in real time, as root",
     )
 
 
@@ -228,7 +228,7 @@ def _refuse_existing(out: Path) -> None:
 def _measure(options: argparse.Namespace) -> int:
     condition = _asked(options)
     _refuse_existing(options.out)
-    tools = _instrument(options)
+    tools = _instrument(options, condition)
     manifest = run(
         condition,
         options.seed,
@@ -244,16 +244,10 @@ def _measure(options: argparse.Namespace) -> int:
     return 0 if manifest["valid"] else 1
 
 
-def _instrument(options: argparse.Namespace | None = None) -> Instrument:
+def _instrument(options: argparse.Namespace, condition: Condition) -> Instrument:
     from losslab.instrument import instrument
 
-    if options is None:
-        return instrument()
-    try:
-        design.require_place(options.backend, options.where)
-    except LosslabError as error:
-        raise UsageError(error.message, error.hint) from error
-    return instrument(options.backend, options.where)
+    return instrument(options.backend, options.where, condition)
 
 
 def _video(condition: Condition, tools: Instrument) -> Path | None:
@@ -266,7 +260,7 @@ def _video(condition: Condition, tools: Instrument) -> Path | None:
 
 def _cell(options: argparse.Namespace) -> int:
     condition = _condition(json.loads(options.condition))
-    tools = _instrument(options)
+    tools = _instrument(options, condition)
     most = options.max_replicates or options.replicates
     rule = StoppingRule(options.replicates, most, options.half_width_percent)
     movie = _video(condition, tools)
@@ -308,7 +302,8 @@ def _rerun(options: argparse.Namespace) -> int:
     if options.out is not None:
         _refuse_existing(options.out)
     condition = Condition.from_json(manifest["cell"])
-    tools = instrument(manifest["backend"], manifest["instrument"].get("where", "guest"))
+    where = manifest["instrument"].get("where", containernet.GUEST)
+    tools = instrument(manifest["backend"], where, condition)
     with own_folder(Path(tempfile.gettempdir()), "losslab-rerun-") as folder:
         out = options.out or folder / "again"
         run(condition, manifest["seed"], out, tools, _video(condition, tools), attempts=1)
@@ -331,9 +326,10 @@ def _diff(options: argparse.Namespace) -> int:
 
 def _doctor(options: argparse.Namespace) -> int:
     from losslab import doctor, selftest
+    from losslab.instrument import instrument
 
     if options.self_test:
-        print(selftest.require(_instrument()))
+        print(selftest.require(instrument()))
         return 0
     sections = doctor.examine()
     print("\n\n".join(section.text() for section in sections))
@@ -342,9 +338,9 @@ def _doctor(options: argparse.Namespace) -> int:
 
 def _shell(options: argparse.Namespace) -> int:
     from losslab import shell
+    from losslab.instrument import instrument
 
-    condition = _asked(options)
-    tools = _instrument()
+    condition, tools = _asked(options), instrument()
     if options.command is None:
         return shell.interact(condition, options.seed, tools)
     status, words = shell.execute(options.command, condition, options.seed, tools)

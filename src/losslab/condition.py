@@ -33,6 +33,9 @@ QUEUES = ("fifo", "bfifo", "two-fifos", "red", "pie", "codel", "fq_codel", "cake
 # latest: the slowest must end while the bulk flow still runs.
 FETCH_AFTER_S = 5.0
 FETCH_BEFORE_END_S = 20.0
+# Where no delay is emulated, a packet's time on the link takes its place: 0.24 ms at this rate,
+# several times what a machine needs to hand it from host to host.
+BARE_RATE_MAX_MBIT = 50.0
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class Condition:
     loss_percent: float
     path: str
     app: str
+    # 0: a bare path, with its bottleneck and without netem and fq.
     rtt_ms: float
     rate_mbit: float
     buffer_packets: int
@@ -79,11 +83,9 @@ class Condition:
         wrong = []
         if not 0 <= self.loss_percent < 100:
             wrong.append(f"loss_percent must be in [0, 100), found {self.loss_percent:g}")
-        if not 0 < self.rtt_ms <= 10_000:
-            wrong.append(
-                f"rtt_ms must be in (0, 10000], found {self.rtt_ms:g}: without any delay a path "
-                "is knife-edge and small changes decide the result"
-            )
+        if not 0 <= self.rtt_ms <= 10_000:
+            wrong.append(f"rtt_ms must be in [0, 10000], found {self.rtt_ms:g}")
+        wrong += self._problems_of_bare_path()
         if not 0 <= self.sender_delay_ms <= self.rtt_ms:
             wrong.append(
                 f"sender_delay_ms must be in [0, rtt_ms], [0, {self.rtt_ms:g}] here, found "
@@ -121,6 +123,30 @@ class Condition:
         ):
             if value not in allowed:
                 wrong.append(f"{name} must be one of {', '.join(allowed)}, found {value!r}")
+        return wrong
+
+    @property
+    def bare(self) -> bool:
+        """Tell whether the path is its bottleneck and nothing else: no netem, no fq."""
+        return self.rtt_ms == 0
+
+    def _problems_of_bare_path(self) -> list[str]:
+        if not self.bare:
+            return []
+        wrong = []
+        if self.rate_mbit > BARE_RATE_MAX_MBIT:
+            wrong.append(
+                f"rate_mbit must be at most {BARE_RATE_MAX_MBIT:g} with rtt_ms 0, found "
+                f"{self.rate_mbit:g}: without any delay a fast path is knife-edge and small "
+                "changes decide the result"
+            )
+        if self.loss_percent:
+            wrong.append(
+                "loss_percent must be 0 with rtt_ms 0, a path without netem, found "
+                f"{self.loss_percent:g}"
+            )
+        if self.trace != NO_TRACE:
+            wrong.append(f"trace must be {NO_TRACE} with rtt_ms 0, found {self.trace}")
         return wrong
 
     def _problems_of_trace_and_scheme(self) -> list[str]:

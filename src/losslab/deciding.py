@@ -28,13 +28,18 @@ BACKENDS = (VIRTUAL, CONTAINERNET)
 ENTRIES = {
     (VIRTUAL, containernet.GUEST): ("backends/virtual.py", "backends/guest.py"),
     (CONTAINERNET, containernet.GUEST): ("backends/containernet.py", "backends/engineguest.py"),
-    (CONTAINERNET, containernet.HOST): ("backends/containernet.py", "backends/enginehost.py"),
+    (VIRTUAL, containernet.HOST): ("backends/onhost.py", "backends/hostjob.py"),
+    (CONTAINERNET, containernet.HOST): (
+        "backends/containernet.py",
+        "backends/onhost.py",
+        "backends/enginehost.py",
+    ),
 }
 # Programs that are started by their names, which no import shows.
 DATAGRAM, LINK = "datagram.py", "traceforward.py"
 OF_TRACES = {LINK, "tracelink.py", "traces.py"}
 # Imported, but not by what measures: words, an interactive shell, a try-out.
-UNDECIDING = {"errors.py", "backends/console.py", "backends/rehearsal.py"}
+UNDECIDING = {"errors.py", "backends/console.py"}
 # Of the packages' own files, this one holds more than a version number or a sentence.
 SCHEMES = "schemes/__init__.py"
 

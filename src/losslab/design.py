@@ -27,19 +27,6 @@ DEFAULT_BACKEND, DEFAULT_WHERE = "virtual", "guest"
 SAME = "same"
 
 
-def require_place(backend: str, where: str) -> None:
-    """Refuse a place that a backend does not have.
-
-    Raises:
-        LosslabError: the place is not the backend's.
-    """
-    if backend == DEFAULT_BACKEND and where != DEFAULT_WHERE:
-        raise LosslabError(
-            f"the {backend} backend must measure in a {DEFAULT_WHERE}, found where: {where}",
-            hint="say `backend: containernet` (--backend containernet) too, or leave it out",
-        )
-
-
 @dataclass(frozen=True)
 class Cell:
     """One point of a study's design and how often it is measured."""
@@ -49,7 +36,7 @@ class Cell:
     condition: Condition
     stopping: StoppingRule
     backend: str = DEFAULT_BACKEND
-    # Of the backend containernet: in a guest, or on the machine's own kernel.
+    # In a guest, or on the machine's own kernel.
     where: str = DEFAULT_WHERE
 
     @property
@@ -57,12 +44,14 @@ class Cell:
         """The cell's folder and file name; another backend's results lie elsewhere."""
         slug = self.condition.slug()
         name = slug if self.block == "main" else f"{self.block}_{slug}"
-        return name if self.backend == DEFAULT_BACKEND else f"{name}_{self.backend}-{self.where}"
+        if (self.backend, self.where) == (DEFAULT_BACKEND, DEFAULT_WHERE):
+            return name
+        return f"{name}_{self.backend}-{self.where}"
 
     @property
     def real_time(self) -> bool:
         """Tell whether it must have the machine to itself."""
-        return self.backend != DEFAULT_BACKEND and self.where == "host"
+        return self.where == "host"
 
 
 @dataclass(frozen=True)
@@ -156,7 +145,6 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], algorithms: set[str
     cells = []
     for block, run in runs.items():
         backend, where = run.get("backend", DEFAULT_BACKEND), run.get("where", DEFAULT_WHERE)
-        require_place(backend, where)
         for point in block_points(study["defaults"], study["blocks"][block]):
             if point.get("competitor") == SAME:
                 point["competitor"] = point["algorithm"]

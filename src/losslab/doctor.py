@@ -53,12 +53,19 @@ def examine() -> list[Section]:
         Section("virtual backend (default)", list(_virtual())),
         Section("analysis and report", list(_analysis())),
         Section("containernet backend in a guest", list(preflight.guest())),
-        Section("containernet backend on this kernel", list(preflight.host(_engine_root()))),
+        Section(
+            "virtual backend's hosts on this kernel, in real time",
+            list(preflight.host(_root(image.HOST), containers=False)),
+        ),
+        Section(
+            "containernet backend on this kernel, in real time",
+            list(preflight.host(_root(image.ENGINE))),
+        ),
     ]
 
 
-def _engine_root() -> Path | None:
-    folder = image.existing(image.ENGINE)
+def _root(name: str) -> Path | None:
+    folder = image.existing(name)
     return folder / "root" if folder else None
 
 

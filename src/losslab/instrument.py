@@ -12,6 +12,7 @@ from losslab.apps import ffmpeg
 from losslab.backends import containernet, virtual
 from losslab.build import image, kernel
 from losslab.build.cache import building, cache_folder
+from losslab.condition import Condition
 from losslab.deciding import CONTAINERNET, VIRTUAL
 from losslab.errors import HostError
 from losslab.replicate import Instrument
@@ -19,16 +20,21 @@ from losslab.replicate import Instrument
 ENCODE_TIMEOUT_S = 600.0  # 60 s of 720p take half a minute on one core
 
 
-def instrument(backend: str = VIRTUAL, where: str = containernet.GUEST) -> Instrument:
+def instrument(
+    backend: str = VIRTUAL,
+    where: str = containernet.GUEST,
+    condition: Condition = preflight.COMMON,
+) -> Instrument:
     """Return what a backend measures with.
 
     Args:
         backend: One of deciding.BACKENDS.
-        where: For the containernet backend, one of containernet.PLACES.
+        where: One of containernet.PLACES: in a guest, or on this machine's own kernel.
+        condition: What is to be measured, which decides what this machine's own kernel must have.
 
     Raises:
         HostError: something has not been built.
-        LosslabError: this machine cannot run the backend.
+        LosslabError: this machine cannot measure the condition.
     """
     variant, command = kernel.PLAIN, "make setup"
     if backend == CONTAINERNET and where == containernet.GUEST:
@@ -40,6 +46,9 @@ def instrument(backend: str = VIRTUAL, where: str = containernet.GUEST) -> Instr
         "image": image.provenance(image_folder),
     }
     engine_root = None
+    if where == containernet.HOST:
+        provenance["where"] = where
+        provenance["kernel"] = {"version": os.uname().release, "hash": os.uname().version}
     if backend == CONTAINERNET:
         engine = _built(image.existing(image.ENGINE), "engine image", "make containernet")
         engine_root = engine / "root"
@@ -47,9 +56,11 @@ def instrument(backend: str = VIRTUAL, where: str = containernet.GUEST) -> Instr
             "where": where,
             "engine": image.provenance(engine),
         }
-        if where == containernet.HOST:
-            provenance["kernel"] = {"version": os.uname().release, "hash": os.uname().version}
-            provenance["docker"] = preflight.require(engine_root)
+    if where == containernet.HOST:
+        used = engine_root or image_folder / "root"
+        engine_versions = preflight.require(used, condition, backend == CONTAINERNET)
+        if engine_versions:
+            provenance["docker"] = engine_versions
     parts = (provenance[part] for part in ("kernel", "image", "engine") if part in provenance)
     # This machine's own kernel is no pin: every manifest names it anyway.
     provenance["pinned"] = all(part.get("pinned", True) for part in parts)

@@ -1,6 +1,7 @@
-"""What the containernet backend needs of this machine, each with the command that mends it.
+"""What measuring in real time and in containers needs of this machine, and what mends it.
 
-`losslab doctor` shows all of it; before a cell on the host, what is missing is refused.
+`losslab doctor` shows all of it; before a cell on this machine's own kernel, what the cell needs
+and the machine lacks is refused.
 """
 
 from __future__ import annotations
@@ -18,17 +19,22 @@ from typing import Any
 
 from losslab.backends import containernet
 from losslab.build import image, kernel
+from losslab.condition import NO_COMPETITOR, Condition
 from losslab.errors import LosslabError
+from losslab.shaping import Shaper, shapers
 
 PROBE_TIMEOUT_S = 20.0
 ALGORITHMS_ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
-# What a cell sets up, as `tc` says it: shaping.py.
-QDISCS = {
-    "netem": "limit 10 delay 1ms seed 1",
-    "fq": "",
-    "tbf": "rate 1mbit burst 3000 limit 3000",
-}
-TOOLS = ("nsenter", "tc", "ip", "bash", "ifconfig", "iperf3", "ffmpeg", "curl", "python3")
+TOOLS = ("nsenter", "setpriv", "tc", "ip", "bash", "iperf3", "ffmpeg", "curl", "python3")
+# What `losslab doctor` looks for: the conditions of most studies.
+COMMON = Condition(
+    algorithm="bbr", competitor="cubic", loss_percent=1, path="symmetric", app="iperf3",
+    rtt_ms=0.44, rate_mbit=1000, buffer_packets=1000,
+)  # fmt: skip
+WITHOUT = (
+    "a condition without delay and loss needs neither netem nor fq: --rtt-ms 0 --rate-mbit 10; a "
+    "guest brings both: --where guest"
+)
 
 
 @dataclass(frozen=True)
@@ -48,23 +54,30 @@ class Finding:
         return text if self.good or not self.remedy else f"{text}\n           -> {self.remedy}"
 
 
-def require(engine_root: Path) -> dict[str, str]:
-    """Refuse a machine that cannot measure in containers of its own engine.
+def require(root: Path, condition: Condition, containers: bool) -> dict[str, str]:
+    """Refuse a machine that cannot measure a condition in real time.
+
+    Args:
+        root: The image that a job enters.
+        condition: What is to be measured.
+        containers: The hosts are containers of this machine's engine.
 
     Returns:
-        The engine's versions.
+        The engine's versions; nothing without containers.
 
     Raises:
         LosslabError: with everything that is missing.
     """
-    missing = [f for f in host(engine_root) if f.required and not f.good]
+    missing = [f for f in host(root, condition, containers) if f.required and not f.good]
     if missing:
         raise LosslabError(
-            "this machine must have what the containernet backend needs, found:\n"
+            "this machine must have what measuring on its own kernel needs, found:\n"
             + "\n".join(f.line() for f in missing),
             hint="or measure in a guest, which brings all of it: `--where guest`",
         )
-    engine = _engine()
+    if not containers:
+        return {}
+    engine = ask_engine("/info")
     return {
         "version": engine["ServerVersion"],
         "storage": engine["Driver"],
@@ -82,37 +95,42 @@ def guest() -> Iterator[Finding]:
         yield Finding(what, found is not None, str(found or "not built"), "make containernet")
 
 
-def host(engine_root: Path | None) -> Iterator[Finding]:
-    """Say what running containers on this machine's own kernel needs."""
+def host(
+    image_root: Path | None, condition: Condition = COMMON, containers: bool = True
+) -> Iterator[Finding]:
+    """Say what a condition needs where the hosts are on this machine's own kernel."""
     root = os.geteuid() == 0
     yield Finding("root", root, "yes" if root else "no", "run as root (sudo)")
-    yield from _docker()
+    if containers:
+        yield from _docker()
     yield Finding(
-        "engine image (Containernet)", engine_root is not None, str(engine_root or "not built"),
-        "make containernet",
+        "engine image (Containernet)" if containers else "host image",
+        image_root is not None, str(image_root or "not built"),
+        "make containernet" if containers else "make setup",
     )  # fmt: skip
-    if engine_root is not None:
-        absent = [t for t in TOOLS if not _tool(engine_root, t)]
+    if image_root is not None:
+        absent = [t for t in TOOLS if not _tool(image_root, t)]
         yield Finding(
             "tools in the image", not absent, f"without {', '.join(absent)}" if absent else "all",
-            "make containernet",
+            "make containernet" if containers else "make setup",
         )  # fmt: skip
-    for kind in QDISCS:
-        yield kernel_qdisc(kind, root, engine_root)
+    for shaper in {s.kind: s for s in shapers(condition, 1)}.values():
+        yield kernel_qdisc(shaper, root, image_root)
     path = ALGORITHMS_ALLOWED
     allowed = path.read_text().split() if path.exists() else []
-    needed = {"reno", "cubic", "bbr"}
+    missing = sorted({condition.algorithm, condition.competitor} - {NO_COMPETITOR, *allowed})
+    modules = "; ".join(f"modprobe tcp_{name}" for name in missing)
     yield Finding(
-        "algorithms allowed to namespaces", needed <= set(allowed), ", ".join(allowed) or "none",
-        "modprobe tcp_bbr; sysctl -w "
-        f"net.ipv4.tcp_allowed_congestion_control='{' '.join(sorted(needed))}'",
+        "algorithms allowed to namespaces", not missing, ", ".join(allowed) or "none",
+        f"{modules}; sysctl -w "
+        f"net.ipv4.tcp_allowed_congestion_control='{' '.join([*allowed, *missing])}'",
     )  # fmt: skip
 
 
 def _docker() -> Iterator[Finding]:
-    """Ask the engine, without a client program."""
+    """Look at the engine."""
     try:
-        engine = _engine()
+        engine = ask_engine("/info")
     except (LosslabError, OSError, http.client.HTTPException, ValueError) as error:
         words = error.message if isinstance(error, LosslabError) else error
         where = os.environ.get("DOCKER_HOST", containernet.DEFAULT_SOCKET)
@@ -142,13 +160,17 @@ class _Connection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
-def _engine() -> dict[str, Any]:
-    """Return what the engine says of itself (GET /info)."""
+def ask_engine(path: str) -> Any:
+    """Ask this machine's engine over its socket (GET, Docker's API), without a client program.
+
+    Raises:
+        OSError: no engine answers.
+        LosslabError: DOCKER_HOST names one elsewhere.
+    """
     connection = _Connection(containernet.socket_path())
     try:
-        connection.request("GET", "/info")
-        answer: dict[str, Any] = json.loads(connection.getresponse().read())
-        return answer
+        connection.request("GET", path)
+        return json.loads(connection.getresponse().read())
     finally:
         connection.close()
 
@@ -157,17 +179,19 @@ def _tool(root: Path, name: str) -> bool:
     return any((root / folder / name).exists() for folder in ("usr/bin", "usr/sbin"))
 
 
-def kernel_qdisc(kind: str, root: bool, engine_root: Path | None = None) -> Finding:
+def kernel_qdisc(shaper: Shaper, root: bool, image_root: Path | None = None) -> Finding:
     """Try to make a qdisc in a network namespace of its own, with the image's tc or this one's."""
+    kind = shaper.kind
     what = f"sch_{kind} in this machine's kernel"
     if kind == "netem":
         what += ", and a tc that knows its seed"
-    image_tc = ["chroot", str(engine_root), "tc"] if engine_root else ["tc"]
+    image_tc = ["chroot", str(image_root), "tc"] if image_root else ["tc"]
     if not (root and shutil.which("unshare") and shutil.which(image_tc[0])):
         return Finding(what, False, "cannot be tried without root, unshare and tc", "run as root")
-    qdisc = f"qdisc add dev lo root {kind} {QDISCS[kind]}".split()
+    lines = [f"qdisc add dev lo root handle 10: {kind} {shaper.arguments}", *shaper.more]
     done = subprocess.run(
-        ["unshare", "--net", *image_tc, *qdisc],
+        ["unshare", "--net", *image_tc, "-batch", "-"],
+        input="\n".join(lines).replace(f"dev {shaper.where.name} ", "dev lo "),
         capture_output=True,
         text=True,
         check=False,
@@ -175,8 +199,9 @@ def kernel_qdisc(kind: str, root: bool, engine_root: Path | None = None) -> Find
     )
     words = done.stderr.strip()
     good = done.returncode == 0 and not words
+    remedy = f"modprobe sch_{kind}, Linux 6.6 or newer"
+    if kind in ("netem", "fq"):
+        remedy += f" (a kernel without it: {WITHOUT})"
     return Finding(
-        what, good, "works" if good else words.splitlines()[0] if words else "fails",
-        f"modprobe sch_{kind}, Linux 6.6 or newer (a kernel without it: --where guest, or the "
-        "virtual backend, which need neither)",
-    )  # fmt: skip
+        what, good, "works" if good else words.splitlines()[0] if words else "fails", remedy
+    )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab import __version__, deciding, intact, traces
-from losslab.backends import containernet, virtual
+from losslab.backends import containernet, onhost, virtual
 from losslab.condition import DRAWN_TRACE, NO_TRACE, Condition, derived_seed
 from losslab.deciding import TRACES, VIRTUAL
 from losslab.errors import GuestLostError, HostError, LosslabError
@@ -50,8 +50,9 @@ class Instrument:
     image_root: Path
     provenance: dict[str, Any]
     backend: str = VIRTUAL
-    # Of the containernet backend.
+    # In a guest in virtual time, or on this machine's own kernel in real time.
     where: str = containernet.GUEST
+    # Of the containernet backend.
     engine_root: Path | None = None
 
 
@@ -218,6 +219,8 @@ def _launch(
 ) -> virtual.Outcome:
     """Run a job on the instrument's backend."""
     if instrument.backend == VIRTUAL:
+        if instrument.where == containernet.HOST:
+            return onhost.run(instrument.image_root, job, job_folder, timeout_s)
         return virtual.boot(
             instrument.kernel, instrument.image_root, job, job_folder, seed, timeout_s
         )

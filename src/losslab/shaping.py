@@ -3,7 +3,8 @@
 Delay line and bottleneck are separate: netem delays (and loses) with a limit that it can never
 reach; a token bucket with a FIFO of the stated length is the bottleneck. Nothing is shaped on the
 sender, where TCP would see it: its `fq` is the same for every algorithm. The one exception is a
-condition with `sender_delay_ms`, which asks for that mistake.
+condition with `sender_delay_ms`, which asks for that mistake. A bare path (`rtt_ms` 0) has its
+bottleneck and nothing else, for kernels that have neither netem nor fq.
 """
 
 from __future__ import annotations
@@ -189,8 +190,7 @@ def shapers(condition: Condition, seed: int) -> list[Shaper]:
     rate_bytes = math.floor(condition.rate_mbit * 1e6 / 8)
     reverse_loss = condition.loss_percent if condition.loss_direction == "both" else 0.0
     back = reverse_router(condition.path)
-    return [
-        _sender(condition, seed),
+    link = [
         Shaper(
             where=bottleneck(),
             parent="root",
@@ -201,6 +201,12 @@ def shapers(condition: Condition, seed: int) -> list[Shaper]:
             expected={"rate": rate_bytes},
         ),
         *queue(condition),
+    ]
+    if condition.bare:
+        return link
+    return [
+        _sender(condition, seed),
+        *link,
         _netem(
             interface("r2", "receiver"),
             half_ms,

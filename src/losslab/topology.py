@@ -139,7 +139,9 @@ def emulated_hosts(
     try:
         nodes = {name: net.addHost(name, ip=None) for name in HOSTS}
         for a, b in LINKS:
-            net.addLink(nodes[a.host], nodes[b.host], intfName1=a.name, intfName2=b.name)
+            # Not up yet: Mininet would call ifconfig, which makes a host's kernel load modules of
+            # protocols that no one speaks. `address_commands` does it.
+            net.addLink(nodes[a.host], nodes[b.host], intfName1=a.name, intfName2=b.name, up=None)
         yield nodes
     finally:
         if not disposable:

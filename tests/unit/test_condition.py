@@ -57,7 +57,7 @@ def test_over_a_trace_everyone_meets_the_same_one():
         ("loss_percent", -1, "loss_percent"),
         ("duration_s", -5, "duration_s"),
         ("warmup_s", 10, "warmup_s"),
-        ("rtt_ms", 0, "knife-edge"),
+        ("rtt_ms", -1, "rtt_ms must be in"),
         ("buffer_packets", 0, "buffer_packets"),
         ("path", "round", "path"),
         ("sender_delay_ms", 0.5, "sender_delay_ms"),

@@ -2,6 +2,8 @@ import re
 
 from losslab import doctor, preflight
 from losslab.build import image, kernel
+from losslab.shaping import shapers
+from tests.unit.test_condition import CONDITION
 
 
 def test_what_is_missing_comes_with_its_remedy(monkeypatch):
@@ -29,12 +31,14 @@ def test_a_kernel_without_a_qdisc_is_told_from_one_with_it(monkeypatch):
 
     monkeypatch.setattr(preflight.shutil, "which", lambda name: name)
     monkeypatch.setattr(preflight.subprocess, "run", lambda *words, **options: Done)
-    found = preflight.kernel_qdisc("netem", root=True)
+    netem = next(s for s in shapers(CONDITION, 1) if s.kind == "netem")
+    found = preflight.kernel_qdisc(netem, root=True)
     assert not found.good
     assert "unknown" in found.found
+    assert "--rtt-ms 0" in found.remedy
     Done.returncode, Done.stderr = 0, ""
-    assert preflight.kernel_qdisc("netem", root=True).good
-    assert not preflight.kernel_qdisc("netem", root=False).good
+    assert preflight.kernel_qdisc(netem, root=True).good
+    assert not preflight.kernel_qdisc(netem, root=False).good
 
 
 # What comes with R itself and with the tidyverse.

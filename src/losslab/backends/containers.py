@@ -44,6 +44,9 @@ class Place:
     owner: str  # prefix of their names and value of their label
     image: str  # NAME:TAG, which the engine has
     binds: tuple[str, ...]  # SOURCE:DESTINATION:MODE, as the engine sees the sources
+    # What comes before every program, such as a command that takes rights away: the job's own are
+    # root's, and what it starts in a container's namespaces has them too.
+    limited: tuple[str, ...] = ()
 
 
 class _Client:
@@ -127,7 +130,7 @@ def host_class(place: Place) -> type:
             program = cmd[cmd.index(own) + 1 :]
             pid = self._get_pid()
             return subprocess.Popen(
-                enter_command(pid, program),
+                enter_command(pid, [*place.limited, *program]),
                 start_new_session=True,
                 preexec_fn=_joining(cgroup_files(pid)),  # noqa: PLW1509
                 **options,

@@ -7,7 +7,6 @@ Runs as root in the engine image, in network and mount namespaces of its own; se
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,14 +15,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from losslab import realtime
-from losslab.backends import containers
-from losslab.backends.rehearsal import rehearse
-from losslab.cell import measure, write_result
-from losslab.condition import Condition
+from losslab.backends import containers, hostjob
+from losslab.backends.hostjob import JOB
+from losslab.cell import write_result
 from losslab.errors import LosslabError
 
-JOB = Path("/mnt/out")
 IMAGE = Path("/mnt/image")
 
 
@@ -42,16 +38,8 @@ def main() -> int:
             print(f"removed {leftover}, which a killed run left")
         with containers.owned(api, job["owner"]):
             _provide_image(api, job["image"])
-            place = _place(job)
-            if job["kind"] == "rehearsal":
-                result = rehearse(
-                    Condition.from_json(job["condition"]),
-                    int(job["seed"]),
-                    containers.host_class(place),
-                    job["lacking"],
-                )
-            else:
-                result = _replicate(job, api, place)
+            result = hostjob.replicate(job, containers.host_class(_place(job)))
+            result["machine"]["docker"] = api.version()["Version"]
             write_result(result, JOB / "result.json")
     except LosslabError as error:
         write_result({"error": str(error)}, JOB / "result.json")
@@ -77,36 +65,7 @@ def _provide_image(api: Any, image: str) -> None:
 
 def _place(job: dict[str, Any]) -> containers.Place:
     binds = [*job["binds"], *containers.name_binds(Path(job["image_root"]))]
-    return containers.Place(job["owner"], job["image"], tuple(binds))
-
-
-def _replicate(job: dict[str, Any], api: Any, place: containers.Place) -> dict[str, Any]:
-    """Measure one replicate into the job's `raw` folder."""
-    raw = JOB / "raw"
-    raw.mkdir()
-    condition = Condition.from_json(job["condition"])
-    busy_before = realtime.quiet_busy()
-    begin = realtime.sample()
-    result = measure(
-        condition,
-        int(job["seed"]),
-        raw,
-        video=Path("/mnt/out/video.mp4") if job["video"] else None,
-        trace=Path("/mnt/out/trace") if job["trace"] else None,
-        host_class=containers.host_class(place),
-        real_time=True,
-    )
-    load = realtime.load(busy_before, begin, realtime.sample())
-    result["reasons"] += realtime.reasons(load)
-    result["observed"]["load"] = load.to_json()
-    engine = api.version()
-    result["machine"] = {
-        "kernel": os.uname().release,
-        "version": os.uname().version,
-        "docker": engine["Version"],
-        "initial_cwnd_packets": 10,  # TCP_INIT_CWND, net/tcp.h
-    }
-    return result
+    return containers.Place(job["owner"], job["image"], tuple(binds), hostjob.LIMITED)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ RTM_NEWQDISC = 36
 RTM_GETQDISC = 38
 TC_H_ROOT = 0xFFFF_FFFF
 TCA_STATS2 = 7
+TCA_STATS_BASIC = 1
 TCA_STATS_QUEUE = 3
 
 COLUMNS = "t_s,backlog_packets,backlog_bytes,drops"
@@ -25,12 +26,13 @@ COLUMNS = "t_s,backlog_packets,backlog_bytes,drops"
 
 @dataclass(frozen=True)
 class QueueSample:
-    """What waits in the queue at an instant, and what it has dropped so far."""
+    """What waits in the queue at an instant, and what it has dropped and sent so far."""
 
     t_s: float
     backlog_packets: int
     backlog_bytes: int
     drops: int
+    sent_bytes: int = 0
 
     def row(self) -> str:
         """Format as a line of `COLUMNS`."""
@@ -63,9 +65,10 @@ class QueueProbe:
             index, _, parent = struct.unpack_from("=iII", payload, 4)
             if index != self._index or parent != TC_H_ROOT:
                 continue
-            stats = attributes(attributes(payload[20:])[TCA_STATS2])[TCA_STATS_QUEUE]
-            packets, octets, drops = struct.unpack_from("=III", stats)
-            return QueueSample(t_s, packets, octets, drops)
+            stats = attributes(attributes(payload[20:])[TCA_STATS2])
+            packets, octets, drops = struct.unpack_from("=III", stats[TCA_STATS_QUEUE])
+            (sent,) = struct.unpack_from("=Q", stats[TCA_STATS_BASIC])
+            return QueueSample(t_s, packets, octets, drops, sent)
         raise OSError(f"no root qdisc on interface {self._index}")
 
     def close(self) -> None:

@@ -1,0 +1,271 @@
+"""On this machine's own kernel, in real time, as root: plain hosts, and containers of its engine.
+
+A bare path needs neither netem nor fq, so that all but delay and loss is tried on any kernel. If
+a number is good depends on what else the machine does meanwhile; only what does not is asked here.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from bench import host_state
+from losslab import preflight
+from losslab.backends import onhost
+from losslab.build import image
+from losslab.condition import Condition
+from losslab.shaping import shapers
+
+ROOT = Path(__file__).resolve().parents[2]
+WAIT_S = 60
+HOSTS = 5
+ALLOWED = preflight.ALGORITHMS_ALLOWED.read_text().split()
+BARE = [
+    "--algorithm", ALLOWED[0], "--rtt-ms", 0, "--rate-mbit", 20, "--buffer-packets", 100,
+    "--path", "asymmetric", "--where", "host",
+]  # fmt: skip
+# What a busy machine may add.
+OF_LOAD = ("other programs must", "the machine's own host must", "no processor may", "the routers",
+           "RTT of the idle path", "pings in the traffic", "timers must", "the bottleneck must"
+           )  # fmt: skip
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or image.existing() is None, reason="root, and the host image: `make setup`"
+)
+
+
+def command(backend, out, *words, seconds=2):
+    common = ["--duration-s", seconds, "--warmup-s", 0.5, "--seed", 7, "--out", out]
+    command = [sys.executable, "-m", "losslab.cli", "measure", "--backend", backend]
+    return [*command, *map(str, (*BARE, *common, *words))]
+
+
+def measure(backend, out, *words, env=None, seconds=2):
+    return subprocess.run(
+        command(backend, out, *words, seconds=seconds),
+        capture_output=True, text=True, check=False, cwd=ROOT, env=env,
+    )  # fmt: skip
+
+
+def manifest(out):
+    return json.loads((out / "manifest.json").read_text())
+
+
+def trouble(out):
+    """The reasons that a busy machine does not explain."""
+    return [reason for reason in manifest(out)["reasons"] if not reason.startswith(OF_LOAD)]
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def nothing_left():
+    """The machine is as it was, at the latest a moment after the block."""
+    before = host_state.state()
+    yield
+    wait_for(lambda: host_state.differences(before, host_state.state()) == [])
+    assert [p.name for p in onhost.FOLDER.iterdir()] == [onhost.LOCK]
+
+
+@pytest.fixture(scope="module")
+def engine():
+    """A Docker engine of the tests' own; its client's environment."""
+    if shutil.which("dockerd") is None or image.existing(image.ENGINE) is None:
+        pytest.skip("needs dockerd and the engine image: make containernet WHERE=host")
+    # A short path: that of a socket must fit into 108 bytes.
+    folder = Path(tempfile.mkdtemp(prefix="losslab-engine-", dir="/tmp"))
+    address = f"unix://{folder}/docker.sock"
+    words = [
+        "dockerd", "--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false",
+        "--ip-masq=false", "--storage-driver=overlay2", "--exec-opt=native.cgroupdriver=cgroupfs",
+        f"--host={address}", f"--data-root={folder}/data", f"--exec-root={folder}/exec",
+        f"--pidfile={folder}/pid",
+    ]  # fmt: skip
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(words, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + WAIT_S
+        while not (folder / "docker.sock").exists():
+            if process.poll() is not None or time.monotonic() > deadline:
+                pytest.skip(f"dockerd does not start here: {(folder / 'log').read_text()[-500:]}")
+            time.sleep(0.1)
+        environment = os.environ | {"DOCKER_HOST": address}
+        # The engine's first job imports the image.
+        out = folder / "warm"
+        done = measure("containernet", out, env=environment, seconds=1)
+        assert trouble(out) == [], done.stderr
+        yield environment
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=WAIT_S)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(params=["virtual", "containernet"])
+def place(request, monkeypatch):
+    """A backend and the environment that it needs."""
+    environment = os.environ
+    if request.param == "containernet":
+        environment = request.getfixturevalue("engine")
+        monkeypatch.setenv("DOCKER_HOST", environment["DOCKER_HOST"])
+    return request.param, environment
+
+
+def test_a_bare_path_is_what_was_asked_for_and_leaves_nothing(place, tmp_path):
+    backend, environment = place
+    out = tmp_path / "out"
+    with nothing_left():
+        done = measure(backend, out, env=environment)
+    assert trouble(out) == [], done.stderr
+    found = manifest(out)
+    assert found["instrument"]["where"] == "host"
+    assert found["machine"]["kernel"] == os.uname().release
+    assert found["observed"]["without"] == ["netem", "fq"]
+    assert 10 < found["summary"]["goodput_mbit"] < 20
+    assert found["summary"]["unexplained_packets"] == 0
+    assert found["observed"]["real_time"]["busy"] > 0
+
+
+def test_programs_may_do_no_more_to_the_machine_than_set_up_links(place, tmp_path):
+    """Look at them while they run: CAP_NET_ADMIN is bit 12 (linux/capability.h)."""
+    backend, environment = place
+    process = subprocess.Popen(
+        command(backend, tmp_path / "out", seconds=30), cwd=ROOT, env=environment,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        wait_for(lambda: len(programs()) == 2)
+        for status in programs():
+            for kind in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+                assert int(status[kind], 16) & ~(1 << 12) == 0, (kind, status)
+            assert status["NoNewPrivs"] == "1"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=WAIT_S)
+
+
+def programs():
+    """The states of the iperf3 processes of this machine that are in another's namespaces."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            lines = (entry / "status").read_text().splitlines() if entry.name.isdigit() else []
+            status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+            if status.get("Name") == "iperf3":
+                found.append(status)
+    return found
+
+
+def started(backend, environment, out):
+    """Start a long run and wait until its traffic flows."""
+    process = subprocess.Popen(
+        command(backend, out, seconds=60), cwd=ROOT, env=environment,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    wait_for(lambda: len(programs()) == 2)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_is_ended_takes_its_hosts_along(place, tmp_path, number):
+    backend, environment = place
+    before = host_state.state()
+    process = started(backend, environment, tmp_path / "out")
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=WAIT_S)
+    assert process.returncode != 0
+    assert "Traceback" not in errors
+    wait_for(lambda: host_state.differences(before, host_state.state()) == [])
+    assert programs() == []
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_a_killed_job_left_goes_at_the_next_start(place, tmp_path):
+    backend, environment = place
+    before = host_state.state()
+    process = started(backend, environment, tmp_path / "out")
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    # Both at once: the job could clean up after its parent.
+    process.send_signal(signal.SIGSTOP)
+    for child in children:
+        os.kill(int(child), signal.SIGKILL)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=WAIT_S)
+    assert len(host_state.containers()) == (HOSTS if backend == "containernet" else 0)
+    assert len(list(onhost.FOLDER.glob("job-*"))) == 1
+    measure(backend, tmp_path / "next", env=environment, seconds=1)
+    assert trouble(tmp_path / "next") == []
+    wait_for(lambda: host_state.differences(before, host_state.state()) == [])
+    assert list(onhost.FOLDER.glob("job-*")) == []
+
+
+def test_another_ones_containers_stay(engine, tmp_path):
+    name = "mn.sender"  # as Containernet would call it
+    run = ["docker", "run", "--detach", "--name", name, "--network", "none"]
+    tag = image.provenance(image.target())["hash"]
+    words = [*run, "--label", "com.containernet", f"losslab-host:{tag}", "sleep", "300"]
+    subprocess.run(words, env=engine, check=True, capture_output=True)
+    try:
+        measure("containernet", tmp_path / "out", env=engine, seconds=1)
+        assert trouble(tmp_path / "out") == []
+        listing = ["docker", "ps", "--all", "--format", "{{.Names}}"]
+        done = subprocess.run(listing, env=engine, capture_output=True, text=True, check=True)
+        assert done.stdout.split() == [name]
+    finally:
+        words = ["docker", "rm", "--force", name]
+        subprocess.run(words, env=engine, check=True, capture_output=True)
+
+
+def test_several_at_once_wait_for_each_other(place, tmp_path):
+    backend, environment = place
+    begin = time.monotonic()
+    with ThreadPoolExecutor(3) as pool:
+        outs = [tmp_path / str(n) for n in range(3)]
+        done = list(pool.map(lambda out: measure(backend, out, env=environment), outs))
+    assert sum("waiting for its end" in d.stderr for d in done) == 2
+    assert [trouble(out) for out in outs] == [[], [], []]
+    # Each transfers for 2 s; side by side all three would have taken little more.
+    assert time.monotonic() - begin > 3 * 2
+
+
+def test_a_kernel_without_netem_is_refused_at_once(tmp_path):
+    lossy = Condition("reno", 1, "symmetric", "iperf3", 40, 10, 100)
+    netem = next(s for s in shapers(lossy, 1) if s.kind == "netem")
+    if preflight.kernel_qdisc(netem, True).good:
+        pytest.skip("needs a kernel without sch_netem")
+    before, begin = host_state.state(), time.monotonic()
+    done = measure("virtual", tmp_path / "out", "--rtt-ms", 40, "--loss-percent", 1)
+    assert time.monotonic() - begin < 2 + 2  # another test may run beside this one
+    assert done.returncode == 1
+    assert "MISSING  sch_netem" in done.stderr
+    assert "modprobe sch_netem" in done.stderr
+    assert not (tmp_path / "out").exists()
+    assert host_state.differences(before, host_state.state()) == []
+
+
+def test_cells_in_real_time_run_one_at_a_time(tmp_path):
+    """Whatever the number of cores; an engine that is not there ends each job at once."""
+    campaign = tmp_path / "campaign.yaml"
+    run = "{ replicates: 1, duration_s: 4, warmup_s: 1, backend: containernet, where: host }"
+    campaign.write_text(f"studies: {{ backends: {{ host: {run} }} }}\n")
+    words = ["snakemake", "--configfile", campaign, "--directory", tmp_path, "--cores", "8"]
+    done = subprocess.run(
+        list(map(str, words)), cwd=ROOT, capture_output=True, text=True, check=False,
+        env=os.environ | {"DOCKER_HOST": f"unix://{tmp_path}/none"},
+    )  # fmt: skip
+    starts = [line for line in done.stderr.splitlines() if line.startswith("Execute ")]
+    assert starts == ["Execute 1 jobs..."] * 8, done.stderr

@@ -1,0 +1,254 @@
+"""What is judged in real time, and how a job is alone on its machine; neither needs root."""
+
+import contextlib
+import dataclasses
+import os
+import types
+
+import pytest
+
+from losslab import cell, design, preflight, realtime
+from losslab.backends import onhost
+from losslab.errors import LosslabError
+from losslab.probes.queue import QueueSample
+from losslab.shaping import shapers
+from losslab.topology import HOSTS
+from tests.unit.test_condition import CONDITION
+
+BARE = dataclasses.replace(
+    CONDITION, rtt_ms=0, rate_mbit=10, loss_percent=0, buffer_packets=50
+)  # fmt: skip
+BYTES_PER_S = 10e6 / 8
+
+BEFORE = """cpu  400 0 0 0 0 0 0 0 0 0
+cpu0 100 0 100 1000 0 0 10 0 0 0
+cpu1 100 0 100 1000 0 0 10 0 0 0
+intr 1
+"""
+AFTER = """cpu  400 0 0 0 0 0 0 0 0 0
+cpu0 120 0 110 1060 0 0 20 0 0 0
+cpu1 140 0 130 1000 0 0 40 0 0 0
+"""
+
+CALM = realtime.Findings(
+    busy_before=0.01, steal=0.0, busy=0.5, softirq=0.2, late_median_ms=0.05, late_p99_ms=0.2,
+    late_max_ms=1.0, rtt_excess_median_ms=0.1, rtt_excess_p95_ms=0.6, rate_share=1.0,
+)  # fmt: skip
+
+
+def found(**changes):
+    return [r.split(" (")[0] for r in dataclasses.replace(CALM, **changes).reasons()]
+
+
+def test_a_quiet_machine_is_fine_and_a_shared_one_is_not():
+    assert found() == []
+    assert found(busy_before=0.5) == ["other programs must leave the processors alone"]
+    assert found(steal=0.1) == ["the machine's own host must not take its processors"]
+    assert found(busy=0.95) == ["no processor may be the bottleneck: busy"]
+
+
+def test_load_is_of_the_busiest_processor():
+    watch = realtime.Watch.__new__(realtime.Watch)
+    watch._busy_before, watch._late_ms = 0.02, [3.0, 1.0, 2.0]
+    watch._begin, watch._end = realtime.parse(BEFORE), realtime.parse(AFTER)
+    findings = watch.findings(BARE, 0.05, [], [])
+    assert findings.busy == pytest.approx(1.0)
+    assert findings.softirq == pytest.approx(0.3)
+    assert findings.steal == 0
+    assert (findings.late_median_ms, findings.late_max_ms) == (2.0, 3.0)
+    assert findings.rate_share is None
+
+
+def test_a_watch_sees_what_lies_between_its_ends_and_how_late_timers_are(monkeypatch):
+    monkeypatch.setattr(realtime, "QUIET_S", 0.0)
+    with realtime.Watch() as watch:
+        realtime.time.sleep(5 * realtime.WAKE_INTERVAL_S)
+    assert watch._timers.poll() == 0
+    assert len(watch._late_ms) >= 2
+    assert all(late >= 0 for late in watch._late_ms)
+
+
+class Recorder:
+    """A watch that notes when it is entered and left."""
+
+    def __init__(self, events):
+        self.events = events
+
+    def __enter__(self):
+        self.events.append("watch")
+
+    def __exit__(self, *_):
+        self.events.append("end of watch")
+
+
+def test_only_what_lies_between_a_path_that_is_set_up_and_the_end_of_traffic_is_judged(monkeypatch):
+    events = []
+
+    class EnoughError(Exception):
+        pass
+
+    def event(name, value=None):
+        def note(*words):
+            events.append(name)
+            return value
+
+        return note
+
+    @contextlib.contextmanager
+    def hosts(*words):
+        events.append("hosts")
+        yield {name: types.SimpleNamespace(pid=1) for name in HOSTS}
+
+    def settled(*words):
+        raise EnoughError
+
+    monkeypatch.setattr(cell, "require_algorithms", event("algorithms"))
+    monkeypatch.setattr(cell, "emulated_hosts", hosts)
+    monkeypatch.setattr(cell, "configure", event("set up"))
+    monkeypatch.setattr(cell, "_ping_idle", event("ping"))
+    monkeypatch.setattr(cell, "read_back", event("read back"))
+    monkeypatch.setattr(cell, "configuration_reasons", event("compare", []))
+    monkeypatch.setattr(cell.traffic, "run", event("traffic"))
+    monkeypatch.setattr(cell, "_settled", settled)
+    with pytest.raises(EnoughError):
+        cell.measure(BARE, 7, None, watch=Recorder(events))
+    begin, end = events.index("watch"), events.index("end of watch")
+    assert events[begin - 1] == "set up"
+    assert events[end - 1] == "traffic"
+
+
+def queue(share=1.0, backlog_packets=20, samples=41):
+    """A bottleneck that is sampled every 20 ms while `backlog_packets` wait."""
+    return [
+        QueueSample(n * 0.02, backlog_packets, backlog_packets * 1514, 0,
+                    round(share * n * 0.02 * BYTES_PER_S))
+        for n in range(samples)
+    ]  # fmt: skip
+
+
+def test_the_rate_is_told_while_packets_wait_and_only_then():
+    assert realtime.rate_share(BARE, queue()) == pytest.approx(1.0, abs=1e-3)
+    assert realtime.rate_share(BARE, queue(share=0.9)) == pytest.approx(0.9, abs=1e-3)
+    # 20 ms of this rate are 16.5 packets: with less in the queue, the link may have been idle.
+    assert realtime.rate_share(BARE, queue(share=0.5, backlog_packets=16)) is None
+    assert realtime.rate_share(BARE, queue(samples=20)) is None
+
+
+def test_a_ping_is_late_by_what_neither_path_nor_queue_explain():
+    waits_ms = (20 - 0.5) * 1514 * 8 / 10e6 * 1e3
+    replies = [(0.02, 0.05 + waits_ms), (0.04, 0.05 + waits_ms + 3)]
+    excess = realtime.rtt_excess_ms(BARE, 0.05, replies, queue())
+    assert excess == pytest.approx([0.0, 3.0])
+    assert (
+        realtime.rtt_excess_ms(dataclasses.replace(BARE, queue="codel"), 0.05, replies, queue())
+        == []
+    )
+    assert realtime.rtt_excess_ms(BARE, None, replies, queue()) == []
+
+
+def test_a_bare_path_needs_neither_netem_nor_fq():
+    assert {s.kind for s in shapers(BARE, 1)} == {"tbf", "pfifo"}
+    assert BARE.problems() == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("rate_mbit", 1000), ("loss_percent", 1), ("trace", "cellular")]
+)
+def test_a_bare_path_is_slow_and_loses_nothing_at_random(field, value):
+    (problem,) = dataclasses.replace(BARE, **{field: value}).problems()
+    assert problem.startswith(field)
+
+
+def kinds(condition, monkeypatch, tmp_path, lacking=()):
+    """What a machine without some qdiscs is told to lack for a condition."""
+    tried = []
+
+    def kernel_qdisc(shaper, root, image_root):
+        tried.append(shaper.kind)
+        return preflight.Finding(f"sch_{shaper.kind}", shaper.kind not in lacking, "", "modprobe")
+
+    monkeypatch.setattr(preflight, "kernel_qdisc", kernel_qdisc)
+    missing = [f.what for f in preflight.host(tmp_path, condition, containers=False) if not f.good]
+    return tried, [what for what in missing if what.startswith("sch_")]
+
+
+def test_only_what_a_condition_needs_is_asked_for(monkeypatch, tmp_path):
+    assert kinds(BARE, monkeypatch, tmp_path, ("netem", "fq")) == (["tbf", "pfifo"], [])
+    tried, missing = kinds(CONDITION, monkeypatch, tmp_path, ("netem", "fq"))
+    assert missing == ["sch_fq", "sch_netem"]
+    assert tried == ["fq", "tbf", "pfifo", "netem"]
+    aqm = dataclasses.replace(CONDITION, queue="cake")
+    assert "cake" in kinds(aqm, monkeypatch, tmp_path)[0]
+
+
+def test_an_algorithm_that_namespaces_may_not_have_comes_with_its_remedy(monkeypatch, tmp_path):
+    allowed = tmp_path / "allowed"
+    allowed.write_text("reno bbr\n")
+    monkeypatch.setattr(preflight, "ALGORITHMS_ALLOWED", allowed)
+    monkeypatch.setattr(preflight, "kernel_qdisc", lambda *words: preflight.Finding("q", True, ""))
+    bbr = dataclasses.replace(BARE, algorithm="bbr")
+    for condition, good in ((bbr, True), (BARE, False)):
+        *_, algorithms = preflight.host(tmp_path, condition, containers=False)
+        assert algorithms.good == good
+    assert "modprobe tcp_cubic" in algorithms.remedy
+    assert "'reno bbr cubic'" in algorithms.remedy
+
+
+def test_cells_in_real_time_have_names_and_folders_of_their_own():
+    cells = {
+        (backend, where): design.Cell("s", "main", BARE, None, backend, where)
+        for backend in ("virtual", "containernet")
+        for where in ("guest", "host")
+    }
+    assert len({each.name for each in cells.values()}) == 4
+    assert cells["virtual", "guest"].name == BARE.slug()
+    assert cells["virtual", "host"].name.endswith("_virtual-host")
+    assert [key for key, each in cells.items() if each.real_time] == [
+        ("virtual", "host"), ("containernet", "host"),
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("the folder is root's: run as root")
+    monkeypatch.setattr(onhost, "FOLDER", tmp_path / "losslab")
+    return tmp_path / "losslab"
+
+
+def test_the_lock_lies_in_a_folder_of_roots_own(folder):
+    with onhost.turn() as mine:
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert (mine.source / "losslab" / "cell.py").exists()
+        killed = folder / "job-killed"
+    killed.mkdir()
+    assert not mine.source.exists()
+    with onhost.turn():
+        assert not killed.exists()
+
+
+def test_nothing_is_written_through_a_link_that_another_made(folder, tmp_path):
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    folder.symlink_to(victim)
+    with pytest.raises(LosslabError, match="must be a folder"), onhost.turn():
+        pass
+    assert list(victim.iterdir()) == []
+    folder.unlink()
+    folder.mkdir(mode=0o700)
+    (tmp_path / "precious").write_text("as it was")
+    (folder / onhost.LOCK).symlink_to(tmp_path / "precious")
+    with pytest.raises(LosslabError, match="must be a file"), onhost.turn():
+        pass
+    assert (tmp_path / "precious").read_text() == "as it was"
+
+
+def test_a_folder_that_others_may_write_to_is_refused(folder):
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.raises(LosslabError, match="with rights for no one else"), onhost.turn():
+        pass
+    folder.chmod(0o700)
+    os.chown(folder, 12345, 12345)
+    with pytest.raises(LosslabError, match="found user 12345"), onhost.turn():
+        pass
