@@ -28,13 +28,14 @@ rule measure_cell:
     shell:
         "losslab cell --study {wildcards.study} --block {params.block}"
         " --condition {params.condition:q} {params.stopping} {params.backend}"
-        " --out {output} &> {log}"
+        " --out {output:q} &> {log:q}"
 
 
 rule collect_study:
     input:
         cell_files,
     output:
+        overview="results/summary/{study}_cells.csv",
         replicates="results/summary/{study}_replicates.csv",
         intervals="results/summary/{study}_intervals.csv",
         flows="results/summary/{study}_flows.csv",
@@ -45,8 +46,11 @@ rule collect_study:
         "../envs/tools.yaml"
     params:
         series=series_cells,
+        left_out=left_out_blocks,
     message:
         "Collect the cells of {wildcards.study}"
     shell:
-        "losslab collect {input} --series {params.series} --replicates {output.replicates}"
-        " --intervals {output.intervals} --flows {output.flows} --queue {output.queue} &> {log}"
+        "losslab collect {input:q} --series {params.series:q} --left-out {params.left_out:q}"
+        " --overview {output.overview:q} --replicates {output.replicates:q}"
+        " --intervals {output.intervals:q} --flows {output.flows:q} --queue {output.queue:q}"
+        " &> {log:q}"
