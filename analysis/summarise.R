@@ -1,19 +1,24 @@
-# Statistics of a study: summary, decreases, ratios, invalid replicates.
+# Statistics of a study: summary, ratios, invalid replicates.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(dplyr, warn.conflicts = FALSE)
 
 replicates <- read_replicates(snakemake@input[["replicates"]])
-summary <- bind_rows(
+bind_rows(
   summarise_replicates(derive_metrics(replicates)),
   summarise_seconds(read_measured(snakemake@input[["intervals"]]))
 ) |>
   select(
-    all_of(cell_columns), statistic_over, metric, n, n_invalid, all_of(statistics), everything()
-  )
-readr::write_csv(summary, snakemake@output[["summary"]])
-readr::write_csv(summarise_ratios(replicates), snakemake@output[["ratios"]])
+    all_of(cell_columns), statistic_over, metric, n, n_invalid, all_of(names(no_statistics))
+  ) |>
+  arrange(across(all_of(cell_columns)), statistic_over, metric) |>
+  write_table(snakemake@output[["summary"]])
+ratios <- summarise_ratios(replicates)
+ratios |>
+  arrange(across(-all_of(names(no_statistics)))) |>
+  write_table(snakemake@output[["ratios"]])
 replicates |>
   filter(!valid | attempt > 1) |>
   select(study, cell, replicate, seed, valid, reasons, attempt, earlier_reasons) |>
-  readr::write_csv(snakemake@output[["invalid"]])
+  arrange(cell, replicate) |>
+  write_table(snakemake@output[["invalid"]])

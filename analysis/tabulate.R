@@ -1,4 +1,5 @@
 # Run a study's own code for its tables.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
-source(snakemake@input[["code"]])
+begin_script(snakemake)
+library(dplyr, warn.conflicts = FALSE)
+source(snakemake@input[["code"]], local = TRUE)

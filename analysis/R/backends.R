@@ -20,6 +20,7 @@ backend_ratios <- function(replicates, metric = "goodput_mbit") {
 # pairs.
 summarise_backend_ratios <- function(pairs) {
   pairs |>
+    dplyr::arrange(replicate) |>
     dplyr::group_by(block, dplyr::across(dplyr::all_of(condition_columns))) |>
     dplyr::summarise(
       n = dplyr::n(),
@@ -27,7 +28,8 @@ summarise_backend_ratios <- function(pairs) {
       mean_value = mean(value),
       paired_ratio_of_means(value, virtual),
       .groups = "drop"
-    )
+    ) |>
+    with_columns(c("ratio", "low", "high"))
 }
 
 # mean(a) / mean(b) of pairs, with its percentile bootstrap interval; none of a single pair.

@@ -5,36 +5,75 @@
 # looked at in them. `against` replaces some of the axes of `where` to give the cell that each one
 # is compared with.
 
-# The rows of a study's summary that a claim speaks of, statistics over replicates.
-select_cells <- function(summary, claim, replaced = list()) {
+# Everything that a claim looks at is looked up in the table of the campaign's cells. A claim of
+# which a single cell has no number is not judged.
+
+# The cells that a claim selects, each with its value; NA where it has none.
+select_cells <- function(data, claim, replaced = list()) {
   wanted <- utils::modifyList(as.list(claim$where), as.list(replaced))
-  unknown <- setdiff(names(wanted), names(summary))
+  unknown <- setdiff(names(wanted), names(data$cells))
   if (length(unknown) > 0) {
-    stop("claim ", claim$id, ": axes must be columns of the summary, found ", toString(unknown))
+    stop("claim ", claim$id, ": axes must be columns of the cells, found ", toString(unknown))
   }
-  found <- dplyr::filter(
-    summary, statistic_over == "replicates", metric == metric_of(claim)
-  )
+  found <- rows_of(data$cells[!is.na(data$cells$cell), ], wanted)
+  numbers <- numbers_of(data, claim)
+  # Only losses can be compared with the configured ones.
+  if (claim$kind == "largest_loss_z") {
+    found <- found[found$loss_percent > 0, ]
+  }
+  of_cells <- numbers[match(found$cell, numbers$cell), setdiff(names(numbers), "cell")]
+  dplyr::bind_cols(found, of_cells)
+}
+
+rows_of <- function(rows, wanted) {
   for (axis in names(wanted)) {
-    found <- found[found[[axis]] %in% wanted[[axis]], ]
+    rows <- rows[rows[[axis]] %in% wanted[[axis]], ]
   }
-  found$value <- found[[statistic_of(claim)]]
+  rows
+}
+
+# Per cell the number that a claim looks at.
+numbers_of <- function(data, claim) {
+  if (claim$kind == "largest_loss_z") {
+    return(dplyr::transmute(pooled_loss(data$replicates), cell, value = z))
+  }
+  rows <- data$summary$statistic_over == "replicates" & data$summary$metric == metric_of(claim)
+  found <- data$summary[rows, c("cell", statistic_of(claim), "mean_low", "mean_high")]
+  names(found)[2] <- "value"
   found
 }
 
-metric_of <- function(claim) if (is.null(claim$metric)) "goodput_mbit" else claim$metric
+metric_of <- function(claim) {
+  if (is.null(claim[["metric"]])) "goodput_mbit" else claim[["metric"]]
+}
 
-statistic_of <- function(claim) if (is.null(claim$statistic)) "mean" else claim$statistic
+statistic_of <- function(claim) {
+  if (is.null(claim[["statistic"]])) "mean" else claim[["statistic"]]
+}
 
-# The value of the only cell that is selected; NA where none or several are.
-only_value <- function(cells) if (nrow(cells) == 1) cells$value else NA_real_
+# All cells that a claim looks at: those that it selects, those that they are compared with, and
+# their rivals.
+cells_of <- function(data, claim) {
+  sets <- list(select_cells(data, claim))
+  if (!is.null(claim$against)) {
+    sets <- c(sets, list(select_cells(data, claim, claim$against)))
+  }
+  if (!is.null(claim$others)) {
+    sets <- c(sets, list(select_cells(data, rivals_of(claim))))
+  }
+  sets
+}
 
-# Each selected cell's value over that of the cell it is compared with. A claim whose `against`
-# leaves a cell without its counterpart has not been measured whole.
-compared <- function(summary, claim) {
-  cells <- select_cells(summary, claim)
-  base <- select_cells(summary, claim, claim$against)
-  shared <- setdiff(condition_columns, names(claim$against))
+rivals_of <- function(claim) {
+  claim$where <- claim$others
+  claim
+}
+
+# Each selected cell's value over that of the cell it is compared with.
+compared <- function(data, claim) {
+  cells <- select_cells(data, claim)
+  base <- select_cells(data, claim, claim$against)
+  shared <- setdiff(c("block", condition_columns), names(claim$against))
   pairs <- dplyr::left_join(
     cells, dplyr::select(base, dplyr::all_of(shared), base = value),
     by = shared
@@ -42,55 +81,68 @@ compared <- function(summary, claim) {
   pairs$value / pairs$base
 }
 
-all_or_none <- function(values, pick) {
-  if (length(values) == 0 || anyNA(values)) NA_real_ else pick(values)
-}
-
+# How a claim's cells become one number. Each has its value: `why_not_measured` has seen to that.
 claim_kinds <- list(
-  value = function(data, claim) only_value(select_cells(data$summary, claim)),
-  largest = function(data, claim) all_or_none(select_cells(data$summary, claim)$value, max),
-  smallest = function(data, claim) all_or_none(select_cells(data$summary, claim)$value, min),
+  value = function(data, claim) only(select_cells(data, claim)$value, claim),
+  largest = function(data, claim) max(select_cells(data, claim)$value),
+  smallest = function(data, claim) min(select_cells(data, claim)$value),
   # The value farthest from one, as a ratio of at least one.
   largest_factor = function(data, claim) {
-    all_or_none(select_cells(data$summary, claim)$value, function(x) max(pmax(x, 1 / x)))
+    values <- select_cells(data, claim)$value
+    max(pmax(values, 1 / values))
   },
-  change_percent = function(data, claim) {
-    all_or_none(100 * (compared(data$summary, claim) - 1), function(x) {
-      if (length(x) == 1) x else NA_real_
-    })
-  },
-  smallest_ratio = function(data, claim) all_or_none(compared(data$summary, claim), min),
-  largest_ratio = function(data, claim) all_or_none(compared(data$summary, claim), max),
+  change_percent = function(data, claim) 100 * (only(compared(data, claim), claim) - 1),
+  smallest_ratio = function(data, claim) min(compared(data, claim)),
+  largest_ratio = function(data, claim) max(compared(data, claim)),
   # The only selected cell's value over the largest of the cells that `others` selects.
   value_over_largest = function(data, claim) {
-    rivals <- claim
-    rivals$where <- claim$others
-    largest <- all_or_none(select_cells(data$summary, rivals)$value, max)
-    only_value(select_cells(data$summary, claim)) / largest
+    only(select_cells(data, claim)$value, claim) / max(select_cells(data, rivals_of(claim))$value)
   },
   # The largest step upwards along the axis `along` that the data can tell from none: from the
   # upper end of one mean's interval to the lower end of the next one's, in percent.
   largest_certain_rise_percent = function(data, claim) {
-    curve <- select_cells(data$summary, claim)
+    curve <- select_cells(data, claim)
     curve <- curve[order(curve[[claim$along]]), ]
-    if (nrow(curve) < 2) {
-      return(NA_real_)
-    }
     max(100 * (curve$mean_low[-1] / utils::head(curve$mean_high, -1) - 1))
   },
-  # How many cells of a backend's block differ from the virtual backend's by more than `margin`
-  # with certainty: the whole interval of the ratio does.
+  # How many cells differ from their counterpart by more than `margin` with certainty: the whole
+  # interval of the ratio does.
   certainly_different_cells = function(data, claim) {
     found <- summarise_backend_ratios(backend_ratios(data$replicates)) |>
-      dplyr::filter(block == claim$where$block, !is.na(low))
-    if (nrow(found) == 0) {
+      rows_of(claim$where)
+    if (nrow(found) < nrow(rows_of(data$cells, claim$where))) {
       return(NA_real_)
     }
     sum(found$low > 1 + claim$margin | found$high < 1 - claim$margin)
   },
   # How far the losses of any cell are from the binomial distribution, in standard errors.
-  largest_loss_z = function(data, claim) all_or_none(abs(pooled_loss(data$replicates)$z), max)
+  largest_loss_z = function(data, claim) max(abs(select_cells(data, claim)$value))
 )
+
+only <- function(values, claim) {
+  if (length(values) != 1) {
+    stop("claim ", claim$id, ": must select one cell, found ", length(values))
+  }
+  values
+}
+
+# Why a claim cannot be judged; empty where it can.
+why_not_measured <- function(data, claim) {
+  for (cells in cells_of(data, claim)) {
+    if (nrow(cells) == 0) {
+      return("no cell of this campaign is meant")
+    }
+    absent <- cells[is.na(cells$value), ]
+    if (nrow(absent) > 0) {
+      invalid <- sum(absent$n_valid == 0 & absent$n_replicates > 0)
+      return(paste0(
+        if (nrow(absent) == 1) "cell " else "cells ", enumerate(absent$cell, 3), " without a ",
+        metric_of(claim), if (invalid > 0) ", no valid replicate"
+      ))
+    }
+  }
+  ""
+}
 
 # Exactly one comparison per claim: at_most, at_least, or within (published value plus or minus).
 holds <- function(measured, claim) {
@@ -115,7 +167,7 @@ tolerance_text <- function(claim) {
 
 # One row: what was claimed, what was measured, and whether it holds.
 #
-# `data` has the study's `summary` and `replicates`.
+# `data` has the study's `cells`, `summary` and `replicates`.
 evaluate_claim <- function(claim, data, study) {
   kind <- claim_kinds[[claim$kind]]
   if (is.null(kind)) {
@@ -124,8 +176,12 @@ evaluate_claim <- function(claim, data, study) {
       claim$kind
     )
   }
-  measured <- kind(data, claim)
-  verdict <- if (is.na(measured)) {
+  absent <- why_not_measured(data, claim)
+  measured <- if (absent == "") kind(data, claim) else NA_real_
+  if (absent == "" && is.na(measured)) {
+    absent <- "too few replicates"
+  }
+  verdict <- if (absent != "") {
     "not measured"
   } else if (holds(measured, claim)) {
     "holds"
@@ -138,9 +194,10 @@ evaluate_claim <- function(claim, data, study) {
     claim = claim$id,
     sentence = claim$sentence,
     source = claim$source,
-    published = if (is.null(claim$published)) NA_real_ else claim$published,
+    published = if (is.null(claim$published)) NA_real_ else as.numeric(claim$published),
     measured = measured,
     tolerance = tolerance_text(claim),
-    verdict = verdict
+    verdict = verdict,
+    absent = absent
   ))
 }

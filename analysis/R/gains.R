@@ -31,7 +31,7 @@ winner <- function(low, high) {
 
 # One row per condition that was measured with both algorithms.
 gains <- function(replicates) {
-  replicates |>
+  found <- replicates |>
     dplyr::filter(valid, goodput_mbit > 0, algorithm %in% c("cubic", "bbr")) |>
     dplyr::group_by(dplyr::across(dplyr::all_of(gain_axes))) |>
     dplyr::filter(dplyr::n_distinct(algorithm) == 2) |>
@@ -40,8 +40,11 @@ gains <- function(replicates) {
       bbr_mbit = mean(goodput_mbit[algorithm == "bbr"]),
       cubic_mbit = mean(goodput_mbit[algorithm == "cubic"]),
       .groups = "drop"
-    ) |>
-    dplyr::mutate(winner = winner(low, high))
+    )
+  found |>
+    with_columns(c("ratio", "low", "high", "n_over", "n_under")) |>
+    dplyr::mutate(winner = winner(low, high)) |>
+    dplyr::relocate(bbr_mbit, cubic_mbit, winner, .after = dplyr::last_col())
 }
 
 # What a tree may ask of a condition, in a practitioner's units.
@@ -57,12 +60,14 @@ features <- function(conditions) {
   )
 }
 
+# A node of fewer conditions is not split: its leaves would be single cases.
+least_node <- 8
+
 # A classification tree (Breiman et al. 1984, as in rpart), pruned to the size with the least
 # cross-validated error. The folds are drawn with a fixed seed.
 grow_tree <- function(data) {
   set.seed(1, kind = "Mersenne-Twister", sample.kind = "Rejection")
-  # A node of fewer than eight conditions is not split: its leaves would be single cases.
-  control <- rpart::rpart.control(minsplit = 8, minbucket = 3, cp = 0.001, xval = 10)
+  control <- rpart::rpart.control(minsplit = least_node, minbucket = 3, cp = 0.001, xval = 10)
   tree <- rpart::rpart(winner ~ ., data = data, method = "class", control = control)
   errors <- tree$cptable[, "xerror", drop = TRUE]
   if (length(errors) < 2) {
@@ -71,13 +76,28 @@ grow_tree <- function(data) {
   rpart::prune(tree, cp = tree$cptable[which.min(errors), "CP"])
 }
 
+# Fewer conditions than a node needs to be split are nothing to learn from, nor is a single class.
+can_learn <- function(data) nrow(data) > least_node && has_classes(data)
+
+has_classes <- function(data) length(unique(data$winner)) > 1
+
 # What trees say of each condition that were grown without it.
 left_out <- function(data) {
   vapply(seq_len(nrow(data)), function(i) {
-    tree <- grow_tree(data[-i, ])
+    others <- data[-i, ]
+    if (!has_classes(others)) {
+      return(as.character(others$winner[1]))
+    }
+    tree <- grow_tree(others)
     as.character(stats::predict(tree, data[i, ], type = "class"))
   }, "")
 }
+
+no_nodes <- tibble::tibble(
+  number = integer(), leaf = logical(), depth = numeric(), parent = numeric(), n = numeric(),
+  winner = factor(character(), winner_levels), right = numeric(), x = numeric(),
+  answer = character()
+)
 
 # The nodes of a tree with their place in a drawing: leaves side by side, the root on top.
 tree_layout <- function(tree) {
@@ -130,12 +150,21 @@ tree_rules <- function(tree) {
   )
 }
 
+no_effects <- tibble::tibble(
+  effect = character(), kind = character(), log_factor = numeric(), error = numeric(),
+  factor = numeric(), low = numeric(), high = numeric()
+)
+
 # Effects in a full two-level factorial (Box, Hunter, Hunter 1978): by what factor the gain changes
-# when a factor, or the product of two, goes from low to high, the others averaged over.
+# when a factor, or the product of two, goes from low to high, the others averaged over. None where
+# a condition is missing: the averages would be over different ones.
 factorial_effects <- function(conditions) {
   factors <- c(
     RTT = "rtt_ms", rate = "rate_mbit", buffer = "buffer_packets", loss = "loss_percent"
   )
+  if (nrow(dplyr::distinct(conditions[factors])) < 2^length(factors)) {
+    return(no_effects)
+  }
   signs <- vapply(
     conditions[factors], function(x) ifelse(x == max(x), 1, -1), numeric(nrow(conditions))
   )

@@ -49,7 +49,16 @@ log_mbit <- function() {
 }
 
 # Save a figure under each of the paths: SVG with text as paths, PNG at 200 dpi, PDF.
-save_figure <- function(figure, paths, height_cm) {
+#
+# `missing` are the cells that it should have and that have no number (`missing_cells()`); the
+# figure names them. One without any data is a sheet that says so.
+save_figure <- function(figure, paths, height_cm, missing) {
+  note <- missing_note(missing)
+  if (NROW(figure$data) == 0) {
+    figure <- empty_figure(note)
+  } else if (note != "") {
+    figure <- with_note(figure, note)
+  }
   devices <- list(svg = grDevices::svg, pdf = grDevices::cairo_pdf, png = ragg::agg_png)
   for (path in paths) {
     format <- tools::file_ext(path)
@@ -61,9 +70,28 @@ save_figure <- function(figure, paths, height_cm) {
   }
 }
 
-# Send a script's words to its log, and load the function files that its rule names.
-open_log <- function(path) {
-  connection <- file(path, open = "wt")
-  sink(connection)
-  sink(connection, type = "message")
+note_style <- function() {
+  ggplot2::theme(
+    plot.caption = ggplot2::element_text(
+      family = "DejaVu Sans", size = 7, colour = "grey30", hjust = 0
+    ),
+    plot.caption.position = "plot"
+  )
+}
+
+# About as many characters as fit under a figure.
+wrapped <- function(text) paste(strwrap(text, 105), collapse = "\n")
+
+with_note <- function(figure, note) {
+  if (inherits(figure, "patchwork")) {
+    return(figure + patchwork::plot_annotation(caption = wrapped(note), theme = note_style()))
+  }
+  figure + ggplot2::labs(caption = wrapped(note)) + note_style()
+}
+
+empty_figure <- function(note) {
+  words <- paste("Nothing to draw: too few of its cells have a valid replicate.", note)
+  ggplot2::ggplot() +
+    ggplot2::annotate("text", 0, 0, label = wrapped(words), size = 3, family = "DejaVu Sans") +
+    ggplot2::theme_void()
 }

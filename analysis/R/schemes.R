@@ -13,9 +13,9 @@ scheme_kinds <- c(
 
 label_schemes <- function(scheme, algorithm, queue) {
   kind <- sub(",.*", "", scheme)
-  names <- ifelse(algorithm == "reno", "Reno", toupper(algorithm))
-  ifelse(
-    kind == "none", paste0("kernel ", names, ifelse(queue == "codel", ", CoDel", "")),
+  names <- dplyr::if_else(algorithm == "reno", "Reno", toupper(algorithm))
+  dplyr::if_else(
+    kind == "none", paste0("kernel ", names, dplyr::if_else(queue == "codel", ", CoDel", "")),
     unname(scheme_kinds[kind])
   )
 }
@@ -35,12 +35,12 @@ scheme_scores <- function(summary) {
     dplyr::select(
       block, scheme, algorithm, queue, label, metric, n, mean, low = mean_low, high = mean_high
     ) |>
-    tidyr::pivot_wider(names_from = metric, values_from = c(mean, low, high))
+    by_metric(names(wanted), c("mean", "low", "high")) |>
+    # What has no power has no place among scores.
+    dplyr::filter(!is.na(mean_power))
 }
 
-read_scores <- function(path) {
-  scheme_scores(readr::read_csv(path, show_col_types = FALSE))
-}
+read_scores <- function(path) scheme_scores(read_measured(path))
 
 # The block with the best scheme of each kind, by mean power.
 best_of_each <- function(scores) {

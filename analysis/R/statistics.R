@@ -24,27 +24,45 @@ column_medians <- function(values) {
   (sorted[(n + 1) %/% 2, ] + sorted[n %/% 2 + 1, ]) / 2
 }
 
-# One row of statistics of the values that are there. NA stands where nothing was measured.
+no_statistics <- tibble::tibble(
+  n = 0L, mean = NA_real_, std = NA_real_, min = NA_real_, q25 = NA_real_, median = NA_real_,
+  q75 = NA_real_, max = NA_real_, mean_low = NA_real_, mean_high = NA_real_,
+  median_low = NA_real_, median_high = NA_real_
+)
+
+# One row of statistics of the values that are there, whatever their order. NA stands where nothing
+# was measured.
 describe <- function(x) {
-  x <- x[!is.na(x)]
+  x <- sort(x[!is.na(x)])
   if (length(x) == 0) {
-    return(tibble::tibble(n = 0L))
+    return(no_statistics)
   }
   interval <- bootstrap_intervals(x)
-  tibble::tibble(
-    n = length(x),
-    mean = mean(x),
-    std = stats::sd(x),
-    min = min(x),
-    q25 = stats::quantile(x, 0.25, names = FALSE),
-    median = stats::median(x),
-    q75 = stats::quantile(x, 0.75, names = FALSE),
-    max = max(x),
-    mean_low = interval$mean[1],
-    mean_high = interval$mean[2],
-    median_low = interval$median[1],
-    median_high = interval$median[2]
+  quartiles <- stats::quantile(x, c(0.25, 0.5, 0.75), names = FALSE)
+  # There are thousands of groups, and tibble() takes longer than everything else here.
+  tibble::new_tibble(
+    list(
+      n = length(x),
+      mean = mean(x),
+      std = stats::sd(x),
+      min = x[1],
+      q25 = quartiles[1],
+      median = quartiles[2],
+      q75 = quartiles[3],
+      max = x[length(x)],
+      mean_low = interval$mean[1],
+      mean_high = interval$mean[2],
+      median_low = interval$median[1],
+      median_high = interval$median[2]
+    ),
+    nrow = 1
   )
+}
+
+# Statistics of a column in each group. No group gives no row, but all columns.
+describe_groups <- function(groups, column) {
+  dplyr::summarise(groups, describe(.data[[column]]), .groups = "drop") |>
+    dplyr::bind_rows(no_statistics[0, ])
 }
 
 # Statistics of each cell and metric over its valid replicates.
@@ -57,7 +75,7 @@ summarise_replicates <- function(replicates) {
     dplyr::filter(valid) |>
     tidyr::pivot_longer(dplyr::all_of(metrics), names_to = "metric", values_drop_na = TRUE) |>
     dplyr::group_by(dplyr::across(dplyr::all_of(c(cell_columns, "metric")))) |>
-    dplyr::summarise(describe(value), .groups = "drop") |>
+    describe_groups("value") |>
     dplyr::left_join(invalid, by = "cell") |>
     dplyr::mutate(statistic_over = "replicates")
 }
@@ -66,7 +84,7 @@ summarise_replicates <- function(replicates) {
 summarise_seconds <- function(intervals) {
   intervals |>
     dplyr::group_by(dplyr::across(dplyr::all_of(cell_columns))) |>
-    dplyr::summarise(describe(goodput_mbit), .groups = "drop") |>
+    describe_groups("goodput_mbit") |>
     dplyr::mutate(metric = "goodput_mbit", statistic_over = "seconds")
 }
 
@@ -85,17 +103,11 @@ paired_ratios <- function(replicates, metric = "goodput_mbit") {
     dplyr::mutate(ratio = bbr / cubic)
 }
 
-# Add the columns that are not there, filled with NA.
-with_columns <- function(data, names) {
-  for (name in setdiff(names, colnames(data))) data[[name]] <- NA_real_
-  data
-}
-
 summarise_ratios <- function(replicates) {
   shared <- setdiff(condition_columns, c("algorithm", "competitor"))
   paired_ratios(replicates) |>
     dplyr::group_by(block, dplyr::across(dplyr::all_of(shared))) |>
-    dplyr::summarise(describe(ratio), .groups = "drop")
+    describe_groups("ratio")
 }
 
 # Change of the mean against the same algorithm and path without loss, in percent.

@@ -1,6 +1,6 @@
 # Goodput in containers over goodput on the virtual backend, per cell, with its interval.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -23,4 +23,5 @@ figure <- ggplot(ratios, aes(loss, ratio, colour = algorithm, shape = algorithm)
   algorithm_scales(algorithms) +
   labs(x = "Random loss", y = "Containers / virtual") +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 7.5)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]))
+save_figure(figure, unlist(snakemake@output), height_cm = 7.5, missing = missing)

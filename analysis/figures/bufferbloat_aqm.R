@@ -1,17 +1,17 @@
 # What an AQM buys: download time over RTT beside a long-lived flow.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
 algorithms <- read_algorithms(snakemake@input[["algorithms"]])
-cells <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE) |>
+cells <- read_measured(snakemake@input[["summary"]]) |>
   filter(
     block %in% c("web", "two-queues", "aqm"), competitor != "none", buffer_packets == 100,
     metric %in% c("download_s", "rtt_before_fetch_ms"), statistic_over == "replicates"
   ) |>
   select(algorithm, queue, metric, mean, mean_low, mean_high) |>
-  tidyr::pivot_wider(names_from = metric, values_from = c(mean, mean_low, mean_high)) |>
+  by_metric(c("download_s", "rtt_before_fetch_ms"), c("mean", "mean_low", "mean_high")) |>
   mutate(
     queue = label_queues(queue), label = setNames(algorithms$label, algorithms$name)[algorithm]
   )
@@ -33,4 +33,8 @@ figure <- ggplot(cells, aes(mean_rtt_before_fetch_ms, mean_download_s, colour = 
     colour = NULL, shape = NULL
   ) +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 9)
+missing <- missing_cells(
+  read_cells(snakemake@input[["cells"]]),
+  block %in% c("web", "two-queues", "aqm"), competitor != "none", buffer_packets == 100
+)
+save_figure(figure, unlist(snakemake@output), height_cm = 9, missing = missing)

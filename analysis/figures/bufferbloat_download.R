@@ -1,6 +1,6 @@
 # Download time and RTT alone, beside a long-lived flow, and with two queues.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -12,7 +12,7 @@ set_up <- function(queue, buffer_packets) {
     c("FIFO of 20", "FIFO of 100", "two FIFOs of 100")
   )
 }
-cells <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE) |>
+cells <- read_measured(snakemake@input[["summary"]]) |>
   filter(
     block %in% c("web", "two-queues"), metric %in% names(panels), statistic_over == "replicates"
   ) |>
@@ -43,4 +43,5 @@ figure <- ggplot(cells, aes(where, mean, colour = algorithm, shape = algorithm))
   labs(x = NULL, y = NULL) +
   theme_losslab() +
   theme(strip.placement = "outside", axis.text.x = element_text(size = 7.5))
-save_figure(figure, unlist(snakemake@output), height_cm = 11)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block %in% c("web", "two-queues"))
+save_figure(figure, unlist(snakemake@output), height_cm = 11, missing = missing)

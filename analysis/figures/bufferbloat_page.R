@@ -1,6 +1,6 @@
 # Congestion window of the page's connection beside a long-lived flow.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -18,4 +18,8 @@ figure <- ggplot(page, aes(t_s, cwnd_packets, colour = algorithm)) +
   algorithm_scales(algorithms) +
   labs(x = "Time since the connection was made (s)", y = "Congestion window (packets)") +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 7.5)
+missing <- missing_cells(
+  read_cells(snakemake@input[["cells"]]),
+  block == "web", competitor != "none"
+)
+save_figure(figure, unlist(snakemake@output), height_cm = 7.5, missing = missing)

@@ -1,6 +1,6 @@
 # Congestion window of a long-lived flow and the queue that it makes, small and large buffer.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -26,4 +26,5 @@ figure <- ggplot(samples, aes(t_s, packets, colour = what)) +
   guides(colour = guide_legend(override.aes = list(linewidth = 1))) +
   labs(x = "Time since the flow's start (s)", y = "Packets", colour = NULL) +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 13)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block == "long")
+save_figure(figure, unlist(snakemake@output), height_cm = 13, missing = missing)

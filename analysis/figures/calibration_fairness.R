@@ -1,6 +1,6 @@
 # Jain's index of two equal flows, a point per seed.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -19,4 +19,5 @@ figure <- ggplot(replicates, aes(jain_index, label, colour = algorithm, shape = 
   algorithm_scales(algorithms) +
   labs(x = "Jain's index of the two flows' goodput", y = NULL) +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 6)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block == "fairness")
+save_figure(figure, unlist(snakemake@output), height_cm = 6, missing = missing)

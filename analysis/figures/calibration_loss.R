@@ -1,6 +1,6 @@
 # Lost packets against the binomial distribution, in standard errors.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -20,4 +20,5 @@ figure <- ggplot(cells, aes(z, cell, colour = algorithm, shape = algorithm)) +
   algorithm_scales(algorithms) +
   labs(x = "Distance from the expected losses (standard errors)", y = "Configured loss and RTT") +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 7)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), loss_percent > 0)
+save_figure(figure, unlist(snakemake@output), height_cm = 7, missing = missing)

@@ -1,6 +1,6 @@
 # Queue at the bottleneck over time, in bandwidth-delay products.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -20,4 +20,5 @@ figure <- ggplot(queue, aes(t_s, bdp, colour = algorithm)) +
   guides(colour = guide_legend(override.aes = list(linewidth = 1))) +
   labs(x = "Time since the flow's start (s)", y = "Queue (bandwidth-delay products)") +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 10)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block == "queue")
+save_figure(figure, unlist(snakemake@output), height_cm = 10, missing = missing)

@@ -1,11 +1,11 @@
 # Goodput under random loss beside the formulas for it.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
 algorithms <- read_algorithms(snakemake@input[["algorithms"]])
-cells <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE) |>
+cells <- read_measured(snakemake@input[["summary"]]) |>
   filter(
     block %in% c("response", "response-cubic"), metric == "goodput_mbit",
     statistic_over == "replicates"
@@ -42,4 +42,8 @@ figure <- ggplot(cells, aes(loss_percent, mean, colour = algorithm, group = curv
   labs(x = "Packet loss (%)", y = "Goodput (Mbit/s)", linetype = NULL) +
   guides(colour = "none", shape = "none") +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 9)
+missing <- missing_cells(
+  read_cells(snakemake@input[["cells"]]),
+  block %in% c("response", "response-cubic")
+)
+save_figure(figure, unlist(snakemake@output), height_cm = 9, missing = missing)

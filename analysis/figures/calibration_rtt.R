@@ -1,6 +1,6 @@
 # RTT of the idle path: measured over configured.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -14,4 +14,5 @@ figure <- ggplot(replicates, aes(factor(rtt_ms), 100 * (rtt_measured_ms / rtt_ms
   geom_point(size = 1.8) +
   labs(x = "Configured RTT (ms)", y = "Error of the\nmeasured RTT (%)") +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 6)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block == "rtt")
+save_figure(figure, unlist(snakemake@output), height_cm = 6, missing = missing)

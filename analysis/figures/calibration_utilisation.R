@@ -1,6 +1,6 @@
 # Goodput without loss as a share of what the link's framing leaves.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -19,4 +19,5 @@ figure <- ggplot(
   algorithm_scales(algorithms) +
   labs(x = "Rate of the bottleneck", y = "Share of the\ntheoretical goodput (%)") +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 7)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block == "utilisation")
+save_figure(figure, unlist(snakemake@output), height_cm = 7, missing = missing)

@@ -1,6 +1,6 @@
 # Exercise B: the rows of the source's AIMD table, ours joined with the published ones.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -33,4 +33,5 @@ figure <- ggplot(rows) +
   scale_x_log10() +
   labs(x = "95th percentile of the signal delay (ms)", y = "Throughput (Mbit/s)") +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 9)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block == "aimd")
+save_figure(figure, unlist(snakemake@output), height_cm = 9, missing = missing)

@@ -1,6 +1,6 @@
 # Exercise D: throughput over signal delay, the best of every kind and the kernel's algorithms.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -69,4 +69,5 @@ ranking <- ggplot(best, aes(mean_power, reorder(name, -number))) +
   theme_losslab()
 
 figure <- patchwork::wrap_plots(plane, ranking, widths = c(1.25, 1))
-save_figure(figure, unlist(snakemake@output), height_cm = 9.5)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block != "grid")
+save_figure(figure, unlist(snakemake@output), height_cm = 9.5, missing = missing)

@@ -1,6 +1,6 @@
 # The grid search: power over the winner's three parameters.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -31,4 +31,5 @@ figure <- ggplot(cells, aes(factor(alpha), factor(scale), fill = mean_power)) +
   ) +
   theme_losslab() +
   theme(panel.grid = element_blank())
-save_figure(figure, unlist(snakemake@output), height_cm = 8.5)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block %in% c("grid", "ewma"))
+save_figure(figure, unlist(snakemake@output), height_cm = 8.5, missing = missing)

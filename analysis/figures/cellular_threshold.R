@@ -1,6 +1,6 @@
 # Exercise C: the power of each delay threshold.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -22,4 +22,5 @@ figure <- ggplot(ours, aes(threshold_ms, mean_power)) +
   scale_y_continuous(limits = c(0, NA)) +
   labs(x = "Threshold of the RTT (ms)", y = "Power (Mbit/s per s)") +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 7.5)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block == "threshold")
+save_figure(figure, unlist(snakemake@output), height_cm = 7.5, missing = missing)

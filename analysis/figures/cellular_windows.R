@@ -1,6 +1,6 @@
 # Exercise A: throughput over signal delay for fixed windows, and the power of each window.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -46,4 +46,5 @@ figure <- ggplot(ours, aes(window, value)) +
   scale_y_continuous(limits = c(0, NA)) +
   labs(x = "Window (packets)", y = NULL) +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 7.5)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block == "windows")
+save_figure(figure, unlist(snakemake@output), height_cm = 7.5, missing = missing)

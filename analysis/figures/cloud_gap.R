@@ -1,12 +1,12 @@
 # What makes the published gap: goodput without added loss over the bottleneck's buffer.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
 algorithms <- read_algorithms(snakemake@input[["algorithms"]])
 short <- c("published", "routers", "setup")
-cells <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE) |>
+cells <- read_measured(snakemake@input[["summary"]]) |>
   filter(
     block %in% short, loss_percent == 0, metric == "goodput_mbit", app == "iperf3",
     statistic_over == "replicates"
@@ -31,4 +31,8 @@ figure <- ggplot(cells, aes(buffer_packets, mean, colour = algorithm, shape = al
   guides(linetype = guide_legend(override.aes = list(colour = "black"))) +
   labs(x = "Buffer of the bottleneck (packets)", y = "Goodput of 5 s (Mbit/s)") +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 8.5)
+missing <- missing_cells(
+  read_cells(snakemake@input[["cells"]]),
+  block %in% short, loss_percent == 0
+)
+save_figure(figure, unlist(snakemake@output), height_cm = 8.5, missing = missing)

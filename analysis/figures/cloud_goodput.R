@@ -1,11 +1,11 @@
 # Goodput over added loss in both set-ups, with what was published.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
 algorithms <- read_algorithms(snakemake@input[["algorithms"]])
-cells <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE) |>
+cells <- read_measured(snakemake@input[["summary"]]) |>
   filter(
     block %in% c("published", "routers"), metric == "goodput_mbit",
     statistic_over == "replicates"
@@ -30,4 +30,8 @@ figure <- ggplot(cells, aes(loss, mean, colour = algorithm, shape = algorithm)) 
   guides(fill = guide_legend(override.aes = list(colour = "black"))) +
   labs(x = "Added loss", y = "Goodput (Mbit/s)") +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 8.5)
+missing <- missing_cells(
+  read_cells(snakemake@input[["cells"]]),
+  block %in% c("published", "routers")
+)
+save_figure(figure, unlist(snakemake@output), height_cm = 8.5, missing = missing)

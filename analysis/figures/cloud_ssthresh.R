@@ -1,6 +1,6 @@
 # The source's figure 2: slow start threshold over time without added loss, in both set-ups.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -19,4 +19,8 @@ figure <- ggplot(ssthresh, aes(t_s, ssthresh_packets, colour = algorithm)) +
   guides(colour = guide_legend(override.aes = list(linewidth = 1))) +
   labs(x = "Time since the flow's start (s)", y = "Slow start threshold (packets)") +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 8)
+missing <- missing_cells(
+  read_cells(snakemake@input[["cells"]]),
+  block %in% c("published", "routers"), loss_percent == 0
+)
+save_figure(figure, unlist(snakemake@output), height_cm = 8, missing = missing)

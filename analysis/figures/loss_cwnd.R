@@ -1,6 +1,6 @@
 # Congestion window over time at 0, 1 and 5 % loss, first replicate.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -17,4 +17,8 @@ figure <- ggplot(cwnd, aes(t_s, cwnd_packets, colour = algorithm)) +
   guides(colour = guide_legend(override.aes = list(linewidth = 1))) +
   labs(x = "Time since the flow's start (s)", y = "Congestion window (packets)") +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 13)
+missing <- missing_cells(
+  read_cells(snakemake@input[["cells"]]),
+  block == "main", app == "iperf3", path == "symmetric", loss_percent %in% c(0, 1, 5)
+)
+save_figure(figure, unlist(snakemake@output), height_cm = 13, missing = missing)

@@ -1,6 +1,6 @@
 # Distributions of one-second goodput without loss and at 1 %.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -21,4 +21,8 @@ figure <- ggplot(seconds, aes(goodput_mbit, loss, colour = algorithm, fill = alg
   algorithm_scales(algorithms) +
   labs(x = "Goodput of one-second intervals (Mbit/s)", y = NULL) +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 7.5)
+missing <- missing_cells(
+  read_cells(snakemake@input[["cells"]]),
+  block == "main", app == "iperf3", loss_percent %in% c(0, 1)
+)
+save_figure(figure, unlist(snakemake@output), height_cm = 7.5, missing = missing)

@@ -1,11 +1,11 @@
 # Goodput over loss: quartiles of one-second intervals, means, and the published means.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
 algorithms <- read_algorithms(snakemake@input[["algorithms"]])
-measured <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE) |>
+measured <- read_measured(snakemake@input[["summary"]]) |>
   filter(block == "main", app == "iperf3", metric == "goodput_mbit", statistic_over == "seconds") |>
   mutate(path = label_paths(path))
 published <- read_published(snakemake@input[["published"]]) |> mutate(path = label_paths(path))
@@ -27,4 +27,5 @@ figure <- ggplot(measured, aes(loss_percent, pmax(mean, floor_mbit), colour = al
   algorithm_scales(algorithms) +
   labs(x = "Packet loss (%)", y = "Goodput (Mbit/s)", linetype = NULL) +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 9)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block == "main", app == "iperf3")
+save_figure(figure, unlist(snakemake@output), height_cm = 9, missing = missing)

@@ -1,10 +1,10 @@
 # BBR over CUBIC, paired by replicate, with the published ratio of means.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
-ratios <- readr::read_csv(snakemake@input[["ratios"]], show_col_types = FALSE) |>
+ratios <- read_measured(snakemake@input[["ratios"]]) |>
   mutate(path = label_paths(path))
 published <- read_published(snakemake@input[["published"]]) |>
   select(algorithm, path, loss_percent, mean) |>
@@ -24,4 +24,5 @@ figure <- ggplot(ratios, aes(loss_percent, mean)) +
   scale_linetype_manual(values = c(measured = "solid", published = "22")) +
   labs(x = "Packet loss (%)", y = "Goodput of BBR / CUBIC", linetype = NULL) +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 8.5)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block == "main", app == "iperf3")
+save_figure(figure, unlist(snakemake@output), height_cm = 8.5, missing = missing)

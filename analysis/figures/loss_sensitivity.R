@@ -1,10 +1,10 @@
 # Which RTT and offload setting explains the published curve of CUBIC?
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
-measured <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE) |>
+measured <- read_measured(snakemake@input[["summary"]]) |>
   filter(block == "sensitivity", metric == "goodput_mbit", statistic_over == "replicates") |>
   mutate(
     offloads = factor(
@@ -28,4 +28,5 @@ figure <- ggplot(measured, aes(loss_percent, mean)) +
   labs(x = "Packet loss (%)", y = "CUBIC's goodput (Mbit/s)", colour = "RTT", linetype = NULL) +
   theme_losslab() +
   theme(legend.box = "vertical", legend.box.just = "left", legend.spacing.y = unit(0, "pt"))
-save_figure(figure, unlist(snakemake@output), height_cm = 10)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block == "sensitivity")
+save_figure(figure, unlist(snakemake@output), height_cm = 10, missing = missing)

@@ -1,6 +1,6 @@
 # What a viewer of the video notices, over loss.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -9,7 +9,7 @@ metric_labels <- c(
   time_to_first_frame_s = "First frame (s)", stall_s = "Stalled (s)",
   frames_on_time_percent = "Frames on time (%)", completion_s = "Completion time (s)"
 )
-video <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE) |>
+video <- read_measured(snakemake@input[["summary"]]) |>
   filter(
     block == "main", app == "ffmpeg", statistic_over == "replicates",
     metric %in% names(metric_labels)
@@ -30,4 +30,5 @@ figure <- ggplot(video, aes(loss_percent, mean, colour = algorithm)) +
   labs(x = "Packet loss (%)", y = NULL) +
   theme_losslab() +
   theme(strip.placement = "outside", strip.text.y.left = element_text(angle = 90, hjust = 0.5))
-save_figure(figure, unlist(snakemake@output), height_cm = 17)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block == "main", app == "ffmpeg")
+save_figure(figure, unlist(snakemake@output), height_cm = 17, missing = missing)

@@ -1,6 +1,6 @@
 # The factorial's best case for each algorithm: congestion window over time, first replicate.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -14,7 +14,8 @@ extremes <- bind_rows(
 ) |>
   mutate(
     case = paste0(
-      c("Best for BBR: ", "Best for CUBIC: "), rtt_ms, " ms, ", rate_mbit, " Mbit/s,\n",
+      c("Best for BBR: ", "Best for CUBIC: ")[row_number()],
+      rtt_ms, " ms, ", rate_mbit, " Mbit/s,\n",
       label_bytes(buffer_packets), ", ", loss_percent, " % loss"
     ),
     case = factor(case, case)
@@ -40,4 +41,5 @@ figure <- ggplot(samples, aes(t_s, value, colour = algorithm)) +
   labs(x = "Time since the start (s)", y = NULL) +
   theme_losslab() +
   theme(strip.placement = "outside")
-save_figure(figure, unlist(snakemake@output), height_cm = 11)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block == "published")
+save_figure(figure, unlist(snakemake@output), height_cm = 11, missing = missing)

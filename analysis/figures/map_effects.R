@@ -1,6 +1,6 @@
 # What decides: main effects and interactions of the factorial, by the factor on the gain.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -21,4 +21,5 @@ figure <- ggplot(effects, aes(factor, reorder(effect, abs(log_factor)), colour =
   ) +
   labs(x = "Factor on BBR's gain from low to high", y = NULL, colour = NULL) +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 8.5)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block == "published")
+save_figure(figure, unlist(snakemake@output), height_cm = 8.5, missing = missing)

@@ -1,6 +1,6 @@
 # The factorial: BBR over CUBIC for each of its sixteen conditions, with what was published.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -33,4 +33,5 @@ figure <- ggplot(conditions, aes(ratio, reorder(condition, ratio), colour = winn
   scale_shape_manual(values = c(published = 4)) +
   labs(x = "Goodput of BBR over that of CUBIC", y = NULL, colour = "Winner", shape = NULL) +
   theme_losslab()
-save_figure(figure, unlist(snakemake@output), height_cm = 11)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block == "published")
+save_figure(figure, unlist(snakemake@output), height_cm = 11, missing = missing)

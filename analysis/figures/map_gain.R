@@ -1,6 +1,6 @@
 # Heat maps: by how much BBR beats CUBIC over RTT and rate, one per buffer, without random loss.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
@@ -28,4 +28,5 @@ figure <- ggplot(conditions, aes(factor(rate_mbit), factor(rtt_ms), fill = log2(
   ) +
   theme_losslab() +
   theme(panel.grid = element_blank(), legend.key.width = grid::unit(1.2, "cm"))
-save_figure(figure, unlist(snakemake@output), height_cm = 13)
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block %in% c("grid", "imc"))
+save_figure(figure, unlist(snakemake@output), height_cm = 13, missing = missing)

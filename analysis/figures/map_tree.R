@@ -1,14 +1,13 @@
 # The classification tree: which algorithm to choose, with the conditions in each node.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
-open_log(snakemake@log[[1]])
+begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
-tree <- gains(read_replicates(snakemake@input[["replicates"]])) |>
+data <- gains(read_replicates(snakemake@input[["replicates"]])) |>
   filter(block != "paper") |>
-  features() |>
-  grow_tree()
-nodes <- tree_layout(tree)
+  features()
+nodes <- if (can_learn(data)) tree_layout(grow_tree(data)) else no_nodes
 edges <- nodes |>
   filter(number > 1) |>
   inner_join(
@@ -37,4 +36,6 @@ figure <- ggplot(nodes, aes(x, -depth)) +
   scale_y_continuous(expand = expansion(add = 0.35)) +
   theme_void(base_family = "DejaVu Sans") +
   theme(plot.margin = margin(2, 2, 2, 2))
-save_figure(figure, unlist(snakemake@output), height_cm = 3 + 2.2 * max(nodes$depth))
+missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block != "paper")
+height_cm <- 3 + 2.2 * max(1, nodes$depth)
+save_figure(figure, unlist(snakemake@output), height_cm, missing)

@@ -5,15 +5,14 @@ replicates <- read_replicates(snakemake@input[["replicates"]])
 summarise_backend_ratios(backend_ratios(replicates)) |>
   select(block, algorithm, loss_percent, n, mean_virtual, mean_value, ratio, low, high) |>
   arrange(block, desc(algorithm), loss_percent) |>
-  readr::write_csv(snakemake@output[["ratio"]])
+  write_table(snakemake@output[["ratio"]])
 replicates |>
   group_by(block) |>
   summarise(
     cells = n_distinct(cell), replicates = n(), valid = sum(valid),
-    rtt_low_ms = min(rtt_measured_ms, na.rm = TRUE),
-    rtt_high_ms = max(rtt_measured_ms, na.rm = TRUE),
+    rtt_low_ms = least(rtt_measured_ms), rtt_high_ms = most(rtt_measured_ms),
     unexplained_packets = sum(unexplained_packets, na.rm = TRUE),
     .groups = "drop"
   ) |>
   arrange(desc(block)) |>
-  readr::write_csv(snakemake@output[["machines"]])
+  write_table(snakemake@output[["machines"]])

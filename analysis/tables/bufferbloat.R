@@ -2,26 +2,26 @@
 library(dplyr, warn.conflicts = FALSE)
 
 published <- read_published(snakemake@input[["published"]])
-readr::write_csv(published, snakemake@output[["published"]])
-cells <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE) |>
+write_table(published, snakemake@output[["published"]])
+cells <- read_measured(snakemake@input[["summary"]]) |>
   filter(
     app == "web", metric %in% c("download_s", "rtt_before_fetch_ms"),
     statistic_over == "replicates"
   ) |>
-  mutate(load = ifelse(competitor == "none", "alone", "loaded")) |>
+  mutate(load = if_else(competitor == "none", "alone", "loaded")) |>
   select(
     block, algorithm, queue, buffer_packets, load, metric, n, mean, low = mean_low,
     high = mean_high
   )
 
 wide <- cells |>
-  mutate(metric = ifelse(metric == "download_s", "download", "rtt")) |>
-  tidyr::pivot_wider(names_from = metric, values_from = c(mean, low, high))
+  mutate(metric = if_else(metric == "download_s", "download", "rtt")) |>
+  by_metric(c("download", "rtt"), c("mean", "low", "high"))
 
 # Single runs, for readers who compare them with the source's.
 runs <- read_replicates(snakemake@input[["replicates"]]) |>
-  filter(valid, app == "web") |>
-  mutate(load = ifelse(competitor == "none", "alone", "loaded")) |>
+  filter(valid, app == "web", !is.na(download_s)) |>
+  mutate(load = if_else(competitor == "none", "alone", "loaded")) |>
   group_by(block, algorithm, queue, buffer_packets, load) |>
   summarise(
     min_download = min(download_s), max_download = max(download_s),
@@ -41,11 +41,11 @@ wide |>
       ),
     by = c("algorithm", "queue", "buffer_packets", "load")
   ) |>
-  arrange(queue, desc(algorithm), buffer_packets, load) |>
-  readr::write_csv(snakemake@output[["web"]])
+  arrange(block, queue, desc(algorithm), buffer_packets, load) |>
+  write_table(snakemake@output[["web"]])
 
 wide |>
   filter(load == "loaded", buffer_packets == 100) |>
   mutate(queue = label_queues(queue)) |>
-  arrange(desc(algorithm), queue) |>
-  readr::write_csv(snakemake@output[["aqm"]])
+  arrange(desc(algorithm), queue, block) |>
+  write_table(snakemake@output[["aqm"]])

@@ -1,29 +1,29 @@
 # What the instrument read beside what a closed form says.
 library(dplyr, warn.conflicts = FALSE)
 
-cells <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE) |>
+cells <- read_measured(snakemake@input[["summary"]]) |>
   filter(statistic_over == "replicates")
-write_table <- function(data, name) readr::write_csv(data, snakemake@output[[name]])
+write <- function(data, table) write_table(data, snakemake@output[[table]])
 
 cells |>
   filter(block == "rtt", metric == "rtt_error_percent") |>
   select(rtt_ms, n, largest_error_percent = max) |>
   arrange(rtt_ms) |>
-  write_table("rtt")
+  write("rtt")
 
 cells |>
   filter(block == "utilisation", metric == "utilisation_percent") |>
   mutate(theoretical_mbit = theoretical_goodput(rate_mbit)) |>
   select(rate_mbit, rtt_ms, algorithm, theoretical_mbit, n, utilisation_percent = mean) |>
-  arrange(rate_mbit, algorithm) |>
-  write_table("utilisation")
+  arrange(rate_mbit, rtt_ms, algorithm) |>
+  write("utilisation")
 
 read_replicates(snakemake@input[["replicates"]]) |>
   pooled_loss() |>
   mutate(measured_percent = 100 * lost / offered) |>
   select(algorithm, loss_percent, rtt_ms, offered, lost, measured_percent, z) |>
   arrange(algorithm, loss_percent, rtt_ms) |>
-  write_table("loss")
+  write("loss")
 
 goodput <- cells |>
   filter(block %in% c("response", "response-cubic"), metric == "goodput_mbit") |>
@@ -37,17 +37,17 @@ goodput |>
   ) |>
   select(algorithm, rtt_ms, loss_percent, n, model, mathis, measured, low, high, ratio) |>
   arrange(desc(algorithm), rtt_ms, loss_percent) |>
-  write_table("response")
+  write("response")
 
 cells |>
   filter(block == "fairness", metric == "jain_index") |>
   select(algorithm, n, mean, low = mean_low, high = mean_high, min) |>
   arrange(desc(algorithm)) |>
-  write_table("fairness")
+  write("fairness")
 
 cells |>
   filter(block == "queue", metric %in% c("queue_mean_bdp", "queue_mean_packets")) |>
   select(rate_mbit, rtt_ms, buffer_packets, algorithm, metric, mean) |>
-  tidyr::pivot_wider(names_from = metric, values_from = mean) |>
+  by_metric(c("queue_mean_bdp", "queue_mean_packets"), "mean") |>
   arrange(rate_mbit, algorithm) |>
-  write_table("queue")
+  write("queue")

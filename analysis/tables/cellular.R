@@ -1,7 +1,12 @@
 # Every scheme's scores with the published ones, whether the order agrees, and the grid search.
 library(dplyr, warn.conflicts = FALSE)
 
-write <- function(data, table) readr::write_csv(data, snakemake@output[[table]])
+write <- function(data, table) write_table(data, snakemake@output[[table]])
+# Kendall's rank correlation; of fewer than three pairs there is none.
+tau <- function(a, b) {
+  known <- !is.na(a) & !is.na(b)
+  if (sum(known) < 3) NA_real_ else stats::cor(a[known], b[known], method = "kendall")
+}
 published <- read_published(snakemake@input[["published"]])
 write(published, "published")
 replicates <- read_replicates(snakemake@input[["replicates"]])
@@ -11,7 +16,7 @@ replicates |>
   filter(valid) |>
   group_by(replicate, trace_mbit, trace_rate_cv, trace_gap_max_ms, trace_gaps_percent) |>
   summarise(longest_run_s = max(duration_s), .groups = "drop") |>
-  arrange(replicate) |>
+  arrange(replicate, trace_mbit) |>
   write("traces")
 
 scores |>
@@ -25,7 +30,7 @@ scores |>
       distinct(scheme, .keep_all = TRUE),
     by = "scheme"
   ) |>
-  arrange(block, desc(mean_power)) |>
+  arrange(block, desc(mean_power), scheme, algorithm, queue) |>
   write("schemes")
 
 # Kendall's tau of the two orders: 1 where they are the same, 0 where they have nothing in common.
@@ -39,13 +44,9 @@ published |>
   filter(n() >= 3) |>
   summarise(
     schemes = n(),
-    tau_power = stats::cor(published_power, mean_power, method = "kendall"),
-    tau_throughput = stats::cor(
-      throughput_mbit, mean_throughput, method = "kendall", use = "complete.obs"
-    ),
-    tau_signal_delay = stats::cor(
-      signal_delay_p95_ms, mean_signal_delay, method = "kendall", use = "complete.obs"
-    ),
+    tau_power = tau(published_power, mean_power),
+    tau_throughput = tau(throughput_mbit, mean_throughput),
+    tau_signal_delay = tau(signal_delay_p95_ms, mean_signal_delay),
     .groups = "drop"
   ) |>
   write("ordering")
@@ -64,5 +65,5 @@ halves |>
     timeout_ms = scheme_parameter(scheme, "timeout"),
     rank_tuned = rank(-power_tuned), rank_tried = rank(-power_tried)
   ) |>
-  arrange(rank_tuned) |>
+  arrange(rank_tuned, scheme) |>
   write("grid")

@@ -2,8 +2,8 @@
 library(dplyr, warn.conflicts = FALSE)
 
 published <- read_published(snakemake@input[["published"]])
-readr::write_csv(published, snakemake@output[["published"]])
-summary <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE) |>
+write_table(published, snakemake@output[["published"]])
+summary <- read_measured(snakemake@input[["summary"]]) |>
   filter(statistic_over == "replicates") |>
   mutate(setup = label_setups(sender_delay_ms)) |>
   select(
@@ -29,16 +29,16 @@ of_metric("goodput_mbit") |>
     by = c("algorithm", "loss_percent")
   ) |>
   arrange(setup, desc(algorithm), loss_percent) |>
-  readr::write_csv(snakemake@output[["goodput"]])
+  write_table(snakemake@output[["goodput"]])
 
-readr::read_csv(snakemake@input[["ratios"]], show_col_types = FALSE) |>
+read_measured(snakemake@input[["ratios"]]) |>
   filter(app == "iperf3", loss_percent == 0) |>
   mutate(setup = label_setups(sender_delay_ms)) |>
   select(
     block, setup, buffer_packets, duration_s, n, ratio = mean, low = mean_low, high = mean_high
   ) |>
-  arrange(duration_s, setup, buffer_packets) |>
-  readr::write_csv(snakemake@output[["gap"]])
+  arrange(duration_s, setup, buffer_packets, block) |>
+  write_table(snakemake@output[["gap"]])
 
 of_metric("jain_index") |>
   select(block, setup, algorithm, competitor, n, jain_index = mean, low, high) |>
@@ -61,7 +61,7 @@ of_metric("jain_index") |>
     by = c("algorithm", "competitor")
   ) |>
   arrange(setup, desc(algorithm), desc(competitor)) |>
-  readr::write_csv(snakemake@output[["fairness"]])
+  write_table(snakemake@output[["fairness"]])
 
 summary |>
   filter(
@@ -69,6 +69,8 @@ summary |>
     metric %in% c("throughput_mbit", "completion_s", "rtt_loaded_ms", "frames_on_time_percent")
   ) |>
   select(block, setup, algorithm, loss_percent, n, metric, mean) |>
-  tidyr::pivot_wider(names_from = metric, values_from = mean) |>
+  by_metric(
+    c("throughput_mbit", "completion_s", "rtt_loaded_ms", "frames_on_time_percent"), "mean"
+  ) |>
   arrange(setup, desc(algorithm), loss_percent) |>
-  readr::write_csv(snakemake@output[["video"]])
+  write_table(snakemake@output[["video"]])

@@ -3,8 +3,8 @@ library(dplyr, warn.conflicts = FALSE)
 library(tidyr)
 
 published <- read_published(snakemake@input[["published"]])
-readr::write_csv(published, snakemake@output[["published"]])
-summary <- readr::read_csv(snakemake@input[["summary"]], show_col_types = FALSE) |>
+write_table(published, snakemake@output[["published"]])
+summary <- read_measured(snakemake@input[["summary"]]) |>
   filter(block == "main")
 goodput <- summary |> filter(app == "iperf3", metric == "goodput_mbit")
 
@@ -15,7 +15,7 @@ bind_rows(
 ) |>
   select(path, algorithm, loss_percent, whose, all_of(statistics)) |>
   arrange(desc(path), desc(algorithm), loss_percent, desc(whose)) |>
-  readr::write_csv(snakemake@output[["summary"]])
+  write_table(snakemake@output[["summary"]])
 
 changes <- bind_rows(
   measured = goodput |> filter(statistic_over == "replicates") |> change_against_baseline(),
@@ -26,27 +26,30 @@ changes |>
   filter(loss_percent > 0) |>
   select(path, algorithm, loss_percent, whose, change_percent) |>
   pivot_wider(names_from = whose, values_from = change_percent) |>
+  with_columns(c("measured", "published")) |>
+  relocate(measured, .before = published) |>
   arrange(desc(path), desc(algorithm), loss_percent) |>
-  readr::write_csv(snakemake@output[["decrease"]])
+  write_table(snakemake@output[["decrease"]])
 
 published_ratio <- published |>
   select(algorithm, path, loss_percent, mean) |>
   pivot_wider(names_from = algorithm, values_from = mean) |>
   mutate(published = bbr / cubic) |>
   select(path, loss_percent, published)
-readr::read_csv(snakemake@input[["ratios"]], show_col_types = FALSE) |>
+read_measured(snakemake@input[["ratios"]]) |>
+  filter(block == "main") |>
   select(path, loss_percent, measured = mean, low = mean_low, high = mean_high) |>
   left_join(published_ratio, by = c("path", "loss_percent")) |>
   arrange(desc(path), loss_percent) |>
-  readr::write_csv(snakemake@output[["ratio"]])
+  write_table(snakemake@output[["ratio"]])
 
+video_metrics <- c(
+  "time_to_first_frame_s", "stall_count", "stall_s", "frames_on_time_percent",
+  "frames_delivered_percent", "completion_s", "throughput_mbit"
+)
 summary |>
-  filter(
-    app == "ffmpeg", statistic_over == "replicates",
-    metric %in% c("time_to_first_frame_s", "stall_count", "stall_s", "frames_on_time_percent",
-                  "frames_delivered_percent", "completion_s", "throughput_mbit")
-  ) |>
+  filter(app == "ffmpeg", statistic_over == "replicates", metric %in% video_metrics) |>
   select(path, algorithm, loss_percent, metric, mean) |>
-  pivot_wider(names_from = metric, values_from = mean) |>
+  by_metric(video_metrics, "mean") |>
   arrange(desc(path), desc(algorithm), loss_percent) |>
-  readr::write_csv(snakemake@output[["video"]])
+  write_table(snakemake@output[["video"]])

@@ -5,7 +5,7 @@ measured <- gains(read_replicates(snakemake@input[["replicates"]]))
 # The paper's two conditions are there to be compared; the grid has others of their kind.
 conditions <- filter(measured, block != "paper")
 published <- read_published(snakemake@input[["published"]])
-write <- function(data, table) readr::write_csv(data, snakemake@output[[table]])
+write <- function(data, table) write_table(data, snakemake@output[[table]])
 
 published |>
   filter(source == "kim") |>
@@ -46,15 +46,28 @@ conditions |> filter(block != "published") |> write("grid")
 
 # The tree learns from all conditions together.
 data <- features(conditions)
-tree <- grow_tree(data)
-tree_rules(tree) |> write("rules")
-predicted <- factor(left_out(data), winner_levels)
+if (can_learn(data)) {
+  tree <- grow_tree(data)
+  rules <- tree_rules(tree)
+  predicted <- factor(left_out(data), winner_levels)
+  leaves <- nrow(rules)
+  importance <- tree$variable.importance
+} else {
+  rules <- tibble::tibble(
+    rule = character(), choose = character(), conditions = numeric(), right = numeric()
+  )
+  predicted <- factor(rep(NA, nrow(data)), winner_levels)
+  leaves <- NA_real_
+  importance <- NULL
+}
+write(rules, "rules")
 as.data.frame(table(measured = data$winner, predicted = predicted)) |>
   rename(conditions = Freq) |>
   write("confusion")
-importance <- tree$variable.importance
 tibble::tibble(
-  feature = names(importance), share_percent = 100 * importance / sum(importance)
+  # A tree of one leaf leans on nothing.
+  feature = as.character(names(importance)),
+  share_percent = 100 * as.numeric(importance) / sum(as.numeric(importance))
 ) |>
   write("importance")
 tibble::tibble(
@@ -65,7 +78,7 @@ tibble::tibble(
     (predicted != data$winner & predicted != "undecided")[data$winner != "undecided"]
   ),
   # What always naming the most frequent class would get.
-  baseline_percent = 100 * max(table(data$winner)) / nrow(data),
-  leaves = sum(tree$frame$var == "<leaf>")
+  baseline_percent = if (nrow(data) == 0) NA else 100 * max(table(data$winner)) / nrow(data),
+  leaves = leaves
 ) |>
   write("accuracy")

@@ -97,11 +97,13 @@ def _parser() -> argparse.ArgumentParser:
 
     collected = commands.add_parser("collect", help="gather a study's cells into tables")
     collected.add_argument("cells", nargs="+", type=Path, help="cell.json files")
+    collected.add_argument("--overview", type=Path, required=True, help="a row per cell")
     collected.add_argument("--replicates", type=Path, required=True)
     collected.add_argument("--intervals", type=Path, required=True)
     collected.add_argument("--flows", type=Path, required=True)
     collected.add_argument("--queue", type=Path, required=True)
     collected.add_argument("--series", nargs="*", default=[], help="cells sampled over time")
+    collected.add_argument("--left-out", nargs="*", default=[], help="blocks not measured")
     collected.set_defaults(run=_collect)
 
     again = commands.add_parser("rerun", help="repeat a replicate and compare the bytes")
@@ -289,8 +291,10 @@ def _cells(options: argparse.Namespace) -> int:
 
 
 def _collect(options: argparse.Namespace) -> int:
-    tables = collect.gather(options.cells, options.series)
-    tables.write(options.replicates, options.intervals, options.flows, options.queue)
+    tables = collect.gather(options.cells, options.series, options.left_out)
+    tables.write(
+        options.overview, options.replicates, options.intervals, options.flows, options.queue
+    )
     return 0
 
 

@@ -18,7 +18,7 @@ from losslab.condition import Condition
 
 AXES = tuple(f.name for f in fields(Condition))
 SHARED = ("study", "block", "cell", *AXES, "replicate")
-REPLICATE_COLUMNS = (*SHARED, "seed", "valid", "reasons", "attempt", "earlier_reasons", "pinned")
+REPLICATE_COLUMNS = (*SHARED, "seed", "valid", "reasons", "attempt", "earlier_reasons")
 INTERVAL_COLUMNS = (*SHARED, "t_s", "goodput_mbit")
 # Samples of the connections that carry bulk data, not iperf3's control connection.
 FLOW_NAMES = {
@@ -32,14 +32,18 @@ FLOW_COLUMNS = (
     "delivery_mbit",
 )  # fmt: skip
 QUEUE_COLUMNS = (*SHARED, "t_s", "backlog_packets", "backlog_bytes", "drops")
+CELL_COLUMNS = (
+    "study", "block", "cell", *AXES, "n_replicates", "n_valid", "reasons", "unpinned",
+)  # fmt: skip
 
 Row = dict[str, Any]
 
 
 @dataclass
 class Tables:
-    """Rows of a study: replicates, one-second goodputs, and samples of flows and queue."""
+    """Rows of a study: cells, replicates, one-second goodputs, and samples of flows and queue."""
 
+    cells: list[Row] = field(default_factory=list)
     replicates: list[Row] = field(default_factory=list)
     intervals: list[Row] = field(default_factory=list)
     flows: list[Row] = field(default_factory=list)
@@ -49,26 +53,33 @@ class Tables:
         """Name the columns that replicates have beyond the fixed ones, in alphabetical order."""
         return sorted({name for row in self.replicates for name in row} - set(REPLICATE_COLUMNS))
 
-    def write(self, replicates: Path, intervals: Path, flows: Path, queue: Path) -> None:
+    def write(
+        self, cells: Path, replicates: Path, intervals: Path, flows: Path, queue: Path
+    ) -> None:
         """Write each table as CSV; what a row lacks is an empty field."""
+        write_csv(cells, CELL_COLUMNS, self.cells)
         write_csv(replicates, (*REPLICATE_COLUMNS, *self.metrics()), self.replicates)
         write_csv(intervals, INTERVAL_COLUMNS, self.intervals)
         write_csv(flows, FLOW_COLUMNS, self.flows)
         write_csv(queue, QUEUE_COLUMNS, self.queue)
 
 
-def gather(cells: Sequence[Path], series: Collection[str] = ()) -> Tables:
+def gather(
+    cells: Sequence[Path], series: Collection[str] = (), left_out: Sequence[str] = ()
+) -> Tables:
     """Read cell.json files and the replicate folders beside them.
 
     Args:
         cells: The cell.json files.
         series: Names of the cells whose first valid replicate's samples are wanted.
+        left_out: The blocks of the study that the campaign does not measure.
     """
     tables = Tables()
     for path in cells:
         cell = json.loads(path.read_text())
         condition = Condition.from_json(cell["condition"])
         wants_series = cell["cell"] in series
+        tables.cells.append(cell_row(cell, condition))
         for number, replicate in enumerate(cell["replicates"]):
             shared = {
                 "study": cell["study"],
@@ -97,7 +108,34 @@ def gather(cells: Sequence[Path], series: Collection[str] = ()) -> Tables:
                     if row["flow"] in FLOW_NAMES
                 ]
                 tables.queue += [shared | row for row in read_csv(folder / "queue.csv")]
+    studies = {row["study"] for row in tables.cells}
+    tables.cells += [{"study": study, "block": block} for study in studies for block in left_out]
     return tables
+
+
+def cell_row(cell: Row, condition: Condition) -> Row:
+    """Say of a cell how many replicates count, why the others do not, and what was not pinned.
+
+    Args:
+        cell: The content of a cell.json.
+        condition: Its condition.
+    """
+    replicates = cell["replicates"]
+    reasons = [reason for replicate in replicates for reason in replicate["reasons"]]
+    parts = [part for replicate in replicates for part in replicate["instrument"].items()]
+    return {
+        **{key: cell[key] for key in ("study", "block", "cell")},
+        **condition.to_json(),
+        "n_replicates": len(replicates),
+        "n_valid": sum(replicate["valid"] for replicate in replicates),
+        "reasons": "; ".join(dict.fromkeys(reasons)),
+        "unpinned": " ".join(sorted({name for name, part in parts if not _pinned(part)})),
+    }
+
+
+def _pinned(part: Any) -> bool:
+    """Tell whether a part of the instrument is the one that the project's locks name."""
+    return not isinstance(part, dict) or bool(part.get("pinned", True))
 
 
 def _replicate_row(replicate: Row) -> Row:
@@ -111,7 +149,6 @@ def _replicate_row(replicate: Row) -> Row:
         "reasons": "; ".join(replicate["reasons"]),
         "attempt": replicate["attempt"],
         "earlier_reasons": "; ".join(replicate["earlier_reasons"]),
-        "pinned": "TRUE" if replicate["instrument"].get("pinned") else "FALSE",
     }
 
 

@@ -64,6 +64,8 @@ class Study:
     tables: list[str]
     # Cells whose time series go into the study's tables.
     series: list[str]
+    # Blocks that the campaign does not measure.
+    left_out: list[str]
 
 
 def check_schema(data: Any, schema_name: str, where: str) -> None:
@@ -238,7 +240,8 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
         told = {b: run if "backend" in run else common | run for b, run in runs.items()}
         cells = study_cells(study, told, algorithms)
         series = series_cells(study, cells)
-        studies.append(Study(name, cells, study["figures"], study["tables"], series))
+        left_out = [block for block in study["blocks"] if block not in runs]
+        studies.append(Study(name, cells, study["figures"], study["tables"], series, left_out))
     return studies
 
 

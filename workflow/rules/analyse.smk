@@ -3,7 +3,10 @@
 R_FUNCTIONS = [
     workflow.source_path(f"../../analysis/R/{name}.R")
     for name in [
+        "script",
         "tables",
+        "cells",
+        "words",
         "statistics",
         "claims",
         "models",
@@ -39,6 +42,7 @@ rule summarise_study:
 rule judge_claims:
     input:
         functions=R_FUNCTIONS,
+        cells=expand("results/summary/{study}_cells.csv", study=STUDIES),
         summaries=expand("results/summary/{study}.csv", study=STUDIES),
         replicates=expand("results/summary/{study}_replicates.csv", study=STUDIES),
         claims=[
@@ -86,6 +90,7 @@ rule plot_figure:
         functions=R_FUNCTIONS,
         algorithms=workflow.source_path("../../config/algorithms.tsv"),
         published=lambda wildcards: published_numbers(wildcards.study),
+        cells="results/summary/{study}_cells.csv",
         summary="results/summary/{study}.csv",
         ratios="results/summary/{study}_ratios.csv",
         replicates="results/summary/{study}_replicates.csv",

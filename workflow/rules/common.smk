@@ -85,6 +85,11 @@ def series_cells(wildcards):
     return STUDIES[wildcards.study].series
 
 
+def left_out_blocks(wildcards):
+    """List the blocks of a study that the campaign does not measure."""
+    return STUDIES[wildcards.study].left_out
+
+
 def cell_condition(wildcards):
     """Give a cell's condition as JSON."""
     cell = CELLS[wildcards.study, wildcards.cell]

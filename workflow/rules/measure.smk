@@ -28,7 +28,7 @@ rule measure_cell:
     shell:
         "losslab cell --study {wildcards.study} --block {params.block}"
         " --condition {params.condition:q} {params.stopping} {params.backend}"
-        " --out {output} &> {log}"
+        " --out {output:q} &> {log:q}"
 
 
 rule collect_study:
@@ -36,6 +36,7 @@ rule collect_study:
         cells=cell_files,
         code=workflow.source_path("../../src/losslab/collect.py"),
     output:
+        overview="results/summary/{study}_cells.csv",
         replicates="results/summary/{study}_replicates.csv",
         intervals="results/summary/{study}_intervals.csv",
         flows="results/summary/{study}_flows.csv",
@@ -46,8 +47,11 @@ rule collect_study:
         "../envs/tools.yaml"
     params:
         series=series_cells,
+        left_out=left_out_blocks,
     message:
         "Collect the cells of {wildcards.study}"
     shell:
-        "losslab collect {input.cells} --series {params.series} --replicates {output.replicates}"
-        " --intervals {output.intervals} --flows {output.flows} --queue {output.queue} &> {log}"
+        "losslab collect {input.cells:q} --series {params.series:q} --left-out {params.left_out:q}"
+        " --overview {output.overview:q} --replicates {output.replicates:q}"
+        " --intervals {output.intervals:q} --flows {output.flows:q} --queue {output.queue:q}"
+        " &> {log:q}"

@@ -8,6 +8,7 @@ rule render_report:
         chapters=[
             workflow.source_path(f"../../report/_{study}.qmd") for study in STUDIES
         ],
+        functions=R_FUNCTIONS,
         beside=[
             workflow.source_path("../../report/references.bib"),
             workflow.source_path("../../report/style.css"),
@@ -24,7 +25,7 @@ rule render_report:
         summaries=expand(
             "results/summary/{study}{table}.csv",
             study=STUDIES,
-            table=["", "_replicates"],
+            table=["", "_cells", "_replicates"],
         ),
         invalid=expand("results/tables/{study}_invalid.csv", study=STUDIES),
         claims="results/claims.csv",
@@ -38,6 +39,7 @@ rule render_report:
     message:
         "Render the report"
     shell:
-        "python -m losslab.report --document {input.document} --chapters {input.chapters}"
-        " --beside {input.beside} {input.figures} {input.tables} {input.summaries}"
-        " {input.invalid} {input.claims} --html {output.html} --pdf {output.pdf} &> {log}"
+        "python -m losslab.report --document {input.document:q} --chapters {input.chapters:q}"
+        " --beside {input.functions:q} {input.beside:q} {input.figures:q} {input.tables:q}"
+        " {input.summaries:q} {input.invalid:q} {input.claims:q}"
+        " --html {output.html:q} --pdf {output.pdf:q} &> {log:q}"

@@ -32,7 +32,8 @@ test_that("a cell differs certainly only where its whole interval does", {
   claim <- list(where = list(block = "containers"), margin = 0.01)
   different <- function(virtual, containers) {
     claim_kinds$certainly_different_cells(
-      list(replicates = measured(virtual, containers)), claim
+      list(replicates = measured(virtual, containers), cells = conditions(block = "containers")),
+      claim
     )
   }
   expect_equal(different(c(100, 200, 300), c(90, 180, 270)), 1)

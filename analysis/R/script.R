@@ -1,0 +1,34 @@
+# What every script of the workflow begins with.
+
+# Send a script's words to its log. An error is one line there, of the file and what must hold.
+begin_script <- function(snakemake) {
+  one_locale()
+  connection <- file(snakemake@log[[1]], open = "wt")
+  sink(connection)
+  sink(connection, type = "message")
+  told <- told_file(snakemake)
+  globalCallingHandlers(error = function(error) {
+    message("losslab: error: ", told, ": ", one_line(conditionMessage(error)))
+    quit(save = "no", status = 1)
+  })
+}
+
+# The same order of words, and the same letters, whatever the machine's language is.
+one_locale <- function() {
+  # Where there is no C.UTF-8, the order is what counts.
+  if (suppressWarnings(Sys.setlocale("LC_ALL", "C.UTF-8")) == "") {
+    Sys.setlocale("LC_COLLATE", "C")
+  }
+  invisible()
+}
+
+# The file whose code runs: a study's own, where the rule names one, else the rule's.
+told_file <- function(snakemake) {
+  code <- snakemake@input[["code"]]
+  if (is.null(code)) paste("rule", snakemake@rule) else code
+}
+
+# Messages of tidyverse have a line for each function that they went through.
+one_line <- function(text) {
+  trimws(gsub("[[:space:]]+", " ", paste(text, collapse = " ")))
+}

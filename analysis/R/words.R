@@ -1,0 +1,60 @@
+# Numbers as words, in sentences and in tables, also where there is no number.
+
+not_measured <- "(not measured)"
+
+# The value of `column` in the one row that the conditions in `...` select: every number of a
+# sentence is looked up here. NA where there is no such row.
+look_up <- function(data, column, ...) {
+  found <- dplyr::filter(data, ...)
+  if (nrow(found) > 1) {
+    stop("a look-up of ", column, " must select one row, found ", nrow(found))
+  }
+  if (nrow(found) == 0) NA else found[[column]]
+}
+
+# Extremes of the values that are there; NA of none.
+least <- function(x) if (all(is.na(x))) NA_real_ else min(x, na.rm = TRUE)
+most <- function(x) if (all(is.na(x))) NA_real_ else max(x, na.rm = TRUE)
+
+# Words, with others where there are none.
+said <- function(x, without = not_measured) ifelse(is.na(x), without, as.character(x))
+
+# With a number of decimal places.
+fixed <- function(x, digits, without = not_measured) {
+  ifelse(is.na(x), without, formatC(as.numeric(x), format = "f", digits = digits))
+}
+
+# With a number of significant digits, without exponents.
+short <- function(x, digits = 3, without = not_measured) {
+  ifelse(
+    is.na(x), without,
+    trimws(formatC(as.numeric(x), format = "fg", digits = digits, big.mark = ""))
+  )
+}
+
+# The same in a table, where an empty field says that there is nothing.
+fixed_or_empty <- function(x, digits) fixed(x, digits, "")
+short_or_empty <- function(x, digits = 3) short(x, digits, "")
+
+# A number with its interval, if that has a width.
+with_interval <- function(x, low, high, digits, as = fixed_or_empty) {
+  text <- as(x, digits)
+  ifelse(
+    is.na(low) | is.na(high) | low == high, text,
+    paste0(text, " (", as(low, digits), " to ", as(high, digits), ")")
+  )
+}
+
+# "3 of 12 hold".
+share_that_holds <- function(claims) {
+  paste(sum(claims$verdict == "holds"), "of", nrow(claims))
+}
+
+# A table in Markdown. One without rows says so.
+show_table <- function(rows, align = NULL) {
+  if (nrow(rows) == 0) {
+    rows <- tibble::tibble(" " = "Nothing to show: too few of its cells have a valid replicate.")
+    align <- "l"
+  }
+  knitr::kable(rows, format = "pipe", align = align)
+}

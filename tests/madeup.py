@@ -1,0 +1,144 @@
+"""Made-up measurements of every study, for tests of what comes after measuring."""
+
+import math
+import random
+from collections.abc import Callable
+
+from losslab import collect, design
+
+CAMPAIGNS = ["quick", "map", "contest", "backends"]
+STUDIES = ["calibration", "loss", "bufferbloat", "cloud", "map", "cellular", "backends"]
+TABLES = ("cells", "replicates", "intervals", "flows", "queue")
+
+# What may become of a cell.
+VALID, INVALID, ABSENT = "valid", "invalid", "absent"
+REASON = "idle RTT must be 20 ms, found 41.2 | made_up"
+
+
+def studies(root) -> list[design.Study]:
+    """Every study, as the campaigns that have it measure it."""
+    campaigns = [design.load_yaml(root / f"config/{name}.yaml") for name in CAMPAIGNS]
+    return [study for campaign in campaigns for study in design.load_studies(campaign, root)]
+
+
+def replicate(cell, number, noise, valid=True):
+    """A plausible shape, so that every figure has something to draw."""
+    c = cell.condition
+    capacity = 956.0
+    if c.loss_percent == 0:
+        goodput = capacity
+    elif c.algorithm == "bbr":
+        goodput = capacity * (1 - 0.02 * c.loss_percent)
+    else:
+        goodput = min(capacity, 105 / c.rtt_ms * math.exp(-0.4 * c.loss_percent))
+    broken = cell.name.startswith("bbr_loss4") and number == 1
+    row = {
+        **c.to_json(),
+        "study": cell.study,
+        "block": cell.block,
+        "cell": cell.name,
+        "replicate": number,
+        "seed": number,
+        "valid": "FALSE" if broken or not valid else "TRUE",
+        "reasons": "made up" if broken else "" if valid else REASON,
+        "attempt": 2 if broken else 1,
+        "earlier_reasons": "lost" if broken else "",
+        "rtt_measured_ms": c.rtt_ms,
+        "loss_offered_packets": 100_000,
+        "loss_packets": round(1000 * c.loss_percent * noise.uniform(0.99, 1.01)),
+        "unexplained_packets": 0,
+        "queue_mean_packets": 10,
+        "rtt_loaded_ms": 1.1 * c.rtt_ms,
+        "retransmits": 12,
+    }
+    if c.trace != "none":
+        throughput, delay_ms = noise.uniform(1, 5), noise.uniform(80, 900)
+        row |= {
+            "link_throughput_mbit": throughput, "signal_delay_p95_ms": delay_ms,
+            "queue_delay_p95_ms": delay_ms / 2, "power": 1000 * throughput / delay_ms,
+            "trace_mbit": 5.04, "trace_rate_cv": 0.7, "trace_gap_max_ms": 400,
+            "trace_gaps_percent": 3,
+        }  # fmt: skip
+    if c.app == "iperf3":
+        row["goodput_mbit"] = min(goodput, 0.95 * c.rate_mbit) * noise.uniform(0.95, 1.0)
+        row["total_goodput_mbit"] = row["goodput_mbit"]
+        if c.competitor != "none":
+            row |= {"jain_index": 0.999, "competitor_goodput_mbit": row["goodput_mbit"]}
+    elif c.app == "web":
+        loaded = c.competitor != "none"
+        row |= {
+            "download_s": noise.uniform(0.9, 1.1) * (4 if loaded else 1),
+            "rtt_before_fetch_ms": noise.uniform(0.9, 1.1)
+            * (c.buffer_packets * 6 if loaded else 20),
+        }
+    elif c.app == "ffmpeg":
+        row |= {
+            "time_to_first_frame_s": 0.07, "stall_count": 1, "stall_s": c.loss_percent / 10,
+            "frames_on_time_percent": 100 - c.loss_percent, "frames_delivered_percent": 100,
+            "completion_s": 5, "throughput_mbit": 6,
+        }  # fmt: skip
+    return row
+
+
+def tables(
+    study: design.Study,
+    noise: random.Random,
+    fate: Callable[[design.Cell], str] = lambda cell: VALID,
+    unpinned: tuple[str, ...] = (),
+) -> collect.Tables:
+    """What `losslab collect` would gather of a study's cells.
+
+    Args:
+        study: The study.
+        noise: Where the scatter comes from.
+        fate: What becomes of each cell.
+        unpinned: The parts of the instrument that are not the pinned ones.
+    """
+    found = collect.Tables()
+    instrument = {"kernel": {"version": "6.12.1"}, "image": {}, "source": "0123"}
+    instrument |= {part: {"pinned": False} for part in unpinned}
+    for cell in study.cells:
+        became = fate(cell)
+        rows = [
+            replicate(cell, number, noise, became == VALID)
+            for number in range(0 if became == ABSENT else 3)
+        ]
+        found.replicates += rows
+        state = [
+            {"valid": r["valid"] == "TRUE", "instrument": instrument,
+             "reasons": [r["reasons"]] if r["reasons"] else []}
+            for r in rows
+        ]  # fmt: skip
+        named = {"study": study.name, "block": cell.block, "cell": cell.name, "replicates": state}
+        found.cells.append(collect.cell_row(named, cell.condition))
+        counting = [row for row in rows if row["valid"] == "TRUE"]
+        found.intervals += [
+            {**row, "t_s": t, "goodput_mbit": row["goodput_mbit"] * noise.uniform(0.9, 1.0)}
+            for row in counting
+            if row["app"] == "iperf3"
+            for t in range(2, 6)
+        ]
+        if cell.name in study.series and counting:
+            samples = [{**counting[0], "t_s": t / 10} for t in range(50)]
+            found.flows += [
+                {
+                    **s,
+                    "flow": {"iperf3": "first", "web": "web", "ffmpeg": "video"}[s["app"]],
+                    "cwnd_packets": noise.randint(5, 90),
+                    "ssthresh_packets": noise.randint(5, 90),
+                    "srtt_ms": 0.5,
+                }
+                for s in samples
+            ]
+            found.queue += [
+                {**s, "backlog_packets": noise.randint(0, 90), "backlog_bytes": 0, "drops": 0}
+                for s in samples
+            ]
+    found.cells += [{"study": study.name, "block": block} for block in study.left_out]
+    return found
+
+
+def write(found: collect.Tables, folder, study: str) -> None:
+    """Write a study's tables where the workflow has them."""
+    summary = folder / "results" / "summary"
+    found.write(*(summary / f"{study}_{table}.csv" for table in TABLES))

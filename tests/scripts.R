@@ -1,0 +1,133 @@
+# Run the workflow's scripts and knit the report's chapters in one process, without Snakemake: for
+# each job of the JSON file that is the only argument, print what went wrong; exit with 1 if any did.
+#
+# A job has a folder with results/ as the workflow has it, the `studies` in it, and `draw`: whether
+# its figures are written, or only built.
+arguments <- commandArgs(trailingOnly = TRUE)
+jobs <- jsonlite::read_json(arguments[1])
+root <- getwd()
+for (file in list.files("analysis/R", full.names = TRUE)) source(file)
+library(ggplot2)
+suppressPackageStartupMessages(library(dplyr))
+one_locale()
+# The shape of intervals is not what is tried here, and their draws take most of the time.
+bootstrap_samples <- 20
+begin_script <- function(snakemake) NULL
+methods::setClass("Snakemake", slots = c(input = "list", output = "list"))
+grDevices::pdf(NULL)
+
+draw_figure <- save_figure
+build_figure <- function(figure, paths, height_cm, missing) {
+  ggplot_build(
+    if (NROW(figure$data) == 0) empty_figure(missing_note(missing)) else figure
+  )
+}
+
+failures <- character()
+attempt <- function(what, code) {
+  tryCatch(
+    suppressWarnings(force(code)),
+    error = function(error) {
+      failures <<- c(failures, paste0(what, ": ", one_line(conditionMessage(error))))
+    }
+  )
+}
+
+run_script <- function(path, input, output) {
+  environment <- new.env(parent = globalenv())
+  environment$snakemake <- methods::new("Snakemake", input = input, output = output)
+  source(path, local = environment)
+}
+
+study_jobs <- function(job, study) {
+  inside <- function(...) file.path(job$folder, "results", paste0(...))
+  summary <- function(table) inside("summary/", study, table, ".csv")
+  published <- file.path("config/published", paste0(study, ".csv"))
+  input <- list(
+    functions = character(), algorithms = "config/algorithms.tsv",
+    published = if (file.exists(published)) published, summary = summary(""),
+    ratios = summary("_ratios"), cells = summary("_cells"), replicates = summary("_replicates"),
+    intervals = summary("_intervals"), flows = summary("_flows"), queue = summary("_queue")
+  )
+  described <- yaml::read_yaml(file.path("config/studies", paste0(study, ".yaml")))
+  dir.create(inside("tables"), showWarnings = FALSE)
+  dir.create(inside("figures"), showWarnings = FALSE)
+  attempt(paste(job$name, study, "summary"), run_script(
+    "analysis/summarise.R", input,
+    list(
+      summary = summary(""), ratios = summary("_ratios"),
+      invalid = inside("tables/", study, "_invalid.csv")
+    )
+  ))
+  tables <- unlist(described$tables)
+  files <- lapply(stats::setNames(tables, tables), function(table) {
+    inside("tables/", study, "_", table, ".csv")
+  })
+  input$code <- file.path("analysis/tables", paste0(study, ".R"))
+  attempt(
+    paste(job$name, study, "tables"), run_script("analysis/tabulate.R", input, files)
+  )
+  input$code <- NULL
+  for (figure in unlist(described$figures)) {
+    attempt(paste(job$name, study, "figure", figure), run_script(
+      file.path("analysis/figures", paste0(study, "_", figure, ".R")), input,
+      list(inside("figures/", study, "_", figure, ".svg"))
+    ))
+  }
+}
+
+knit_report <- function(job) {
+  folder <- file.path(job$folder, "staging")
+  dir.create(folder)
+  results <- file.path(job$folder, "results")
+  studies <- unlist(job$studies)
+  chapters <- file.path("report", paste0("_", studies, ".qmd"))
+  file.copy(
+    c(
+      "config/algorithms.tsv",
+      list.files(file.path(results, "summary"), full.names = TRUE),
+      list.files(file.path(results, "tables"), full.names = TRUE),
+      file.path(results, "claims.csv")
+    ),
+    folder
+  )
+  # Chapters show figures, they do not look into them.
+  for (study in studies) {
+    figures <- yaml::read_yaml(file.path("config/studies", paste0(study, ".yaml")))$figures
+    file.create(file.path(folder, paste0(study, "_", unlist(figures), ".svg")))
+  }
+  writeLines("nothing", file.path(folder, "renderer.txt"))
+  document <- readLines("report/index.qmd")
+  at <- which(document == "{{< include _chapters.qmd >}}")
+  text <- c(
+    document[seq_len(at - 1)], unlist(lapply(chapters, readLines)),
+    document[-seq_len(at)]
+  )
+  writeLines(text, file.path(folder, "index.Rmd"))
+  old <- setwd(folder)
+  on.exit(setwd(old))
+  knitr::opts_knit$set(progress = FALSE, root.dir = folder)
+  knitr::opts_chunk$set(echo = FALSE, error = FALSE, warning = FALSE, message = FALSE)
+  knitr::knit("index.Rmd", "index.md", quiet = TRUE, envir = new.env(parent = globalenv()))
+}
+
+for (job in jobs) {
+  save_figure <- if (isTRUE(job$draw)) draw_figure else build_figure
+  studies <- unlist(job$studies)
+  for (study in studies) study_jobs(job, study)
+  of <- function(table) {
+    as.list(file.path(job$folder, "results/summary", paste0(studies, table, ".csv")))
+  }
+  attempt(paste(job$name, "claims"), run_script(
+    "analysis/claims.R",
+    list(
+      functions = character(), cells = of("_cells"), summaries = of(""),
+      replicates = of("_replicates"),
+      claims = as.list(file.path("report/claims", paste0(studies, ".yaml")))
+    ),
+    list(file.path(job$folder, "results/claims.csv"))
+  ))
+  attempt(paste(job$name, "report"), knit_report(job))
+}
+if (length(failures) > 0) writeLines(failures)
+quit(status = min(length(failures), 1))

@@ -1,0 +1,106 @@
+"""Statistics, tables, figures, claims and chapters where cells have no number."""
+
+import json
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from losslab import collect
+from tests import madeup
+
+# Every block is empty in one of these; in the others of the same study a cell is missing.
+ROUNDS = 3
+
+
+def fates(study, number):
+    """What becomes of each cell in a round."""
+    blocks = list(dict.fromkeys(cell.block for cell in study.cells))
+    found = {}
+    for index, block in enumerate(blocks):
+        cells = [cell.name for cell in study.cells if cell.block == block]
+        empty = index % ROUNDS == number
+        lost = cells if empty else [cells[number * (len(cells) - 1) // (ROUNDS - 1)]]
+        found |= dict.fromkeys(lost, madeup.ABSENT if number else madeup.INVALID)
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(root, tmp_path_factory):
+    """Folders with made-up results, `round0` to `round2` and `nothing`, made into all there is."""
+    folder = tmp_path_factory.mktemp("missing")
+    noise = random.Random(2)
+    studies = madeup.studies(root)
+    jobs = []
+    for number in [*range(ROUNDS), None]:
+        name = "nothing" if number is None else f"round{number}"
+        for study in studies:
+            fate = {} if number is None else fates(study, number)
+            other = madeup.INVALID if number is None else madeup.VALID
+            tables = madeup.tables(study, noise, lambda c, f=fate, o=other: f.get(c.name, o))
+            madeup.write(tables, folder / name, study.name)
+        jobs.append(
+            {"name": name, "folder": name, "studies": madeup.STUDIES, "draw": number is None}
+        )
+    done = run(root, folder, jobs)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def run(root, folder, jobs):
+    """Run the scripts; folders are given relative to `folder`."""
+    jobs = [job | {"folder": str(folder / job["folder"])} for job in jobs]
+    path = folder / "jobs.json"
+    path.write_text(json.dumps(jobs))
+    command = ["Rscript", "--vanilla", "tests/scripts.R", str(path)]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+
+
+def text(folder, name):
+    return (folder / name / "staging" / "index.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["round0", "round1", "round2", "nothing"])
+def test_text_has_words_where_a_number_is_missing(folder, name):
+    document = text(folder, name)
+    assert "(not measured)" in document
+    for ghost in ("NA", "NaN", "Inf", "numeric(0)", "character(0)", "NULL"):
+        hits = [line for line in document.splitlines() if ghost in line.replace(",", " ").split()]
+        assert hits == []
+
+
+def test_chapters_name_the_missing_cells_with_the_reason(root, folder):
+    document = text(folder, "round0")
+    assert document.count("What is missing here.") == len(madeup.STUDIES)
+    for study in madeup.studies(root):
+        by_block = {}
+        for cell in study.cells:
+            by_block.setdefault(cell.block, []).append(cell.name)
+        gone = fates(study, 0)
+        for block, cells in by_block.items():
+            names = [name for name in cells if name in gone]
+            assert f"- Block `{block}`: " in document
+            assert len(names) == len(cells) or f"`{names[0]}`" in document
+    assert r"invalid: idle RTT must be 20 ms, found 41.2 \| made\_up." in document
+    assert "not measured." in text(folder, "round1")
+    assert "Block `imc` is not part of this campaign." in document
+
+
+def test_claims_without_a_cell_are_not_judged(folder):
+    claims = collect.read_csv(folder / "nothing/results/claims.csv")
+    assert {claim["verdict"] for claim in claims} == {"not measured"}
+    assert all(claim["absent"] and claim["measured"] == "NA" for claim in claims)
+    claims = {c["claim"]: c for c in collect.read_csv(folder / "round0/results/claims.csv")}
+    extreme = claims["cubic-symmetric-monotonic"]
+    assert extreme["verdict"] == "not measured"
+    assert "no valid replicate" in extreme["absent"]
+    assert {claim["verdict"] for claim in claims.values()} == {
+        "holds", "does not hold", "not measured",
+    }  # fmt: skip
+
+
+def test_figures_without_data_are_sheets_that_say_so(root, folder):
+    figures = list((folder / "nothing/results/figures").iterdir())
+    assert len(figures) == sum(len(study.figures) for study in madeup.studies(root))
+    assert all(Path(figure).stat().st_size > 3000 for figure in figures)
