@@ -229,17 +229,16 @@ def _result(job_folder: Path, end: _End, console: str, timeout_s: float) -> dict
         remedies.refuse_host_failure(console, end.status, end.scratch_full)
     if not (job_folder / STARTED).exists():
         raise remedies.not_started(console, end.status)
-    tail = "\n".join(console.splitlines()[-CONSOLE_LINES:])
+    said = f"last on its console: {remedies.last_words(console)}"
     if end.status is None:
         raise GuestLostError(
             f"the guest must end within {timeout_s:g} s of wall time, found it still running; "
-            f"its console's last lines:\n{tail}",
+            f"{said}",
             hint="raise --timeout-s if the host is slow",
         )
     if not result:
         raise GuestLostError(
-            f"the guest must leave result.json, found none (exit status {end.status}); its "
-            f"console's last lines:\n{tail}"
+            f"the guest must leave result.json, found none (exit status {end.status}); {said}"
         )
     refuse_failure(result)
     return result

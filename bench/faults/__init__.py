@@ -1,0 +1,66 @@
+"""Break things on purpose, and say what the user saw and what was lost.
+
+`python -m bench.faults` runs the whole list and prints a line per fault; it exits with 1 when a
+fault lost something or was not explained. What this machine cannot do is skipped with the reason.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench.faults import guests, host, killed, misuse
+from bench.faults.kit import Outcome, SkippedError
+
+__all__ = ["FAULTS", "Outcome", "SkippedError", "main"]
+
+FAULTS: dict[str, Callable[[Path], Outcome]] = {
+    f.__name__: f
+    for f in (
+        killed.killed_snakemake,
+        killed.killed_cell,
+        killed.killed_measure,
+        killed.terminated_cell,
+        killed.interrupted_cell,
+        killed.interrupted_campaign,
+        killed.damaged_manifest,
+        guests.hanging_guest,
+        guests.panicking_guest,
+        guests.crashing_guest,
+        guests.panicking_kernel,
+        guests.forbidden_ptrace,
+        host.small_shm,
+        host.noexec_shm,
+        host.no_scratch,
+        host.full_scratch,
+        host.full_disk,
+        host.full_results,
+        host.read_only_image,
+        host.missing_kernel,
+        host.deleted_image,
+        host.replaced_kernel,
+        misuse.two_workflows,
+        misuse.two_jobs,
+        misuse.unknown_kernel_option,
+        misuse.bad_configuration,
+        misuse.unknown_study,
+        misuse.no_number,
+    )
+}
+
+
+def main(names: Sequence[str]) -> int:
+    """Run the named faults, or all; print a line for each."""
+    bad = 0
+    for name in names or FAULTS:
+        with tempfile.TemporaryDirectory(prefix="losslab-fault-") as folder:
+            try:
+                outcome = FAULTS[name](Path(folder))
+            except SkippedError as reason:
+                print(f"skipped  {name}: {reason}", flush=True)
+                continue
+        bad += not outcome.good
+        mark = "ok      " if outcome.good else "FAILED  "
+        print(f"{mark} {outcome.done} | user saw: {outcome.saw} | lost: {outcome.lost}", flush=True)
+    return 1 if bad else 0

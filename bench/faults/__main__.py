@@ -1,0 +1,7 @@
+"""`python -m bench.faults [FAULT ...]`."""
+
+import sys
+
+from bench.faults import main
+
+sys.exit(main(sys.argv[1:]))

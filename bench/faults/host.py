@@ -1,0 +1,193 @@
+"""A host without room, without what was built, or with something else in its place."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from bench.faults.kit import (
+    LOSSLAB,
+    QUICK,
+    ROOT,
+    WAIT_S,
+    Outcome,
+    SkippedError,
+    cell_command,
+    contents,
+    filled,
+    first_line,
+    in_mount_namespace,
+    inside_mounts,
+    own_cache,
+    run,
+    spoil,
+    wait_for,
+)
+from losslab.build import image, kernel
+from losslab.build.cache import cache_folder
+
+
+def small_shm(folder: Path) -> Outcome:
+    """/dev/shm of 64 MB, as in a Docker container."""
+    return _other_scratch(folder, "size=64m", "MiB free")
+
+
+def noexec_shm(folder: Path) -> Outcome:
+    """/dev/shm mounted noexec, as hardened systems have it."""
+    return _other_scratch(folder, "noexec", "noexec")
+
+
+def _other_scratch(folder: Path, option: str, word: str) -> Outcome:
+    done = in_mount_namespace(
+        f"mount -t tmpfs -o {option} tmpfs /dev/shm", "measure", *QUICK, "--out", folder / "out"
+    )
+    return Outcome(
+        f"/dev/shm mounted with {option}",
+        f"valid; {first_line(done.stderr, word)}",
+        good=done.returncode == 0 and word in done.stderr,
+    )
+
+
+def no_scratch(folder: Path) -> Outcome:
+    """No place for the guest's memory at all."""
+    if ROOT.is_relative_to("/tmp"):
+        raise SkippedError("the project lies in /tmp, which this fault hides")
+    done = in_mount_namespace(
+        "mount -t tmpfs -o noexec tmpfs /dev/shm; mount -t tmpfs -o noexec tmpfs /tmp; "
+        f"mkdir -p {folder}; unset TMPDIR LOSSLAB_SCRATCH",
+        "measure", *QUICK, "--out", folder / "out",
+    )  # fmt: skip
+    return Outcome(
+        "/dev/shm and /tmp mounted noexec",
+        f"exit {done.returncode}: {first_line(done.stderr, 'LOSSLAB_SCRATCH')}",
+        good=done.returncode == 1 and "set LOSSLAB_SCRATCH" in done.stderr,
+    )
+
+
+def full_disk(folder: Path) -> Outcome:
+    """A results folder that is full."""
+    small = folder / "small"
+    done = in_mount_namespace(
+        f"mkdir {small}; mount -t tmpfs -o size=100k tmpfs {small}",
+        "measure", *QUICK, "--out", small / "out",
+    )  # fmt: skip
+    return Outcome(
+        "a results folder with 100 kB of room",
+        f"exit {done.returncode}: {first_line(done.stderr, 'free room')}",
+        good=done.returncode == 1 and "free room" in done.stderr,
+    )
+
+
+def read_only_image(folder: Path) -> Outcome:
+    """A cache on a read-only file system."""
+    cache = cache_folder()
+    done = in_mount_namespace(
+        f"mount --bind '{cache}' '{cache}'; mount -o remount,ro,bind '{cache}'",
+        "measure", *QUICK, "--out", folder / "out",
+    )  # fmt: skip
+    plain = run(*LOSSLAB, "measure", *QUICK, "--out", folder / "plain")
+    same = contents(folder / "out") == contents(folder / "plain")
+    return Outcome(
+        "kernel and image on a read-only file system",
+        "valid, with the same bytes as from a writable one" if same else "other bytes",
+        good=done.returncode == plain.returncode == 0 and same,
+    )
+
+
+def missing_kernel(folder: Path) -> Outcome:
+    """An empty cache."""
+    environment = os.environ | {"LOSSLAB_CACHE": str(folder / "empty")}
+    done = run(*LOSSLAB, "measure", *QUICK, "--out", folder / "out", env=environment)
+    return Outcome(
+        "an empty cache",
+        f"exit {done.returncode}: {first_line(done.stderr, 'make setup')}",
+        good=done.returncode == 1 and "make setup" in done.stderr,
+    )
+
+
+def full_scratch(folder: Path) -> Outcome:
+    """The folders for guests' memory fill up in the middle of a campaign."""
+    if ROOT.is_relative_to("/tmp"):
+        raise SkippedError("the project lies in /tmp, which this fault hides")
+    return inside_mounts(
+        # /tmp is too small for a guest's memory, and large enough for the results.
+        "mount -t tmpfs -o size=1g tmpfs /dev/shm; mount -t tmpfs -o size=200m tmpfs /tmp; "
+        f"mkdir -p {folder}; unset TMPDIR LOSSLAB_SCRATCH",
+        campaign_with_full_scratch, folder,
+    )  # fmt: skip
+
+
+def campaign_with_full_scratch(folder: Path) -> Outcome:
+    """Do it, where /dev/shm is this process's own."""
+    full = filled(Path("/dev/shm"))
+    found = spoil(folder, full.__enter__, lambda: full.__exit__(None, None, None))
+    return found.outcome("scratch folders full in mid-campaign, then room again", "memory")
+
+
+def full_results(folder: Path) -> Outcome:
+    """The disk of the results fills up between two replicates of a cell."""
+    small = folder / "small"
+    return inside_mounts(
+        f"mkdir {small}; mount -t tmpfs -o size=40m tmpfs {small}", cell_with_full_results, small
+    )
+
+
+def cell_with_full_results(folder: Path) -> Outcome:
+    """Do it, where the folder has a small file system of its own."""
+    job = subprocess.Popen(
+        cell_command(folder, 5), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    wait_for((folder / "0" / "manifest.json").exists, "the first replicate")
+    with filled(folder):
+        _, words = job.communicate(timeout=WAIT_S)
+        names = sorted(path.name for path in folder.iterdir())
+        before = contents(folder / "0")
+    again = run(*cell_command(folder, 2))
+    kept = contents(folder / "0") == before
+    return Outcome(
+        "the results' disk full in the middle of a cell, then room again",
+        f"exit {job.returncode}: {first_line(words, 'room')}",
+        "nothing" if kept else "a finished replicate changed",
+        good=job.returncode == 1 and "free room" in words and "cell.json" not in names
+        and again.returncode == 0 and kept and "Traceback" not in words
+        and not list(folder.glob(".*")),
+    )  # fmt: skip
+
+
+def deleted_image(folder: Path) -> Outcome:
+    """The host image is deleted under a running campaign."""
+    cache = own_cache(folder)
+    built = cache / "image" / image.content_hash()
+    aside = folder / "aside"
+    subprocess.run(["cp", "-al", built, aside], check=True)
+
+    def put_back() -> None:
+        shutil.rmtree(built, ignore_errors=True)
+        aside.rename(built)
+
+    take = functools.partial(shutil.rmtree, built)
+    found = spoil(folder, take, put_back, {"LOSSLAB_CACHE": str(cache)})
+    return found.outcome("the image deleted under a running campaign, then there again", "image")
+
+
+def replaced_kernel(folder: Path) -> Outcome:
+    """The kernel is replaced by another in the middle of a campaign."""
+    cache = own_cache(folder)
+    linux = cache / "kernel" / kernel.content_hash() / "linux"
+    aside = folder / "linux"
+    linux.rename(aside)
+    shutil.copy2(aside, linux)
+
+    def replace() -> None:
+        other = folder / "other"
+        shutil.copy2(aside, other)
+        with other.open("ab") as file:
+            file.write(b"another build")
+        other.rename(linux)
+
+    found = spoil(folder, replace, lambda: aside.rename(linux), {"LOSSLAB_CACHE": str(cache)})
+    return found.outcome("the kernel replaced in mid-campaign, then put back", "found another")

@@ -1,0 +1,238 @@
+"""What the faults share: commands, campaigns of one small block, mounts of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from losslab.build import image, kernel
+from losslab.build.cache import cache_folder
+from losslab.replicate import HOST_FILE
+
+ROOT = Path(__file__).resolve().parents[2]
+LOSSLAB = [sys.executable, "-m", "losslab.cli"]
+SNAKEMAKE = [str(Path(sys.executable).parent / "snakemake")]
+# A cell that measures in a second or two.
+QUICK = ["--algorithm", "cubic", "--loss-percent", "5", "--duration-s", "1", "--warmup-s", "0.1"]
+CONDITION = {
+    "algorithm": "cubic", "loss_percent": 5, "path": "symmetric", "app": "iperf3",
+    "rtt_ms": 0.44, "rate_mbit": 1000, "buffer_packets": 1000, "duration_s": 1, "warmup_s": 0.1,
+}  # fmt: skip
+WAIT_S = 120.0
+
+
+class SkippedError(Exception):
+    """This machine cannot make the fault."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a fault was, what came of it."""
+
+    done: str
+    saw: str
+    lost: str = "nothing"
+    good: bool = True
+
+
+def run(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
+    """Run a command; return what it said."""
+    return subprocess.run(
+        [str(word) for word in words], capture_output=True, text=True, check=False, cwd=ROOT,
+        timeout=600, **options,
+    )  # type: ignore[call-overload,no-any-return]  # fmt: skip
+
+
+def first_line(text: str, having: str) -> str:
+    """Find the line of a text that has a word."""
+    return next((line.strip() for line in text.splitlines() if having in line), "")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Read a replicate's files, but for the one that describes the host."""
+    return {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if p.name != HOST_FILE}
+
+
+def wait_for(holds: Callable[[], object], what: str) -> None:
+    """Poll until something holds."""
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} did not happen within {WAIT_S:g} s")
+        time.sleep(0.05)
+
+
+def cell_command(folder: Path, replicates: int) -> list[str]:
+    """Write the command of a cell's job."""
+    return [
+        *LOSSLAB, "cell", "--study", "loss", "--block", "main", "--condition",
+        json.dumps(CONDITION), "--out", str(folder / "cell.json"), "--replicates", str(replicates),
+    ]  # fmt: skip
+
+
+def descendants(pid: int) -> list[int]:
+    """List the processes below one."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                found += [int(child), *descendants(int(child))]
+    return found
+
+
+def guest_of(pid: int) -> int | None:
+    """Find the guest's kernel below a losslab process."""
+    for child in descendants(pid):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{child}/exe").resolve().parent.parent == cache_folder() / "kernel":
+                return child
+    return None
+
+
+def campaign(folder: Path) -> list[str]:
+    """Write the command that measures a campaign of one small block into a folder."""
+    config = folder / "small.yaml"
+    config.write_text(
+        "studies:\n  loss:\n    main: {replicates: 2, duration_s: 1, warmup_s: 0.1}\n"
+    )
+    names = [f"cubic_loss{p}_symmetric_iperf3_rtt0.44_offloads-off" for p in (8, 9)]
+    return [
+        *SNAKEMAKE, "--cores", "1", "--configfile", str(config), "--directory", str(folder),
+        *(f"results/cells/loss/{name}/cell.json" for name in names),
+    ]  # fmt: skip
+
+
+def finished_replicates(folder: Path) -> dict[Path, dict[str, bytes]]:
+    """Read every finished replicate of a campaign."""
+    manifests = (folder / "results" / "cells").rglob("manifest.json")
+    return {m.parent: contents(m.parent) for m in manifests if not m.parent.name.startswith(".")}
+
+
+@dataclass(frozen=True)
+class Spoilt:
+    """A campaign that something was taken from in the middle, and given back."""
+
+    words: str  # of the first start
+    stopped: bool  # it ended with an error, and every replicate until then is valid
+    resumed: bool  # the second start made it whole, and left those as they were
+
+    def outcome(self, done: str, word: str) -> Outcome:
+        """Judge it: the user must have seen a line with `word`, and a remedy below."""
+        return Outcome(
+            done,
+            f"it stopped: {first_line(self.words, 'losslab: error:')}; then it went on",
+            "nothing" if self.resumed else "a finished replicate changed, or a row is wrong",
+            good=self.stopped and self.resumed and word in self.words and "  -> " in self.words
+            and "Traceback (most" not in self.words,
+        )  # fmt: skip
+
+
+def spoil(
+    folder: Path,
+    take: Callable[[], object],
+    give: Callable[[], object],
+    environment: dict[str, str] | None = None,
+) -> Spoilt:
+    """Start a campaign, take something away after its first replicate, give it back, start again.
+
+    Args:
+        folder: Where it measures.
+        take: What goes wrong.
+        give: What mends it.
+        environment: Of the campaign.
+    """
+    environment = os.environ | (environment or {})
+    with (folder / "words").open("w") as out:
+        first = subprocess.Popen(
+            campaign(folder), cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, env=environment
+        )
+        wait_for(lambda: finished_replicates(folder) or first.poll(), "the first replicate")
+        take()
+        status = first.wait(timeout=WAIT_S)
+    before = finished_replicates(folder)
+    valid = [json.loads(files["manifest.json"])["valid"] for files in before.values()]
+    rows = list((folder / "results").rglob("cell.json"))
+    give()
+    again = run(*campaign(folder), env=environment)
+    after = finished_replicates(folder)
+    whole = len(after) == 4 and all(
+        json.loads(files["manifest.json"])["valid"] for files in after.values()
+    )
+    kept = all(after.get(path) == files for path, files in before.items())
+    return Spoilt(
+        (folder / "words").read_text(),
+        stopped=status != 0 and all(valid) and 0 < len(valid) < 4 and len(rows) < 2,
+        resumed=again.returncode == 0 and whole and kept,
+    )
+
+
+def own_cache(folder: Path) -> Path:
+    """Make a cache with this project's kernel and image that may be broken; return its folder.
+
+    Links where they are possible: whoever changes a file must put another in its place.
+    """
+    cache = folder / "cache"
+    for built in (kernel.existing(), image.existing()):
+        if built is None:
+            raise SkippedError("kernel and image must be built")
+        target = cache / built.relative_to(cache_folder())
+        target.parent.mkdir(parents=True)
+        if run("cp", "-al", built, target).returncode != 0:
+            shutil.rmtree(target, ignore_errors=True)
+            run("cp", "-a", built, target)
+    return cache
+
+
+def patched(changes: str, *words: object) -> subprocess.CompletedProcess[str]:
+    """Run losslab after changing something inside it."""
+    code = f"import sys; {changes}; from losslab.cli import main; sys.exit(main(sys.argv[1:]))"
+    return run(sys.executable, "-c", code, *words)
+
+
+def in_mount_namespace(script: str, *words: object) -> subprocess.CompletedProcess[str]:
+    """Run losslab after a shell script, both with mounts of their own."""
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        raise SkippedError("mounting needs root and unshare")
+    done = run(
+        "unshare", "--mount", "sh", "-c", f'set -e; {script}; exec "$@"', "sh", *LOSSLAB, *words
+    )
+    if "unshare:" in done.stderr or "mount:" in done.stderr:
+        raise SkippedError(f"mounting is not allowed here: {done.stderr.strip()}")
+    return done
+
+
+def inside_mounts(script: str, function: Callable[[Path], Outcome], folder: Path) -> Outcome:
+    """Try a whole fault after a shell script, both with mounts of their own."""
+    code = (
+        "import dataclasses, json, sys; from pathlib import Path; "
+        f"from {function.__module__} import {function.__name__} as fault; "
+        "print(json.dumps(dataclasses.asdict(fault(Path(sys.argv[1])))))"
+    )
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        raise SkippedError("mounting needs root and unshare")
+    done = run(
+        "unshare", "--mount", "sh", "-c", f'set -e; {script}; exec "$@"', "sh",
+        sys.executable, "-c", code, folder,
+    )  # fmt: skip
+    if "unshare:" in done.stderr or "mount:" in done.stderr:
+        raise SkippedError(f"mounting is not allowed here: {done.stderr.strip()}")
+    return Outcome(**json.loads(done.stdout.splitlines()[-1]))
+
+
+@contextlib.contextmanager
+def filled(folder: Path) -> Iterator[None]:
+    """Leave no room in a folder's file system for the length of the block."""
+    path = folder / "filler"
+    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(2**20))
+    yield
+    path.unlink()
