@@ -7,11 +7,12 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from losslab import design, instrument, lock
+from losslab import claims, design, instrument, lock
 from losslab.errors import LosslabError
 
 try:
     STUDIES = {study.name: study for study in design.load_studies(config, design.ROOT)}
+    claims.check(STUDIES, design.ROOT)
 except LosslabError as error:
     raise WorkflowError(str(error)) from None
 CELLS = {
