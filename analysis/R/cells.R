@@ -33,10 +33,7 @@ missing_note <- function(missing) {
   if (nrow(missing) == 0) {
     return("")
   }
-  paste0(
-    "Without ", nrow(missing), if (nrow(missing) == 1) " cell" else " cells",
-    " that have no valid replicate: ", enumerate(missing$cell, 4)
-  )
+  paste("Missing, for want of a valid replicate:", enumerate(missing$cell, 4))
 }
 
 # What a chapter must say before it shows anything: its cells without a number, block by block, with
@@ -49,7 +46,7 @@ what_is_missing <- function(cells) {
       names <- paste0("`", block$cell, "`")
       which <- if (nrow(block) == all) "all" else paste(nrow(block), "of", all)
       paste0(
-        "- Block `", block$block[1], "`: ", which, " cells have no valid replicate: ",
+        "- Block `", block$block[1], "`: no valid replicate in ", which, " cells: ",
         enumerate(names), ". ", reasons_text(block$why)
       )
     }, ""),
@@ -68,4 +65,25 @@ reasons_text <- function(why) {
   paste0(escape_markdown(enumerate(unique(why), 3)), ".")
 }
 
-escape_markdown <- function(text) gsub("([][\\\\`*_{}()#+!|<>@$~^])", "\\\\\\1", text)
+# A bar needs none: kable() sees to those that would part columns.
+escape_markdown <- function(text) gsub("([][\\\\`*_{}()#+!<>@$~^])", "\\\\\\1", text)
+
+# A cell's name that a table's column may break.
+breakable <- function(cell) gsub("_", "_\u200b", escape_markdown(cell), fixed = TRUE)
+
+# What the first page says when some of the studies' cells were measured with something else than the
+# pinned kernel and images; empty when none was. Plain words: they stand in the document's header.
+unpinned_notice <- function(paths = Sys.glob("*_cells.csv")) {
+  cells <- dplyr::bind_rows(lapply(paths, read_cells)) |>
+    dplyr::filter(!is.na(cell))
+  unpinned <- cells$unpinned[!is.na(cells$unpinned)]
+  if (length(unpinned) == 0) {
+    return("")
+  }
+  parts <- sort(unique(unlist(strsplit(unpinned, " "))))
+  paste0(
+    length(unpinned), " of ", nrow(cells), " cells were measured with parts of the instrument that ",
+    "are not those of the lock files: ", enumerate(parts), ". With other parts the same seed need ",
+    "not give the same bytes, and these numbers may differ from those of the pinned instrument."
+  )
+}

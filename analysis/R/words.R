@@ -50,6 +50,16 @@ share_that_holds <- function(claims) {
   paste(sum(claims$verdict == "holds"), "of", nrow(claims))
 }
 
+# The claims that are not judged, each with what is missing; empty where all are.
+unjudged <- function(claims) {
+  claims <- dplyr::filter(claims, verdict == "not measured")
+  if (nrow(claims) == 0) {
+    return("")
+  }
+  lines <- paste0("- ", claims$sentence, " *Missing:* ", breakable(claims$absent), ".")
+  paste(c("Not measured whole, and so not judged:", "", lines), collapse = "\n")
+}
+
 # A table in Markdown. One without rows says so.
 show_table <- function(rows, align = NULL) {
   if (nrow(rows) == 0) {

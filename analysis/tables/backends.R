@@ -9,7 +9,7 @@ summarise_backend_ratios(backend_ratios(replicates)) |>
 replicates |>
   group_by(block) |>
   summarise(
-    cells = n_distinct(cell), replicates = n(), valid = sum(valid),
+    cells = n_distinct(cell), replicates = n(), n_valid = sum(valid),
     rtt_low_ms = least(rtt_measured_ms), rtt_high_ms = most(rtt_measured_ms),
     unexplained_packets = sum(unexplained_packets, na.rm = TRUE),
     .groups = "drop"

@@ -37,7 +37,7 @@ wide |>
       mutate(buffer_packets = 100) |>
       select(
         algorithm, queue, buffer_packets, load, published_download_s = download_s,
-        published_rtt_ms = rtt_ms
+        published_rtt_ms = rtt_before_fetch_ms
       ),
     by = c("algorithm", "queue", "buffer_packets", "load")
   ) |>

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from losslab import deciding, design, instrument, lock, selftest
+from losslab import claims, deciding, design, instrument, lock, selftest
 from losslab.cellrun import LOST_FILE
 from losslab.errors import LosslabError
 
 try:
     STUDIES = {study.name: study for study in design.load_studies(config, design.ROOT)}
+    claims.check(STUDIES, design.ROOT)
 except LosslabError as error:
     raise WorkflowError(str(error)) from None
 CELLS = {
