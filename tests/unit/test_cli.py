@@ -18,12 +18,6 @@ def test_an_unknown_study_is_an_error_that_names_those_there_are(capsys):
     assert cli.main(["cells", "loss"]) == 0
 
 
-def test_a_place_that_the_backend_does_not_have_is_refused(capsys, tmp_path):
-    assert cli.main([*MEASURE, str(tmp_path / "out"), "--where", "host"]) == 2
-    assert "the virtual backend must measure in a guest" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize("value", ["nan", "inf"])
 def test_what_is_no_finite_number_is_wrong_usage(capsys, tmp_path, value):
     assert cli.main([*MEASURE, str(tmp_path / "out"), "--rtt-ms", value]) == 2

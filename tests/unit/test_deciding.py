@@ -14,6 +14,7 @@ CELLS = {
     "bulk": (CONDITION, "virtual", "guest"),
     "containers": (CONDITION, "containernet", "guest"),
     "engine": (CONDITION, "containernet", "host"),
+    "plain": (CONDITION, "virtual", "host"),
     "page": (dataclasses.replace(CONDITION, app="web"), "virtual", "guest"),
     "video": (dataclasses.replace(CONDITION, app="ffmpeg"), "virtual", "guest"),
     "drawn": (dataclasses.replace(CONDITION, trace="cellular"), "virtual", "guest"),
@@ -25,7 +26,7 @@ CELLS = {
     ),
 }
 ALL = set(CELLS)
-IN_GUESTS = ALL - {"engine"}
+IN_GUESTS = ALL - {"engine", "plain"}
 VIRTUAL = IN_GUESTS - {"containers"}
 NONE: set[str] = set()
 DEPENDENT = {
@@ -42,6 +43,9 @@ DEPENDENT = {
     "src/losslab/backends/engineguest.py": {"containers"},
     "src/losslab/backends/enginehost.py": {"engine"},
     "src/losslab/backends/containers.py": {"containers", "engine"},
+    "src/losslab/backends/hostjob.py": {"plain"},
+    "src/losslab/backends/onhost.py": {"engine", "plain"},
+    "src/losslab/realtime.py": {"engine", "plain"},
     "src/losslab/apps/iperf3.py": ALL - {"video", "scheme"},
     "src/losslab/apps/web.py": {"page"},
     "src/losslab/apps/ffmpeg.py": {"video"},
@@ -89,4 +93,5 @@ def test_programs_that_a_guest_starts_by_name_are_known(root):
         for one, other in itertools.pairwise(texts):
             if one == "-m" and other.startswith("losslab."):
                 started.add(other)
-    assert started == {"losslab.datagram", "losslab.traceforward"}
+    # The last is imported, too.
+    assert started == {"losslab.datagram", "losslab.traceforward", "losslab.realtime"}

@@ -43,7 +43,7 @@ def test_a_kernel_without_a_qdisc_is_told_from_one_with_it(monkeypatch):
 
 # What comes with R itself and with the tidyverse.
 BASE = {"grDevices", "grid", "stats", "tools", "utils"}
-TIDYVERSE = {"dplyr", "ggplot2", "readr", "scales", "tibble", "tidyr"}
+TIDYVERSE = {"dplyr", "ggplot2", "readr", "scales", "tibble", "tidyr", "tidyselect"}
 
 
 def test_the_r_packages_asked_for_are_those_that_are_used(root):

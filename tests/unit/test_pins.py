@@ -8,7 +8,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from losslab import cli, collect, instrument, pins
+from losslab import cli, instrument, pins
 from losslab.build import archive, image, kernel
 from losslab.build.archive import Found, Place, UnavailableError
 from losslab.errors import LosslabError
@@ -166,11 +166,3 @@ def test_an_instrument_is_pinned_when_all_of_it_is(server, monkeypatch, pinned):
         folder.mkdir(parents=True)
         (folder / "provenance.json").write_text(json.dumps(facts))
     assert instrument.instrument().provenance["pinned"] is pinned
-
-
-def test_a_replicate_of_an_unpinned_instrument_is_no_pinned_row():
-    replicate = {
-        "summary": {}, "seed": 1, "valid": True, "reasons": [], "attempt": 1, "earlier_reasons": [],
-    }  # fmt: skip
-    for known, word in (({"pinned": True}, "TRUE"), ({"pinned": False}, "FALSE"), ({}, "FALSE")):
-        assert collect._replicate_row(replicate | {"instrument": known})["pinned"] == word
