@@ -154,10 +154,3 @@ def test_an_unknown_backend_is_named(root, config):
     config["backend"] = "mininet"
     with pytest.raises(LosslabError, match="'mininet' is not one of"):
         design.load_cells(config, root)
-
-
-def test_a_place_without_its_backend_is_refused(root, config):
-    config["studies"] = {"loss": config["studies"]["loss"]}
-    config["studies"]["loss"]["main"]["where"] = "host"
-    with pytest.raises(LosslabError, match="must measure in a guest, found where: host"):
-        design.load_cells(config, root)
