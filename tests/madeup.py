@@ -1,7 +1,9 @@
 """Made-up measurements of every study, for tests of what comes after measuring."""
 
+import json
 import math
 import random
+import subprocess
 from collections.abc import Callable
 
 from losslab import collect, design
@@ -142,3 +144,12 @@ def write(found: collect.Tables, folder, study: str) -> None:
     """Write a study's tables where the workflow has them."""
     summary = folder / "results" / "summary"
     found.write(*(summary / f"{study}_{table}.csv" for table in TABLES))
+
+
+def run_scripts(root, folder, jobs):
+    """Run the jobs of tests/scripts.R, whose folders are given relative to `folder`."""
+    jobs = [job | {"folder": str(folder / job["folder"])} for job in jobs]
+    path = folder / "jobs.json"
+    path.write_text(json.dumps(jobs))
+    command = ["Rscript", "--vanilla", "tests/scripts.R", str(path)]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)

@@ -1,8 +1,9 @@
 # Run the workflow's scripts and knit the report's chapters in one process, without Snakemake: for
 # each job of the JSON file that is the only argument, print what went wrong; exit with 1 if any did.
 #
-# A job has a folder with results/ as the workflow has it, the `studies` in it, and `draw`: whether
-# its figures are written, or only built.
+# A job has a folder with results/ as the workflow has it, the `studies` in it, `draw`: whether its
+# figures are written, or only built, and `numbers`: whether it ends with tables and claims, made
+# with all of the bootstrap's samples.
 arguments <- commandArgs(trailingOnly = TRUE)
 jobs <- jsonlite::read_json(arguments[1])
 root <- getwd()
@@ -10,8 +11,9 @@ for (file in list.files("analysis/R", full.names = TRUE)) source(file)
 library(ggplot2)
 suppressPackageStartupMessages(library(dplyr))
 one_locale()
-# The shape of intervals is not what is tried here, and their draws take most of the time.
-bootstrap_samples <- 20
+# Where the shape of intervals is not what is tried, their draws would take most of the time.
+all_samples <- bootstrap_samples
+few_samples <- 20
 begin_script <- function(snakemake) NULL
 methods::setClass("Snakemake", slots = c(input = "list", output = "list"))
 grDevices::pdf(NULL)
@@ -68,6 +70,9 @@ study_jobs <- function(job, study) {
     paste(job$name, study, "tables"), run_script("analysis/tabulate.R", input, files)
   )
   input$code <- NULL
+  if (isTRUE(job$numbers)) {
+    return()
+  }
   for (figure in unlist(described$figures)) {
     attempt(paste(job$name, study, "figure", figure), run_script(
       file.path("analysis/figures", paste0(study, "_", figure, ".R")), input,
@@ -113,6 +118,7 @@ knit_report <- function(job) {
 
 for (job in jobs) {
   save_figure <- if (isTRUE(job$draw)) draw_figure else build_figure
+  bootstrap_samples <- if (isTRUE(job$numbers)) all_samples else few_samples
   studies <- unlist(job$studies)
   for (study in studies) study_jobs(job, study)
   of <- function(table) {
@@ -127,7 +133,9 @@ for (job in jobs) {
     ),
     list(file.path(job$folder, "results/claims.csv"))
   ))
-  attempt(paste(job$name, "report"), knit_report(job))
+  if (!isTRUE(job$numbers)) {
+    attempt(paste(job$name, "report"), knit_report(job))
+  }
 }
 if (length(failures) > 0) writeLines(failures)
 quit(status = min(length(failures), 1))

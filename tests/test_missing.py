@@ -1,9 +1,7 @@
 """Statistics, tables, figures, claims and chapters where cells have no number."""
 
-import json
 import random
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -44,18 +42,9 @@ def folder(root, tmp_path_factory):
         jobs.append(
             {"name": name, "folder": name, "studies": madeup.STUDIES, "draw": number is None}
         )
-    done = run(root, folder, jobs)
+    done = madeup.run_scripts(root, folder, jobs)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
-
-
-def run(root, folder, jobs):
-    """Run the scripts; folders are given relative to `folder`."""
-    jobs = [job | {"folder": str(folder / job["folder"])} for job in jobs]
-    path = folder / "jobs.json"
-    path.write_text(json.dumps(jobs))
-    command = ["Rscript", "--vanilla", "tests/scripts.R", str(path)]
-    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
 
 
 def text(folder, name):
@@ -82,7 +71,7 @@ def test_chapters_name_the_missing_cells_with_the_reason(root, folder):
             names = [name for name in cells if name in gone]
             assert f"- Block `{block}`: " in document
             assert len(names) == len(cells) or f"`{names[0]}`" in document
-    assert r"invalid: idle RTT must be 20 ms, found 41.2 \| made\_up." in document
+    assert r"invalid: idle RTT must be 20 ms, found 41.2 | made\_up." in document
     assert "not measured." in text(folder, "round1")
     assert "Block `imc` is not part of this campaign." in document
 
