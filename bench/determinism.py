@@ -23,9 +23,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from losslab.build import image
-from losslab.build.cache import cache_folder
-from losslab.replicate import HOST_FILE
+from losslab.campaign.replicate import HOST_FILE
+from losslab.instrument import image
+from losslab.instrument.cache import cache_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 NEEDED = ("src", "config", "workflow", "containers", "pyproject.toml")

@@ -15,10 +15,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from losslab import design
-from losslab.condition import replicate_seed
-from losslab.instrument import instrument, video
-from losslab.replicate import run
+from losslab.campaign.instrument import instrument, video
+from losslab.campaign.replicate import run
+from losslab.study import design
+from losslab.study.condition import replicate_seed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -23,14 +23,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from losslab.build.cache import (
+from losslab.errors import LosslabError
+from losslab.instrument.cache import (
     building,
     cache_folder,
     debian_archives,
     hash_files,
     run_logged,
 )
-from losslab.errors import LosslabError
 
 SUITE = "trixie"
 # Kernel (its modules have netem, 9p, overlayfs) and what loads them.

@@ -6,7 +6,8 @@ import random
 import subprocess
 from collections.abc import Callable
 
-from losslab import collect, design
+from losslab.campaign import collect
+from losslab.study import design
 
 CAMPAIGNS = ["quick", "map", "contest", "backends"]
 STUDIES = ["calibration", "loss", "bufferbloat", "cloud", "map", "cellular", "backends"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from losslab import collect
+from losslab.campaign import collect
 from tests import madeup
 
 # Every block is empty in one of these; in the others of the same study a cell is missing.

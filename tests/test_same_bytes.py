@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from losslab import collect
+from losslab.campaign import collect
 from tests import madeup
 
 INPUTS = ("cells", "replicates", "intervals", "flows", "queue")

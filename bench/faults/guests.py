@@ -27,7 +27,7 @@ from bench.faults.kit import (
     run,
     wait_for,
 )
-from losslab.build import kernel
+from losslab.instrument import kernel
 
 # What a kernel without room for AMX says.
 AMX = """#!/bin/sh

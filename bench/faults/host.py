@@ -26,8 +26,8 @@ from bench.faults.kit import (
     spoil,
     wait_for,
 )
-from losslab.build import image, kernel
-from losslab.build.cache import cache_folder
+from losslab.instrument import image, kernel
+from losslab.instrument.cache import cache_folder
 
 
 def small_shm(folder: Path) -> Outcome:

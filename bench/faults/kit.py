@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from losslab.build import image, kernel
-from losslab.build.cache import cache_folder
-from losslab.replicate import HOST_FILE
+from losslab.campaign.replicate import HOST_FILE
+from losslab.instrument import image, kernel
+from losslab.instrument.cache import cache_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 LOSSLAB = [sys.executable, "-m", "losslab.cli"]

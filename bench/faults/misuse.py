@@ -20,7 +20,7 @@ from bench.faults.kit import (
     run,
     wait_for,
 )
-from losslab.build import kernel
+from losslab.instrument import kernel
 
 
 def two_workflows(folder: Path) -> Outcome:

@@ -16,11 +16,17 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from losslab import __version__, collect, design, diff, rerun
+from losslab import __version__
 from losslab.backends import containernet
-from losslab.build.kernel import VARIANTS
-from losslab.cellrun import cell_result, run_cell
-from losslab.condition import (
+from losslab.campaign import collect, diff, rerun
+from losslab.campaign.cellrun import cell_result, run_cell
+from losslab.campaign.deciding import BACKENDS, VIRTUAL
+from losslab.campaign.lock import held, own_folder
+from losslab.campaign.replicate import Instrument, provenance, run, write_json
+from losslab.errors import LosslabError
+from losslab.instrument.kernel import VARIANTS
+from losslab.study import design
+from losslab.study.condition import (
     APPS,
     LOSS_DIRECTIONS,
     OFFLOADS,
@@ -29,11 +35,7 @@ from losslab.condition import (
     VIDEOS,
     Condition,
 )
-from losslab.deciding import BACKENDS, VIRTUAL
-from losslab.errors import LosslabError
-from losslab.lock import held, own_folder
-from losslab.replicate import Instrument, provenance, run, write_json
-from losslab.stopping import StoppingRule
+from losslab.study.stopping import StoppingRule
 
 
 class UsageError(LosslabError):
@@ -247,7 +249,7 @@ def _measure(options: argparse.Namespace) -> int:
 
 
 def _instrument(options: argparse.Namespace, condition: Condition) -> Instrument:
-    from losslab.instrument import instrument
+    from losslab.campaign.instrument import instrument
 
     return instrument(options.backend, options.where, condition)
 
@@ -255,7 +257,7 @@ def _instrument(options: argparse.Namespace, condition: Condition) -> Instrument
 def _video(condition: Condition, tools: Instrument) -> Path | None:
     if condition.app != "ffmpeg":
         return None
-    from losslab.instrument import video
+    from losslab.campaign.instrument import video
 
     return video(condition.video, condition.duration_s, tools)
 
@@ -299,7 +301,7 @@ def _collect(options: argparse.Namespace) -> int:
 
 
 def _rerun(options: argparse.Namespace) -> int:
-    from losslab.instrument import instrument
+    from losslab.campaign.instrument import instrument
 
     manifest = rerun.load_manifest(options.manifest)
     original = options.manifest if options.manifest.is_dir() else options.manifest.parent
@@ -330,7 +332,7 @@ def _diff(options: argparse.Namespace) -> int:
 
 def _doctor(options: argparse.Namespace) -> int:
     from losslab import doctor, selftest
-    from losslab.instrument import instrument
+    from losslab.campaign.instrument import instrument
 
     if options.self_test:
         print(selftest.require(instrument()))
@@ -342,7 +344,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 def _shell(options: argparse.Namespace) -> int:
     from losslab import shell
-    from losslab.instrument import instrument
+    from losslab.campaign.instrument import instrument
 
     condition, tools = _asked(options), instrument()
     if options.command is None:
@@ -353,7 +355,7 @@ def _shell(options: argparse.Namespace) -> int:
 
 
 def _build_kernel(options: argparse.Namespace) -> int:
-    from losslab.build import archive, kernel, kernelsource
+    from losslab.instrument import archive, kernel, kernelsource
 
     if options.relock:
         return _say(kernelsource.relock())
@@ -362,7 +364,7 @@ def _build_kernel(options: argparse.Namespace) -> int:
 
 
 def _build_image(options: argparse.Namespace) -> int:
-    from losslab.build import archive, image
+    from losslab.instrument import archive, image
 
     if options.relock:
         return _say(image.relock())
@@ -377,7 +379,7 @@ def _say(changes: Sequence[str]) -> int:
 
 
 def _pins(options: argparse.Namespace) -> int:
-    from losslab import pins
+    from losslab.instrument import pins
 
     found = pins.examine(options.check)
     print("\n".join(pin.line() for pin in found))

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from losslab import preflight, report
 from losslab.backends import virtual
-from losslab.build import image, kernel
-from losslab.build.cache import cache_folder
+from losslab.campaign.lock import own_folder
 from losslab.errors import LosslabError
-from losslab.lock import own_folder
+from losslab.instrument import image, kernel
+from losslab.instrument.cache import cache_folder
 from losslab.preflight import Finding
 
 BOOT_TIMEOUT_S = 60.0

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from losslab.backends import containernet
-from losslab.build import image, kernel
-from losslab.condition import NO_COMPETITOR, Condition
+from losslab.emulation.shaping import Shaper, shapers
 from losslab.errors import LosslabError
-from losslab.shaping import Shaper, shapers
+from losslab.instrument import image, kernel
+from losslab.study.condition import NO_COMPETITOR, Condition
 
 PROBE_TIMEOUT_S = 20.0
 ALGORITHMS_ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from losslab.backends import virtual
-from losslab.condition import Condition
-from losslab.lock import own_folder
-from losslab.replicate import Instrument
+from losslab.campaign.lock import own_folder
+from losslab.campaign.replicate import Instrument
+from losslab.study.condition import Condition
 
 # A command gets this much wall time; a session at a terminal may take a day.
 COMMAND_TIMEOUT_S = 600.0

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from losslab.backends import virtual
-from losslab.condition import Condition
-from losslab.instrument import instrument
+from losslab.campaign.instrument import instrument
+from losslab.study.condition import Condition
 
 CONDITION = {
     "algorithm": "cubic", "loss_percent": 0, "path": "symmetric", "app": "iperf3", "rtt_ms": 20,
@@ -22,13 +22,13 @@ CONDITION = {
 SCRIPT = """
 import json, subprocess, sys
 from pathlib import Path
-from losslab import cell, netns, shaping
-from losslab.apps import iperf3
-from losslab.condition import Condition
+from losslab.emulation import measure, netns, shaping
+from losslab.emulation.apps import iperf3
+from losslab.study.condition import Condition
 from losslab.errors import LosslabError
 
 pids = {{}}
-configure = cell.configure
+configure = measure.configure
 
 def on(host, command):
     with netns.inside(pids[host]):
@@ -42,12 +42,12 @@ def configure_broken(wanted, condition, seed):
     configure(wanted, condition, seed)
     broken()
 
-cell.configure = configure_broken
+measure.configure = configure_broken
 {before}
 folder = Path("/mnt/out/raw")
 folder.mkdir()
 try:
-    result = cell.measure(Condition.from_json({condition}), 7, folder, disposable=True)
+    result = measure.measure(Condition.from_json({condition}), 7, folder, disposable=True)
     found = {{"reasons": result["reasons"], "summary": result["summary"]}}
 except LosslabError as error:
     found = {{"reasons": [str(error)], "summary": {{}}}}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from losslab.build import image, kernel
+from losslab.instrument import image, kernel
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST_FILE = "host.json"

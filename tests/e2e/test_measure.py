@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from losslab import traces
-from losslab.build import image, kernel
-from losslab.build.cache import cache_folder
-from losslab.condition import derived_seed
+from losslab.emulation.link import traces
+from losslab.instrument import image, kernel
+from losslab.instrument.cache import cache_folder
+from losslab.study.condition import derived_seed
 
 # The file that describes the host and the hour; everything else must be the same bytes.
 HOST_FILE = "host.json"

@@ -21,9 +21,9 @@ import pytest
 from bench import host_state
 from losslab import preflight
 from losslab.backends import onhost
-from losslab.build import image
-from losslab.condition import Condition
-from losslab.shaping import shapers
+from losslab.emulation.shaping import shapers
+from losslab.instrument import image
+from losslab.study.condition import Condition
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_S = 60

@@ -52,16 +52,17 @@ echo {} >"$out"
 ALL = {"bulk", "containers", "page", "trace", "scheme"}
 # tests/unit/test_deciding.py has the whole table; here, that Snakemake follows it.
 DEPENDENT = {
-    "src/losslab/apps/web.py": {"page"},
+    "src/losslab/emulation/apps/web.py": {"page"},
     "containers/kernel/containers.config": {"containers"},
     "containers/host/init": ALL,
     "config/traces/stairs": {"trace"},
 }
 # A version number, another backend, an app and a scheme that no cell has, what comes afterwards.
 UNDECIDING = (
-    "README.md", "src/losslab/__init__.py", "src/losslab/report.py", "src/losslab/collect.py",
-    "src/losslab/backends/enginehost.py", "src/losslab/apps/ffmpeg.py",
-    "src/losslab/schemes/aimd.py",
+    "README.md", "src/losslab/__init__.py", "src/losslab/report.py",
+    "src/losslab/campaign/collect.py",
+    "src/losslab/emulation/jobs/enginehost.py", "src/losslab/emulation/apps/ffmpeg.py",
+    "src/losslab/emulation/schemes/aimd.py",
 )  # fmt: skip
 
 

@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-from losslab import collect, design
+from losslab.campaign import collect
+from losslab.study import design
 from tests import madeup
 from tests.madeup import CAMPAIGNS, STUDIES
 

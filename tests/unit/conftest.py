@@ -3,7 +3,7 @@ import tarfile
 
 import pytest
 
-from losslab.build import archive, kernelsource
+from losslab.instrument import archive, kernelsource
 
 from . import servers
 

@@ -5,8 +5,8 @@ import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from losslab.build.archive import File
-from losslab.build.packages import Lock, Package
+from losslab.instrument.archive import File
+from losslab.instrument.packages import Lock, Package
 
 INSTANT = "20260101T000000Z"
 MAIN, SECURITY = "/debian/pool/main/", "/debian-security/pool/updates/main/"

@@ -3,9 +3,9 @@ import json
 
 import pytest
 
-from losslab.apps import ffmpeg, iperf3, web
+from losslab.emulation.apps import ffmpeg, iperf3, web
+from losslab.emulation.flows import Timeline
 from losslab.errors import LosslabError
-from losslab.flows import Timeline
 from tests.unit.test_condition import CONDITION
 
 TIMELINE = Timeline(origin_ns=0, started_s={"iperf3": 0.0, "competitor-iperf3": 0.1})

@@ -2,8 +2,8 @@ import hashlib
 
 import pytest
 
-from losslab.build import archive
-from losslab.build.archive import Place, UnavailableError
+from losslab.instrument import archive
+from losslab.instrument.archive import Place, UnavailableError
 
 from .servers import INSTANT, MAIN, SECURITY, SNAPSHOT, file_of
 

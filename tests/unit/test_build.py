@@ -1,7 +1,7 @@
 import pytest
 
-from losslab.build import cache, image, kernel
 from losslab.errors import LosslabError
+from losslab.instrument import cache, image, kernel
 
 
 def test_dropped_symbols_are_named():

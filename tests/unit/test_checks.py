@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from losslab import checks
+from losslab.emulation import checks
 from tests.unit.test_condition import CONDITION
 
 TRAFFIC = checks.Traffic(

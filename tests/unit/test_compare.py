@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from losslab import diff, rerun
+from losslab.campaign import diff, rerun
 from losslab.errors import LosslabError
 from tests.unit.test_condition import CONDITION
 

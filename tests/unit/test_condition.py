@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from losslab.condition import Condition, derived_seed, replicate_seed
 from losslab.errors import LosslabError
+from losslab.study.condition import Condition, derived_seed, replicate_seed
 
 CONDITION = Condition(
     algorithm="cubic",

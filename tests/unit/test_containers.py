@@ -9,9 +9,11 @@ import pytest
 
 from bench import host_state
 from losslab import preflight
-from losslab.backends import containernet, containers, hostjob
-from losslab.build import image, kernel
+from losslab.backends import containernet
+from losslab.emulation import containers
+from losslab.emulation.jobs import hostjob
 from losslab.errors import LosslabError
+from losslab.instrument import image, kernel
 from tests.unit.test_condition import CONDITION
 
 

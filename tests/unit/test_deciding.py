@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from losslab import deciding
+from losslab.campaign import deciding
 from tests.unit.test_condition import CONDITION
 
 TRACE = next(deciding.TRACES.iterdir()).name
@@ -33,31 +33,31 @@ DEPENDENT = {
     "src/losslab/__init__.py": NONE,
     "src/losslab/errors.py": NONE,
     "src/losslab/report.py": NONE,
-    "src/losslab/collect.py": NONE,
-    "src/losslab/backends/console.py": NONE,
-    "src/losslab/cell.py": ALL,
-    "src/losslab/checks.py": ALL,
-    "src/losslab/condition.py": ALL,
-    "src/losslab/probes/tcp.py": ALL,
-    "src/losslab/shaping.py": ALL,
-    "src/losslab/backends/engineguest.py": {"containers"},
-    "src/losslab/backends/enginehost.py": {"engine"},
-    "src/losslab/backends/containers.py": {"containers", "engine"},
-    "src/losslab/backends/hostjob.py": {"engine", "plain"},
+    "src/losslab/campaign/collect.py": NONE,
+    "src/losslab/emulation/jobs/console.py": NONE,
+    "src/losslab/emulation/measure.py": ALL,
+    "src/losslab/emulation/checks.py": ALL,
+    "src/losslab/study/condition.py": ALL,
+    "src/losslab/emulation/probes/tcp.py": ALL,
+    "src/losslab/emulation/shaping.py": ALL,
+    "src/losslab/emulation/jobs/engineguest.py": {"containers"},
+    "src/losslab/emulation/jobs/enginehost.py": {"engine"},
+    "src/losslab/emulation/containers.py": {"containers", "engine"},
+    "src/losslab/emulation/jobs/hostjob.py": {"engine", "plain"},
     "src/losslab/backends/onhost.py": {"containers", "engine", "plain"},
-    "src/losslab/realtime.py": {"engine", "plain"},
-    "src/losslab/apps/iperf3.py": ALL - {"video", "scheme"},
-    "src/losslab/apps/web.py": {"page"},
-    "src/losslab/apps/ffmpeg.py": {"video"},
-    "src/losslab/traceforward.py": {"drawn", "trace"},
-    "src/losslab/tracelink.py": {"drawn", "trace"},
-    "src/losslab/traces.py": {"drawn", "trace"},
-    "src/losslab/datagram.py": {"scheme"},
-    "src/losslab/apps/datagram.py": {"scheme"},
-    "src/losslab/schemes/__init__.py": {"scheme"},
-    "src/losslab/schemes/ewma.py": {"scheme"},
-    "src/losslab/schemes/delivery.py": {"scheme"},
-    "src/losslab/schemes/aimd.py": NONE,
+    "src/losslab/emulation/realtime.py": {"engine", "plain"},
+    "src/losslab/emulation/apps/iperf3.py": ALL - {"video", "scheme"},
+    "src/losslab/emulation/apps/web.py": {"page"},
+    "src/losslab/emulation/apps/ffmpeg.py": {"video"},
+    "src/losslab/emulation/link/forward.py": {"drawn", "trace"},
+    "src/losslab/emulation/link/tracelink.py": {"drawn", "trace"},
+    "src/losslab/emulation/link/traces.py": {"drawn", "trace"},
+    "src/losslab/emulation/apps/datagram_program.py": {"scheme"},
+    "src/losslab/emulation/apps/datagram.py": {"scheme"},
+    "src/losslab/emulation/schemes/__init__.py": {"scheme"},
+    "src/losslab/emulation/schemes/ewma.py": {"scheme"},
+    "src/losslab/emulation/schemes/delivery.py": {"scheme"},
+    "src/losslab/emulation/schemes/aimd.py": NONE,
     f"config/traces/{TRACE}": {"trace"},
     "containers/kernel/patches/0001-um-selectable-HZ.patch": IN_GUESTS,
     "containers/kernel/source.toml": IN_GUESTS,
@@ -94,4 +94,8 @@ def test_programs_that_a_guest_starts_by_name_are_known(root):
             if one == "-m" and other.startswith("losslab."):
                 started.add(other)
     # The last is imported, too.
-    assert started == {"losslab.datagram", "losslab.traceforward", "losslab.realtime"}
+    assert started == {
+        "losslab.emulation.apps.datagram_program",
+        "losslab.emulation.link.forward",
+        "losslab.emulation.realtime",
+    }

@@ -2,8 +2,8 @@ import copy
 
 import pytest
 
-from losslab import design
 from losslab.errors import LosslabError
+from losslab.study import design
 
 QUICK = "config/quick.yaml"
 

@@ -1,8 +1,8 @@
 import re
 
 from losslab import doctor, preflight
-from losslab.build import image, kernel
-from losslab.shaping import shapers
+from losslab.emulation.shaping import shapers
+from losslab.instrument import image, kernel
 from tests.unit.test_condition import CONDITION
 
 

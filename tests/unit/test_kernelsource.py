@@ -3,9 +3,9 @@ import json
 
 import pytest
 
-from losslab.build import kernel, kernelsource
-from losslab.build.archive import UnavailableError
 from losslab.errors import LosslabError
+from losslab.instrument import kernel, kernelsource
+from losslab.instrument.archive import UnavailableError
 
 from .servers import file_of
 

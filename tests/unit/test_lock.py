@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from losslab import lock
+from losslab.campaign import lock
 from losslab.errors import LosslabError
 
 HOLD = (

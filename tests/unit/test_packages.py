@@ -3,9 +3,9 @@ import json
 
 import pytest
 
-from losslab.build import image, packages, repository
-from losslab.build.archive import UnavailableError
 from losslab.errors import LosslabError
+from losslab.instrument import image, packages, repository
+from losslab.instrument.archive import UnavailableError
 
 from .servers import MAIN, SNAPSHOT, lock_of, pack, unpacked_deb
 

@@ -1,6 +1,6 @@
 import struct
 
-from losslab.probes import ping
+from losslab.emulation.probes import ping
 
 
 def test_checksum_of_a_whole_request_is_zero():

@@ -8,10 +8,11 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from losslab import cli, instrument, pins
-from losslab.build import archive, image, kernel
-from losslab.build.archive import Found, Place, UnavailableError
+from losslab import cli
+from losslab.campaign import instrument
 from losslab.errors import LosslabError
+from losslab.instrument import archive, image, kernel, pins
+from losslab.instrument.archive import Found, Place, UnavailableError
 
 from .servers import MAIN, SNAPSHOT, file_of, lock_of
 

@@ -7,12 +7,14 @@ import types
 
 import pytest
 
-from losslab import cell, design, preflight, realtime
+from losslab import preflight
 from losslab.backends import onhost
+from losslab.emulation import measure, realtime
+from losslab.emulation.probes.queue import QueueSample
+from losslab.emulation.shaping import shapers
+from losslab.emulation.topology import HOSTS
 from losslab.errors import LosslabError
-from losslab.probes.queue import QueueSample
-from losslab.shaping import shapers
-from losslab.topology import HOSTS
+from losslab.study import design
 from tests.unit.test_condition import CONDITION
 
 BARE = dataclasses.replace(
@@ -102,16 +104,16 @@ def test_only_what_lies_between_a_path_that_is_set_up_and_the_end_of_traffic_is_
     def settled(*words):
         raise EnoughError
 
-    monkeypatch.setattr(cell, "require_algorithms", event("algorithms"))
-    monkeypatch.setattr(cell, "emulated_hosts", hosts)
-    monkeypatch.setattr(cell, "configure", event("set up"))
-    monkeypatch.setattr(cell, "_ping_idle", event("ping"))
-    monkeypatch.setattr(cell, "read_back", event("read back"))
-    monkeypatch.setattr(cell, "configuration_reasons", event("compare", []))
-    monkeypatch.setattr(cell.traffic, "run", event("traffic"))
-    monkeypatch.setattr(cell, "_settled", settled)
+    monkeypatch.setattr(measure, "require_algorithms", event("algorithms"))
+    monkeypatch.setattr(measure, "emulated_hosts", hosts)
+    monkeypatch.setattr(measure, "configure", event("set up"))
+    monkeypatch.setattr(measure, "_ping_idle", event("ping"))
+    monkeypatch.setattr(measure, "read_back", event("read back"))
+    monkeypatch.setattr(measure, "configuration_reasons", event("compare", []))
+    monkeypatch.setattr(measure.traffic, "run", event("traffic"))
+    monkeypatch.setattr(measure, "_settled", settled)
     with pytest.raises(EnoughError):
-        cell.measure(BARE, 7, None, watch=Recorder(events))
+        measure.measure(BARE, 7, None, watch=Recorder(events))
     begin, end = events.index("watch"), events.index("end of watch")
     assert events[begin - 1] == "set up"
     assert events[end - 1] == "traffic"
@@ -219,7 +221,7 @@ def folder(monkeypatch, tmp_path):
 def test_the_lock_lies_in_a_folder_of_roots_own(folder):
     with onhost.turn() as mine:
         assert folder.stat().st_mode & 0o777 == 0o700
-        assert (mine.source / "losslab" / "cell.py").exists()
+        assert (mine.source / "losslab" / "emulation" / "measure.py").exists()
         killed = folder / "job-killed"
     killed.mkdir()
     assert not mine.source.exists()

@@ -5,12 +5,13 @@ from collections import namedtuple
 
 import pytest
 
-from losslab import cellrun, replicate, selftest
+from losslab import selftest
 from losslab.backends.virtual import Outcome
-from losslab.build import kernel
-from losslab.condition import replicate_seed
+from losslab.campaign import cellrun, replicate
 from losslab.errors import GuestLostError, HostError, LosslabError
-from losslab.stopping import StoppingRule
+from losslab.instrument import kernel
+from losslab.study.condition import replicate_seed
+from losslab.study.stopping import StoppingRule
 from tests.unit.test_condition import CONDITION
 
 GOOD = {"summary": {"goodput_mbit": 5.0}, "observed": {}, "machine": {}, "reasons": []}

@@ -1,7 +1,7 @@
 import pytest
 
+from losslab.emulation.schemes import SCHEMES, Ack, make_scheme
 from losslab.errors import LosslabError
-from losslab.schemes import SCHEMES, Ack, make_scheme
 
 
 def ack(sequence, rtt_ms, now_ms=1000.0, in_flight=0):

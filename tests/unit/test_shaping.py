@@ -2,9 +2,9 @@ import dataclasses
 
 import pytest
 
-from losslab.condition import QUEUES
-from losslab.shaping import differences, shapers
-from losslab.topology import HOSTS, LINKS, address_commands, routes
+from losslab.emulation.shaping import differences, shapers
+from losslab.emulation.topology import HOSTS, LINKS, address_commands, routes
+from losslab.study.condition import QUEUES
 from tests.unit.test_condition import CONDITION
 
 

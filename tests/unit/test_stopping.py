@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from losslab.stopping import StoppingRule, half_width_percent, primary_value
+from losslab.study.stopping import StoppingRule, half_width_percent, primary_value
 
 
 def test_half_width_is_students():

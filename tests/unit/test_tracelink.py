@@ -7,8 +7,16 @@ import time
 
 import pytest
 
-from losslab import traceforward
-from losslab.tracelink import QUEUES, CoDel, DropTail, TraceLink, backlog, percentile_95, summarise
+from losslab.emulation.link import forward
+from losslab.emulation.link.tracelink import (
+    QUEUES,
+    CoDel,
+    DropTail,
+    TraceLink,
+    backlog,
+    percentile_95,
+    summarise,
+)
 
 
 def link(times, queue=None):
@@ -163,8 +171,8 @@ def test_a_link_that_is_told_to_end_gives_back_all_that_has_come_in(monkeypatch)
     with tun, other:
         other.send(bytes(1500))
         os.write(stopped, b"x")
-        monkeypatch.setattr(traceforward.os, "write", depart)
-        traceforward.forward(trace_link, tun.fileno(), stop, time.monotonic_ns())
+        monkeypatch.setattr(forward.os, "write", depart)
+        forward.forward(trace_link, tun.fileno(), stop, time.monotonic_ns())
         other.setblocking(False)
         assert [other.recv(1500)[0] for _ in range(5)] == [0, 1, 2, 3, 4]
     os.close(stop)

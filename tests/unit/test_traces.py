@@ -3,7 +3,7 @@ import statistics
 
 import pytest
 
-from losslab import traces
+from losslab.emulation.link import traces
 from losslab.errors import LosslabError
 
 

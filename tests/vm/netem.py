@@ -18,9 +18,9 @@ import tempfile
 from pathlib import Path
 
 from bench import vm
-from losslab.build import image, kernel
-from losslab.build.cache import ROOT, cache_folder
 from losslab.errors import LosslabError
+from losslab.instrument import image, kernel
+from losslab.instrument.cache import ROOT, cache_folder
 
 PACKAGES = ["iproute2", "procps", "python3", "python3-jsonschema", "python3-yaml"]
 DOCKER = ["docker.io", "iptables"]

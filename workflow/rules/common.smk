@@ -7,8 +7,10 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from losslab import claims, deciding, design, instrument, lock, selftest
-from losslab.cellrun import LOST_FILE
+from losslab import selftest
+from losslab.campaign import deciding, instrument, lock
+from losslab.study import claims, design
+from losslab.campaign.cellrun import LOST_FILE
 from losslab.errors import LosslabError
 
 try:
@@ -126,7 +128,7 @@ def cell_code(wildcards):
     """
     cell = CELLS[wildcards.study, wildcards.cell]
     files = deciding.files(cell.condition, cell.backend, cell.where)
-    return [str(path) for path in (*files, deciding.PACKAGE / "stopping.py")]
+    return [str(path) for path in (*files, deciding.PACKAGE / "study" / "stopping.py")]
 
 
 def cell_instrument(wildcards):

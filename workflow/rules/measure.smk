@@ -34,7 +34,7 @@ rule measure_cell:
 rule collect_study:
     input:
         cells=cell_files,
-        code=workflow.source_path("../../src/losslab/collect.py"),
+        code=workflow.source_path("../../src/losslab/campaign/collect.py"),
     output:
         overview="results/summary/{study}_cells.csv",
         replicates="results/summary/{study}_replicates.csv",

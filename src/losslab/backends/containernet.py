@@ -75,7 +75,7 @@ def run_on_host(images: Images, job: dict[str, Any], job_folder: Path, timeout_s
 def _entry(images: Images, mine: onhost.Turn, job_folder: Path) -> onhost.Entry:
     return onhost.Entry(
         root=images.engine,
-        module="losslab.backends.enginehost",
+        module="losslab.emulation.jobs.enginehost",
         own_processes=False,
         mounts={
             mine.source: "/mnt/losslab", job_folder: "/mnt/out", images.host: "/mnt/image",

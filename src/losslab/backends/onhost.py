@@ -170,7 +170,9 @@ def run(image_root: Path, job: dict[str, Any], job_folder: Path, timeout_s: floa
     """Run one job with Mininet's plain hosts; arguments and errors as of `run_job`."""
     with turn() as mine:
         mounts = {mine.source: "/mnt/losslab", job_folder: "/mnt/out"}
-        entry = Entry(image_root, "losslab.backends.hostjob", own_processes=True, mounts=mounts)
+        entry = Entry(
+            image_root, "losslab.emulation.jobs.hostjob", own_processes=True, mounts=mounts
+        )
         return run_job(entry, job, job_folder, timeout_s, mine.lock)
 
 

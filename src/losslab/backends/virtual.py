@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from losslab.backends import remedies
-from losslab.condition import derived_seed
+from losslab.campaign.lock import own_folder
 from losslab.errors import GuestLostError, HostError, LosslabError
-from losslab.lock import own_folder
+from losslab.study.condition import derived_seed
 
 PACKAGE = Path(__file__).resolve().parents[1]
 MEMORY = "2G"  # sparse; with less, TCP's share makes windows collapse

@@ -1,0 +1,139 @@
+"""Run a cell's replicates, keep those that are finished, and sum them up."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from losslab import selftest
+from losslab.campaign.lock import sweep
+from losslab.campaign.replicate import (
+    HOST_FILE,
+    MANIFEST_FILE,
+    PARTIAL,
+    Instrument,
+    digest,
+    provenance,
+    run,
+    trace_text,
+    write_json,
+)
+from losslab.errors import HostError
+from losslab.study.condition import Condition, replicate_seed
+from losslab.study.stopping import StoppingRule, primary_value
+
+# Beside a cell's replicates: the last guest that was lost. The workflow tries such a cell again.
+LOST_FILE = "lost.json"
+
+
+def run_cell(
+    condition: Condition,
+    folder: Path,
+    rule: StoppingRule,
+    instrument: Instrument,
+    video: Path | None = None,
+) -> int:
+    """Measure a cell's replicates into `folder`, by number; keep those that are there.
+
+    Where a guest is lost though the instrument passes its self-test, the cell ends with that
+    replicate, an invalid row that is not kept: the cell may be what loses it, so that other cells
+    go on, and the next start tries it again.
+
+    Returns:
+        How many there are now.
+
+    Raises:
+        HostError: the host or the instrument failed; finished replicates stay.
+    """
+    sweep(folder, PARTIAL)
+    values: list[float] = []
+    count = 0
+    while not rule.enough(count, values):
+        out, seed = folder / str(count), replicate_seed(condition, count)
+        manifest = finished(out, condition, seed, instrument)
+        if manifest is not None:
+            verdict = "kept, measured before"
+        else:
+            manifest = run(condition, seed, out, instrument, video)
+            verdict = (
+                "; ".join(["INVALID", *manifest["reasons"]]) if manifest["reasons"] else "valid"
+            )
+        print(f"{out}: {verdict}", flush=True)
+        value = primary_value(manifest["summary"])
+        if manifest["valid"] and value is not None:
+            values.append(value)
+        count += 1
+        if manifest.get("lost"):
+            _judge_loss(folder, out, manifest, instrument)
+            break
+    return count
+
+
+def _judge_loss(folder: Path, out: Path, manifest: dict[str, Any], instrument: Instrument) -> None:
+    """Note that a guest was lost, unless the instrument loses others too.
+
+    Raises:
+        HostError: it does.
+    """
+    try:
+        selftest.require(instrument)
+    except HostError as error:
+        shutil.rmtree(out)
+        raise HostError(f"{manifest['reasons'][0]}\n{error.message}", hint=error.hint) from error
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    note = {"replicate": out.name, "reasons": manifest["reasons"], "when_utc": when}
+    write_json(note, folder / LOST_FILE)
+    print(
+        f"losslab: note: {out} was lost and the self-test passes: the cell ends here with an "
+        "invalid row; the next start tries it again",
+        file=sys.stderr,
+    )
+
+
+def cell_result(
+    study: str, block: str, condition: Condition, folder: Path, replicates: int
+) -> dict[str, Any]:
+    """Sum up a cell's replicates, which lie in `folder` by number, for cell.json."""
+    rows = []
+    for number in range(replicates):
+        manifest = json.loads((folder / str(number) / MANIFEST_FILE).read_text())
+        host = json.loads((folder / str(number) / HOST_FILE).read_text())
+        kept = ("seed", "valid", "reasons", "summary", "instrument")
+        rows.append(
+            {key: manifest[key] for key in kept}
+            | {"lost": manifest.get("lost", False)}
+            | {key: host[key] for key in ("attempt", "earlier_reasons")}
+        )
+    return {
+        "study": study,
+        "block": block,
+        "cell": folder.name,
+        "condition": condition.to_json(),
+        "replicates": rows,
+    }
+
+
+def finished(
+    out: Path, condition: Condition, seed: int, instrument: Instrument
+) -> dict[str, Any] | None:
+    """Return the manifest if `out` already holds exactly this replicate, by this instrument.
+
+    One whose guest was lost is not finished.
+    """
+    try:
+        manifest: dict[str, Any] = json.loads((out / MANIFEST_FILE).read_text())
+    except (OSError, json.JSONDecodeError):
+        return None
+    same = (
+        manifest["cell"] == condition.to_json()
+        and manifest["backend"] == instrument.backend
+        and manifest["seed"] == seed
+        and manifest["instrument"] == provenance(condition, instrument)
+        and not manifest.get("lost", False)
+        and manifest.get("trace_sha256") == digest(trace_text(condition, seed))
+    )
+    return manifest if same else None

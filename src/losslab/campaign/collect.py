@@ -1,0 +1,186 @@
+"""Gather a study's replicates into tidy tables for the statistics."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from losslab.emulation.apps.ffmpeg import SOURCE_PORT as VIDEO_PORT
+from losslab.emulation.apps.iperf3 import SOURCE_PORT
+from losslab.emulation.apps.web import PORT as WEB_PORT
+from losslab.study.condition import Condition
+
+AXES = tuple(f.name for f in fields(Condition))
+SHARED = ("study", "block", "cell", *AXES, "replicate")
+REPLICATE_COLUMNS = (*SHARED, "seed", "valid", "reasons", "attempt", "earlier_reasons")
+INTERVAL_COLUMNS = (*SHARED, "t_s", "goodput_mbit")
+# Samples of the connections that carry bulk data, not iperf3's control connection.
+FLOW_NAMES = {
+    str(SOURCE_PORT): "first",
+    str(SOURCE_PORT + 1): "competitor",
+    str(WEB_PORT): "web",
+    str(VIDEO_PORT): "video",
+}
+FLOW_COLUMNS = (
+    *SHARED, "flow", "t_s", "cwnd_packets", "ssthresh_packets", "srtt_ms", "pacing_mbit",
+    "delivery_mbit",
+)  # fmt: skip
+QUEUE_COLUMNS = (*SHARED, "t_s", "backlog_packets", "backlog_bytes", "drops")
+CELL_COLUMNS = (
+    "study", "block", "cell", *AXES, "n_replicates", "n_valid", "reasons", "unpinned",
+)  # fmt: skip
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Tables:
+    """Rows of a study: cells, replicates, one-second goodputs, and samples of flows and queue."""
+
+    cells: list[Row] = field(default_factory=list)
+    replicates: list[Row] = field(default_factory=list)
+    intervals: list[Row] = field(default_factory=list)
+    flows: list[Row] = field(default_factory=list)
+    queue: list[Row] = field(default_factory=list)
+
+    def metrics(self) -> list[str]:
+        """Name the columns that replicates have beyond the fixed ones, in alphabetical order."""
+        return sorted({name for row in self.replicates for name in row} - set(REPLICATE_COLUMNS))
+
+    def write(
+        self, cells: Path, replicates: Path, intervals: Path, flows: Path, queue: Path
+    ) -> None:
+        """Write each table as CSV; what a row lacks is an empty field."""
+        write_csv(cells, CELL_COLUMNS, self.cells)
+        write_csv(replicates, (*REPLICATE_COLUMNS, *self.metrics()), self.replicates)
+        write_csv(intervals, INTERVAL_COLUMNS, self.intervals)
+        write_csv(flows, FLOW_COLUMNS, self.flows)
+        write_csv(queue, QUEUE_COLUMNS, self.queue)
+
+
+def gather(
+    cells: Sequence[Path], series: Collection[str] = (), left_out: Sequence[str] = ()
+) -> Tables:
+    """Read cell.json files and the replicate folders beside them.
+
+    Args:
+        cells: The cell.json files.
+        series: Names of the cells whose first valid replicate's samples are wanted.
+        left_out: The blocks of the study that the campaign does not measure.
+    """
+    tables = Tables()
+    for path in cells:
+        cell = json.loads(path.read_text())
+        condition = Condition.from_json(cell["condition"])
+        wants_series = cell["cell"] in series
+        tables.cells.append(cell_row(cell, condition))
+        for number, replicate in enumerate(cell["replicates"]):
+            shared = {
+                "study": cell["study"],
+                "block": cell["block"],
+                "cell": cell["cell"],
+                **condition.to_json(),
+                "replicate": number,
+            }
+            tables.replicates.append(shared | _replicate_row(replicate))
+            if not replicate["valid"]:
+                continue
+            folder = path.parent / str(number)
+            if condition.app == "iperf3":
+                rows = read_csv(folder / "intervals.csv")
+                tables.intervals += [
+                    {**shared, "t_s": t_s, "goodput_mbit": goodput_mbit}
+                    for t_s, goodput_mbit in one_second_means(
+                        rows, condition.warmup_s, condition.duration_s
+                    )
+                ]
+            if wants_series:
+                wants_series = False
+                tables.flows += [
+                    shared | row | {"flow": FLOW_NAMES[row["flow"]]}
+                    for row in read_csv(folder / "tcp.csv")
+                    if row["flow"] in FLOW_NAMES
+                ]
+                tables.queue += [shared | row for row in read_csv(folder / "queue.csv")]
+    studies = {row["study"] for row in tables.cells}
+    tables.cells += [{"study": study, "block": block} for study in studies for block in left_out]
+    return tables
+
+
+def cell_row(cell: Row, condition: Condition) -> Row:
+    """Say of a cell how many replicates count, why the others do not, and what was not pinned.
+
+    Args:
+        cell: The content of a cell.json.
+        condition: Its condition.
+    """
+    replicates = cell["replicates"]
+    reasons = [reason for replicate in replicates for reason in replicate["reasons"]]
+    parts = [part for replicate in replicates for part in replicate["instrument"].items()]
+    return {
+        **{key: cell[key] for key in ("study", "block", "cell")},
+        **condition.to_json(),
+        "n_replicates": len(replicates),
+        "n_valid": sum(replicate["valid"] for replicate in replicates),
+        "reasons": "; ".join(dict.fromkeys(reasons)),
+        "unpinned": " ".join(sorted({name for name, part in parts if not _pinned(part)})),
+    }
+
+
+def _pinned(part: Any) -> bool:
+    """Tell whether a part of the instrument is the one that the project's locks name."""
+    return not isinstance(part, dict) or bool(part.get("pinned", True))
+
+
+def _replicate_row(replicate: Row) -> Row:
+    summary = dict(replicate["summary"])
+    # The column `rtt_ms` is the configured one.
+    summary["rtt_measured_ms"] = summary.pop("rtt_ms", None)
+    return {
+        **summary,
+        "seed": replicate["seed"],
+        "valid": "TRUE" if replicate["valid"] else "FALSE",
+        "reasons": "; ".join(replicate["reasons"]),
+        "attempt": replicate["attempt"],
+        "earlier_reasons": "; ".join(replicate["earlier_reasons"]),
+    }
+
+
+def one_second_means(
+    rows: Sequence[dict[str, str]], warmup_s: float, duration_s: float
+) -> list[tuple[int, float]]:
+    """Average goodputs of intervals of up to 1 s into whole seconds, from warm-up to end.
+
+    Returns:
+        (end of the second, mean goodput in Mbit/s); the last 0.1 s may be missing from the last.
+    """
+    seconds: dict[int, list[float]] = defaultdict(list)
+    before_s = 0.0
+    for row in rows:
+        end_s = float(row["t_s"])
+        middle_s = (before_s + end_s) / 2
+        before_s = end_s
+        if warmup_s <= middle_s < duration_s:
+            seconds[math.ceil(middle_s)].append(float(row["goodput_mbit"]))
+    return [(end, sum(values) / len(values)) for end, values in sorted(seconds.items())]
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """Read a table as a list of rows."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> None:
+    """Write rows as CSV."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

@@ -1,0 +1,154 @@
+"""What decides a cell's numbers: the files of this repository that make another instrument.
+
+A cell's code is what its guest imports, but for what this cell does not use: the apps that it does
+not run, the trace-driven link of a cell without a trace, other schemes. A version number, words of
+errors and another backend decide nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from losslab.backends import containernet
+from losslab.emulation.schemes import make_scheme
+from losslab.instrument import image, kernel
+from losslab.instrument.cache import hash_files
+from losslab.study.condition import DRAWN_TRACE, NO_SCHEME, NO_TRACE, Condition
+
+PACKAGE = Path(__file__).resolve().parents[1]
+TRACES = PACKAGE.parents[1] / "config" / "traces"
+VIRTUAL, CONTAINERNET = "virtual", "containernet"
+BACKENDS = (VIRTUAL, CONTAINERNET)
+# The code that starts a replicate, and the first program where its hosts are, by backend and place.
+ENTRIES = {
+    (VIRTUAL, containernet.GUEST): ("backends/virtual.py", "emulation/jobs/guest.py"),
+    (CONTAINERNET, containernet.GUEST): (
+        "backends/containernet.py",
+        "emulation/jobs/engineguest.py",
+    ),
+    (VIRTUAL, containernet.HOST): ("backends/onhost.py", "emulation/jobs/hostjob.py"),
+    (CONTAINERNET, containernet.HOST): (
+        "backends/containernet.py",
+        "backends/onhost.py",
+        "emulation/jobs/enginehost.py",
+    ),
+}
+MEASURE = "emulation/measure.py"
+# Programs that are started by their names, which no import shows.
+DATAGRAM, LINK = "emulation/apps/datagram_program.py", "emulation/link/forward.py"
+OF_TRACES = {LINK, "emulation/link/tracelink.py", "emulation/link/traces.py"}
+# Imported, but not by what measures: words, an interactive shell, a try-out.
+UNDECIDING = {"errors.py", "emulation/jobs/console.py"}
+# Of the packages' own files, this one holds more than a version number or a sentence.
+SCHEMES = "emulation/schemes/__init__.py"
+
+
+def files(condition: Condition, backend: str, where: str) -> list[Path]:
+    """List the files that decide a cell's numbers: code, recipes of kernel and images, trace."""
+    found = [*modules(condition, backend, where), *image.recipe(image.HOST)]
+    if backend == CONTAINERNET:
+        found += image.recipe(image.ENGINE)
+    if where == containernet.GUEST:
+        variant = kernel.PLAIN if backend == VIRTUAL else kernel.CONTAINERS
+        found += kernel.recipe(variant)
+    if condition.trace not in (NO_TRACE, DRAWN_TRACE):
+        found.append(TRACES / condition.trace)
+    return list(dict.fromkeys(found))
+
+
+def source_hash(condition: Condition, backend: str, where: str) -> str:
+    """Hash the code that decides a cell's numbers, for its manifests."""
+    return _hash(modules(condition, backend, where))
+
+
+@functools.cache
+def _hash(paths: tuple[Path, ...]) -> str:
+    return hash_files(paths)
+
+
+def modules(condition: Condition, backend: str, where: str) -> tuple[Path, ...]:
+    """List the modules that decide a cell's numbers."""
+    scheme = None
+    if condition.scheme != NO_SCHEME:
+        scheme = type(make_scheme(condition.scheme)).__module__.rpartition(".")[2]
+    return _modules(condition.app, condition.trace != NO_TRACE, scheme, backend, where)
+
+
+@functools.cache
+def _modules(
+    app: str, trace: bool, scheme: str | None, backend: str, where: str
+) -> tuple[Path, ...]:
+    """Follow the imports from a cell's entries."""
+
+    def unused(importer: str, imported: str) -> bool:
+        if imported in UNDECIDING or (imported.endswith("__init__.py") and imported != SCHEMES):
+            return True
+        if importer == MEASURE and imported.startswith("emulation/apps/"):
+            return imported != f"emulation/apps/{app}.py"
+        if importer == MEASURE and imported in OF_TRACES:
+            return not trace
+        if importer == "study/condition.py":
+            return imported.startswith("emulation/schemes/")  # asked for their names
+        if importer == SCHEMES:
+            return imported not in ("emulation/schemes/base.py", f"emulation/schemes/{scheme}.py")
+        return False
+
+    waiting = list(ENTRIES[backend, where])
+    waiting += [DATAGRAM] if scheme else []
+    waiting += [LINK] if trace else []
+    found: set[str] = set()
+    while waiting:
+        module = waiting.pop()
+        if module not in found:
+            found.add(module)
+            waiting += [name for name in _imports(module) if not unused(module, name)]
+    return tuple(PACKAGE / name for name in sorted(found))
+
+
+@functools.cache
+def _imports(module: str) -> tuple[str, ...]:
+    """List the modules of this package that one imports, but for its types' sake."""
+    found: list[str] = []
+    waiting: list[ast.AST] = [ast.parse((PACKAGE / module).read_text())]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            found += [file for name in names for file in _files_of(name)]
+        elif isinstance(node, ast.Import):
+            found += [file for alias in node.names for file in _files_of(alias.name)]
+        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            waiting += ast.iter_child_nodes(node)
+    return tuple(dict.fromkeys(found))
+
+
+def _files_of(dotted: str) -> Iterator[str]:
+    """Name the file of a module or package of this package, where there is one."""
+    first, *rest = dotted.split(".")
+    path = "/".join(rest)
+    for name in (f"{path}.py", f"{path}/__init__.py"):
+        if first == "losslab" and rest and (PACKAGE / name).is_file():
+            yield name
+
+
+@functools.cache
+def built(backend: str, where: str) -> str:
+    """Hash what a backend's kernel and images are.
+
+    What has been built says it itself; what has not, by the hash of its recipe.
+    """
+    parts: list[object] = []
+    images = [image.HOST, *([image.ENGINE] if backend == CONTAINERNET else [])]
+    for name in images:
+        folder = image.existing(name)
+        parts.append(image.provenance(folder) if folder else image.content_hash(name))
+    if where == containernet.GUEST:
+        variant = kernel.PLAIN if backend == VIRTUAL else kernel.CONTAINERS
+        folder = kernel.existing(variant)
+        parts.append(kernel.provenance(folder) if folder else kernel.content_hash(variant))
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,152 @@
+"""Bulk transfer: iperf3 streams as fast as TCP lets them, measured at the receiver."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from losslab.emulation.flows import Flow, Program, Timeline
+from losslab.emulation.shaping import BULK_PORT
+from losslab.emulation.topology import RECEIVER_ADDRESS
+from losslab.errors import LosslabError
+from losslab.study.condition import NO_COMPETITOR, Condition
+
+# Both fixed, so that hashes over the flow's addresses do not vary.
+PORT = BULK_PORT  # iperf3's default; the competitor has the next one
+SOURCE_PORT = 40_001
+INTERVAL_S = 0.1
+# iperf3 counts whole blocks only; its 128 KiB would be 10 Mbit/s in an interval.
+BLOCK_BYTES = 16 * 1024
+
+
+def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
+    """List the flow and, where the condition has one, its competitor."""
+    found = [flow(condition, "", condition.algorithm, 0)]
+    if condition.competitor != NO_COMPETITOR:
+        found.append(flow(condition, "competitor-", condition.competitor, 1))
+    return found
+
+
+def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow:
+    """Describe bulk flow `number`; its logs are named with `prefix`."""
+    port, source_port = PORT + number, SOURCE_PORT + number
+    return Flow(
+        name=f"{prefix}iperf3",
+        algorithm=algorithm,
+        port=port,
+        source_port=source_port,
+        listener=Program(
+            "receiver",
+            [
+                "iperf3", "--server", "--one-off", "--json",
+                "--bind", RECEIVER_ADDRESS, "--port", str(port),
+                "--interval", f"{INTERVAL_S:g}",
+            ],
+            f"{prefix}receiver.log",
+        ),
+        caller=Program(
+            "sender",
+            [
+                "iperf3", "--client", RECEIVER_ADDRESS, "--port", str(port),
+                "--cport", str(source_port),
+                # With intervals of its own, a client whose last words wait for an answer would look
+                # at the clock until it comes, 256 ns of virtual time and microseconds of the host's
+                # for each look: minutes.
+                "--time", f"{condition.duration_s:g}", "--interval", "0",
+                "--congestion", algorithm, "--length", str(BLOCK_BYTES), "--json",
+            ],
+            f"{prefix}sender.log",
+        ),
+        receive_block_bytes=BLOCK_BYTES,
+    )  # fmt: skip
+
+
+def collect(condition: Condition, folder: Path, timeline: Timeline) -> dict[str, Any]:
+    """Turn the logs into intervals.csv (and competitor-intervals.csv) and the summary.
+
+    Goodput is bytes over time at the receiver between the warm-up and the configured end, on the
+    clock of the replicate: with a competitor, the time in which both flows run.
+
+    Args:
+        condition: What was measured.
+        folder: Where the logs are.
+        timeline: When the flows were started.
+
+    Raises:
+        LosslabError: iperf3 reported an error or wrote no JSON.
+    """
+    goodputs, retransmits, octets = [], [], []
+    for each in flows(condition):
+        prefix = each.name.removesuffix("iperf3")
+        receiver = load(folder / each.listener.log)
+        sender = load(folder / each.caller.log)
+        rows = intervals(receiver, timeline.started_s[each.name])
+        lines = [f"{end:.6f},{count * 8 / seconds / 1e6:.6f}" for end, seconds, count in rows]
+        path = folder / f"{prefix}intervals.csv"
+        path.write_text("\n".join(["t_s,goodput_mbit", *lines]) + "\n")
+        goodputs.append(goodput_mbit(rows, condition))
+        retransmits.append(sender["end"]["sum_sent"]["retransmits"])
+        octets.append(sum(count for _, _, count in rows))
+    summary = {
+        "goodput_mbit": goodputs[0],
+        "retransmits": retransmits[0],
+        "bytes_received": octets[0],
+        "total_goodput_mbit": sum(goodputs),
+    }
+    if len(goodputs) > 1:
+        summary |= {
+            "competitor_goodput_mbit": goodputs[1],
+            "competitor_retransmits": retransmits[1],
+            "jain_index": jain_index(goodputs),
+        }
+    return summary
+
+
+def intervals(receiver: dict[str, Any], start_s: float) -> list[tuple[float, float, int]]:
+    """List the receiver's intervals as (end in s on the replicate's clock, length in s, bytes)."""
+    sums = [interval["sum"] for interval in receiver["intervals"]]
+    # The last interval is a remainder of any length; a very short one has no rate.
+    return [
+        (start_s + s["end"], s["seconds"], s["bytes"])
+        for s in sums
+        if s["seconds"] > INTERVAL_S / 10
+    ]
+
+
+def goodput_mbit(rows: list[tuple[float, float, int]], condition: Condition) -> float:
+    """Divide bytes by time over the `intervals` between the warm-up and the configured end.
+
+    Raises:
+        LosslabError: there is no such interval.
+    """
+    # Intervals of the competitor and the clock's rounding do not end exactly at the limits.
+    half = INTERVAL_S / 2
+    inside = [
+        row
+        for row in rows
+        if row[0] - row[1] >= condition.warmup_s - half and row[0] <= condition.duration_s + half
+    ]
+    seconds = sum(row[1] for row in inside)
+    if seconds <= 0:
+        raise LosslabError("iperf3's receiver must report intervals after the warm-up, found none")
+    return sum(row[2] for row in inside) * 8 / seconds / 1e6
+
+
+def jain_index(shares: list[float]) -> float:
+    """Rate the fairness of shares, from 1/n (one has all) to 1 (equal): Jain et al., DEC-TR-301."""
+    squares = sum(share**2 for share in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Load iperf3's JSON; its `error` key is an error."""
+    try:
+        result: dict[str, Any] = json.loads(path.read_text())
+    except json.JSONDecodeError as error:
+        raise LosslabError(f"{path.name} must be iperf3's JSON, found: {error}") from error
+    if "error" in result:
+        raise LosslabError(
+            f"iperf3 must end without error, found in {path.name}: {result['error']}"
+        )
+    return result

@@ -1,0 +1,95 @@
+"""A web page fetched by curl from Python's HTTP server, beside a bulk flow where there is one.
+
+The server is on the sender, so that page and bulk flow share the bottleneck. The fetch starts at an
+instant that the seed draws: a long flow's queue changes slowly, and all fetches at the same instant
+would meet the same part of it.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+from losslab.emulation.apps import iperf3
+from losslab.emulation.flows import Flow, Program, Timeline
+from losslab.emulation.topology import SENDER_ADDRESS
+from losslab.errors import LosslabError
+from losslab.study.condition import FETCH_AFTER_S, FETCH_BEFORE_END_S, NO_COMPETITOR, Condition
+
+PORT = 80
+# http/index.html of the Stanford lab cs144_bufferbloat.
+PAGE_BYTES = 177_669
+FOLDER = "/tmp/www"
+FETCH_LIMIT_S = 100.0
+BULK_PREFIX = "bulk-"
+
+
+def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
+    """List the bulk flow, if there is one, and the fetch."""
+    page = f"mkdir -p {FOLDER} && head -c {PAGE_BYTES} /dev/zero >{FOLDER}/index.html"
+    serve = f"python3 -m http.server {PORT} --bind {SENDER_ADDRESS} --directory {FOLDER}"
+    fetch = Flow(
+        name="web",
+        algorithm=condition.algorithm,
+        port=PORT,
+        source_port=PORT,
+        listener=Program(
+            "sender", ["sh", "-c", f"{page} && exec {serve}"], "web-server.log", lasting=True
+        ),
+        caller=Program(
+            "receiver",
+            [
+                "curl", "--silent", "--show-error", "--output", "/dev/null",
+                "--max-time", f"{FETCH_LIMIT_S:g}", "--write-out", "%{json}\n",
+                f"http://{SENDER_ADDRESS}:{PORT}/index.html",
+            ],
+            "web-client.log",
+        ),
+        start_window_s=(
+            condition.warmup_s + FETCH_AFTER_S,
+            condition.duration_s - FETCH_BEFORE_END_S,
+        ),
+        bulk=False,
+    )  # fmt: skip
+    if condition.competitor == NO_COMPETITOR:
+        return [fetch]
+    return [iperf3.flow(condition, BULK_PREFIX, condition.competitor, 0), fetch]
+
+
+def collect(condition: Condition, folder: Path, timeline: Timeline) -> dict[str, Any]:
+    """Turn curl's report and the pings before the fetch into the summary.
+
+    Raises:
+        LosslabError: the page did not arrive whole.
+    """
+    text = (folder / "web-client.log").read_text()
+    try:
+        report = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise LosslabError(f"curl must print its report, found: {text.strip()}") from error
+    if report["http_code"] != 200 or report["size_download"] != PAGE_BYTES:
+        raise LosslabError(
+            f"curl must get {PAGE_BYTES} bytes with status 200, found {report['size_download']} "
+            f"with {report['http_code']}"
+        )
+    with (folder / "ping.csv").open(newline="") as file:
+        before = [
+            float(row["rtt_ms"])
+            for row in csv.DictReader(file)
+            if condition.warmup_s <= float(row["t_s"]) < timeline.started_s["web"]
+        ]
+    summary = {
+        "download_s": report["time_total"],
+        "connect_s": report["time_connect"],
+        "first_byte_s": report["time_starttransfer"],
+        "fetch_started_s": timeline.started_s["web"],
+        "rtt_before_fetch_ms": sum(before) / len(before) if before else None,
+        "rtt_before_fetch_max_ms": max(before, default=None),
+    }
+    if condition.competitor != NO_COMPETITOR:
+        receiver = iperf3.load(folder / f"{BULK_PREFIX}receiver.log")
+        rows = iperf3.intervals(receiver, timeline.started_s[f"{BULK_PREFIX}iperf3"])
+        summary["bulk_goodput_mbit"] = iperf3.goodput_mbit(rows, condition)
+    return summary

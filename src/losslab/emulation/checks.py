@@ -1,0 +1,291 @@
+"""What must hold for a replicate to be a number: pure functions from evidence to reasons."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from losslab.emulation.shaping import FRAME_BYTES
+from losslab.emulation.topology import INTERFACES, interface, reverse_router
+from losslab.study.condition import Condition
+
+# netem rounds its delays to ticks of 64 ns; a probe reads the clock, which costs 256 ns in virtual
+# time (TIMER_MULTIPLIER, arch/um/kernel/time.c).
+RTT_TOLERANCE_SHARE = 0.001
+RTT_TOLERANCE_MS = 0.003
+# In real time every hop's timer and wake-up comes late by some microseconds, and never early.
+REAL_TIME_RTT_SHARE = 0.01
+REAL_TIME_RTT_MS = 0.1
+# Two-sided normal quantile of a false alarm in 16,000 replicates.
+LOSS_Z = 4.0
+# Full segments in an aggregate of GSO_LEGACY_MAX_SIZE bytes (linux/netdevice.h).
+AGGREGATE_PACKETS_MAX = 45
+# A window or buffer that limits for less cannot move the mean by as much as replicates differ.
+LIMITED_SHARE_MAX = 0.02
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Packets counted between two read-backs."""
+
+    sent: int
+    received: int
+    bottleneck_drops: int
+    link_drops: int  # of a trace-driven link
+    loss_drops: int
+    # By the sender's own qdisc, in aggregates: segmentation comes after it, whatever the offloads
+    # are (validate_xmit_skb, net/core/dev.c).
+    sender_drops: int
+    largest_mean_packet_bytes: float
+    retransmits: int
+    memory_pressures: int
+    # On the way back: by the receiver, at the sender, and lost by the emulator between them.
+    sent_back: int
+    received_back: int
+    loss_back_drops: int
+
+    @property
+    def unexplained_back(self) -> int:
+        """Packets on the way back that neither arrived nor were dropped by the emulator."""
+        return self.sent_back - self.received_back - self.loss_back_drops
+
+    @property
+    def unexplained(self) -> int:
+        """Data-direction packets that neither arrived nor were dropped by the emulator."""
+        drops = self.bottleneck_drops + self.link_drops + self.loss_drops
+        return self.sent - self.received - drops
+
+    @property
+    def loss_offered(self) -> int:
+        """Packets that the lossy interface saw."""
+        return self.received + self.loss_drops
+
+    @property
+    def loss_measured_percent(self) -> float:
+        """Share of those that it lost."""
+        return 100 * self.loss_drops / self.loss_offered if self.loss_offered else 0.0
+
+
+@dataclass(frozen=True)
+class FlowEvidence:
+    """What the kernel said of a flow's connections."""
+
+    name: str
+    wanted: str
+    found: list[str]  # algorithms
+    limited_share: float  # of its busy time, in which a window or buffer held it back
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that the checks look at."""
+
+    condition: Condition
+    rtt_ms: float | None
+    goodput_mbit: float
+    flows: list[FlowEvidence]
+    traffic: Traffic
+    real_time: bool = False
+
+
+def _qdisc(state: dict[str, Any], host: str, device: str, handle: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(
+        (q for q in state[host]["qdiscs"] if q.get("dev") == device and q.get("handle") == handle),
+        {},
+    )
+    return found
+
+
+def traffic(
+    before: dict[str, Any], after: dict[str, Any], path: str, link_drops: int = 0
+) -> Traffic:
+    """Count what passed between two states as `configuration.read_back` gives them.
+
+    Args:
+        before: The state before the traffic.
+        after: The state after it.
+        path: One of condition.PATHS.
+        link_drops: What a trace-driven link dropped.
+    """
+    back = reverse_router(path)
+
+    def link(host: str, towards: str, side: str, what: str) -> int:
+        name = interface(host, towards).name
+        return int(after[host]["links"][name][side][what] - before[host]["links"][name][side][what])
+
+    def qdisc(host: str, towards: str, what: str) -> int:
+        name = interface(host, towards).name
+        return int(
+            _qdisc(after, host, name, "1:").get(what, 0)
+            - _qdisc(before, host, name, "1:").get(what, 0)
+        )
+
+    def counter(host: str, name: str) -> int:
+        return int(after[host]["counters"][name] - before[host]["counters"][name])
+
+    # Links count what the stack hands them; qdiscs count the segments inside an aggregate, and so
+    # look the same with offloads on (bstats_update, include/net/sch_generic.h).
+    means = [
+        link(end.host, end.towards, side, "bytes") / packets
+        for end in INTERFACES
+        for side in ("rx", "tx")
+        if (packets := link(end.host, end.towards, side, "packets")) > 0
+    ]
+    return Traffic(
+        sent=link("sender", "r1", "tx", "packets"),
+        received=link("receiver", "r2", "rx", "packets"),
+        bottleneck_drops=qdisc("r1", "r2", "drops"),
+        link_drops=link_drops,
+        loss_drops=qdisc("r2", "receiver", "drops"),
+        sender_drops=qdisc("sender", "r1", "drops"),
+        largest_mean_packet_bytes=max(means, default=0.0),
+        retransmits=counter("sender", "TcpRetransSegs"),
+        memory_pressures=sum(counter(host, "TcpExtTCPMemoryPressures") for host in after),
+        sent_back=link("receiver", back, "tx", "packets"),
+        received_back=link("sender", "r1", "rx", "packets"),
+        loss_back_drops=qdisc(back, "r1", "drops"),
+    )
+
+
+def reasons(evidence: Evidence) -> list[str]:
+    """List why the replicate is not a number; empty when it is one."""
+    found = [
+        check(evidence)
+        for check in (
+            _rtt,
+            _algorithm,
+            _packet_size,
+            _conservation,
+            _conservation_back,
+            _loss_rate,
+            _loss_rate_back,
+            _goodput,
+            _memory,
+            _limited,
+        )
+    ]
+    return [reason for reason in found if reason]
+
+
+def _rtt(e: Evidence) -> str | None:
+    wanted = e.condition.rtt_ms
+    if e.rtt_ms is None:
+        return f"ping must measure an RTT of {wanted:g} ms, found no reply at all"
+    tolerance_ms = max(RTT_TOLERANCE_MS, RTT_TOLERANCE_SHARE * wanted)
+    if e.real_time:
+        tolerance_ms = REAL_TIME_RTT_MS + REAL_TIME_RTT_SHARE * wanted
+    if abs(e.rtt_ms - wanted) > tolerance_ms:
+        return f"RTT of the idle path must be {wanted:g} ms, found {e.rtt_ms:g} ms"
+    return None
+
+
+def _algorithm(e: Evidence) -> str | None:
+    wrong = [
+        f"{flow.name} must use {flow.wanted}, found {', '.join(flow.found) or 'no connection'}"
+        for flow in e.flows
+        if flow.found != [flow.wanted]
+    ]
+    return "; ".join(wrong) or None
+
+
+def _packet_size(e: Evidence) -> str | None:
+    mean = e.traffic.largest_mean_packet_bytes
+    if e.condition.offloads == "off" and mean > FRAME_BYTES:
+        return (
+            f"mean packet must be at most {FRAME_BYTES} bytes on every link, found {mean:.0f}: "
+            "loss would hit aggregates, not packets"
+        )
+    return None
+
+
+def _conservation(e: Evidence) -> str | None:
+    t = e.traffic
+    if t.sender_drops and not e.condition.sender_delay_ms:
+        return f"the sender's own qdisc must drop nothing, found {t.sender_drops} packets"
+    # With offloads on, a bucket smaller than an aggregate segments it: counts do not compare.
+    if e.condition.offloads == "off" and t.unexplained != 0:
+        return (
+            "packets sent must equal packets received plus those that the emulator dropped, found "
+            f"{t.sent} sent, {t.received} received, {t.bottleneck_drops} dropped at the "
+            f"bottleneck, {t.link_drops} by the trace-driven link, {t.loss_drops} lost: "
+            f"{t.unexplained} unexplained"
+        )
+    return None
+
+
+def _conservation_back(e: Evidence) -> str | None:
+    t = e.traffic
+    if e.condition.offloads == "off" and t.unexplained_back != 0:
+        return (
+            "packets sent back must equal packets received plus those that the emulator dropped, "
+            f"found {t.sent_back} sent, {t.received_back} received, {t.loss_back_drops} lost: "
+            f"{t.unexplained_back} unexplained"
+        )
+    return None
+
+
+def _loss_rate(e: Evidence) -> str | None:
+    if e.condition.sender_delay_ms:
+        return _loss_at_sender(e)
+    t = e.traffic
+    return _outside_interval("loss", e.condition.loss_percent, t.loss_offered, t.loss_drops)
+
+
+def _loss_rate_back(e: Evidence) -> str | None:
+    t = e.traffic
+    percent = e.condition.loss_percent if e.condition.loss_direction == "both" else 0.0
+    offered = t.received_back + t.loss_back_drops
+    return _outside_interval("loss on the way back", percent, offered, t.loss_back_drops)
+
+
+def _outside_interval(what: str, percent: float, offered: int, lost: int) -> str | None:
+    """Say when a number of lost packets is outside its binomial interval; of 0 %, any is."""
+    p = percent / 100
+    tolerance = LOSS_Z * math.sqrt(p * (1 - p) * offered) + 1 if p else 0.0
+    if abs(lost - p * offered) <= tolerance:
+        return None
+    found = 100 * lost / offered if offered else 0.0
+    return (
+        f"{what} must be {percent:g} % of {offered} packets (within {tolerance:.0f}), found {lost} "
+        f"lost ({found:.3f} %)"
+    )
+
+
+def _loss_at_sender(e: Evidence) -> str | None:
+    """Judge by a bound: aggregates are not counted, nor those for which netem had no room."""
+    p, drops = e.condition.loss_percent / 100, e.traffic.sender_drops
+    least = p * e.traffic.sent / AGGREGATE_PACKETS_MAX
+    least -= LOSS_Z * math.sqrt(least)
+    if drops < least:
+        return (
+            f"the sender's netem must lose {e.condition.loss_percent:g} % of at least "
+            f"{e.traffic.sent // AGGREGATE_PACKETS_MAX} aggregates, found {drops} lost"
+        )
+    return None
+
+
+def _goodput(e: Evidence) -> str | None:
+    if e.goodput_mbit > e.condition.rate_mbit:
+        return (
+            f"the receiver cannot be faster than the link's {e.condition.rate_mbit:g} Mbit/s, "
+            f"found {e.goodput_mbit:.1f}"
+        )
+    return None
+
+
+def _memory(e: Evidence) -> str | None:
+    if e.traffic.memory_pressures:
+        return f"TCP memory pressure must not occur, found {e.traffic.memory_pressures} times"
+    return None
+
+
+def _limited(e: Evidence) -> str | None:
+    wrong = [
+        f"{100 * flow.limited_share:.1f} % of the busy time of {flow.name}"
+        for flow in e.flows
+        if flow.limited_share > LIMITED_SHARE_MAX
+    ]
+    if wrong:
+        return f"send and receive buffers must not limit a flow, found {'; '.join(wrong)} limited"
+    return None

@@ -1,0 +1,67 @@
+"""A shell inside the guest: every emulated host is a command that runs others on it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from losslab.emulation.hosts import configuration_reasons, configure, read_back
+from losslab.emulation.topology import HOSTS, RECEIVER_ADDRESS, emulated_hosts
+from losslab.study.condition import Condition
+
+COMMANDS = Path("/tmp/hosts")  # the guest's own tmpfs
+
+BANNER = """
+    sender ---- r1 ==== r2 ---- receiver        forward; == is the bottleneck
+                 |      (reverse, symmetric)
+                r3 ------------- receiver        reverse, asymmetric
+
+Put a host's name before a command to run it there:
+    sender ping -c 3 {receiver}
+    r1 tc -s qdisc          receiver ip route
+    receiver iperf3 -s -D;  sender iperf3 -c {receiver} -t 5;  sender ss -ti
+This is the path that was asked for: {path}, {rate_mbit:g} Mbit/s, RTT {rtt_ms:g} ms, buffer
+{buffer_packets} packets, loss {loss_percent:g} %, {algorithm}. `exit` or Ctrl-D ends it.
+"""
+
+
+def run_shell(condition: Condition, seed: int, command: str | None, folder: Path) -> int:
+    """Build the path and run a command, or a shell on the console; return its status.
+
+    Args:
+        condition: The path to build.
+        seed: The replicate's seed.
+        command: A shell command whose words go to output.txt; None for an interactive shell.
+        folder: Where output.txt goes.
+    """
+    with emulated_hosts(disposable=True) as hosts:
+        pids = {name: host.pid for name, host in hosts.items()}
+        configure(pids, condition, seed)
+        reasons = configuration_reasons(read_back(pids, condition), condition, seed)
+        _write_commands(pids)
+        environment = os.environ | {"PATH": f"{COMMANDS}:{os.environ['PATH']}", "TERM": "vt100"}
+        if command is not None:
+            with (folder / "output.txt").open("w") as out:
+                return subprocess.run(
+                    ["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                    env=environment, check=False,
+                ).returncode  # fmt: skip
+        banner = BANNER.format(receiver=RECEIVER_ADDRESS, **condition.to_json())
+        banner += "".join(f"\nWARNING: {reason}" for reason in reasons)
+        start = Path("/tmp/bashrc")
+        start.write_text(f"cat <<'BANNER'\n{banner}\nBANNER\nPS1='losslab> '\n")
+        with Path("/dev/tty0").open("r+b", buffering=0) as terminal:
+            return subprocess.run(
+                ["setsid", "--ctty", "--wait", "bash", "--rcfile", str(start), "-i"],
+                stdin=terminal, stdout=terminal, stderr=terminal, env=environment, check=False,
+            ).returncode  # fmt: skip
+
+
+def _write_commands(pids: dict[str, int]) -> None:
+    """Make each host's name a command."""
+    COMMANDS.mkdir()
+    for host in HOSTS:
+        path = COMMANDS / host
+        path.write_text(f'#!/bin/sh\nexec nsenter --net=/proc/{pids[host]}/ns/net -- "$@"\n')
+        path.chmod(0o755)

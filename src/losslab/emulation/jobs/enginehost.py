@@ -1,0 +1,73 @@
+"""A job in containers of this machine's engine, in real time.
+
+Runs as root in the engine image, in network and mount namespaces of its own; see
+`backends.containernet`. The job's folder is /mnt/out, the host image /mnt/image.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from losslab.emulation import containers
+from losslab.emulation.jobs import hostjob
+from losslab.emulation.jobs.hostjob import JOB
+from losslab.emulation.measure import write_result
+from losslab.errors import LosslabError
+
+IMAGE = Path("/mnt/image")
+
+
+def main() -> int:
+    """Run the job and leave a result; whatever happens, leave no container."""
+    signal.signal(signal.SIGTERM, _interrupted)
+    job = json.loads((JOB / "job.json").read_text())
+    try:
+        api = containers.client()
+        if job["kind"] == "clean":
+            removed = containers.remove(api, job["owner"])
+            write_result({"removed": removed}, JOB / "result.json")
+            return 0
+        # Jobs run one at a time: whose containers are here now was killed.
+        for leftover in containers.remove(api):
+            print(f"removed {leftover}, which a killed run left")
+        with containers.owned(api, job["owner"]):
+            _provide_image(api, job["image"])
+            result = hostjob.replicate(job, containers.host_class(_place(job)))
+            result["machine"]["docker"] = api.version()["Version"]
+            write_result(result, JOB / "result.json")
+    except LosslabError as error:
+        write_result({"error": str(error)}, JOB / "result.json")
+    except Exception:
+        write_result({"error": traceback.format_exc()}, JOB / "result.json")
+    return 0
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    """Unwind, so that the containers go."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
+def _provide_image(api: Any, image: str) -> None:
+    """Import the host image, the same files that a guest has for its root, once."""
+    if containers.has_image(api, image):
+        return
+    command = ["tar", "-C", str(IMAGE), "-c", "."]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as tar:
+        containers.import_image(api, image, tar.stdout)
+
+
+def _place(job: dict[str, Any]) -> containers.Place:
+    binds = [*job["binds"], *containers.name_binds(Path(job["image_root"]))]
+    return containers.Place(job["owner"], job["image"], tuple(binds), hostjob.LIMITED)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

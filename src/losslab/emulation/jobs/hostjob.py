@@ -1,0 +1,86 @@
+"""A job on this machine's own kernel, in real time, with Mininet's plain hosts.
+
+Runs as root in the host image, in namespaces of its own; see `backends.onhost`. The job's folder is
+/mnt/out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from losslab.emulation import realtime
+from losslab.emulation.measure import measure, write_result
+from losslab.errors import LosslabError
+from losslab.study.condition import Condition
+
+JOB = Path("/mnt/out")
+
+# What comes before a program, so that it may set up links and sockets of its namespace and no more:
+# root without this could change the machine. NET_ADMIN is for the trace-driven link's TUN device.
+LIMITED = (
+    "setpriv", "--bounding-set=-all,+net_admin", "--inh-caps=-all", "--ambient-caps=-all",
+    "--no-new-privs", "--",
+)  # fmt: skip
+
+
+def main() -> int:
+    """Run the job and leave a result."""
+    job = json.loads((JOB / "job.json").read_text())
+    try:
+        result = replicate(job, host_class())
+    except LosslabError as error:
+        result = {"error": str(error)}
+    except Exception:
+        result = {"error": traceback.format_exc()}
+    write_result(result, JOB / "result.json")
+    return 0
+
+
+def host_class() -> type:
+    """Make the class of Mininet's hosts whose programs are limited."""
+    from mininet.net import Mininet
+    from mininet.node import Host
+
+    # Or it would raise limits of the machine for good (fixLimits).
+    Mininet.inited = True
+
+    class LimitedHost(Host):  # type: ignore[misc]
+        """A network namespace whose programs may not do what root may."""
+
+        def popen(self, command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+            """Start a program."""
+            started: subprocess.Popen[bytes] = super().popen([*LIMITED, *command], **options)
+            return started
+
+    return LimitedHost
+
+
+def replicate(job: dict[str, Any], hosts: type) -> dict[str, Any]:
+    """Measure one replicate into the job's `raw` folder, and watch the machine meanwhile."""
+    raw = JOB / "raw"
+    raw.mkdir()
+    result = measure(
+        Condition.from_json(job["condition"]),
+        int(job["seed"]),
+        raw,
+        video=JOB / "video.mp4" if job["video"] else None,
+        trace=JOB / "trace" if job["trace"] else None,
+        host_class=hosts,
+        watch=realtime.Watch(),
+    )
+    result["machine"] = {
+        "kernel": os.uname().release,
+        "version": os.uname().version,
+        "initial_cwnd_packets": 10,  # TCP_INIT_CWND, net/tcp.h
+    }
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,198 @@
+"""Put a trace-driven link into a path: a program behind a TUN device on the first router.
+
+In virtual time it is exact: computing takes no time, and its timers are on time. In real time it is
+late by what the host needs to schedule it, some tens of microseconds on an idle host and more on a
+loaded one; what it logs are the times that the trace asks for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from losslab.emulation import netns
+from losslab.emulation.flows import Flow, Host
+from losslab.emulation.link import traces
+from losslab.emulation.link.tracelink import QUEUES, TraceLink
+from losslab.emulation.topology import RECEIVER_NETWORK, interface
+from losslab.errors import LosslabError
+from losslab.study.condition import Condition
+
+DEVICE = "link0"
+TABLE = 100
+READY = "ready"
+PACKET_BYTES_MAX = 65_536
+LOG = "link.log"
+# The longest that a queue may take to empty once nothing comes in any more.
+DRAIN_LIMIT_S = 600
+TUNSETIFF = 0x4004_54CA  # linux/if_tun.h
+IFF_TUN, IFF_NO_PI = 0x0001, 0x1000
+PR_SET_TIMERSLACK = 29  # linux/prctl.h; the default of 50 us would make every departure late
+
+
+@contextlib.contextmanager
+def attached(
+    router: Host, condition: Condition, flows: Sequence[Flow], trace: Path | None, folder: Path
+) -> Iterator[int | None]:
+    """Send the data that flows have over the condition's trace, if it has one.
+
+    Not what else a program says, on connections of its own: behind seconds of queue iperf3 would
+    give up waiting for its peer's results (nread_read_timeout, src/net.c). And not pings.
+
+    At the end the link has emptied its queue and is gone; `folder` has its log.
+
+    Yields:
+        The monotonic clock's nanoseconds at the log's 0 ms; None where there is no trace.
+
+    Raises:
+        LosslabError: the link does not start, is not in the path, or does not end well.
+    """
+    if trace is None:
+        yield None
+        return
+    wanted = sorted({(flow.protocol, flow.source_port) for flow in flows}, key=str)
+    rules = [
+        f"rule add pref {TABLE + n} iif {interface('r1', 'sender').name} ipproto {protocol} "
+        + (f"sport {port} " if port else "")
+        + f"lookup {TABLE}"
+        for n, (protocol, port) in enumerate(wanted)
+    ]
+    set_up = [
+        f"tuntap add dev {DEVICE} mode tun",
+        f"link set {DEVICE} up txqueuelen 10000",
+        f"route add {RECEIVER_NETWORK} dev {DEVICE} table {TABLE}",
+    ]
+    with netns.inside(router.pid):
+        netns.run(["ip", "-batch", "-"], "\n".join(set_up))
+    command = [
+        "python3", "-m", "losslab.emulation.link.forward", "--trace", str(trace),
+        "--queue", condition.queue, "--limit-packets", str(condition.buffer_packets),
+        "--log", str(folder / LOG),
+    ]  # fmt: skip
+    errors = folder / "link.err"
+    with errors.open("wb") as stderr:
+        program = router.popen(command, stdout=subprocess.PIPE, stderr=stderr)
+        try:
+            assert program.stdout is not None
+            word, _, begin_ns = program.stdout.readline().decode().strip().partition(" ")
+            if word != READY:
+                raise LosslabError(
+                    f"the trace-driven link must start, found: {errors.read_text().strip()}"
+                )
+            with netns.inside(router.pid):
+                netns.run(["ip", "-batch", "-"], "\n".join(rules))
+                _require_in_path(wanted)
+            yield int(begin_ns)
+            # What TCP still sends goes the ordinary way, or the link would never be empty.
+            with netns.inside(router.pid):
+                removed = "\n".join(rule.replace("add", "del", 1) for rule in rules)
+                netns.run(["ip", "-batch", "-"], removed)
+            program.send_signal(signal.SIGTERM)
+            status = program.wait(timeout=DRAIN_LIMIT_S)
+            if status != 0:
+                raise LosslabError(
+                    f"the trace-driven link must end with 0, found {status}: "
+                    f"{errors.read_text().strip()}"
+                )
+        finally:
+            program.kill()
+            program.wait()
+    errors.unlink()
+    with netns.inside(router.pid):
+        netns.run(["ip", "link", "del", DEVICE])
+
+
+def _require_in_path(wanted: Sequence[tuple[str, int | None]]) -> None:
+    """Refuse a router that does not send the flows' data, (protocol, port), over the link."""
+    rules = json.loads(netns.run(["ip", "-json", "rule", "show"]))
+    found = [(r.get("ipproto"), r.get("sport")) for r in rules if r.get("table") == str(TABLE)]
+    if found != list(wanted):
+        raise LosslabError(f"rules to table {TABLE} must be there for {wanted}, found {rules}")
+    routes = json.loads(netns.run(["ip", "-json", "route", "show", "table", str(TABLE)]))
+    ways = [(route["dst"], route.get("dev")) for route in routes]
+    if ways != [(RECEIVER_NETWORK, DEVICE)]:
+        raise LosslabError(
+            f"table {TABLE} must lead to {RECEIVER_NETWORK} over {DEVICE}, found {ways}"
+        )
+
+
+def _open_tun() -> int:
+    """Attach to the TUN device."""
+    descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+    request = struct.pack("16sH22x", DEVICE.encode(), IFF_TUN | IFF_NO_PI)
+    fcntl.ioctl(descriptor, TUNSETIFF, request)
+    return descriptor
+
+
+def forward(link: TraceLink, tun: int, stop: int, begin_ns: int) -> None:
+    """Take packets from the TUN device and give them back when they have left the link.
+
+    Ends when there is something to read from `stop` and nothing waits any more, neither in the link
+    nor in the device.
+
+    Args:
+        link: The link.
+        tun: The device.
+        stop: Readable when it is to end.
+        begin_ns: The monotonic clock at the link's 0 ms.
+    """
+    stopping = False
+
+    def now_ms() -> int:
+        return (time.monotonic_ns() - begin_ns) // 1_000_000
+
+    while True:
+        for content in link.advance(now_ms()):
+            os.write(tun, content)
+        if stopping and not link.busy and not select.select([tun], [], [], 0)[0]:
+            return
+        # With nothing to send, opportunities pass unused; there is nothing to wake for.
+        due_s = None
+        if link.busy:
+            due_s = max(0.0, (begin_ns + link.next_ms * 1_000_000 - time.monotonic_ns()) / 1e9)
+        ready, _, _ = select.select([tun] if stopping else [tun, stop], [], [], due_s)
+        stopping = stopping or stop in ready
+        if tun in ready:
+            # One packet per turn; more that wait make the next turn come at once.
+            for departed in link.arrive(os.read(tun, PACKET_BYTES_MAX), now_ms()):
+                os.write(tun, departed)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the link until SIGTERM, and then until its queue is empty."""
+    parser = argparse.ArgumentParser(description="forward packets over a trace-driven link")
+    parser.add_argument("--trace", type=Path, required=True)
+    parser.add_argument("--queue", choices=sorted(QUEUES), default="fifo")
+    parser.add_argument("--limit-packets", type=int, required=True)
+    parser.add_argument("--log", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    times = traces.parse(options.trace.read_text(), str(options.trace))
+    # The handler does nothing; that the signal came is written to the pipe.
+    stop, stopped = os.pipe2(os.O_NONBLOCK)
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    signal.set_wakeup_fd(stopped)
+    ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1)
+    with options.log.open("w") as log:
+        queue = QUEUES[options.queue](options.limit_packets)
+        link = TraceLink(times, queue, lambda line: log.write(line + "\n"))
+        tun = _open_tun()
+        begin_ns = time.monotonic_ns()
+        print(READY, begin_ns, flush=True)
+        forward(link, tun, stop, begin_ns)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,278 @@
+"""A link that a trace drives, with mahimahi's rules. Pure data; `traceforward` puts it into a path.
+
+Rules (mm-link, frontend/link_queue.cc): at each opportunity of the trace 1500 bytes may leave, of
+one packet or of several; a packet of which a part is left over waits for the next opportunity with
+the rest; an opportunity at which nothing waits is lost. Times are whole milliseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from losslab.emulation.link import traces
+
+# RFC 8289, sections 4.3 and 4.4.
+CODEL_TARGET_MS = 5.0
+CODEL_INTERVAL_MS = 100.0
+
+
+@dataclass(frozen=True)
+class Packet:
+    """A packet in the queue, by the millisecond of its arrival."""
+
+    content: bytes
+    arrived_ms: int
+
+
+class DropTail:
+    """A queue that refuses what does not fit; without limits it takes everything."""
+
+    def __init__(self, limit_packets: int | None = None, limit_bytes: int | None = None) -> None:
+        """Make an empty queue."""
+        self._limits = (limit_packets, limit_bytes)
+        self._packets: deque[Packet] = deque()
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        """Count the packets that wait."""
+        return len(self._packets)
+
+    def enqueue(self, packet: Packet) -> bool:
+        """Take a packet; False where there is no room."""
+        limit_packets, limit_bytes = self._limits
+        if limit_packets is not None and len(self._packets) + 1 > limit_packets:
+            return False
+        if limit_bytes is not None and self.bytes + len(packet.content) > limit_bytes:
+            return False
+        self._packets.append(packet)
+        self.bytes += len(packet.content)
+        return True
+
+    def dequeue(self, now_ms: int) -> tuple[Packet | None, list[Packet]]:
+        """Return the packet whose turn it is, and those that are dropped on the way to it."""
+        if not self._packets:
+            return None, []
+        packet = self._packets.popleft()
+        self.bytes -= len(packet.content)
+        return packet, []
+
+
+class CoDel(DropTail):
+    """The queue of RFC 8289: drops at the head while the standing delay is above the target."""
+
+    def __init__(self, limit_packets: int | None = None) -> None:
+        """Make an empty queue."""
+        super().__init__(limit_packets)
+        self._first_above_ms = 0.0
+        self._drop_next_ms = 0.0
+        self._count = 0
+        self._last_count = 0
+        self._dropping = False
+
+    def _head(self, now_ms: int) -> tuple[Packet | None, bool]:
+        """Take the head; tell whether delay has been above the target for an interval."""
+        packet, _ = super().dequeue(now_ms)
+        if packet is None:
+            self._first_above_ms = 0.0
+            return None, False
+        sojourn_ms = now_ms - packet.arrived_ms
+        if sojourn_ms < CODEL_TARGET_MS or self.bytes <= traces.OPPORTUNITY_BYTES:
+            self._first_above_ms = 0.0
+            return packet, False
+        if self._first_above_ms == 0.0:
+            self._first_above_ms = now_ms + CODEL_INTERVAL_MS
+            return packet, False
+        return packet, now_ms >= self._first_above_ms
+
+    def dequeue(self, now_ms: int) -> tuple[Packet | None, list[Packet]]:
+        """Return the packet whose turn it is, and those that are dropped on the way to it."""
+        dropped: list[Packet] = []
+        packet, above = self._head(now_ms)
+        if self._dropping:
+            if not above:
+                self._dropping = False
+            while self._dropping and now_ms >= self._drop_next_ms and packet is not None:
+                dropped.append(packet)
+                self._count += 1
+                packet, above = self._head(now_ms)
+                if above:
+                    self._drop_next_ms += CODEL_INTERVAL_MS / math.sqrt(self._count)
+                else:
+                    self._dropping = False
+        elif above and packet is not None:
+            dropped.append(packet)
+            packet, above = self._head(now_ms)
+            self._dropping = True
+            recent = now_ms - self._drop_next_ms < 16 * CODEL_INTERVAL_MS
+            delta = self._count - self._last_count
+            self._count = delta if recent and delta > 1 else 1
+            self._drop_next_ms = now_ms + CODEL_INTERVAL_MS / math.sqrt(self._count)
+            self._last_count = self._count
+        return packet, dropped
+
+
+QUEUES: dict[str, Callable[[int], DropTail]] = {
+    "fifo": DropTail,
+    "bfifo": lambda packets: DropTail(limit_bytes=packets * traces.OPPORTUNITY_BYTES),
+    "codel": CoDel,
+}
+
+
+@dataclass
+class TraceLink:
+    """The link's state: what waits, what is half sent, and the next opportunity.
+
+    Every event goes to `log`: `MS + BYTES` arrival, `MS - BYTES DELAY` departure, `MS d PACKETS
+    BYTES` drop, as mahimahi writes them.
+    """
+
+    times: Sequence[int]
+    queue: DropTail
+    log: Callable[[str], object]
+    _schedule: Iterator[int] = field(init=False)
+    next_ms: int = field(init=False)
+    _half_sent: Packet | None = field(init=False, default=None)
+    _bytes_left: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        """Stand before the first opportunity."""
+        self._schedule = traces.opportunities(self.times)
+        self.next_ms = next(self._schedule)
+
+    @property
+    def busy(self) -> bool:
+        """Tell whether anything waits or is half sent."""
+        return self._half_sent is not None or len(self.queue) > 0
+
+    def arrive(self, content: bytes, now_ms: int) -> list[bytes]:
+        """Take a packet in; return those that have left by then."""
+        departed = self.advance(now_ms)
+        self.log(f"{now_ms} + {len(content)}")
+        if not self.queue.enqueue(Packet(content, now_ms)):
+            self.log(f"{now_ms} d 1 {len(content)}")
+        return departed
+
+    def advance(self, now_ms: int) -> list[bytes]:
+        """Use the opportunities up to and including `now_ms`; return what has left."""
+        departed: list[bytes] = []
+        while self.next_ms <= now_ms:
+            opportunity_ms, self.next_ms = self.next_ms, next(self._schedule)
+            room = traces.OPPORTUNITY_BYTES
+            while room > 0 and (self._half_sent is not None or self._begin(opportunity_ms)):
+                sent = min(room, self._bytes_left)
+                room -= sent
+                self._bytes_left -= sent
+                if self._bytes_left == 0:
+                    assert self._half_sent is not None
+                    packet, self._half_sent = self._half_sent, None
+                    delay_ms = opportunity_ms - packet.arrived_ms
+                    self.log(f"{opportunity_ms} - {len(packet.content)} {delay_ms}")
+                    departed.append(packet.content)
+        return departed
+
+    def _begin(self, now_ms: int) -> bool:
+        """Begin to send the next packet, if there is one."""
+        packet, dropped = self.queue.dequeue(now_ms)
+        for each in dropped:
+            self.log(f"{now_ms} d 1 {len(each.content)}")
+        self._half_sent = packet
+        self._bytes_left = len(packet.content) if packet else 0
+        return packet is not None
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """What waits in the link at an instant, a half-sent packet among it, and its drops so far."""
+
+    packets: int
+    octets: int
+    drops: int
+
+
+def backlog(lines: Sequence[str], instants_ms: Sequence[float]) -> list[Backlog]:
+    """Follow a log to each of some instants.
+
+    Args:
+        lines: The log.
+        instants_ms: Rising times on the log's clock; what happened then counts.
+    """
+    found = []
+    packets = octets = drops = 0
+    events = [line.split() for line in lines]
+    next_event = 0
+    for instant_ms in instants_ms:
+        while next_event < len(events) and int(events[next_event][0]) <= instant_ms:
+            _, what, *numbers = events[next_event]
+            next_event += 1
+            if what == "+":
+                packets, octets = packets + 1, octets + int(numbers[0])
+            elif what == "-":
+                packets, octets = packets - 1, octets - int(numbers[0])
+            else:
+                count = int(numbers[0])
+                packets, octets = packets - count, octets - int(numbers[1])
+                drops += count
+        found.append(Backlog(packets, octets, drops))
+    return found
+
+
+@dataclass(frozen=True)
+class LinkSummary:
+    """What a log says of a run; delays in ms, rates in Mbit/s."""
+
+    throughput_mbit: float
+    queue_delay_p95_ms: int
+    signal_delay_p95_ms: int
+    drops: int
+
+    @property
+    def power(self) -> float:
+        """Return throughput in Mbit/s over the 95th percentile of the signal delay in s."""
+        return self.throughput_mbit / (self.signal_delay_p95_ms / 1e3)
+
+
+def summarise(lines: Sequence[str], duration_ms: float = math.inf) -> LinkSummary | None:
+    """Sum up a log as mahimahi's `mm-throughput-graph` does; None where nothing departed.
+
+    What happens later than `duration_ms` after the first event does not count.
+
+    The signal delay of a millisecond is the least time in which a message that was made then could
+    have reached the other end: that of the packets sent at that instant, or the wait for the next
+    one that is sent and its delay.
+    """
+    stamps: list[int] = []
+    delays: list[int] = []
+    signal_ms: dict[int, int] = {}
+    octets = drops = 0
+    for line in lines:
+        at, what, *numbers = line.split()
+        if stamps and int(at) - stamps[0] > duration_ms:
+            continue
+        stamps.append(int(at))
+        if what == "d":
+            drops += int(numbers[0])
+        elif what == "-":
+            octets += int(numbers[0])
+            delay = int(numbers[1])
+            delays.append(delay)
+            sent_ms = int(at) - delay
+            signal_ms[sent_ms] = min(delay, signal_ms.get(sent_ms, delay))
+    if not delays or max(stamps) == min(stamps):
+        return None
+    for ms in range(max(signal_ms), min(signal_ms) - 1, -1):
+        if ms not in signal_ms:
+            signal_ms[ms] = signal_ms[ms + 1] + 1
+    return LinkSummary(
+        throughput_mbit=octets * 8 / 1e3 / (max(stamps) - min(stamps)),
+        queue_delay_p95_ms=percentile_95(delays),
+        signal_delay_p95_ms=percentile_95(list(signal_ms.values())),
+        drops=drops,
+    )
+
+
+def percentile_95(values: Sequence[int]) -> int:
+    """Return the value at 95 % of the ordered list, as mm-throughput-graph takes it."""
+    return sorted(values)[int(0.95 * len(values))]

@@ -1,0 +1,76 @@
+"""Read the bottleneck's occupancy and drops over netlink.
+
+Layouts: linux/rtnetlink.h, linux/gen_stats.h.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from losslab.emulation.probes.tcp import NETLINK_HEADER, NLM_F_REQUEST_DUMP, attributes, messages
+
+NETLINK_ROUTE = 0
+RTM_NEWQDISC = 36
+RTM_GETQDISC = 38
+TC_H_ROOT = 0xFFFF_FFFF
+TCA_STATS2 = 7
+TCA_STATS_BASIC = 1
+TCA_STATS_QUEUE = 3
+
+COLUMNS = "t_s,backlog_packets,backlog_bytes,drops"
+
+
+@dataclass(frozen=True)
+class QueueSample:
+    """What waits in the queue at an instant, and what it has dropped and sent so far."""
+
+    t_s: float
+    backlog_packets: int
+    backlog_bytes: int
+    drops: int
+    sent_bytes: int = 0
+
+    def row(self) -> str:
+        """Format as a line of `COLUMNS`."""
+        return f"{self.t_s:.6f},{self.backlog_packets},{self.backlog_bytes},{self.drops}"
+
+
+def write_csv(samples: Sequence[QueueSample], path: Path) -> None:
+    """Write samples as a table."""
+    path.write_text("\n".join([COLUMNS, *(sample.row() for sample in samples)]) + "\n")
+
+
+class QueueProbe:
+    """The root qdisc of one interface, in the namespace where the probe was made."""
+
+    def __init__(self, interface_name: str) -> None:
+        """Open the socket."""
+        self._index = socket.if_nametoindex(interface_name)
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE)
+        body = struct.pack("=BxxxiIII", socket.AF_UNSPEC, self._index, 0, 0, 0)
+        self._request = (
+            NETLINK_HEADER.pack(16 + len(body), RTM_GETQDISC, NLM_F_REQUEST_DUMP, 1, 0) + body
+        )
+
+    def sample(self, t_s: float) -> QueueSample:
+        """Read the queue's state; `t_s` is the caller's clock."""
+        self._socket.send(self._request)
+        for kind, payload in messages(self._socket):
+            if kind != RTM_NEWQDISC:
+                continue
+            index, _, parent = struct.unpack_from("=iII", payload, 4)
+            if index != self._index or parent != TC_H_ROOT:
+                continue
+            stats = attributes(attributes(payload[20:])[TCA_STATS2])
+            packets, octets, drops = struct.unpack_from("=III", stats[TCA_STATS_QUEUE])
+            (sent,) = struct.unpack_from("=Q", stats[TCA_STATS_BASIC])
+            return QueueSample(t_s, packets, octets, drops, sent)
+        raise OSError(f"no root qdisc on interface {self._index}")
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()

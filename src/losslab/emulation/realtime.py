@@ -1,0 +1,256 @@
+"""What disturbs a measurement in real time: busy processors, late timers, a path that is not kept.
+
+In virtual time none of it matters; in real time a flow that waits for a processor is slow for a
+reason that has nothing to do with its path. Run as a program, this watches timers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import json
+import math
+import select
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from losslab.emulation.probes.queue import QueueSample
+from losslab.emulation.shaping import FRAME_BYTES
+from losslab.study.condition import NO_TRACE, Condition
+
+# How long the machine is watched before a cell, to see what else runs.
+QUIET_S = 1.0
+# Others' share of all processors before the cell starts. A tenth of two is a fifth of one, which a
+# flow of 1 Gbit/s does not miss.
+BUSY_BEFORE_MAX = 0.10
+# Time that the machine's own host gave to others.
+STEAL_MAX = 0.01
+# On average over the cell, of the busiest processor: more, and a program or router waited for it.
+BUSY_MAX = 0.90
+# Of one processor. Packets are forwarded in soft interrupts; with more than this the routers, not
+# the link, decide the rate.
+SOFTIRQ_MAX = 0.60
+# How often the watch of timers wakes. It costs a processor some thousandth of its time.
+WAKE_INTERVAL_S = 0.01
+PR_SET_TIMERSLACK = 29  # linux/prctl.h; the default of 50 us would be part of every lateness
+READY = "ready\n"
+# Columns of /proc/stat: proc(5).
+COLUMNS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+# The shortest time from which the rate of the bottleneck is told: the samples' instants are some
+# tens of microseconds off.
+RATE_SPAN_S = 0.5
+# Queues whose length says how long a packet that comes now will wait.
+IN_ORDER = ("fifo", "bfifo")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Ticks that each processor has spent since boot, by kind."""
+
+    cpus: dict[str, dict[str, int]]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the machine made of a measurement; None where nothing tells."""
+
+    # Shares of processor time, 0 to 1.
+    busy_before: float  # of all processors, just before the cell
+    steal: float  # of the processor that lost most
+    busy: float  # of the busiest processor
+    softirq: float  # of the processor with most
+    # How late a program that waits for an instant was woken.
+    late_median_ms: float | None
+    late_p99_ms: float | None
+    late_max_ms: float | None
+    # The RTT of pings in the traffic, less the idle path's and less the time that the link needs
+    # for what waited before them.
+    rtt_excess_median_ms: float | None
+    rtt_excess_p95_ms: float | None
+    # What the link sent while packets waited for it, over what its rate allows.
+    rate_share: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the findings as JSON-ready data."""
+        return asdict(self)
+
+    def reasons(self) -> list[str]:
+        """Say why a replicate on such a machine is not a number; empty when it is one."""
+        limits = (
+            ("other programs must leave the processors alone", self.busy_before, BUSY_BEFORE_MAX),
+            ("the machine's own host must not take its processors", self.steal, STEAL_MAX),
+            ("no processor may be the bottleneck: busy", self.busy, BUSY_MAX),
+            ("the routers must not be the bottleneck: soft interrupts", self.softirq, SOFTIRQ_MAX),
+        )
+        return [
+            f"{what} (at most {100 * limit:.0f} %), found {100 * value:.1f} %"
+            for what, value, limit in limits
+            if value > limit
+        ]
+
+
+class Watch:
+    """Watches the machine while the block lasts: from a path that is set up to the traffic's end.
+
+    What comes before and after, the start of hosts and their end, may keep the machine busy.
+    """
+
+    def __init__(self) -> None:
+        """See what else runs, and get ready."""
+        self._busy_before = quiet_busy()
+        self._timers = subprocess.Popen(
+            [sys.executable, "-m", "losslab.emulation.realtime"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self._timers.stdout is not None
+        self._timers.stdout.readline()
+        self._begin = self._end = sample()
+        self._late_ms: list[float] = []
+
+    def __enter__(self) -> Watch:
+        """Begin."""
+        assert self._timers.stdin is not None
+        self._timers.stdin.write(READY)
+        self._timers.stdin.flush()
+        self._begin = sample()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+        self._end = sample()
+        out = self._timers.communicate()[0]
+        self._late_ms = json.loads(out)
+
+    def findings(
+        self,
+        condition: Condition,
+        idle_rtt_ms: float | None,
+        replies: Sequence[tuple[float, float]],
+        queue: Sequence[QueueSample],
+    ) -> Findings:
+        """Sum up what was seen in the block; arguments as of `rtt_excess_ms` and `rate_share`."""
+        shares = _shares(self._begin, self._end).values()
+        late = sorted(self._late_ms)
+        excess = sorted(rtt_excess_ms(condition, idle_rtt_ms, replies, queue))
+        return Findings(
+            busy_before=self._busy_before,
+            steal=max(kinds["steal"] for kinds in shares),
+            busy=max(map(_busy, shares)),
+            softirq=max(kinds["softirq"] for kinds in shares),
+            late_median_ms=_quantile(late, 0.5),
+            late_p99_ms=_quantile(late, 0.99),
+            late_max_ms=_quantile(late, 1.0),
+            rtt_excess_median_ms=_quantile(excess, 0.5),
+            rtt_excess_p95_ms=_quantile(excess, 0.95),
+            rate_share=rate_share(condition, queue),
+        )
+
+
+def rtt_excess_ms(
+    condition: Condition,
+    idle_rtt_ms: float | None,
+    replies: Sequence[tuple[float, float]],
+    queue: Sequence[QueueSample],
+) -> list[float]:
+    """List how much later pings came back than the path explains, in ms.
+
+    Args:
+        condition: What was measured; only a FIFO's length says how long packets wait.
+        idle_rtt_ms: RTT of the idle path.
+        replies: Pings, as (s, RTT in ms).
+        queue: Samples of the bottleneck, one at the instant of every ping.
+    """
+    if condition.queue not in IN_ORDER or condition.trace != NO_TRACE or idle_rtt_ms is None:
+        return []
+    waiting = {sample.t_s: sample.backlog_bytes for sample in queue}
+    ms_per_byte = 8 / 1e3 / condition.rate_mbit
+    # The bucket is refilled as time passes: on average it has half a frame when there is a queue.
+    return [
+        rtt_ms - idle_rtt_ms - max(0.0, waiting[t_s] - FRAME_BYTES / 2) * ms_per_byte
+        for t_s, rtt_ms in replies
+        if t_s in waiting
+    ]
+
+
+def rate_share(condition: Condition, queue: Sequence[QueueSample]) -> float | None:
+    """Divide what the bottleneck sent while packets waited by what its rate allows.
+
+    Only spans count at whose beginning more waits than the link can send until their end; None when
+    there is less than RATE_SPAN_S of them.
+    """
+    if condition.trace != NO_TRACE:
+        return None
+    bytes_per_s = condition.rate_mbit * 1e6 / 8
+    sent = seconds = 0.0
+    for first, second in itertools.pairwise(queue):
+        span_s = second.t_s - first.t_s
+        if first.backlog_bytes > span_s * bytes_per_s:
+            sent += second.sent_bytes - first.sent_bytes
+            seconds += span_s
+    return sent / (seconds * bytes_per_s) if seconds >= RATE_SPAN_S else None
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float | None:
+    return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
+
+
+def parse(text: str) -> Sample:
+    """Read the text of /proc/stat."""
+    cpus = {}
+    for line in text.splitlines():
+        name, *values = line.split()
+        if name.startswith("cpu") and name != "cpu":
+            cpus[name] = dict(zip(COLUMNS, map(int, values[: len(COLUMNS)]), strict=True))
+    return Sample(cpus)
+
+
+def sample() -> Sample:
+    """Read what the processors have done until now."""
+    return parse(Path("/proc/stat").read_text())
+
+
+def quiet_busy() -> float:
+    """Watch the machine for a moment; return the share of all processors that others use."""
+    begin = sample()
+    time.sleep(QUIET_S)
+    return statistics.fmean(_busy(kinds) for kinds in _shares(begin, sample()).values())
+
+
+def _shares(begin: Sample, end: Sample) -> dict[str, dict[str, float]]:
+    """Turn ticks into shares of each processor's time; one that was off has none."""
+    shares = {}
+    for name, after in end.cpus.items():
+        before = begin.cpus.get(name, dict.fromkeys(COLUMNS, 0))
+        ticks = {kind: after[kind] - before[kind] for kind in COLUMNS}
+        total = sum(ticks.values())
+        shares[name] = {kind: ticks[kind] / total if total else 0.0 for kind in COLUMNS}
+    return shares
+
+
+def _busy(shares: dict[str, float]) -> float:
+    idle = shares["idle"] + shares["iowait"]
+    return 1.0 - idle if sum(shares.values()) else 0.0
+
+
+def main() -> int:
+    """Wait for a line, then wake until input ends; print how late each wake-up was, in ms."""
+    ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1)
+    print(READY, end="", flush=True)
+    sys.stdin.readline()
+    begin, late_ms = time.monotonic(), []
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        due = begin + math.ceil((time.monotonic() - begin) / WAKE_INTERVAL_S) * WAKE_INTERVAL_S
+        time.sleep(max(0.0, due - time.monotonic()))
+        late_ms.append((time.monotonic() - due) * 1e3)
+    json.dump([round(late, 4) for late in late_ms], sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

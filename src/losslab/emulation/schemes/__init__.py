@@ -1,0 +1,57 @@
+"""Congestion control in user space: each scheme a class with the same verbs.
+
+A scheme is named in a study as `NAME` or `NAME,parameter=value,...`, for example
+`ewma,alpha=0.9,scale=1.5`. A new one is a file here and a line in `SCHEMES`; `template.py` shows
+how.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from losslab.emulation.schemes.aimd import Aimd
+from losslab.emulation.schemes.base import Ack, Scheme
+from losslab.emulation.schemes.bbr import SourceBbr
+from losslab.emulation.schemes.ewma import EwmaBbr
+from losslab.emulation.schemes.fixed import FixedWindow
+from losslab.emulation.schemes.template import Template
+from losslab.emulation.schemes.threshold import DelayThreshold
+from losslab.emulation.schemes.timely import Timely
+from losslab.errors import LosslabError
+
+__all__ = ["SCHEMES", "Ack", "Scheme", "make_scheme"]
+
+SCHEMES: dict[str, type[Scheme]] = {
+    "fixed": FixedWindow,
+    "aimd": Aimd,
+    "threshold": DelayThreshold,
+    "bbr": SourceBbr,
+    "timely": Timely,
+    "ewma": EwmaBbr,
+    "template": Template,
+}
+_PARAMETER = re.compile(r"([a-z_]+)=([0-9]+(?:\.[0-9]+)?)")
+
+
+def make_scheme(text: str) -> Scheme:
+    """Make the scheme that `NAME,parameter=value,...` describes.
+
+    Raises:
+        LosslabError: an unknown scheme or parameter, or a value that is no number of at least 0.
+    """
+    name, *settings = text.split(",")
+    if name not in SCHEMES:
+        raise LosslabError(f"scheme must be one of {', '.join(SCHEMES)}, found {name!r}")
+    kind = SCHEMES[name]
+    known = [field.name for field in dataclasses.fields(kind) if field.init]
+    values: dict[str, float] = {}
+    for setting in settings:
+        match = _PARAMETER.fullmatch(setting)
+        if match is None or match[1] not in known:
+            raise LosslabError(
+                f"parameters of scheme {name} must be {', '.join(known) or 'none'}, each with "
+                f"`=number`, found {setting!r}"
+            )
+        values[match[1]] = float(match[2])
+    return kind(**values)

@@ -1,0 +1,54 @@
+"""Exercise B: additive increase, multiplicative decrease on an RTT that is late."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from losslab.emulation.schemes.base import Ack, Scheme
+
+FIRST_WINDOW = 4.0
+FIRST_TIMEOUT_MS = 1000.0
+
+
+@dataclass
+class Aimd(Scheme):
+    """An RTT above the estimator's timeout (RFC 6298) is taken for a congestion signal.
+
+    `alpha` and `beta` weigh the newest sample in the mean and in its deviation, `rtt_gain` times
+    the deviation is the margin, `add` the growth per window and `multiply` what the window is
+    divided by.
+    """
+
+    alpha: float = 0.125
+    beta: float = 0.25
+    rtt_gain: float = 4.0
+    add: float = 1.0
+    multiply: float = 2.0
+    _window: float = field(init=False, default=FIRST_WINDOW)
+    _mean_ms: float | None = field(init=False, default=None)
+    _deviation_ms: float = field(init=False, default=0.0)
+    _timeout_ms: float = field(init=False, default=FIRST_TIMEOUT_MS)
+
+    def window_packets(self) -> float:
+        """Return the window."""
+        return self._window
+
+    def timeout_ms(self) -> float:
+        """Return the estimator's timeout."""
+        return self._timeout_ms
+
+    def on_ack(self, ack: Ack) -> None:
+        """Grow or shrink, then take the sample into the estimate."""
+        rtt_ms = ack.rtt_ms
+        if self._mean_ms is None:
+            # As the source has it; RFC 6298 would begin with half of the sample.
+            self._mean_ms = self._deviation_ms = rtt_ms
+        else:
+            if rtt_ms >= self._timeout_ms:
+                self._window = max(self._window / self.multiply, 1.0)
+            else:
+                self._window += self.add / self._window
+            difference_ms = abs(self._mean_ms - rtt_ms)
+            self._deviation_ms += self.beta * (difference_ms - self._deviation_ms)
+            self._mean_ms += self.alpha * (rtt_ms - self._mean_ms)
+        self._timeout_ms = self._mean_ms + self.rtt_gain * self._deviation_ms

@@ -1,0 +1,46 @@
+"""Exercise D, the source's winner: a window of the mean delivery rate times the least RTT."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from losslab.emulation.schemes.base import Ack, Scheme
+from losslab.emulation.schemes.delivery import Delivery
+
+FIRST_WINDOW = 10.0
+
+
+@dataclass
+class EwmaBbr(Scheme):
+    """cwnd = scale * btlbw_avg * rtt_min, equation 1 of the source.
+
+    `alpha` weighs the newest delivery rate in its mean; a packet is sent after `timeout_ms` without
+    an acknowledgement.
+    """
+
+    alpha: float = 0.9
+    scale: float = 1.5
+    timeout: float = 75.0
+    _rate_per_ms: float = field(init=False, default=0.0)
+    _delivery: Delivery = field(init=False, default_factory=Delivery)
+
+    def window_packets(self) -> float:
+        """Return the window; that of the beginning while it is below one packet."""
+        window = self.scale * self._rate_per_ms * self._delivery.least_rtt_ms
+        return window if window >= 1 else FIRST_WINDOW
+
+    def timeout_ms(self) -> float:
+        """Return the parameter."""
+        return self.timeout
+
+    def on_sent(self, sequence: int, now_ms: float) -> None:
+        """Remember how much was delivered when this packet left."""
+        self._delivery.on_sent(sequence)
+
+    def on_ack(self, ack: Ack) -> None:
+        """Take the packet's delivery rate into the mean."""
+        rate = self._delivery.rate_per_ms(ack)
+        if self._rate_per_ms == 0:
+            self._rate_per_ms = rate
+        else:
+            self._rate_per_ms += self.alpha * (rate - self._rate_per_ms)

@@ -1,0 +1,34 @@
+"""Exercise C: additive increase below a fixed RTT, multiplicative decrease above it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from losslab.emulation.schemes.base import Ack, Scheme
+
+FIRST_WINDOW = 4.0
+
+
+@dataclass
+class DelayThreshold(Scheme):
+    """Shrinks at every acknowledgement whose RTT reaches `threshold_ms`."""
+
+    threshold_ms: float = 160.0
+    add: float = 1.0
+    multiply: float = 2.0
+    _window: float = field(init=False, default=FIRST_WINDOW)
+
+    def window_packets(self) -> float:
+        """Return the window."""
+        return self._window
+
+    def timeout_ms(self) -> float:
+        """Wait as long as the threshold."""
+        return self.threshold_ms
+
+    def on_ack(self, ack: Ack) -> None:
+        """Grow or shrink."""
+        if ack.rtt_ms < self.threshold_ms:
+            self._window += self.add / self._window
+        elif self._window > 1:
+            self._window = max(self._window / self.multiply, 1.0)

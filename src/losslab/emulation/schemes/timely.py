@@ -1,0 +1,67 @@
+"""Exercise D: TIMELY (Mittal et al., SIGCOMM 2015) with a window, as the source adapted it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from losslab.emulation.schemes.base import Ack, Scheme
+
+FIRST_WINDOW = 10.0
+# Halved at a late RTT only down to here.
+HALVED_FROM = 10.0
+# Growth per window: below `low_ms`, on a gradient that falls, and after five of those in a row.
+GROWTH_LOW, GROWTH_FALLING, GROWTH_FAST = 5.0, 3.0, 10.0
+FAST_AFTER = 5
+
+
+@dataclass
+class Timely(Scheme):
+    """Between two RTTs it follows the gradient; below it grows, above it halves.
+
+    The gradient is the weighted mean change of the RTT from packet to packet (weight `alpha` on the
+    newest), relative to `low_ms`; a rising one takes `beta` times itself from the window.
+    """
+
+    low_ms: float = 80.0
+    high_ms: float = 200.0
+    alpha: float = 0.125
+    beta: float = 0.8
+    _window: float = field(init=False, default=FIRST_WINDOW)
+    _last_rtt_ms: float | None = field(init=False, default=None)
+    _change_ms: float = field(init=False, default=0.0)
+    _falling: int = field(init=False, default=0)
+
+    def window_packets(self) -> float:
+        """Return the window."""
+        return self._window
+
+    def timeout_ms(self) -> float:
+        """Wait 50 ms, as the source does."""
+        return 50.0
+
+    def on_ack(self, ack: Ack) -> None:
+        """Move the window by the RTT and its gradient."""
+        rtt_ms = ack.rtt_ms
+        last_ms, self._last_rtt_ms = self._last_rtt_ms, rtt_ms
+        if last_ms is None:
+            return
+        change_ms = rtt_ms - last_ms
+        if self._change_ms == 0:
+            self._change_ms = change_ms
+        else:
+            self._change_ms += self.alpha * (change_ms - self._change_ms)
+        gradient = self._change_ms / self.low_ms
+        if rtt_ms >= self.high_ms:
+            self._falling = 0
+            if self._window >= HALVED_FROM:
+                self._window /= 2
+        elif rtt_ms <= self.low_ms:
+            self._falling = 0
+            self._window += GROWTH_LOW / self._window
+        elif gradient <= 0:
+            self._falling += 1
+            growth = GROWTH_FAST if self._falling >= FAST_AFTER else GROWTH_FALLING
+            self._window += growth / self._window
+        else:
+            self._falling = 0
+            self._window = max(self._window * (1 - self.beta * gradient), 1.0)

@@ -1,0 +1,293 @@
+"""Run an app's flows and the probes beside them; leave their logs and tables in a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from losslab.emulation import netns
+from losslab.emulation.flows import Flow, Host, Program, Timeline
+from losslab.emulation.hosts import ALGORITHM_SYSCTL
+from losslab.emulation.probes import tcp
+from losslab.emulation.probes.ping import DURING_INTERVAL_S, EchoProbe, write_csv
+from losslab.emulation.probes.queue import QueueProbe, QueueSample
+from losslab.emulation.shaping import FRAME_BYTES, bottleneck
+from losslab.emulation.topology import RECEIVER_ADDRESS
+from losslab.emulation.wakeups import receive_blocks
+from losslab.errors import LosslabError
+from losslab.study.condition import Condition, derived_seed
+
+# A compromise: a sample costs the host about as much as a hundred packets.
+SAMPLE_INTERVAL_S = 0.02
+# Packets that the bottleneck passes between two samples, where it is slower than that.
+SAMPLE_PACKETS = 6
+SAMPLE_INTERVAL_MAX_S = 0.1
+POLL_INTERVAL_S = 0.01
+# Flows of different replicates must not start in phase with the bottleneck and the probes.
+START_JITTER_S = 0.1
+# Past the longest chain of retransmission timeouts that 15 retries of a lost control message make
+# at the minimum RTO; a run that needs more has hung.
+GRACE_S = 120.0
+LISTEN_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was seen while the traffic ran."""
+
+    timeline: Timeline
+    last_samples: list[tcp.TcpSample]  # of every connection that the sender had
+    queue: list[QueueSample]
+    replies: list[tuple[float, float]]  # ping: (s, RTT in ms)
+    reasons: list[str]
+
+
+def run(
+    flows: list[Flow], hosts: dict[str, Host], condition: Condition, seed: int, folder: Path
+) -> Run:
+    """Run every flow to its end.
+
+    Raises:
+        LosslabError: a listener does not listen.
+    """
+    sender, router = hosts["sender"], hosts[bottleneck().host]
+    with contextlib.ExitStack() as stack:
+        listeners = {
+            flow.name: stack.enter_context(_running(hosts, flow.listener, folder)) for flow in flows
+        }
+        processes = list(listeners.values())
+        for flow in flows:
+            _wait_until_listening(hosts[flow.listener.host].pid, flow)
+        with netns.inside(sender.pid):
+            tcp_probe = stack.enter_context(contextlib.closing(tcp.TcpProbe()))
+            echo_probe = stack.enter_context(contextlib.closing(EchoProbe(RECEIVER_ADDRESS)))
+        with netns.inside(router.pid):
+            queue_probe = stack.enter_context(contextlib.closing(QueueProbe(bottleneck().name)))
+        time.sleep(_jitter_s(seed, "start"))
+        log = _SampleLog(tcp_probe, queue_probe, echo_probe, sample_interval_s(condition))
+        waiting = list(flows)
+        unset = [flow for flow in flows if flow.receive_block_bytes]
+        due_s = _due_s(waiting, 0.0, seed)
+        started_s: dict[str, float] = {}
+        while log.now_s() <= condition.duration_s + GRACE_S:
+            if waiting and log.now_s() >= due_s and log.connected(flows[: len(started_s)]):
+                flow = waiting.pop(0)
+                _set_algorithm(sender, flow.algorithm)
+                started_s[flow.name] = log.now_s()
+                processes.append(stack.enter_context(_running(hosts, flow.caller, folder)))
+                due_s = _due_s(waiting, log.now_s(), seed)
+            if not waiting and all(p.ended for p in processes):
+                break
+            log.sample()
+            unset = [f for f in unset if not _receives_blocks(f, listeners[f.name], log)]
+        _set_algorithm(sender, condition.algorithm)
+        replies = echo_probe.replies()
+        limit_s = condition.duration_s + GRACE_S
+        reasons = [reason for p in processes if (reason := p.reason(limit_s))]
+    log.write(folder)
+    write_csv(replies, folder / "ping.csv")
+    return Run(
+        timeline=Timeline(log.origin_ns, started_s),
+        last_samples=list(log.last.values()),
+        queue=log.queue,
+        replies=[(t, rtt) for t, rtt in replies if t >= condition.warmup_s],
+        reasons=reasons,
+    )
+
+
+def _receives_blocks(flow: Flow, listener: _Process, log: _SampleLog) -> bool:
+    """Set the size of a flow's receive blocks once its data flow; tell whether that is done.
+
+    Not before: the program's first words on the connection are shorter than a block, and it would
+    never wake for them.
+    """
+    assert flow.source_port is not None
+    assert flow.receive_block_bytes is not None
+    sample = log.last.get(flow.source_port)
+    return (
+        not listener.ended
+        and sample is not None
+        and sample.bytes_acked > flow.receive_block_bytes
+        and receive_blocks(listener.popen.pid, flow.source_port, flow.receive_block_bytes)
+    )
+
+
+def sample_interval_s(condition: Condition) -> float:
+    """Choose how often flows and queue are sampled: every 20 ms, less often on slow links."""
+    packet_s = FRAME_BYTES * 8 / 1e6 / condition.rate_mbit
+    return min(max(SAMPLE_INTERVAL_S, SAMPLE_PACKETS * packet_s), SAMPLE_INTERVAL_MAX_S)
+
+
+def _jitter_s(seed: int, purpose: str) -> float:
+    return random.Random(derived_seed(seed, purpose)).uniform(0, START_JITTER_S)
+
+
+def _due_s(waiting: list[Flow], now_s: float, seed: int) -> float:
+    """Draw when the next flow's caller is to start: in its window, or soon after the one before."""
+    if not waiting:
+        return 0.0
+    flow = waiting[0]
+    if flow.start_window_s is not None:
+        draw = random.Random(derived_seed(seed, f"start-{flow.name}"))
+        return draw.uniform(*flow.start_window_s)
+    return now_s + (_jitter_s(seed, f"start-{flow.name}") if now_s > 0 else 0.0)
+
+
+def _set_algorithm(sender: Host, algorithm: str) -> None:
+    """Let sockets that the sender makes from now on be born under an algorithm.
+
+    `iperf3 --congestion` comes too late: a socket keeps the pacing it was born with.
+    """
+    with netns.inside(sender.pid):
+        if netns.read_sysctl(ALGORITHM_SYSCTL) != algorithm:
+            netns.write_sysctl(ALGORITHM_SYSCTL, algorithm)
+
+
+@dataclass(frozen=True)
+class _Process:
+    """A program that was started on its host."""
+
+    program: Program
+    popen: subprocess.Popen[bytes]
+    words: Path  # what it says when it fails
+
+    @property
+    def ended(self) -> bool:
+        return self.program.lasting or self.popen.poll() is not None
+
+    def reason(self, limit_s: float) -> str | None:
+        """Say how it failed; None when it ended well."""
+        name, status = f"{self.program.command[0]} on {self.program.host}", self.popen.poll()
+        if status is None and not self.program.lasting:
+            return f"{name} must end within {limit_s:g} s, found it still running"
+        if status not in (None, 0):
+            return f"{name} must exit with 0, found {status}: {_last_words(self.words)}"
+        if status == 0 and self.program.lasting:
+            return f"{name} must serve until the end, found that it ended"
+        return None
+
+
+@contextlib.contextmanager
+def _running(hosts: dict[str, Host], program: Program, folder: Path) -> Iterator[_Process]:
+    """Start a program on its host; at the end of the block it is gone and its log is whole."""
+    path = folder / program.log
+    with contextlib.ExitStack() as stack:
+        if program.stamped:
+            words = path.with_suffix(".err")
+            out: Any = subprocess.PIPE
+            errors: Any = stack.enter_context(words.open("wb"))
+        else:
+            words = path
+            out = stack.enter_context(path.open("wb"))
+            errors = subprocess.STDOUT
+        popen = hosts[program.host].popen(
+            program.command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors
+        )
+        stamper = threading.Thread(target=_stamp_lines, args=(popen.stdout, path))
+        if program.stamped:
+            stamper.start()
+        try:
+            yield _Process(program, popen, words)
+        finally:
+            if popen.poll() is None:
+                popen.send_signal(signal.SIGKILL)
+            popen.wait()
+            if program.stamped:
+                stamper.join()
+
+
+def _last_words(path: Path) -> str:
+    """Return what a program says of its failure: in iperf3's JSON by name, else at the end."""
+    lines = path.read_text(errors="replace").split("\n")
+    said = [line.strip() for line in lines if line.strip()]
+    named = [line for line in said if line.startswith('"error"')]
+    return (named or said or ["nothing"])[-1]
+
+
+def _stamp_lines(pipe: Any, path: Path) -> None:
+    """Copy lines from `pipe` to `path`, each behind the monotonic clock's nanoseconds."""
+    with path.open("w") as out:
+        for line in pipe:
+            out.write(f"{time.monotonic_ns()} {line.decode(errors='replace')}")
+
+
+def _wait_until_listening(pid: int, flow: Flow) -> None:
+    """Poll until the flow's listener listens.
+
+    Raises:
+        LosslabError: it does not.
+    """
+    deadline = time.monotonic() + LISTEN_TIMEOUT_S
+    while not _listening(pid, flow):
+        if time.monotonic() > deadline:
+            raise LosslabError(
+                f"{flow.name} must listen on port {flow.port} of {flow.listener.host} within "
+                f"{LISTEN_TIMEOUT_S:g} s, found it does not"
+            )
+        time.sleep(POLL_INTERVAL_S)
+
+
+def _listening(pid: int, flow: Flow) -> bool:
+    """Tell whether a socket waits on the flow's port in the namespace of `pid`."""
+    with netns.inside(pid):
+        lines = Path(f"/proc/thread-self/net/{flow.protocol}").read_text().splitlines()[1:]
+    # Columns: number, local address:port, remote, state (net/tcp_states.h): 0A is TCP_LISTEN, and
+    # 07, TCP_CLOSE, stands for a UDP socket that is bound.
+    waiting = {"tcp": "0A", "udp": "07"}[flow.protocol]
+    return any(
+        fields[3] == waiting and int(fields[1].split(":")[1], 16) == flow.port
+        for fields in map(str.split, lines)
+    )
+
+
+class _SampleLog:
+    """Samples of the sender's connections and of the bottleneck's queue, one per interval."""
+
+    def __init__(
+        self,
+        tcp_probe: tcp.TcpProbe,
+        queue_probe: QueueProbe,
+        echo_probe: EchoProbe,
+        interval_s: float,
+    ) -> None:
+        """Start the clock."""
+        self._interval_s = interval_s
+        self._tcp_probe, self._queue_probe = tcp_probe, queue_probe
+        self._echo_probe, self._echo_due_s = echo_probe, 0.0
+        self.origin_ns = time.monotonic_ns()
+        self.last: dict[int, tcp.TcpSample] = {}
+        self.queue: list[QueueSample] = []
+        self._tcp_rows = [tcp.COLUMNS]
+
+    def now_s(self) -> float:
+        """Return the time since the start."""
+        return (time.monotonic_ns() - self.origin_ns) / 1e9
+
+    def connected(self, flows: list[Flow]) -> bool:
+        """Tell whether the data connections of flows are there, as far as their ports are known."""
+        return all(flow.source_port is None or flow.source_port in self.last for flow in flows)
+
+    def sample(self) -> None:
+        """Take a sample and wait until it is time for the next."""
+        now_s = self.now_s()
+        if now_s >= self._echo_due_s:
+            self._echo_probe.send(now_s)
+            self._echo_due_s += DURING_INTERVAL_S
+        self._echo_probe.receive()
+        for sample in self._tcp_probe.sample():
+            self._tcp_rows.append(sample.row(now_s))
+            self.last[sample.source_port] = sample
+        self.queue.append(self._queue_probe.sample(now_s))
+        time.sleep(max(0.0, len(self.queue) * self._interval_s - self.now_s()))
+
+    def write(self, folder: Path) -> None:
+        """Write tcp.csv."""
+        (folder / "tcp.csv").write_text("\n".join(self._tcp_rows) + "\n")

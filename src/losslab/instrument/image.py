@@ -1,0 +1,331 @@
+"""Build the images without Docker: Debian 13 and a list of packages by mmdebstrap, as a folder.
+
+The host image is what an emulated host has; the engine image adds what runs it as containers. Both
+are made of exactly the packages of their `packages.lock`, whatever Debian's archive has today. As
+root this uses mmdebstrap's root mode, as an ordinary user its unshare mode (needs newuidmap and a
+subuid range).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from losslab.emulation.topology import INTERFACES
+from losslab.errors import LosslabError
+from losslab.instrument import repository
+from losslab.instrument.apt import Apt
+from losslab.instrument.archive import Found, UnavailableError, debian_archives, write_sources
+from losslab.instrument.cache import ROOT, building, cache_folder, hash_files, run_logged
+from losslab.instrument.packages import Lock, make_lock, read_lock
+
+RECIPES = ROOT / "containers"
+HOST, ENGINE = "host", "engine"
+CONTAINERNET = "opt/containernet"  # in the engine image
+SUITE = "trixie"
+EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
+FIXED_FILES = {
+    "etc/apt/sources.list": f"deb http://deb.debian.org/debian {SUITE} main\n",
+    "etc/resolv.conf": "",
+    "etc/hostname": "losslab\n",
+    "etc/hosts": "127.0.0.1 localhost\n"
+    + "".join(f"{end.address} {end.host}\n" for end in INTERFACES),
+}
+# containerd gives its helpers more threads than there are processors: a Go program then waits in a
+# loop for a thread that does not run, for ever where computing takes no time (bgsweep in
+# runtime/mgcsweep.go). In the engine image they have one, as every Go program has by itself there.
+ONE_PROCESSOR = {
+    "usr/bin/containerd": (b"GOMAXPROCS=2", b"GOMAXPROCS=1"),
+    "usr/bin/containerd-shim-runc-v2": (b"GOMAXPROCS=4", b"GOMAXPROCS=1"),
+}
+MOUNT_POINTS = ("mnt/losslab", "mnt/out")
+# Part of the hash: change it when this module builds something else from the same list.
+LAYOUT = f"3 {SUITE} {' '.join(EXCLUDED)}"
+INSTANT_FORMAT = "%Y%m%dT%H%M%SZ"  # of the snapshot archive
+SOURCE = "LOSSLAB_CONTAINERNET_SOURCE"
+
+
+def packages(name: str = HOST) -> list[str]:
+    """List an image's packages; the engine image has the host image's, too."""
+    lines = (RECIPES / name / "packages.txt").read_text().splitlines()
+    own = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    return own if name == HOST else packages(HOST) + own
+
+
+def lock(name: str = HOST) -> Lock:
+    """Return the packages that an image is made of."""
+    return read_lock(RECIPES / name / "packages.lock")
+
+
+def containernet() -> dict[str, str]:
+    """Return the pins of Containernet: `url` and `commit`."""
+    pins: dict[str, str] = tomllib.loads((RECIPES / ENGINE / "source.toml").read_text())[
+        "containernet"
+    ]
+    return pins
+
+
+def recipe(name: str = HOST) -> list[Path]:
+    """List the files that decide what is built."""
+    own = [RECIPES / name / file for file in ("packages.txt", "packages.lock", "init")]
+    if name == ENGINE:
+        own += [RECIPES / name / "source.toml", RECIPES / HOST / "packages.txt"]
+    return own
+
+
+def content_hash(name: str = HOST, locked: Lock | None = None) -> str:
+    """Hash everything that decides what is built, from the image's own lock or another."""
+    texts = [LAYOUT, repr(FIXED_FILES), *packages(name), *(locked or lock(name)).rows()]
+    if name == ENGINE:
+        texts += [containernet()["commit"], repr(ONE_PROCESSOR)]
+    return hash_files([RECIPES / name / "init"], *texts)
+
+
+def target(name: str = HOST, pinned: bool = True) -> Path:
+    """Return the folder of the image of this recipe, built or not."""
+    return cache_folder() / "image" / (content_hash(name) + ("" if pinned else "-unpinned"))
+
+
+def existing(name: str = HOST) -> Path | None:
+    """Return the built image's folder, or None; an unpinned one only where no other is."""
+    folders = (target(name), target(name, pinned=False))
+    return next((folder for folder in folders if folder.is_dir()), None)
+
+
+def provenance(folder: Path) -> dict[str, Any]:
+    """Return what the image in `folder` was made of."""
+    result: dict[str, Any] = json.loads((folder / "provenance.json").read_text())
+    return result
+
+
+def build(name: str = HOST, unpinned: bool = False) -> Path:
+    """Build an image unless the cache has it; return its folder (root/, packages.tsv).
+
+    Args:
+        name: HOST or ENGINE.
+        unpinned: Where the pinned packages cannot be had, take those that the archive has now.
+
+    Raises:
+        UnavailableError: the pinned packages cannot be had, and nothing else is allowed.
+        LosslabError: mmdebstrap is missing, or a step failed.
+    """
+    built = existing(name)
+    if built is not None and (unpinned or built != target(name, pinned=False)):
+        return built
+    try:
+        with building(target(name)) as folder:
+            if folder is not None:
+                locked = lock(name)
+                _build(name, folder, locked, repository.fetch(locked), pinned=True)
+        return target(name)
+    except UnavailableError as error:
+        if not unpinned:
+            raise
+        print(f"losslab: note: unpinned {name} image, because {error.message}", file=sys.stderr)
+    with building(target(name, pinned=False)) as folder:
+        if folder is not None:
+            locked = resolve(name)
+            _build(name, folder, locked, repository.fetch(locked), pinned=False)
+    return target(name, pinned=False)
+
+
+def resolve(name: str = HOST) -> Lock:
+    """Return the lock of what Debian's archive has now."""
+    archives = [uri for uri in debian_archives() if "security" not in uri][:1]
+    with tempfile.TemporaryDirectory(prefix="losslab-apt-") as folder:
+        apt = Apt(Path(folder) / "apt", archives, [SUITE], Path(folder) / "log")
+        files = apt.closure(packages(name))
+    return make_lock(files, datetime.now(UTC).strftime(INSTANT_FORMAT))
+
+
+def relock() -> list[str]:
+    """Pin what Debian's archive has now, in every image's lock; return what changed."""
+    changes = []
+    for name in (HOST, ENGINE):
+        path = RECIPES / name / "packages.lock"
+        now = resolve(name)
+        before = lock(name).versions() if path.exists() else {}
+        after = now.versions()
+        changed = [
+            package
+            for package in sorted({*before, *after})
+            if before.get(package) != after.get(package)
+        ]
+        changes += [
+            f"{name}: {package} {before.get(package, 'not there')} -> {after.get(package, 'gone')}"
+            for package in changed
+        ]
+        # An instant at which the same packages were there is as good as another.
+        if changed:
+            path.write_text(now.text())
+    return changes
+
+
+def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pinned: bool) -> None:
+    log = folder / "build.log"
+    log.touch()
+    root = folder / "root"
+    root.mkdir()
+    # First, because it is what is hardest to come by.
+    if name == ENGINE:
+        _install_containernet(root / CONTAINERNET, log)
+    instant = datetime.strptime(locked.instant, INSTANT_FORMAT).replace(tzinfo=UTC)
+    tar = folder / "root.tar"
+    with tempfile.TemporaryDirectory(prefix="losslab-packages-") as archive:
+        source = repository.make(files, SUITE, Path(archive))
+        _bootstrap(name, source, tar, int(instant.timestamp()), log)
+    # Device nodes need root and the guest mounts its own /dev.
+    run_logged(["tar", "-xf", tar, "-C", root, "--exclude=./dev/*", "--no-same-owner"], log)
+    tar.unlink()
+    # Whoever runs the guest must be able to read all of it.
+    run_logged(["chmod", "-R", "u+rwX,go+rX,go-w,-s", root], log)
+    # mmdebstrap copies these from the machine that builds. With names for its own addresses and no
+    # name server, a program that looks itself up sends no packet.
+    for file, text in FIXED_FILES.items():
+        (root / file).unlink(missing_ok=True)
+        (root / file).write_text(text)
+    for mount_point in MOUNT_POINTS:
+        (root / mount_point).mkdir(parents=True, exist_ok=True)
+    shutil.copy2(RECIPES / name / "init", root / "init")
+    (root / "init").chmod(0o755)
+    if name == ENGINE:
+        for file, (words, others) in ONE_PROCESSOR.items():
+            _replace(root / file, words, others)
+    _clamp_times(root, int(instant.timestamp()))
+    listing = subprocess.run(
+        ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W", "-f", "${Package}\t${Version}\n"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    listing = "".join(sorted(listing.splitlines(keepends=True)))
+    (folder / "packages.tsv").write_text(listing)
+    versions = dict(line.split("\t") for line in listing.splitlines())
+    check_installed(versions, locked.versions())
+    write_sources(files, folder / "sources.tsv")
+    facts = {
+        "suite": SUITE,
+        "hash": content_hash(name, locked),
+        "pinned": pinned,
+        "packages_sha256": hashlib.sha256(listing.encode()).hexdigest(),
+        "packages": {package: versions[package] for package in packages(name)},
+    }
+    if name == ENGINE:
+        facts["containernet"] = containernet()["commit"]
+    (folder / "provenance.json").write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
+
+
+def _bootstrap(name: str, source: str, tar: Path, epoch_s: int, log: Path) -> None:
+    """Install the packages of an archive into a new system; no file is younger than `epoch_s`."""
+    run_logged(
+        [
+            "env",
+            f"SOURCE_DATE_EPOCH={epoch_s}",
+            "mmdebstrap",
+            "--mode",
+            "root" if os.geteuid() == 0 else "unshare",
+            "--variant",
+            "apt",
+            "--include",
+            ",".join(packages(name)),
+            "--aptopt",
+            'APT::Install-Recommends "false"',
+            *(word for path in EXCLUDED for word in ("--dpkgopt", f"path-exclude={path}")),
+            # Byte code that never asks for its source: nothing ever needs to be read or written.
+            "--customize-hook",
+            'chroot "$1" sh -c "python3 -m compileall -q -f -j 0 '
+            '--invalidation-mode unchecked-hash /usr/lib/python3*" || true',
+            SUITE,
+            str(tar),
+            source,
+        ],
+        log,
+    )
+
+
+def _clamp_times(root: Path, epoch_s: int) -> None:
+    """Make no file younger than its packages, as mmdebstrap does: builds differ in nothing."""
+    for folder, folders, files in os.walk(root):
+        for name in (".", *folders, *files):
+            path = os.path.join(folder, name)
+            if os.lstat(path).st_mtime > epoch_s:
+                os.utime(path, (epoch_s, epoch_s), follow_symlinks=False)
+
+
+def check_installed(installed: dict[str, str], locked: dict[str, str]) -> None:
+    """Refuse an image that does not have exactly the packages of its lock.
+
+    Raises:
+        LosslabError: naming what differs.
+    """
+    differences = [
+        f"{package} is {installed.get(package, 'not there')}, locked {locked.get(package, 'not')}"
+        for package in sorted({*installed, *locked})
+        if installed.get(package) != locked.get(package)
+    ]
+    if differences:
+        raise LosslabError(
+            f"an image must have the packages of its lock, found otherwise: "
+            f"{'; '.join(differences)}",
+            hint="make the lock anew with `make relock`",
+        )
+
+
+def _replace(path: Path, words: bytes, others: bytes) -> None:
+    """Replace the one occurrence of some bytes in a file by as many others.
+
+    Raises:
+        LosslabError: they are not there exactly once.
+    """
+    content = path.read_bytes()
+    count = content.count(words)
+    if count != 1:
+        raise LosslabError(
+            f"{path} must contain {words.decode()} once, found it {count} times",
+            hint="another version of the package: see ONE_PROCESSOR in instrument/image.py",
+        )
+    path.write_bytes(content.replace(words, others))
+
+
+def _install_containernet(target_folder: Path, log: Path) -> None:
+    """Install Containernet's module at its pinned commit, which is the hash of its content.
+
+    LOSSLAB_CONTAINERNET_SOURCE names another copy of its repository, such as
+    file:///home/me/containernet, where the pinned one is out of reach.
+
+    Raises:
+        UnavailableError: the repository cannot be reached, or has no such commit.
+    """
+    commit = containernet()["commit"]
+    url = containernet_source()
+    with tempfile.TemporaryDirectory(prefix="losslab-containernet-") as name:
+        git = ["git", "-C", name]
+        try:
+            run_logged(["git", "clone", "--quiet", "--bare", url, name], log)
+            run_logged([*git, "cat-file", "-e", f"{commit}^{{commit}}"], log)
+        except LosslabError as error:
+            raise UnavailableError(
+                f"Containernet's commit {commit} must be had from {url}, found: {error.message}",
+                hint=f"check the network, or set {SOURCE}=file:///... to a copy that has it",
+            ) from error
+        tar = Path(name) / "containernet.tar"
+        # Its two links lead out of the folder, to examples and a command that nothing here runs.
+        links = [":(exclude)mininet/examples", ":(exclude)mininet/__main__.py"]
+        run_logged([*git, "archive", f"--output={tar}", commit, "mininet", *links], log)
+        target_folder.mkdir(parents=True)
+        run_logged(["tar", "-xf", tar, "-C", target_folder, "--no-same-owner"], log)
+
+
+def containernet_source() -> str:
+    """Return the address of the repository that has Containernet."""
+    return os.environ.get(SOURCE, containernet()["url"]).removeprefix("git+")

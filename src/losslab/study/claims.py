@@ -1,0 +1,273 @@
+"""Claims and published numbers as data: refuse mistakes before anything is measured.
+
+A misspelt word would otherwise select no cell, or another number, and be a verdict all the same.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+from losslab.errors import LosslabError
+from losslab.study.condition import Condition
+from losslab.study.design import SAME, SCHEMAS, block_points, load_yaml
+
+COMPARISONS = ("at_most", "at_least", "within")
+# Beside `where`, what each kind needs; it may have nothing else of these.
+PARAMETERS = ("against", "others", "along", "margin")
+NEEDS: dict[str, tuple[str, ...]] = {
+    "value": (),
+    "largest": (),
+    "smallest": (),
+    "largest_factor": (),
+    "change_percent": ("against",),
+    "smallest_ratio": ("against",),
+    "largest_ratio": ("against",),
+    "value_over_largest": ("others",),
+    "largest_certain_rise_percent": ("along",),
+    "certainly_different_cells": ("against", "margin"),
+    "largest_loss_z": (),
+}
+# Kinds of which one cell has the value.
+OF_ONE_CELL = ("value", "change_percent", "value_over_largest")
+
+Point = dict[str, Any]
+
+
+def check(studies: Iterable[str], root: Path) -> None:
+    """Check the claims and published numbers of studies against their full designs.
+
+    Args:
+        studies: Names of studies.
+        root: The repository.
+
+    Raises:
+        LosslabError: naming the file, the claim or row, what was found and what is allowed.
+    """
+    for name in studies:
+        points = design_points(load_yaml(root / "config" / "studies" / f"{name}.yaml"))
+        check_claims(root / "report" / "claims" / f"{name}.yaml", name, points)
+        published = root / "config" / "published" / f"{name}.csv"
+        if published.exists():
+            check_published(published, points)
+
+
+def design_points(study: dict[str, Any]) -> list[Point]:
+    """List a study's cells as axes and values, of all blocks that a campaign can measure."""
+    standard = {field.name: field.default for field in fields(Condition)}
+    points = []
+    for name, block in study["blocks"].items():
+        for point in block_points(study["defaults"], block):
+            if point.get("competitor") == SAME:
+                point["competitor"] = point["algorithm"]
+            points.append({"block": name, **standard, **point})
+    return points
+
+
+def check_claims(path: Path, study: str, points: list[Point]) -> None:
+    """Check a study's file of claims.
+
+    Args:
+        path: The file.
+        study: The study's name.
+        points: Its cells, from `design_points`.
+
+    Raises:
+        LosslabError: as for `check`.
+    """
+    content = load_yaml(path)
+    if not isinstance(content, dict) or set(content) != {"study", "claims"}:
+        raise LosslabError(f"{path} must have the keys study and claims, and no other")
+    if content["study"] != study:
+        raise LosslabError(f"study must be {study} in {path}, found {content['study']}")
+    if not isinstance(content["claims"], list) or not content["claims"]:
+        raise LosslabError(f"claims must be a list with at least one claim in {path}")
+    names: set[str] = set()
+    for claim in content["claims"]:
+        name = claim.get("id", "without an id") if isinstance(claim, dict) else str(claim)
+        problems = _schema_problems(claim, "claims")
+        if not problems:
+            problems = _parameter_problems(claim) or _cell_problems(claim, points)
+        if name in names:
+            problems.append("id must be unique in the file, found it twice")
+        names.add(name)
+        if problems:
+            raise LosslabError(
+                f"{path}, claim {name}: " + "; ".join(problems),
+                hint="workflow/schemas/claims.schema.yaml explains every key",
+            )
+
+
+def check_published(path: Path, points: list[Point]) -> None:
+    """Check a study's table of published numbers.
+
+    Raises:
+        LosslabError: as for `check`.
+    """
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    numeric = _numeric_columns()
+    axes = {field.name for field in fields(Condition)}
+    for number, row in enumerate(rows, start=2):
+        # A field too many stands under None, one too few is None.
+        if None in row or None in row.values():
+            raise LosslabError(f"{path}, line {number} must have a field for each column")
+        values = {
+            key: _number(text) if key in numeric else text for key, text in row.items() if text
+        }
+        problems = _schema_problems(values, "published")
+        if not problems:
+            problems = _unmatched({k: v for k, v in values.items() if k in axes}, points)
+        if problems:
+            raise LosslabError(
+                f"{path}, line {number}: " + "; ".join(problems),
+                hint="workflow/schemas/published.schema.yaml lists every column",
+            )
+
+
+def _numeric_columns() -> set[str]:
+    """Name the columns that the schema of published numbers has as numbers."""
+    schema = _schema("published")
+    return {
+        name
+        for name, what in schema["properties"].items()
+        if what.get("type") == "number" or what.get("$ref", "").endswith("/size")
+    }
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+@functools.cache
+def _schema(name: str) -> dict[str, Any]:
+    schema: dict[str, Any] = yaml.safe_load((SCHEMAS / f"{name}.schema.yaml").read_text())
+    return schema
+
+
+def _schema_problems(data: Any, name: str) -> list[str]:
+    """Say where data leave a schema, and what the schema allows there."""
+    schema = _schema(name)
+    errors = jsonschema.Draft202012Validator(schema).iter_errors(data)
+    return [_words(error, schema) for error in sorted(errors, key=lambda e: list(e.path))]
+
+
+def _words(error: jsonschema.ValidationError, schema: dict[str, Any]) -> str:
+    allowed: Any = error.validator_value
+    found: Any = error.instance
+    where = ".".join(map(str, error.path)) or "(top level)"
+    if error.validator == "additionalProperties" and not error.path:
+        unknown = sorted(set(found) - set(schema["properties"]))
+        return f"keys must be among {', '.join(schema['properties'])}, found {', '.join(unknown)}"
+    if error.validator == "enum":
+        return f"{where} must be one of {', '.join(map(str, allowed))}, found {found!r}"
+    if error.parent is None and "propertyNames" in error.schema_path:
+        axes = ", ".join(["block", *schema["$defs"]["axis"]["enum"]])
+        return f"axes of {where} must be among {axes}, found {found!r}"
+    return f"{where}: {error.message}"
+
+
+def _parameter_problems(claim: Mapping[str, Any]) -> list[str]:
+    """Say what a claim's kind needs and does not have, or has and does not need."""
+    kind = claim["kind"]
+    problems = []
+    given = [key for key in COMPARISONS if key in claim]
+    if len(given) != 1:
+        problems.append(
+            f"exactly one of {', '.join(COMPARISONS)} must stand in a claim, found "
+            f"{', '.join(given) or 'none'}"
+        )
+    needs = NEEDS[kind]
+    for key in PARAMETERS:
+        if key in needs and key not in claim:
+            problems.append(f"kind {kind} needs {key}, found none")
+        if key in claim and key not in needs:
+            problems.append(f"kind {kind} takes no {key}, found one")
+    if kind == "largest_loss_z":
+        problems += [
+            f"kind {kind} takes no {key}, found one" for key in ("metric", "statistic")
+            if key in claim
+        ]  # fmt: skip
+    elif "where" not in claim:
+        problems.append(f"kind {kind} needs where, found none")
+    return problems
+
+
+def _cell_problems(claim: Mapping[str, Any], points: list[Point]) -> list[str]:
+    """Say which of a claim's selectors mean no cell of the full design, or too many."""
+    kind, where = claim["kind"], claim.get("where", {})
+    problems = [
+        f"{key} must mean a cell of the study: {problem}"
+        for key, wanted in (
+            ("where", where),
+            ("others", claim.get("others", {})),
+            ("against", where | claim.get("against", {})),
+        )
+        for problem in _unmatched(wanted, points)
+    ]
+    if problems:
+        return problems
+    cells = _selected(where, points)
+    if kind in OF_ONE_CELL and len(cells) != 1:
+        return [f"where must mean one cell for kind {kind}, found {len(cells)}"]
+    if "against" in claim:
+        base = _selected(where | claim["against"], points)
+        shared = set(points[0]) - set(claim["against"])
+        for cell in cells:
+            counterparts = [b for b in base if all(b[axis] == cell[axis] for axis in shared)]
+            if len(counterparts) != 1:
+                return [
+                    f"against must mean one counterpart of each cell, found {len(counterparts)} "
+                    f"of {_described(cell, where)}"
+                ]
+    if "along" in claim:
+        steps = [cell[claim["along"]] for cell in cells]
+        if len(steps) < 2 or len(set(steps)) != len(steps):
+            return [
+                f"where must mean two or more cells that differ in {claim['along']} alone, found "
+                f"{len(cells)} with {len(set(steps))} values"
+            ]
+    return []
+
+
+def _described(cell: Point, axes: Iterable[str]) -> str:
+    return ", ".join(f"{axis} {cell[axis]}" for axis in axes)
+
+
+def _selected(wanted: Mapping[str, Any], points: list[Point]) -> list[Point]:
+    """List the cells that have one of the wanted values on every axis."""
+    return [
+        point
+        for point in points
+        if all(point[axis] in _values(value) for axis, value in wanted.items())
+    ]
+
+
+def _values(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _unmatched(wanted: Mapping[str, Any], points: list[Point]) -> list[str]:
+    """Say which wanted value no cell has, or that no cell has all of them; empty when one has."""
+    for axis, value in wanted.items():
+        known = list(dict.fromkeys(point[axis] for point in points))
+        strange = [v for v in _values(value) if v not in known]
+        if strange:
+            return [
+                f"{axis} must be one of {', '.join(map(str, known))}, found "
+                f"{', '.join(map(str, strange))}"
+            ]
+    if not _selected(wanted, points):
+        pairs = ", ".join(f"{axis} {value}" for axis, value in wanted.items())
+        return [f"no cell has {pairs} together"]
+    return []

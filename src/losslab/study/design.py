@@ -1,0 +1,250 @@
+"""Studies as data: load and validate the configuration, and make the cells of a study."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+from losslab.errors import LosslabError
+from losslab.study.condition import NO_COMPETITOR, Condition
+from losslab.study.stopping import StoppingRule
+
+ROOT = Path(__file__).resolve().parents[3]
+SCHEMAS = ROOT / "workflow" / "schemas"
+
+
+# Where a campaign says nothing else.
+DEFAULT_BACKEND, DEFAULT_WHERE = "virtual", "guest"
+
+# A study's word for a competitor that runs the cell's own algorithm.
+SAME = "same"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of a study's design and how often it is measured."""
+
+    study: str
+    block: str
+    condition: Condition
+    stopping: StoppingRule
+    backend: str = DEFAULT_BACKEND
+    # In a guest, or on the machine's own kernel.
+    where: str = DEFAULT_WHERE
+
+    @property
+    def name(self) -> str:
+        """The cell's folder and file name; another backend's results lie elsewhere."""
+        slug = self.condition.slug()
+        name = slug if self.block == "main" else f"{self.block}_{slug}"
+        if (self.backend, self.where) == (DEFAULT_BACKEND, DEFAULT_WHERE):
+            return name
+        return f"{name}_{self.backend}-{self.where}"
+
+    @property
+    def real_time(self) -> bool:
+        """Tell whether it must have the machine to itself."""
+        return self.where == "host"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study as a campaign measures it, and what its R files make of it."""
+
+    name: str
+    cells: list[Cell]
+    figures: list[str]
+    tables: list[str]
+    # Cells whose time series go into the study's tables.
+    series: list[str]
+    # Blocks that the campaign does not measure.
+    left_out: list[str]
+
+
+def check_schema(data: Any, schema_name: str, where: str) -> None:
+    """Validate against a closed schema of workflow/schemas.
+
+    Raises:
+        LosslabError: naming the key, what must hold, and the file.
+    """
+    schema = yaml.safe_load((SCHEMAS / f"{schema_name}.schema.yaml").read_text())
+    errors = sorted(
+        jsonschema.Draft202012Validator(schema).iter_errors(data), key=lambda e: list(e.path)
+    )
+    if errors:
+        lines = [f"{'.'.join(map(str, e.path)) or '(top level)'}: {e.message}" for e in errors]
+        raise LosslabError(
+            f"{where} must follow workflow/schemas/{schema_name}.schema.yaml, found:\n    "
+            + "\n    ".join(lines),
+            hint="config/README.md explains every key",
+        )
+
+
+def load_yaml(path: Path) -> Any:
+    """Parse a YAML file; a missing file, a syntax error or a repeated key is a LosslabError."""
+
+    class Loader(yaml.SafeLoader):
+        """A loader that refuses repeated keys, of which YAML keeps the last in silence."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+            repeated = {str(key) for key in keys if keys.count(key) > 1}
+            if repeated:
+                raise LosslabError(
+                    f"keys must be unique, found {', '.join(sorted(repeated))} twice in {path}, "
+                    f"line {node.start_mark.line + 1}"
+                )
+            return super().construct_mapping(node, deep)
+
+    try:
+        return yaml.load(path.read_text(), Loader)
+    except FileNotFoundError as error:
+        raise LosslabError(f"{path} must exist, found no such file") from error
+    except yaml.YAMLError as error:
+        raise LosslabError(f"{path} must be YAML, found: {error}") from error
+
+
+def load_algorithms(path: Path) -> list[dict[str, str]]:
+    """Read algorithms.tsv; validates rows and refuses duplicate names."""
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    check_schema(rows, "algorithms", str(path))
+    names = [row["name"] for row in rows]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise LosslabError(
+            f"names must be unique in {path}, found {', '.join(repeated)} more than once"
+        )
+    return rows
+
+
+def study_cells(study: dict[str, Any], runs: dict[str, Any], algorithms: set[str]) -> list[Cell]:
+    """Make a study's cells: per block the cross product of its axes.
+
+    Args:
+        study: A validated study (config/studies/*.yaml).
+        runs: Per block `replicates`, `duration_s` and `warmup_s`, from the configuration; a block
+            that is not named there is not measured.
+        algorithms: The names in algorithms.tsv.
+
+    Raises:
+        LosslabError: an unknown block, axis or algorithm, an impossible value, or two equal cells.
+    """
+    name = study["study"]
+    unknown = sorted(set(runs) - set(study["blocks"]))
+    if unknown:
+        raise LosslabError(
+            f"blocks of study {name} must be among {', '.join(study['blocks'])}, found "
+            f"{', '.join(unknown)}"
+        )
+    cells = []
+    for block, run in runs.items():
+        backend, where = run.get("backend", DEFAULT_BACKEND), run.get("where", DEFAULT_WHERE)
+        for point in block_points(study["defaults"], study["blocks"][block]):
+            if point.get("competitor") == SAME:
+                point["competitor"] = point["algorithm"]
+            condition = Condition(
+                **point, duration_s=float(run["duration_s"]), warmup_s=float(run["warmup_s"])
+            )
+            problems = condition.problems() + unknown_algorithms(condition, algorithms)
+            if problems:
+                raise LosslabError(
+                    f"block {block} of study {name}, cell {condition.slug()}: "
+                    + "; ".join(problems),
+                    hint=f"edit config/studies/{name}.yaml or the configuration",
+                )
+            cells.append(Cell(name, block, condition, stopping_rule(run), backend, where))
+    names = [cell.name for cell in cells]
+    repeated = sorted({n for n in names if names.count(n) > 1})
+    if repeated:
+        raise LosslabError(f"cells of study {name} must differ, found twice: {', '.join(repeated)}")
+    return cells
+
+
+def stopping_rule(run: dict[str, Any]) -> StoppingRule:
+    """Read how many replicates a block's cells get.
+
+    Raises:
+        LosslabError: fewer at the most than at the least.
+    """
+    least = run["replicates"]
+    most = run.get("max_replicates", least)
+    if most < least:
+        raise LosslabError(
+            f"max_replicates must be at least replicates, {least} here, found {most}"
+        )
+    return StoppingRule(least, most, run.get("half_width_percent"))
+
+
+def block_points(
+    defaults: dict[str, Any], block: dict[str, Any] | list[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Cross the axes of a block, or of each of its products, over the defaults."""
+    for product in block if isinstance(block, list) else [block]:
+        axes = {
+            axis: value if isinstance(value, list) else [value]
+            for axis, value in (defaults | product).items()
+        }
+        for values in itertools.product(*axes.values()):
+            yield dict(zip(axes, values, strict=True))
+
+
+def unknown_algorithms(condition: Condition, algorithms: set[str]) -> list[str]:
+    """Say which of a condition's algorithms are not in algorithms.tsv."""
+    wanted = {condition.algorithm, condition.competitor} - {NO_COMPETITOR}
+    return [
+        f"algorithm must be one of config/algorithms.tsv ({', '.join(sorted(algorithms))}), "
+        f"found {algorithm!r}"
+        for algorithm in sorted(wanted - algorithms)
+    ]
+
+
+def series_cells(study: dict[str, Any], cells: list[Cell]) -> list[str]:
+    """Name the cells that one of the study's `time_series` selects; all axes must match."""
+
+    def selected(cell: Cell, wanted: dict[str, Any]) -> bool:
+        values = {"block": cell.block, **cell.condition.to_json()}
+        return all(
+            values[axis] in (value if isinstance(value, list) else [value])
+            for axis, value in wanted.items()
+        )
+
+    wanted = study.get("time_series", [])
+    return [cell.name for cell in cells if any(selected(cell, w) for w in wanted)]
+
+
+def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
+    """Load the studies of a configuration, in its order.
+
+    Args:
+        config: The content of config/config.yaml or another file of that form.
+        root: The repository.
+    """
+    check_schema(config, "config", "the configuration")
+    algorithms = {row["name"] for row in load_algorithms(root / "config" / "algorithms.tsv")}
+    studies = []
+    for name, runs in config["studies"].items():
+        path = root / "config" / "studies" / f"{name}.yaml"
+        study = load_yaml(path)
+        check_schema(study, "study", str(path))
+        # What is said of the whole campaign holds for blocks that say nothing themselves; a place
+        # is its backend's.
+        common = {key: config[key] for key in ("backend", "where") if key in config}
+        told = {b: run if "backend" in run else common | run for b, run in runs.items()}
+        cells = study_cells(study, told, algorithms)
+        series = series_cells(study, cells)
+        left_out = [block for block in study["blocks"] if block not in runs]
+        studies.append(Study(name, cells, study["figures"], study["tables"], series, left_out))
+    return studies
+
+
+def load_cells(config: dict[str, Any], root: Path) -> list[Cell]:
+    """Make all cells of a configuration; arguments as for `load_studies`."""
+    return [cell for study in load_studies(config, root) for cell in study.cells]
