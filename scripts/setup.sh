@@ -7,8 +7,8 @@ cd "$(dirname "$0")/.."
 
 # Kernel build, image build, Python environment, R for statistics and figures.
 packages="gcc make flex bison bc xz-utils libc6-dev patch binutils mmdebstrap uidmap util-linux
-python3 python3-venv r-base-core r-cran-tidyverse r-cran-rpart r-cran-patchwork r-cran-jsonlite
-r-cran-testthat r-cran-lintr r-cran-svglite r-cran-ragg r-cran-yaml r-cran-knitr fonts-dejavu-core"
+python3 python3-venv r-base-core r-cran-tidyverse r-cran-rpart r-cran-patchwork
+r-cran-testthat r-cran-lintr r-cran-ragg r-cran-yaml r-cran-knitr fonts-dejavu-core"
 
 missing=""
 if command -v dpkg-query >/dev/null; then

@@ -6,6 +6,8 @@ import random
 import subprocess
 from collections.abc import Callable
 
+import yaml
+
 from losslab.campaign import collect
 from losslab.study import design
 
@@ -83,6 +85,41 @@ def replicate(cell, number, noise, valid=True):
     return row
 
 
+def result(cell, rows, instrument):
+    """The content of a cell.json."""
+    replicates = [
+        {
+            "valid": row["valid"] == "TRUE",
+            "reasons": [row["reasons"]] if row["reasons"] else [],
+            "seed": row["seed"],
+            "attempt": row["attempt"],
+            "earlier_reasons": [],
+            "instrument": instrument,
+            "summary": {
+                key: value for key, value in row.items()
+                if key not in collect.REPLICATE_COLUMNS and key != "rtt_measured_ms"
+            } | {"rtt_ms": row["rtt_measured_ms"]},
+        }
+        for row in rows
+    ]  # fmt: skip
+    return {
+        "study": cell.study, "block": cell.block, "cell": cell.name,
+        "condition": cell.condition.to_json(), "replicates": replicates,
+    }  # fmt: skip
+
+
+def write_cell(folder, cell, rows, instrument) -> None:
+    """Write a bulk flow's results where `losslab cell` leaves them."""
+    out = folder / "results" / "cells" / cell.study / cell.name
+    for row in rows:
+        (out / str(row["replicate"])).mkdir(parents=True)
+        seconds = [{"t_s": t, "goodput_mbit": row["goodput_mbit"]} for t in range(1, 6)]
+        collect.write_csv(
+            out / str(row["replicate"]) / "intervals.csv", ("t_s", "goodput_mbit"), seconds
+        )
+    (out / "cell.json").write_text(json.dumps(result(cell, rows, instrument)))
+
+
 def tables(
     study: design.Study,
     noise: random.Random,
@@ -107,13 +144,7 @@ def tables(
             for number in range(0 if became == ABSENT else 3)
         ]
         found.replicates += rows
-        state = [
-            {"valid": r["valid"] == "TRUE", "instrument": instrument,
-             "reasons": [r["reasons"]] if r["reasons"] else []}
-            for r in rows
-        ]  # fmt: skip
-        named = {"study": study.name, "block": cell.block, "cell": cell.name, "replicates": state}
-        found.cells.append(collect.cell_row(named, cell.condition))
+        found.cells.append(collect.cell_row(result(cell, rows, instrument), cell.condition))
         counting = [row for row in rows if row["valid"] == "TRUE"]
         found.intervals += [
             {**row, "t_s": t, "goodput_mbit": row["goodput_mbit"] * noise.uniform(0.9, 1.0)}
@@ -150,7 +181,7 @@ def write(found: collect.Tables, folder, study: str) -> None:
 def run_scripts(root, folder, jobs):
     """Run the jobs of tests/scripts.R, whose folders are given relative to `folder`."""
     jobs = [job | {"folder": str(folder / job["folder"])} for job in jobs]
-    path = folder / "jobs.json"
-    path.write_text(json.dumps(jobs))
+    path = folder / "jobs.yaml"
+    path.write_text(yaml.safe_dump(jobs))
     command = ["Rscript", "--vanilla", "tests/scripts.R", str(path)]
     return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)

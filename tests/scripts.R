@@ -1,11 +1,11 @@
 # Run the workflow's scripts and knit the report's chapters in one process, without Snakemake: for
-# each job of the JSON file that is the only argument, print what went wrong; exit with 1 if any did.
+# each job of the YAML file that is the only argument, print what went wrong; exit with 1 if any did.
 #
 # A job has a folder with results/ as the workflow has it, the `studies` in it, `draw`: whether its
 # figures are written, or only built, and `numbers`: whether it ends with tables and claims, made
 # with all of the bootstrap's samples.
 arguments <- commandArgs(trailingOnly = TRUE)
-jobs <- jsonlite::read_json(arguments[1])
+jobs <- yaml::read_yaml(arguments[1])
 root <- getwd()
 for (file in list.files("analysis/R", full.names = TRUE)) source(file)
 library(ggplot2)

@@ -20,10 +20,14 @@ one_locale <- function() {
   invisible(Sys.setlocale("LC_COLLATE", "C"))
 }
 
-# The file whose code runs: a study's own, where the rule names one, else the rule's.
-told_file <- function(snakemake) {
+# The file whose code runs: a study's own, where the rule names one, else the rule's, of which
+# Snakemake runs a copy.
+told_file <- function(snakemake, arguments = commandArgs()) {
   code <- snakemake@input[["code"]]
-  if (is.null(code)) paste("rule", snakemake@rule) else code
+  if (is.null(code)) {
+    code <- sub("tmp[^.]*[.]", "", basename(grep("^--file=", arguments, value = TRUE)))
+  }
+  sub(".*/analysis/", "analysis/", code)
 }
 
 # Messages of tidyverse have a line for each function that they went through.

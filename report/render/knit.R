@@ -23,4 +23,12 @@ knitr::opts_knit$set(progress = FALSE, verbose = FALSE)
 knitr::opts_chunk$set(echo = FALSE, error = FALSE, warning = FALSE, message = FALSE, results = "asis")
 knitr::render_markdown()
 knitr::knit_hooks$set(plot = figure, chunk = chunk)
-knitr::knit(files[1], files[2], quiet = TRUE, envir = globalenv())
+# An error is one line: where it was, and what must hold.
+withCallingHandlers(
+  knitr::knit(files[1], files[2], quiet = TRUE, envir = globalenv()),
+  error = function(error) {
+    words <- gsub("[[:space:]]+", " ", paste(conditionMessage(error), collapse = " "))
+    message("chunk ", knitr::opts_current$get("label"), ": ", words)
+    quit(save = "no", status = 1)
+  }
+)

@@ -90,8 +90,19 @@ def _render_quarto(program: Path, staging: Path, name: str) -> None:
 
 
 def expand_includes(text: str, folder: Path) -> str:
-    """Replace include shortcodes by the files' texts, and the shortcodes in them."""
-    return INCLUDE.sub(lambda match: expand_includes((folder / match[1]).read_text(), folder), text)
+    """Replace include shortcodes by the files' texts, and the shortcodes in them.
+
+    Raises:
+        LosslabError: a file that is included is not there.
+    """
+
+    def included(match: re.Match[str]) -> str:
+        path = folder / match[1]
+        if not path.is_file():
+            raise LosslabError(f"{match[0]} must name a file beside the document, found none")
+        return expand_includes(path.read_text(), folder)
+
+    return INCLUDE.sub(included, text)
 
 
 def _render_fallback(staging: Path, name: str) -> None:
@@ -121,9 +132,14 @@ def _render_fallback(staging: Path, name: str) -> None:
          "--output", f"{stem}.typ"],
         staging,
     )  # fmt: skip
-    typst.compile(
-        str(staging / f"{stem}.typ"), output=str(staging / f"{stem}.pdf"), timestamp=PDF_TIMESTAMP
-    )
+    try:
+        typst.compile(
+            str(staging / f"{stem}.typ"),
+            output=str(staging / f"{stem}.pdf"),
+            timestamp=PDF_TIMESTAMP,
+        )
+    except typst.TypstError as error:
+        raise LosslabError(f"typst must make a PDF of the report, found: {error}") from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

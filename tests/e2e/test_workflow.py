@@ -1,6 +1,8 @@
 """The workflow from the dry run to the rendered report, on made-up measurements."""
 
+import os
 import random
+import shutil
 import subprocess
 
 import pytest
@@ -104,6 +106,59 @@ def test_dry_run_of_the_full_campaign(root, tmp_path):
     done = snakemake(root, "-n", "--configfile", "config/config.yaml", "--directory", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "measure_cell" in done.stdout + done.stderr
+
+
+@pytest.fixture
+def copy(root, tmp_path):
+    """The repository in a folder with spaces, without what a clone would not have."""
+    target = tmp_path / "a clone, with 'spaces'"
+    left_out = shutil.ignore_patterns(
+        ".git", ".venv", ".snakemake", "results", "logs", "__pycache__"
+    )
+    shutil.copytree(root, target, ignore=left_out)
+    return target
+
+
+def snakemake_in(folder, *words):
+    """Run the workflow of a copy, with the copy's own losslab."""
+    return subprocess.run(
+        ["snakemake", "--cores", "2", *map(str, words)],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(folder / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_clone_path_with_spaces_is_as_good_as_any(copy):
+    study = next(study for study in madeup.studies(copy) if study.name == "backends")
+    lost = study.cells[1].name
+    noise = random.Random(1)
+    for cell in study.cells:
+        rows = [madeup.replicate(cell, n, noise, cell.name != lost) for n in range(3)]
+        madeup.write_cell(copy, cell, rows, {"kernel": {"pinned": False}, "image": {}})
+    done = snakemake_in(
+        copy, "--configfile", "config/backends.yaml", "--allowed-rules", "collect_study", *ANALYSIS
+    )
+    logs = "\n".join(p.read_text() for p in (copy / "logs").rglob("*.log"))
+    assert done.returncode == 0, done.stderr + logs
+    assert (copy / "results/report/report.pdf").read_bytes().startswith(b"%PDF")
+    html = (copy / "results/report/report.html").read_text()
+    assert "<img" in html
+    assert "What is missing here." in html
+    assert lost in html
+    assert "Block <code>host</code> is not part of this campaign." in html
+    assert html.index("16 of 16 cells were measured with parts") < html.index('id="TOC"')
+
+
+def test_a_broken_claim_stops_before_anything_runs(copy):
+    claims = copy / "report/claims/calibration.yaml"
+    claims.write_text(claims.read_text().replace("statistic: max", "statistic: maximum", 1))
+    done = snakemake_in(copy, "-n", "--configfile", "config/quick.yaml")
+    assert done.returncode != 0
+    assert "claim rtt: statistic must be one of mean, std" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
 
 
 def test_bad_configuration_stops_before_anything_runs(root, tmp_path):

@@ -1,4 +1,5 @@
 import hashlib
+from pathlib import Path
 
 import pytest
 
@@ -71,6 +72,17 @@ def test_a_mirror_that_is_a_folder_may_lack_a_file(server, monkeypatch, tmp_path
         places = archive.debian_places(path, archives, INSTANT)
         file = file_of(f"{name}.deb", name.encode())
         assert fetcher.fetch([(file, each) for each in places]).place.name == place
+
+
+def test_what_a_killed_download_left_goes(server):
+    file = file_of("curl.deb", b"curl")
+    server.files[MAIN + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
+    folder = archive.cache_folder() / "files"
+    folder.mkdir(parents=True)
+    pid = int(Path("/proc/sys/kernel/pid_max").read_text()) + 1
+    (folder / f".{file.sha256}.partial-{pid}").write_bytes(b"cu")
+    take(file)
+    assert sorted(p.name for p in folder.iterdir()) == [file.sha256, f"{file.sha256}.url"]
 
 
 def test_a_spoilt_cache_is_not_believed(server):

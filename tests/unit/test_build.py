@@ -20,6 +20,16 @@ def test_a_failed_build_leaves_nothing(tmp_path):
     assert [p.name for p in target.parent.iterdir()] == [".hash.lock"]
 
 
+def test_what_a_killed_build_left_goes(tmp_path):
+    target = tmp_path / "kernel" / "hash"
+    (tmp_path / "kernel" / ".hash.partial-killed" / "linux").mkdir(parents=True)
+    (tmp_path / "kernel" / ".other.partial-running").mkdir()
+    with cache.building(target):
+        pass
+    left = sorted(p.name for p in target.parent.iterdir())
+    assert left == [".hash.lock", ".other.partial-running", "hash"]
+
+
 def test_a_finished_build_is_not_repeated(tmp_path):
     target = tmp_path / "kernel" / "hash"
     with cache.building(target) as folder:

@@ -1,5 +1,3 @@
-import re
-
 from losslab import doctor, preflight
 from losslab.emulation.shaping import shapers
 from losslab.instrument import image, kernel
@@ -39,21 +37,3 @@ def test_a_kernel_without_a_qdisc_is_told_from_one_with_it(monkeypatch):
     Done.returncode, Done.stderr = 0, ""
     assert preflight.kernel_qdisc(netem, root=True).good
     assert not preflight.kernel_qdisc(netem, root=False).good
-
-
-# What comes with R itself and with the tidyverse.
-BASE = {"grDevices", "grid", "stats", "tools", "utils"}
-TIDYVERSE = {"dplyr", "ggplot2", "readr", "scales", "tibble", "tidyr", "tidyselect"}
-
-
-def test_the_r_packages_asked_for_are_those_that_are_used(root):
-    texts = [
-        path.read_text()
-        for folder in ("analysis", "report")
-        for kind in ("*.R", "*.qmd")
-        for path in (root / folder).rglob(kind)
-        if "tests" not in path.parts
-    ]
-    used = set(re.findall(r"\b([A-Za-z]\w*)::\w|library\((\w+)", "\n".join(texts)))
-    names = {one or other for one, other in used}
-    assert (names - BASE - TIDYVERSE) | {"tidyverse"} == set(doctor.R_PACKAGES)

@@ -62,3 +62,46 @@ def test_dangling_reference_is_an_error(fallback, tmp_path):
 def test_failing_chunk_is_an_error(fallback, tmp_path):
     with pytest.raises(LosslabError, match="broken chunk"):
         render(tmp_path, "```{r}\nstop('broken chunk')\n```")
+
+
+def test_failing_chunk_is_one_line_that_names_it(fallback, tmp_path):
+    chunk = "```{r}\n#| label: sums\nf <- function() dplyr::filter(cars, nowhere > 1)\nf()\n```"
+    with pytest.raises(LosslabError, match=r"chunk sums: .*nowhere") as failure:
+        render(tmp_path, chunk)
+    assert "Backtrace" not in str(failure.value)
+    assert len(str(failure.value).splitlines()) < 6
+
+
+@pytest.mark.parametrize("missing", ["![Gone](gone.svg)", "\n{{< include _gone.qmd >}}\n"])
+def test_what_is_not_there_is_named(fallback, tmp_path, missing):
+    with pytest.raises(LosslabError, match="gone"):
+        render(tmp_path, missing)
+
+
+def test_folders_with_spaces(fallback, tmp_path):
+    folder = tmp_path / "a folder, with 'spaces'"
+    folder.mkdir()
+    render(folder)
+
+
+def test_first_page_says_what_was_not_pinned(root, fallback, tmp_path):
+    (tmp_path / "x_cells.csv").write_text(
+        "study,block,cell,n_replicates,n_valid,reasons,unpinned\n"
+        "x,main,a,3,3,,image kernel\nx,main,b,3,3,,\nx,rest,,,,,\n"
+    )
+    header = (root / "report/index.qmd").read_text().split("---")[1]
+    (tmp_path / "doc.qmd").write_text(f"---{header}---\n\n# One\n")
+    beside = [
+        *(root / "analysis/R").glob("*.R"), tmp_path / "x_cells.csv",
+        root / "report/references.bib", root / "report/style.css",
+    ]  # fmt: skip
+    html = tmp_path / "o.html"
+    report.render(tmp_path / "doc.qmd", [], beside, html, tmp_path / "o.pdf")
+    words = " ".join(html.read_text().split())
+    assert "1 of 2 cells were measured with parts of the instrument" in words
+    assert words.index("image and kernel") < words.index('id="TOC"')
+    (tmp_path / "x_cells.csv").write_text(
+        "study,block,cell,n_replicates,n_valid,reasons,unpinned\nx,main,a,3,3,,\n"
+    )
+    report.render(tmp_path / "doc.qmd", [], beside, html, tmp_path / "o.pdf")
+    assert "pinned instrument" not in html.read_text().lower()

@@ -4,13 +4,19 @@
         --loss-percent 1 --rate-mbit 1 --rtt-ms 80 --out /share/my-run
 
 runs `losslab measure ...` there as root; /share is FOLDER. With --docker an engine runs there, too.
-An emulated processor is some twenty times slower than a real one: what is measured in its real time
-is good at rates of a few Mbit/s only, and the checks say when it is not.
+
+    python -m tests.vm.netem --out FOLDER --campaign config/realtime-netem.yaml
+    snakemake --configfile config/realtime-netem.yaml --directory FOLDER --cores 2
+
+measures a campaign's cells in real time there; the workflow goes on from them. An emulated
+processor is some twenty times slower than a real one: what is measured in its real time is good at
+rates of a few Mbit/s only, and the checks say when it is not.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 import shutil
 import sys
@@ -21,6 +27,7 @@ from bench import vm
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel
 from losslab.instrument.cache import ROOT, cache_folder
+from losslab.study import design
 
 PACKAGES = ["iproute2", "procps", "python3", "python3-jsonschema", "python3-yaml"]
 DOCKER = ["docker.io", "iptables"]
@@ -81,16 +88,43 @@ def run(script: str, share: Path, docker: bool = False, timeout_s: float = TIMEO
         )
 
 
+def campaign_script(path: Path) -> str:
+    """Write the commands that measure a campaign's cells in real time, as the workflow would."""
+    lines = []
+    for cell in design.load_cells(design.load_yaml(path), ROOT):
+        if cell.real_time:
+            stopping = cell.stopping
+            words = [
+                "losslab", "cell", "--study", cell.study, "--block", cell.block,
+                "--condition", json.dumps(cell.condition.to_json(), sort_keys=True),
+                "--replicates", str(stopping.least), "--backend", cell.backend,
+                "--where", cell.where,
+                "--out", f"/share/results/cells/{cell.study}/{cell.name}/cell.json",
+            ]  # fmt: skip
+            if stopping.half_width_percent is not None:
+                words += ["--max-replicates", str(stopping.most)]
+                words += ["--half-width-percent", str(stopping.half_width_percent)]
+            lines.append(shlex.join(words))
+    return "\n".join(lines)
+
+
 def main() -> int:
-    """Run one command."""
+    """Run one command, or a campaign's cells."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="the machine's /share")
     parser.add_argument("--docker", action="store_true", help="with an engine")
-    parser.add_argument("words", nargs="+", help="of `losslab`")
+    parser.add_argument("--campaign", type=Path, help="a configuration, in place of words")
+    parser.add_argument("--timeout-s", type=float, default=TIMEOUT_S, help="of wall time")
+    parser.add_argument("words", nargs="*", help="of `losslab`")
     options = parser.parse_args()
+    if bool(options.words) == bool(options.campaign):
+        parser.error("either --campaign or the words of a losslab command must be given")
     options.out.mkdir(parents=True, exist_ok=True)
     try:
-        outcome = run(shlex.join(["losslab", *options.words]), options.out, options.docker)
+        script = shlex.join(["losslab", *options.words])
+        if options.campaign:
+            script = campaign_script(options.campaign)
+        outcome = run(script, options.out, options.docker, options.timeout_s)
     except LosslabError as error:
         print(f"netem: error: {error}", file=sys.stderr)
         return 1

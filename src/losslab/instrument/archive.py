@@ -191,6 +191,7 @@ class Fetcher:
                 name, url = origin.read_text().split()
                 return Found(path, file, Place(name, url))
             path.parent.mkdir(parents=True, exist_ok=True)
+            _remove_left(path)
             partial = path.with_name(f".{file.sha256}.partial-{os.getpid()}")
             try:
                 problem = self._download(place.url, partial)
@@ -258,6 +259,13 @@ class Fetcher:
         except (HTTPException, ConnectionError, TimeoutError) as error:
             return f"broken off ({error!r})"
         return ""
+
+
+def _remove_left(path: Path) -> None:
+    """Remove what processes that were killed had of a file."""
+    for left in path.parent.glob(f".{path.name}.partial-*"):
+        if not Path("/proc", left.name.rpartition("-")[2]).exists():
+            left.unlink(missing_ok=True)
 
 
 def digest(path: Path) -> str:

@@ -47,6 +47,8 @@ def building(target: Path) -> Iterator[Path | None]:
         if target.exists():
             yield None
             return
+        for left in target.parent.glob(f".{target.name}.partial-*"):  # by a build that was killed
+            shutil.rmtree(left, ignore_errors=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
         partial.chmod(0o755)
         try:

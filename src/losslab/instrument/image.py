@@ -188,7 +188,7 @@ def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pin
     run_logged(["tar", "-xf", tar, "-C", root, "--exclude=./dev/*", "--no-same-owner"], log)
     tar.unlink()
     # Whoever runs the guest must be able to read all of it.
-    run_logged(["chmod", "-R", "u+rwX,go+rX,go-w,-s", root], log)
+    run_logged(["chmod", "-R", "u+rwX,go+rX,go-w,-s,-t", root], log)
     # mmdebstrap copies these from the machine that builds. With names for its own addresses and no
     # name server, a program that looks itself up sends no packet.
     for file, text in FIXED_FILES.items():

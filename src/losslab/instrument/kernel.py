@@ -113,7 +113,8 @@ def build(variant: str = PLAIN, unpinned: bool = False) -> Path:
     made = target(variant, source.origin, source.pinned)
     with building(made) as partial:
         if partial is not None:
-            with tempfile.TemporaryDirectory(prefix=".source-", dir=partial.parent) as work:
+            # In the cache, which has room, and under a name that the next build removes.
+            with tempfile.TemporaryDirectory(prefix=f"{partial.name}-", dir=made.parent) as work:
                 _build(variant, source, Path(work), partial)
     return made
 

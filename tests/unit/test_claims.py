@@ -1,0 +1,131 @@
+"""Mistakes in claims and published numbers are refused before anything is measured."""
+
+import re
+import shutil
+
+import pytest
+import yaml
+
+from losslab.errors import LosslabError
+from losslab.study import claims, condition
+
+
+@pytest.fixture
+def copy(root, tmp_path):
+    """A repository's studies, claims and published numbers, to make mistakes in."""
+    for folder in ("config/studies", "config/published", "report/claims"):
+        shutil.copytree(root / folder, tmp_path / folder)
+    return tmp_path
+
+
+def replace(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def refusal(copy, study):
+    with pytest.raises(LosslabError) as error:
+        claims.check([study], copy)
+    return str(error.value)
+
+
+def test_what_is_there_is_right(root):
+    claims.check([path.stem for path in (root / "config/studies").glob("*.yaml")], root)
+
+
+@pytest.mark.parametrize(
+    ("study", "old", "new", "claim", "words"),
+    [
+        ("calibration", "statistic: max", "statistic: maximum", "rtt",
+         "statistic must be one of mean, std, min, q25, median, q75, max, found 'maximum'"),
+        ("calibration", "statistic: max", "statistc: max", "rtt", "found statistc"),
+        ("calibration", "kind: largest", "kind: larger", "rtt",
+         "kind must be one of value, largest"),
+        ("calibration", "metric: rtt_error_percent", "metric: rtt_eror", "rtt",
+         "metric must be one of .*rtt_error_percent"),
+        ("calibration", "at_most: 0.1", "at_mosst: 0.1", "rtt", "found at_mosst"),
+        ("calibration", "at_most: 0.1", "at_least: 0.1\n    at_most: 0.1", "rtt",
+         "exactly one of at_most, at_least, within .* found at_most, at_least"),
+        ("calibration", "    at_most: 0.1\n", "", "rtt", "found none"),
+        ("calibration", "at_most: 0.1", "within: 0.1", "rtt", "published"),
+        ("calibration", "at_most: 0.1", "at_most: little", "rtt", "at_most: 'little'"),
+        ("calibration", "where: { block: rtt }", "where: { blok: rtt }", "rtt",
+         "axes of where must be among block, algorithm, loss_percent.* found 'blok'"),
+        ("calibration", "where: { block: rtt }", "where: { block: rt }", "rtt",
+         "block must be one of rtt, utilisation.*, found rt"),
+        ("calibration", "where: { block: rtt }", "where: { block: rtt, algorithm: bbr }", "rtt",
+         "no cell has block rtt, algorithm bbr together"),
+        ("calibration", "    where: { block: rtt }\n", "", "rtt", "needs where"),
+        ("calibration", "kind: largest_loss_z", "kind: largest_loss_z\n    metric: power", "loss",
+         "takes no metric"),
+        ("loss", "    against: { loss_percent: 0 }\n", "", "cubic-symmetric-1-percent",
+         "kind change_percent needs against"),
+        ("loss", "against: { loss_percent: 0 }", "against: { loss_percent: 11 }",
+         "cubic-symmetric-1-percent", "against must mean .* loss_percent must be one of 0, 1, 2"),
+        ("loss", "against: { loss_percent: 0 }", "against: { app: [iperf3, ffmpeg] }",
+         "cubic-symmetric-1-percent", "one counterpart of each cell, found 2"),
+        ("loss", "loss_percent: 1 }", "loss_percent: [1, 2] }", "cubic-symmetric-1-percent",
+         "one cell for kind change_percent, found 2"),
+        ("loss", "along: loss_percent", "along: path", "cubic-symmetric-monotonic",
+         "differ in path alone"),
+        ("loss", "along: loss_percent", "margin: 1", "cubic-symmetric-monotonic",
+         "takes no margin"),
+        ("loss", "id: cubic-asymmetric-1-percent", "id: cubic-symmetric-1-percent",
+         "cubic-symmetric-1-percent", "unique"),
+        ("cellular", "others: { block: approaches }", "others: { block: approach }",
+         "ewma-over-all", "others must mean .* block must be one of"),
+    ],
+)  # fmt: skip
+def test_a_mistake_names_file_claim_and_what_is_allowed(copy, study, old, new, claim, words):
+    path = copy / "report" / "claims" / f"{study}.yaml"
+    replace(path, old, new)
+    message = refusal(copy, study)
+    assert message.startswith(f"{path}, claim {claim}: ")
+    assert re.search(words, message)
+
+
+@pytest.mark.parametrize("content", ["study: loss\nclaims: []\n", "claims: [{id: a}]\n", "- a\n"])
+def test_a_file_that_is_no_list_of_claims(copy, content):
+    (copy / "report/claims/loss.yaml").write_text(content)
+    assert "report/claims/loss.yaml" in refusal(copy, "loss")
+
+
+def test_claims_of_another_study(copy):
+    replace(copy / "report/claims/loss.yaml", "study: loss", "study: cloud")
+    assert "study must be loss" in refusal(copy, "loss")
+
+
+def test_a_study_without_claims(copy):
+    (copy / "report/claims/loss.yaml").unlink()
+    assert "must exist" in refusal(copy, "loss")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ("cubic,symmetric,0,", "cubci,symmetric,0,", 2, "algorithm must be one of cubic, bbr"),
+        ("cubic,symmetric,1,", "cubic,symetric,1,", 3, "path must be one of symmetric, asymmetric"),
+        ("cubic,symmetric,1,", "cubic,symmetric,0.11,", 3, "loss_percent must be one of 0, 1, 2"),
+        ("235.513105", "235,5", 3, "a field for each column"),
+        ("235.513105", "about 235", 3, "mean: 'about 235' is not of type 'number'"),
+        ("slide", "slid", 2, "keys must be among algorithm, .*, found slid"),
+    ],
+)
+def test_a_mistake_in_a_published_table(copy, old, new, line, words):
+    path = copy / "config" / "published" / "loss.csv"
+    replace(path, old, new)
+    message = refusal(copy, "loss")
+    assert message.startswith(f"{path}, line {line}")
+    assert re.search(words, message)
+
+
+def test_kinds_and_axes_are_those_of_the_code(root):
+    schema = yaml.safe_load((root / "workflow/schemas/claims.schema.yaml").read_text())
+    kinds = schema["properties"]["kind"]["enum"]
+    code = (root / "analysis/R/claims.R").read_text()
+    listed = code[code.index("claim_kinds <- list(") : code.index("\n)\n")]
+    assert kinds == re.findall(r"^  (\w+) = function", listed, re.MULTILINE)
+    assert kinds == list(claims.NEEDS)
+    axes = {field.name for field in claims.fields(condition.Condition)}
+    assert set(schema["$defs"]["axis"]["enum"]) == axes - {"duration_s", "warmup_s"}

@@ -1,0 +1,52 @@
+"""The R packages that the sources use are those that are installed and looked for, no others."""
+
+import re
+
+import yaml
+
+from losslab import doctor
+
+BASE = {"stats", "utils", "grDevices", "grid", "methods", "tools"}
+TIDYVERSE = {"ggplot2", "dplyr", "tidyr", "readr", "tibble", "scales", "tidyselect"}
+# What the linters' test calls.
+LINTERS = {"lintr"}
+
+
+def used(paths):
+    """The packages that R code attaches or names, tidyverse's as one."""
+    text = "\n".join(path.read_text() for path in paths)
+    names = set(re.findall(r"\blibrary\((\w+)", text)) | set(re.findall(r"\b([\w.]+)::(?!:)", text))
+    tidy = {"tidyverse"} if names & TIDYVERSE else set()
+    return (names - BASE - TIDYVERSE) | tidy
+
+
+def needed(root):
+    """What the workflow needs, and what the tests need besides."""
+    everything = set((root / "analysis").rglob("*.R"))
+    tests = {path for path in everything if "tests" in path.parts[len(root.parts) :]}
+    work = used([*(everything - tests), *(root / "report").rglob("*.[Rq]*")])
+    return work, used([*tests, *(root / "tests").glob("*.R")]) | LINTERS
+
+
+def conda(path):
+    """The R packages of a conda environment, without R itself."""
+    names = [name for name in yaml.safe_load(path.read_text())["dependencies"] if name is not None]
+    found = {re.split("[<>=]", name)[0] for name in names if isinstance(name, str)}
+    return {name.removeprefix("r-") for name in found if name.startswith("r-")} - {"base"}
+
+
+def test_debian(root):
+    work, tests = needed(root)
+    script = (root / "scripts/setup.sh").read_text()
+    assert set(re.findall(r"r-cran-([\w.]+)", script)) == work | tests
+
+
+def test_conda(root):
+    work, tests = needed(root)
+    # Quarto knits with rmarkdown; the sources do not name it.
+    assert conda(root / "environment.yml") == work | tests | {"rmarkdown"}
+    assert conda(root / "workflow/envs/tools.yaml") == work
+
+
+def test_doctor(root):
+    assert set(doctor.R_PACKAGES) == needed(root)[0]
