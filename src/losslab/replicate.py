@@ -144,14 +144,12 @@ def _attempt(
             reasons = outcome.result["reasons"] + virtual.console_reasons(outcome.console)
             manifest |= {key: outcome.result[key] for key in ("summary", "observed", "machine")}
             wall_s = outcome.wall_s
-        except HostError:
-            raise
         except LosslabError as error:
             _refuse_host_failure(out.parent, instrument, error)
-            if isinstance(error, GuestLostError):
-                if not last:
-                    raise
-                manifest["lost"] = True
+            lost = isinstance(error, GuestLostError)
+            if isinstance(error, HostError) or (lost and not last):
+                raise
+            manifest |= {"lost": True} if lost else {}
             reasons = [str(error)]
         manifest |= {"valid": not reasons, "reasons": reasons}
         if (job_folder / "raw").is_dir():
