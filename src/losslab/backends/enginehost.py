@@ -10,15 +10,13 @@ import json
 import signal
 import subprocess
 import sys
-import traceback
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from losslab.backends import containers, hostjob
 from losslab.backends.hostjob import JOB
-from losslab.cell import write_result
-from losslab.errors import LosslabError
+from losslab.cell import write_failure, write_result
 
 IMAGE = Path("/mnt/image")
 
@@ -41,10 +39,8 @@ def main() -> int:
             result = hostjob.replicate(job, containers.host_class(_place(job)))
             result["machine"]["docker"] = api.version()["Version"]
             write_result(result, JOB / "result.json")
-    except LosslabError as error:
-        write_result({"error": str(error)}, JOB / "result.json")
-    except Exception:
-        write_result({"error": traceback.format_exc()}, JOB / "result.json")
+    except Exception as error:
+        write_failure(error, JOB / "result.json")
     return 0
 
 
