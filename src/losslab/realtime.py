@@ -37,10 +37,10 @@ BUSY_MAX = 0.90
 # the link, decide the rate.
 SOFTIRQ_MAX = 0.60
 # Limits from 40 runs in an emulated machine beside virtual time: 0.5 to 20 Mbit/s, RTTs of 40 and
-# 80 ms, its processors 14 to 65 % busy, shared more or less with others, and no time stolen. Goodput
-# was 0.47 to 1.06 of virtual time's, the loaded RTT 0.92 to 2.05. Of the five runs within all limits
-# goodput was 0.98 to 1.03 and the RTT 0.99 to 1.09; of the 35 others, 26 were farther off than 5 % in
-# goodput or 10 % in RTT.
+# 80 ms, its processors 14 to 65 % busy, shared more or less with others, and no time stolen.
+# Goodput was 0.47 to 1.06 of virtual time's, the loaded RTT 0.92 to 2.05. Of the five runs within
+# all limits goodput was 0.98 to 1.03 and the RTT 0.99 to 1.09; of the 35 others, 26 were farther
+# off than 5 % in goodput or 10 % in RTT.
 #
 # Of the link's rate: what it misses, a flow that fills it misses.
 RATE_TOLERANCE = 0.01
