@@ -23,13 +23,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from losslab.build.cache import (
-    building,
-    cache_folder,
-    debian_archives,
-    hash_files,
-    run_logged,
-)
+from losslab.build.archive import debian_archives
+from losslab.build.cache import building, cache_folder, hash_files, run_logged
 from losslab.errors import LosslabError
 
 SUITE = "trixie"

@@ -95,11 +95,11 @@ def measure(
         real_time=watch is not None,
     )
     reasons += checks.reasons(evidence)
-    seen: dict[str, Any] = {"without": ["netem", "fq"]} if condition.bare else {}
+    machine: dict[str, Any] = {}
     if watch is not None:
         found = watch.findings(condition, evidence.rtt_ms, run.replies, run.queue)
-        reasons += found.reasons()
-        seen["real_time"] = found.to_json()
+        reasons += found.reasons(condition)
+        machine = {f"machine_{name}": value for name, value in found.to_json().items()}
     summary |= {
         "retransmits": summary.get("retransmits", counted.retransmits),
         "rtt_ms": evidence.rtt_ms,
@@ -112,6 +112,7 @@ def measure(
         "unexplained_packets": counted.unexplained,
         **_queue_summary(waiting, condition),
         **link,
+        **machine,
     }
     return {
         "summary": summary,
@@ -125,7 +126,7 @@ def measure(
                 for flow in flows
                 for program in (flow.listener, flow.caller)
             },
-            **seen,
+            **({"without": ["netem", "fq"]} if condition.bare else {}),
         },
     }
 
