@@ -17,7 +17,7 @@ from typing import Any
 
 from losslab import __version__, deciding, intact, traces
 from losslab.backends import containernet, onhost, virtual
-from losslab.condition import DRAWN_TRACE, NO_TRACE, Condition, derived_seed
+from losslab.condition import DRAWN_TRACE, NO_TRACE, Condition
 from losslab.deciding import TRACES, VIRTUAL
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.lock import own_folder
@@ -128,13 +128,14 @@ def _attempt(
 ) -> dict[str, Any]:
     """Run the replicate's job and write its folder; only a last attempt may be lost."""
     started = datetime.now(UTC)
-    trace = trace_text(condition, seed)
+    trace = trace_text(condition)
     manifest = {
         "backend": instrument.backend,
         "cell": condition.to_json(),
         "seed": seed,
         "instrument": provenance(condition, instrument),
         "trace_sha256": digest(trace),
+        "video_sha256": None if video is None else digest(video.read_bytes()),
         "summary": {},
     }
     wall_s = None
@@ -230,16 +231,14 @@ def _launch(
     return containernet.run_in_guest(instrument.kernel, images, job, job_folder, seed, timeout_s)
 
 
-def trace_text(condition: Condition, seed: int) -> str | None:
-    """Return the trace that a replicate's link follows; None where it has none.
+def trace_text(condition: Condition) -> str | None:
+    """Return the trace that a replicate's link follows; None where none is a file.
 
     Raises:
         LosslabError: the file is not there, or is no trace.
     """
-    if condition.trace == NO_TRACE:
+    if condition.trace in (NO_TRACE, DRAWN_TRACE):
         return None
-    if condition.trace == DRAWN_TRACE:
-        return traces.write(traces.generate(derived_seed(seed, "trace")))
     path = TRACES / condition.trace
     if not path.is_file():
         raise LosslabError(
@@ -251,9 +250,12 @@ def trace_text(condition: Condition, seed: int) -> str | None:
     return text
 
 
-def digest(text: str | None) -> str | None:
-    """Return a text's SHA-256 in hexadecimal digits."""
-    return None if text is None else hashlib.sha256(text.encode()).hexdigest()
+def digest(content: str | bytes | None) -> str | None:
+    """Return the SHA-256 of a text or of bytes in hexadecimal digits."""
+    if content is None:
+        return None
+    octets = content.encode() if isinstance(content, str) else content
+    return hashlib.sha256(octets).hexdigest()
 
 
 def _link_or_copy(source: Path, target: Path) -> None:

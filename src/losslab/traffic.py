@@ -18,6 +18,7 @@ from losslab.condition import Condition, derived_seed
 from losslab.configuration import ALGORITHM_SYSCTL
 from losslab.errors import LosslabError
 from losslab.flows import Flow, Host, Program, Timeline
+from losslab.instants import wait_for_whole_second
 from losslab.probes import tcp
 from losslab.probes.ping import DURING_INTERVAL_S, EchoProbe, write_csv
 from losslab.probes.queue import QueueProbe, QueueSample
@@ -71,6 +72,7 @@ def run(
             echo_probe = stack.enter_context(contextlib.closing(EchoProbe(RECEIVER_ADDRESS)))
         with netns.inside(router.pid):
             queue_probe = stack.enter_context(contextlib.closing(QueueProbe(bottleneck().name)))
+        wait_for_whole_second()
         time.sleep(_jitter_s(seed, "start"))
         log = _SampleLog(tcp_probe, queue_probe, echo_probe, sample_interval_s(condition))
         waiting = list(flows)
