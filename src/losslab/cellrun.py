@@ -138,6 +138,6 @@ def finished(
         and manifest["seed"] == seed
         and manifest["instrument"] == provenance(condition, instrument)
         and not manifest.get("lost", False)
-        and manifest.get("trace_sha256") == digest(trace_text(condition, seed))
+        and manifest.get("trace_sha256") == digest(trace_text(condition))
     )
     return manifest if same else None
