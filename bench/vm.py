@@ -24,13 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from losslab.errors import LosslabError
-from losslab.instrument.cache import (
-    building,
-    cache_folder,
-    debian_archives,
-    hash_files,
-    run_logged,
-)
+from losslab.instrument.archive import debian_archives
+from losslab.instrument.cache import building, cache_folder, hash_files, run_logged
 
 SUITE = "trixie"
 # Kernel (its modules have netem, 9p, overlayfs) and what loads them.

@@ -1,5 +1,34 @@
-# Ratios of what other backends measured to what the virtual one did, replicate by replicate: the
-# same number has the same seed, and so the same losses.
+# The study's blocks: what the hosts are, in a guest in virtual time or on the machine's own kernel in
+# real time. Of each path one is the virtual backend's, to which the others are compared.
+backend_labels <- c(
+  virtual = "virtual backend", bare = "virtual backend", slow = "virtual backend",
+  containers = "containers in a guest, virtual time", host = "containers, real time",
+  "bare-host" = "plain hosts, real time, bare path",
+  "bare-containers" = "containers, real time, bare path",
+  "slow-host" = "plain hosts, real time, slow path",
+  "slow-containers" = "containers, real time, slow path"
+)
+reference_blocks <- names(backend_labels)[backend_labels == "virtual backend"]
+real_time_blocks <- names(backend_labels)[grepl("real time", backend_labels)]
+
+# What a cell differs in from the others of its block, beside the algorithm.
+backend_condition <- function(rtt_ms, loss_percent, buffer_packets, competitor) {
+  ifelse(
+    rtt_ms == 0,
+    paste0(
+      buffer_packets, " packets", ifelse(competitor == "none", "", paste(", against", competitor))
+    ),
+    paste0(loss_percent, " % loss")
+  )
+}
+
+# What else than goodput two backends can differ in.
+backend_metrics <- c(
+  competitor_goodput_mbit = "Competitor's goodput, Mbit/s", rtt_loaded_ms = "Loaded RTT, ms",
+  queue_mean_packets = "Mean queue, packets", retransmits = "Retransmits"
+)
+
+# Pairs of replicates, one per backend: the same number has the same seed, and so the same losses.
 backend_ratios <- function(replicates, metric = "goodput_mbit") {
   values <- replicates |>
     dplyr::filter(valid) |>
@@ -8,12 +37,11 @@ backend_ratios <- function(replicates, metric = "goodput_mbit") {
     ) |>
     dplyr::filter(!is.na(value))
   virtual <- values |>
-    dplyr::filter(block == "virtual", value > 0) |>
+    dplyr::filter(block %in% reference_blocks) |>
     dplyr::select(-block, virtual = value)
   values |>
-    dplyr::filter(block != "virtual") |>
-    dplyr::inner_join(virtual, by = c(condition_columns, "replicate")) |>
-    dplyr::mutate(ratio = value / virtual)
+    dplyr::filter(!block %in% reference_blocks) |>
+    dplyr::inner_join(virtual, by = c(condition_columns, "replicate"))
 }
 
 # Per cell and backend: both means, and the ratio of the means with its bootstrap interval over
@@ -32,10 +60,11 @@ summarise_backend_ratios <- function(pairs) {
     with_columns(c("ratio", "low", "high"))
 }
 
-# mean(a) / mean(b) of pairs, with its percentile bootstrap interval; none of a single pair.
+# mean(a) / mean(b) of pairs, with its percentile bootstrap interval; none of a single pair, nor of
+# zeros.
 paired_ratio_of_means <- function(a, b, level = 0.95, seed = 1) {
-  ratio <- mean(a) / mean(b)
-  if (length(a) < 2) {
+  ratio <- if (mean(b) > 0) mean(a) / mean(b) else NA_real_
+  if (length(a) < 2 || is.na(ratio)) {
     return(tibble::tibble(ratio = ratio, low = NA_real_, high = NA_real_))
   }
   set.seed(seed, kind = "Mersenne-Twister", sample.kind = "Rejection")
@@ -45,10 +74,8 @@ paired_ratio_of_means <- function(a, b, level = 0.95, seed = 1) {
   )
   draws <- colMeans(matrix(a[picks], nrow = length(a))) /
     colMeans(matrix(b[picks], nrow = length(b)))
+  # A draw of replicates with nothing but zeros has no ratio.
+  draws <- draws[is.finite(draws)]
   edges <- stats::quantile(draws, c((1 - level) / 2, (1 + level) / 2), names = FALSE)
   tibble::tibble(ratio = ratio, low = edges[1], high = edges[2])
 }
-
-backend_labels <- c(
-  containers = "containers in a guest, virtual time", host = "containers on the host, real time"
-)

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench.faults import guests, host, killed, misuse
+from bench.faults import chapters, guests, host, killed, misuse
 from bench.faults.kit import Outcome, SkippedError
 
 __all__ = ["FAULTS", "Outcome", "SkippedError", "main"]
@@ -46,6 +46,8 @@ FAULTS: dict[str, Callable[[Path], Outcome]] = {
         misuse.bad_configuration,
         misuse.unknown_study,
         misuse.no_number,
+        chapters.broken_claim,
+        chapters.missing_cells,
     )
 }
 

@@ -103,13 +103,13 @@ virtual.PACKAGE = Path({str(package)!r})"
 def panicking_kernel(folder: Path) -> Outcome:
     """A campaign whose kernel panics at every boot, as one did on processors with AMX."""
     cache = own_cache(folder)
-    built = cache / "kernel" / kernel.content_hash()
+    built = cache.kernel
     (built / "linux").unlink()
     (built / "linux").write_text(AMX)
     (built / "linux").chmod(0o755)
     (built / kernel.DIGEST).unlink()
     (built / kernel.DIGEST).write_text(kernel.digest(built / "linux"))
-    done = run(*campaign(folder), env=os.environ | {"LOSSLAB_CACHE": str(cache)})
+    done = run(*campaign(folder), env=os.environ | cache.environment)
     words = done.stdout + done.stderr
     return Outcome(
         "a campaign whose kernel panics at every boot",

@@ -26,7 +26,6 @@ from bench.faults.kit import (
     spoil,
     wait_for,
 )
-from losslab.instrument import image, kernel
 from losslab.instrument.cache import cache_folder
 
 
@@ -161,7 +160,7 @@ def cell_with_full_results(folder: Path) -> Outcome:
 def deleted_image(folder: Path) -> Outcome:
     """The host image is deleted under a running campaign."""
     cache = own_cache(folder)
-    built = cache / "image" / image.content_hash()
+    built = cache.image
     aside = folder / "aside"
     subprocess.run(["cp", "-al", built, aside], check=True)
 
@@ -170,14 +169,14 @@ def deleted_image(folder: Path) -> Outcome:
         aside.rename(built)
 
     take = functools.partial(shutil.rmtree, built)
-    found = spoil(folder, take, put_back, {"LOSSLAB_CACHE": str(cache)})
+    found = spoil(folder, take, put_back, cache.environment)
     return found.outcome("the image deleted under a running campaign, then there again", "image")
 
 
 def replaced_kernel(folder: Path) -> Outcome:
     """The kernel is replaced by another in the middle of a campaign."""
     cache = own_cache(folder)
-    linux = cache / "kernel" / kernel.content_hash() / "linux"
+    linux = cache.kernel / "linux"
     aside = folder / "linux"
     linux.rename(aside)
     shutil.copy2(aside, linux)
@@ -189,5 +188,5 @@ def replaced_kernel(folder: Path) -> Outcome:
             file.write(b"another build")
         other.rename(linux)
 
-    found = spoil(folder, replace, lambda: aside.rename(linux), {"LOSSLAB_CACHE": str(cache)})
+    found = spoil(folder, replace, lambda: aside.rename(linux), cache.environment)
     return found.outcome("the kernel replaced in mid-campaign, then put back", "found another")

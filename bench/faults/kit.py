@@ -174,12 +174,26 @@ def spoil(
     )
 
 
-def own_cache(folder: Path) -> Path:
-    """Make a cache with this project's kernel and image that may be broken; return its folder.
+@dataclass(frozen=True)
+class Cache:
+    """A cache that may be broken."""
+
+    folder: Path
+    kernel: Path
+    image: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that make losslab use it."""
+        return {"LOSSLAB_CACHE": str(self.folder)}
+
+
+def own_cache(folder: Path) -> Cache:
+    """Make a cache with this project's kernel and image.
 
     Links where they are possible: whoever changes a file must put another in its place.
     """
-    cache = folder / "cache"
+    cache, made = folder / "cache", []
     for built in (kernel.existing(), image.existing()):
         if built is None:
             raise SkippedError("kernel and image must be built")
@@ -188,7 +202,8 @@ def own_cache(folder: Path) -> Path:
         if run("cp", "-al", built, target).returncode != 0:
             shutil.rmtree(target, ignore_errors=True)
             run("cp", "-a", built, target)
-    return cache
+        made.append(target)
+    return Cache(cache, *made)
 
 
 def patched(changes: str, *words: object) -> subprocess.CompletedProcess[str]:

@@ -238,7 +238,7 @@ def _measure(options: argparse.Namespace) -> int:
         options.seed,
         options.out,
         tools,
-        _video(condition, tools),
+        _video(condition, tools, options.timeout_s),
         timeout_s=options.timeout_s,
         attempts=1,
     )
@@ -254,12 +254,12 @@ def _instrument(options: argparse.Namespace, condition: Condition) -> Instrument
     return instrument(options.backend, options.where, condition)
 
 
-def _video(condition: Condition, tools: Instrument) -> Path | None:
+def _video(condition: Condition, tools: Instrument, timeout_s: float | None = None) -> Path | None:
     if condition.app != "ffmpeg":
         return None
     from losslab.campaign.instrument import video
 
-    return video(condition.video, condition.duration_s, tools)
+    return video(condition.video, condition.duration_s, tools, timeout_s)
 
 
 def _cell(options: argparse.Namespace) -> int:

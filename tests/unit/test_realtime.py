@@ -38,8 +38,8 @@ CALM = realtime.Findings(
 )  # fmt: skip
 
 
-def found(**changes):
-    return [r.split(" (")[0] for r in dataclasses.replace(CALM, **changes).reasons()]
+def found(condition=BARE, **changes):
+    return [r.split(" (")[0] for r in dataclasses.replace(CALM, **changes).reasons(condition)]
 
 
 def test_a_quiet_machine_is_fine_and_a_shared_one_is_not():
@@ -47,6 +47,33 @@ def test_a_quiet_machine_is_fine_and_a_shared_one_is_not():
     assert found(busy_before=0.5) == ["other programs must leave the processors alone"]
     assert found(steal=0.1) == ["the machine's own host must not take its processors"]
     assert found(busy=0.95) == ["no processor may be the bottleneck: busy"]
+
+
+def test_a_path_that_is_not_kept_is_refused_though_the_processors_look_idle():
+    """As an emulated machine did: 55 % busy, nothing stolen, goodput 21 % off."""
+    slow = dataclasses.replace(BARE, rate_mbit=5, rtt_ms=40)
+    reasons = found(
+        slow, busy=0.55, rate_share=0.896, rtt_excess_p95_ms=80.8, late_p99_ms=26.7,
+        late_max_ms=91.7,
+    )  # fmt: skip
+    assert [reason.split(" must ")[0] for reason in reasons] == [
+        "the bottleneck", "pings in the traffic", "timers",
+    ]  # fmt: skip
+    assert found(slow, late_max_ms=564.0) == ["timers must be on time, the latest"]
+
+
+def test_how_late_is_too_late_depends_on_the_path():
+    far = dataclasses.replace(BARE, rate_mbit=1, rtt_ms=160)
+    assert realtime.lateness_max_ms(far) == 16
+    assert realtime.lateness_max_ms(BARE) == pytest.approx(1.2112)  # a frame at 10 Mbit/s
+    assert realtime.lateness_max_ms(CONDITION) == realtime.LATE_LEAST_MS
+    late = {"late_p99_ms": 11.0, "rtt_excess_p95_ms": 20.0}
+    assert found(far, **late) == []
+    assert len(found(dataclasses.replace(far, rtt_ms=40), **late)) == 2
+
+
+def test_where_nothing_tells_nothing_is_refused():
+    assert found(rate_share=None, rtt_excess_p95_ms=None, late_p99_ms=None, late_max_ms=None) == []
 
 
 def test_load_is_of_the_busiest_processor():

@@ -1,8 +1,11 @@
 """What the console of a guest that did not start says, and what mends it; words as seen."""
 
+import json
+
 import pytest
 
 from losslab.backends import remedies, virtual
+from losslab.emulation import measure
 from losslab.errors import GuestLostError, HostError, LosslabError
 
 AMX = """\
@@ -92,3 +95,20 @@ def test_a_job_says_itself_what_refused_it(tmp_path):
     assert not isinstance(error.value, GuestLostError | HostError)
     with pytest.raises(HostError, match="engine must start"):
         end(tmp_path, 0, result='{"error": "the engine must start", "kind": "host"}')
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (LosslabError("tc must", hint="try"), LosslabError),
+        (HostError("the engine must start"), HostError),
+        (KeyError("rtt"), GuestLostError),
+        (OSError(28, "No space left on device"), GuestLostError),
+    ],
+)
+def test_how_a_job_failed_comes_through(tmp_path, error, raised):
+    measure.write_failure(error, tmp_path / "result.json")
+    with pytest.raises(LosslabError) as found:
+        virtual.refuse_failure(json.loads((tmp_path / "result.json").read_text()))
+    assert type(found.value) is raised
+    assert str(error) in found.value.message

@@ -135,6 +135,10 @@ def test_an_image_that_goes_is_the_hosts_error(tmp_path, tools, guests):
     (tools.image_root / "usr/bin/tc").unlink()
     with pytest.raises(HostError, match="found no usr/bin/tc"):
         measured(tmp_path, tools)
+    guests(HostError("a guest must boot"))
+    with pytest.raises(HostError, match="found no usr/bin/tc"):
+        measured(tmp_path, tools)
+    (tools.image_root / "usr/bin/tc").touch()
     (tools.image_root / "init").unlink()
     with pytest.raises(HostError, match="first program"):
         measured(tmp_path, tools)

@@ -138,9 +138,9 @@ def cell_instrument(wildcards):
 
 
 def cell_lost(wildcards):
-    """Quote the note on a guest that a cell lost; another note, and it is tried again."""
+    """Say when a cell last lost a guest; later than it was told before, and it is tried again."""
     note = Path("results", "cells", wildcards.study, wildcards.cell, LOST_FILE)
-    return note.read_text() if note.exists() else ""
+    return json.loads(note.read_text())["when_utc"] if note.exists() else ""
 
 
 def cell_block(wildcards):

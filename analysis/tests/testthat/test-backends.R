@@ -47,3 +47,34 @@ test_that("a single pair has a ratio and no interval", {
   expect_equal(found$ratio, 1.1)
   expect_true(is.na(found$low))
 })
+
+test_that("a path on this machine's kernel is compared with the same path in virtual time", {
+  bare <- function(block, goodput) {
+    conditions(block = block, rtt_ms = 0, loss_percent = 0, buffer_packets = 20) |>
+      dplyr::mutate(replicate = 1, valid = TRUE, goodput_mbit = goodput)
+  }
+  replicates <- dplyr::bind_rows(
+    measured(100, 110), bare("bare", 8), bare("bare-host", 9), bare("slow-host", 7) |>
+      dplyr::mutate(rtt_ms = 160)
+  )
+  found <- summarise_backend_ratios(backend_ratios(replicates))
+  expect_equal(found$ratio[found$block == "bare-host"], 9 / 8)
+  expect_setequal(found$block, c("containers", "bare-host"))
+  expect_true("bare-host" %in% real_time_blocks)
+  expect_false("containers" %in% real_time_blocks)
+})
+
+test_that("nothing over nothing is no ratio", {
+  found <- summarise_backend_ratios(backend_ratios(measured(c(0, 0), c(0, 1))))
+  expect_true(is.na(found$ratio))
+  expect_true(is.na(found$low))
+  sparse <- summarise_backend_ratios(backend_ratios(measured(c(0, 2), c(1, 2))))
+  expect_equal(sparse$ratio, 1.5)
+  expect_true(is.finite(sparse$high))
+})
+
+test_that("a cell's condition is what its block varies", {
+  expect_equal(backend_condition(0, 0, 20, "none"), "20 packets")
+  expect_equal(backend_condition(0, 0, 20, "cubic"), "20 packets, against cubic")
+  expect_equal(backend_condition(160, 5, 30, "none"), "5 % loss")
+})

@@ -197,8 +197,8 @@ def run_job(
         clean: What cleans up after a job that did not end well.
 
     Raises:
-        GuestLostError: the job did not end in time, or left no result.
-        LosslabError: the job failed.
+        GuestLostError: the job did not end in time, crashed, or left no result.
+        LosslabError: the job was refused by itself.
     """
     (job_folder / "job.json").write_text(json.dumps(job, indent=1, sort_keys=True) + "\n")
     console_path = job_folder / "console.log"
@@ -229,15 +229,14 @@ def run_job(
             f"the job must end within {timeout_s:g} s, found it still running; its last lines:\n"
             f"{tail}"
         )
-    result_path = job_folder / "result.json"
-    if not result_path.exists():
+    try:
+        result = json.loads((job_folder / "result.json").read_text())
+    except (OSError, json.JSONDecodeError) as error:
         raise GuestLostError(
             f"the job must leave result.json, found none (exit status {process.returncode}); its "
             f"last lines:\n{tail}"
-        )
-    result = json.loads(result_path.read_text())
-    if "error" in result:
-        raise LosslabError(f"the job must succeed, found:\n{result['error']}")
+        ) from error
+    virtual.refuse_failure(result)
     return Outcome(result, "", time.monotonic() - begin)
 
 

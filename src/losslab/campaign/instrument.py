@@ -85,14 +85,19 @@ def _built(folder: Path | None, what: str, command: str) -> Path:
     return folder
 
 
-def video(name: str, duration_s: float, tools: Instrument) -> Path:
-    """Return one of condition.VIDEOS, encoded once by the image's own ffmpeg and cached."""
+def video(name: str, duration_s: float, tools: Instrument, timeout_s: float | None = None) -> Path:
+    """Return one of condition.VIDEOS, encoded once by the image's own ffmpeg and cached.
+
+    Raises:
+        LosslabError: it was not encoded within `timeout_s`, or ENCODE_TIMEOUT_S, of wall time.
+    """
     command = ffmpeg.encode_command(name, duration_s, "video.mp4")
     key = hashlib.sha256(repr((command, tools.provenance["image"])).encode()).hexdigest()[:16]
     folder = cache_folder() / "video" / key
     if not folder.is_dir():
         with building(folder) as partial:
             if partial is not None:
+                limit_s = timeout_s or ENCODE_TIMEOUT_S
                 job: dict[str, Any] = {"kind": "command", "command": command}
-                virtual.boot(tools.kernel, tools.image_root, job, partial, 1, ENCODE_TIMEOUT_S)
+                virtual.boot(tools.kernel, tools.image_root, job, partial, 1, limit_s)
     return folder / "video.mp4"

@@ -22,7 +22,7 @@ from losslab.campaign.deciding import TRACES, VIRTUAL
 from losslab.campaign.lock import own_folder
 from losslab.emulation.link import traces
 from losslab.errors import GuestLostError, HostError, LosslabError
-from losslab.study.condition import DRAWN_TRACE, NO_TRACE, Condition, derived_seed
+from losslab.study.condition import DRAWN_TRACE, NO_TRACE, Condition
 
 # A guest needs up to 5 s of wall time per second of a 1 Gbit/s flow on a slow, busy host; ten
 # times that, and a minute to start, tell a hung guest from a slow one.
@@ -130,13 +130,14 @@ def _attempt(
 ) -> dict[str, Any]:
     """Run the replicate's job and write its folder; only a last attempt may be lost."""
     started = datetime.now(UTC)
-    trace = trace_text(condition, seed)
+    trace = trace_text(condition)
     manifest = {
         "backend": instrument.backend,
         "cell": condition.to_json(),
         "seed": seed,
         "instrument": provenance(condition, instrument),
         "trace_sha256": digest(trace),
+        "video_sha256": None if video is None else digest(video.read_bytes()),
         "summary": {},
     }
     wall_s = None
@@ -146,14 +147,12 @@ def _attempt(
             reasons = outcome.result["reasons"] + virtual.console_reasons(outcome.console)
             manifest |= {key: outcome.result[key] for key in ("summary", "observed", "machine")}
             wall_s = outcome.wall_s
-        except HostError:
-            raise
         except LosslabError as error:
             _refuse_host_failure(out.parent, instrument, error)
-            if isinstance(error, GuestLostError):
-                if not last:
-                    raise
-                manifest["lost"] = True
+            lost = isinstance(error, GuestLostError)
+            if isinstance(error, HostError) or (lost and not last):
+                raise
+            manifest |= {"lost": True} if lost else {}
             reasons = [str(error)]
         manifest |= {"valid": not reasons, "reasons": reasons}
         if (job_folder / "raw").is_dir():
@@ -234,16 +233,14 @@ def _launch(
     return containernet.run_in_guest(instrument.kernel, images, job, job_folder, seed, timeout_s)
 
 
-def trace_text(condition: Condition, seed: int) -> str | None:
-    """Return the trace that a replicate's link follows; None where it has none.
+def trace_text(condition: Condition) -> str | None:
+    """Return the trace that a replicate's link follows; None where none is a file.
 
     Raises:
         LosslabError: the file is not there, or is no trace.
     """
-    if condition.trace == NO_TRACE:
+    if condition.trace in (NO_TRACE, DRAWN_TRACE):
         return None
-    if condition.trace == DRAWN_TRACE:
-        return traces.write(traces.generate(derived_seed(seed, "trace")))
     path = TRACES / condition.trace
     if not path.is_file():
         raise LosslabError(
@@ -255,9 +252,12 @@ def trace_text(condition: Condition, seed: int) -> str | None:
     return text
 
 
-def digest(text: str | None) -> str | None:
-    """Return a text's SHA-256 in hexadecimal digits."""
-    return None if text is None else hashlib.sha256(text.encode()).hexdigest()
+def digest(content: str | bytes | None) -> str | None:
+    """Return the SHA-256 of a text or of bytes in hexadecimal digits."""
+    if content is None:
+        return None
+    octets = content.encode() if isinstance(content, str) else content
+    return hashlib.sha256(octets).hexdigest()
 
 
 def _link_or_copy(source: Path, target: Path) -> None:

@@ -6,6 +6,8 @@ Runs inside the guest, or in the engine image on the host; standard library and 
 from __future__ import annotations
 
 import contextlib
+import gc
+import hashlib
 import json
 import math
 import time
@@ -19,11 +21,12 @@ from losslab.emulation import checks, netns, traffic
 from losslab.emulation.apps import datagram, ffmpeg, iperf3, web
 from losslab.emulation.flows import Flow
 from losslab.emulation.hosts import configuration_reasons, configure, read_back, require_algorithms
+from losslab.emulation.instants import wait_for_whole_second
 from losslab.emulation.link import forward, tracelink, traces
 from losslab.emulation.probes import ping, queue, tcp
 from losslab.emulation.topology import RECEIVER_ADDRESS, emulated_hosts
 from losslab.errors import HostError, LosslabError
-from losslab.study.condition import Condition
+from losslab.study.condition import DRAWN_TRACE, Condition, derived_seed
 
 if TYPE_CHECKING:
     from losslab.emulation.realtime import Watch
@@ -49,9 +52,9 @@ def measure(
     Args:
         condition: What to measure.
         seed: Decides every random draw.
-        folder: An existing, empty folder.
+        folder: An existing, empty folder; one that is drawn, the link's trace goes beside it.
         video: The stream that the ffmpeg app sends.
-        trace: What drives the link of a condition with a trace.
+        trace: What drives the link of a condition with a trace that is a file.
         host_class: The class of Mininet's hosts, as for `topology.emulated_hosts`.
         disposable: Leave the hosts to the guest's power-off.
         watch: Time is the machine's own, and this sees whether it was good enough.
@@ -60,6 +63,13 @@ def measure(
         `summary`, `reasons` (why the replicate is invalid; empty when valid) and `observed`
         (what was read back and counted).
     """
+    # Collections would come after so many allocations, those of imports among them, and each looks
+    # at the clock. The minute or so that this process has left makes too little garbage to matter.
+    gc.disable()
+    if condition.trace == DRAWN_TRACE:
+        # Here, where Python and libm are the image's: others might draw another one.
+        trace = folder.parent / "trace"
+        trace.write_text(traces.write(traces.generate(derived_seed(seed, "trace"))))
     app = APPS[condition.app]
     flows: list[Flow] = app.flows(condition, video)
     require_algorithms({flow.algorithm for flow in flows})
@@ -67,6 +77,7 @@ def measure(
         pids = {name: host.pid for name, host in hosts.items()}
         configure(pids, condition, seed)
         with watch or contextlib.nullcontext():
+            wait_for_whole_second()
             idle = _ping_idle(pids["sender"], condition, folder)
             before = read_back(pids, condition)
             reasons = configuration_reasons(before, condition, seed)
@@ -94,11 +105,11 @@ def measure(
         real_time=watch is not None,
     )
     reasons += checks.reasons(evidence)
-    seen: dict[str, Any] = {"without": ["netem", "fq"]} if condition.bare else {}
+    machine: dict[str, Any] = {}
     if watch is not None:
         found = watch.findings(condition, evidence.rtt_ms, run.replies, run.queue)
-        reasons += found.reasons()
-        seen["real_time"] = found.to_json()
+        reasons += found.reasons(condition)
+        machine = {f"machine_{name}": value for name, value in found.to_json().items()}
     summary |= {
         "retransmits": summary.get("retransmits", counted.retransmits),
         "rtt_ms": evidence.rtt_ms,
@@ -111,6 +122,7 @@ def measure(
         "unexplained_packets": counted.unexplained,
         **_queue_summary(waiting, condition),
         **link,
+        **machine,
     }
     return {
         "summary": summary,
@@ -119,12 +131,13 @@ def measure(
             "state": after,
             "traffic": asdict(counted),
             "flows": [asdict(flow) for flow in evidence.flows],
+            "trace_sha256": trace and hashlib.sha256(trace.read_bytes()).hexdigest(),
             "commands": {
                 program.log.removesuffix(".log"): program.command
                 for flow in flows
                 for program in (flow.listener, flow.caller)
             },
-            **seen,
+            **({"without": ["netem", "fq"]} if condition.bare else {}),
         },
     }
 

@@ -16,6 +16,7 @@ from typing import Any
 from losslab.emulation import netns
 from losslab.emulation.flows import Flow, Host, Program, Timeline
 from losslab.emulation.hosts import ALGORITHM_SYSCTL
+from losslab.emulation.instants import wait_for_whole_second
 from losslab.emulation.probes import tcp
 from losslab.emulation.probes.ping import DURING_INTERVAL_S, EchoProbe, write_csv
 from losslab.emulation.probes.queue import QueueProbe, QueueSample
@@ -71,6 +72,7 @@ def run(
             echo_probe = stack.enter_context(contextlib.closing(EchoProbe(RECEIVER_ADDRESS)))
         with netns.inside(router.pid):
             queue_probe = stack.enter_context(contextlib.closing(QueueProbe(bottleneck().name)))
+        wait_for_whole_second()
         time.sleep(_jitter_s(seed, "start"))
         log = _SampleLog(tcp_probe, queue_probe, echo_probe, sample_interval_s(condition))
         waiting = list(flows)

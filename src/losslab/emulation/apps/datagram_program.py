@@ -7,6 +7,7 @@ datagram said. Datagrams and acknowledgements are one struct and padding.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import select
 import socket
@@ -149,6 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             end.add_argument("--scheme", required=True)
             end.add_argument("--duration-s", type=float, required=True)
     options = parser.parse_args(arguments)
+    gc.disable()  # as in cell.py; datagrams come and go without cycles
     if options.end == "receive":
         counts = receive(options.address, options.port)
     else:

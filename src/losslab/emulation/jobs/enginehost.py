@@ -10,7 +10,6 @@ import json
 import signal
 import subprocess
 import sys
-import traceback
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,8 +17,7 @@ from typing import Any
 from losslab.emulation import containers
 from losslab.emulation.jobs import hostjob
 from losslab.emulation.jobs.hostjob import JOB
-from losslab.emulation.measure import write_result
-from losslab.errors import LosslabError
+from losslab.emulation.measure import write_failure, write_result
 
 IMAGE = Path("/mnt/image")
 
@@ -42,10 +40,8 @@ def main() -> int:
             result = hostjob.replicate(job, containers.host_class(_place(job)))
             result["machine"]["docker"] = api.version()["Version"]
             write_result(result, JOB / "result.json")
-    except LosslabError as error:
-        write_result({"error": str(error)}, JOB / "result.json")
-    except Exception:
-        write_result({"error": traceback.format_exc()}, JOB / "result.json")
+    except Exception as error:
+        write_failure(error, JOB / "result.json")
     return 0
 
 

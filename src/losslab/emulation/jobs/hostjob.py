@@ -10,13 +10,11 @@ import json
 import os
 import subprocess
 import sys
-import traceback
 from pathlib import Path
 from typing import Any
 
 from losslab.emulation import realtime
-from losslab.emulation.measure import measure, write_result
-from losslab.errors import LosslabError
+from losslab.emulation.measure import measure, write_failure, write_result
 from losslab.study.condition import Condition
 
 JOB = Path("/mnt/out")
@@ -33,12 +31,9 @@ def main() -> int:
     """Run the job and leave a result."""
     job = json.loads((JOB / "job.json").read_text())
     try:
-        result = replicate(job, host_class())
-    except LosslabError as error:
-        result = {"error": str(error)}
-    except Exception:
-        result = {"error": traceback.format_exc()}
-    write_result(result, JOB / "result.json")
+        write_result(replicate(job, host_class()), JOB / "result.json")
+    except Exception as error:
+        write_failure(error, JOB / "result.json")
     return 0
 
 

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import ctypes
 import fcntl
+import gc
 import json
 import os
 import select
@@ -24,6 +25,7 @@ from pathlib import Path
 
 from losslab.emulation import netns
 from losslab.emulation.flows import Flow, Host
+from losslab.emulation.instants import wait_for_whole_second
 from losslab.emulation.link import traces
 from losslab.emulation.link.tracelink import QUEUES, TraceLink
 from losslab.emulation.topology import RECEIVER_NETWORK, interface
@@ -178,6 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit-packets", type=int, required=True)
     parser.add_argument("--log", type=Path, required=True)
     options = parser.parse_args(arguments)
+    gc.disable()  # as in cell.py; packets come and go without cycles
     times = traces.parse(options.trace.read_text(), str(options.trace))
     # The handler does nothing; that the signal came is written to the pipe.
     stop, stopped = os.pipe2(os.O_NONBLOCK)
@@ -188,6 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         queue = QUEUES[options.queue](options.limit_packets)
         link = TraceLink(times, queue, lambda line: log.write(line + "\n"))
         tun = _open_tun()
+        wait_for_whole_second()
         begin_ns = time.monotonic_ns()
         print(READY, begin_ns, flush=True)
         forward(link, tun, stop, begin_ns)

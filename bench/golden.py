@@ -1,0 +1,312 @@
+"""Measure small replicates of every kind and compare their bytes with the recorded digests.
+
+    python -m bench.golden                    compares; exit 1 where a byte differs
+    python -m bench.golden --record           records anew, and says what changed
+    python -m bench.golden --only web --keep FOLDER [--against FOLDER]
+
+keeps what was measured, and shows the first line that differs from what was kept before. The
+digests in tests/golden/golden.yaml belong to an instrument: the recipes of kernel and image. With
+another instrument they say nothing and have to be recorded anew; the measuring modules may change,
+as long as no byte does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from losslab.campaign import rerun
+from losslab.campaign.instrument import instrument
+from losslab.campaign.replicate import CONTAINERNET, VIRTUAL
+from losslab.errors import LosslabError
+from losslab.instrument import image, kernel
+from losslab.study.design import check_schema, load_yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+FILE = ROOT / "tests" / "golden" / "golden.yaml"
+RECORD_COMMAND = "python -m bench.golden --record"
+HEADER = f"""\
+# What small replicates must leave, byte by byte, on every machine. A condition is the words of
+# `losslab measure`; write one here without digests, and `{RECORD_COMMAND}` adds them.
+"""
+# Of the manifest: what differs by intent where the instrument does, and is compared by itself.
+NOT_DIGESTED = ("instrument", "losslab")
+RECIPES = ("kernel", "image", "engine")
+
+
+@dataclass(frozen=True)
+class Golden:
+    """A condition and what it must leave: SHA-256 by file, and by part of the manifest."""
+
+    name: str
+    measure: str
+    sha256: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def backend(self) -> str:
+        """The backend that it is measured on."""
+        return CONTAINERNET if f"--backend {CONTAINERNET}" in self.measure else VIRTUAL
+
+
+@dataclass(frozen=True)
+class Record:
+    """The content of golden.yaml."""
+
+    instruments: dict[str, dict[str, Any]]
+    conditions: dict[str, Golden]
+
+
+def load(path: Path = FILE) -> Record:
+    """Read and check the recorded digests.
+
+    Raises:
+        LosslabError: the file does not follow its schema.
+    """
+    data = load_yaml(path)
+    check_schema(data, "golden", str(path))
+    return Record(
+        data["instruments"],
+        {name: Golden(name, **entry) for name, entry in sorted(data["conditions"].items())},
+    )
+
+
+def write(record: Record, path: Path = FILE) -> None:
+    """Write the record, sorted, so that equal records are equal bytes."""
+    data = {
+        "instruments": record.instruments,
+        "conditions": {
+            golden.name: {"measure": golden.measure}
+            | ({"sha256": dict(golden.sha256)} if golden.sha256 else {})
+            for golden in record.conditions.values()
+        },
+    }
+    # Wide lines: a condition's words and a digest stay on one.
+    path.write_text(HEADER + yaml.safe_dump(data, sort_keys=True, width=1000))
+
+
+def identity(backend: str) -> dict[str, Any]:
+    """Say what the instrument at hand is.
+
+    A finished kernel configuration names the compiler, so the recipe counts (fragment, patches and
+    pinned source, `build.kernel.content_hash`): machines with other compilers agree.
+
+    Raises:
+        LosslabError: something is not built.
+    """
+    found = instrument(backend).provenance
+    recipes: dict[str, Any] = {"source": found["source"]}
+    for part in RECIPES:
+        if part in found:
+            kept = ("hash", "version", "packages_sha256", "containernet")
+            recipes[part] = {key: found[part][key] for key in kept if key in found[part]}
+    return recipes
+
+
+def cannot_measure(backend: str) -> str | None:
+    """Say why this machine cannot measure a backend's conditions; None where it can.
+
+    That the plain kernel or the host image is missing is no such reason but an error: without them
+    nothing can be measured at all.
+    """
+    if backend == VIRTUAL:
+        return None
+    lacking = []
+    if image.existing(image.ENGINE) is None:
+        lacking.append("the engine image")
+    if kernel.existing(kernel.CONTAINERS) is None:
+        lacking.append("the kernel that runs containers")
+    return f"{' and '.join(lacking)} not built: run `make containernet`" if lacking else None
+
+
+def instrument_changes(record: Record, backend: str) -> list[str]:
+    """Name what is not as recorded, with both hashes; not the measuring modules."""
+    then, now = record.instruments.get(backend, {}), identity(backend)
+    return [
+        f"{part} was {_short(then.get(part))}, is {_short(now.get(part))}"
+        for part in RECIPES
+        if then.get(part) != now.get(part)
+    ]
+
+
+def _short(recipe: dict[str, Any] | None) -> str:
+    return " ".join(str(value)[:16] for value in recipe.values()) if recipe else "not recorded"
+
+
+def measure(golden: Golden, out: Path, timeout_s: float | None = None) -> Path:
+    """Measure a condition's replicate into folder `out`.
+
+    Raises:
+        LosslabError: it is not valid, or could not be measured.
+    """
+    words = [*golden.measure.split(), "--out", str(out)]
+    words += [] if timeout_s is None else ["--timeout-s", str(timeout_s)]
+    done = subprocess.run(
+        [sys.executable, "-m", "losslab.cli", "measure", *words],
+        capture_output=True, text=True, check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise LosslabError(
+            f"golden condition {golden.name} must be valid, found: {done.stderr.strip()}"
+        )
+    return out
+
+
+@contextmanager
+def measuring(
+    goldens: Iterable[Golden], folder: Path, jobs: int = 0, timeout_s: float | None = None
+) -> Iterator[dict[str, Future[Path]]]:
+    """Measure conditions side by side into `folder`, by name; what has not begun may be dropped.
+
+    Args:
+        goldens: What to measure.
+        folder: An existing folder.
+        jobs: How many at a time; 0 stands for one per processor.
+        timeout_s: Limit of each in s of wall time.
+    """
+    pool = ThreadPoolExecutor(jobs or len(os.sched_getaffinity(0)))
+    try:
+        yield {g.name: pool.submit(measure, g, folder / g.name, timeout_s) for g in goldens}
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of every file of a replicate, and of every part of its manifest."""
+    found = {}
+    for path in sorted(folder.iterdir()):
+        if path.name == rerun.MANIFEST_FILE:
+            for part, value in json.loads(path.read_text()).items():
+                if part not in NOT_DIGESTED and value is not None:
+                    text = json.dumps(value, sort_keys=True)
+                    found[f"{path.name}: {part}"] = hashlib.sha256(text.encode()).hexdigest()
+        elif path.name not in rerun.NOT_COMPARED:
+            found[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def differences(recorded: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+    """Name the files and parts of the manifest that differ, came or went."""
+    changed = [f"{n} differs" for n in found if n in recorded and found[n] != recorded[n]]
+    changed += [f"{n} is new" for n in found if n not in recorded]
+    return sorted(changed) + [f"{n} is gone" for n in sorted(recorded) if n not in found]
+
+
+def first_lines(before: Path, after: Path) -> list[str]:
+    """Show, for two folders of a replicate, the first line in which each file differs."""
+    return [f"{file}: {what}" for file, what in rerun.compare(before, after).different.items()]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare, or record; return 1 where bytes or the instrument differ."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.golden", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--record", action="store_true", help="write the digests found")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these conditions")
+    parser.add_argument("--keep", type=Path, help="leave what was measured in this new folder")
+    parser.add_argument("--against", type=Path, help="a folder that was kept: show what differs")
+    parser.add_argument("--jobs", type=int, default=0, help="at a time; default: one per processor")
+    parser.add_argument("--timeout-s", type=float, help="wall-clock limit of each")
+    options = parser.parse_args(arguments)
+    try:
+        with tempfile.TemporaryDirectory(prefix="losslab-golden-") as name:
+            folder = options.keep or Path(name) / "cells"
+            folder.mkdir(parents=True)
+            return _run(options, folder)
+    except (LosslabError, FileExistsError) as error:
+        print(f"golden: error: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(options: argparse.Namespace, folder: Path) -> int:
+    record = load()
+    goldens = chosen(record, options.only)
+    backends = sorted({golden.backend for golden in goldens})
+    changes = {backend: instrument_changes(record, backend) for backend in backends}
+    for backend, changed in changes.items():
+        for change in changed:
+            print(f"{backend}: another instrument: {change}", flush=True)
+    if options.record and options.only and any(changes.values()):
+        raise LosslabError(
+            "with another instrument every condition must be recorded, found --only",
+            hint=f"run `{RECORD_COMMAND}`",
+        )
+    found = _measured(goldens, folder, options)
+    if options.record:
+        # Only what a second run confirms, in another order, is worth recording.
+        with tempfile.TemporaryDirectory(prefix="losslab-golden-") as name:
+            again = _measured(goldens[::-1], Path(name), options)
+        unsteady = [name for name in found if found[name] != again[name]]
+        if unsteady:
+            raise LosslabError(
+                "two runs with the same seed must leave the same bytes, found others in "
+                + "; ".join(f"{n} ({', '.join(differences(found[n], again[n]))})" for n in unsteady)
+            )
+    different = 0
+    for golden in goldens:
+        changed_files = differences(golden.sha256, found[golden.name])
+        different += bool(changed_files)
+        print(_verdict(golden, changed_files), flush=True)
+        if changed_files and options.against is not None:
+            for line in first_lines(options.against / golden.name, folder / golden.name):
+                print(f"    {line}")
+    if options.record:
+        merged = {g.name: replace(g, sha256=found[g.name]) for g in goldens}
+        instruments = {backend: identity(backend) for backend in backends}
+        write(Record(record.instruments | instruments, record.conditions | merged))
+        print(f"recorded in {FILE.relative_to(ROOT)}; say in the commit why bytes changed")
+        return 0
+    return 1 if different or any(changes.values()) else 0
+
+
+def chosen(record: Record, names: Sequence[str] | None) -> list[Golden]:
+    """Pick conditions by name, or all; leave out, with the reason, what cannot be measured here."""
+    unknown = sorted(set(names or []) - set(record.conditions))
+    if unknown:
+        raise LosslabError(
+            f"--only must name conditions of {FILE.relative_to(ROOT)} "
+            f"({', '.join(record.conditions)}), found {', '.join(unknown)}"
+        )
+    chosen = [g for g in record.conditions.values() if names is None or g.name in names]
+    goldens = []
+    for golden in chosen:
+        reason = cannot_measure(golden.backend)
+        if reason is None:
+            goldens.append(golden)
+        else:
+            print(f"{golden.name}: skipped: {reason}", flush=True)
+    return goldens
+
+
+def _measured(
+    goldens: Sequence[Golden], folder: Path, options: argparse.Namespace
+) -> dict[str, dict[str, str]]:
+    with measuring(goldens, folder, options.jobs, options.timeout_s) as runs:
+        return {name: digests(run.result()) for name, run in runs.items()}
+
+
+def _verdict(golden: Golden, changed: list[str]) -> str:
+    if not golden.sha256:
+        return f"{golden.name}: new"
+    if changed:
+        return f"{golden.name}: DIFFERENT: {', '.join(changed)}"
+    return f"{golden.name}: the same bytes in {len(golden.sha256)} of {len(golden.sha256)} parts"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""Small replicates of every kind leave the recorded bytes, on whatever machine this runs."""
+
+from dataclasses import replace
+
+import pytest
+
+from bench import golden
+from losslab.errors import LosslabError
+from losslab.study.condition import APPS, PATHS, QUEUES
+
+RECORD = golden.load()
+BACKENDS = sorted({g.backend for g in RECORD.conditions.values()})
+
+
+@pytest.fixture(scope="session")
+def runs(request, tmp_path_factory):
+    """Every condition that a test asks for, measured side by side."""
+    wanted = [item.callspec.params["name"] for item in request.session.items if _is_golden(item)]
+    goldens = [RECORD.conditions[name] for name in wanted]
+    can = [g for g in goldens if golden.cannot_measure(g.backend) is None]
+    with golden.measuring(can, tmp_path_factory.mktemp("golden")) as futures:
+        yield futures
+
+
+def _is_golden(item):
+    return item.function is test_golden_bytes
+
+
+@pytest.mark.parametrize("name", RECORD.conditions)
+def test_golden_bytes(runs, name):
+    recorded = RECORD.conditions[name]
+    if reason := golden.cannot_measure(recorded.backend):
+        pytest.skip(reason)
+    found = golden.digests(runs[name].result())
+    assert golden.differences(recorded.sha256, found) == [], (
+        f"python -m bench.golden --only {name} --keep FOLDER leaves the files to look at"
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_instrument_is_the_recorded_one(backend):
+    """Digests of another instrument prove nothing: they have to be recorded for this one."""
+    if reason := golden.cannot_measure(backend):
+        pytest.skip(reason)
+    changes = golden.instrument_changes(RECORD, backend)
+    assert changes == [], (
+        f"instrument changed: record anew with `{golden.RECORD_COMMAND}` and explain what changed"
+    )
+
+
+def test_every_kind_is_there():
+    """Apps, paths, queues and the other axes, each at least once in virtual time."""
+    words = [g.measure for g in RECORD.conditions.values() if g.backend == golden.VIRTUAL]
+    assert len(words) >= 18
+    wanted = [f"--app {app}" for app in APPS if app != "iperf3"]
+    wanted += [f"--queue {queue}" for queue in QUEUES if queue != "fifo"]
+    wanted += [f"--path {path}" for path in PATHS if path != "symmetric"]
+    wanted += [
+        "--loss-direction both", "--competitor", "--trace", "--scheme", "--offloads on",
+        "--sender-delay-ms", "--video 128x64", "--algorithm reno", "--algorithm bbr",
+    ]  # fmt: skip
+    assert [each for each in wanted if not any(each in line for line in words)] == []
+    assert all(g.sha256 for g in RECORD.conditions.values() if g.backend == golden.VIRTUAL)
+
+
+def test_another_recipe_is_another_instrument():
+    then = golden.identity(golden.VIRTUAL)
+    other = {**then, "kernel": {**then["kernel"], "hash": "0" * 16}}
+    changes = golden.instrument_changes(replace(RECORD, instruments={"virtual": other}), "virtual")
+    assert len(changes) == 1
+    assert changes[0].startswith("kernel was 0000000000000000")
+
+
+def test_changed_modules_are_the_same_instrument():
+    then = golden.identity(golden.VIRTUAL) | {"source": "0" * 16}
+    record = replace(RECORD, instruments={"virtual": then})
+    assert golden.instrument_changes(record, "virtual") == []
+
+
+def test_differences_name_files_that_changed_came_or_went():
+    recorded = {"same": "a", "other": "a", "old": "a"}
+    found = {"same": "a", "other": "b", "young": "a"}
+    assert golden.differences(recorded, found) == ["other differs", "young is new", "old is gone"]
+
+
+def test_the_manifest_counts_by_parts_and_without_its_instrument(tmp_path):
+    for name, version in (("a", "1"), ("b", "2")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "host.json").write_text(name)
+        (tmp_path / name / "tcp.csv").write_text("t_s\n")
+        (tmp_path / name / "manifest.json").write_text(
+            f'{{"instrument": "{version}", "seed": 7, "summary": {{"goodput_mbit": {version}}}}}'
+        )
+    found = golden.differences(golden.digests(tmp_path / "a"), golden.digests(tmp_path / "b"))
+    assert found == ["manifest.json: summary differs"]
+
+
+def test_the_record_is_written_as_it_is_read(tmp_path):
+    path = tmp_path / "golden.yaml"
+    golden.write(RECORD, path)
+    assert golden.load(path) == RECORD
+    assert path.read_bytes() == golden.FILE.read_bytes()
+
+
+def test_a_misspelt_entry_is_refused(tmp_path):
+    path = tmp_path / "golden.yaml"
+    path.write_text("instruments: {}\nconditions: {web: {measure: --app web, digest: {}}}\n")
+    with pytest.raises(LosslabError, match="digest"):
+        golden.load(path)
