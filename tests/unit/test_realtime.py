@@ -8,8 +8,8 @@ import types
 import pytest
 
 from losslab import cell, design, preflight, realtime
-from losslab.backends import onhost
-from losslab.errors import LosslabError
+from losslab.backends import containers, onhost
+from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.probes.queue import QueueSample
 from losslab.shaping import shapers
 from losslab.topology import HOSTS
@@ -279,3 +279,45 @@ def test_a_folder_that_others_may_write_to_is_refused(folder):
     os.chown(folder, 12345, 12345)
     with pytest.raises(LosslabError, match="found user 12345"), onhost.turn():
         pass
+
+
+def entry(tmp_path, script):
+    """What a job enters; the shell script is what it does there."""
+    folder = tmp_path / "job"
+    folder.mkdir()
+
+    class Entry:
+        def command(self):
+            return ["sh", "-c", f"cd {folder}; {script}"]
+
+    return Entry(), folder
+
+
+@pytest.mark.parametrize(
+    ("script", "kind", "words"),
+    [
+        ("echo mount: permission denied; exit 32", HostError, "permission denied"),
+        ("touch started; kill -KILL $$", HostError, "out of memory"),
+        ("touch started; echo Oops; exit 1", GuestLostError, "Oops"),
+        ("touch started; sleep 60", GuestLostError, "still running"),
+        ("touch started; echo '{\"error\": \"no\", \"kind\": \"host\"}' > result.json",
+         HostError, "no"),
+        ("touch started; echo '{\"error\": \"x\", \"kind\": \"crashed\"}' > result.json",
+         GuestLostError, "must not crash"),
+        ("touch started; echo '{\"error\": \"y\", \"kind\": \"refused\"}' > result.json",
+         LosslabError, "y"),
+    ],
+)  # fmt: skip
+def test_what_became_of_a_job_decides_whether_it_is_kept(tmp_path, script, kind, words):
+    """Only a refusal of the job itself and a failed check are rows."""
+    job, folder = entry(tmp_path, script)
+    with pytest.raises(LosslabError) as error:
+        onhost.run_job(job, {"kind": "replicate"}, folder, timeout_s=1.0, lock=1)
+    assert type(error.value) is kind
+    assert words in str(error.value)
+
+
+def test_an_error_of_the_engine_is_the_hosts():
+    broken = type("APIError", (Exception,), {"__module__": "docker.errors"})("no space left")
+    assert "no space left" in str(containers.of_engine(broken))
+    assert containers.of_engine(ValueError("ours")) is None
