@@ -30,10 +30,10 @@ import yaml
 
 from losslab import rerun
 from losslab.build import image, kernel
+from losslab.deciding import CONTAINERNET, VIRTUAL
 from losslab.design import check_schema, load_yaml
 from losslab.errors import LosslabError
 from losslab.instrument import instrument
-from losslab.replicate import CONTAINERNET, VIRTUAL
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "tests" / "golden" / "golden.yaml"
@@ -42,8 +42,8 @@ HEADER = f"""\
 # What small replicates must leave, byte by byte, on every machine. A condition is the words of
 # `losslab measure`; write one here without digests, and `{RECORD_COMMAND}` adds them.
 """
-# Of the manifest: what differs by intent where the instrument does, and is compared by itself.
-NOT_DIGESTED = ("instrument", "losslab")
+# Of the manifest: where it was built and of which modules; what decides of it is the record's own.
+NOT_DIGESTED = ("instrument",)
 RECIPES = ("kernel", "image", "engine")
 
 
@@ -107,12 +107,12 @@ def identity(backend: str) -> dict[str, Any]:
         LosslabError: something is not built.
     """
     found = instrument(backend).provenance
-    recipes: dict[str, Any] = {"source": found["source"]}
-    for part in RECIPES:
-        if part in found:
-            kept = ("hash", "version", "packages_sha256", "containernet")
-            recipes[part] = {key: found[part][key] for key in kept if key in found[part]}
-    return recipes
+    kept = ("hash", "version", "packages_sha256", "containernet", "pinned")
+    return {
+        part: {key: found[part][key] for key in kept if key in found[part]}
+        for part in RECIPES
+        if part in found
+    }
 
 
 def cannot_measure(backend: str) -> str | None:
@@ -132,7 +132,7 @@ def cannot_measure(backend: str) -> str | None:
 
 
 def instrument_changes(record: Record, backend: str) -> list[str]:
-    """Name what is not as recorded, with both hashes; not the measuring modules."""
+    """Name what is not as recorded, with both hashes."""
     then, now = record.instruments.get(backend, {}), identity(backend)
     return [
         f"{part} was {_short(then.get(part))}, is {_short(now.get(part))}"
