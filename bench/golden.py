@@ -45,6 +45,8 @@ HEADER = f"""\
 # Of the manifest: where it was built and of which modules; what decides of it is the record's own.
 NOT_DIGESTED = ("instrument",)
 RECIPES = ("kernel", "image", "engine")
+# A condition takes 2 s; this tells a hung guest from one on a host that is busy with other things.
+TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -145,14 +147,13 @@ def _short(recipe: dict[str, Any] | None) -> str:
     return " ".join(str(value)[:16] for value in recipe.values()) if recipe else "not recorded"
 
 
-def measure(golden: Golden, out: Path, timeout_s: float | None = None) -> Path:
+def measure(golden: Golden, out: Path, timeout_s: float = TIMEOUT_S) -> Path:
     """Measure a condition's replicate into folder `out`.
 
     Raises:
         LosslabError: it is not valid, or could not be measured.
     """
-    words = [*golden.measure.split(), "--out", str(out)]
-    words += [] if timeout_s is None else ["--timeout-s", str(timeout_s)]
+    words = [*golden.measure.split(), "--out", str(out), "--timeout-s", str(timeout_s)]
     done = subprocess.run(
         [sys.executable, "-m", "losslab.cli", "measure", *words],
         capture_output=True, text=True, check=False,
@@ -167,7 +168,7 @@ def measure(golden: Golden, out: Path, timeout_s: float | None = None) -> Path:
 
 @contextmanager
 def measuring(
-    goldens: Iterable[Golden], folder: Path, jobs: int = 0, timeout_s: float | None = None
+    goldens: Iterable[Golden], folder: Path, jobs: int = 0, timeout_s: float = TIMEOUT_S
 ) -> Iterator[dict[str, Future[Path]]]:
     """Measure conditions side by side into `folder`, by name; what has not begun may be dropped.
 
@@ -221,7 +222,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep", type=Path, help="leave what was measured in this new folder")
     parser.add_argument("--against", type=Path, help="a folder that was kept: show what differs")
     parser.add_argument("--jobs", type=int, default=0, help="at a time; default: one per processor")
-    parser.add_argument("--timeout-s", type=float, help="wall-clock limit of each")
+    parser.add_argument(
+        "--timeout-s", type=float, default=TIMEOUT_S, help="wall-clock limit of each"
+    )
     options = parser.parse_args(arguments)
     try:
         with tempfile.TemporaryDirectory(prefix="losslab-golden-") as name:
