@@ -2,9 +2,9 @@
 
 `python -m bench.determinism` makes 100 runs: each cell 20 times, half of them while every CPU of
 the host is kept busy. Beside the load, it changes what else must not matter: the clone's path, the
-user, the environment, the number of CPUs, the age of the files, compiled byte code beside the
-sources, and cold file caches. It prints the number of distinct outputs per cell and exits with 1
-unless each is 1.
+user, the environment, the number of CPUs, how many files may be open, the age of the files, a copy
+of kernel and image, compiled byte code beside the sources, and cold file caches. It prints the
+number of distinct outputs per cell and exits with 1 unless each is 1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from losslab.campaign.replicate import HOST_FILE
-from losslab.instrument import image
+from losslab.instrument import image, kernel
 from losslab.instrument.cache import cache_folder
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,6 +53,7 @@ class Setting:
     clone: Path
     user: int | None = None
     cpus: int | None = None
+    open_files: int | None = None
     environment: tuple[tuple[str, str], ...] = ()
     touch: bool = False
     cold: bool = False
@@ -80,6 +81,10 @@ def settings(work: Path) -> list[Setting]:
                          ("HOME", str(work)), ("LOSSLAB_SCRATCH", str(work))),
         ),
         Setting("one CPU", ROOT, cpus=1),
+        Setting("few open files", ROOT, open_files=100),
+        Setting(
+            "a copied cache", ROOT, environment=(("LOSSLAB_CACHE", str(_copied_cache(work))),)
+        ),
         Setting("touched files", other, touch=True),
     ]  # fmt: skip
     # Byte code of the guest's own Python, made by it, as a host with that Python would leave it.
@@ -99,6 +104,15 @@ def settings(work: Path) -> list[Setting]:
         if _readable_by_others(ROOT) and _readable_by_others(cache_folder()):
             found.append(Setting("another user", ROOT, user=NOBODY))
     return found
+
+
+def _copied_cache(work: Path) -> Path:
+    """Copy kernel and image as `cp -r` does: new files with new times, in another order."""
+    cache = work / "cache"
+    for built in (kernel.target(), image.target()):
+        target = cache / built.relative_to(cache_folder())
+        shutil.copytree(built, target, symlinks=True, copy_function=shutil.copy)
+    return cache
 
 
 def _readable_by_others(folder: Path) -> bool:
@@ -125,6 +139,8 @@ def measure(words: str, setting: Setting, out: Path) -> str:
         command = ["setpriv", *ids, *command]
     if setting.cpus is not None:
         command = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0))), *command]
+    if setting.open_files is not None:
+        command = ["sh", "-c", f'ulimit -Sn {setting.open_files}; exec "$@"', "sh", *command]
     if setting.touch:
         for path in (setting.clone / "src").rglob("*.py"):
             path.touch()

@@ -29,8 +29,8 @@ from typing import Any
 import yaml
 
 from losslab.campaign import rerun
+from losslab.campaign.deciding import CONTAINERNET, VIRTUAL
 from losslab.campaign.instrument import instrument
-from losslab.campaign.replicate import CONTAINERNET, VIRTUAL
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel
 from losslab.study.design import check_schema, load_yaml
@@ -42,9 +42,11 @@ HEADER = f"""\
 # What small replicates must leave, byte by byte, on every machine. A condition is the words of
 # `losslab measure`; write one here without digests, and `{RECORD_COMMAND}` adds them.
 """
-# Of the manifest: what differs by intent where the instrument does, and is compared by itself.
-NOT_DIGESTED = ("instrument", "losslab")
+# Of the manifest: where it was built and of which modules; what decides of it is the record's own.
+NOT_DIGESTED = ("instrument",)
 RECIPES = ("kernel", "image", "engine")
+# A condition takes 2 s; this tells a hung guest from one on a host that is busy with other things.
+TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -107,12 +109,12 @@ def identity(backend: str) -> dict[str, Any]:
         LosslabError: something is not built.
     """
     found = instrument(backend).provenance
-    recipes: dict[str, Any] = {"source": found["source"]}
-    for part in RECIPES:
-        if part in found:
-            kept = ("hash", "version", "packages_sha256", "containernet")
-            recipes[part] = {key: found[part][key] for key in kept if key in found[part]}
-    return recipes
+    kept = ("hash", "version", "packages_sha256", "containernet", "pinned")
+    return {
+        part: {key: found[part][key] for key in kept if key in found[part]}
+        for part in RECIPES
+        if part in found
+    }
 
 
 def cannot_measure(backend: str) -> str | None:
@@ -132,7 +134,7 @@ def cannot_measure(backend: str) -> str | None:
 
 
 def instrument_changes(record: Record, backend: str) -> list[str]:
-    """Name what is not as recorded, with both hashes; not the measuring modules."""
+    """Name what is not as recorded, with both hashes."""
     then, now = record.instruments.get(backend, {}), identity(backend)
     return [
         f"{part} was {_short(then.get(part))}, is {_short(now.get(part))}"
@@ -145,14 +147,13 @@ def _short(recipe: dict[str, Any] | None) -> str:
     return " ".join(str(value)[:16] for value in recipe.values()) if recipe else "not recorded"
 
 
-def measure(golden: Golden, out: Path, timeout_s: float | None = None) -> Path:
+def measure(golden: Golden, out: Path, timeout_s: float = TIMEOUT_S) -> Path:
     """Measure a condition's replicate into folder `out`.
 
     Raises:
         LosslabError: it is not valid, or could not be measured.
     """
-    words = [*golden.measure.split(), "--out", str(out)]
-    words += [] if timeout_s is None else ["--timeout-s", str(timeout_s)]
+    words = [*golden.measure.split(), "--out", str(out), "--timeout-s", str(timeout_s)]
     done = subprocess.run(
         [sys.executable, "-m", "losslab.cli", "measure", *words],
         capture_output=True, text=True, check=False,
@@ -167,7 +168,7 @@ def measure(golden: Golden, out: Path, timeout_s: float | None = None) -> Path:
 
 @contextmanager
 def measuring(
-    goldens: Iterable[Golden], folder: Path, jobs: int = 0, timeout_s: float | None = None
+    goldens: Iterable[Golden], folder: Path, jobs: int = 0, timeout_s: float = TIMEOUT_S
 ) -> Iterator[dict[str, Future[Path]]]:
     """Measure conditions side by side into `folder`, by name; what has not begun may be dropped.
 
@@ -221,7 +222,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep", type=Path, help="leave what was measured in this new folder")
     parser.add_argument("--against", type=Path, help="a folder that was kept: show what differs")
     parser.add_argument("--jobs", type=int, default=0, help="at a time; default: one per processor")
-    parser.add_argument("--timeout-s", type=float, help="wall-clock limit of each")
+    parser.add_argument(
+        "--timeout-s", type=float, default=TIMEOUT_S, help="wall-clock limit of each"
+    )
     options = parser.parse_args(arguments)
     try:
         with tempfile.TemporaryDirectory(prefix="losslab-golden-") as name:

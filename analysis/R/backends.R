@@ -63,7 +63,7 @@ summarise_backend_ratios <- function(pairs) {
 # mean(a) / mean(b) of pairs, with its percentile bootstrap interval; none of a single pair, nor of
 # zeros.
 paired_ratio_of_means <- function(a, b, level = 0.95, seed = 1) {
-  ratio <- if (mean(b) > 0) mean(a) / mean(b) else NA_real_
+  ratio <- if (isTRUE(mean(b) > 0)) mean(a) / mean(b) else NA_real_
   if (length(a) < 2 || is.na(ratio)) {
     return(tibble::tibble(ratio = ratio, low = NA_real_, high = NA_real_))
   }

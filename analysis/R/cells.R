@@ -71,8 +71,8 @@ escape_markdown <- function(text) gsub("([][\\\\`*_{}()#+!<>@$~^])", "\\\\\\1", 
 # A cell's name that a table's column may break.
 breakable <- function(cell) gsub("_", "_\u200b", escape_markdown(cell), fixed = TRUE)
 
-# What the first page says when some of the studies' cells were measured with something else than the
-# pinned kernel and images; empty when none was. Plain words: they stand in the document's header.
+# What the first page says when some of the studies' cells were measured with something else than
+# the pinned kernel and images; empty when none was. Plain words: they are for the header.
 unpinned_notice <- function(paths = Sys.glob("*_cells.csv")) {
   cells <- dplyr::bind_rows(lapply(paths, read_cells)) |>
     dplyr::filter(!is.na(cell))
@@ -82,8 +82,8 @@ unpinned_notice <- function(paths = Sys.glob("*_cells.csv")) {
   }
   parts <- sort(unique(unlist(strsplit(unpinned, " "))))
   paste0(
-    length(unpinned), " of ", nrow(cells), " cells were measured with parts of the instrument that ",
-    "are not those of the lock files: ", enumerate(parts), ". With other parts the same seed need ",
-    "not give the same bytes, and these numbers may differ from those of the pinned instrument."
+    length(unpinned), " of ", nrow(cells), " cells were measured with parts of the instrument ",
+    "that are not those of the lock files: ", enumerate(parts), ". With other parts the same seed ",
+    "need not give the same bytes, and these numbers may differ from the pinned instrument's."
   )
 }

@@ -21,7 +21,7 @@ cells <- read_measured(snakemake@input[["summary"]]) |>
     panel = factor(panels[metric], panels)
   )
 published <- read_published(snakemake@input[["published"]]) |>
-  tidyr::pivot_longer(c(download_s, rtt_before_fetch_ms), names_to = "metric", values_to = "mean") |>
+  tidyr::pivot_longer(all_of(names(panels)), names_to = "metric", values_to = "mean") |>
   mutate(
     load = label_load(ifelse(load == "alone", "none", algorithm)), where = set_up(queue, 100),
     panel = factor(ifelse(metric == "download_s", panels[1], panels[2]), panels)

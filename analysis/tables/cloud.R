@@ -25,7 +25,9 @@ of_metric("goodput_mbit") |>
   left_join(
     published |>
       filter(app == "iperf3", competitor == "none") |>
-      select(algorithm, loss_percent, published_mbit = goodput_mbit, published_rtt_ms = rtt_loaded_ms),
+      select(
+        algorithm, loss_percent, published_mbit = goodput_mbit, published_rtt_ms = rtt_loaded_ms
+      ),
     by = c("algorithm", "loss_percent")
   ) |>
   arrange(setup, desc(algorithm), loss_percent) |>

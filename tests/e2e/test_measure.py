@@ -1,8 +1,10 @@
 """Real cells in virtual time, byte by byte."""
 
 import csv
+import functools
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -73,6 +75,15 @@ def test_same_seed_same_bytes_also_side_by_side(alone, tmp_path):
         first, second = contents(alone / name), contents(tmp_path / name)
         assert first.keys() == second.keys()
         assert [n for n in first if first[n] != second[n]] == []
+
+
+def test_few_open_files_are_enough(alone, tmp_path):
+    """What the guest has open its kernel has open here; ffmpeg alone opens 200 files."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = functools.partial(resource.setrlimit, resource.RLIMIT_NOFILE, (100, most))
+    done = measure(tmp_path / "few", *CELLS["video"], preexec_fn=few)
+    assert done.returncode == 0, done.stderr
+    assert contents(tmp_path / "few") == contents(alone / "video")
 
 
 def test_another_seed_gives_another_run(alone, tmp_path):

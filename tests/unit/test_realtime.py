@@ -9,11 +9,11 @@ import pytest
 
 from losslab import preflight
 from losslab.backends import onhost
-from losslab.emulation import measure, realtime
+from losslab.emulation import containers, measure, realtime
 from losslab.emulation.probes.queue import QueueSample
 from losslab.emulation.shaping import shapers
 from losslab.emulation.topology import HOSTS
-from losslab.errors import LosslabError
+from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.study import design
 from tests.unit.test_condition import CONDITION
 
@@ -131,14 +131,14 @@ def test_only_what_lies_between_a_path_that_is_set_up_and_the_end_of_traffic_is_
     def settled(*words):
         raise EnoughError
 
-    monkeypatch.setattr(measure, "require_algorithms", event("algorithms"))
-    monkeypatch.setattr(measure, "emulated_hosts", hosts)
-    monkeypatch.setattr(measure, "configure", event("set up"))
-    monkeypatch.setattr(measure, "_ping_idle", event("ping"))
-    monkeypatch.setattr(measure, "read_back", event("read back"))
-    monkeypatch.setattr(measure, "configuration_reasons", event("compare", []))
+    monkeypatch.setattr(cell, "require_algorithms", event("algorithms"))
+    monkeypatch.setattr(cell, "emulated_hosts", hosts)
+    monkeypatch.setattr(cell, "configure", event("set up"))
+    monkeypatch.setattr(cell, "_ping_idle", event("ping"))
+    monkeypatch.setattr(cell, "read_back", event("read back"))
+    monkeypatch.setattr(cell, "configuration_reasons", event("compare", []))
     monkeypatch.setattr(measure.traffic, "run", event("traffic"))
-    monkeypatch.setattr(measure, "_settled", settled)
+    monkeypatch.setattr(cell, "_settled", settled)
     with pytest.raises(EnoughError):
         measure.measure(BARE, 7, None, watch=Recorder(events))
     begin, end = events.index("watch"), events.index("end of watch")
@@ -248,7 +248,7 @@ def folder(monkeypatch, tmp_path):
 def test_the_lock_lies_in_a_folder_of_roots_own(folder):
     with onhost.turn() as mine:
         assert folder.stat().st_mode & 0o777 == 0o700
-        assert (mine.source / "losslab" / "emulation" / "measure.py").exists()
+        assert (mine.source / "losslab" / "measure.py").exists()
         killed = folder / "job-killed"
     killed.mkdir()
     assert not mine.source.exists()
@@ -281,3 +281,45 @@ def test_a_folder_that_others_may_write_to_is_refused(folder):
     os.chown(folder, 12345, 12345)
     with pytest.raises(LosslabError, match="found user 12345"), onhost.turn():
         pass
+
+
+def entry(tmp_path, script):
+    """What a job enters; the shell script is what it does there."""
+    folder = tmp_path / "job"
+    folder.mkdir()
+
+    class Entry:
+        def command(self):
+            return ["sh", "-c", f"cd {folder}; {script}"]
+
+    return Entry(), folder
+
+
+@pytest.mark.parametrize(
+    ("script", "kind", "words"),
+    [
+        ("echo mount: permission denied; exit 32", HostError, "permission denied"),
+        ("touch started; kill -KILL $$", HostError, "out of memory"),
+        ("touch started; echo Oops; exit 1", GuestLostError, "Oops"),
+        ("touch started; sleep 60", GuestLostError, "still running"),
+        ("touch started; echo '{\"error\": \"no\", \"kind\": \"host\"}' > result.json",
+         HostError, "no"),
+        ("touch started; echo '{\"error\": \"x\", \"kind\": \"crashed\"}' > result.json",
+         GuestLostError, "must not crash"),
+        ("touch started; echo '{\"error\": \"y\", \"kind\": \"refused\"}' > result.json",
+         LosslabError, "y"),
+    ],
+)  # fmt: skip
+def test_what_became_of_a_job_decides_whether_it_is_kept(tmp_path, script, kind, words):
+    """Only a refusal of the job itself and a failed check are rows."""
+    job, folder = entry(tmp_path, script)
+    with pytest.raises(LosslabError) as error:
+        onhost.run_job(job, {"kind": "replicate"}, folder, timeout_s=1.0, lock=1)
+    assert type(error.value) is kind
+    assert words in str(error.value)
+
+
+def test_an_error_of_the_engine_is_the_hosts():
+    broken = type("APIError", (Exception,), {"__module__": "docker.errors"})("no space left")
+    assert "no space left" in str(containers.of_engine(broken))
+    assert containers.of_engine(ValueError("ours")) is None

@@ -32,13 +32,14 @@ from losslab.study import design
 PACKAGES = ["iproute2", "procps", "python3", "python3-jsonschema", "python3-yaml"]
 DOCKER = ["docker.io", "iptables"]
 # What `losslab` is, beside the cache.
-PARTS = ("config", "containers", "src", "workflow")
+PARTS = ("bench", "config", "containers", "src", "workflow")
 MEMORY_MB = 3072
 TIMEOUT_S = 3600.0
 
 SET_UP = """
 set -e
-export LOSSLAB_CACHE=/data/cache PYTHONPATH=/data/losslab/src PYTHONDONTWRITEBYTECODE=1
+export LOSSLAB_CACHE=/data/cache PYTHONPATH=/data/losslab/src:/data/losslab
+export PYTHONDONTWRITEBYTECODE=1
 for module in tcp_bbr sch_netem sch_fq; do modprobe $module; done
 sysctl -qw net.ipv4.tcp_allowed_congestion_control='reno cubic bbr'
 losslab() { python3 -m losslab.cli "$@"; }

@@ -73,6 +73,10 @@ test_that("nothing over nothing is no ratio", {
   expect_true(is.finite(sparse$high))
 })
 
+test_that("where nothing was measured in both places there are no rows", {
+  expect_equal(nrow(summarise_backend_ratios(backend_ratios(measured(1, 1)[1, ]))), 0)
+})
+
 test_that("a cell's condition is what its block varies", {
   expect_equal(backend_condition(0, 0, 20, "none"), "20 packets")
   expect_equal(backend_condition(0, 0, 20, "cubic"), "20 packets, against cubic")

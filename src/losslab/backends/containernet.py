@@ -55,8 +55,7 @@ def run_on_host(images: Images, job: dict[str, Any], job_folder: Path, timeout_s
     """Run one job in containers of this machine's engine; they are gone at the end.
 
     Raises:
-        GuestLostError: the job did not end in time, or left no result.
-        LosslabError: the job failed.
+        LosslabError: as of `onhost.run_job`.
     """
     with onhost.turn() as mine:
         job = job | {

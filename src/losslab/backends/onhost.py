@@ -24,15 +24,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from losslab.backends import virtual
+from losslab.backends import remedies, virtual
 from losslab.backends.virtual import Outcome
-from losslab.errors import GuestLostError, LosslabError
+from losslab.errors import GuestLostError, HostError
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # Root's own: whoever measures, on this machine cells wait for each other here.
 FOLDER = Path("/run/losslab")
 LOCK = "real-time.lock"
 JOB_PREFIX = "job-"
+# How the end of a job that was killed looks: as it is, and as the program says it that waited for
+# the first process of a namespace.
+KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 
 # Make an image the root folder of this mount namespace and run a Python module there. Nothing is
 # written to the image: what the job needs is mounted, and goes with the namespace.
@@ -115,7 +118,7 @@ def turn() -> Iterator[Turn]:
     """Wait until no other job runs in real time on this machine; remove what killed ones left.
 
     Raises:
-        LosslabError: the lock's folder is not root's own.
+        HostError: the lock's folder is not root's own.
     """
     with contextlib.closing(_Folder()) as folder:
         try:
@@ -141,13 +144,13 @@ class _Folder:
         try:
             folder = os.open(FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError as error:
-            raise LosslabError(
+            raise HostError(
                 f"{FOLDER} must be a folder, found: {error}", hint=f"remove {FOLDER}"
             ) from error
         try:
             found = os.fstat(folder)
             if found.st_uid != 0 or stat.S_IMODE(found.st_mode) & 0o077:
-                raise LosslabError(
+                raise HostError(
                     f"{FOLDER} must be root's, with rights for no one else, found user "
                     f"{found.st_uid} and rights {stat.S_IMODE(found.st_mode):o}",
                     hint=f"see who made it, and remove it: rm -r {FOLDER}",
@@ -155,7 +158,7 @@ class _Folder:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
             self.lock = os.open(LOCK, flags, 0o600, dir_fd=folder)
         except OSError as error:
-            raise LosslabError(
+            raise HostError(
                 f"{FOLDER / LOCK} must be a file, found: {error}", hint=f"remove {FOLDER / LOCK}"
             ) from error
         finally:
@@ -197,8 +200,9 @@ def run_job(
         clean: What cleans up after a job that did not end well.
 
     Raises:
+        HostError: the job could not begin, or was killed.
         GuestLostError: the job did not end in time, crashed, or left no result.
-        LosslabError: the job was refused by itself.
+        LosslabError: the job refused what it was asked.
     """
     (job_folder / "job.json").write_text(json.dumps(job, indent=1, sort_keys=True) + "\n")
     console_path = job_folder / "console.log"
@@ -222,19 +226,29 @@ def run_job(
             _end(process, patience_s)
             if process.returncode != 0 and clean is not None:
                 clean()
-    lines = console_path.read_text(errors="replace").splitlines()
-    tail = "\n".join(lines[-virtual.CONSOLE_LINES :])
+    said = f"its last words: {remedies.last_words(console_path.read_text(errors='replace'))}"
+    if not (job_folder / virtual.STARTED).exists():
+        raise HostError(
+            f"a job must find an image for its root folder and begin, found exit status "
+            f"{process.returncode}; {said}",
+            hint="see `losslab doctor`; in a container: it must have all capabilities "
+            "(`docker run --privileged`)",
+        )
     if hung:
         raise GuestLostError(
-            f"the job must end within {timeout_s:g} s, found it still running; its last lines:\n"
-            f"{tail}"
+            f"the job must end within {timeout_s:g} s, found it still running; {said}",
+            hint="raise --timeout-s if the machine is slow",
+        )
+    if process.returncode in KILLED:
+        raise HostError(
+            "the job must end by itself, found it killed, as by a machine that is out of memory",
+            hint="free memory, and start again",
         )
     try:
         result = json.loads((job_folder / "result.json").read_text())
     except (OSError, json.JSONDecodeError) as error:
         raise GuestLostError(
-            f"the job must leave result.json, found none (exit status {process.returncode}); its "
-            f"last lines:\n{tail}"
+            f"the job must leave result.json, found none (exit status {process.returncode}); {said}"
         ) from error
     virtual.refuse_failure(result)
     return Outcome(result, "", time.monotonic() - begin)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from losslab.errors import LosslabError
+from losslab.errors import HostError, LosslabError
 
 # Every container has it, whoever's it is; its value is the owner's.
 LABEL = "losslab.owner"
@@ -77,6 +77,16 @@ def client() -> Any:
     import docker
 
     return docker.from_env(timeout=API_TIMEOUT_S).api
+
+
+def of_engine(error: BaseException) -> HostError | None:
+    """Tell an error of the engine, which says nothing about what was to be measured."""
+    if type(error).__module__.partition(".")[0] not in ("docker", "requests"):
+        return None
+    return HostError(
+        f"this machine's engine must make, run and remove containers, found: {error}",
+        hint="see `docker info` and the engine's log",
+    )
 
 
 def host_class(place: Place) -> type:

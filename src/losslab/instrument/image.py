@@ -48,6 +48,13 @@ ONE_PROCESSOR = {
     "usr/bin/containerd": (b"GOMAXPROCS=2", b"GOMAXPROCS=1"),
     "usr/bin/containerd-shim-runc-v2": (b"GOMAXPROCS=4", b"GOMAXPROCS=1"),
 }
+# Bookkeeping of the tools that install, of which no two versions leave the same.
+LEFTOVERS = (
+    "var/cache/debconf/*-old",
+    "var/cache/debconf/tmp.ci",
+    "var/lib/apt/extended_states",
+    "var/lib/dpkg/*-old",
+)
 MOUNT_POINTS = ("mnt/losslab", "mnt/out")
 # Part of the hash: change it when this module builds something else from the same list.
 LAYOUT = f"3 {SUITE} {' '.join(EXCLUDED)}"
@@ -196,12 +203,12 @@ def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pin
         (root / file).write_text(text)
     for mount_point in MOUNT_POINTS:
         (root / mount_point).mkdir(parents=True, exist_ok=True)
-    shutil.copy2(RECIPES / name / "init", root / "init")
+    shutil.copyfile(RECIPES / name / "init", root / "init")
     (root / "init").chmod(0o755)
     if name == ENGINE:
         for file, (words, others) in ONE_PROCESSOR.items():
             _replace(root / file, words, others)
-    _clamp_times(root, int(instant.timestamp()))
+    _tidy(root, int(instant.timestamp()))
     listing = subprocess.run(
         ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W", "-f", "${Package}\t${Version}\n"],
         capture_output=True,
@@ -253,10 +260,17 @@ def _bootstrap(name: str, source: str, tar: Path, epoch_s: int, log: Path) -> No
     )
 
 
-def _clamp_times(root: Path, epoch_s: int) -> None:
-    """Make no file younger than its packages, as mmdebstrap does: builds differ in nothing."""
-    for folder, folders, files in os.walk(root):
-        for name in (".", *folders, *files):
+def _tidy(root: Path, epoch_s: int) -> None:
+    """Leave nothing by which two builds differ: no file is younger than its packages."""
+    for pattern in LEFTOVERS:
+        for left in root.glob(pattern):
+            if left.is_dir():
+                shutil.rmtree(left)
+            else:
+                left.unlink()
+    for folder, _, files in os.walk(root):
+        os.utime(folder, (epoch_s, epoch_s))
+        for name in files:
             path = os.path.join(folder, name)
             if os.lstat(path).st_mtime > epoch_s:
                 os.utime(path, (epoch_s, epoch_s), follow_symlinks=False)

@@ -25,8 +25,9 @@ IMAGE = Path("/mnt/image")
 def main() -> int:
     """Run the job and leave a result; whatever happens, leave no container."""
     signal.signal(signal.SIGTERM, _interrupted)
-    job = json.loads((JOB / "job.json").read_text())
+    (JOB / "started").touch()
     try:
+        job = json.loads((JOB / "job.json").read_text())
         api = containers.client()
         if job["kind"] == "clean":
             removed = containers.remove(api, job["owner"])
@@ -41,7 +42,7 @@ def main() -> int:
             result["machine"]["docker"] = api.version()["Version"]
             write_result(result, JOB / "result.json")
     except Exception as error:
-        write_failure(error, JOB / "result.json")
+        write_failure(containers.of_engine(error) or error, JOB / "result.json")
     return 0
 
 

@@ -29,8 +29,9 @@ LIMITED = (
 
 def main() -> int:
     """Run the job and leave a result."""
-    job = json.loads((JOB / "job.json").read_text())
+    (JOB / "started").touch()
     try:
+        job = json.loads((JOB / "job.json").read_text())
         write_result(replicate(job, host_class()), JOB / "result.json")
     except Exception as error:
         write_failure(error, JOB / "result.json")
