@@ -131,14 +131,14 @@ def test_only_what_lies_between_a_path_that_is_set_up_and_the_end_of_traffic_is_
     def settled(*words):
         raise EnoughError
 
-    monkeypatch.setattr(cell, "require_algorithms", event("algorithms"))
-    monkeypatch.setattr(cell, "emulated_hosts", hosts)
-    monkeypatch.setattr(cell, "configure", event("set up"))
-    monkeypatch.setattr(cell, "_ping_idle", event("ping"))
-    monkeypatch.setattr(cell, "read_back", event("read back"))
-    monkeypatch.setattr(cell, "configuration_reasons", event("compare", []))
+    monkeypatch.setattr(measure, "require_algorithms", event("algorithms"))
+    monkeypatch.setattr(measure, "emulated_hosts", hosts)
+    monkeypatch.setattr(measure, "configure", event("set up"))
+    monkeypatch.setattr(measure, "_ping_idle", event("ping"))
+    monkeypatch.setattr(measure, "read_back", event("read back"))
+    monkeypatch.setattr(measure, "configuration_reasons", event("compare", []))
     monkeypatch.setattr(measure.traffic, "run", event("traffic"))
-    monkeypatch.setattr(cell, "_settled", settled)
+    monkeypatch.setattr(measure, "_settled", settled)
     with pytest.raises(EnoughError):
         measure.measure(BARE, 7, None, watch=Recorder(events))
     begin, end = events.index("watch"), events.index("end of watch")
