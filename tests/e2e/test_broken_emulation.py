@@ -28,7 +28,7 @@ from losslab.study.condition import Condition
 from losslab.errors import LosslabError
 
 pids = {{}}
-configure = measure.configure
+apply = measure.hosts.apply
 
 def on(host, command):
     with netns.inside(pids[host]):
@@ -37,12 +37,12 @@ def on(host, command):
 def broken():
     {breakage}
 
-def configure_broken(wanted, condition, seed):
+def apply_broken(plans, wanted):
     pids.update(wanted)
-    configure(wanted, condition, seed)
+    apply(plans, wanted)
     broken()
 
-measure.configure = configure_broken
+measure.hosts.apply = apply_broken
 {before}
 folder = Path("/mnt/out/raw")
 folder.mkdir()
@@ -71,7 +71,7 @@ BREAKAGES = {
     "offloads on": (
         "for h, i in (('sender', 'sender-r1'), ('r1', 'r1-r2')): "
         "netns_offloads(h, i)",
-        "from losslab import offloads\n"
+        "from losslab.emulation import offloads\n"
         "def netns_offloads(host, name):\n"
         "    with netns.inside(pids[host]): offloads.set_all(name, 'on')",
         ["tso of sender-r1 on sender must be off, found on", "loss would hit aggregates"],
@@ -137,7 +137,7 @@ BREAKAGES = {
         NOTHING_ELSE,
         # Before netem, which would have to account for them; for 0.3 s.
         "import threading\n"
-        "from losslab import traffic\n"
+        "from losslab.emulation import traffic\n"
         "start = traffic._SampleLog\n"
         "def tc(words): on('r2', f'tc {words}')\n"
         "def cut(*probes):\n"
@@ -168,7 +168,7 @@ BREAKAGES = {
     ),
     "another algorithm": (
         NOTHING_ELSE,
-        "from losslab import traffic\n"
+        "from losslab.emulation import traffic\n"
         "traffic._set_algorithm = lambda sender, algorithm: None\n"
         "flow = iperf3.flow\n"
         "import dataclasses\n"
@@ -199,7 +199,7 @@ BREAKAGES = {
     "receiver that ends early": (
         NOTHING_ELSE,
         "import threading\n"
-        "from losslab import traffic\n"
+        "from losslab.emulation import traffic\n"
         "start = traffic._SampleLog\n"
         "def cut(*probes):\n"
         "    threading.Timer(1.0, lambda: subprocess.run(['pkill', '-x', 'iperf3'])).start()\n"

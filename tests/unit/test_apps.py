@@ -5,6 +5,7 @@ import pytest
 
 from losslab.emulation.apps import ffmpeg, iperf3, web
 from losslab.emulation.flows import Timeline
+from losslab.emulation.plan import make_plan
 from losslab.errors import LosslabError
 from tests.unit.test_condition import CONDITION
 
@@ -24,7 +25,7 @@ def write_iperf3(folder, rates_mbit, prefix=""):
 
 def test_goodput_leaves_out_warm_up_and_tail(tmp_path):
     write_iperf3(tmp_path, [900] * 10 + [100] * 90 + [900] * 5)
-    summary = iperf3.collect(CONDITION, tmp_path, TIMELINE)
+    summary = iperf3.collect(make_plan(CONDITION, 7), tmp_path, TIMELINE)
     assert summary["goodput_mbit"] == pytest.approx(100)
     assert summary["retransmits"] == 5
 
@@ -35,7 +36,7 @@ def test_two_flows_are_compared_while_both_run(tmp_path):
     # as much; 0.1 s of it is after the end.
     write_iperf3(tmp_path, [900] * 10 + [100] * 90)
     write_iperf3(tmp_path, [50] * 9 + [300] * 90 + [5000], "competitor-")
-    summary = iperf3.collect(condition, tmp_path, TIMELINE)
+    summary = iperf3.collect(make_plan(condition, 7), tmp_path, TIMELINE)
     assert summary["goodput_mbit"] == pytest.approx(100)
     assert summary["competitor_goodput_mbit"] == pytest.approx(300)
     assert summary["total_goodput_mbit"] == pytest.approx(400)
@@ -56,7 +57,7 @@ def test_iperf3_error_is_an_error(tmp_path):
     write_iperf3(tmp_path, [100] * 100)
     (tmp_path / "sender.log").write_text(json.dumps({"error": "unable to connect"}))
     with pytest.raises(LosslabError, match="unable to connect"):
-        iperf3.collect(CONDITION, tmp_path, TIMELINE)
+        iperf3.collect(make_plan(CONDITION, 7), tmp_path, TIMELINE)
 
 
 def test_frames_are_read_with_their_time_base():
@@ -101,7 +102,7 @@ WEB_TIMELINE = Timeline(origin_ns=0, started_s={"web": 30.0})
 
 def test_the_rtt_counts_between_warm_up_and_fetch(tmp_path):
     write_web(tmp_path)
-    summary = web.collect(WEB, tmp_path, WEB_TIMELINE)
+    summary = web.collect(make_plan(WEB, 7), tmp_path, WEB_TIMELINE)
     assert summary["download_s"] == 4.6
     assert summary["rtt_before_fetch_ms"] == 600
 
@@ -112,7 +113,7 @@ def test_the_rtt_counts_between_warm_up_and_fetch(tmp_path):
 def test_a_page_that_is_not_whole_is_an_error(tmp_path, changes, word):
     write_web(tmp_path, **changes)
     with pytest.raises(LosslabError, match=word):
-        web.collect(WEB, tmp_path, WEB_TIMELINE)
+        web.collect(make_plan(WEB, 7), tmp_path, WEB_TIMELINE)
 
 
 def test_the_fetch_starts_after_the_warm_up_and_ends_before_the_bulk_flow():

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from losslab.emulation import checks
+from losslab.emulation.plan import make_plan
 from tests.unit.test_condition import CONDITION
 
 TRAFFIC = checks.Traffic(
@@ -22,7 +23,7 @@ TRAFFIC = checks.Traffic(
     loss_back_drops=0,
 )
 EVIDENCE = checks.Evidence(
-    condition=CONDITION,
+    promise=make_plan(CONDITION, 7).promise,
     rtt_ms=0.44,
     goodput_mbit=235.0,
     flows=[checks.FlowEvidence("iperf3", "cubic", ["cubic"], 0.0)],
@@ -30,7 +31,9 @@ EVIDENCE = checks.Evidence(
 )
 
 
-def reasons(**changes):
+def reasons(condition=None, **changes):
+    if condition is not None:
+        changes["promise"] = make_plan(condition, 7).promise
     traffic = {f.name for f in dataclasses.fields(checks.Traffic)} & set(changes)
     flow = {f.name for f in dataclasses.fields(checks.FlowEvidence)} & set(changes)
     flows = [

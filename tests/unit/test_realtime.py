@@ -10,6 +10,7 @@ import pytest
 from losslab import preflight
 from losslab.backends import onhost
 from losslab.emulation import containers, measure, realtime
+from losslab.emulation.plan import make_plan
 from losslab.emulation.probes.queue import QueueSample
 from losslab.emulation.shaping import shapers
 from losslab.emulation.topology import HOSTS
@@ -38,8 +39,14 @@ CALM = realtime.Findings(
 )  # fmt: skip
 
 
+def promise(condition):
+    return make_plan(condition, 7).promise
+
+
 def found(condition=BARE, **changes):
-    return [r.split(" (")[0] for r in dataclasses.replace(CALM, **changes).reasons(condition)]
+    return [
+        r.split(" (")[0] for r in dataclasses.replace(CALM, **changes).reasons(promise(condition))
+    ]
 
 
 def test_a_quiet_machine_is_fine_and_a_shared_one_is_not():
@@ -64,9 +71,9 @@ def test_a_path_that_is_not_kept_is_refused_though_the_processors_look_idle():
 
 def test_how_late_is_too_late_depends_on_the_path():
     far = dataclasses.replace(BARE, rate_mbit=1, rtt_ms=160)
-    assert realtime.lateness_max_ms(far) == 16
-    assert realtime.lateness_max_ms(BARE) == pytest.approx(1.2112)  # a frame at 10 Mbit/s
-    assert realtime.lateness_max_ms(CONDITION) == realtime.LATE_LEAST_MS
+    assert realtime.lateness_max_ms(promise(far)) == 16
+    assert realtime.lateness_max_ms(promise(BARE)) == pytest.approx(1.2112)  # a frame at 10 Mbit/s
+    assert realtime.lateness_max_ms(promise(CONDITION)) == realtime.LATE_LEAST_MS
     late = {"late_p99_ms": 11.0, "rtt_excess_p95_ms": 20.0}
     assert found(far, **late) == []
     assert len(found(dataclasses.replace(far, rtt_ms=40), **late)) == 2
@@ -80,7 +87,7 @@ def test_load_is_of_the_busiest_processor():
     watch = realtime.Watch.__new__(realtime.Watch)
     watch._busy_before, watch._late_ms = 0.02, [3.0, 1.0, 2.0]
     watch._begin, watch._end = realtime.parse(BEFORE), realtime.parse(AFTER)
-    findings = watch.findings(BARE, 0.05, [], [])
+    findings = watch.findings(promise(BARE), 0.05, [], [])
     assert findings.busy == pytest.approx(1.0)
     assert findings.softirq == pytest.approx(0.3)
     assert findings.steal == 0
@@ -131,14 +138,13 @@ def test_only_what_lies_between_a_path_that_is_set_up_and_the_end_of_traffic_is_
     def settled(*words):
         raise EnoughError
 
-    monkeypatch.setattr(measure, "require_algorithms", event("algorithms"))
+    monkeypatch.setattr(measure.hosts, "require_algorithms", event("algorithms"))
     monkeypatch.setattr(measure, "emulated_hosts", hosts)
-    monkeypatch.setattr(measure, "configure", event("set up"))
+    monkeypatch.setattr(measure.hosts, "apply", event("set up"))
     monkeypatch.setattr(measure, "_ping_idle", event("ping"))
-    monkeypatch.setattr(measure, "read_back", event("read back"))
-    monkeypatch.setattr(measure, "configuration_reasons", event("compare", []))
+    monkeypatch.setattr(measure.hosts, "read_back", event("read back"))
     monkeypatch.setattr(measure.traffic, "run", event("traffic"))
-    monkeypatch.setattr(measure, "_settled", settled)
+    monkeypatch.setattr(measure.hosts, "read_back_settled", settled)
     with pytest.raises(EnoughError):
         measure.measure(BARE, 7, None, watch=Recorder(events))
     begin, end = events.index("watch"), events.index("end of watch")
@@ -156,23 +162,25 @@ def queue(share=1.0, backlog_packets=20, samples=41):
 
 
 def test_the_rate_is_told_while_packets_wait_and_only_then():
-    assert realtime.rate_share(BARE, queue()) == pytest.approx(1.0, abs=1e-3)
-    assert realtime.rate_share(BARE, queue(share=0.9)) == pytest.approx(0.9, abs=1e-3)
+    assert realtime.rate_share(promise(BARE), queue()) == pytest.approx(1.0, abs=1e-3)
+    assert realtime.rate_share(promise(BARE), queue(share=0.9)) == pytest.approx(0.9, abs=1e-3)
     # 20 ms of this rate are 16.5 packets: with less in the queue, the link may have been idle.
-    assert realtime.rate_share(BARE, queue(share=0.5, backlog_packets=16)) is None
-    assert realtime.rate_share(BARE, queue(samples=20)) is None
+    assert realtime.rate_share(promise(BARE), queue(share=0.5, backlog_packets=16)) is None
+    assert realtime.rate_share(promise(BARE), queue(samples=20)) is None
 
 
 def test_a_ping_is_late_by_what_neither_path_nor_queue_explain():
     waits_ms = (20 - 0.5) * 1514 * 8 / 10e6 * 1e3
     replies = [(0.02, 0.05 + waits_ms), (0.04, 0.05 + waits_ms + 3)]
-    excess = realtime.rtt_excess_ms(BARE, 0.05, replies, queue())
+    excess = realtime.rtt_excess_ms(promise(BARE), 0.05, replies, queue())
     assert excess == pytest.approx([0.0, 3.0])
     assert (
-        realtime.rtt_excess_ms(dataclasses.replace(BARE, queue="codel"), 0.05, replies, queue())
+        realtime.rtt_excess_ms(
+            promise(dataclasses.replace(BARE, queue="codel")), 0.05, replies, queue()
+        )
         == []
     )
-    assert realtime.rtt_excess_ms(BARE, None, replies, queue()) == []
+    assert realtime.rtt_excess_ms(promise(BARE), None, replies, queue()) == []
 
 
 def test_a_bare_path_needs_neither_netem_nor_fq():

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from losslab.backends import remedies, virtual
-from losslab.emulation import measure
+from losslab.emulation import outcome
 from losslab.errors import GuestLostError, HostError, LosslabError
 
 AMX = """\
@@ -107,7 +107,7 @@ def test_a_job_says_itself_what_refused_it(tmp_path):
     ],
 )
 def test_how_a_job_failed_comes_through(tmp_path, error, raised):
-    measure.write_failure(error, tmp_path / "result.json")
+    outcome.write_failure(error, tmp_path / "result.json")
     with pytest.raises(LosslabError) as found:
         virtual.refuse_failure(json.loads((tmp_path / "result.json").read_text()))
     assert type(found.value) is raised

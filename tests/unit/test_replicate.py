@@ -14,7 +14,7 @@ from losslab.study.condition import replicate_seed
 from losslab.study.stopping import StoppingRule
 from tests.unit.test_condition import CONDITION
 
-GOOD = {"summary": {"goodput_mbit": 5.0}, "observed": {}, "machine": {}, "reasons": []}
+GOOD = {"summary": {"goodput_mbit": 5.0}, "observed": {}, "plan": {}, "machine": {}, "reasons": []}
 LOST = GuestLostError("the guest must leave result.json, found none")
 ONE = StoppingRule(1, 1)
 

@@ -38,7 +38,8 @@ ENTRIES = {
         "emulation/jobs/enginehost.py",
     ),
 }
-MEASURE = "emulation/measure.py"
+# What imports every app, and a link that a cell may not have.
+IMPORTERS = {"emulation/measure.py", "emulation/outcome.py", "emulation/plan.py"}
 # Programs that are started by their names, which no import shows.
 DATAGRAM, LINK = "emulation/apps/datagram_program.py", "emulation/link/forward.py"
 OF_TRACES = {LINK, "emulation/link/tracelink.py", "emulation/link/traces.py"}
@@ -88,9 +89,9 @@ def _modules(
     def unused(importer: str, imported: str) -> bool:
         if imported in UNDECIDING or (imported.endswith("__init__.py") and imported != SCHEMES):
             return True
-        if importer == MEASURE and imported.startswith("emulation/apps/"):
+        if importer in IMPORTERS and imported.startswith("emulation/apps/"):
             return imported != f"emulation/apps/{app}.py"
-        if importer == MEASURE and imported in OF_TRACES:
+        if importer in IMPORTERS and imported in OF_TRACES:
             return not trace
         if importer == "study/condition.py":
             return imported.startswith("emulation/schemes/")  # asked for their names

@@ -145,7 +145,9 @@ def _attempt(
         try:
             outcome = _measure(condition, seed, job_folder, instrument, video, trace, timeout_s)
             reasons = outcome.result["reasons"] + virtual.console_reasons(outcome.console)
-            manifest |= {key: outcome.result[key] for key in ("summary", "observed", "machine")}
+            manifest |= {
+                key: outcome.result[key] for key in ("summary", "observed", "machine", "plan")
+            }
             wall_s = outcome.wall_s
         except LosslabError as error:
             _refuse_host_failure(out.parent, instrument, error)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.shaping import FRAME_BYTES
-from losslab.emulation.topology import INTERFACES, interface, reverse_router
-from losslab.study.condition import Condition
+from losslab.emulation.topology import INTERFACES, interface
+
+if TYPE_CHECKING:
+    from losslab.emulation.plan import Promise
 
 # netem rounds its delays to ticks of 64 ns; a probe reads the clock, which costs 256 ns in virtual
 # time (TIMER_MULTIPLIER, arch/um/kernel/time.c).
@@ -81,7 +83,7 @@ class FlowEvidence:
 class Evidence:
     """Everything that the checks look at."""
 
-    condition: Condition
+    promise: Promise
     rtt_ms: float | None
     goodput_mbit: float
     flows: list[FlowEvidence]
@@ -98,17 +100,16 @@ def _qdisc(state: dict[str, Any], host: str, device: str, handle: str) -> dict[s
 
 
 def traffic(
-    before: dict[str, Any], after: dict[str, Any], path: str, link_drops: int = 0
+    before: dict[str, Any], after: dict[str, Any], back: str, link_drops: int = 0
 ) -> Traffic:
-    """Count what passed between two states as `configuration.read_back` gives them.
+    """Count what passed between two states as `hosts.read_back` gives them.
 
     Args:
         before: The state before the traffic.
         after: The state after it.
-        path: One of condition.PATHS.
+        back: The first router that the receiver's packets meet.
         link_drops: What a trace-driven link dropped.
     """
-    back = reverse_router(path)
 
     def link(host: str, towards: str, side: str, what: str) -> int:
         name = interface(host, towards).name
@@ -169,7 +170,7 @@ def reasons(evidence: Evidence) -> list[str]:
 
 
 def _rtt(e: Evidence) -> str | None:
-    wanted = e.condition.rtt_ms
+    wanted = e.promise.rtt_ms
     if e.rtt_ms is None:
         return f"ping must measure an RTT of {wanted:g} ms, found no reply at all"
     tolerance_ms = max(RTT_TOLERANCE_MS, RTT_TOLERANCE_SHARE * wanted)
@@ -191,7 +192,7 @@ def _algorithm(e: Evidence) -> str | None:
 
 def _packet_size(e: Evidence) -> str | None:
     mean = e.traffic.largest_mean_packet_bytes
-    if e.condition.offloads == "off" and mean > FRAME_BYTES:
+    if e.promise.single_packets and mean > FRAME_BYTES:
         return (
             f"mean packet must be at most {FRAME_BYTES} bytes on every link, found {mean:.0f}: "
             "loss would hit aggregates, not packets"
@@ -201,10 +202,10 @@ def _packet_size(e: Evidence) -> str | None:
 
 def _conservation(e: Evidence) -> str | None:
     t = e.traffic
-    if t.sender_drops and not e.condition.sender_delay_ms:
+    if t.sender_drops and e.promise.loss_at_sender_percent is None:
         return f"the sender's own qdisc must drop nothing, found {t.sender_drops} packets"
     # With offloads on, a bucket smaller than an aggregate segments it: counts do not compare.
-    if e.condition.offloads == "off" and t.unexplained != 0:
+    if e.promise.single_packets and t.unexplained != 0:
         return (
             "packets sent must equal packets received plus those that the emulator dropped, found "
             f"{t.sent} sent, {t.received} received, {t.bottleneck_drops} dropped at the "
@@ -216,7 +217,7 @@ def _conservation(e: Evidence) -> str | None:
 
 def _conservation_back(e: Evidence) -> str | None:
     t = e.traffic
-    if e.condition.offloads == "off" and t.unexplained_back != 0:
+    if e.promise.single_packets and t.unexplained_back != 0:
         return (
             "packets sent back must equal packets received plus those that the emulator dropped, "
             f"found {t.sent_back} sent, {t.received_back} received, {t.loss_back_drops} lost: "
@@ -226,17 +227,18 @@ def _conservation_back(e: Evidence) -> str | None:
 
 
 def _loss_rate(e: Evidence) -> str | None:
-    if e.condition.sender_delay_ms:
-        return _loss_at_sender(e)
+    if e.promise.loss_at_sender_percent is not None:
+        return _loss_at_sender(e, e.promise.loss_at_sender_percent)
     t = e.traffic
-    return _outside_interval("loss", e.condition.loss_percent, t.loss_offered, t.loss_drops)
+    return _outside_interval("loss", e.promise.loss_percent, t.loss_offered, t.loss_drops)
 
 
 def _loss_rate_back(e: Evidence) -> str | None:
     t = e.traffic
-    percent = e.condition.loss_percent if e.condition.loss_direction == "both" else 0.0
     offered = t.received_back + t.loss_back_drops
-    return _outside_interval("loss on the way back", percent, offered, t.loss_back_drops)
+    return _outside_interval(
+        "loss on the way back", e.promise.loss_back_percent, offered, t.loss_back_drops
+    )
 
 
 def _outside_interval(what: str, percent: float, offered: int, lost: int) -> str | None:
@@ -252,23 +254,23 @@ def _outside_interval(what: str, percent: float, offered: int, lost: int) -> str
     )
 
 
-def _loss_at_sender(e: Evidence) -> str | None:
+def _loss_at_sender(e: Evidence, percent: float) -> str | None:
     """Judge by a bound: aggregates are not counted, nor those for which netem had no room."""
-    p, drops = e.condition.loss_percent / 100, e.traffic.sender_drops
+    p, drops = percent / 100, e.traffic.sender_drops
     least = p * e.traffic.sent / AGGREGATE_PACKETS_MAX
     least -= LOSS_Z * math.sqrt(least)
     if drops < least:
         return (
-            f"the sender's netem must lose {e.condition.loss_percent:g} % of at least "
+            f"the sender's netem must lose {percent:g} % of at least "
             f"{e.traffic.sent // AGGREGATE_PACKETS_MAX} aggregates, found {drops} lost"
         )
     return None
 
 
 def _goodput(e: Evidence) -> str | None:
-    if e.goodput_mbit > e.condition.rate_mbit:
+    if e.goodput_mbit > e.promise.rate_mbit:
         return (
-            f"the receiver cannot be faster than the link's {e.condition.rate_mbit:g} Mbit/s, "
+            f"the receiver cannot be faster than the link's {e.promise.rate_mbit:g} Mbit/s, "
             f"found {e.goodput_mbit:.1f}"
         )
     return None

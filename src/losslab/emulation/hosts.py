@@ -1,77 +1,49 @@
-"""Set up the hosts of a condition (addresses, sysctls, offloads, qdiscs) and read it all back."""
+"""Set up hosts as a plan says (addresses, sysctls, offloads, qdiscs), and read it all back."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import netns, offloads
-from losslab.emulation.shaping import differences, shapers
-from losslab.emulation.topology import HOSTS, INTERFACES, ROUTERS, address_commands, routes
+from losslab.emulation.shaping import differences
 from losslab.errors import LosslabError
-from losslab.study.condition import Condition
 
-# Buffers that never limit: 512 MiB is the bandwidth-delay product of 10 Gbit/s over 400 ms.
-MAX_SOCKET_BUFFER_BYTES = 512 * 2**20
-ALGORITHM_SYSCTL = "net.ipv4.tcp_congestion_control"
+if TYPE_CHECKING:
+    from losslab.emulation.plan import HostPlan
 
-
-def sysctls(host: str, condition: Condition) -> dict[str, str]:
-    """List the sysctls of a host's namespace (Documentation/networking/ip-sysctl.rst)."""
-    wanted = {
-        "net.ipv6.conf.all.disable_ipv6": "1",
-        "net.ipv6.conf.default.disable_ipv6": "1",
-        "net.ipv4.conf.all.rp_filter": "0",
-        "net.ipv4.conf.default.rp_filter": "0",
-        "net.ipv4.conf.all.send_redirects": "0",
-        "net.ipv4.ip_forward": "1" if host in ROUTERS else "0",
-    }
-    wanted |= {f"net.ipv4.conf.{end.name}.rp_filter": "0" for end in INTERFACES if end.host == host}
-    if host in ROUTERS:
-        return wanted
-    return wanted | {
-        # Before any socket exists: one that is born under another default keeps its pacing.
-        ALGORITHM_SYSCTL: condition.algorithm,
-        "net.ipv4.tcp_no_metrics_save": "1",
-        "net.ipv4.tcp_ecn": "0",
-        # As large from the start: Linux grows a smaller buffer by what the program has read, which
-        # is nothing while a hole waits to be filled. With loss and a long RTT the receiver's window
-        # would hold back what the sender's congestion control allows.
-        "net.ipv4.tcp_rmem": f"4096 {MAX_SOCKET_BUFFER_BYTES} {MAX_SOCKET_BUFFER_BYTES}",
-        "net.ipv4.tcp_wmem": f"4096 16384 {MAX_SOCKET_BUFFER_BYTES}",
-    }
+SETTLE_S = 0.5
+SETTLE_TRIES = 20
 
 
-def configure(pids: dict[str, int], condition: Condition, seed: int) -> None:
-    """Make every host what the condition asks for.
+def apply(plans: Mapping[str, HostPlan], pids: Mapping[str, int]) -> None:
+    """Make every host what its plan asks for.
 
     Args:
+        plans: By host.
         pids: A process in each host's network namespace.
-        condition: What to set up.
-        seed: The replicate's seed.
 
     Raises:
         LosslabError: a command failed or spoke on stderr.
     """
-    by_host: dict[str, list[str]] = {host: [] for host in HOSTS}
-    for shaper in shapers(condition, seed):
-        by_host[shaper.where.host].append(shaper.command())
-    for host in HOSTS:
+    for host, plan in plans.items():
         with netns.inside(pids[host]):
-            for name, value in sysctls(host, condition).items():
+            for name, value in plan.sysctls.items():
                 netns.write_sysctl(name, value)
-            for end in INTERFACES:
-                if end.host == host:
-                    offloads.set_all(end.name, condition.offloads)
-            netns.run(["ip", "-batch", "-"], "\n".join(address_commands(host, condition.path)))
-            if by_host[host]:
-                netns.run(["tc", "-batch", "-"], "\n".join(by_host[host]))
+            for interface in plan.interfaces:
+                offloads.set_all(interface, plan.offloads)
+            netns.run(["ip", "-batch", "-"], "\n".join(plan.ip_commands))
+            if plan.qdiscs:
+                lines = [qdisc.command() for qdisc in plan.qdiscs]
+                netns.run(["tc", "-batch", "-"], "\n".join(lines))
 
 
-def read_back(pids: dict[str, int], condition: Condition) -> dict[str, Any]:
+def read_back(plans: Mapping[str, HostPlan], pids: Mapping[str, int]) -> dict[str, Any]:
     """Read what the kernel says of every host: qdiscs, routes, sysctls, offloads, link counters."""
     state: dict[str, Any] = {}
-    for host in HOSTS:
+    for host, plan in plans.items():
         with netns.inside(pids[host]):
             # One process for both: in the guest, starting one costs more than what it does.
             listings = netns.run(["ip", "-json", "-statistics", "-batch", "-"], IP_LISTINGS)
@@ -83,12 +55,24 @@ def read_back(pids: dict[str, int], condition: Condition) -> dict[str, Any]:
                     link["ifname"]: {side: link["stats64"][side] for side in ("rx", "tx")}
                     for link in found_links
                 },
-                "sysctls": {n: netns.read_sysctl(n) for n in sysctls(host, condition)},
-                "offloads": {
-                    end.name: offloads.read(end.name) for end in INTERFACES if end.host == host
-                },
+                "sysctls": {name: netns.read_sysctl(name) for name in plan.sysctls},
+                "offloads": {name: offloads.read(name) for name in plan.interfaces},
                 "counters": netns.read_counters(),
             }
+    return state
+
+
+def read_back_settled(
+    plans: Mapping[str, HostPlan], pids: Mapping[str, int], rtt_ms: float
+) -> dict[str, Any]:
+    """Read everything back once no packet is in flight any more."""
+    state: dict[str, Any] = {}
+    for _ in range(SETTLE_TRIES):
+        time.sleep(SETTLE_S + 4 * rtt_ms / 1e3)
+        state = read_back(plans, pids)
+        backlog = sum(q.get("backlog", 0) for host in state.values() for q in host["qdiscs"])
+        if backlog == 0:
+            break
     return state
 
 
@@ -105,24 +89,24 @@ def _json_documents(text: str) -> list[Any]:
     return documents
 
 
-def configuration_reasons(state: dict[str, Any], condition: Condition, seed: int) -> list[str]:
-    """Compare the state read back with what was asked; a sentence for every difference."""
-    reasons = differences(shapers(condition, seed), {host: state[host]["qdiscs"] for host in HOSTS})
-    for host in HOSTS:
-        for name, value in sysctls(host, condition).items():
+def deviations(plans: Mapping[str, HostPlan], state: Mapping[str, Any]) -> list[str]:
+    """Compare the state read back with what was planned; a sentence for every difference."""
+    qdiscs = [qdisc for plan in plans.values() for qdisc in plan.qdiscs]
+    reasons = differences(qdiscs, {host: state[host]["qdiscs"] for host in plans})
+    for host, plan in plans.items():
+        for name, value in plan.sysctls.items():
             found = state[host]["sysctls"][name]
             if found != value:
                 reasons.append(f"sysctl {name} on {host} must be {value}, found {found}")
         for name, features in state[host]["offloads"].items():
             for feature, found in features.items():
-                if found != condition.offloads:
+                if found != plan.offloads:
                     reasons.append(
-                        f"{feature} of {name} on {host} must be {condition.offloads}, found {found}"
+                        f"{feature} of {name} on {host} must be {plan.offloads}, found {found}"
                     )
         devices = {r["dst"]: r["dev"] for r in state[host]["routes"] if "gateway" in r}
-        expected = {destination: out.name for destination, out in routes(condition.path)[host]}
-        if devices != expected:
-            reasons.append(f"routes of {host} must be {expected}, found {devices}")
+        if devices != plan.routes:
+            reasons.append(f"routes of {host} must be {plan.routes}, found {devices}")
     return reasons
 
 

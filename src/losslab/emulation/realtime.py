@@ -18,11 +18,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.probes.queue import QueueSample
 from losslab.emulation.shaping import FRAME_BYTES
-from losslab.study.condition import NO_TRACE, Condition
+
+if TYPE_CHECKING:
+    from losslab.emulation.plan import Promise
 
 # How long the machine is watched before a cell, to see what else runs.
 QUIET_S = 1.0
@@ -60,8 +62,6 @@ COLUMNS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"
 # The shortest time from which the rate of the bottleneck is told: the samples' instants are some
 # tens of microseconds off.
 RATE_SPAN_S = 0.5
-# Queues whose length says how long a packet that comes now will wait.
-IN_ORDER = ("fifo", "bfifo")
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Findings:
         """Return the findings as JSON-ready data."""
         return asdict(self)
 
-    def reasons(self, condition: Condition) -> list[str]:
+    def reasons(self, promise: Promise) -> list[str]:
         """Say why a replicate on such a machine is not a number; empty when it is one."""
         limits = (
             ("other programs must leave the processors alone", self.busy_before, BUSY_BEFORE_MAX),
@@ -113,12 +113,12 @@ class Findings:
                 f"the bottleneck must keep its rate while packets wait (within "
                 f"{100 * RATE_TOLERANCE:g} %), found {100 * self.rate_share:.1f} % of it"
             )
-        late_ms = lateness_max_ms(condition)
+        late_ms = lateness_max_ms(promise)
         late = (
             (
                 "pings in the traffic must be late by no more than the queue explains",
                 self.rtt_excess_p95_ms,
-                late_ms + frame_ms(condition) / 2,
+                late_ms + frame_ms(promise) / 2,
             ),
             ("timers must be on time, 99 of 100", self.late_p99_ms, late_ms),
             ("timers must be on time, the latest", self.late_max_ms, STANDSTILL_MAX_MS),
@@ -130,17 +130,17 @@ class Findings:
         ]
 
 
-def frame_ms(condition: Condition) -> float:
+def frame_ms(promise: Promise) -> float:
     """Return how long the bottleneck needs for a full packet, in ms."""
-    return FRAME_BYTES * 8 / 1e3 / condition.rate_mbit
+    return FRAME_BYTES * 8 / 1e3 / promise.rate_mbit
 
 
-def lateness_max_ms(condition: Condition) -> float:
+def lateness_max_ms(promise: Promise) -> float:
     """Return by how much most pings and timers may be late, in ms.
 
     Without emulated delay, a packet's time on the link takes the place of the RTT's share.
     """
-    share_ms = frame_ms(condition) if condition.bare else LATE_SHARE_OF_RTT * condition.rtt_ms
+    share_ms = frame_ms(promise) if promise.bare else LATE_SHARE_OF_RTT * promise.rtt_ms
     return max(share_ms, LATE_LEAST_MS)
 
 
@@ -178,7 +178,7 @@ class Watch:
 
     def findings(
         self,
-        condition: Condition,
+        promise: Promise,
         idle_rtt_ms: float | None,
         replies: Sequence[tuple[float, float]],
         queue: Sequence[QueueSample],
@@ -186,7 +186,7 @@ class Watch:
         """Sum up what was seen in the block; arguments as of `rtt_excess_ms` and `rate_share`."""
         shares = _shares(self._begin, self._end).values()
         late = sorted(self._late_ms)
-        excess = sorted(rtt_excess_ms(condition, idle_rtt_ms, replies, queue))
+        excess = sorted(rtt_excess_ms(promise, idle_rtt_ms, replies, queue))
         return Findings(
             busy_before=self._busy_before,
             steal=max(kinds["steal"] for kinds in shares),
@@ -197,12 +197,12 @@ class Watch:
             late_max_ms=_quantile(late, 1.0),
             rtt_excess_median_ms=_quantile(excess, 0.5),
             rtt_excess_p95_ms=_quantile(excess, 0.95),
-            rate_share=rate_share(condition, queue),
+            rate_share=rate_share(promise, queue),
         )
 
 
 def rtt_excess_ms(
-    condition: Condition,
+    promise: Promise,
     idle_rtt_ms: float | None,
     replies: Sequence[tuple[float, float]],
     queue: Sequence[QueueSample],
@@ -210,15 +210,15 @@ def rtt_excess_ms(
     """List how much later pings came back than the path explains, in ms.
 
     Args:
-        condition: What was measured; only a FIFO's length says how long packets wait.
+        promise: What the path promises; only a FIFO's length says how long packets wait.
         idle_rtt_ms: RTT of the idle path.
         replies: Pings, as (s, RTT in ms).
         queue: Samples of the bottleneck, one at the instant of every ping.
     """
-    if condition.queue not in IN_ORDER or condition.trace != NO_TRACE or idle_rtt_ms is None:
+    if not promise.in_order or idle_rtt_ms is None:
         return []
     waiting = {sample.t_s: sample.backlog_bytes for sample in queue}
-    ms_per_byte = 8 / 1e3 / condition.rate_mbit
+    ms_per_byte = 8 / 1e3 / promise.rate_mbit
     # The bucket is refilled as time passes: when there is a queue it has half a frame on average,
     # and between none and a whole one.
     return [
@@ -228,15 +228,15 @@ def rtt_excess_ms(
     ]
 
 
-def rate_share(condition: Condition, queue: Sequence[QueueSample]) -> float | None:
+def rate_share(promise: Promise, queue: Sequence[QueueSample]) -> float | None:
     """Divide what the bottleneck sent while packets waited by what its rate allows.
 
     Only spans count at whose beginning more waits than the link can send until their end; None when
     there is less than RATE_SPAN_S of them.
     """
-    if condition.trace != NO_TRACE:
+    if promise.by_trace:
         return None
-    bytes_per_s = condition.rate_mbit * 1e6 / 8
+    bytes_per_s = promise.rate_mbit * 1e6 / 8
     sent = seconds = 0.0
     for first, second in itertools.pairwise(queue):
         span_s = second.t_s - first.t_s

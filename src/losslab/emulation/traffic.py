@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import signal
 import subprocess
 import threading
@@ -11,29 +10,24 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import netns
 from losslab.emulation.flows import Flow, Host, Program, Timeline
-from losslab.emulation.hosts import ALGORITHM_SYSCTL
 from losslab.emulation.instants import wait_for_whole_second
 from losslab.emulation.probes import tcp
 from losslab.emulation.probes.ping import DURING_INTERVAL_S, EchoProbe, write_csv
 from losslab.emulation.probes.queue import QueueProbe, QueueSample
-from losslab.emulation.shaping import FRAME_BYTES, bottleneck
+from losslab.emulation.shaping import bottleneck
+from losslab.emulation.sysctls import ALGORITHM_SYSCTL
 from losslab.emulation.topology import RECEIVER_ADDRESS
 from losslab.emulation.wakeups import receive_blocks
 from losslab.errors import LosslabError
-from losslab.study.condition import Condition, derived_seed
 
-# A compromise: a sample costs the host about as much as a hundred packets.
-SAMPLE_INTERVAL_S = 0.02
-# Packets that the bottleneck passes between two samples, where it is slower than that.
-SAMPLE_PACKETS = 6
-SAMPLE_INTERVAL_MAX_S = 0.1
+if TYPE_CHECKING:
+    from losslab.emulation.plan import Plan, Start
+
 POLL_INTERVAL_S = 0.01
-# Flows of different replicates must not start in phase with the bottleneck and the probes.
-START_JITTER_S = 0.1
 # Past the longest chain of retransmission timeouts that 15 retries of a lost control message make
 # at the minimum RTO; a run that needs more has hung.
 GRACE_S = 120.0
@@ -51,15 +45,14 @@ class Run:
     reasons: list[str]
 
 
-def run(
-    flows: list[Flow], hosts: dict[str, Host], condition: Condition, seed: int, folder: Path
-) -> Run:
-    """Run every flow to its end.
+def run(plan: Plan, hosts: dict[str, Host], folder: Path) -> Run:
+    """Run every flow of a plan to its end; leave logs and samples in `folder`.
 
     Raises:
         LosslabError: a listener does not listen.
     """
     sender, router = hosts["sender"], hosts[bottleneck().host]
+    flows, limit_s = plan.flows, plan.duration_s + GRACE_S
     with contextlib.ExitStack() as stack:
         listeners = {
             flow.name: stack.enter_context(_running(hosts, flow.listener, folder)) for flow in flows
@@ -73,26 +66,25 @@ def run(
         with netns.inside(router.pid):
             queue_probe = stack.enter_context(contextlib.closing(QueueProbe(bottleneck().name)))
         wait_for_whole_second()
-        time.sleep(_jitter_s(seed, "start"))
-        log = _SampleLog(tcp_probe, queue_probe, echo_probe, sample_interval_s(condition))
-        waiting = list(flows)
+        time.sleep(plan.start_jitter_s)
+        log = _SampleLog(tcp_probe, queue_probe, echo_probe, plan.sample_interval_s)
+        waiting = list(plan.starts)
         unset = [flow for flow in flows if flow.receive_block_bytes]
-        due_s = _due_s(waiting, 0.0, seed)
+        due_s = _due_s(waiting, 0.0)
         started_s: dict[str, float] = {}
-        while log.now_s() <= condition.duration_s + GRACE_S:
+        while log.now_s() <= limit_s:
             if waiting and log.now_s() >= due_s and log.connected(flows[: len(started_s)]):
-                flow = waiting.pop(0)
+                flow = waiting.pop(0).flow
                 _set_algorithm(sender, flow.algorithm)
                 started_s[flow.name] = log.now_s()
                 processes.append(stack.enter_context(_running(hosts, flow.caller, folder)))
-                due_s = _due_s(waiting, log.now_s(), seed)
+                due_s = _due_s(waiting, log.now_s())
             if not waiting and all(p.ended for p in processes):
                 break
             log.sample()
             unset = [f for f in unset if not _receives_blocks(f, listeners[f.name], log)]
-        _set_algorithm(sender, condition.algorithm)
+        _set_algorithm(sender, plan.hosts["sender"].sysctls[ALGORITHM_SYSCTL])
         replies = echo_probe.replies()
-        limit_s = condition.duration_s + GRACE_S
         reasons = [reason for p in processes if (reason := p.reason(limit_s))]
     log.write(folder)
     write_csv(replies, folder / "ping.csv")
@@ -100,7 +92,7 @@ def run(
         timeline=Timeline(log.origin_ns, started_s),
         last_samples=list(log.last.values()),
         queue=log.queue,
-        replies=[(t, rtt) for t, rtt in replies if t >= condition.warmup_s],
+        replies=[(t, rtt) for t, rtt in replies if t >= plan.warmup_s],
         reasons=reasons,
     )
 
@@ -122,25 +114,12 @@ def _receives_blocks(flow: Flow, listener: _Process, log: _SampleLog) -> bool:
     )
 
 
-def sample_interval_s(condition: Condition) -> float:
-    """Choose how often flows and queue are sampled: every 20 ms, less often on slow links."""
-    packet_s = FRAME_BYTES * 8 / 1e6 / condition.rate_mbit
-    return min(max(SAMPLE_INTERVAL_S, SAMPLE_PACKETS * packet_s), SAMPLE_INTERVAL_MAX_S)
-
-
-def _jitter_s(seed: int, purpose: str) -> float:
-    return random.Random(derived_seed(seed, purpose)).uniform(0, START_JITTER_S)
-
-
-def _due_s(waiting: list[Flow], now_s: float, seed: int) -> float:
-    """Draw when the next flow's caller is to start: in its window, or soon after the one before."""
+def _due_s(waiting: list[Start], now_s: float) -> float:
+    """Say when the next flow's caller is to start."""
     if not waiting:
         return 0.0
-    flow = waiting[0]
-    if flow.start_window_s is not None:
-        draw = random.Random(derived_seed(seed, f"start-{flow.name}"))
-        return draw.uniform(*flow.start_window_s)
-    return now_s + (_jitter_s(seed, f"start-{flow.name}") if now_s > 0 else 0.0)
+    start = waiting[0]
+    return start.at_s if start.at_s is not None else now_s + start.after_s
 
 
 def _set_algorithm(sender: Host, algorithm: str) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.apps.datagram_program import DATAGRAM_BYTES
 from losslab.emulation.flows import Flow, Program, Timeline
 from losslab.emulation.topology import RECEIVER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
+
+if TYPE_CHECKING:
+    from losslab.emulation.plan import Plan
 
 PORT = 9_000
 SOURCE_PORT = 40_021
@@ -42,7 +45,7 @@ def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
     ]  # fmt: skip
 
 
-def collect(condition: Condition, folder: Path, timeline: Timeline) -> dict[str, Any]:
+def collect(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
     """Turn both ends' counts into the summary.
 
     Raises:
@@ -58,7 +61,7 @@ def collect(condition: Condition, folder: Path, timeline: Timeline) -> dict[str,
     if counts["received"] == 0:
         raise LosslabError("at least one datagram must arrive, found none")
     return {
-        "goodput_mbit": counts["received"] * DATAGRAM_BYTES * 8 / 1e6 / condition.duration_s,
+        "goodput_mbit": counts["received"] * DATAGRAM_BYTES * 8 / 1e6 / plan.duration_s,
         "datagrams_sent": counts["sent"],
         "datagrams_received": counts["received"],
         "timeouts": counts["timeouts"],

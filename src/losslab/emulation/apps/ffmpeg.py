@@ -7,12 +7,15 @@ line is stamped with the receiver's clock.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.flows import Flow, Program, Timeline
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
+
+if TYPE_CHECKING:
+    from losslab.emulation.plan import Plan
 
 PORT = 5004
 SOURCE_PORT = 40_011
@@ -126,7 +129,7 @@ def parse_frames(text: str) -> list[tuple[float, int, int]]:
     return frames
 
 
-def collect(condition: Condition, folder: Path, timeline: Timeline) -> dict[str, Any]:
+def collect(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
     """Turn receiver.log into frames.csv and the summary.
 
     Raises:
@@ -143,7 +146,7 @@ def collect(condition: Condition, folder: Path, timeline: Timeline) -> dict[str,
     ]
     header = "frame,pts_s,arrival_s,bytes"
     (folder / "frames.csv").write_text("\n".join([header, *lines]) + "\n")
-    sent = round(condition.duration_s * FRAME_RATE)
+    sent = round(plan.duration_s * FRAME_RATE)
     first_s, last_s = rows[0][1], rows[-1][1]
     octets = sum(row[2] for row in rows)
     played = playout([(pts_s, arrival_s) for pts_s, arrival_s, _ in rows], PLAYOUT_BUFFER_S)

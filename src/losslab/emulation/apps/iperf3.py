@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.flows import Flow, Program, Timeline
 from losslab.emulation.shaping import BULK_PORT
 from losslab.emulation.topology import RECEIVER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.condition import NO_COMPETITOR, Condition
+
+if TYPE_CHECKING:
+    from losslab.emulation.plan import Plan
 
 # Both fixed, so that hashes over the flow's addresses do not vary.
 PORT = BULK_PORT  # iperf3's default; the competitor has the next one
@@ -62,14 +65,14 @@ def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow
     )  # fmt: skip
 
 
-def collect(condition: Condition, folder: Path, timeline: Timeline) -> dict[str, Any]:
+def collect(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
     """Turn the logs into intervals.csv (and competitor-intervals.csv) and the summary.
 
     Goodput is bytes over time at the receiver between the warm-up and the configured end, on the
     clock of the replicate: with a competitor, the time in which both flows run.
 
     Args:
-        condition: What was measured.
+        plan: What was run.
         folder: Where the logs are.
         timeline: When the flows were started.
 
@@ -77,7 +80,7 @@ def collect(condition: Condition, folder: Path, timeline: Timeline) -> dict[str,
         LosslabError: iperf3 reported an error or wrote no JSON.
     """
     goodputs, retransmits, octets = [], [], []
-    for each in flows(condition):
+    for each in plan.flows:
         prefix = each.name.removesuffix("iperf3")
         receiver = load(folder / each.listener.log)
         sender = load(folder / each.caller.log)
@@ -85,7 +88,7 @@ def collect(condition: Condition, folder: Path, timeline: Timeline) -> dict[str,
         lines = [f"{end:.6f},{count * 8 / seconds / 1e6:.6f}" for end, seconds, count in rows]
         path = folder / f"{prefix}intervals.csv"
         path.write_text("\n".join(["t_s,goodput_mbit", *lines]) + "\n")
-        goodputs.append(goodput_mbit(rows, condition))
+        goodputs.append(goodput_mbit(rows, plan))
         retransmits.append(sender["end"]["sum_sent"]["retransmits"])
         octets.append(sum(count for _, _, count in rows))
     summary = {
@@ -114,7 +117,7 @@ def intervals(receiver: dict[str, Any], start_s: float) -> list[tuple[float, flo
     ]
 
 
-def goodput_mbit(rows: list[tuple[float, float, int]], condition: Condition) -> float:
+def goodput_mbit(rows: list[tuple[float, float, int]], plan: Plan) -> float:
     """Divide bytes by time over the `intervals` between the warm-up and the configured end.
 
     Raises:
@@ -125,7 +128,7 @@ def goodput_mbit(rows: list[tuple[float, float, int]], condition: Condition) -> 
     inside = [
         row
         for row in rows
-        if row[0] - row[1] >= condition.warmup_s - half and row[0] <= condition.duration_s + half
+        if row[0] - row[1] >= plan.warmup_s - half and row[0] <= plan.duration_s + half
     ]
     seconds = sum(row[1] for row in inside)
     if seconds <= 0:

@@ -10,13 +10,16 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.apps import iperf3
 from losslab.emulation.flows import Flow, Program, Timeline
 from losslab.emulation.topology import SENDER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.condition import FETCH_AFTER_S, FETCH_BEFORE_END_S, NO_COMPETITOR, Condition
+
+if TYPE_CHECKING:
+    from losslab.emulation.plan import Plan
 
 PORT = 80
 # http/index.html of the Stanford lab cs144_bufferbloat.
@@ -58,7 +61,7 @@ def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
     return [iperf3.flow(condition, BULK_PREFIX, condition.competitor, 0), fetch]
 
 
-def collect(condition: Condition, folder: Path, timeline: Timeline) -> dict[str, Any]:
+def collect(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
     """Turn curl's report and the pings before the fetch into the summary.
 
     Raises:
@@ -78,7 +81,7 @@ def collect(condition: Condition, folder: Path, timeline: Timeline) -> dict[str,
         before = [
             float(row["rtt_ms"])
             for row in csv.DictReader(file)
-            if condition.warmup_s <= float(row["t_s"]) < timeline.started_s["web"]
+            if plan.warmup_s <= float(row["t_s"]) < timeline.started_s["web"]
         ]
     summary = {
         "download_s": report["time_total"],
@@ -88,8 +91,8 @@ def collect(condition: Condition, folder: Path, timeline: Timeline) -> dict[str,
         "rtt_before_fetch_ms": sum(before) / len(before) if before else None,
         "rtt_before_fetch_max_ms": max(before, default=None),
     }
-    if condition.competitor != NO_COMPETITOR:
+    if len(plan.starts) > 1:
         receiver = iperf3.load(folder / f"{BULK_PREFIX}receiver.log")
         rows = iperf3.intervals(receiver, timeline.started_s[f"{BULK_PREFIX}iperf3"])
-        summary["bulk_goodput_mbit"] = iperf3.goodput_mbit(rows, condition)
+        summary["bulk_goodput_mbit"] = iperf3.goodput_mbit(rows, plan)
     return summary

@@ -6,7 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from losslab.emulation.hosts import configuration_reasons, configure, read_back
+from losslab.emulation import hosts
+from losslab.emulation.plan import make_plan
 from losslab.emulation.topology import HOSTS, RECEIVER_ADDRESS, emulated_hosts
 from losslab.study.condition import Condition
 
@@ -35,10 +36,11 @@ def run_shell(condition: Condition, seed: int, command: str | None, folder: Path
         command: A shell command whose words go to output.txt; None for an interactive shell.
         folder: Where output.txt goes.
     """
-    with emulated_hosts(disposable=True) as hosts:
-        pids = {name: host.pid for name, host in hosts.items()}
-        configure(pids, condition, seed)
-        reasons = configuration_reasons(read_back(pids, condition), condition, seed)
+    with emulated_hosts(disposable=True) as nodes:
+        pids = {name: node.pid for name, node in nodes.items()}
+        plan = make_plan(condition, seed)
+        hosts.apply(plan.hosts, pids)
+        reasons = hosts.deviations(plan.hosts, hosts.read_back(plan.hosts, pids))
         _write_commands(pids)
         environment = os.environ | {"PATH": f"{COMMANDS}:{os.environ['PATH']}", "TERM": "vt100"}
         if command is not None:

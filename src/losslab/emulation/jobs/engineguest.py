@@ -18,7 +18,8 @@ from typing import Any
 
 from losslab.emulation import containers, netns
 from losslab.emulation.jobs.guest import JOB, RB_POWER_OFF, TCP_MEM_PAGES
-from losslab.emulation.measure import measure, write_failure, write_result
+from losslab.emulation.measure import measure
+from losslab.emulation.outcome import write_failure, write_result
 from losslab.errors import HostError
 from losslab.study.condition import Condition
 

@@ -17,7 +17,7 @@ from typing import Any
 from losslab.emulation import containers
 from losslab.emulation.jobs import hostjob
 from losslab.emulation.jobs.hostjob import JOB
-from losslab.emulation.measure import write_failure, write_result
+from losslab.emulation.outcome import write_failure, write_result
 
 IMAGE = Path("/mnt/image")
 

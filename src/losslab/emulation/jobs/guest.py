@@ -14,7 +14,8 @@ from pathlib import Path
 
 from losslab.emulation import netns
 from losslab.emulation.jobs.console import run_shell
-from losslab.emulation.measure import measure, write_failure, write_result
+from losslab.emulation.measure import measure
+from losslab.emulation.outcome import write_failure, write_result
 from losslab.study.condition import Condition
 
 JOB = Path("/mnt/out")

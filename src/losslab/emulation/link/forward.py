@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from losslab.emulation import netns
 from losslab.emulation.flows import Flow, Host
@@ -30,7 +31,9 @@ from losslab.emulation.link import traces
 from losslab.emulation.link.tracelink import QUEUES, TraceLink
 from losslab.emulation.topology import RECEIVER_NETWORK, interface
 from losslab.errors import LosslabError
-from losslab.study.condition import Condition
+
+if TYPE_CHECKING:
+    from losslab.emulation.plan import LinkPlan
 
 DEVICE = "link0"
 TABLE = 100
@@ -46,9 +49,13 @@ PR_SET_TIMERSLACK = 29  # linux/prctl.h; the default of 50 us would make every d
 
 @contextlib.contextmanager
 def attached(
-    router: Host, condition: Condition, flows: Sequence[Flow], trace: Path | None, folder: Path
+    router: Host,
+    link: LinkPlan | None,
+    flows: Sequence[Flow],
+    trace: Path | None,
+    folder: Path,
 ) -> Iterator[int | None]:
-    """Send the data that flows have over the condition's trace, if it has one.
+    """Send the data that flows have over a trace-driven link, if the plan has one.
 
     Not what else a program says, on connections of its own: behind seconds of queue iperf3 would
     give up waiting for its peer's results (nread_read_timeout, src/net.c). And not pings.
@@ -61,7 +68,7 @@ def attached(
     Raises:
         LosslabError: the link does not start, is not in the path, or does not end well.
     """
-    if trace is None:
+    if link is None or trace is None:
         yield None
         return
     wanted = sorted({(flow.protocol, flow.source_port) for flow in flows}, key=str)
@@ -80,7 +87,7 @@ def attached(
         netns.run(["ip", "-batch", "-"], "\n".join(set_up))
     command = [
         "python3", "-m", "losslab.emulation.link.forward", "--trace", str(trace),
-        "--queue", condition.queue, "--limit-packets", str(condition.buffer_packets),
+        "--queue", link.queue, "--limit-packets", str(link.buffer_packets),
         "--log", str(folder / LOG),
     ]  # fmt: skip
     errors = folder / "link.err"

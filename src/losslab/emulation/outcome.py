@@ -1,0 +1,193 @@
+"""Sum up a replicate: what its logs and counters say, and why it is not a number, if it is none."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import traceback
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from losslab.emulation import checks, hosts
+from losslab.emulation.flows import Flow
+from losslab.emulation.link import forward, tracelink, traces
+from losslab.emulation.plan import APPS, Plan
+from losslab.emulation.probes import queue, tcp
+from losslab.emulation.traffic import Run
+from losslab.errors import HostError, LosslabError
+
+if TYPE_CHECKING:
+    from losslab.emulation.realtime import Watch
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was read back and seen of a replicate."""
+
+    idle: list[tuple[float, float]]  # pings on the idle path: (s, RTT in ms)
+    before: dict[str, Any]  # as of `hosts.read_back`
+    run: Run
+    link_begin_ns: int | None  # as of `forward.attached`
+    after: dict[str, Any]
+
+
+def sum_up(
+    plan: Plan, seen: Seen, folder: Path, trace: Path | None, watch: Watch | None
+) -> dict[str, Any]:
+    """Check a replicate, and describe it.
+
+    Args:
+        plan: What was to be done.
+        seen: What was.
+        folder: Where its raw files are; queue.csv and the app's tables are added.
+        trace: What drove its link.
+        watch: What saw the machine, in real time.
+
+    Returns:
+        `summary`, `reasons` (why the replicate is invalid; empty when valid), `observed` (what was
+        read back and counted) and `plan`.
+    """
+    run = seen.run
+    reasons = hosts.deviations(plan.hosts, seen.before)
+    reasons += [f"after the traffic: {r}" for r in hosts.deviations(plan.hosts, seen.after)]
+    reasons += run.reasons
+    # A program that failed left no result to collect; its reason says more than a parser would.
+    summary = {} if run.reasons else APPS[plan.app].collect(plan, folder, run.timeline)
+    link = _link_summary(trace, plan.duration_s, folder)
+    waiting = run.queue
+    if seen.link_begin_ns is not None:
+        waiting = _link_queue(run, seen.link_begin_ns, folder)
+    queue.write_csv(waiting, folder / "queue.csv")
+    counted = checks.traffic(seen.before, seen.after, plan.back_router, link.get("link_drops", 0))
+    tcp_flows = [flow for flow in plan.flows if flow.protocol == "tcp"]
+    evidence = checks.Evidence(
+        promise=plan.promise,
+        rtt_ms=min((rtt for _, rtt in seen.idle), default=None),
+        goodput_mbit=summary.get("total_goodput_mbit", summary.get("throughput_mbit", 0.0)),
+        flows=[_flow_evidence(flow, run.last_samples) for flow in tcp_flows],
+        traffic=counted,
+        real_time=watch is not None,
+    )
+    reasons += checks.reasons(evidence)
+    machine: dict[str, Any] = {}
+    if watch is not None:
+        found = watch.findings(plan.promise, evidence.rtt_ms, run.replies, run.queue)
+        reasons += found.reasons(plan.promise)
+        machine = {f"machine_{name}": value for name, value in found.to_json().items()}
+    summary |= {
+        "retransmits": summary.get("retransmits", counted.retransmits),
+        "rtt_ms": evidence.rtt_ms,
+        "rtt_loaded_ms": _mean([rtt for _, rtt in run.replies]),
+        "loss_offered_packets": counted.loss_offered,
+        "loss_packets": counted.loss_drops,
+        "loss_measured_percent": counted.loss_measured_percent,
+        "bottleneck_drops": counted.bottleneck_drops,
+        "sender_drops": counted.sender_drops,
+        "unexplained_packets": counted.unexplained,
+        **_queue_summary(waiting, plan),
+        **link,
+        **machine,
+    }
+    return {
+        "summary": summary,
+        "reasons": reasons,
+        "observed": {
+            "state": seen.after,
+            "traffic": asdict(counted),
+            "flows": [asdict(flow) for flow in evidence.flows],
+            "trace_sha256": trace and hashlib.sha256(trace.read_bytes()).hexdigest(),
+            "commands": {
+                program.log.removesuffix(".log"): program.command
+                for flow in plan.flows
+                for program in (flow.listener, flow.caller)
+            },
+            **({"without": ["netem", "fq"]} if plan.promise.bare else {}),
+        },
+        "plan": plan.to_json(),
+    }
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _queue_summary(samples: list[queue.QueueSample], plan: Plan) -> dict[str, float | None]:
+    """Describe the bottleneck's backlog between the warm-up and the end."""
+    backlog = sorted(
+        s.backlog_packets for s in samples if plan.warmup_s <= s.t_s <= plan.duration_s
+    )
+    return {
+        "queue_mean_packets": _mean([float(packets) for packets in backlog]),
+        "queue_p95_packets": backlog[math.ceil(0.95 * len(backlog)) - 1] if backlog else None,
+        "queue_max_packets": backlog[-1] if backlog else None,
+    }
+
+
+def _link_queue(run: Run, begin_ns: int, folder: Path) -> list[queue.QueueSample]:
+    """Tell what waited in a trace-driven link whenever the bucket behind it was sampled.
+
+    Args:
+        run: Where the samples' times and their clock are.
+        begin_ns: The monotonic clock at the 0 ms of the link's log.
+        folder: Where the log is.
+    """
+    times = [sample.t_s for sample in run.queue]
+    offset_ms = (run.timeline.origin_ns - begin_ns) / 1e6
+    lines = (folder / forward.LOG).read_text().splitlines()
+    states = tracelink.backlog(lines, [offset_ms + 1e3 * t_s for t_s in times])
+    return [
+        queue.QueueSample(t_s, state.packets, state.octets, state.drops)
+        for t_s, state in zip(times, states, strict=True)
+    ]
+
+
+def _link_summary(trace: Path | None, duration_s: float, folder: Path) -> dict[str, Any]:
+    """Describe what a trace-driven link did; empty where there is none."""
+    if trace is None:
+        return {}
+    lines = (folder / forward.LOG).read_text().splitlines()
+    # Drops count for the books whenever they were; the rest is about the time of the run.
+    drops = sum(line.split()[1] == "d" for line in lines)
+    books = {"link_drops": drops, **traces.describe(traces.parse(trace.read_text(), str(trace)))}
+    found = tracelink.summarise(lines, duration_s * 1e3)
+    if found is None:
+        return books
+    return books | {
+        "link_throughput_mbit": found.throughput_mbit,
+        "queue_delay_p95_ms": found.queue_delay_p95_ms,
+        "signal_delay_p95_ms": found.signal_delay_p95_ms,
+        "power": found.power,
+    }
+
+
+def _flow_evidence(flow: Flow, samples: list[tcp.TcpSample]) -> checks.FlowEvidence:
+    """Say what algorithm a flow's connections had and how long a window or buffer held it back."""
+    own = [s for s in samples if flow.source_port in (None, s.source_port)]
+    busiest = max(own, key=lambda s: s.busy_s, default=None)
+    limited_share = 0.0
+    if busiest is not None and busiest.busy_s > 0:
+        limited_share = (busiest.rwnd_limited_s + busiest.sndbuf_limited_s) / busiest.busy_s
+    return checks.FlowEvidence(
+        name=flow.name,
+        wanted=flow.algorithm,
+        found=sorted({s.algorithm for s in own}),
+        limited_share=limited_share if flow.bulk else 0.0,
+    )
+
+
+def write_result(result: dict[str, Any], path: Path) -> None:
+    """Write a result as JSON with sorted keys, so that equal results are equal bytes."""
+    path.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
+
+
+def write_failure(error: BaseException, path: Path) -> None:
+    """Write why there is no result: a refusal in its own words, or what crashed."""
+    if isinstance(error, LosslabError):
+        kind = "host" if isinstance(error, HostError) else "refused"
+        write_result({"error": str(error), "kind": kind}, path)
+        return
+    traceback.print_exception(error)
+    words = "".join(traceback.format_exception_only(error)).strip()
+    write_result({"error": words, "kind": "crashed"}, path)

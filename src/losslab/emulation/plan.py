@@ -1,0 +1,193 @@
+"""What a condition and a seed stand for: plain data, made before anything runs.
+
+A replicate is set up from its plan, and what is read back is compared with it; nothing behind the
+plan looks at the condition or draws a number. It stands in the manifest.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from losslab.emulation.apps import datagram, ffmpeg, iperf3, web
+from losslab.emulation.flows import Flow
+from losslab.emulation.shaping import FRAME_BYTES, Shaper, shapers
+from losslab.emulation.sysctls import sysctls
+from losslab.emulation.topology import (
+    HOSTS,
+    INTERFACES,
+    address_commands,
+    reverse_router,
+    routes,
+)
+from losslab.study.condition import DRAWN_TRACE, NO_TRACE, Condition, derived_seed
+
+APPS: dict[str, ModuleType] = {"iperf3": iperf3, "ffmpeg": ffmpeg, "web": web, "datagram": datagram}
+
+# A compromise: a sample costs the host about as much as a hundred packets.
+SAMPLE_INTERVAL_S = 0.02
+# Packets that the bottleneck passes between two samples, where it is slower than that.
+SAMPLE_PACKETS = 6
+SAMPLE_INTERVAL_MAX_S = 0.1
+# Flows of different replicates must not start in phase with the bottleneck and the probes.
+START_JITTER_S = 0.1
+# Queues whose length says how long a packet that comes now will wait.
+IN_ORDER = ("fifo", "bfifo")
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """What one host is set to, and must read back."""
+
+    ip_commands: list[str]  # `ip -batch` lines: addresses, permanent neighbours, routes
+    routes: dict[str, str]  # beyond its own links: destination to outgoing interface
+    sysctls: dict[str, str]
+    interfaces: list[str]
+    offloads: str  # "on" or "off", of every interface
+    qdiscs: list[Shaper]
+
+
+@dataclass(frozen=True)
+class Start:
+    """A flow, and when its caller starts."""
+
+    flow: Flow
+    at_s: float | None  # on the replicate's clock; None: by the flow before it
+    after_s: float  # so long after the flow before it was started, where `at_s` is None
+
+
+@dataclass(frozen=True)
+class LinkPlan:
+    """What a trace-driven link does with packets that wait, and who draws its trace."""
+
+    queue: str
+    buffer_packets: int
+    drawn_seed: int | None  # None: the trace is a file
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What the emulated path promises to packets, whatever the flows do with it."""
+
+    rtt_ms: float  # 0: a bare path, without delay lines
+    rate_mbit: float
+    loss_percent: float  # on the way to the receiver, by the routers
+    loss_back_percent: float
+    # Of aggregates, by netem on the sender's own interface; None: nothing is lost there.
+    loss_at_sender_percent: float | None
+    # Offloads are off: what is lost, counted and dropped is a packet, not an aggregate.
+    single_packets: bool
+    # The bottleneck's length says how long a packet that comes now will wait for its rate.
+    in_order: bool
+    # The rate is the trace's instead.
+    by_trace: bool
+
+    @property
+    def bare(self) -> bool:
+        """Tell whether the path is without delay, and so without netem and fq."""
+        return self.rtt_ms == 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a replicate does."""
+
+    app: str
+    hosts: dict[str, HostPlan]
+    back_router: str  # the first that the receiver's packets meet
+    starts: list[Start]
+    start_jitter_s: float  # between the probes' start and the replicate's 0 s
+    sample_interval_s: float  # of flows and queue
+    link: LinkPlan | None
+    promise: Promise
+    warmup_s: float
+    duration_s: float
+
+    @property
+    def flows(self) -> list[Flow]:
+        """List the flows in the order of their start."""
+        return [start.flow for start in self.starts]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as JSON-ready data."""
+        return asdict(self)
+
+
+def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Plan:
+    """Make the plan of a replicate.
+
+    Args:
+        condition: What to measure.
+        seed: Decides every random draw.
+        video: The stream that the ffmpeg app sends.
+    """
+    qdiscs = shapers(condition, seed)
+    ways = routes(condition.path)
+    link = None
+    if condition.trace != NO_TRACE:
+        drawn = condition.trace == DRAWN_TRACE
+        drawn_seed = derived_seed(seed, "trace") if drawn else None
+        link = LinkPlan(condition.queue, condition.buffer_packets, drawn_seed)
+    return Plan(
+        app=condition.app,
+        hosts={
+            host: HostPlan(
+                ip_commands=address_commands(host, condition.path),
+                routes={destination: out.name for destination, out in ways[host]},
+                sysctls=sysctls(host, condition),
+                interfaces=[end.name for end in INTERFACES if end.host == host],
+                offloads=condition.offloads,
+                qdiscs=[qdisc for qdisc in qdiscs if qdisc.where.host == host],
+            )
+            for host in HOSTS
+        },
+        back_router=reverse_router(condition.path),
+        starts=_starts(APPS[condition.app].flows(condition, video), seed),
+        start_jitter_s=_jitter_s(seed, "start"),
+        sample_interval_s=sample_interval_s(condition.rate_mbit),
+        link=link,
+        promise=_promise(condition),
+        warmup_s=condition.warmup_s,
+        duration_s=condition.duration_s,
+    )
+
+
+def _promise(condition: Condition) -> Promise:
+    at_sender = condition.sender_delay_ms > 0
+    both = condition.loss_direction == "both"
+    return Promise(
+        rtt_ms=condition.rtt_ms,
+        rate_mbit=condition.rate_mbit,
+        loss_percent=0.0 if at_sender else condition.loss_percent,
+        loss_back_percent=condition.loss_percent if both else 0.0,
+        loss_at_sender_percent=condition.loss_percent if at_sender else None,
+        single_packets=condition.offloads == "off",
+        in_order=condition.queue in IN_ORDER and condition.trace == NO_TRACE,
+        by_trace=condition.trace != NO_TRACE,
+    )
+
+
+def _starts(flows: Sequence[Flow], seed: int) -> list[Start]:
+    """Draw when each flow's caller starts: in its window, or soon after the one before."""
+    starts = []
+    for number, flow in enumerate(flows):
+        at_s = None if number else 0.0
+        if flow.start_window_s is not None:
+            draw = random.Random(derived_seed(seed, f"start-{flow.name}"))
+            at_s = draw.uniform(*flow.start_window_s)
+        starts.append(Start(flow, at_s, _jitter_s(seed, f"start-{flow.name}")))
+    return starts
+
+
+def _jitter_s(seed: int, purpose: str) -> float:
+    return random.Random(derived_seed(seed, purpose)).uniform(0, START_JITTER_S)
+
+
+def sample_interval_s(rate_mbit: float) -> float:
+    """Choose how often flows and queue are sampled: every 20 ms, less often on slow links."""
+    packet_s = FRAME_BYTES * 8 / 1e6 / rate_mbit
+    return min(max(SAMPLE_INTERVAL_S, SAMPLE_PACKETS * packet_s), SAMPLE_INTERVAL_MAX_S)

@@ -1,0 +1,36 @@
+"""The sysctls of the emulated hosts' namespaces."""
+
+from __future__ import annotations
+
+from losslab.emulation.topology import INTERFACES, ROUTERS
+from losslab.study.condition import Condition
+
+# Buffers that never limit: 512 MiB is the bandwidth-delay product of 10 Gbit/s over 400 ms.
+MAX_SOCKET_BUFFER_BYTES = 512 * 2**20
+ALGORITHM_SYSCTL = "net.ipv4.tcp_congestion_control"
+
+
+def sysctls(host: str, condition: Condition) -> dict[str, str]:
+    """List the sysctls of a host's namespace (Documentation/networking/ip-sysctl.rst)."""
+    wanted = {
+        "net.ipv6.conf.all.disable_ipv6": "1",
+        "net.ipv6.conf.default.disable_ipv6": "1",
+        "net.ipv4.conf.all.rp_filter": "0",
+        "net.ipv4.conf.default.rp_filter": "0",
+        "net.ipv4.conf.all.send_redirects": "0",
+        "net.ipv4.ip_forward": "1" if host in ROUTERS else "0",
+    }
+    wanted |= {f"net.ipv4.conf.{end.name}.rp_filter": "0" for end in INTERFACES if end.host == host}
+    if host in ROUTERS:
+        return wanted
+    return wanted | {
+        # Before any socket exists: one that is born under another default keeps its pacing.
+        ALGORITHM_SYSCTL: condition.algorithm,
+        "net.ipv4.tcp_no_metrics_save": "1",
+        "net.ipv4.tcp_ecn": "0",
+        # As large from the start: Linux grows a smaller buffer by what the program has read, which
+        # is nothing while a hole waits to be filled. With loss and a long RTT the receiver's window
+        # would hold back what the sender's congestion control allows.
+        "net.ipv4.tcp_rmem": f"4096 {MAX_SOCKET_BUFFER_BYTES} {MAX_SOCKET_BUFFER_BYTES}",
+        "net.ipv4.tcp_wmem": f"4096 16384 {MAX_SOCKET_BUFFER_BYTES}",
+    }

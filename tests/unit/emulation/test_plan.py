@@ -1,0 +1,133 @@
+"""A plan is made of a condition and a seed alone, and says all that a replicate does."""
+
+import dataclasses
+import json
+
+import pytest
+
+from losslab.emulation import hosts
+from losslab.emulation.plan import APPS, make_plan
+from losslab.emulation.topology import HOSTS
+from losslab.study.condition import QUEUES, derived_seed
+from tests.unit.test_condition import CONDITION
+
+
+def plan(seed=7, **changes):
+    return make_plan(dataclasses.replace(CONDITION, **changes), seed)
+
+
+def kinds(made):
+    return {host: [q.kind for q in made.hosts[host].qdiscs] for host in made.hosts}
+
+
+def read_back(made):
+    """What a kernel says that did as planned."""
+    return {
+        name: {
+            "qdiscs": [
+                {"dev": q.where.name, "handle": q.handle, "kind": q.kind, "options": nested(q)}
+                for q in host.qdiscs
+            ],
+            "routes": [{"dst": d, "dev": dev, "gateway": "x"} for d, dev in host.routes.items()],
+            "sysctls": dict(host.sysctls),
+            "offloads": {end: {"tx": host.offloads} for end in host.interfaces},
+        }
+        for name, host in made.hosts.items()
+    }
+
+
+def nested(qdisc):
+    options = {}
+    for dotted, value in qdisc.expected.items():
+        *outer, last = dotted.split(".")
+        place = options
+        for key in outer:
+            place = place.setdefault(key, {})
+        place[last] = value
+    return options
+
+
+def test_the_same_condition_and_seed_make_the_same_plan_and_another_seed_another():
+    assert plan() == plan()
+    assert plan(loss_percent=1.0) != plan(seed=8, loss_percent=1.0)
+    assert json.loads(json.dumps(plan().to_json()))["promise"]["rtt_ms"] == CONDITION.rtt_ms
+
+
+def test_the_way_back_is_another_router_on_the_asymmetric_path():
+    same, other = plan(path="symmetric"), plan(path="asymmetric")
+    assert (same.back_router, other.back_router) == ("r2", "r3")
+    assert same.hosts["receiver"].routes == {"default": "receiver-r2"}
+    assert other.hosts["receiver"].routes == {"default": "receiver-r3"}
+    assert kinds(other)["r3"] == ["netem"]
+    assert kinds(same)["r3"] == []
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_every_queue_has_its_qdisc_behind_the_rate(queue):
+    rate, *waiting = plan(queue=queue).hosts["r1"].qdiscs
+    assert rate.kind == "tbf"
+    assert waiting[0].kind == {"fifo": "pfifo", "two-fifos": "drr"}.get(queue, queue)
+    assert plan(queue=queue).promise.in_order == (queue in ("fifo", "bfifo"))
+
+
+def test_loss_is_promised_where_it_happens():
+    data, both = plan(loss_percent=2.0), plan(loss_percent=2.0, loss_direction="both")
+    assert (data.promise.loss_percent, data.promise.loss_back_percent) == (2.0, 0.0)
+    assert (both.promise.loss_percent, both.promise.loss_back_percent) == (2.0, 2.0)
+    sender = plan(loss_percent=2.0, sender_delay_ms=CONDITION.rtt_ms).promise
+    assert (sender.loss_percent, sender.loss_at_sender_percent) == (0.0, 2.0)
+    assert data.promise.loss_at_sender_percent is None
+
+
+def test_a_trace_makes_a_link_with_the_conditions_queue_and_no_promise_of_order():
+    made = plan(trace="cellular", queue="codel", loss_percent=0.0)
+    assert made.link is not None
+    assert (made.link.queue, made.link.buffer_packets) == ("codel", CONDITION.buffer_packets)
+    assert made.link.drawn_seed == derived_seed(7, "trace")
+    assert made.promise.by_trace
+    assert plan().link is None
+
+
+def test_a_bare_path_has_neither_delay_lines_nor_a_senders_queue():
+    made = plan(rtt_ms=0.0, rate_mbit=10.0, loss_percent=0.0)
+    assert made.promise.bare
+    assert {kind for host in kinds(made).values() for kind in host} == {"tbf", "pfifo"}
+
+
+def test_a_competitor_starts_after_the_first_flow_and_a_fetch_in_its_window():
+    first, second = plan(competitor="bbr").starts
+    assert first.at_s == 0.0
+    assert second.at_s is None
+    assert 0 < second.after_s < 0.1
+    assert second.flow.algorithm == "bbr"
+    bulk, fetch = plan(app="web", competitor="reno", duration_s=60.0, warmup_s=5.0).starts
+    assert bulk.at_s == 0.0
+    low, high = fetch.flow.start_window_s
+    assert low <= fetch.at_s <= high
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_every_app_has_a_plan_that_a_kernel_can_be_compared_with(app):
+    more = {"datagram": {"scheme": "fixed,window=10"}, "web": {"duration_s": 60.0}}
+    made = plan(app=app, **more.get(app, {}))
+    assert list(made.hosts) == list(HOSTS)
+    assert hosts.deviations(made.hosts, read_back(made)) == []
+
+
+@pytest.mark.parametrize(
+    ("host", "part", "change", "words"),
+    [
+        ("sender", "sysctls", {"net.ipv4.tcp_ecn": "2"}, "sysctl net.ipv4.tcp_ecn on sender"),
+        ("r1", "offloads", {"r1-r2": {"tx": "on"}}, "tx of r1-r2 on r1 must be off"),
+        ("receiver", "routes", [], "routes of receiver must be"),
+        ("r2", "qdiscs", [], "qdisc netem must be on r2-receiver on r2"),
+    ],
+)
+def test_what_reads_back_otherwise_is_named(host, part, change, words):
+    made = plan()
+    state = read_back(made)
+    if isinstance(change, dict):
+        state[host][part] |= change
+    else:
+        state[host][part] = change
+    assert any(reason.startswith(words) for reason in hosts.deviations(made.hosts, state))
