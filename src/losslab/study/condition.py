@@ -81,7 +81,7 @@ class Condition:
     )  # fmt: skip
     offloads: str = axis(
         "off",
-        "TSO, GSO and GRO of every interface; quoted in a study: YAML reads on as true",
+        "TSO, GSO and GRO of every interface (quoted in a study: YAML reads on as true)",
         choices={"off": "", "on": ""}, named="offloads-{}", always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     loss_direction: str = axis(
@@ -119,8 +119,7 @@ class Condition:
     )  # fmt: skip
     scheme: str = axis(
         NO_SCHEME,
-        "congestion control of the app `datagram`, a class of `emulation/schemes` with its "
-        "parameters: `ewma,alpha=0.9,scale=1.5`",
+        "congestion control of the app `datagram`, with parameters: `ewma,alpha=0.9,scale=1.5`",
         seed=Seed.NEVER,
     )  # fmt: skip
     video: str = axis("720p", "the stream of the app `ffmpeg`", choices={"720p": "", "128x64": ""})

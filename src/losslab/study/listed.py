@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
+from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError
 from losslab.study.axes import Axis
 from losslab.study.condition import AXES
@@ -27,9 +28,11 @@ def table() -> str:
 
 def _row(its: Axis) -> str:
     glossed = [f"`{word}`" + (f" ({what})" if what else "") for word, what in its.choices.items()]
+    if its.name == "scheme":
+        glossed = [f"`{word}`" for word in SCHEMES]
     values = its.span.text if its.span else ", ".join(glossed)
     default = "" if its.default is None else f"`{_short(its.default)}`"
-    return f"| `{its.name}` | {its.unit} | {values} | {default} | {its.help} |"
+    return f"| `{its.name}` | {its.unit} | {values} | {default} | {its.help} |".replace("  ", " ")
 
 
 def _short(value: object) -> str:
