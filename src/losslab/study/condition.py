@@ -232,6 +232,7 @@ class Condition:
 
 
 AXES = declared(Condition)
+QUEUES = tuple(AXES["queue"].choices)
 # The order of their parts in a cell's name; later axes follow.
 IN_NAMES = (
     "algorithm", "loss_percent", "path", "app", "rtt_ms", "offloads", "loss_direction",
