@@ -3,13 +3,6 @@
 # Mean, spread and quartiles that the source prints, in its order.
 statistics <- c("mean", "std", "min", "q25", "median", "q75", "max")
 
-# The axes of a cell, which tell it from others together with its block.
-condition_columns <- c(
-  "algorithm", "loss_percent", "path", "app", "rtt_ms", "rate_mbit", "buffer_packets", "offloads",
-  "loss_direction", "competitor", "queue", "sender_delay_ms", "trace", "scheme",
-  "video", "duration_s", "warmup_s"
-)
-
 cell_columns <- c("study", "block", "cell", condition_columns)
 
 # What is not a metric in the table of replicates.
@@ -19,11 +12,10 @@ fixed_columns <- c(
 
 # Columns of words; all others are numbers, also where a table has no row to tell it by.
 word_columns <- c(
-  "study", "block", "cell", "algorithm", "path", "app", "offloads", "loss_direction", "competitor",
-  "queue", "trace", "scheme", "video", "flow", "reasons", "earlier_reasons", "unpinned", "metric",
-  "statistic_over", "whose", "setup", "load", "runs_download", "label", "winner", "sign", "effect",
-  "kind", "rule", "choose", "feature", "claim", "sentence", "tolerance", "verdict", "absent",
-  "source", "exercise", "item", "section", "from"
+  "study", "block", "cell", condition_words, "flow", "reasons", "earlier_reasons", "unpinned",
+  "metric", "statistic_over", "whose", "setup", "load", "runs_download", "label", "winner", "sign",
+  "effect", "kind", "rule", "choose", "feature", "claim", "sentence", "tolerance", "verdict",
+  "absent", "source", "exercise", "item", "section", "from"
 )
 
 # Read a table with the types that its columns' names stand for.

@@ -12,7 +12,6 @@ import signal
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +25,11 @@ from losslab.campaign.replicate import Instrument, provenance, run, write_json
 from losslab.errors import LosslabError
 from losslab.instrument.kernel import VARIANTS
 from losslab.study import design
-from losslab.study.condition import (
-    APPS,
-    LOSS_DIRECTIONS,
-    OFFLOADS,
-    PATHS,
-    QUEUES,
-    VIDEOS,
-    Condition,
-)
+from losslab.study.condition import AXES, Condition
+from losslab.study.listed import option_help
 from losslab.study.stopping import StoppingRule
+
+TYPES = {"str": str, "int": int, "float": float}
 
 
 class UsageError(LosslabError):
@@ -113,6 +107,10 @@ def _parser() -> argparse.ArgumentParser:
     again.add_argument("--out", type=Path, help="keep the second run in this new folder")
     again.set_defaults(run=_rerun)
 
+    listed = commands.add_parser("axes", help="list the axes of a study's design")
+    listed.add_argument("--write", action="store_true", help="bring the files that list them up")
+    listed.set_defaults(run=_axes)
+
     compared = commands.add_parser("diff", help="compare two result sets cell by cell")
     compared.add_argument("first", type=Path, help="a results folder")
     compared.add_argument("second", type=Path, help="another")
@@ -174,30 +172,16 @@ def _backend_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _condition_options(parser: argparse.ArgumentParser, algorithm: str | None = None) -> None:
-    parser.add_argument("--algorithm", default=algorithm, required=algorithm is None)
-    parser.add_argument("--loss-percent", type=float, default=0.0)
-    parser.add_argument("--loss-direction", choices=LOSS_DIRECTIONS, default="data")
-    parser.add_argument("--path", choices=PATHS, default="symmetric")
-    parser.add_argument("--app", choices=APPS, default="iperf3")
-    parser.add_argument("--rtt-ms", type=float, default=0.44)
-    parser.add_argument("--rate-mbit", type=float, default=1000.0)
-    parser.add_argument("--buffer-packets", type=int, default=1000)
-    parser.add_argument("--queue", choices=QUEUES, default="fifo", help="of the bottleneck")
-    parser.add_argument("--competitor", default="none", help="algorithm of a second bulk flow")
-    parser.add_argument(
-        "--sender-delay-ms",
-        type=float,
-        default=0.0,
-        help="this part of the RTT (and the loss) by netem on the sender itself: a mistake to try",
-    )
-    parser.add_argument("--trace", default="none", help="of config/traces, or cellular: the link")
-    parser.add_argument(
-        "--scheme", default="none", help="of the app datagram: NAME,parameter=value"
-    )
-    parser.add_argument("--video", choices=VIDEOS, default="720p", help="of the app ffmpeg")
-    parser.add_argument("--offloads", choices=OFFLOADS, default="off")
-    parser.add_argument("--duration-s", type=float, default=10.0)
-    parser.add_argument("--warmup-s", type=float, default=1.0)
+    for name, its in AXES.items():
+        default = algorithm if name == "algorithm" else its.default
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=TYPES[its.kind],
+            choices=list(its.choices) or None,
+            default=default,
+            required=default is None,
+            help=option_help(its),
+        )
 
 
 def _condition(data: dict[str, Any]) -> Condition:
@@ -210,7 +194,7 @@ def _condition(data: dict[str, Any]) -> Condition:
         raise UsageError(error.message) from error
     rows = design.load_algorithms(design.ROOT / "config" / "algorithms.tsv")
     problems = condition.problems()
-    problems += design.unknown_algorithms(condition, {row["name"] for row in rows})
+    problems += design.unknown_names(condition, {row["name"] for row in rows})
     if problems:
         raise UsageError("; ".join(problems))
     return condition
@@ -218,7 +202,7 @@ def _condition(data: dict[str, Any]) -> Condition:
 
 def _asked(options: argparse.Namespace) -> Condition:
     """Make the condition of `_condition_options`."""
-    return _condition({field.name: getattr(options, field.name) for field in fields(Condition)})
+    return _condition({name: getattr(options, name) for name in AXES})
 
 
 def _refuse_existing(out: Path) -> None:
@@ -289,6 +273,15 @@ def _cells(options: argparse.Namespace) -> int:
     for cell in (cell for study in studies for cell in study.cells):
         if options.study in (None, cell.study):
             print(cell.study, cell.name, cell.stopping, sep="\t")
+    return 0
+
+
+def _axes(options: argparse.Namespace) -> int:
+    from losslab.study import listed
+
+    if options.write:
+        return _say(listed.write(design.ROOT))
+    print(listed.table())
     return 0
 
 
@@ -373,7 +366,7 @@ def _build_image(options: argparse.Namespace) -> int:
 
 
 def _say(changes: Sequence[str]) -> int:
-    """Print what was pinned anew."""
+    """Print what was brought up to date."""
     print("\n".join(changes or ["nothing changed"]))
     return 0
 

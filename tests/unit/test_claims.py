@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from losslab.errors import LosslabError
-from losslab.study import claims, condition
+from losslab.study import claims
 
 
 @pytest.fixture
@@ -120,12 +120,10 @@ def test_a_mistake_in_a_published_table(copy, old, new, line, words):
     assert re.search(words, message)
 
 
-def test_kinds_and_axes_are_those_of_the_code(root):
+def test_kinds_are_those_of_the_code(root):
     schema = yaml.safe_load((root / "workflow/schemas/claims.schema.yaml").read_text())
     kinds = schema["properties"]["kind"]["enum"]
     code = (root / "analysis/R/claims.R").read_text()
     listed = code[code.index("claim_kinds <- list(") : code.index("\n)\n")]
     assert kinds == re.findall(r"^  (\w+) = function", listed, re.MULTILINE)
     assert kinds == list(claims.NEEDS)
-    axes = {field.name for field in claims.fields(condition.Condition)}
-    assert set(schema["$defs"]["axis"]["enum"]) == axes - {"duration_s", "warmup_s"}

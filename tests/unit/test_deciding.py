@@ -38,6 +38,8 @@ DEPENDENT = {
     "src/losslab/emulation/measure.py": ALL,
     "src/losslab/emulation/checks.py": ALL,
     "src/losslab/study/condition.py": ALL,
+    "src/losslab/study/axes.py": ALL,
+    "src/losslab/study/listed.py": NONE,
     "src/losslab/emulation/probes/tcp.py": ALL,
     "src/losslab/emulation/shaping.py": ALL,
     "src/losslab/emulation/jobs/engineguest.py": {"containers"},

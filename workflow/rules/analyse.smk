@@ -3,6 +3,7 @@
 R_FUNCTIONS = [
     workflow.source_path(f"../../analysis/R/{name}.R")
     for name in [
+        "axes",
         "script",
         "tables",
         "cells",

@@ -7,16 +7,15 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from losslab.emulation.apps.ffmpeg import SOURCE_PORT as VIDEO_PORT
 from losslab.emulation.apps.iperf3 import SOURCE_PORT
 from losslab.emulation.apps.web import PORT as WEB_PORT
-from losslab.study.condition import Condition
+from losslab.study.condition import AXES, Condition
 
-AXES = tuple(f.name for f in fields(Condition))
 SHARED = ("study", "block", "cell", *AXES, "replicate")
 REPLICATE_COLUMNS = (*SHARED, "seed", "valid", "reasons", "attempt", "earlier_reasons")
 INTERVAL_COLUMNS = (*SHARED, "t_s", "goodput_mbit")

@@ -93,8 +93,6 @@ def _modules(
             return imported != f"emulation/apps/{app}.py"
         if importer in IMPORTERS and imported in OF_TRACES:
             return not trace
-        if importer == "study/condition.py":
-            return imported.startswith("emulation/schemes/")  # asked for their names
         if importer == SCHEMES:
             return imported not in ("emulation/schemes/base.py", f"emulation/schemes/{scheme}.py")
         return False

@@ -6,18 +6,16 @@ A misspelt word would otherwise select no cell, or another number, and be a verd
 from __future__ import annotations
 
 import csv
-import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import jsonschema
-import yaml
 
 from losslab.errors import LosslabError
-from losslab.study.condition import Condition
-from losslab.study.design import SAME, SCHEMAS, block_points, load_yaml
+from losslab.study.condition import AXES
+from losslab.study.design import SAME, block_points, load_yaml
+from losslab.study.schemas import schema
 
 COMPARISONS = ("at_most", "at_least", "within")
 # Beside `where`, what each kind needs; it may have nothing else of these.
@@ -61,7 +59,7 @@ def check(studies: Iterable[str], root: Path) -> None:
 
 def design_points(study: dict[str, Any]) -> list[Point]:
     """List a study's cells as axes and values, of all blocks that a campaign can measure."""
-    standard = {field.name: field.default for field in fields(Condition)}
+    standard = {name: its.default for name, its in AXES.items()}
     points = []
     for name, block in study["blocks"].items():
         for point in block_points(study["defaults"], block):
@@ -114,7 +112,6 @@ def check_published(path: Path, points: list[Point]) -> None:
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     numeric = _numeric_columns()
-    axes = {field.name for field in fields(Condition)}
     for number, row in enumerate(rows, start=2):
         # A field too many stands under None, one too few is None.
         if None in row or None in row.values():
@@ -124,7 +121,7 @@ def check_published(path: Path, points: list[Point]) -> None:
         }
         problems = _schema_problems(values, "published")
         if not problems:
-            problems = _unmatched({k: v for k, v in values.items() if k in axes}, points)
+            problems = _unmatched({k: v for k, v in values.items() if k in AXES}, points)
         if problems:
             raise LosslabError(
                 f"{path}, line {number}: " + "; ".join(problems),
@@ -133,11 +130,11 @@ def check_published(path: Path, points: list[Point]) -> None:
 
 
 def _numeric_columns() -> set[str]:
-    """Name the columns that the schema of published numbers has as numbers."""
-    schema = _schema("published")
-    return {
+    """Name the columns that are numbers: of the axes and of the schema of published numbers."""
+    axes = {name for name, its in AXES.items() if its.kind != "str"}
+    return axes | {
         name
-        for name, what in schema["properties"].items()
+        for name, what in schema("published")["properties"].items()
         if what.get("type") == "number" or what.get("$ref", "").endswith("/size")
     }
 
@@ -149,31 +146,27 @@ def _number(text: str) -> float | str:
         return text
 
 
-@functools.cache
-def _schema(name: str) -> dict[str, Any]:
-    schema: dict[str, Any] = yaml.safe_load((SCHEMAS / f"{name}.schema.yaml").read_text())
-    return schema
-
-
 def _schema_problems(data: Any, name: str) -> list[str]:
     """Say where data leave a schema, and what the schema allows there."""
-    schema = _schema(name)
-    errors = jsonschema.Draft202012Validator(schema).iter_errors(data)
-    return [_words(error, schema) for error in sorted(errors, key=lambda e: list(e.path))]
+    errors = jsonschema.Draft202012Validator(schema(name)).iter_errors(data)
+    return [_words(error, name) for error in sorted(errors, key=lambda e: list(map(str, e.path)))]
 
 
-def _words(error: jsonschema.ValidationError, schema: dict[str, Any]) -> str:
+def _words(error: jsonschema.ValidationError, name: str) -> str:
     allowed: Any = error.validator_value
     found: Any = error.instance
     where = ".".join(map(str, error.path)) or "(top level)"
-    if error.validator == "additionalProperties" and not error.path:
-        unknown = sorted(set(found) - set(schema["properties"]))
-        return f"keys must be among {', '.join(schema['properties'])}, found {', '.join(unknown)}"
+    axes = schema(name)["$defs"]["axis"]["enum"]
+    if error.validator in ("additionalProperties", "unevaluatedProperties") and not error.path:
+        # Where axes may stand beside other keys, they were looked at first.
+        more = axes if error.validator == "unevaluatedProperties" else []
+        known = [*more, *schema(name)["properties"]]
+        unknown = sorted(set(found) - set(known))
+        return f"keys must be among {', '.join(known)}, found {', '.join(unknown)}"
     if error.validator == "enum":
         return f"{where} must be one of {', '.join(map(str, allowed))}, found {found!r}"
     if error.parent is None and "propertyNames" in error.schema_path:
-        axes = ", ".join(["block", *schema["$defs"]["axis"]["enum"]])
-        return f"axes of {where} must be among {axes}, found {found!r}"
+        return f"axes of {where} must be among {', '.join(['block', *axes])}, found {found!r}"
     return f"{where}: {error.message}"
 
 

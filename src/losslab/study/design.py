@@ -12,13 +12,13 @@ from typing import Any
 import jsonschema
 import yaml
 
+from losslab.emulation.schemes import make_scheme
 from losslab.errors import LosslabError
-from losslab.study.condition import NO_COMPETITOR, Condition
+from losslab.study.condition import NO_COMPETITOR, NO_SCHEME, Condition
+from losslab.study.schemas import schema
 from losslab.study.stopping import StoppingRule
 
 ROOT = Path(__file__).resolve().parents[3]
-SCHEMAS = ROOT / "workflow" / "schemas"
-
 
 # Where a campaign says nothing else.
 DEFAULT_BACKEND, DEFAULT_WHERE = "virtual", "guest"
@@ -74,10 +74,8 @@ def check_schema(data: Any, schema_name: str, where: str) -> None:
     Raises:
         LosslabError: naming the key, what must hold, and the file.
     """
-    schema = yaml.safe_load((SCHEMAS / f"{schema_name}.schema.yaml").read_text())
-    errors = sorted(
-        jsonschema.Draft202012Validator(schema).iter_errors(data), key=lambda e: list(e.path)
-    )
+    validator = jsonschema.Draft202012Validator(schema(schema_name))
+    errors = sorted(validator.iter_errors(data), key=lambda e: list(map(str, e.path)))
     if errors:
         lines = [f"{'.'.join(map(str, e.path)) or '(top level)'}: {e.message}" for e in errors]
         raise LosslabError(
@@ -153,7 +151,7 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], algorithms: set[str
             condition = Condition(
                 **point, duration_s=float(run["duration_s"]), warmup_s=float(run["warmup_s"])
             )
-            problems = condition.problems() + unknown_algorithms(condition, algorithms)
+            problems = condition.problems() + unknown_names(condition, algorithms)
             if problems:
                 raise LosslabError(
                     f"block {block} of study {name}, cell {condition.slug()}: "
@@ -196,14 +194,20 @@ def block_points(
             yield dict(zip(axes, values, strict=True))
 
 
-def unknown_algorithms(condition: Condition, algorithms: set[str]) -> list[str]:
-    """Say which of a condition's algorithms are not in algorithms.tsv."""
+def unknown_names(condition: Condition, algorithms: set[str]) -> list[str]:
+    """Say which of a condition's algorithms are not in algorithms.tsv, and what is no scheme."""
     wanted = {condition.algorithm, condition.competitor} - {NO_COMPETITOR}
-    return [
+    problems = [
         f"algorithm must be one of config/algorithms.tsv ({', '.join(sorted(algorithms))}), "
         f"found {algorithm!r}"
         for algorithm in sorted(wanted - algorithms)
     ]
+    if condition.scheme != NO_SCHEME:
+        try:
+            make_scheme(condition.scheme)
+        except LosslabError as error:
+            problems.append(str(error))
+    return problems
 
 
 def series_cells(study: dict[str, Any], cells: list[Cell]) -> list[str]:

@@ -1,0 +1,183 @@
+"""What an axis of a study's design is, and what follows from its declaration alone.
+
+`study/condition.py` declares the axes; the guest imports both, so this is standard library only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from losslab.errors import LosslabError
+
+Value = float | int | str
+KINDS = ("str", "int", "float")
+# What `_`, `,` and `=` are in a cell's name, whose parts are joined by `_`.
+IN_NAME = str.maketrans({"_": "-", ",": "-", "=": None})
+
+
+class Seed(Enum):
+    """How an axis enters the seeds of replicates.
+
+    An axis of a new study enters `UNLESS_DEFAULT`: cells that do without it keep their seeds.
+    """
+
+    ALWAYS = "always"
+    UNLESS_DEFAULT = "unless default"
+    # Only whether it is the default: which competitor it is does not count.
+    WHETHER_DEFAULT = "whether default"
+    # Cells that differ in it alone share their seeds, and are compared in pairs.
+    NEVER = "never"
+
+
+@dataclass(frozen=True)
+class Span:
+    """An interval of numbers, written as mathematics does: `[0, 100)` has 0 and has no 100."""
+
+    text: str
+    least: float
+    most: float
+    with_least: bool
+    with_most: bool
+
+    @classmethod
+    def of(cls, text: str) -> Span:
+        """Read an interval; a mistake in a declaration is a ValueError."""
+        match = re.fullmatch(r"([\[(])([-\d.]+), ([-\d.]+)([\])])", text)
+        if match is None:
+            raise ValueError(f"an interval must be written as [0, 100), found {text!r}")
+        begin, least, most, end = match.groups()
+        return cls(text, float(least), float(most), begin == "[", end == "]")
+
+    def __contains__(self, value: float) -> bool:
+        """Tell whether a number is in it."""
+        above = value >= self.least if self.with_least else value > self.least
+        return above and (value <= self.most if self.with_most else value < self.most)
+
+    def schema(self) -> dict[str, Any]:
+        """Say the same in JSON Schema."""
+        return {
+            "minimum" if self.with_least else "exclusiveMinimum": self.least,
+            "maximum" if self.with_most else "exclusiveMaximum": self.most,
+        }
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The declaration of an axis.
+
+    Attributes:
+        help: What it is, in one line.
+        unit: Of its numbers.
+        span: The numbers that it may be.
+        choices: The words that it may be, each with what it means where it does not say it itself.
+        pattern: A regular expression for words that are not listed.
+        named: Its part of a cell's name.
+        always_named: Also where it is the default, which otherwise has no part in the name.
+        seed: How it enters the seeds.
+        of_campaign: Campaigns set it, not studies.
+        name: As its field is called.
+        kind: The type of its values, of `KINDS`.
+        default: What it is where nobody says otherwise; None where somebody must.
+    """
+
+    help: str
+    unit: str = ""
+    span: Span | None = None
+    choices: Mapping[str, str] = field(default_factory=dict)
+    pattern: str = ""
+    named: str = "{}"
+    always_named: bool = False
+    seed: Seed = Seed.UNLESS_DEFAULT
+    of_campaign: bool = False
+    name: str = ""
+    kind: str = "str"
+    default: Value | None = None
+
+    def typed(self, value: object) -> Value:
+        """Return a value as the axis's type: 20 and 20.0 are one condition.
+
+        Raises:
+            LosslabError: a value that is of another type, or no finite number.
+        """
+        if self.kind == "str":
+            if isinstance(value, str):
+                return value
+            raise LosslabError(f"{self.name} must be a word, found {value!r}")
+        whole = self.kind == "int"
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not math.isfinite(value)
+        ):
+            raise LosslabError(f"{self.name} must be a finite number, found {value!r}")
+        if whole and value != int(value):
+            raise LosslabError(f"{self.name} must be a whole number, found {value!r}")
+        return int(value) if whole else float(value)
+
+    def problems(self, value: Value) -> list[str]:
+        """Say what is wrong with a value by itself; empty when it may be measured."""
+        if isinstance(value, str):
+            if self.choices and value not in self.choices:
+                return [f"{self.name} must be one of {', '.join(self.choices)}, found {value!r}"]
+            if self.pattern and not re.fullmatch(self.pattern, value):
+                return [f"{self.name} must match {self.pattern}, found {value!r}"]
+        elif self.span and value not in self.span:
+            return [f"{self.name} must be in {self.span.text}, found {value:g}"]
+        return []
+
+    def in_name(self, value: Value) -> str | None:
+        """Write a value as its part of a cell's name; None where it has none."""
+        if self.of_campaign or (value == self.default and not self.always_named):
+            return None
+        text = f"{value:g}" if isinstance(value, float) else str(value)
+        return self.named.format(text.translate(IN_NAME))
+
+    def in_seed(self, value: Value) -> Value | None:
+        """Return what of a value enters the seed; None where nothing does.
+
+        Numbers enter as studies and campaigns write them: `rtt_ms: 20`, and lengths of time `20.0`.
+        """
+        if self.seed is Seed.NEVER or (self.seed is not Seed.ALWAYS and value == self.default):
+            return None
+        if self.seed is Seed.WHETHER_DEFAULT:
+            return True
+        whole = isinstance(value, float) and value.is_integer() and not self.of_campaign
+        return int(value) if whole else value
+
+    def schema(self) -> dict[str, Any]:
+        """Say in JSON Schema what one value may be."""
+        types = {"str": "string", "int": "integer", "float": "number"}
+        schema: dict[str, Any] = {"description": self.help, "type": types[self.kind]}
+        if self.choices:
+            schema["enum"] = list(self.choices)
+        if self.pattern:
+            schema["pattern"] = f"^({self.pattern})$"
+        return schema | (self.span.schema() if self.span else {})
+
+
+def axis(default: Value | None, text: str, span: str = "", **more: Any) -> Any:
+    """Declare an axis, as the value of a dataclass's field.
+
+    Args:
+        default: What it is where nobody says otherwise; None where somebody must.
+        text: Its `help`.
+        span: Its interval, as `Span.of` reads it.
+        more: Other attributes of `Axis`.
+    """
+    its = Axis(text, span=Span.of(span) if span else None, default=default, **more)
+    absent = dataclasses.MISSING if default is None else default
+    return field(default=absent, metadata={"axis": its})
+
+
+def declared(design: Any) -> dict[str, Axis]:
+    """List the axes of a dataclass by name, in the order of its fields."""
+    return {
+        each.name: dataclasses.replace(each.metadata["axis"], name=each.name, kind=str(each.type))
+        for each in dataclasses.fields(design)
+    }

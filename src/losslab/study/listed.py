@@ -1,0 +1,110 @@
+"""The axes as others list them: the tables of config/README.md, and the columns that R groups by.
+
+`losslab axes --write` brings these files up to date after a change of a declaration.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+
+from losslab.emulation.schemes import SCHEMES
+from losslab.errors import LosslabError
+from losslab.study.axes import Axis
+from losslab.study.condition import AXES
+
+README = Path("config", "README.md")
+R_COLUMNS = Path("analysis", "R", "axes.R")
+HEAD = "| axis | unit | values | default | meaning |"
+
+
+def table() -> str:
+    """Write the axes of studies as a table in Markdown."""
+    rows = [_row(its) for its in AXES.values() if not its.of_campaign]
+    return "\n".join([HEAD, "|---|---|---|---|---|", *rows])
+
+
+def _row(its: Axis) -> str:
+    glossed = [f"`{word}`" + (f" ({what})" if what else "") for word, what in its.choices.items()]
+    if its.name == "scheme":
+        glossed = [f"`{word}`" for word in SCHEMES]
+    values = its.span.text if its.span else ", ".join(glossed)
+    default = "" if its.default is None else f"`{_short(its.default)}`"
+    return f"| `{its.name}` | {its.unit} | {values} | {default} | {its.help} |".replace("  ", " ")
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def option_help(its: Axis) -> str:
+    """Say of an axis what the command line says; it lists words by itself."""
+    parts = [its.help.replace("`", ""), *([f"in {its.unit}"] if its.unit else [])]
+    parts += [its.span.text] if its.span else []
+    default = "" if its.default is None else f" (default {_short(its.default)})"
+    return (", ".join(parts) + default).replace("%", "%%")
+
+
+def readme(text: str) -> str:
+    """Bring the tables of config/README.md up to date.
+
+    Args:
+        text: What the file says.
+
+    Raises:
+        LosslabError: a table or a row is not there.
+    """
+    pattern = re.escape(HEAD) + r"\n(\|.*\n)*"
+    text = _put(pattern, table() + "\n", text)
+    for its in AXES.values():
+        if its.of_campaign:
+            row = f"| `{its.name}` | {its.unit} | {its.help} |\n"
+            text = _put(rf"\| `{its.name}` \|.*\n", row, text)
+    return text
+
+
+def _put(pattern: str, replacement: str, text: str) -> str:
+    text, count = re.subn(pattern, lambda match: replacement, text)
+    if count != 1:
+        raise LosslabError(
+            f"{README} must have one place for what matches {pattern!r}, found {count}"
+        )
+    return text
+
+
+def r_columns() -> str:
+    """Write the names of the axes' columns, and which have words, in R."""
+    words = [name for name, its in AXES.items() if its.kind == "str"]
+    return f"""\
+# The columns of a cell's axes, from their declarations in src/losslab/study/condition.py. Written
+# by `losslab axes --write`.
+
+# They tell a cell from others, together with its block.
+condition_columns <- {_r_vector(AXES)}
+
+# Those of words; the others are numbers.
+condition_words <- {_r_vector(words)}
+"""
+
+
+def _r_vector(names: Iterable[str]) -> str:
+    quoted = ", ".join(f'"{name}"' for name in names)
+    lines = textwrap.fill(quoted, 98, initial_indent="  ", subsequent_indent="  ")
+    return f"c(\n{lines}\n)"
+
+
+def write(root: Path) -> list[str]:
+    """Bring the files that list the axes up to date.
+
+    Returns:
+        The names of those that changed.
+    """
+    files = {README: readme((root / README).read_text()), R_COLUMNS: r_columns()}
+    changed = []
+    for path, text in files.items():
+        if not (root / path).exists() or (root / path).read_text() != text:
+            (root / path).write_text(text)
+            changed.append(str(path))
+    return changed

@@ -1,0 +1,184 @@
+"""An axis is declared once; what lists or uses axes follows."""
+
+import argparse
+import dataclasses
+import re
+import shutil
+
+import jsonschema
+import pytest
+import yaml
+
+from losslab import cli
+from losslab.emulation import measure, shaping
+from losslab.emulation.link import tracelink
+from losslab.errors import LosslabError
+from losslab.study import axes, condition, design, listed, schemas
+from losslab.study.condition import AXES, Condition, replicate_seed
+from tests.unit.study import recorded
+
+PLAIN = Condition(algorithm="cubic")
+PLAIN_NAME, PLAIN_SEED = PLAIN.slug(), replicate_seed(PLAIN, 3)
+OF_STUDIES = [name for name, its in AXES.items() if not its.of_campaign]
+
+
+def options(words=("--algorithm", "cubic")):
+    parser = argparse.ArgumentParser()
+    cli._condition_options(parser)
+    return parser.parse_args(words)
+
+
+def test_names_and_seeds_of_recorded_cells_stay(root):
+    """A study whose design changed is recorded anew, as recorded.py says."""
+    found = recorded.rows(root)
+    assert {key: found.get(key) for key in recorded.read()} == recorded.read()
+    assert len(recorded.read()) > 50
+
+
+def test_files_that_list_axes_are_up_to_date(root, tmp_path):
+    for path in (listed.README, listed.R_COLUMNS):
+        (tmp_path / path).parent.mkdir(parents=True)
+        shutil.copy(root / path, tmp_path / path)
+    assert listed.write(tmp_path) == [], "run `losslab axes --write`"
+    readme = tmp_path / listed.README
+    readme.write_text(readme.read_text().replace("| rate of the bottleneck |", "| a rate |"))
+    assert listed.write(tmp_path) == [str(listed.README)]
+    assert readme.read_text() == (root / listed.README).read_text()
+    readme.write_text("no table")
+    with pytest.raises(LosslabError, match="must have one place"):
+        listed.write(tmp_path)
+
+
+def test_the_command_line_has_every_axis_with_its_default():
+    asked = vars(options())
+    assert asked == PLAIN.to_json()
+    with pytest.raises(SystemExit):
+        options([])
+
+
+def test_every_choice_is_there_to_be_measured():
+    assert list(AXES["app"].choices) == list(measure.APPS)
+    for queue in AXES["queue"].choices:
+        assert shaping.queue(dataclasses.replace(PLAIN, queue=queue))
+    assert set(condition.TRACE_QUEUES) == set(tracelink.QUEUES)
+
+
+@pytest.mark.parametrize("name", AXES)
+def test_schema_and_check_agree_on_what_a_value_may_be(name):
+    its = AXES[name]
+    valid = jsonschema.Draft202012Validator(schemas.definitions()["values"][name]).is_valid
+    values = ["", "none", "cubic", "Strange word", *its.choices]
+    if its.kind != "str":
+        span = its.span
+        values = [f(x) for f in (int, float) for x in (span.least, span.most, 1, -1, 1e9)]
+        values += [(span.least + span.most) / 2]
+        values = [v for v in values if its.kind == "float" or float(v).is_integer()]
+    assert {valid(v) for v in values} == ({True} if its.kind == "str" and name in (
+        "algorithm", "competitor", "scheme") else {True, False})  # fmt: skip
+    for value in values:
+        assert valid(value) == (its.problems(its.typed(value)) == []), value
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [("[0, 100)", [0, 99.9], [-0.1, 100]), ("(0, 3600]", [0.1, 3600], [0, 3600.1])],
+)
+def test_intervals_are_written_as_in_mathematics(text, inside, outside):
+    span = axes.Span.of(text)
+    assert all(value in span for value in inside)
+    assert not any(value in span for value in outside)
+    with pytest.raises(ValueError, match="must be written as"):
+        axes.Span.of(f"{text}!")
+
+
+def test_a_study_may_set_every_axis_but_lengths_of_time(root):
+    study = design.load_yaml(root / "config/studies/loss.yaml")
+    study["blocks"]["main"] = {name: PLAIN.to_json()[name] for name in OF_STUDIES}
+    design.check_schema(study, "study", "loss.yaml")
+    study["blocks"]["main"]["duration_s"] = 3
+    with pytest.raises(LosslabError, match="'duration_s' was unexpected"):
+        design.check_schema(study, "study", "loss.yaml")
+
+
+@pytest.mark.parametrize(
+    ("section", "found"),
+    [
+        ({"time_series": [{"block": "main", "los": 1}]}, "time_series.0: .*'los' was unexpected"),
+        ({"defaults": {"path": "round"}}, "defaults.path: 'round' is not one of"),
+        ({"blocks": {"main": {"rtt_ms": [1, -1]}}}, "blocks.main.rtt_ms.1: -1 is less than"),
+        ({"blocks": {"main": {"queue": []}}}, "blocks.main.queue: .* should be non-empty"),
+    ],
+)
+def test_the_schema_says_where_a_study_is_wrong(root, section, found):
+    study = design.load_yaml(root / "config/studies/loss.yaml") | section
+    with pytest.raises(LosslabError, match=found):
+        design.check_schema(study, "study", "loss.yaml")
+
+
+def test_a_condition_without_an_algorithm_is_refused():
+    with pytest.raises(LosslabError, match="must say its algorithm"):
+        Condition.from_json({"rtt_ms": 3})
+
+
+@pytest.fixture
+def wider(monkeypatch):
+    """A condition with an axis more, `jitter_ms`; declaring it is all that is done."""
+    declaration = axes.axis(0.0, "how uneven the delay is", "[0, 100]", unit="ms", named="jitter{}")
+    kind = dataclasses.make_dataclass(
+        "Wider", [("jitter_ms", "float", declaration)], bases=(Condition,), frozen=True
+    )
+    monkeypatch.setitem(AXES, "jitter_ms", axes.declared(kind)["jitter_ms"])
+    return kind
+
+
+def test_a_new_axis_is_one_declaration(wider, root):
+    plain, uneven = wider("cubic", jitter_ms=0), wider("cubic", jitter_ms=2)
+    # Names and seeds of cells without it stay as they were.
+    assert (plain.slug(), replicate_seed(plain, 3)) == (PLAIN_NAME, PLAIN_SEED)
+    assert uneven.slug() == f"{PLAIN_NAME}_jitter2"
+    assert replicate_seed(uneven, 3) != PLAIN_SEED
+    assert uneven.to_json()["jitter_ms"] == 2.0
+    assert wider("cubic", jitter_ms=200).problems() == [
+        "jitter_ms must be in [0, 100], found 200"
+    ]  # fmt: skip
+    assert options(["--algorithm", "cubic", "--jitter-ms", "2"]).jitter_ms == 2.0
+    made = schemas.schema.__wrapped__("study")
+    study = design.load_yaml(root / "config/studies/loss.yaml")
+    study["blocks"]["main"]["jitter_ms"] = [1, 2]
+    assert jsonschema.Draft202012Validator(made).is_valid(study)
+    study["blocks"]["main"]["jitter_ms"] = [1, 200]
+    assert not jsonschema.Draft202012Validator(made).is_valid(study)
+    for name in ("claims", "published"):
+        assert "jitter_ms" in schemas.schema.__wrapped__(name)["$defs"]["axis"]["enum"]
+    row = "| `jitter_ms` | ms | [0, 100] | `0` | how uneven the delay is |\n"
+    assert row in listed.readme((root / listed.README).read_text())
+    assert '"jitter_ms"' in listed.r_columns()
+
+
+# By word of an axis or queue the greatest number of modules that act on it.
+ACTING = {"loss_direction": 2, "sender_delay_ms": 2, "two-fifos": 1, "pie": 1, "fq_codel": 1}
+
+
+@pytest.mark.parametrize("word", ACTING)
+def test_code_names_an_axis_where_it_is_declared_and_where_it_acts(root, word):
+    """What else names it, `losslab axes --write` writes, or is a study's."""
+    code = [*(root / "src").rglob("*.py"), *(root / "workflow").rglob("*.[sy]*ml*")]
+    code += (root / "workflow").rglob("*.smk")
+    whole = re.compile(rf"(?<![\w-]){word}(?![\w-])")
+    naming = {str(p.relative_to(root)) for p in code if whole.search(p.read_text())}
+    acting = naming - {"src/losslab/study/condition.py"}
+    assert len(acting) == len(naming) - 1
+    assert 1 <= len(acting) <= ACTING[word]
+    assert all(path.startswith("src/losslab/emulation/") for path in acting)
+
+
+def test_a_new_algorithm_is_one_row(root, tmp_path):
+    table = tmp_path / "algorithms.tsv"
+    table.write_text((root / "config/algorithms.tsv").read_text() + "dctcp\tDCTCP\t#CC79A7\t18\n")
+    names = {row["name"] for row in design.load_algorithms(table)}
+    study = yaml.safe_load((root / "config/studies/loss.yaml").read_text())
+    study["blocks"] = {"main": {"algorithm": "dctcp"}}
+    run = {"replicates": 1, "duration_s": 5, "warmup_s": 1}
+    (cell,) = design.study_cells(study, {"main": run}, names)
+    assert cell.condition.algorithm == "dctcp"
+    assert cell.condition.scheme == condition.NO_SCHEME
