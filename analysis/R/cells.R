@@ -4,11 +4,10 @@
 # campaign leaves out is a row without a cell.
 read_cells <- function(path) read_measured(path)
 
-# The cells without any valid replicate, of those that the conditions in `...` select, and why.
-missing_cells <- function(cells, ...) {
+# The cells without any valid replicate, and why.
+missing_cells <- function(cells) {
   cells |>
     dplyr::filter(!is.na(cell), n_valid == 0) |>
-    dplyr::filter(...) |>
     dplyr::mutate(
       why = ifelse(n_replicates == 0 | is.na(reasons), "not measured", paste("invalid:", reasons))
     )
@@ -71,8 +70,8 @@ escape_markdown <- function(text) gsub("([][\\\\`*_{}()#+!<>@$~^])", "\\\\\\1", 
 # A cell's name that a table's column may break.
 breakable <- function(cell) gsub("_", "_\u200b", escape_markdown(cell), fixed = TRUE)
 
-# What the first page says when some of the studies' cells were measured with something else than the
-# pinned kernel and images; empty when none was. Plain words: they stand in the document's header.
+# What the first page says when some of the studies' cells were measured with something else than
+# the pinned kernel and images; empty when none was. Plain words: they stand in the document's header.
 unpinned_notice <- function(paths = Sys.glob("*_cells.csv")) {
   cells <- dplyr::bind_rows(lapply(paths, read_cells)) |>
     dplyr::filter(!is.na(cell))
@@ -82,8 +81,8 @@ unpinned_notice <- function(paths = Sys.glob("*_cells.csv")) {
   }
   parts <- sort(unique(unlist(strsplit(unpinned, " "))))
   paste0(
-    length(unpinned), " of ", nrow(cells), " cells were measured with parts of the instrument that ",
-    "are not those of the lock files: ", enumerate(parts), ". With other parts the same seed need ",
+    length(unpinned), " of ", nrow(cells), " cells were measured with parts of the instrument ",
+    "that are not those of the lock files: ", enumerate(parts), ". With other parts the same seed need ",
     "not give the same bytes, and these numbers may differ from those of the pinned instrument."
   )
 }

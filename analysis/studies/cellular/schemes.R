@@ -40,8 +40,6 @@ scheme_scores <- function(summary) {
     dplyr::filter(!is.na(mean_power))
 }
 
-read_scores <- function(path) scheme_scores(read_measured(path))
-
 # The block with the best scheme of each kind, by mean power.
 best_of_each <- function(scores) {
   scores |>

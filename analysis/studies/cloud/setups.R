@@ -27,11 +27,10 @@ draw_windows <- function(cwnd, algorithms, since) {
 
 # The same with a row per algorithm and one colour per loss.
 draw_windows_by_loss <- function(cwnd, algorithms) {
-  labels <- stats::setNames(algorithms$label, algorithms$name)
   cwnd <- dplyr::mutate(
     cwnd,
     setup = label_setups(sender_delay_ms), loss = label_losses(loss_percent),
-    label = labels[algorithm]
+    label = label_algorithms(algorithm, algorithms)
   )
   ggplot2::ggplot(cwnd, ggplot2::aes(t_s, cwnd_packets, colour = loss)) +
     ggplot2::geom_step(linewidth = 0.4) +

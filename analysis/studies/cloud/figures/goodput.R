@@ -1,37 +1,31 @@
 # Goodput over added loss in both set-ups, with what was published.
-for (path in unlist(snakemake@input[["functions"]])) source(path)
-begin_script(snakemake)
-library(ggplot2)
-library(dplyr, warn.conflicts = FALSE)
+height_cm <- 8.5
+shown <- function(cells) filter(cells, block %in% c("published", "routers"))
 
-algorithms <- read_algorithms(snakemake@input[["algorithms"]])
-cells <- read_measured(snakemake@input[["summary"]]) |>
-  filter(
-    block %in% c("published", "routers"), metric == "goodput_mbit",
-    statistic_over == "replicates"
-  ) |>
-  mutate(setup = label_setups(sender_delay_ms), loss = label_losses(loss_percent))
-published <- read_published(snakemake@input[["published"]]) |>
-  filter(app == "iperf3", competitor == "none") |>
-  mutate(loss = label_losses(loss_percent))
+draw <- function(data) {
+  cells <- data$summary |>
+    filter(
+      block %in% c("published", "routers"), metric == "goodput_mbit",
+      statistic_over == "replicates"
+    ) |>
+    mutate(setup = label_setups(sender_delay_ms), loss = label_losses(loss_percent))
+  published <- data$published |>
+    filter(app == "iperf3", competitor == "none") |>
+    mutate(loss = label_losses(loss_percent))
 
-figure <- ggplot(cells, aes(loss, mean, colour = algorithm, shape = algorithm)) +
-  geom_line(aes(group = algorithm), linewidth = 0.4) +
-  geom_linerange(aes(ymin = mean_low, ymax = mean_high)) +
-  geom_point(size = 2) +
-  geom_point(
-    aes(y = goodput_mbit, fill = "published"),
-    data = published, shape = 4, size = 2.5, stroke = 0.9
-  ) +
-  facet_wrap(vars(setup)) +
-  log_mbit() +
-  algorithm_scales(algorithms)[c(1, 3, 4)] +
-  scale_fill_manual(values = c(published = "black"), name = NULL) +
-  guides(fill = guide_legend(override.aes = list(colour = "black"))) +
-  labs(x = "Added loss", y = "Goodput (Mbit/s)") +
-  theme_losslab()
-missing <- missing_cells(
-  read_cells(snakemake@input[["cells"]]),
-  block %in% c("published", "routers")
-)
-save_figure(figure, unlist(snakemake@output), height_cm = 8.5, missing = missing)
+  ggplot(cells, aes(loss, mean, colour = algorithm, shape = algorithm)) +
+    geom_line(aes(group = algorithm), linewidth = 0.4) +
+    geom_linerange(aes(ymin = mean_low, ymax = mean_high)) +
+    geom_point(size = 2) +
+    geom_point(
+      aes(y = goodput_mbit, fill = "published"),
+      data = published, shape = 4, size = 2.5, stroke = 0.9
+    ) +
+    facet_wrap(vars(setup)) +
+    log_mbit() +
+    algorithm_scales(data$algorithms)[c(1, 3, 4)] +
+    scale_fill_manual(values = c(published = "black"), name = NULL) +
+    guides(fill = guide_legend(override.aes = list(colour = "black"))) +
+    labs(x = "Added loss", y = "Goodput (Mbit/s)") +
+    theme_losslab()
+}

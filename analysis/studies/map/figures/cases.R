@@ -1,45 +1,42 @@
 # The factorial's best case for each algorithm: congestion window over time, first replicate.
-for (path in unlist(snakemake@input[["functions"]])) source(path)
-begin_script(snakemake)
-library(ggplot2)
-library(dplyr, warn.conflicts = FALSE)
+height_cm <- 11
+shown <- function(cells) filter(cells, block == "published")
 
-algorithms <- read_algorithms(snakemake@input[["algorithms"]])
-axes <- c("rtt_ms", "rate_mbit", "buffer_packets", "loss_percent")
-factorial <- gains(read_replicates(snakemake@input[["replicates"]])) |>
-  filter(block == "published")
-extremes <- bind_rows(
-  slice_max(factorial, ratio, n = 1, with_ties = FALSE),
-  slice_min(factorial, ratio, n = 1, with_ties = FALSE)
-) |>
-  mutate(
-    case = paste0(
-      c("Best for BBR: ", "Best for CUBIC: ")[row_number()],
-      rtt_ms, " ms, ", rate_mbit, " Mbit/s,\n",
-      label_bytes(buffer_packets), ", ", loss_percent, " % loss"
-    ),
-    case = factor(case, case)
+draw <- function(data) {
+  axes <- c("rtt_ms", "rate_mbit", "buffer_packets", "loss_percent")
+  factorial <- gains(data$replicates) |>
+    filter(block == "published")
+  extremes <- bind_rows(
+    slice_max(factorial, ratio, n = 1, with_ties = FALSE),
+    slice_min(factorial, ratio, n = 1, with_ties = FALSE)
   ) |>
-  select(all_of(axes), case)
-panels <- c(cwnd = "Window (packets)", goodput = "Goodput (Mbit/s)")
-cwnd <- read_measured(snakemake@input[["flows"]]) |>
-  filter(block == "published", cwnd_packets > 0) |>
-  select(all_of(axes), algorithm, t_s, value = cwnd_packets)
-goodput <- read_measured(snakemake@input[["intervals"]]) |>
-  filter(block == "published", replicate == 0) |>
-  select(all_of(axes), algorithm, t_s, value = goodput_mbit)
-samples <- bind_rows(cwnd = cwnd, goodput = goodput, .id = "what") |>
-  inner_join(extremes, by = axes) |>
-  mutate(what = factor(panels[what], panels))
+    mutate(
+      case = paste0(
+        c("Best for BBR: ", "Best for CUBIC: ")[row_number()],
+        rtt_ms, " ms, ", rate_mbit, " Mbit/s,\n",
+        label_bytes(buffer_packets), ", ", loss_percent, " % loss"
+      ),
+      case = factor(case, case)
+    ) |>
+    select(all_of(axes), case)
+  panels <- c(cwnd = "Window (packets)", goodput = "Goodput (Mbit/s)")
+  cwnd <- data$flows |>
+    filter(block == "published", cwnd_packets > 0) |>
+    select(all_of(axes), algorithm, t_s, value = cwnd_packets)
+  goodput <- data$intervals |>
+    filter(block == "published", replicate == 0) |>
+    select(all_of(axes), algorithm, t_s, value = goodput_mbit)
+  samples <- bind_rows(cwnd = cwnd, goodput = goodput, .id = "what") |>
+    inner_join(extremes, by = axes) |>
+    mutate(what = factor(panels[what], panels))
 
-figure <- ggplot(samples, aes(t_s, value, colour = algorithm)) +
-  geom_step(linewidth = 0.4) +
-  facet_grid(rows = vars(what), cols = vars(case), scales = "free_y", switch = "y") +
-  scale_y_log10(labels = scales::label_number(drop0trailing = TRUE, big.mark = "")) +
-  algorithm_scales(algorithms) +
-  guides(colour = guide_legend(override.aes = list(linewidth = 1))) +
-  labs(x = "Time since the start (s)", y = NULL) +
-  theme_losslab() +
-  theme(strip.placement = "outside")
-missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block == "published")
-save_figure(figure, unlist(snakemake@output), height_cm = 11, missing = missing)
+  ggplot(samples, aes(t_s, value, colour = algorithm)) +
+    geom_step(linewidth = 0.4) +
+    facet_grid(rows = vars(what), cols = vars(case), scales = "free_y", switch = "y") +
+    scale_y_log10(labels = scales::label_number(drop0trailing = TRUE, big.mark = "")) +
+    algorithm_scales(data$algorithms) +
+    guides(colour = guide_legend(override.aes = list(linewidth = 1))) +
+    labs(x = "Time since the start (s)", y = NULL) +
+    theme_losslab() +
+    theme(strip.placement = "outside")
+}

@@ -1,25 +1,26 @@
 # What decides: main effects and interactions of the factorial, by the factor on the gain.
-for (path in unlist(snakemake@input[["functions"]])) source(path)
-begin_script(snakemake)
-library(ggplot2)
-library(dplyr, warn.conflicts = FALSE)
+height_cm <- 8.5
+shown <- function(cells) filter(cells, block == "published")
 
-effects <- gains(read_replicates(snakemake@input[["replicates"]])) |>
-  filter(block == "published") |>
-  factorial_effects()
+draw <- function(data) {
+  effects <- gains(data$replicates) |>
+    filter(block == "published") |>
+    factorial_effects()
 
-figure <- ggplot(effects, aes(factor, reorder(effect, abs(log_factor)), colour = kind)) +
-  geom_vline(xintercept = 1, colour = "grey60", linewidth = 0.4) +
-  geom_segment(aes(x = 1, xend = factor, yend = reorder(effect, abs(log_factor))), linewidth = 1) +
-  geom_linerange(aes(xmin = low, xmax = high), linewidth = 0.4, colour = "grey20", na.rm = TRUE) +
-  geom_point(size = 2.2) +
-  scale_x_log10(breaks = c(0.2, 0.5, 1, 2, 5, 10, 20)) +
-  scale_colour_manual(
-    values = c(main = "#332288", interaction = "#CC79A7"),
-    labels = c(main = "main effect", interaction = "interaction of two"),
-    breaks = c("main", "interaction")
-  ) +
-  labs(x = "Factor on BBR's gain from low to high", y = NULL, colour = NULL) +
-  theme_losslab()
-missing <- missing_cells(read_cells(snakemake@input[["cells"]]), block == "published")
-save_figure(figure, unlist(snakemake@output), height_cm = 8.5, missing = missing)
+  ggplot(effects, aes(factor, reorder(effect, abs(log_factor)), colour = kind)) +
+    geom_vline(xintercept = 1, colour = "grey60", linewidth = 0.4) +
+    geom_segment(
+      aes(x = 1, xend = factor, yend = reorder(effect, abs(log_factor))),
+      linewidth = 1
+    ) +
+    geom_linerange(aes(xmin = low, xmax = high), linewidth = 0.4, colour = "grey20", na.rm = TRUE) +
+    geom_point(size = 2.2) +
+    scale_x_log10(breaks = c(0.2, 0.5, 1, 2, 5, 10, 20)) +
+    scale_colour_manual(
+      values = c(main = "#332288", interaction = "#CC79A7"),
+      labels = c(main = "main effect", interaction = "interaction of two"),
+      breaks = c("main", "interaction")
+    ) +
+    labs(x = "Factor on BBR's gain from low to high", y = NULL, colour = NULL) +
+    theme_losslab()
+}
