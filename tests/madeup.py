@@ -21,8 +21,10 @@ REASON = "idle RTT must be 20 ms, found 41.2 | made_up"
 def studies(root) -> list[design.Study]:
     """Every study, as the first of the campaigns that measures the fewest of its cells does."""
     found: dict[str, design.Study] = {}
-    # The quick one first: it has most of them.
-    for path in sorted((root / "config").glob("*.yaml"), key=lambda p: (p.stem != "quick", p)):
+    # The quick one first, which has most of them, and the full one last.
+    rank = {"quick": 0, "config": 2}
+    campaigns = (root / "config").glob("*.yaml")
+    for path in sorted(campaigns, key=lambda p: (rank.get(p.stem, 1), p)):
         for study in design.load_studies(design.load_yaml(path), root):
             if study.name not in found or len(study.cells) < len(found[study.name].cells):
                 found[study.name] = study

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import pytest
+import yaml
 
 from losslab.campaign import collect
 from losslab.study import design
@@ -51,7 +52,7 @@ def clone(root, tmp_path_factory):
         else:
             assert not target.exists()
             shutil.copy(path, target)
-    cells = design.load_cells({"studies": {}, "others": True}, folder)
+    cells = design.load_cells(yaml.safe_load(f"{{{RUNS.replace('=', ': ', 1)}}}"), folder)
     noise = random.Random(1)
     for cell in cells:
         rows = [madeup.replicate(cell, number, noise) for number in range(3)]
