@@ -11,8 +11,6 @@ import yaml
 from losslab.campaign import collect
 from losslab.study import design
 
-CAMPAIGNS = ["quick", "map", "contest", "backends"]
-STUDIES = ["calibration", "loss", "bufferbloat", "cloud", "map", "cellular", "backends"]
 TABLES = ("cells", "replicates", "intervals", "flows", "queue")
 
 # What may become of a cell.
@@ -21,9 +19,27 @@ REASON = "idle RTT must be 20 ms, found 41.2 | made_up"
 
 
 def studies(root) -> list[design.Study]:
-    """Every study, as the campaigns that have it measure it."""
-    campaigns = [design.load_yaml(root / f"config/{name}.yaml") for name in CAMPAIGNS]
-    return [study for campaign in campaigns for study in design.load_studies(campaign, root)]
+    """Every study, as the first of the campaigns that measures the fewest of its cells does."""
+    found: dict[str, design.Study] = {}
+    # The quick one first, which has most of them, and the full one last.
+    rank = {"quick": 0, "config": 2}
+    campaigns = (root / "config").glob("*.yaml")
+    for path in sorted(campaigns, key=lambda p: (rank.get(p.stem, 1), p)):
+        for study in design.load_studies(design.load_yaml(path), root):
+            if study.name not in found or len(study.cells) < len(found[study.name].cells):
+                found[study.name] = study
+    return list(found.values())
+
+
+def campaign(measured) -> dict:
+    """A campaign of these studies, blocks and conditions."""
+    blocks: dict[str, dict] = {study.name: {} for study in measured}
+    for cell in (cell for study in measured for cell in study.cells):
+        blocks[cell.study][cell.block] = {
+            "replicates": 3, "duration_s": cell.condition.duration_s,
+            "warmup_s": cell.condition.warmup_s, "backend": cell.backend, "where": cell.where,
+        }  # fmt: skip
+    return {"studies": blocks}
 
 
 def replicate(cell, number, noise, valid=True):

@@ -7,7 +7,8 @@
 arguments <- commandArgs(trailingOnly = TRUE)
 jobs <- yaml::read_yaml(arguments[1])
 root <- getwd()
-for (file in list.files("analysis/R", full.names = TRUE)) source(file)
+files <- Sys.glob(c("analysis/R/*.R", "analysis/studies/*/*.R"))
+for (file in files[!grepl("/studies/[^/]+/tables[.]R$", files)]) source(file)
 library(ggplot2)
 suppressPackageStartupMessages(library(dplyr))
 one_locale()
@@ -65,18 +66,17 @@ study_jobs <- function(job, study) {
   files <- lapply(stats::setNames(tables, tables), function(table) {
     inside("tables/", study, "_", table, ".csv")
   })
-  input$code <- file.path("analysis/tables", paste0(study, ".R"))
+  input$code <- file.path("analysis/studies", study, "tables.R")
   attempt(
     paste(job$name, study, "tables"), run_script("analysis/tabulate.R", input, files)
   )
-  input$code <- NULL
   if (isTRUE(job$numbers)) {
     return()
   }
   for (figure in unlist(described$figures)) {
+    input$code <- file.path("analysis/studies", study, "figures", paste0(figure, ".R"))
     attempt(paste(job$name, study, "figure", figure), run_script(
-      file.path("analysis/figures", paste0(study, "_", figure, ".R")), input,
-      list(inside("figures/", study, "_", figure, ".svg"))
+      "analysis/figure.R", input, list(inside("figures/", study, "_", figure, ".svg"))
     ))
   }
 }

@@ -4,11 +4,10 @@
 # campaign leaves out is a row without a cell.
 read_cells <- function(path) read_measured(path)
 
-# The cells without any valid replicate, of those that the conditions in `...` select, and why.
-missing_cells <- function(cells, ...) {
+# The cells without any valid replicate, and why.
+missing_cells <- function(cells) {
   cells |>
     dplyr::filter(!is.na(cell), n_valid == 0) |>
-    dplyr::filter(...) |>
     dplyr::mutate(
       why = ifelse(n_replicates == 0 | is.na(reasons), "not measured", paste("invalid:", reasons))
     )

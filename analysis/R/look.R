@@ -35,6 +35,10 @@ algorithm_scales <- function(algorithms) {
   )
 }
 
+label_algorithms <- function(algorithm, algorithms) {
+  stats::setNames(algorithms$label, algorithms$name)[algorithm]
+}
+
 path_labels <- c(symmetric = "Symmetric path", asymmetric = "Asymmetric path")
 
 label_paths <- function(path) {

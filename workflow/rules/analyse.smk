@@ -1,29 +1,9 @@
 """From tidy tables to statistics, figures, tables and verdicts, in R."""
 
-R_FUNCTIONS = [
-    workflow.source_path(f"../../analysis/R/{name}.R")
-    for name in [
-        "axes",
-        "script",
-        "tables",
-        "cells",
-        "words",
-        "statistics",
-        "claims",
-        "models",
-        "gains",
-        "queues",
-        "schemes",
-        "setups",
-        "backends",
-        "look",
-    ]
-]
-
 
 rule summarise_study:
     input:
-        functions=R_FUNCTIONS,
+        functions=functions_of(ANALYSIS / "summarise.R"),
         replicates="results/summary/{study}_replicates.csv",
         intervals="results/summary/{study}_intervals.csv",
     output:
@@ -42,14 +22,11 @@ rule summarise_study:
 
 rule judge_claims:
     input:
-        functions=R_FUNCTIONS,
+        functions=functions_of(ANALYSIS / "claims.R"),
         cells=expand("results/summary/{study}_cells.csv", study=STUDIES),
         summaries=expand("results/summary/{study}.csv", study=STUDIES),
         replicates=expand("results/summary/{study}_replicates.csv", study=STUDIES),
-        claims=[
-            workflow.source_path(f"../../report/claims/{study}.yaml")
-            for study in STUDIES
-        ],
+        claims=[str(files.claims(design.ROOT, study)) for study in STUDIES],
     output:
         "results/claims.csv",
     log:
@@ -68,8 +45,13 @@ for study in STUDIES:
         name:
             f"tabulate_{study}"
         input:
-            functions=R_FUNCTIONS,
-            code=workflow.source_path(f"../../analysis/tables/{study}.R"),
+            functions=functions_of(
+                ANALYSIS / "tabulate.R",
+                files.tables(design.ROOT, study),
+                studies=[study],
+            ),
+            code=str(files.tables(design.ROOT, study)),
+            cells=f"results/summary/{study}_cells.csv",
             summary=f"results/summary/{study}.csv",
             ratios=f"results/summary/{study}_ratios.csv",
             replicates=f"results/summary/{study}_replicates.csv",
@@ -88,7 +70,8 @@ for study in STUDIES:
 
 rule plot_figure:
     input:
-        functions=R_FUNCTIONS,
+        functions=figure_functions,
+        code=figure_code,
         algorithms=workflow.source_path("../../config/algorithms.tsv"),
         published=lambda wildcards: published_numbers(wildcards.study),
         cells="results/summary/{study}_cells.csv",
@@ -109,4 +92,4 @@ rule plot_figure:
     message:
         "Draw {wildcards.study}_{wildcards.figure}"
     script:
-        "../../analysis/figures/{wildcards.study}_{wildcards.figure}.R"
+        "../../analysis/figure.R"

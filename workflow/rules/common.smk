@@ -8,16 +8,19 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from losslab import selftest
-from losslab.campaign import deciding, instrument, lock
-from losslab.study import claims, design
+from losslab.campaign import deciding, instrument, lock, rcode
+from losslab.study import claims, design, files
 from losslab.campaign.cellrun import LOST_FILE
 from losslab.errors import LosslabError
 
 try:
     STUDIES = {study.name: study for study in design.load_studies(config, design.ROOT)}
     claims.check(STUDIES, design.ROOT)
+    files.check(STUDIES.values(), design.ROOT)
+    rcode.definitions(files.functions(design.ROOT, STUDIES))
 except LosslabError as error:
     raise WorkflowError(str(error)) from None
+ANALYSIS = design.ROOT / "analysis"
 CELLS = {
     (study.name, cell.name): cell for study in STUDIES.values() for cell in study.cells
 }
@@ -150,10 +153,24 @@ def cell_block(wildcards):
 
 def published_numbers(study):
     """List the file of a study's published numbers, if it has one."""
-    path = f"config/published/{study}.csv"
-    return (
-        [workflow.source_path(f"../../{path}")] if (design.ROOT / path).exists() else []
-    )
+    return list(map(str, files.published(design.ROOT, study)))
+
+
+def functions_of(*code, studies=()):
+    """List the files of R functions that scripts or chapters of these studies use."""
+    library = files.functions(design.ROOT, studies)
+    return list(map(str, rcode.needed(code, library)))
+
+
+def figure_functions(wildcards):
+    """List the files of R functions that a figure uses."""
+    code = files.figure(design.ROOT, wildcards.study, wildcards.figure)
+    return functions_of(ANALYSIS / "figure.R", code, studies=[wildcards.study])
+
+
+def figure_code(wildcards):
+    """Give the R file that draws a figure."""
+    return str(files.figure(design.ROOT, wildcards.study, wildcards.figure))
 
 
 def figure_files(study, *formats):

@@ -5,10 +5,12 @@ rule render_report:
     input:
         document=workflow.source_path("../../report/index.qmd"),
         # A chapter per study, in the configuration's order.
-        chapters=[
-            workflow.source_path(f"../../report/_{study}.qmd") for study in STUDIES
-        ],
-        functions=R_FUNCTIONS,
+        chapters=[str(files.chapter(design.ROOT, study)) for study in STUDIES],
+        functions=functions_of(
+            design.ROOT / "report" / "index.qmd",
+            *(files.chapter(design.ROOT, study) for study in STUDIES),
+            studies=STUDIES,
+        ),
         beside=[
             workflow.source_path("../../report/references.bib"),
             workflow.source_path("../../report/style.css"),

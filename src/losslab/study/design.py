@@ -234,7 +234,7 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
     check_schema(config, "config", "the configuration")
     algorithms = {row["name"] for row in load_algorithms(root / "config" / "algorithms.tsv")}
     studies = []
-    for name, runs in config["studies"].items():
+    for name, runs in blocks_to_run(config, root).items():
         path = root / "config" / "studies" / f"{name}.yaml"
         study = load_yaml(path)
         check_schema(study, "study", str(path))
@@ -247,6 +247,22 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
         left_out = [block for block in study["blocks"] if block not in runs]
         studies.append(Study(name, cells, study["figures"], study["tables"], series, left_out))
     return studies
+
+
+def blocks_to_run(config: dict[str, Any], root: Path) -> dict[str, dict[str, Any]]:
+    """Give per study its blocks and how each is run: as the configuration says, in its order.
+
+    Where it has `others`, those studies follow that say in `runs` themselves how they are run.
+    """
+    named: dict[str, dict[str, Any]] = config["studies"]
+    others = {}
+    for path in sorted((root / "config" / "studies").glob("*.yaml")):
+        if config.get("others") and path.stem not in named:
+            runs = load_yaml(path).get("runs")
+            if runs is not None:
+                check_schema({"studies": {path.stem: runs}}, "config", f"`runs` of {path}")
+                others[path.stem] = runs
+    return named | others
 
 
 def load_cells(config: dict[str, Any], root: Path) -> list[Cell]:

@@ -1,0 +1,45 @@
+# What other backends measured over what the virtual one did: goodput, and what else a flow shows;
+# how many replicates each gave, and what the machine made of those in real time.
+tables <- function(data, write) {
+  replicates <- data$replicates |>
+    with_columns(c(
+      names(backend_metrics), "machine_busy", "machine_late_p99_ms", "machine_rtt_excess_p95_ms",
+      "machine_rate_share"
+    ))
+  cell_order <- function(rows) arrange(rows, block, desc(algorithm), loss_percent, buffer_packets)
+  shown <- c(
+    "block", "algorithm", "rate_mbit", "rtt_ms", "loss_percent", "buffer_packets", "competitor", "n",
+    "mean_virtual", "mean_value", "ratio", "low", "high"
+  )
+  summarise_backend_ratios(backend_ratios(replicates)) |>
+    select(all_of(shown)) |>
+    cell_order() |>
+    write("ratio")
+  lapply(names(backend_metrics), function(metric) {
+    summarise_backend_ratios(backend_ratios(replicates, metric)) |>
+      select(all_of(shown)) |>
+      mutate(metric = metric, .after = block)
+  }) |>
+    bind_rows() |>
+    filter(block %in% real_time_blocks) |>
+    mutate(number = match(metric, names(backend_metrics))) |>
+    arrange(number) |>
+    cell_order() |>
+    select(-number) |>
+    write("dynamics")
+  replicates |>
+    group_by(block) |>
+    summarise(
+      cells = n_distinct(cell), replicates = n(), n_valid = sum(valid),
+      rtt_low_ms = least(rtt_measured_ms), rtt_high_ms = most(rtt_measured_ms),
+      unexplained_packets = sum(unexplained_packets, na.rm = TRUE),
+      busy_percent = 100 * most(machine_busy[valid]),
+      late_p99_ms = most(machine_late_p99_ms[valid]),
+      rtt_excess_p95_ms = most(machine_rtt_excess_p95_ms[valid]),
+      rate_low_percent = 100 * least(machine_rate_share[valid]),
+      rate_high_percent = 100 * most(machine_rate_share[valid]),
+      .groups = "drop"
+    ) |>
+    arrange(match(block, names(backend_labels))) |>
+    write("machines")
+}

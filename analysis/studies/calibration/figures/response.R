@@ -1,0 +1,43 @@
+# Goodput under random loss beside the formulas for it.
+height_cm <- 9
+shown <- function(cells) filter(cells, block %in% c("response", "response-cubic"))
+
+draw <- function(data) {
+  cells <- data$summary |>
+    filter(
+      block %in% c("response", "response-cubic"), metric == "goodput_mbit",
+      statistic_over == "replicates"
+    ) |>
+    mutate(
+      curve = paste0(algorithm, ", RTT ", rtt_ms, " ms"),
+      label = label_algorithms(algorithm, data$algorithms)
+    )
+  models <- cells |>
+    distinct(algorithm, label, rtt_ms, curve) |>
+    tidyr::crossing(loss_percent = 10^seq(-1.7, 0.5, length.out = 60)) |>
+    group_by(algorithm) |>
+    filter(
+      loss_percent >= min(cells$loss_percent[cells$algorithm == algorithm[1]]) / 1.5,
+      loss_percent <= max(cells$loss_percent[cells$algorithm == algorithm[1]]) * 1.5
+    ) |>
+    ungroup() |>
+    mutate(mean = response_mbit(algorithm, loss_percent / 100, rtt_ms / 1e3))
+
+  ggplot(cells, aes(loss_percent, mean, colour = algorithm, group = curve)) +
+    geom_line(aes(linetype = "formula"), data = models) +
+    geom_linerange(aes(ymin = mean_low, ymax = mean_high)) +
+    geom_point(aes(shape = algorithm), size = 2) +
+    geom_text(
+      aes(label = paste(rtt_ms, "ms")),
+      data = cells |> group_by(curve) |> slice_min(loss_percent),
+      hjust = 1.2, vjust = 1.4, size = 3, show.legend = FALSE
+    ) +
+    scale_x_log10(expand = expansion(c(0.15, 0.05))) +
+    scale_y_log10() +
+    scale_linetype_manual(values = "22") +
+    facet_wrap(vars(label), scales = "free_x") +
+    algorithm_scales(data$algorithms) +
+    labs(x = "Packet loss (%)", y = "Goodput (Mbit/s)", linetype = NULL) +
+    guides(colour = "none", shape = "none") +
+    theme_losslab()
+}

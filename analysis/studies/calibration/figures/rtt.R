@@ -1,0 +1,16 @@
+# RTT of the idle path: measured over configured.
+height_cm <- 6
+shown <- function(cells) filter(cells, block == "rtt")
+
+draw <- function(data) {
+  replicates <- data$replicates |>
+    filter(block == "rtt", valid) |>
+    derive_metrics()
+
+  ggplot(replicates, aes(factor(rtt_ms), 100 * (rtt_measured_ms / rtt_ms - 1))) +
+    annotate("rect", xmin = -Inf, xmax = Inf, ymin = -0.1, ymax = 0.1, fill = "grey90") +
+    geom_hline(yintercept = 0, colour = "grey60") +
+    geom_point(size = 1.8) +
+    labs(x = "Configured RTT (ms)", y = "Error of the\nmeasured RTT (%)") +
+    theme_losslab()
+}

@@ -1,0 +1,52 @@
+# What the instrument read beside what a closed form says.
+tables <- function(data, write) {
+  cells <- data$summary |>
+    filter(statistic_over == "replicates")
+
+  cells |>
+    filter(block == "rtt", metric == "rtt_error_percent") |>
+    select(rtt_ms, n, largest_error_percent = max) |>
+    arrange(rtt_ms) |>
+    write("rtt")
+
+  cells |>
+    filter(block == "utilisation", metric == "utilisation_percent") |>
+    mutate(theoretical_mbit = theoretical_goodput(rate_mbit)) |>
+    select(rate_mbit, rtt_ms, algorithm, theoretical_mbit, n, utilisation_percent = mean) |>
+    arrange(rate_mbit, rtt_ms, algorithm) |>
+    write("utilisation")
+
+  data$replicates |>
+    pooled_loss() |>
+    mutate(measured_percent = 100 * lost / offered) |>
+    select(algorithm, loss_percent, rtt_ms, offered, lost, measured_percent, z) |>
+    arrange(algorithm, loss_percent, rtt_ms) |>
+    write("loss")
+
+  goodput <- cells |>
+    filter(block %in% c("response", "response-cubic"), metric == "goodput_mbit") |>
+    select(all_of(condition_columns), n, measured = mean, low = mean_low, high = mean_high)
+  goodput |>
+    mutate(
+      p = loss_percent / 100, rtt_s = rtt_ms / 1e3,
+      model = response_mbit(algorithm, p, rtt_s),
+      mathis = ifelse(algorithm == "reno", mathis_mbit(p, rtt_s), NA),
+      ratio = measured / model
+    ) |>
+    select(algorithm, rtt_ms, loss_percent, n, model, mathis, measured, low, high, ratio) |>
+    arrange(desc(algorithm), rtt_ms, loss_percent) |>
+    write("response")
+
+  cells |>
+    filter(block == "fairness", metric == "jain_index") |>
+    select(algorithm, n, mean, low = mean_low, high = mean_high, min) |>
+    arrange(desc(algorithm)) |>
+    write("fairness")
+
+  cells |>
+    filter(block == "queue", metric %in% c("queue_mean_bdp", "queue_mean_packets")) |>
+    select(rate_mbit, rtt_ms, buffer_packets, algorithm, metric, mean) |>
+    by_metric(c("queue_mean_bdp", "queue_mean_packets"), "mean") |>
+    arrange(rate_mbit, algorithm) |>
+    write("queue")
+}

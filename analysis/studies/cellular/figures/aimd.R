@@ -1,0 +1,35 @@
+# Exercise B: the rows of the source's AIMD table, ours joined with the published ones.
+height_cm <- 9
+shown <- function(cells) filter(cells, block == "aimd")
+
+draw <- function(data) {
+  scores <- scheme_scores(data$summary)
+  published <- data$published
+  rows <- published |>
+    filter(exercise == "B") |>
+    inner_join(filter(scores, block == "aimd"), by = "scheme")
+
+  ggplot(rows) +
+    geom_segment(
+      aes(
+        signal_delay_p95_ms, throughput_mbit, xend = mean_signal_delay, yend = mean_throughput
+      ),
+      colour = "grey75", linewidth = 0.3
+    ) +
+    geom_point(
+      aes(signal_delay_p95_ms, throughput_mbit, shape = "published"),
+      size = 2, stroke = 0.8
+    ) +
+    geom_point(
+      aes(mean_signal_delay, mean_throughput, shape = "ours"),
+      colour = "#0072B2", size = 2
+    ) +
+    geom_text(
+      aes(mean_signal_delay, mean_throughput, label = index),
+      size = 2.6, vjust = -0.7, colour = "#0072B2"
+    ) +
+    scale_shape_manual(values = c(ours = 16, published = 4), name = NULL) +
+    scale_x_log10() +
+    labs(x = "95th percentile of the signal delay (ms)", y = "Throughput (Mbit/s)") +
+    theme_losslab()
+}

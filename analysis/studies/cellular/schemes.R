@@ -1,0 +1,49 @@
+# User-space schemes over a trace-driven link: their names, their parameters, their scores.
+
+# "ewma,alpha=0.9" as the value of a parameter, NA where the scheme has none of that name.
+scheme_parameter <- function(scheme, name) {
+  found <- regmatches(scheme, regexec(paste0("[,]", name, "=([0-9.]+)"), scheme))
+  vapply(found, function(match) if (length(match) == 2) as.numeric(match[2]) else NA_real_, 0)
+}
+
+scheme_kinds <- c(
+  fixed = "Fixed window", aimd = "AIMD", threshold = "Delay threshold", bbr = "BBR of the source",
+  timely = "TIMELY", ewma = "EWMA-BBR"
+)
+
+label_schemes <- function(scheme, algorithm, queue) {
+  kind <- sub(",.*", "", scheme)
+  names <- dplyr::if_else(algorithm == "reno", "Reno", toupper(algorithm))
+  dplyr::if_else(
+    kind == "none", paste0("kernel ", names, dplyr::if_else(queue == "codel", ", CoDel", "")),
+    unname(scheme_kinds[kind])
+  )
+}
+
+# One row per scheme with the mean of each measure and the interval of the power score.
+scheme_scores <- function(summary) {
+  wanted <- c(
+    throughput = "link_throughput_mbit", queue_delay = "queue_delay_p95_ms",
+    signal_delay = "signal_delay_p95_ms", power = "power"
+  )
+  summary |>
+    dplyr::filter(statistic_over == "replicates", metric %in% wanted) |>
+    dplyr::mutate(
+      metric = names(wanted)[match(metric, wanted)],
+      label = label_schemes(scheme, algorithm, queue)
+    ) |>
+    dplyr::select(
+      block, scheme, algorithm, queue, label, metric, n, mean, low = mean_low, high = mean_high
+    ) |>
+    by_metric(names(wanted), c("mean", "low", "high")) |>
+    # What has no power has no place among scores.
+    dplyr::filter(!is.na(mean_power))
+}
+
+# The block with the best scheme of each kind, by mean power.
+best_of_each <- function(scores) {
+  scores |>
+    dplyr::group_by(label) |>
+    dplyr::slice_max(mean_power, n = 1, with_ties = FALSE) |>
+    dplyr::ungroup()
+}

@@ -1,0 +1,32 @@
+# What makes the published gap: goodput without added loss over the bottleneck's buffer.
+height_cm <- 8.5
+blocks <- c("published", "routers", "setup")
+shown <- function(cells) filter(cells, block %in% blocks, loss_percent == 0)
+
+draw <- function(data) {
+  cells <- data$summary |>
+    filter(
+      block %in% blocks, loss_percent == 0, metric == "goodput_mbit", app == "iperf3",
+      statistic_over == "replicates"
+    ) |>
+    mutate(setup = label_setups(sender_delay_ms))
+  published <- data$published |>
+    filter(app == "iperf3", competitor == "none", loss_percent == 0)
+
+  ggplot(cells, aes(buffer_packets, mean, colour = algorithm, shape = algorithm)) +
+    geom_hline(
+      aes(yintercept = goodput_mbit, colour = algorithm, linetype = "published"),
+      data = published, linewidth = 0.4
+    ) +
+    geom_line(linewidth = 0.5) +
+    geom_linerange(aes(ymin = mean_low, ymax = mean_high), na.rm = TRUE) +
+    geom_point(size = 2) +
+    facet_wrap(vars(setup)) +
+    scale_x_log10(breaks = c(10, 20, 40, 80, 320, 1040)) +
+    log_mbit() +
+    algorithm_scales(data$algorithms) +
+    scale_linetype_manual(values = c(published = "dashed"), name = NULL) +
+    guides(linetype = guide_legend(override.aes = list(colour = "black"))) +
+    labs(x = "Buffer of the bottleneck (packets)", y = "Goodput of 5 s (Mbit/s)") +
+    theme_losslab()
+}

@@ -1,0 +1,53 @@
+# Names of the two ways to add delay: on the sender's own interface, as published, and on routers.
+setup_labels <- c(published = "As published: netem on the sender", routers = "Delay on routers")
+
+label_setups <- function(sender_delay_ms) {
+  factor(
+    ifelse(sender_delay_ms > 0, setup_labels["published"], setup_labels["routers"]), setup_labels
+  )
+}
+
+label_losses <- function(loss_percent) {
+  levels <- sort(unique(loss_percent))
+  factor(paste(loss_percent, "%"), levels = paste(levels, "%"))
+}
+
+# Congestion windows over time in both set-ups, one colour per algorithm.
+draw_windows <- function(cwnd, algorithms, since) {
+  cwnd <- dplyr::mutate(cwnd, setup = label_setups(sender_delay_ms))
+  ggplot2::ggplot(cwnd, ggplot2::aes(t_s, cwnd_packets, colour = algorithm)) +
+    ggplot2::geom_step(linewidth = 0.4) +
+    ggplot2::facet_wrap(ggplot2::vars(setup)) +
+    ggplot2::scale_y_continuous(limits = c(0, NA)) +
+    algorithm_scales(algorithms) +
+    wide_keys() +
+    ggplot2::labs(x = paste("Time since the", since, "start (s)"), y = window_title) +
+    theme_losslab()
+}
+
+# The same with a row per algorithm and one colour per loss.
+draw_windows_by_loss <- function(cwnd, algorithms) {
+  cwnd <- dplyr::mutate(
+    cwnd,
+    setup = label_setups(sender_delay_ms), loss = label_losses(loss_percent),
+    label = label_algorithms(algorithm, algorithms)
+  )
+  ggplot2::ggplot(cwnd, ggplot2::aes(t_s, cwnd_packets, colour = loss)) +
+    ggplot2::geom_step(linewidth = 0.4) +
+    ggplot2::facet_grid(
+      rows = ggplot2::vars(label), cols = ggplot2::vars(setup), scales = "free_y"
+    ) +
+    ggplot2::scale_colour_viridis_d(end = 0.85) +
+    wide_keys() +
+    ggplot2::labs(
+      x = "Time since the flow's start (s)", y = window_title, colour = "Added loss"
+    ) +
+    theme_losslab()
+}
+
+window_title <- "Congestion window (packets)"
+
+# Lines as thin as the figure's cannot be told apart in a legend.
+wide_keys <- function() {
+  ggplot2::guides(colour = ggplot2::guide_legend(override.aes = list(linewidth = 1)))
+}

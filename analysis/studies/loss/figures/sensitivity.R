@@ -1,0 +1,30 @@
+# Which RTT and offload setting explains the published curve of CUBIC?
+height_cm <- 10
+shown <- function(cells) filter(cells, block == "sensitivity")
+
+draw <- function(data) {
+  measured <- data$summary |>
+    filter(block == "sensitivity", metric == "goodput_mbit", statistic_over == "replicates") |>
+    mutate(
+      offloads = factor(
+        offloads, c("off", "on"),
+        c("Loss per packet (offloads off)", "Loss per aggregate (offloads on)")
+      ),
+      rtt = factor(paste(rtt_ms, "ms"), levels = paste(sort(unique(rtt_ms)), "ms"))
+    )
+  published <- data$published |>
+    filter(algorithm == "cubic", path == "symmetric", loss_percent > 0)
+
+  ggplot(measured, aes(loss_percent, mean)) +
+    geom_line(aes(colour = rtt)) +
+    geom_point(aes(colour = rtt), size = 1.4) +
+    geom_line(aes(linetype = "published (RTT not stated)"), data = published, linewidth = 0.8) +
+    facet_wrap(vars(offloads)) +
+    scale_x_continuous(breaks = c(1, 2, 5, 10)) +
+    log_mbit() +
+    scale_colour_viridis_d(end = 0.9) +
+    scale_linetype_manual(values = "22") +
+    labs(x = "Packet loss (%)", y = "CUBIC's goodput (Mbit/s)", colour = "RTT", linetype = NULL) +
+    theme_losslab() +
+    theme(legend.box = "vertical", legend.box.just = "left", legend.spacing.y = unit(0, "pt"))
+}

@@ -1,0 +1,31 @@
+# What a viewer of the video notices, over loss.
+height_cm <- 17
+shown <- function(cells) filter(cells, block == "main", app == "ffmpeg")
+
+draw <- function(data) {
+  metric_labels <- c(
+    time_to_first_frame_s = "First frame (s)", stall_s = "Stalled (s)",
+    frames_on_time_percent = "Frames on time (%)", completion_s = "Completion time (s)"
+  )
+  video <- data$summary |>
+    filter(
+      block == "main", app == "ffmpeg", statistic_over == "replicates",
+      metric %in% names(metric_labels)
+    ) |>
+    mutate(
+      path = label_paths(path),
+      metric = factor(metric_labels[metric], levels = metric_labels)
+    )
+
+  ggplot(video, aes(loss_percent, mean, colour = algorithm)) +
+    geom_linerange(aes(ymin = min, ymax = max), alpha = 0.4, position = position_dodge(0.3)) +
+    geom_line(position = position_dodge(0.3)) +
+    geom_point(aes(shape = algorithm), size = 1.5, position = position_dodge(0.3)) +
+    facet_grid(vars(metric), vars(path), scales = "free_y", switch = "y") +
+    scale_x_continuous(breaks = seq(0, 10, 2)) +
+    expand_limits(y = 0) +
+    algorithm_scales(data$algorithms) +
+    labs(x = "Packet loss (%)", y = NULL) +
+    theme_losslab() +
+    theme(strip.placement = "outside", strip.text.y.left = element_text(angle = 90, hjust = 0.5))
+}

@@ -1,0 +1,43 @@
+# The classification tree: which algorithm to choose, with the conditions in each node.
+# Deep trees need tall sheets.
+height_cm <- function(data) 3 + 2.2 * max(1, tree_nodes(data)$depth)
+shown <- function(cells) filter(cells, block != "paper")
+
+tree_nodes <- function(data) {
+  conditions <- gains(data$replicates) |>
+    filter(block != "paper") |>
+    features()
+  if (can_learn(conditions)) tree_layout(grow_tree(conditions)) else no_nodes
+}
+
+draw <- function(data) {
+  nodes <- tree_nodes(data)
+  edges <- nodes |>
+    filter(number > 1) |>
+    inner_join(
+      select(nodes, parent = number, from_x = x, from_depth = depth),
+      by = "parent"
+    )
+  # Deep trees have narrow leaves; the text shrinks with them.
+  size <- max(1.9, min(3, 26 / sum(nodes$leaf)))
+
+  ggplot(nodes, aes(x, -depth)) +
+    geom_segment(
+      aes(x = from_x, xend = x, y = -from_depth, yend = -depth),
+      data = edges, colour = "grey70", linewidth = 0.5
+    ) +
+    geom_label(
+      # Nearer to the child, where the two labels of a node are further apart.
+      aes(x = 0.3 * from_x + 0.7 * x, y = -(0.3 * from_depth + 0.7 * depth), label = answer),
+      data = edges, size = size, label.size = 0, label.padding = grid::unit(0.1, "lines")
+    ) +
+    geom_label(
+      aes(label = paste0(winner, "\n", right, " of ", n), fill = winner),
+      colour = "white", fontface = "bold", size = size, label.padding = grid::unit(0.3, "lines")
+    ) +
+    scale_fill_manual(values = winner_colours, drop = FALSE, guide = "none") +
+    scale_x_continuous(expand = expansion(add = 0.6)) +
+    scale_y_continuous(expand = expansion(add = 0.35)) +
+    theme_void(base_family = "DejaVu Sans") +
+    theme(plot.margin = margin(2, 2, 2, 2))
+}

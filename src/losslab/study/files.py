@@ -1,0 +1,91 @@
+"""Where a study's files lie: each under its name, so that its YAML file alone makes it known.
+
+| file | content |
+|---|---|
+| config/studies/NAME.yaml | the study |
+| config/published/NAME.csv | published numbers, if its source states any |
+| analysis/studies/NAME/tables.R | its tables |
+| analysis/studies/NAME/figures/FIGURE.R | each of its figures |
+| analysis/studies/NAME/*.R | functions that they share, if there are any |
+| report/_NAME.qmd | its chapter |
+| report/claims/NAME.yaml | its claims |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from losslab.errors import LosslabError
+
+if TYPE_CHECKING:
+    from losslab.study.design import Study
+
+
+def known(root: Path) -> list[str]:
+    """Name every study of the repository `root`."""
+    return sorted(path.stem for path in (root / "config" / "studies").glob("*.yaml"))
+
+
+def published(root: Path, study: str) -> list[Path]:
+    """Give the file of a study's published numbers, if it has one."""
+    path = root / "config" / "published" / f"{study}.csv"
+    return [path] if path.exists() else []
+
+
+def claims(root: Path, study: str) -> Path:
+    """Give the file of a study's claims."""
+    return root / "report" / "claims" / f"{study}.yaml"
+
+
+def chapter(root: Path, study: str) -> Path:
+    """Give a study's chapter of the report."""
+    return root / "report" / f"_{study}.qmd"
+
+
+def tables(root: Path, study: str) -> Path:
+    """Give the R file that makes a study's tables."""
+    return root / "analysis" / "studies" / study / "tables.R"
+
+
+def figure(root: Path, study: str, name: str) -> Path:
+    """Give the R file that draws one of a study's figures."""
+    return root / "analysis" / "studies" / study / "figures" / f"{name}.R"
+
+
+def functions(root: Path, studies: Iterable[str]) -> list[Path]:
+    """List the R files of functions that all studies have, and of those that these have."""
+    shared = sorted((root / "analysis" / "R").glob("*.R"))
+    own = [
+        path
+        for study in studies
+        for path in sorted((root / "analysis" / "studies" / study).glob("*.R"))
+        if path != tables(root, study)
+    ]
+    return shared + own
+
+
+def check(studies: Iterable[Study], root: Path) -> None:
+    """Check that studies have the files that their YAML files name, and no other figures.
+
+    Raises:
+        LosslabError: naming the study and each file.
+    """
+    for study in studies:
+        yaml = root / "config" / "studies" / f"{study.name}.yaml"
+        drawn = [figure(root, study.name, name) for name in study.figures]
+        needed = [chapter(root, study.name), tables(root, study.name), *drawn]
+        missing = [str(path.relative_to(root)) for path in needed if not path.is_file()]
+        if missing:
+            raise LosslabError(
+                f"study {study.name} must have its files, found no {', '.join(missing)}",
+                hint=f"write them, or take figures that are not meant out of {yaml}",
+            )
+        there = (root / "analysis" / "studies" / study.name / "figures").glob("*.R")
+        unnamed = sorted({path.stem for path in there} - set(study.figures))
+        if unnamed:
+            raise LosslabError(
+                f"figures of {yaml} must be all that the study has, found files of "
+                f"{', '.join(unnamed)} besides"
+            )

@@ -1,0 +1,136 @@
+"""A study is known by the files under its name: its YAML, numbers, R files, chapter and claims."""
+
+import os
+import random
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from losslab.campaign import collect
+from losslab.study import design
+from tests import madeup
+
+FIXTURE = "tests/fixtures/study"
+# What of the repository the workflow needs.
+NEEDED = ("Snakefile", "analysis", "config", "profiles", "report", "src", "workflow")
+RUNS = "studies={tiny: {main: {replicates: 3, duration_s: 1, warmup_s: 0}}}"
+
+
+def run(folder, *command):
+    """Run a command in a copy, with the copy's own losslab."""
+    return subprocess.run(
+        command, cwd=folder, env=os.environ | {"PYTHONPATH": str(folder / "src")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def snakemake(folder, *words):
+    rules = ["collect_study", "summarise_study", "judge_claims", "tabulate_tiny", "plot_figure",
+             "render_report", "all"]  # fmt: skip
+    return run(
+        folder, "snakemake", "--cores", "2", "--config", RUNS, "--allowed-rules", *rules, *words
+    )
+
+
+@pytest.fixture(scope="module")
+def clone(root, tmp_path_factory):
+    """A copy of the repository with the study in it, and results of its cells."""
+    folder = tmp_path_factory.mktemp("clone")
+    for name in NEEDED:
+        if (root / name).is_dir():
+            shutil.copytree(
+                root / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
+            )
+        else:
+            shutil.copy(root / name, folder)
+    for path in sorted((root / FIXTURE).rglob("*")):
+        target = folder / path.relative_to(root / FIXTURE)
+        if path.is_dir():
+            target.mkdir(exist_ok=True)
+        else:
+            assert not target.exists()
+            shutil.copy(path, target)
+    cells = design.load_cells(yaml.safe_load(f"{{{RUNS.replace('=', ': ', 1)}}}"), folder)
+    noise = random.Random(1)
+    for cell in cells:
+        rows = [madeup.replicate(cell, number, noise) for number in range(3)]
+        madeup.write_cell(folder, cell, rows, {"kernel": {"pinned": True}, "image": {}})
+    done = snakemake(folder)
+    logs = "\n".join(path.read_text() for path in (folder / "logs").rglob("*.log"))
+    assert done.returncode == 0, done.stdout + done.stderr + logs
+    return folder
+
+
+def test_its_files_are_all_under_its_name(root):
+    found = {
+        str(path.relative_to(root / FIXTURE))
+        for path in (root / FIXTURE).rglob("*")
+        if path.is_file()
+    }
+    assert found == {
+        "config/studies/tiny.yaml", "config/published/tiny.csv", "report/_tiny.qmd",
+        "report/claims/tiny.yaml", "analysis/studies/tiny/tables.R",
+        "analysis/studies/tiny/figures/goodput.R",
+        # A function that table and figure share; a study needs none.
+        "analysis/studies/tiny/losses.R",
+    }  # fmt: skip
+
+
+def test_the_full_campaign_has_it(clone):
+    done = run(clone, "losslab", "cells", "tiny")
+    assert done.returncode == 0, done.stderr
+    assert "cubic_loss1_symmetric_iperf3_rtt10" in done.stdout
+
+
+def test_figure_table_claim_and_chapter_are_in_the_report(clone):
+    results = clone / "results"
+    for format in ("svg", "png", "pdf"):
+        assert (results / f"figures/tiny_goodput.{format}").stat().st_size > 3000
+    table = collect.read_csv(results / "tables/tiny_goodput.csv")
+    assert [(row["algorithm"], row["published_mbit"]) for row in table] == [
+        ("bbr", "9.4"), ("bbr", "NA"), ("cubic", "9.5"), ("cubic", "NA"),
+    ]  # fmt: skip
+    [claim] = collect.read_csv(results / "claims.csv")
+    assert (claim["study"], claim["claim"], claim["verdict"]) == ("tiny", "tiny-cubic", "holds")
+    html = " ".join((results / "report/report.html").read_text().split())
+    for words in ("A tiny study", "Goodput with and without loss.", "tiny loss of 1 %",
+                  "Without loss CUBIC fills a tiny link."):  # fmt: skip
+        assert words in html
+    assert (results / "report/report.pdf").read_bytes().startswith(b"%PDF")
+
+
+def made_again(done):
+    """The rules that a dry run would run."""
+    assert done.returncode == 0, done.stderr
+    return {
+        line.split()[1].rstrip(":")
+        for line in (done.stdout + done.stderr).splitlines()
+        if line.startswith(("rule ", "localrule "))
+    } - {"all"}
+
+
+@pytest.mark.parametrize(
+    ("file", "rules"),
+    [
+        ("analysis/R/models.R", {"summarise_study", "judge_claims"}),
+        ("analysis/R/claims.R", {"judge_claims"}),
+        ("analysis/R/look.R", {"plot_figure"}),
+        ("analysis/studies/tiny/losses.R", {"plot_figure", "tabulate_tiny"}),
+        ("analysis/studies/tiny/figures/goodput.R", {"plot_figure"}),
+        # Another study's.
+        ("analysis/studies/loss/figures/goodput.R", set()),
+        ("analysis/studies/map/gains.R", set()),
+    ],
+)
+def test_an_edit_is_followed_by_what_uses_it(clone, file, rules):
+    path = clone / file
+    text = path.read_text()
+    path.write_text(text + "# An edit.\n")
+    again = made_again(snakemake(clone, "-n"))
+    path.write_text(text)
+    after = {"judge_claims", "tabulate_tiny", "plot_figure", "render_report"}
+    # What depends on statistics is made again with them, and the report with all.
+    expected = rules | (after if "summarise_study" in rules else set())
+    assert again == expected | ({"render_report"} if rules else set())

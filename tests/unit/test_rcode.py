@@ -1,0 +1,90 @@
+"""Which files of R functions a figure, a table or a chapter depends on."""
+
+import subprocess
+
+import pytest
+
+from losslab.campaign import rcode
+from losslab.errors import LosslabError
+from losslab.study import files
+
+
+def write(folder, **contents):
+    paths = []
+    for name, text in contents.items():
+        path = folder / f"{name}.R"
+        path.write_text(text)
+        paths.append(path)
+    return paths
+
+
+def needed(folder, text, functions, name="code.R"):
+    (folder / name).write_text(text)
+    return [path.stem for path in rcode.needed([folder / name], functions)]
+
+
+@pytest.fixture
+def functions(tmp_path):
+    return write(
+        tmp_path,
+        colours='red <- "#D55E00"\nblue <- "#0072B2" # not green()\n',
+        deep="deepest <- function(x) x\n",
+        means='mean_of <- function(x) {\n  local_name <- deepest(x)\n  "red"\n}\n',
+        other="green <- function() 1\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x <- mean_of(1)", ["deep", "means"]),
+        ("x <- 1 # mean_of(1)", []),
+        ("x <- 'mean_of'", []),
+        ('x <- "a \\" # b"; green()', ["other"]),
+        ('x <- "# no comment"; lapply(y, green)', ["other"]),
+        ("x$greener + green_ + a.green", []),
+        ("local_name(1)", []),
+        ("c(red, blue)", ["colours"]),
+    ],
+)
+def test_names_outside_of_strings_and_comments_count(tmp_path, functions, text, expected):
+    assert needed(tmp_path, text, functions) == expected
+
+
+def test_of_a_chapter_its_code_counts(tmp_path, functions):
+    text = "The green line's mean_of.\n\n```{r}\n#| label: red\nx <- deepest(1)\n```\n\n"
+    assert needed(tmp_path, text, functions, "code.qmd") == ["deep"]
+    assert needed(tmp_path, text + "Is `r green()` more?", functions, "code.qmd") == [
+        "deep", "other",
+    ]  # fmt: skip
+
+
+def test_a_name_that_two_files_define_is_refused(tmp_path, functions):
+    twice = write(tmp_path, again="green <- 2\n")
+    with pytest.raises(LosslabError, match=r"found green in .*other.R and .*again.R"):
+        rcode.needed([], functions + twice)
+
+
+def test_two_files_of_one_name_are_refused(tmp_path, functions):
+    (tmp_path / "inner").mkdir()
+    with pytest.raises(LosslabError, match=r"differ in name, found .*other.R"):
+        rcode.needed([], functions + write(tmp_path / "inner", other="violet <- 1\n"))
+
+
+def test_the_names_are_those_that_r_finds(root):
+    library = files.functions(root, files.known(root))
+    code = sorted((root / "analysis").rglob("*.R"))
+    script = (
+        "for (path in commandArgs(TRUE)) for (name in unique(all.names(parse(path))))"
+        ' cat(path, name, sep = "\\t", "\\n")'
+    )
+    done = subprocess.run(
+        ["Rscript", "--vanilla", "-e", script, *map(str, code)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    found = {tuple(line.split("\t")[:2]) for line in done.stdout.splitlines()}
+    defined = rcode.definitions(library)
+    assert len(defined) > 50
+    by_r = {(path, name) for path, name in found if name in defined}
+    ours = {(str(path), name) for path in code for name in rcode.used_names(path)}
+    assert by_r - ours == set()
