@@ -256,7 +256,7 @@ def folder(monkeypatch, tmp_path):
 def test_the_lock_lies_in_a_folder_of_roots_own(folder):
     with onhost.turn() as mine:
         assert folder.stat().st_mode & 0o777 == 0o700
-        assert (mine.source / "losslab" / "measure.py").exists()
+        assert (mine.source / "losslab" / "emulation" / "measure.py").exists()
         killed = folder / "job-killed"
     killed.mkdir()
     assert not mine.source.exists()

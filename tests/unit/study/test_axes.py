@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from losslab import cli
-from losslab.emulation import measure, shaping
+from losslab.emulation import plan, shaping
 from losslab.emulation.link import tracelink
 from losslab.errors import LosslabError
 from losslab.study import axes, condition, design, listed, schemas
@@ -57,7 +57,7 @@ def test_the_command_line_has_every_axis_with_its_default():
 
 
 def test_every_choice_is_there_to_be_measured():
-    assert list(AXES["app"].choices) == list(measure.APPS)
+    assert list(AXES["app"].choices) == list(plan.APPS)
     for queue in AXES["queue"].choices:
         assert shaping.queue(dataclasses.replace(PLAIN, queue=queue))
     assert set(condition.TRACE_QUEUES) == set(tracelink.QUEUES)
