@@ -1,7 +1,7 @@
 """What is measured again after a change: exactly what depends on it, by dry runs of a copy.
 
 In the copy's environment `losslab` is a stand-in that writes an empty cell.json, so that Snakemake
-has run its jobs and knows what they had.
+has run its jobs and knows what they had; and nothing is built, so there are no hooks: no self-test.
 """
 
 import contextlib
@@ -32,6 +32,12 @@ blocks:
   page: {{ app: web }}
   trace: {{ app: iperf3, trace: stairs }}
   scheme: {{ app: datagram, scheme: "ewma" }}
+"""
+CLAIM = """\
+study: loss
+claims:
+  - { id: one, sentence: One., source: a test, kind: value, metric: goodput_mbit,
+      where: { block: bulk }, at_least: 1 }
 """
 RUN = "{ replicates: 1, duration_s: 60, warmup_s: 1 }"
 CAMPAIGN = f"""\
@@ -78,6 +84,9 @@ def clone(root, tmp_path_factory):
             shutil.copy(source, folder / name)
     shutil.copy(root / "README.md", folder / "README.md")
     (folder / "config/studies/loss.yaml").write_text(STUDY.format())
+    # Of the study that was there before.
+    (folder / "report/claims/loss.yaml").write_text(CLAIM)
+    (folder / "config/published/loss.csv").unlink()
     (folder / "config/kinds.yaml").write_text(CAMPAIGN)
     (folder / "config/traces/stairs").write_text("10\n20\n")
     environment = folder / "environment"
@@ -101,7 +110,7 @@ def snakemake(folder, *words):
     }  # fmt: skip
     return subprocess.run(
         ["environment/bin/python", "-m", "snakemake", "--cores", "1", "--configfile",
-         "config/kinds.yaml", "--until", "measure_cell", *words],
+         "config/kinds.yaml", "--until", "measure_cell", "--no-hooks", *words],
         cwd=folder, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
