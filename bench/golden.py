@@ -28,9 +28,9 @@ from typing import Any
 
 import yaml
 
+from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.campaign import rerun
 from losslab.campaign.instrument import instrument
-from losslab.campaign.replicate import CONTAINERNET, VIRTUAL
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel
 from losslab.study.design import check_schema, load_yaml

@@ -31,6 +31,9 @@ NOT_RUN = 127
 _noted: list[int] = []  # signals, by their order
 
 
+Process = subprocess.Popen[bytes]
+
+
 @dataclass(frozen=True)
 class Done:
     """How a program ended, and what it said."""
@@ -131,7 +134,7 @@ def spawn(
     cwd: Path | None = None,
     variables: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
-) -> subprocess.Popen[bytes]:
+) -> Process:
     """Start a program, in a session of its own, that this process never leaves behind.
 
     Programs of util-linux do between fork and exec what Python could: had it to run there, locks
@@ -175,6 +178,7 @@ def spawn(
 
 def unwind_on_signals() -> None:
     """Let SIGTERM and SIGINT unwind this process, so that guests end and partial folders go."""
+    _noted.clear()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _note_and_raise)
 
@@ -200,7 +204,15 @@ def heed() -> None:
         sys.exit(128 + _noted[0])
 
 
-def end(process: subprocess.Popen[bytes] | subprocess.Popen[str], patience_s: float = 0.0) -> None:
+def wait(process: Process, limit_s: float) -> int | None:
+    """Wait for a program's end; return its status, or None while it runs."""
+    try:
+        return process.wait(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def end(process: Process | subprocess.Popen[str], patience_s: float = 0.0) -> None:
     """End a program that still runs: ask first where it has something to clean up."""
     if process.poll() is None and patience_s:
         process.terminate()
@@ -211,7 +223,7 @@ def end(process: subprocess.Popen[bytes] | subprocess.Popen[str], patience_s: fl
         process.wait()
 
 
-def end_session(process: subprocess.Popen[bytes], patience_s: float = 0.0) -> None:
+def end_session(process: Process, patience_s: float = 0.0) -> None:
     """End what `spawn` started, and whatever that started."""
     if patience_s:
         end(process, patience_s)

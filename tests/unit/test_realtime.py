@@ -7,8 +7,7 @@ import types
 
 import pytest
 
-from losslab import preflight
-from losslab.backends import onhost
+from losslab.backends import onhost, preflight
 from losslab.emulation import measure, realtime
 from losslab.emulation.probes.queue import QueueSample
 from losslab.emulation.shaping import shapers

@@ -36,6 +36,11 @@ class Instrument:
     where: str = GUEST
     engine_root: Path | None = None  # where hosts are containers
 
+    @property
+    def image_roots(self) -> list[Path]:
+        """List the root folders of its images."""
+        return [self.image_root, *([self.engine_root] if self.engine_root else [])]
+
 
 @dataclass(frozen=True)
 class Job:
@@ -51,7 +56,7 @@ class Job:
 
     @property
     def cleans_up(self) -> bool:
-        """Tell whether it removes what another left: then it goes on when this process is to end."""
+        """Tell whether it removes what another left; then it goes on while this process ends."""
         return bool(self.what["kind"] == CLEAN)
 
 

@@ -192,7 +192,7 @@ class OnHost:
                 tools.image_root, "losslab.emulation.jobs.hostjob", own_processes=True,
                 mounts={mine.source: "/mnt/losslab", job.folder: "/mnt/out"},
             )  # fmt: skip
-            # The lock stays held until the job's last process has ended, even if this one is killed.
+            # The lock stays held until the job's last process ends, even if this one is killed.
             yield Start(entry.command(), pass_fds=[mine.lock])
 
     def result(self, job: Job, end: End, console: str) -> dict[str, Any]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 import signal
-import subprocess
 import time
 
 from losslab import processes
@@ -74,14 +72,15 @@ def to_its_end(start: Start, job: Job) -> End:
     return ended
 
 
-def _wait(process: subprocess.Popen[bytes], start: Start, job: Job) -> End:
+def _wait(process: processes.Process, start: Start, job: Job) -> End:
     begin, full = time.monotonic(), False
     while True:
         if not job.cleans_up:
             processes.heed()
         started = start.start_limit_s is None or (job.folder / STARTED).exists()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return End(process.wait(timeout=POLL_S if started else START_POLL_S), full)
+        status = processes.wait(process, POLL_S if started else START_POLL_S)
+        if status is not None:
+            return End(status, full)
         if start.scratch is not None:
             full = full or shutil.disk_usage(start.scratch).free < SCRATCH_FULL_BYTES
         limit_s = job.timeout_s

@@ -32,7 +32,7 @@ OF_TRACES = {LINK, "emulation/link/tracelink.py", "emulation/link/traces.py"}
 # what kernel and images are made by, of which what was made counts (`built`).
 UNDECIDING = {"errors.py", "emulation/jobs/console.py", "backends/preflight.py"}
 MAKERS = "instrument/"
-# Of the packages' own files, this one holds more than a version number or a sentence.
+# Of the packages' own files, this one holds more than a sentence.
 SCHEMES = "emulation/schemes/__init__.py"
 
 
@@ -72,9 +72,7 @@ def _modules(
     """Follow the imports from a cell's entries."""
 
     def unused(importer: str, imported: str) -> bool:
-        if imported in UNDECIDING or imported.startswith(MAKERS):
-            return True
-        if imported.endswith("__init__.py") and imported != SCHEMES:
+        if imported in UNDECIDING or imported.startswith(MAKERS) or _empty(imported):
             return True
         if importer == MEASURE and imported.startswith("emulation/apps/"):
             return imported != f"emulation/apps/{app}.py"
@@ -97,6 +95,11 @@ def _modules(
             found.add(module)
             waiting += [name for name in _imports(module) if not unused(module, name)]
     return tuple(PACKAGE / name for name in sorted(found))
+
+
+def _empty(module: str) -> bool:
+    """Tell whether a file holds no more than a version number or a sentence."""
+    return module.endswith("__init__.py") and module != SCHEMES
 
 
 @functools.cache

@@ -81,5 +81,6 @@ def video(name: str, duration_s: float, tools: Instrument, timeout_s: float | No
         with building(folder) as partial:
             if partial is not None:
                 what = {"kind": "command", "command": command}
-                runner.run(virtual.Guest(), tools, Job(what, partial, 1, timeout_s or ENCODE_TIMEOUT_S))
+                job = Job(what, partial, 1, timeout_s or ENCODE_TIMEOUT_S)
+                runner.run(virtual.Guest(), tools, job)
     return folder / "video.mp4"

@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import tomllib
@@ -21,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from losslab.emulation.topology import INTERFACES
+from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument import repository
 from losslab.instrument.apt import Apt
@@ -38,8 +37,8 @@ FIXED_FILES = {
     "etc/apt/sources.list": f"deb http://deb.debian.org/debian {SUITE} main\n",
     "etc/resolv.conf": "",
     "etc/hostname": "losslab\n",
-    "etc/hosts": "127.0.0.1 localhost\n"
-    + "".join(f"{end.address} {end.host}\n" for end in INTERFACES),
+    # Names for the addresses of emulation.topology, which a test compares.
+    "etc/hosts": (RECIPES / HOST / "hosts").read_text(),
 }
 # containerd gives its helpers more threads than there are processors: a Go program then waits in a
 # loop for a thread that does not run, for ever where computing takes no time (bgsweep in
@@ -78,6 +77,7 @@ def containernet() -> dict[str, str]:
 def recipe(name: str = HOST) -> list[Path]:
     """List the files that decide what is built."""
     own = [RECIPES / name / file for file in ("packages.txt", "packages.lock", "init")]
+    own += [RECIPES / HOST / "hosts"]
     if name == ENGINE:
         own += [RECIPES / name / "source.toml", RECIPES / HOST / "packages.txt"]
     return own
@@ -202,12 +202,9 @@ def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pin
         for file, (words, others) in ONE_PROCESSOR.items():
             _replace(root / file, words, others)
     _clamp_times(root, int(instant.timestamp()))
-    listing = subprocess.run(
-        ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W", "-f", "${Package}\t${Version}\n"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    listing = processes.run(
+        ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W", "-f", "${Package}\t${Version}\n"]
+    )
     listing = "".join(sorted(listing.splitlines(keepends=True)))
     (folder / "packages.tsv").write_text(listing)
     versions = dict(line.split("\t") for line in listing.splitlines())
