@@ -140,7 +140,7 @@ class Backend(Protocol):
             condition: What is to be measured.
 
         Returns:
-            What a manifest says of the machine.
+            What a manifest says of the place and the machine, besides kernel and images.
 
         Raises:
             LosslabError: with everything that is missing.

@@ -16,7 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from losslab.backends import onhost, preflight, runner, virtual
-from losslab.backends.base import CLEAN, CONSOLE_FILE, End, Instrument, Job, Needs, Start
+from losslab.backends.base import (
+    CLEAN,
+    CONSOLE_FILE,
+    GUEST,
+    HOST,
+    End,
+    Instrument,
+    Job,
+    Needs,
+    Start,
+)
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 
@@ -36,6 +46,10 @@ class EngineGuest(virtual.Guest):
         job="emulation/jobs/engineguest.py", kernel="containers", images=IMAGES,
         command="make containernet", start_s=START_S,
     )  # fmt: skip
+
+    def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
+        """Refuse nothing; say where the containers are."""
+        return {"where": GUEST}
 
     def root(self, tools: Instrument) -> Path:
         """Return the engine's image, in which the hosts' is mounted: see containers/engine/init."""
@@ -59,7 +73,8 @@ class EngineOnHost:
 
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
         """Refuse a machine that cannot measure a condition; say which engine it has."""
-        return {"docker": preflight.require(image_root, condition, containers=True)}
+        versions = preflight.require(image_root, condition, containers=True)
+        return {"where": HOST, "docker": versions}
 
     @contextlib.contextmanager
     def start(self, tools: Instrument, job: Job) -> Iterator[Start]:

@@ -22,6 +22,7 @@ from typing import Any
 
 from losslab.backends import parcel, preflight
 from losslab.backends.base import (
+    HOST,
     RESULT_FILE,
     End,
     Instrument,
@@ -182,7 +183,7 @@ class OnHost:
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
         """Refuse a machine that cannot measure a condition; as `Backend.ready`."""
         preflight.require(image_root, condition, containers=False)
-        return {}
+        return {"where": HOST}
 
     @contextlib.contextmanager
     def start(self, tools: Instrument, job: Job) -> Iterator[Start]:

@@ -45,8 +45,6 @@ def instrument(
         PARTS[name]: image.provenance(folder) for name, folder in folders.items()
     }
     provenance["kernel"] = kernel.provenance(linux)
-    if (backend, where) != (VIRTUAL, GUEST):
-        provenance["where"] = where
     if runs.needs.kernel is None:
         # This machine's own kernel is no pin: every manifest names it anyway.
         provenance["kernel"] = {"version": os.uname().release, "hash": os.uname().version}

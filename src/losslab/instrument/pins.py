@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 
 from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import image, kernel, kernelsource
+from losslab.instrument import engine, image, kernel, kernelsource
 from losslab.instrument.archive import (
     ARCHIVE_PLACE,
     CHECK_TIMEOUT_S,
@@ -148,8 +148,8 @@ def _built(folder: Path | None, provenance: Callable[[Path], dict[str, object]])
 
 
 def _containernet(check: bool) -> Pin:
-    commit, url = image.containernet()["commit"], image.containernet_source()
-    otherwise = f"any copy of the repository that {image.SOURCE} names, by the same commit"
+    commit, url = engine.containernet()["commit"], engine.containernet_source()
+    otherwise = f"any copy of the repository that {engine.SOURCE} names, by the same commit"
     built = image.existing(image.ENGINE)
     found, lost = ("in the engine image" if built else f"{NOT_BUILT} here"), False
     if check:
