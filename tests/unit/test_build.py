@@ -1,7 +1,7 @@
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import cache, kernel
+from losslab.instrument import cache, engine, kernel
 
 
 def test_dropped_symbols_are_named():
