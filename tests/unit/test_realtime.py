@@ -8,7 +8,7 @@ import types
 import pytest
 
 from losslab.backends import onhost, preflight
-from losslab.emulation import measure, realtime
+from losslab.emulation import measure, realtime, ticks
 from losslab.emulation.probes.queue import QueueSample
 from losslab.emulation.shaping import shapers
 from losslab.emulation.topology import HOSTS
