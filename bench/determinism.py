@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from losslab.campaign.replicate import HOST_FILE
+from losslab.campaign.folder import HOST_FILE
 from losslab.instrument import image, kernel
 from losslab.instrument.cache import cache_folder
 

@@ -28,8 +28,8 @@ from typing import Any
 
 import yaml
 
+from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.campaign import rerun
-from losslab.campaign.deciding import CONTAINERNET, VIRTUAL
 from losslab.campaign.instrument import instrument
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel

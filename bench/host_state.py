@@ -17,8 +17,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from losslab.backends.preflight import ask_engine
 from losslab.errors import LosslabError
-from losslab.preflight import ask_engine
 
 # Counters and random numbers, which change by themselves.
 RESTLESS = (

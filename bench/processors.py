@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench import golden, vm
-from losslab.campaign.replicate import HOST_FILE
+from losslab.campaign.folder import HOST_FILE
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel
 from losslab.instrument.cache import cache_folder

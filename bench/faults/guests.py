@@ -76,15 +76,15 @@ def crashing_guest(folder: Path) -> Outcome:
     """A guest that panics in mid-run, twice, in one cell; then the same cell mended."""
     package = folder / "src" / "losslab"
     shutil.copytree(ROOT / "src" / "losslab", package)
-    with (package / "traffic.py").open("a") as file:
+    with (package / "emulation" / "traffic.py").open("a") as file:
         file.write(
             "\nimport os\n_run = run\n"
             "def run(flows, hosts, condition, seed, folder):\n"
             "    if condition.loss_percent == 5: os._exit(3)\n"
             "    return _run(flows, hosts, condition, seed, folder)\n"
         )
-    change = f"from pathlib import Path; from losslab.backends import virtual; \
-virtual.PACKAGE = Path({str(package)!r})"
+    change = f"from pathlib import Path; from losslab.backends import parcel; \
+parcel.PACKAGE = Path({str(package)!r})"
     out = folder / "cell" / "cell.json"
     words = cell_command(out.parent, 3)
     done = patched(change, *words[len(LOSSLAB) :])

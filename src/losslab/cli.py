@@ -15,15 +15,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab import __version__
-from losslab.backends import containernet
+from losslab import __version__, processes
+from losslab.backends.base import GUEST, VIRTUAL, Instrument
+from losslab.backends.known import NAMES, PLACES
 from losslab.campaign import collect, diff, rerun
 from losslab.campaign.cellrun import cell_result, run_cell
-from losslab.campaign.deciding import BACKENDS, VIRTUAL
-from losslab.campaign.lock import held, own_folder
-from losslab.campaign.replicate import Instrument, provenance, run, write_json
+from losslab.campaign.folder import write_json
+from losslab.campaign.provenance import provenance
+from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
 from losslab.instrument.kernel import VARIANTS
+from losslab.lock import held, own_folder
 from losslab.study import design
 from losslab.study.condition import AXES, Condition
 from losslab.study.listed import option_help
@@ -39,10 +41,10 @@ class UsageError(LosslabError):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     options = _parser().parse_args(arguments)
-    # Unwind, so that guests end and partial folders go, when a workflow ends its jobs.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    processes.unwind_on_signals()
     try:
         status: int = options.run(options)
+        processes.heed()
     except UsageError as error:
         print(f"losslab: error: {error}", file=sys.stderr)
         return 2
@@ -162,11 +164,11 @@ def _pin_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _backend_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--backend", choices=BACKENDS, default=VIRTUAL)
+    parser.add_argument("--backend", choices=NAMES, default=VIRTUAL)
     parser.add_argument(
         "--where",
-        choices=containernet.PLACES,
-        default=containernet.GUEST,
+        choices=PLACES,
+        default=GUEST,
         help="in a guest in virtual time, or on this machine's own kernel in real time, as root",
     )
 
@@ -301,7 +303,7 @@ def _rerun(options: argparse.Namespace) -> int:
     if options.out is not None:
         _refuse_existing(options.out)
     condition = Condition.from_json(manifest["cell"])
-    where = manifest["instrument"].get("where", containernet.GUEST)
+    where = manifest["instrument"].get("where", GUEST)
     tools = instrument(manifest["backend"], where, condition)
     with own_folder(Path(tempfile.gettempdir()), "losslab-rerun-") as folder:
         out = options.out or folder / "again"
@@ -324,7 +326,8 @@ def _diff(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from losslab import doctor, selftest
+    from losslab import doctor
+    from losslab.campaign import selftest
     from losslab.campaign.instrument import instrument
 
     if options.self_test:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -13,13 +12,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from losslab import preflight, report
-from losslab.backends import virtual
-from losslab.campaign.lock import own_folder
+from losslab import processes, report
+from losslab.backends import preflight, runner, virtual
+from losslab.backends.base import Finding, Instrument, Job
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel
 from losslab.instrument.cache import cache_folder
-from losslab.preflight import Finding
+from losslab.lock import own_folder
 
 BOOT_TIMEOUT_S = 60.0
 # A full campaign's raw files; the quick one needs a tenth.
@@ -116,14 +115,9 @@ def _boot_seconds() -> str:
     assert kernel_folder is not None and image_folder is not None
     begin = time.monotonic()
     with own_folder(Path(tempfile.gettempdir()), "losslab-doctor-") as folder:
-        virtual.boot(
-            kernel_folder / "linux",
-            image_folder / "root",
-            {"kind": "command", "command": ["true"]},
-            folder,
-            1,
-            BOOT_TIMEOUT_S,
-        )
+        tools = Instrument(kernel_folder / "linux", image_folder / "root", {})
+        job = Job({"kind": "command", "command": ["true"]}, folder, 1, BOOT_TIMEOUT_S)
+        runner.run(virtual.Guest(), tools, job)
     return f"in {time.monotonic() - begin:.1f} s"
 
 
@@ -135,7 +129,10 @@ def _analysis() -> Iterable[Finding]:
     if rscript:
         names = ", ".join(f"'{name}'" for name in R_PACKAGES)
         code = f"p <- c({names}); cat(p[!vapply(p, requireNamespace, TRUE, quietly = TRUE)])"
-        missing = _words([rscript, "--vanilla", "-e", code]).split()
+        # Without TZ, R asks systemd and complains.
+        asked = [rscript, "--vanilla", "-e", code]
+        done = processes.attempt(asked, limit_s=PROBE_TIMEOUT_S, more={"TZ": "UTC"})
+        missing = done.out.split() if done.good else ["an answer"]
         found = f"without {', '.join(missing)}" if missing else ", ".join(R_PACKAGES)
         yield Finding("R packages", not missing, found, "make setup")
     quarto = report.quarto()
@@ -145,15 +142,3 @@ def _analysis() -> Iterable[Finding]:
         "a renderer", bool(quarto or fallback), renderer if quarto or fallback else "none",
         "make setup",
     )  # fmt: skip
-
-
-def _words(command: list[str]) -> str:
-    """Run a harmless command; return what it says, or nothing where it cannot run."""
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=PROBE_TIMEOUT_S,
-            env=os.environ | {"TZ": "UTC"},  # without it, R asks systemd and complains
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return (done.stdout or done.stderr).strip()

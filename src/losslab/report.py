@@ -9,12 +9,12 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from losslab import processes
 from losslab.errors import LosslabError
 
 RENDER = Path(__file__).resolve().parents[2] / "report" / "render"
@@ -29,9 +29,7 @@ def quarto() -> Path | None:
     found = shutil.which("quarto")
     if found is None:
         return None
-    text = subprocess.run(
-        [found, "--version"], capture_output=True, text=True, check=False
-    ).stdout.strip()
+    text = processes.attempt([found, "--version"]).out.strip()
     match = re.match(r"(\d+)\.(\d+)", text)
     new_enough = match is not None and (int(match[1]), int(match[2])) >= QUARTO_MINIMUM
     return Path(found) if new_enough else None
@@ -73,9 +71,9 @@ def render(
 
 def _run(command: Sequence[str], staging: Path) -> str:
     """Run a renderer's step; its words are the error."""
-    done = subprocess.run(command, cwd=staging, capture_output=True, text=True, check=False)
-    words = done.stdout + done.stderr
-    if done.returncode != 0:
+    done = processes.attempt(command, cwd=staging, limit_s=processes.WORK_LIMIT_S)
+    words = done.out + done.err
+    if not done.good:
         raise LosslabError(f"`{' '.join(command[:3])}` must succeed, found:\n{words}")
     return words
 

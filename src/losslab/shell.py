@@ -9,9 +9,9 @@ import termios
 from collections.abc import Iterator
 from pathlib import Path
 
-from losslab.backends import virtual
-from losslab.campaign.lock import own_folder
-from losslab.campaign.replicate import Instrument
+from losslab.backends import runner, virtual
+from losslab.backends.base import Instrument, Job
+from losslab.lock import own_folder
 from losslab.study.condition import Condition
 
 # A command gets this much wall time; a session at a terminal may take a day.
@@ -38,18 +38,19 @@ def _own_folder() -> contextlib.AbstractContextManager[Path]:
 
 def interact(condition: Condition, seed: int, tools: Instrument) -> int:
     """Give the user's terminal to a shell in a guest that runs in real time."""
-    job = {"kind": "shell", "condition": condition.to_json(), "seed": seed, "command": None}
     with _own_folder() as folder, _terminal_kept():
-        outcome = virtual.boot(
-            tools.kernel, tools.image_root, job, folder, seed, SESSION_TIMEOUT_S,
-            interactive=True,
-        )  # fmt: skip
-    return int(outcome.result["status"])
+        job = _job(None, condition, seed, folder)
+        return int(runner.run(virtual.Guest(), tools, job).result["status"])
 
 
 def execute(command: str, condition: Condition, seed: int, tools: Instrument) -> tuple[int, str]:
     """Run a shell command in a guest in virtual time; return its status and what it printed."""
-    job = {"kind": "shell", "condition": condition.to_json(), "seed": seed, "command": command}
     with _own_folder() as folder:
-        outcome = virtual.boot(tools.kernel, tools.image_root, job, folder, seed, COMMAND_TIMEOUT_S)
+        outcome = runner.run(virtual.Guest(), tools, _job(command, condition, seed, folder))
         return int(outcome.result["status"]), (folder / "output.txt").read_text()
+
+
+def _job(command: str | None, condition: Condition, seed: int, folder: Path) -> Job:
+    what = {"kind": "shell", "condition": condition.to_json(), "seed": seed, "command": command}
+    limit_s = SESSION_TIMEOUT_S if command is None else COMMAND_TIMEOUT_S
+    return Job(what, folder, seed, limit_s, interactive=command is None)

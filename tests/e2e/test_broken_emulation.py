@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from losslab.backends import virtual
+from losslab.backends import runner, virtual
+from losslab.backends.base import Job
 from losslab.campaign.instrument import instrument
 from losslab.study.condition import Condition
 
@@ -216,8 +217,8 @@ def reasons(breakage="pass", before=""):
         folder = Path(name)
         text = SCRIPT.format(breakage=breakage, before=before, condition=CONDITION)
         (folder / "broken.py").write_text(text)
-        job = {"kind": "command", "command": ["python3", "/mnt/out/broken.py"]}
-        virtual.boot(tools.kernel, tools.image_root, job, folder, 7, 120)
+        what = {"kind": "command", "command": ["python3", "/mnt/out/broken.py"]}
+        runner.run(virtual.Guest(), tools, Job(what, folder, 7, 120))
         return json.loads((folder / "found.json").read_text())["reasons"]
 
 

@@ -19,8 +19,7 @@ from pathlib import Path
 import pytest
 
 from bench import host_state
-from losslab import preflight
-from losslab.backends import onhost
+from losslab.backends import onhost, preflight
 from losslab.emulation.shaping import shapers
 from losslab.instrument import image
 from losslab.study.condition import Condition

@@ -1,7 +1,7 @@
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import cache, image, kernel
+from losslab.instrument import cache, engine, kernel
 
 
 def test_dropped_symbols_are_named():
@@ -52,11 +52,11 @@ def test_a_missing_command_says_what_to_do(tmp_path):
 def test_bytes_are_replaced_only_where_they_are_there_once(tmp_path):
     program = tmp_path / "shim"
     program.write_bytes(b"\0TODOGOMAXPROCS=4unix\0")
-    image._replace(program, b"GOMAXPROCS=4", b"GOMAXPROCS=1")
+    engine._replace(program, b"GOMAXPROCS=4", b"GOMAXPROCS=1")
     assert program.read_bytes() == b"\0TODOGOMAXPROCS=1unix\0"
     with pytest.raises(LosslabError, match="once, found it 0 times"):
-        image._replace(program, b"GOMAXPROCS=4", b"GOMAXPROCS=1")
+        engine._replace(program, b"GOMAXPROCS=4", b"GOMAXPROCS=1")
 
 
 def test_replacements_keep_the_length_of_a_program():
-    assert all(len(a) == len(b) for a, b in image.ONE_PROCESSOR.values())
+    assert all(len(a) == len(b) for a, b in engine.ONE_PROCESSOR.values())

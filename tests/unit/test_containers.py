@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench import host_state
-from losslab import preflight
-from losslab.backends import containernet
+from losslab.backends import preflight
 from losslab.emulation import containers
 from losslab.emulation.jobs import hostjob
 from losslab.errors import LosslabError
@@ -146,7 +145,7 @@ def test_control_groups_of_both_versions(tmp_path, monkeypatch):
 def test_the_engine_must_be_on_this_machine(monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "tcp://10.0.0.1:2375")
     with pytest.raises(LosslabError, match="must be on this machine"):
-        containernet.socket_path()
+        preflight.socket_path()
 
 
 def test_variants_leave_the_plain_builds_alone():

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from losslab.campaign import lock
+from losslab import lock
 from losslab.errors import LosslabError
 
 HOLD = (
-    "import sys, time; from pathlib import Path; from losslab.campaign import lock\n"
+    "import sys, time; from pathlib import Path; from losslab import lock\n"
     "lock.hold_for_life(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
 )
 
@@ -29,7 +29,7 @@ def test_a_lock_ends_with_its_holder_however_it_ends(tmp_path):
 
 def test_the_second_waits_for_the_first(tmp_path):
     wait = (
-        "import sys; from pathlib import Path; from losslab.campaign import lock\n"
+        "import sys; from pathlib import Path; from losslab import lock\n"
         "with lock.held(Path(sys.argv[1])): Path(sys.argv[1], 'second').touch()"
     )
     with lock.held(tmp_path):
@@ -43,7 +43,7 @@ def test_the_second_waits_for_the_first(tmp_path):
 
 
 OWN = (
-    "import sys, time; from pathlib import Path; from losslab.campaign import lock\n"
+    "import sys, time; from pathlib import Path; from losslab import lock\n"
     "with lock.own_folder(Path(sys.argv[1]), 'mine-') as folder:\n"
     "    (folder / 'file').touch(); print(folder, flush=True); time.sleep(60)"
 )

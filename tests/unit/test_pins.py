@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from losslab import cli
 from losslab.campaign import instrument
 from losslab.errors import LosslabError
-from losslab.instrument import archive, image, kernel, pins
+from losslab.instrument import archive, engine, image, kernel, pins
 from losslab.instrument.archive import Found, Place, UnavailableError
 
 from .servers import MAIN, SNAPSHOT, file_of, lock_of
@@ -36,9 +36,9 @@ def repository_of(folder, text):
 def test_containernet_comes_from_any_copy_that_has_its_commit(monkeypatch, tmp_path):
     commit = repository_of(tmp_path / "copy", "pinned = True\n")
     (tmp_path / "copy" / "mininet" / "net.py").write_text("pinned = False\n")
-    monkeypatch.setenv(image.SOURCE, f"git+file://{tmp_path}/copy")
-    monkeypatch.setattr(image, "containernet", lambda: {"commit": commit, "url": "unused"})
-    image._install_containernet(tmp_path / "opt", tmp_path / "log")
+    monkeypatch.setenv(engine.SOURCE, f"git+file://{tmp_path}/copy")
+    monkeypatch.setattr(engine, "containernet", lambda: {"commit": commit, "url": "unused"})
+    engine.install_containernet(tmp_path / "opt", tmp_path / "log")
     assert (tmp_path / "opt/mininet/net.py").read_text() == "pinned = True\n"
     assert pins._fetch_commit(f"file://{tmp_path}/copy", commit) == ""
     assert pins._fetch_commit(f"file://{tmp_path}/copy", "0" * 40) != ""
@@ -46,10 +46,10 @@ def test_containernet_comes_from_any_copy_that_has_its_commit(monkeypatch, tmp_p
 
 def test_containernet_without_the_pinned_commit_is_refused(monkeypatch, tmp_path):
     repository_of(tmp_path / "copy", "other = True\n")
-    monkeypatch.setenv(image.SOURCE, f"file://{tmp_path}/copy")
+    monkeypatch.setenv(engine.SOURCE, f"file://{tmp_path}/copy")
     with pytest.raises(UnavailableError, match="Containernet's commit c068942") as error:
-        image._install_containernet(tmp_path / "opt", tmp_path / "log")
-    assert image.SOURCE in error.value.hint
+        engine.install_containernet(tmp_path / "opt", tmp_path / "log")
+    assert engine.SOURCE in error.value.hint
 
 
 def line_of(found, name):

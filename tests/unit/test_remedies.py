@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from losslab.backends import remedies, virtual
+from losslab.backends import base, remedies, virtual
 from losslab.emulation import outcome
 from losslab.errors import GuestLostError, HostError, LosslabError
 
@@ -43,10 +43,10 @@ def test_what_the_console_says_comes_with_its_remedy(console, found, remedy):
 
 def end(tmp_path, status, console="", started=True, result=None, full=False):
     if started:
-        (tmp_path / virtual.STARTED).touch()
+        (tmp_path / base.STARTED).touch()
     if result is not None:
         (tmp_path / "result.json").write_text(result)
-    return virtual._result(tmp_path, virtual._End(status, full), console, 9.0)
+    return virtual.Guest().result(base.Job({}, tmp_path, 1, 9.0), base.End(status, full), console)
 
 
 def test_a_guest_that_never_began_is_the_hosts_or_instruments_fault(tmp_path):
@@ -109,6 +109,6 @@ def test_a_job_says_itself_what_refused_it(tmp_path):
 def test_how_a_job_failed_comes_through(tmp_path, error, raised):
     outcome.write_failure(error, tmp_path / "result.json")
     with pytest.raises(LosslabError) as found:
-        virtual.refuse_failure(json.loads((tmp_path / "result.json").read_text()))
+        base.refuse_failure(json.loads((tmp_path / "result.json").read_text()))
     assert type(found.value) is raised
     assert str(error) in found.value.message

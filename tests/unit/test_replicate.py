@@ -5,9 +5,9 @@ from collections import namedtuple
 
 import pytest
 
-from losslab import selftest
-from losslab.backends.virtual import Outcome
-from losslab.campaign import cellrun, replicate
+from losslab.backends import runner
+from losslab.backends.base import Instrument, Outcome
+from losslab.campaign import cellrun, folder, provenance, selftest
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import kernel
 from losslab.study.condition import replicate_seed
@@ -31,7 +31,7 @@ def tools(tmp_path):
     built.mkdir()
     (built / "linux").write_text("a kernel")
     (built / kernel.DIGEST).write_text(kernel.digest(built / "linux") + "\n")
-    return replicate.Instrument(built / "linux", tmp_path / "cache/root", {"kernel": "k"})
+    return Instrument(built / "linux", tmp_path / "cache/root", {"kernel": "k"})
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def guests(monkeypatch):
                 raise end
             return Outcome(end, "", 1.0)
 
-        monkeypatch.setattr(replicate, "_launch", launch)
+        monkeypatch.setattr(runner, "run", launch)
 
     return end_as
 
@@ -123,7 +123,7 @@ def test_a_full_disk_is_the_hosts_error_whatever_the_guest_says(
     tmp_path, tools, guests, monkeypatch
 ):
     usage = namedtuple("usage", "free")
-    monkeypatch.setattr(replicate.shutil, "disk_usage", lambda _: usage(free=2**20))
+    monkeypatch.setattr(folder.shutil, "disk_usage", lambda _: usage(free=2**20))
     guests(LosslabError("tc must succeed"))
     with pytest.raises(HostError, match="found it full"):
         measured(tmp_path, tools)
@@ -160,7 +160,7 @@ def test_a_replaced_kernel_measures_nothing(tmp_path, tools, guests):
 def test_another_version_number_keeps_what_was_measured(tmp_path, tools, guests, monkeypatch):
     guests(GOOD)
     measured(tmp_path, tools)
-    monkeypatch.setattr(replicate, "__version__", "99")
+    monkeypatch.setattr(provenance, "__version__", "99")
     assert kept(tmp_path, tools)
     manifest = json.loads((tmp_path / "cell/0/manifest.json").read_text())
     assert "losslab" not in manifest
@@ -173,5 +173,5 @@ def test_other_code_or_another_kernel_measures_again(tmp_path, tools, guests, mo
     tools.provenance["kernel"] = "another"
     assert not kept(tmp_path, tools)
     tools.provenance["kernel"] = "k"
-    monkeypatch.setattr(replicate.deciding, "source_hash", lambda *_: "another")
+    monkeypatch.setattr(provenance.deciding, "source_hash", lambda *_: "another")
     assert not kept(tmp_path, tools)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from losslab import selftest
-from losslab.campaign import deciding, instrument, lock, rcode
+from losslab import lock
+from losslab.campaign import deciding, instrument, rcode, selftest
 from losslab.study import claims, design, files
 from losslab.campaign.cellrun import LOST_FILE
 from losslab.errors import LosslabError

@@ -1,4 +1,4 @@
-"""The containernet backend, from the outside: in a guest, or on this machine's own kernel.
+"""The containernet backends, from the outside: in a guest, or on this machine's own kernel.
 
 In a guest: Docker's engine and Containernet run inside a kernel of ours that has what they need, in
 virtual time, without root. On the host: in containers of this machine's engine, on its own kernel,
@@ -7,78 +7,113 @@ in real time and as root; one cell at a time, in network and mount namespaces of
 
 from __future__ import annotations
 
-import os
+import contextlib
 import secrets
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from losslab.backends import onhost, virtual
-from losslab.backends.virtual import Outcome
+from losslab.backends import onhost, preflight, runner, virtual
+from losslab.backends.base import (
+    CLEAN,
+    CONSOLE_FILE,
+    GUEST,
+    HOST,
+    End,
+    Instrument,
+    Job,
+    Needs,
+    Start,
+)
 from losslab.errors import LosslabError
+from losslab.study.condition import Condition
 
-GUEST, HOST = "guest", "host"
-PLACES = (GUEST, HOST)
 # What a job needs to remove its containers after a signal.
 CLEAN_UP_S = 60.0
 CLEAN_UP_JOB_S = 120.0
-DEFAULT_SOCKET = Path("/var/run/docker.sock")
 SOCKET_THERE = "/run/docker.sock"  # in the job's root folder
+# An engine and five containers start in 20 s; on a busy host that has taken a minute and a half.
+START_S = 300.0
+IMAGES = ("host", "engine")
 
 
-@dataclass(frozen=True)
-class Images:
-    """The root folders that a job uses."""
+class EngineGuest(virtual.Guest):
+    """Containers of an engine in a guest."""
 
-    engine: Path
-    host: Path
-    tag: str  # of the host image, in the engine of this machine
+    needs = Needs(
+        job="emulation/jobs/engineguest.py", kernel="containers", images=IMAGES,
+        command="make containernet", start_s=START_S,
+    )  # fmt: skip
 
+    def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
+        """Refuse nothing; say where the containers are."""
+        return {"where": GUEST}
 
-def run_in_guest(
-    kernel: Path,
-    images: Images,
-    job: dict[str, Any],
-    job_folder: Path,
-    seed: int,
-    timeout_s: float,
-) -> Outcome:
-    """Boot a guest that runs containers for one job; as `virtual.boot`."""
-    # The guest mounts it: see containers/engine/init.
-    (job_folder / "image").symlink_to(images.host.resolve())
-    return virtual.boot(kernel, images.engine, job, job_folder, seed, timeout_s)
+    def root(self, tools: Instrument) -> Path:
+        """Return the engine's image, in which the hosts' is mounted: see containers/engine/init."""
+        return engine_root(tools)
 
-
-def run_on_host(images: Images, job: dict[str, Any], job_folder: Path, timeout_s: float) -> Outcome:
-    """Run one job in containers of this machine's engine; they are gone at the end.
-
-    Raises:
-        LosslabError: as of `onhost.run_job`.
-    """
-    with onhost.turn() as mine:
-        job = job | {
-            "owner": f"losslab-{secrets.token_hex(4)}",
-            "image": f"losslab-host:{images.tag}",
-            # As the engine sees them, which is not in the job's root folder.
-            "image_root": str(images.host.resolve()),
-            "binds": [f"{mine.source}:/mnt/losslab:ro", f"{job_folder.resolve()}:/mnt/out:rw"],
-        }
-        return onhost.run_job(
-            _entry(images, mine, job_folder), job, job_folder, timeout_s, mine.lock,
-            patience_s=CLEAN_UP_S, clean=lambda: _clean(images, job, mine),
-        )  # fmt: skip
+    @contextlib.contextmanager
+    def start(self, tools: Instrument, job: Job) -> Iterator[Start]:
+        """Give a guest the image of its hosts, too."""
+        (job.folder / "image").symlink_to(tools.image_root.resolve())
+        with super().start(tools, job) as start:
+            yield start
 
 
-def _entry(images: Images, mine: onhost.Turn, job_folder: Path) -> onhost.Entry:
+class EngineOnHost:
+    """Containers of this machine's engine; they are gone at the end."""
+
+    needs = Needs(
+        job="emulation/jobs/enginehost.py", kernel=None, images=IMAGES,
+        command="make containernet", start_s=START_S,
+    )  # fmt: skip
+
+    def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
+        """Refuse a machine that cannot measure a condition; say which engine it has."""
+        versions = preflight.require(image_root, condition, containers=True)
+        return {"where": HOST, "docker": versions}
+
+    @contextlib.contextmanager
+    def start(self, tools: Instrument, job: Job) -> Iterator[Start]:
+        """Wait for this job's turn, and tell the job what the engine is to show its containers."""
+        with onhost.turn() as mine:
+            more = {
+                "owner": f"losslab-{secrets.token_hex(4)}",
+                "image": f"losslab-host:{tools.provenance['image']['hash']}",
+                # As the engine sees them, which is not in the job's root folder.
+                "image_root": str(tools.image_root.resolve()),
+                "binds": [f"{mine.source}:/mnt/losslab:ro", f"{job.folder.resolve()}:/mnt/out:rw"],
+            }
+            yield Start(
+                _entry(tools, mine, job.folder).command(),
+                more=more,
+                pass_fds=[mine.lock],
+                patience_s=CLEAN_UP_S,
+                clean_up=lambda: _clean(tools, more, mine),
+            )
+
+    def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
+        """Read what a job left, or say why it is nothing."""
+        return onhost.result(job, end, console)
+
+
+def engine_root(tools: Instrument) -> Path:
+    """Return the engine's image, which every instrument of these backends has."""
+    assert tools.engine_root is not None
+    return tools.engine_root
+
+
+def _entry(tools: Instrument, mine: onhost.Turn, job_folder: Path) -> onhost.Entry:
     return onhost.Entry(
-        root=images.engine,
+        root=engine_root(tools),
         module="losslab.emulation.jobs.enginehost",
         own_processes=False,
         mounts={
-            mine.source: "/mnt/losslab", job_folder: "/mnt/out", images.host: "/mnt/image",
-            socket_path(): SOCKET_THERE,
+            mine.source: "/mnt/losslab", job_folder: "/mnt/out", tools.image_root: "/mnt/image",
+            preflight.socket_path(): SOCKET_THERE,
         },
         variables={
             "DOCKER_HOST": f"unix://{SOCKET_THERE}",
@@ -88,27 +123,14 @@ def _entry(images: Images, mine: onhost.Turn, job_folder: Path) -> onhost.Entry:
     )  # fmt: skip
 
 
-def _clean(images: Images, job: dict[str, Any], mine: onhost.Turn) -> None:
+def _clean(tools: Instrument, more: dict[str, Any], mine: onhost.Turn) -> None:
     """Remove the containers of a job that could not do it itself."""
     with tempfile.TemporaryDirectory(prefix="clean-", dir=mine.source) as name:
         folder = Path(name)
-        entry = _entry(images, mine, folder)
+        job = Job({"kind": CLEAN}, folder, 0, CLEAN_UP_JOB_S)
+        start = Start(_entry(tools, mine, folder).command(), more, pass_fds=[mine.lock])
         try:
-            onhost.run_job(entry, job | {"kind": "clean"}, folder, CLEAN_UP_JOB_S, mine.lock)
+            end = runner.to_its_end(start, job)
+            onhost.result(job, end, (folder / CONSOLE_FILE).read_text(errors="replace"))
         except LosslabError as error:
             print(f"losslab: note: containers may be left: {error}", file=sys.stderr)
-
-
-def socket_path() -> Path:
-    """Return the socket of this machine's engine.
-
-    Raises:
-        LosslabError: DOCKER_HOST names something else.
-    """
-    address = os.environ.get("DOCKER_HOST", f"unix://{DEFAULT_SOCKET}")
-    if not address.startswith("unix://"):
-        raise LosslabError(
-            f"Docker's engine must be on this machine, found DOCKER_HOST={address}",
-            hint="unset DOCKER_HOST, or set it to unix:///var/run/docker.sock",
-        )
-    return Path(address.removeprefix("unix://"))

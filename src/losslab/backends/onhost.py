@@ -8,27 +8,34 @@ plain ones; `backends.containernet` runs jobs whose hosts are containers.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import json
 import os
 import shutil
 import signal
 import stat
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from losslab.backends import remedies, virtual
-from losslab.backends.virtual import Outcome
+from losslab.backends import parcel, preflight, remedies
+from losslab.backends.base import (
+    HOST,
+    RESULT_FILE,
+    STARTED,
+    End,
+    Instrument,
+    Job,
+    Needs,
+    Start,
+    refuse_failure,
+)
 from losslab.errors import GuestLostError, HostError
+from losslab.study.condition import Condition
 
-PACKAGE = Path(__file__).resolve().parents[1]
 # Root's own: whoever measures, on this machine cells wait for each other here.
 FOLDER = Path("/run/losslab")
 LOCK = "real-time.lock"
@@ -36,6 +43,7 @@ JOB_PREFIX = "job-"
 # How the end of a job that was killed looks: as it is, and as the program says it that waited for
 # the first process of a namespace.
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
+START_S = 60.0  # a minute is ten times what it takes
 
 # Make an image the root folder of this mount namespace and run a Python module there. Nothing is
 # written to the image: what the job needs is mounted, and goes with the namespace.
@@ -110,7 +118,7 @@ class Turn:
     """The right to measure in real time on this machine."""
 
     lock: int  # file descriptor
-    source: Path  # a copy of this package, in a folder of its own: jobs do not see the clone
+    source: Path  # what a job gets of this package, in a folder of its own: it sees no clone
 
 
 @contextlib.contextmanager
@@ -130,8 +138,7 @@ def turn() -> Iterator[Turn]:
             shutil.rmtree(leftover, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix=JOB_PREFIX, dir=FOLDER) as name:
             source = Path(name)
-            ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(PACKAGE, source / PACKAGE.name, ignore=ignored)
+            parcel.pack(source)
             yield Turn(folder.lock, source)
 
 
@@ -169,105 +176,60 @@ class _Folder:
         os.close(self.lock)
 
 
-def run(image_root: Path, job: dict[str, Any], job_folder: Path, timeout_s: float) -> Outcome:
-    """Run one job with Mininet's plain hosts; arguments and errors as of `run_job`."""
-    with turn() as mine:
-        mounts = {mine.source: "/mnt/losslab", job_folder: "/mnt/out"}
-        entry = Entry(
-            image_root, "losslab.emulation.jobs.hostjob", own_processes=True, mounts=mounts
-        )
-        return run_job(entry, job, job_folder, timeout_s, mine.lock)
+class OnHost:
+    """Mininet's own hosts on this machine's kernel."""
+
+    needs = Needs(
+        job="emulation/jobs/hostjob.py", kernel=None, images=("host",), command="make setup",
+        start_s=START_S,
+    )  # fmt: skip
+
+    def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
+        """Refuse a machine that cannot measure a condition; as `Backend.ready`."""
+        preflight.require(image_root, condition, containers=False)
+        return {"where": HOST}
+
+    @contextlib.contextmanager
+    def start(self, tools: Instrument, job: Job) -> Iterator[Start]:
+        """Wait for this job's turn."""
+        with turn() as mine:
+            entry = Entry(
+                tools.image_root, "losslab.emulation.jobs.hostjob", own_processes=True,
+                mounts={mine.source: "/mnt/losslab", job.folder: "/mnt/out"},
+            )  # fmt: skip
+            # The lock stays held until the job's last process ends, even if this one is killed.
+            yield Start(entry.command(), pass_fds=[mine.lock])
+
+    def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
+        """Read what a job left, or say why it is nothing."""
+        return result(job, end, console)
 
 
-def run_job(
-    entry: Entry,
-    job: dict[str, Any],
-    job_folder: Path,
-    timeout_s: float,
-    lock: int,
-    patience_s: float = 0.0,
-    clean: Callable[[], None] | None = None,
-) -> Outcome:
-    """Run one job to its end; when this process is interrupted or killed, the job ends, too.
-
-    Args:
-        entry: Where it runs, and what.
-        job: What it is to do.
-        job_folder: Where it reads that and leaves its files.
-        timeout_s: Wall-clock limit.
-        lock: Stays held until the job's last process has ended, even if this process is killed.
-        patience_s: How long a job that is to end may clean up; 0 where there is nothing to.
-        clean: What cleans up after a job that did not end well.
-
-    Raises:
-        HostError: the job could not begin, or was killed.
-        GuestLostError: the job did not end in time, crashed, or left no result.
-        LosslabError: the job refused what it was asked.
-    """
-    (job_folder / "job.json").write_text(json.dumps(job, indent=1, sort_keys=True) + "\n")
-    console_path = job_folder / "console.log"
-    begin = time.monotonic()
-    hung = False
-    ending = signal.SIGTERM if patience_s else signal.SIGKILL
-    with console_path.open("wb") as console:
-        process = subprocess.Popen(
-            entry.command(),
-            stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT,
-            # A Ctrl-C is for this process, which then ends the job.
-            start_new_session=True,
-            pass_fds=[lock],
-            preexec_fn=lambda: _end_with_parent(ending),  # noqa: PLW1509
-        )  # fmt: skip
-        try:
-            process.wait(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            hung = True
-        finally:
-            _end(process, patience_s)
-            if process.returncode != 0 and clean is not None:
-                clean()
-    said = f"its last words: {remedies.last_words(console_path.read_text(errors='replace'))}"
-    if not (job_folder / virtual.STARTED).exists():
+def result(job: Job, end: End, console: str) -> dict[str, Any]:
+    """Read what a job left; as `Backend.result`."""
+    said = f"its last words: {remedies.last_words(console)}"
+    if not (job.folder / STARTED).exists():
         raise HostError(
             f"a job must find an image for its root folder and begin, found exit status "
-            f"{process.returncode}; {said}",
+            f"{end.status}; {said}",
             hint="see `losslab doctor`; in a container: it must have all capabilities "
             "(`docker run --privileged`)",
         )
-    if hung:
+    if end.status is None:
         raise GuestLostError(
-            f"the job must end within {timeout_s:g} s, found it still running; {said}",
+            f"the job must end within {job.timeout_s:g} s, found it still running; {said}",
             hint="raise --timeout-s if the machine is slow",
         )
-    if process.returncode in KILLED:
+    if end.status in KILLED:
         raise HostError(
             "the job must end by itself, found it killed, as by a machine that is out of memory",
             hint="free memory, and start again",
         )
     try:
-        result = json.loads((job_folder / "result.json").read_text())
+        found: dict[str, Any] = json.loads((job.folder / RESULT_FILE).read_text())
     except (OSError, json.JSONDecodeError) as error:
         raise GuestLostError(
-            f"the job must leave result.json, found none (exit status {process.returncode}); {said}"
+            f"the job must leave result.json, found none (exit status {end.status}); {said}"
         ) from error
-    virtual.refuse_failure(result)
-    return Outcome(result, "", time.monotonic() - begin)
-
-
-def _end_with_parent(ending: signal.Signals) -> None:
-    """Let the job be signalled if this process is killed: prctl(2)."""
-    ctypes.CDLL(None).prctl(virtual.PR_SET_PDEATHSIG, ending)
-
-
-def _end(process: subprocess.Popen[bytes], patience_s: float) -> None:
-    """End a job that still runs: ask first where it has something to clean up."""
-    if process.poll() is not None:
-        return
-    if patience_s:
-        process.send_signal(signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=patience_s)
-            return
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    refuse_failure(found)
+    return found

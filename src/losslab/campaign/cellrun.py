@@ -9,21 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from losslab import selftest
-from losslab.backends import containernet
-from losslab.campaign.lock import sweep
-from losslab.campaign.replicate import (
-    HOST_FILE,
-    MANIFEST_FILE,
-    PARTIAL,
-    Instrument,
-    digest,
-    provenance,
-    run,
-    trace_text,
-    write_json,
-)
+from losslab.backends.base import Instrument
+from losslab.backends.known import BACKENDS
+from losslab.campaign import selftest
+from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE, PARTIAL, write_json
+from losslab.campaign.provenance import digest, provenance
+from losslab.campaign.replicate import run, trace_text
 from losslab.errors import HostError
+from losslab.lock import sweep
 from losslab.study.condition import Condition, replicate_seed
 from losslab.study.stopping import StoppingRule, primary_value
 
@@ -83,7 +76,7 @@ def _judge_loss(folder: Path, out: Path, manifest: dict[str, Any], instrument: I
         HostError: it does.
     """
     try:
-        if instrument.where == containernet.GUEST:
+        if BACKENDS[instrument.backend, instrument.where].needs.kernel:
             selftest.require(instrument)
     except HostError as error:
         shutil.rmtree(out)

@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from losslab.backends import containernet
+from losslab.backends.known import BACKENDS
 from losslab.emulation.schemes import make_scheme
 from losslab.instrument import image, kernel
 from losslab.instrument.cache import hash_files
@@ -22,41 +22,27 @@ from losslab.study.condition import DRAWN_TRACE, NO_SCHEME, NO_TRACE, Condition
 
 PACKAGE = Path(__file__).resolve().parents[1]
 TRACES = PACKAGE.parents[1] / "config" / "traces"
-VIRTUAL, CONTAINERNET = "virtual", "containernet"
-BACKENDS = (VIRTUAL, CONTAINERNET)
-# The code that starts a replicate, and the first program where its hosts are, by backend and place.
-ENTRIES = {
-    (VIRTUAL, containernet.GUEST): ("backends/virtual.py", "emulation/jobs/guest.py"),
-    (CONTAINERNET, containernet.GUEST): (
-        "backends/containernet.py",
-        "emulation/jobs/engineguest.py",
-    ),
-    (VIRTUAL, containernet.HOST): ("backends/onhost.py", "emulation/jobs/hostjob.py"),
-    (CONTAINERNET, containernet.HOST): (
-        "backends/containernet.py",
-        "backends/onhost.py",
-        "emulation/jobs/enginehost.py",
-    ),
-}
+# What starts a job, whatever the backend.
+RUNNER = "backends/runner.py"
 # What imports every app, and a link that a cell may not have.
 IMPORTERS = {"emulation/measure.py", "emulation/outcome.py", "emulation/plan.py"}
 # Programs that are started by their names, which no import shows.
 DATAGRAM, LINK = "emulation/apps/datagram_program.py", "emulation/link/forward.py"
 OF_TRACES = {LINK, "emulation/link/tracelink.py", "emulation/link/traces.py"}
-# Imported, but not by what measures: words, an interactive shell, a try-out.
-UNDECIDING = {"errors.py", "emulation/jobs/console.py"}
-# Of the packages' own files, this one holds more than a version number or a sentence.
+# Imported, but not by what measures: words, an interactive shell, a look at the machine before; and
+# what kernel and images are made by, of which what was made counts (`built`).
+UNDECIDING = {"errors.py", "emulation/jobs/console.py", "backends/preflight.py"}
+MAKERS = "instrument/"
+# Of the packages' own files, this one holds more than a sentence.
 SCHEMES = "emulation/schemes/__init__.py"
 
 
 def files(condition: Condition, backend: str, where: str) -> list[Path]:
     """List the files that decide a cell's numbers: code, recipes of kernel and images, trace."""
-    found = [*modules(condition, backend, where), *image.recipe(image.HOST)]
-    if backend == CONTAINERNET:
-        found += image.recipe(image.ENGINE)
-    if where == containernet.GUEST:
-        variant = kernel.PLAIN if backend == VIRTUAL else kernel.CONTAINERS
-        found += kernel.recipe(variant)
+    needs = BACKENDS[backend, where].needs
+    found = [*modules(condition, backend, where)]
+    found += [path for name in needs.images for path in image.recipe(name)]
+    found += kernel.recipe(needs.kernel) if needs.kernel else []
     if condition.trace not in (NO_TRACE, DRAWN_TRACE):
         found.append(TRACES / condition.trace)
     return list(dict.fromkeys(found))
@@ -87,7 +73,7 @@ def _modules(
     """Follow the imports from a cell's entries."""
 
     def unused(importer: str, imported: str) -> bool:
-        if imported in UNDECIDING or (imported.endswith("__init__.py") and imported != SCHEMES):
+        if imported in UNDECIDING or imported.startswith(MAKERS) or _empty(imported):
             return True
         if importer in IMPORTERS and imported.startswith("emulation/apps/"):
             return imported != f"emulation/apps/{app}.py"
@@ -97,7 +83,8 @@ def _modules(
             return imported not in ("emulation/schemes/base.py", f"emulation/schemes/{scheme}.py")
         return False
 
-    waiting = list(ENTRIES[backend, where])
+    runs = BACKENDS[backend, where]
+    waiting = [RUNNER, *_files_of(type(runs).__module__), runs.needs.job]
     waiting += [DATAGRAM] if scheme else []
     waiting += [LINK] if trace else []
     found: set[str] = set()
@@ -107,6 +94,11 @@ def _modules(
             found.add(module)
             waiting += [name for name in _imports(module) if not unused(module, name)]
     return tuple(PACKAGE / name for name in sorted(found))
+
+
+def _empty(module: str) -> bool:
+    """Tell whether a file holds no more than a version number or a sentence."""
+    return module.endswith("__init__.py") and module != SCHEMES
 
 
 @functools.cache
@@ -142,12 +134,11 @@ def built(backend: str, where: str) -> str:
     What has been built says it itself; what has not, by the hash of its recipe.
     """
     parts: list[object] = []
-    images = [image.HOST, *([image.ENGINE] if backend == CONTAINERNET else [])]
-    for name in images:
+    needs = BACKENDS[backend, where].needs
+    for name in needs.images:
         folder = image.existing(name)
         parts.append(image.provenance(folder) if folder else image.content_hash(name))
-    if where == containernet.GUEST:
-        variant = kernel.PLAIN if backend == VIRTUAL else kernel.CONTAINERS
-        folder = kernel.existing(variant)
-        parts.append(kernel.provenance(folder) if folder else kernel.content_hash(variant))
+    if needs.kernel:
+        folder = kernel.existing(needs.kernel)
+        parts.append(kernel.provenance(folder) if folder else kernel.content_hash(needs.kernel))
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

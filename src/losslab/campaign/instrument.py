@@ -7,71 +7,52 @@ import os
 from pathlib import Path
 from typing import Any
 
-from losslab import preflight
-from losslab.backends import containernet, virtual
-from losslab.campaign.deciding import CONTAINERNET, VIRTUAL
-from losslab.campaign.replicate import Instrument
+from losslab.backends import preflight, runner, virtual
+from losslab.backends.base import GUEST, VIRTUAL, Instrument, Job
+from losslab.backends.known import BACKENDS
 from losslab.emulation.apps import ffmpeg
 from losslab.errors import HostError
 from losslab.instrument import image, kernel
 from losslab.instrument.cache import building, cache_folder
 from losslab.study.condition import Condition
 
+# What a manifest calls the images.
+PARTS = {image.HOST: "image", image.ENGINE: "engine"}
 ENCODE_TIMEOUT_S = 600.0  # 60 s of 720p take half a minute on one core
 
 
 def instrument(
-    backend: str = VIRTUAL,
-    where: str = containernet.GUEST,
-    condition: Condition = preflight.COMMON,
+    backend: str = VIRTUAL, where: str = GUEST, condition: Condition = preflight.COMMON
 ) -> Instrument:
     """Return what a backend measures with.
 
     Args:
-        backend: One of deciding.BACKENDS.
-        where: One of containernet.PLACES: in a guest, or on this machine's own kernel.
+        backend: One of known.NAMES.
+        where: One of known.PLACES: in a guest, or on this machine's own kernel.
         condition: What is to be measured, which decides what this machine's own kernel must have.
 
     Raises:
         HostError: something has not been built.
         LosslabError: this machine cannot measure the condition.
     """
-    variant, command = kernel.PLAIN, "make setup"
-    if backend == CONTAINERNET and where == containernet.GUEST:
-        variant, command = kernel.CONTAINERS, "make containernet"
-    kernel_folder = _built(kernel.existing(variant), "kernel", command)
-    image_folder = _built(image.existing(), "host image", "make setup")
-    provenance: dict[str, Any] = {
-        "kernel": kernel.provenance(kernel_folder),
-        "image": image.provenance(image_folder),
+    runs = BACKENDS[backend, where]
+    variant, command = runs.needs.kernel or kernel.PLAIN, runs.needs.command
+    linux = _built(kernel.existing(variant), "kernel", command)
+    folders = {
+        name: _built(image.existing(name), f"{name} image", command) for name in runs.needs.images
     }
-    engine_root = None
-    if where == containernet.HOST:
-        provenance["where"] = where
+    provenance: dict[str, Any] = {
+        PARTS[name]: image.provenance(folder) for name, folder in folders.items()
+    }
+    provenance["kernel"] = kernel.provenance(linux)
+    if runs.needs.kernel is None:
+        # This machine's own kernel is no pin: every manifest names it anyway.
         provenance["kernel"] = {"version": os.uname().release, "hash": os.uname().version}
-    if backend == CONTAINERNET:
-        engine = _built(image.existing(image.ENGINE), "engine image", "make containernet")
-        engine_root = engine / "root"
-        provenance |= {
-            "where": where,
-            "engine": image.provenance(engine),
-        }
-    if where == containernet.HOST:
-        used = engine_root or image_folder / "root"
-        engine_versions = preflight.require(used, condition, backend == CONTAINERNET)
-        if engine_versions:
-            provenance["docker"] = engine_versions
-    parts = (provenance[part] for part in ("kernel", "image", "engine") if part in provenance)
-    # This machine's own kernel is no pin: every manifest names it anyway.
+    roots = [folder / "root" for folder in folders.values()]
+    provenance |= runs.ready(roots[-1], condition)
+    parts = (provenance[part] for part in ("kernel", *PARTS.values()) if part in provenance)
     provenance["pinned"] = all(part.get("pinned", True) for part in parts)
-    return Instrument(
-        kernel=kernel_folder / "linux",
-        image_root=image_folder / "root",
-        provenance=provenance,
-        backend=backend,
-        where=where,
-        engine_root=engine_root,
-    )
+    return Instrument(linux / "linux", roots[0], provenance, backend, where, *roots[1:])
 
 
 def _built(folder: Path | None, what: str, command: str) -> Path:
@@ -97,7 +78,7 @@ def video(name: str, duration_s: float, tools: Instrument, timeout_s: float | No
     if not folder.is_dir():
         with building(folder) as partial:
             if partial is not None:
-                limit_s = timeout_s or ENCODE_TIMEOUT_S
-                job: dict[str, Any] = {"kind": "command", "command": command}
-                virtual.boot(tools.kernel, tools.image_root, job, partial, 1, limit_s)
+                what = {"kind": "command", "command": command}
+                job = Job(what, partial, 1, timeout_s or ENCODE_TIMEOUT_S)
+                runner.run(virtual.Guest(), tools, job)
     return folder / "video.mp4"

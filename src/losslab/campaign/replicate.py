@@ -2,88 +2,42 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
 import os
-import platform
 import shutil
-import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from losslab import __version__
-from losslab.backends import containernet, onhost, virtual
-from losslab.campaign import deciding, intact
-from losslab.campaign.deciding import TRACES, VIRTUAL
-from losslab.campaign.lock import own_folder
+from losslab.backends import runner
+from losslab.backends.base import CONSOLE_FILE, Backend, Instrument, Job, Outcome
+from losslab.backends.known import BACKENDS
+from losslab.campaign import intact
+from losslab.campaign.deciding import TRACES
+from losslab.campaign.folder import (
+    HOST_FILE,
+    MANIFEST_FILE,
+    PARTIAL,
+    refuse_full,
+    whole_folder,
+    write_json,
+)
+from losslab.campaign.provenance import digest, host, provenance
 from losslab.emulation.link import traces
 from losslab.errors import GuestLostError, HostError, LosslabError
+from losslab.lock import own_folder
 from losslab.study.condition import DRAWN_TRACE, NO_TRACE, Condition
 
 # A guest needs up to 5 s of wall time per second of a 1 Gbit/s flow on a slow, busy host; ten
-# times that, and a minute to start, tell a hung guest from a slow one.
+# times that tells a hung guest from a slow one.
 WATCHDOG_S_PER_VIRTUAL_S = 50.0
-WATCHDOG_START_S = 60.0
-# An engine and five containers start in 20 s; on a busy host that has taken a minute and a half.
-WATCHDOG_CONTAINERS_S = 300.0
 # A lost guest may be the host's doing, so it gets a second chance; a failed check would fail again,
 # because the same seed gives the same bytes.
 ATTEMPTS = 2
-# Less than a replicate's raw files need.
-ROOM_BYTES = 4 * 2**20
-
-MANIFEST_FILE = "manifest.json"
-# The one file of a replicate that differs between two runs with the same seed.
-HOST_FILE = "host.json"
-# Of folders that are not whole yet.
-PARTIAL = ".losslab-"
-KEPT = "free room there and start again; finished replicates are kept"
 
 
-@dataclass(frozen=True)
-class Instrument:
-    """What a replicate is measured with: backend, kernel, images, and what they are."""
-
-    kernel: Path
-    image_root: Path
-    provenance: dict[str, Any]
-    backend: str = VIRTUAL
-    # In a guest in virtual time, or on this machine's own kernel in real time.
-    where: str = containernet.GUEST
-    # Of the containernet backend.
-    engine_root: Path | None = None
-
-
-def default_timeout_s(condition: Condition, backend: str = VIRTUAL) -> float:
+def default_timeout_s(condition: Condition, backend: Backend) -> float:
     """Return the wall-clock limit of a replicate."""
-    start_s = WATCHDOG_START_S if backend == VIRTUAL else WATCHDOG_CONTAINERS_S
-    return start_s + WATCHDOG_S_PER_VIRTUAL_S * condition.duration_s
-
-
-@contextlib.contextmanager
-def whole_folder(out: Path) -> Iterator[Path]:
-    """Give a temporary folder beside `out` that becomes `out` when the block ends well.
-
-    Raises:
-        HostError: it cannot be made or written to.
-    """
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with own_folder(out.parent, PARTIAL) as partial:
-            partial.chmod(0o755)
-            yield partial
-            if out.exists():
-                shutil.rmtree(out)
-            partial.rename(out)
-    except OSError as error:
-        raise HostError(
-            f"{out.parent} must be a folder with room that can be written to, found: {error}",
-            hint=KEPT,
-        ) from error
+    return backend.needs.start_s + WATCHDOG_S_PER_VIRTUAL_S * condition.duration_s
 
 
 def run(
@@ -144,10 +98,9 @@ def _attempt(
     with whole_folder(out) as folder, own_folder(out.parent, PARTIAL) as job_folder:
         try:
             outcome = _measure(condition, seed, job_folder, instrument, video, trace, timeout_s)
-            reasons = outcome.result["reasons"] + virtual.console_reasons(outcome.console)
-            manifest |= {
-                key: outcome.result[key] for key in ("summary", "observed", "machine", "plan")
-            }
+            reasons = outcome.result["reasons"]
+            kept = ("plan", "summary", "observed", "machine")
+            manifest |= {key: outcome.result[key] for key in kept}
             wall_s = outcome.wall_s
         except LosslabError as error:
             _refuse_host_failure(out.parent, instrument, error)
@@ -160,17 +113,11 @@ def _attempt(
         if (job_folder / "raw").is_dir():
             for file in sorted((job_folder / "raw").iterdir()):
                 shutil.move(file, folder / file.name)
-        if reasons and (job_folder / "console.log").exists():
-            shutil.move(job_folder / "console.log", folder / "console.log")
+        if reasons and (job_folder / CONSOLE_FILE).exists():
+            shutil.move(job_folder / CONSOLE_FILE, folder / CONSOLE_FILE)
         write_json(manifest, folder / MANIFEST_FILE)
-        write_json(_host(started, wall_s, earlier_reasons), folder / HOST_FILE)
+        write_json(host(started, wall_s, earlier_reasons), folder / HOST_FILE)
     return manifest
-
-
-def provenance(condition: Condition, instrument: Instrument) -> dict[str, Any]:
-    """Say what a cell is measured with: backend, kernel, images, and the code that it uses."""
-    source = deciding.source_hash(condition, instrument.backend, instrument.where)
-    return instrument.provenance | {"source": source}
 
 
 def _measure(
@@ -181,25 +128,23 @@ def _measure(
     video: Path | None,
     trace: str | None,
     timeout_s: float | None,
-) -> virtual.Outcome:
+) -> Outcome:
     """Give a job what it needs, and run it."""
-    image_roots = [instrument.image_root]
-    image_roots += [instrument.engine_root] if instrument.engine_root else []
-    of_machine = instrument.where == containernet.HOST
-    intact.require(None if of_machine else instrument.kernel, image_roots)
+    backend = BACKENDS[instrument.backend, instrument.where]
+    intact.require(instrument.kernel if backend.needs.kernel else None, instrument.image_roots)
     if video is not None:
         _link_or_copy(video, job_folder / "video.mp4")
     if trace is not None:
         (job_folder / "trace").write_text(trace)
-    job = {
+    what = {
         "kind": "replicate",
         "condition": condition.to_json(),
         "seed": seed,
         "video": video is not None,
         "trace": trace is not None,
     }
-    limit_s = timeout_s or default_timeout_s(condition, instrument.backend)
-    return _launch(instrument, job, job_folder, seed, limit_s)
+    limit_s = timeout_s or default_timeout_s(condition, backend)
+    return runner.run(backend, instrument, Job(what, job_folder, seed, limit_s))
 
 
 def _refuse_host_failure(folder: Path, instrument: Instrument, cause: LosslabError) -> None:
@@ -208,31 +153,9 @@ def _refuse_host_failure(folder: Path, instrument: Instrument, cause: LosslabErr
     Raises:
         HostError: the host or the instrument is why.
     """
-    if shutil.disk_usage(folder).free < ROOM_BYTES:
-        raise HostError(
-            f"{folder} must have room for a replicate's files, found it full", hint=KEPT
-        ) from cause
-    intact.require_whole(instrument.image_root)
-    if instrument.engine_root is not None:
-        intact.require_whole(instrument.engine_root)
-
-
-def _launch(
-    instrument: Instrument, job: dict[str, Any], job_folder: Path, seed: int, timeout_s: float
-) -> virtual.Outcome:
-    """Run a job on the instrument's backend."""
-    if instrument.backend == VIRTUAL:
-        if instrument.where == containernet.HOST:
-            return onhost.run(instrument.image_root, job, job_folder, timeout_s)
-        return virtual.boot(
-            instrument.kernel, instrument.image_root, job, job_folder, seed, timeout_s
-        )
-    assert instrument.engine_root is not None
-    tag = instrument.provenance["image"]["hash"]
-    images = containernet.Images(instrument.engine_root, instrument.image_root, tag)
-    if instrument.where == containernet.HOST:
-        return containernet.run_on_host(images, job, job_folder, timeout_s)
-    return containernet.run_in_guest(instrument.kernel, images, job, job_folder, seed, timeout_s)
+    refuse_full(folder, cause)
+    for root in instrument.image_roots:
+        intact.require_whole(root)
 
 
 def trace_text(condition: Condition) -> str | None:
@@ -254,58 +177,9 @@ def trace_text(condition: Condition) -> str | None:
     return text
 
 
-def digest(content: str | bytes | None) -> str | None:
-    """Return the SHA-256 of a text or of bytes in hexadecimal digits."""
-    if content is None:
-        return None
-    octets = content.encode() if isinstance(content, str) else content
-    return hashlib.sha256(octets).hexdigest()
-
-
 def _link_or_copy(source: Path, target: Path) -> None:
     """Hard-link, or copy across file systems."""
     try:
         os.link(source, target)
     except OSError:
         shutil.copyfile(source, target)
-
-
-def _host(started: datetime, wall_s: float | None, earlier_reasons: list[str]) -> dict[str, Any]:
-    """Describe what varies from run to run: host, clock, attempt, version and commit."""
-    return {
-        "started_utc": started.isoformat(timespec="seconds"),
-        "wall_s": wall_s,
-        "attempt": 1 + len(earlier_reasons),
-        "earlier_reasons": earlier_reasons,
-        "host_kernel": platform.release(),
-        "host_cpu": _cpu_model(),
-        "losslab": __version__,
-        "git": git_state(Path(__file__).parent),
-    }
-
-
-def _cpu_model() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
-
-
-def git_state(folder: Path) -> dict[str, Any]:
-    """Return the commit and whether tracked files differ from it; nulls outside a checkout."""
-
-    def git(*words: str) -> str | None:
-        command = ["git", "-C", str(folder), *words]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        except FileNotFoundError:
-            return None
-        return done.stdout.strip() if done.returncode == 0 else None
-
-    status = git("status", "--porcelain", "--untracked-files=no")
-    return {"commit": git("rev-parse", "HEAD"), "dirty": None if status is None else bool(status)}
-
-
-def write_json(data: Any, path: Path) -> None:
-    """Write JSON with sorted keys, so that equal data are equal bytes."""
-    path.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign.replicate import HOST_FILE, MANIFEST_FILE
+from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 

@@ -17,9 +17,9 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from losslab.emulation import ticks
 from losslab.emulation.probes.queue import QueueSample
 from losslab.emulation.shaping import FRAME_BYTES
 
@@ -57,18 +57,9 @@ STANDSTILL_MAX_MS = 100.0
 WAKE_INTERVAL_S = 0.01
 PR_SET_TIMERSLACK = 29  # linux/prctl.h; the default of 50 us would be part of every lateness
 READY = "ready\n"
-# Columns of /proc/stat: proc(5).
-COLUMNS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 # The shortest time from which the rate of the bottleneck is told: the samples' instants are some
 # tens of microseconds off.
 RATE_SPAN_S = 0.5
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Ticks that each processor has spent since boot, by kind."""
-
-    cpus: dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True)
@@ -159,7 +150,7 @@ class Watch:
         )  # fmt: skip
         assert self._timers.stdout is not None
         self._timers.stdout.readline()
-        self._begin = self._end = sample()
+        self._begin = self._end = ticks.sample()
         self._late_ms: list[float] = []
 
     def __enter__(self) -> Watch:
@@ -167,12 +158,12 @@ class Watch:
         assert self._timers.stdin is not None
         self._timers.stdin.write(READY)
         self._timers.stdin.flush()
-        self._begin = sample()
+        self._begin = ticks.sample()
         return self
 
     def __exit__(self, *_: object) -> None:
         """End."""
-        self._end = sample()
+        self._end = ticks.sample()
         out = self._timers.communicate()[0]
         self._late_ms = json.loads(out)
 
@@ -184,13 +175,13 @@ class Watch:
         queue: Sequence[QueueSample],
     ) -> Findings:
         """Sum up what was seen in the block; arguments as of `rtt_excess_ms` and `rate_share`."""
-        shares = _shares(self._begin, self._end).values()
+        shares = ticks.shares(self._begin, self._end).values()
         late = sorted(self._late_ms)
         excess = sorted(rtt_excess_ms(promise, idle_rtt_ms, replies, queue))
         return Findings(
             busy_before=self._busy_before,
             steal=max(kinds["steal"] for kinds in shares),
-            busy=max(map(_busy, shares)),
+            busy=max(map(ticks.busy, shares)),
             softirq=max(kinds["softirq"] for kinds in shares),
             late_median_ms=_quantile(late, 0.5),
             late_p99_ms=_quantile(late, 0.99),
@@ -250,42 +241,13 @@ def _quantile(ordered: Sequence[float], share: float) -> float | None:
     return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
 
 
-def parse(text: str) -> Sample:
-    """Read the text of /proc/stat."""
-    cpus = {}
-    for line in text.splitlines():
-        name, *values = line.split()
-        if name.startswith("cpu") and name != "cpu":
-            cpus[name] = dict(zip(COLUMNS, map(int, values[: len(COLUMNS)]), strict=True))
-    return Sample(cpus)
-
-
-def sample() -> Sample:
-    """Read what the processors have done until now."""
-    return parse(Path("/proc/stat").read_text())
-
-
 def quiet_busy() -> float:
     """Watch the machine for a moment; return the share of all processors that others use."""
-    begin = sample()
+    begin = ticks.sample()
     time.sleep(QUIET_S)
-    return statistics.fmean(_busy(kinds) for kinds in _shares(begin, sample()).values())
-
-
-def _shares(begin: Sample, end: Sample) -> dict[str, dict[str, float]]:
-    """Turn ticks into shares of each processor's time; one that was off has none."""
-    shares = {}
-    for name, after in end.cpus.items():
-        before = begin.cpus.get(name, dict.fromkeys(COLUMNS, 0))
-        ticks = {kind: after[kind] - before[kind] for kind in COLUMNS}
-        total = sum(ticks.values())
-        shares[name] = {kind: ticks[kind] / total if total else 0.0 for kind in COLUMNS}
-    return shares
-
-
-def _busy(shares: dict[str, float]) -> float:
-    idle = shares["idle"] + shares["iowait"]
-    return 1.0 - idle if sum(shares.values()) else 0.0
+    return statistics.fmean(
+        ticks.busy(kinds) for kinds in ticks.shares(begin, ticks.sample()).values()
+    )
 
 
 def main() -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
 
+from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument.archive import File
 from losslab.instrument.cache import run_logged
@@ -72,12 +72,12 @@ class Apt:
 
     def _uris(self, *words: str) -> list[tuple[File, str]]:
         command = ["apt-get", *self._flags, "--yes", "-qq", "--print-uris", *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        matches = [URI_LINE.match(line) for line in done.stdout.splitlines()]
-        if done.returncode != 0 or not matches or None in matches:
+        done = processes.attempt(command)
+        matches = [URI_LINE.match(line) for line in done.out.splitlines()]
+        if not done.good or not matches or None in matches:
             raise LosslabError(
                 f"apt must find {' '.join(words)} in {' '.join(self._archives)}, found:\n"
-                f"{done.stderr.strip() or done.stdout.strip() or 'nothing'}",
+                f"{done.err.strip() or done.out.strip() or 'nothing'}",
                 hint="check the network, and that apt's sources name a Debian archive",
             )
         found = []

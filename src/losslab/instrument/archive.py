@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 import time
 import urllib.error
@@ -22,6 +21,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
+from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument.cache import cache_folder
 
@@ -94,16 +94,15 @@ def debian_archives() -> list[str]:
         "$(REPO_URI)\t$(ORIGIN)",
         "Created-By: Packages",
     ]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError as error:
+    done = processes.attempt(command)
+    if done.status == processes.NOT_RUN:
         raise LosslabError(
             "apt-get must be there to fetch Debian's packages, found none",
             hint="use the containers (see README) where the system is not Debian",
-        ) from error
+        )
     found = {
         uri
-        for line in done.stdout.splitlines()
+        for line in done.out.splitlines()
         for uri, origin in [line.split("\t")]
         if origin == "Debian"
     }
@@ -277,12 +276,7 @@ def digest(path: Path) -> str:
 def _proxies() -> dict[str, str]:
     """Take the proxies that the environment names, and those that apt uses."""
     proxies = dict(urllib.request.getproxies())
-    try:
-        words = subprocess.run(
-            ["apt-config", "dump", "Acquire"], capture_output=True, text=True, check=False
-        ).stdout
-    except FileNotFoundError:
-        words = ""
+    words = processes.attempt(["apt-config", "dump", "Acquire"]).out
     for scheme, proxy in re.findall(r'^Acquire::(https?)::Proxy "(.+)";$', words, re.MULTILINE):
         if proxy != "DIRECT":
             proxies.setdefault(scheme, proxy)

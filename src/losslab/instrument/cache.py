@@ -7,15 +7,13 @@ import fcntl
 import hashlib
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from losslab.errors import LosslabError
+from losslab import processes
 
 ROOT = Path(__file__).resolve().parents[3]
-LOG_LINES = 30
 
 
 def cache_folder() -> Path:
@@ -64,18 +62,4 @@ def run_logged(command: Sequence[str | Path], log: Path, cwd: Path | None = None
     Raises:
         LosslabError: it failed or does not exist; with the log's last lines.
     """
-    with log.open("a") as out:
-        print("$", *command, file=out, flush=True)
-        try:
-            done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=cwd, check=False
-            )
-        except FileNotFoundError as error:
-            raise LosslabError(
-                f"{command[0]} must be installed, found: {error}", hint="run `make setup`"
-            ) from error
-    if done.returncode != 0:
-        tail = "\n".join(log.read_text(errors="replace").splitlines()[-LOG_LINES:])
-        raise LosslabError(
-            f"`{' '.join(map(str, command))}` must succeed, found status {done.returncode}:\n{tail}"
-        )
+    processes.run(command, log=log, cwd=cwd)

@@ -12,18 +12,16 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from losslab.emulation.topology import INTERFACES
+from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import repository
+from losslab.instrument import engine, repository
 from losslab.instrument.apt import Apt
 from losslab.instrument.archive import Found, UnavailableError, debian_archives, write_sources
 from losslab.instrument.cache import ROOT, building, cache_folder, hash_files, run_logged
@@ -38,15 +36,8 @@ FIXED_FILES = {
     "etc/apt/sources.list": f"deb http://deb.debian.org/debian {SUITE} main\n",
     "etc/resolv.conf": "",
     "etc/hostname": "losslab\n",
-    "etc/hosts": "127.0.0.1 localhost\n"
-    + "".join(f"{end.address} {end.host}\n" for end in INTERFACES),
-}
-# containerd gives its helpers more threads than there are processors: a Go program then waits in a
-# loop for a thread that does not run, for ever where computing takes no time (bgsweep in
-# runtime/mgcsweep.go). In the engine image they have one, as every Go program has by itself there.
-ONE_PROCESSOR = {
-    "usr/bin/containerd": (b"GOMAXPROCS=2", b"GOMAXPROCS=1"),
-    "usr/bin/containerd-shim-runc-v2": (b"GOMAXPROCS=4", b"GOMAXPROCS=1"),
+    # Names for the addresses of emulation.topology, which a test compares.
+    "etc/hosts": (RECIPES / HOST / "hosts").read_text(),
 }
 # Bookkeeping of the tools that install, of which no two versions leave the same.
 LEFTOVERS = (
@@ -59,7 +50,6 @@ MOUNT_POINTS = ("mnt/losslab", "mnt/out")
 # Part of the hash: change it when this module builds something else from the same list.
 LAYOUT = f"3 {SUITE} {' '.join(EXCLUDED)}"
 INSTANT_FORMAT = "%Y%m%dT%H%M%SZ"  # of the snapshot archive
-SOURCE = "LOSSLAB_CONTAINERNET_SOURCE"
 
 
 def packages(name: str = HOST) -> list[str]:
@@ -74,17 +64,10 @@ def lock(name: str = HOST) -> Lock:
     return read_lock(RECIPES / name / "packages.lock")
 
 
-def containernet() -> dict[str, str]:
-    """Return the pins of Containernet: `url` and `commit`."""
-    pins: dict[str, str] = tomllib.loads((RECIPES / ENGINE / "source.toml").read_text())[
-        "containernet"
-    ]
-    return pins
-
-
 def recipe(name: str = HOST) -> list[Path]:
     """List the files that decide what is built."""
     own = [RECIPES / name / file for file in ("packages.txt", "packages.lock", "init")]
+    own += [RECIPES / HOST / "hosts"]
     if name == ENGINE:
         own += [RECIPES / name / "source.toml", RECIPES / HOST / "packages.txt"]
     return own
@@ -94,7 +77,7 @@ def content_hash(name: str = HOST, locked: Lock | None = None) -> str:
     """Hash everything that decides what is built, from the image's own lock or another."""
     texts = [LAYOUT, repr(FIXED_FILES), *packages(name), *(locked or lock(name)).rows()]
     if name == ENGINE:
-        texts += [containernet()["commit"], repr(ONE_PROCESSOR)]
+        texts += [engine.containernet()["commit"], repr(engine.ONE_PROCESSOR)]
     return hash_files([RECIPES / name / "init"], *texts)
 
 
@@ -185,7 +168,7 @@ def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pin
     root.mkdir()
     # First, because it is what is hardest to come by.
     if name == ENGINE:
-        _install_containernet(root / CONTAINERNET, log)
+        engine.install_containernet(root / CONTAINERNET, log)
     instant = datetime.strptime(locked.instant, INSTANT_FORMAT).replace(tzinfo=UTC)
     tar = folder / "root.tar"
     with tempfile.TemporaryDirectory(prefix="losslab-packages-") as archive:
@@ -206,15 +189,11 @@ def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pin
     shutil.copyfile(RECIPES / name / "init", root / "init")
     (root / "init").chmod(0o755)
     if name == ENGINE:
-        for file, (words, others) in ONE_PROCESSOR.items():
-            _replace(root / file, words, others)
+        engine.give_one_processor(root)
     _tidy(root, int(instant.timestamp()))
-    listing = subprocess.run(
-        ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W", "-f", "${Package}\t${Version}\n"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    listing = processes.run(
+        ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W", "-f", "${Package}\t${Version}\n"]
+    )
     listing = "".join(sorted(listing.splitlines(keepends=True)))
     (folder / "packages.tsv").write_text(listing)
     versions = dict(line.split("\t") for line in listing.splitlines())
@@ -228,7 +207,7 @@ def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pin
         "packages": {package: versions[package] for package in packages(name)},
     }
     if name == ENGINE:
-        facts["containernet"] = containernet()["commit"]
+        facts["containernet"] = engine.containernet()["commit"]
     (folder / "provenance.json").write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
 
 
@@ -293,53 +272,3 @@ def check_installed(installed: dict[str, str], locked: dict[str, str]) -> None:
             f"{'; '.join(differences)}",
             hint="make the lock anew with `make relock`",
         )
-
-
-def _replace(path: Path, words: bytes, others: bytes) -> None:
-    """Replace the one occurrence of some bytes in a file by as many others.
-
-    Raises:
-        LosslabError: they are not there exactly once.
-    """
-    content = path.read_bytes()
-    count = content.count(words)
-    if count != 1:
-        raise LosslabError(
-            f"{path} must contain {words.decode()} once, found it {count} times",
-            hint="another version of the package: see ONE_PROCESSOR in instrument/image.py",
-        )
-    path.write_bytes(content.replace(words, others))
-
-
-def _install_containernet(target_folder: Path, log: Path) -> None:
-    """Install Containernet's module at its pinned commit, which is the hash of its content.
-
-    LOSSLAB_CONTAINERNET_SOURCE names another copy of its repository, such as
-    file:///home/me/containernet, where the pinned one is out of reach.
-
-    Raises:
-        UnavailableError: the repository cannot be reached, or has no such commit.
-    """
-    commit = containernet()["commit"]
-    url = containernet_source()
-    with tempfile.TemporaryDirectory(prefix="losslab-containernet-") as name:
-        git = ["git", "-C", name]
-        try:
-            run_logged(["git", "clone", "--quiet", "--bare", url, name], log)
-            run_logged([*git, "cat-file", "-e", f"{commit}^{{commit}}"], log)
-        except LosslabError as error:
-            raise UnavailableError(
-                f"Containernet's commit {commit} must be had from {url}, found: {error.message}",
-                hint=f"check the network, or set {SOURCE}=file:///... to a copy that has it",
-            ) from error
-        tar = Path(name) / "containernet.tar"
-        # Its two links lead out of the folder, to examples and a command that nothing here runs.
-        links = [":(exclude)mininet/examples", ":(exclude)mininet/__main__.py"]
-        run_logged([*git, "archive", f"--output={tar}", commit, "mininet", *links], log)
-        target_folder.mkdir(parents=True)
-        run_logged(["tar", "-xf", tar, "-C", target_folder, "--no-same-owner"], log)
-
-
-def containernet_source() -> str:
-    """Return the address of the repository that has Containernet."""
-    return os.environ.get(SOURCE, containernet()["url"]).removeprefix("git+")

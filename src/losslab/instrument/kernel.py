@@ -7,12 +7,12 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument import kernelsource
 from losslab.instrument.archive import UnavailableError, write_sources
@@ -139,13 +139,7 @@ def _build(variant: str, source: Source, work: Path, folder: Path) -> None:
             hint="a dropped symbol has an unmet dependency or does not exist in this kernel",
         )
     run_logged([*make, f"-j{len(os.sched_getaffinity(0))}", "linux"], log, cwd=tree)
-    version = subprocess.run(
-        ["make", "-s", "ARCH=um", "kernelversion"],
-        cwd=tree,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
+    version = processes.run(["make", "-s", "ARCH=um", "kernelversion"], cwd=tree).strip()
     shutil.copy2(tree / "linux", folder / "linux")
     run_logged(["strip", "--strip-debug", folder / "linux"], log)
     # Not among the facts below, which are part of every manifest: compilers differ, numbers do not.

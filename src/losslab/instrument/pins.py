@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -16,8 +14,9 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import image, kernel, kernelsource
+from losslab.instrument import engine, image, kernel, kernelsource
 from losslab.instrument.archive import (
     ARCHIVE_PLACE,
     CHECK_TIMEOUT_S,
@@ -149,8 +148,8 @@ def _built(folder: Path | None, provenance: Callable[[Path], dict[str, object]])
 
 
 def _containernet(check: bool) -> Pin:
-    commit, url = image.containernet()["commit"], image.containernet_source()
-    otherwise = f"any copy of the repository that {image.SOURCE} names, by the same commit"
+    commit, url = engine.containernet()["commit"], engine.containernet_source()
+    otherwise = f"any copy of the repository that {engine.SOURCE} names, by the same commit"
     built = image.existing(image.ENGINE)
     found, lost = ("in the engine image" if built else f"{NOT_BUILT} here"), False
     if check:
@@ -164,19 +163,11 @@ def _fetch_commit(url: str, commit: str) -> str:
     """Ask a repository for a commit alone; return what went wrong, or nothing."""
     with tempfile.TemporaryDirectory(prefix="losslab-commit-") as name:
         fetch = ["fetch", "--quiet", "--depth", "1", "--filter", "tree:0", url, commit]
-        try:
-            subprocess.run(["git", "init", "--quiet", name], capture_output=True, check=True)
-            done = subprocess.run(
-                ["git", "-C", name, *fetch], capture_output=True, text=True, check=False,
-                timeout=GIT_TIMEOUT_S, env=os.environ | {"GIT_TERMINAL_PROMPT": "0"},
-            )  # fmt: skip
-        except FileNotFoundError:
-            return "git is not installed"
-        except subprocess.TimeoutExpired:
-            return f"no answer in {GIT_TIMEOUT_S:.0f} s"
-    return (
-        "" if done.returncode == 0 else done.stderr.strip().splitlines()[-1].removeprefix("fatal: ")
-    )
+        done = processes.attempt(["git", "init", "--quiet", name])
+        if done.good:
+            more = {"GIT_TERMINAL_PROMPT": "0"}
+            done = processes.attempt(["git", "-C", name, *fetch], limit_s=GIT_TIMEOUT_S, more=more)
+    return "" if done.good else done.last_line.removeprefix("fatal: ")
 
 
 def locked_requirements(path: Path) -> list[Requirement]:
@@ -233,10 +224,5 @@ def _pip_problem() -> str:
         "--disable-pip-version-check", "--retries", "0", "--timeout", str(CHECK_TIMEOUT_S),
         "--require-hashes", *(f"--requirement={path}" for path in PYTHON_LOCKS),
     ]  # fmt: skip
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=PIP_TIMEOUT_S
-        )
-    except subprocess.TimeoutExpired:
-        return f"has no answer in {PIP_TIMEOUT_S:.0f} s"
-    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["fails"])[-1]
+    done = processes.attempt(command, limit_s=PIP_TIMEOUT_S)
+    return "" if done.good else done.last_line

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from losslab import processes
 from losslab.instrument.apt import ARCHITECTURE
 from losslab.instrument.archive import (
     ADVICE,
@@ -70,9 +70,7 @@ def make(files: Sequence[Found], suite: str, folder: Path) -> str:
             os.link(found.path, package)
         except OSError:  # another file system
             package.write_bytes(found.path.read_bytes())
-        control = subprocess.run(
-            ["dpkg-deb", "--field", package], capture_output=True, text=True, check=True
-        ).stdout.rstrip("\n")
+        control = processes.run(["dpkg-deb", "--field", package]).rstrip("\n")
         paragraphs.append(
             f"{control}\nFilename: pool/{package.name}\nSize: {found.file.size}\n"
             f"SHA256: {found.file.sha256}\n"

@@ -6,9 +6,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from losslab.campaign.lock import own_folder
-from losslab.campaign.replicate import Instrument, run
+from losslab.backends.base import Instrument
+from losslab.campaign.replicate import run
 from losslab.errors import HostError
+from losslab.lock import own_folder
 from losslab.study.condition import Condition
 
 # Everything that a replicate does, in a second: loss, a queue, a bulk flow, probes and checks.

@@ -11,19 +11,19 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from losslab.backends import containernet
+from losslab import processes
+from losslab.backends.base import Finding
 from losslab.emulation.shaping import Shaper, shapers
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel
 from losslab.study.condition import NO_COMPETITOR, Condition
 
 PROBE_TIMEOUT_S = 20.0
+DEFAULT_SOCKET = Path("/var/run/docker.sock")
 ALGORITHMS_ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 TOOLS = ("nsenter", "setpriv", "tc", "ip", "bash", "iperf3", "ffmpeg", "curl", "python3")
 # What `losslab doctor` looks for: the conditions of most studies.
@@ -35,23 +35,6 @@ WITHOUT = (
     "a condition without delay and loss needs neither netem nor fq: --rtt-ms 0 --rate-mbit 10; a "
     "guest brings both: --where guest"
 )
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that a backend needs: whether it is there, what was found, what mends it."""
-
-    what: str
-    good: bool
-    found: str
-    remedy: str = ""
-    required: bool = True
-
-    def line(self) -> str:
-        """Format for a terminal."""
-        mark = "ok     " if self.good else ("MISSING" if self.required else "missing")
-        text = f"  {mark}  {self.what}: {self.found}"
-        return text if self.good or not self.remedy else f"{text}\n           -> {self.remedy}"
 
 
 def require(root: Path, condition: Condition, containers: bool) -> dict[str, str]:
@@ -133,7 +116,7 @@ def _docker() -> Iterator[Finding]:
         engine = ask_engine("/info")
     except (LosslabError, OSError, http.client.HTTPException, ValueError) as error:
         words = error.message if isinstance(error, LosslabError) else error
-        where = os.environ.get("DOCKER_HOST", containernet.DEFAULT_SOCKET)
+        where = os.environ.get("DOCKER_HOST", DEFAULT_SOCKET)
         yield Finding(
             "Docker's engine", False, f"no answer from {where} ({words})",
             "apt-get install docker.io, systemctl start docker",
@@ -167,12 +150,27 @@ def ask_engine(path: str) -> Any:
         OSError: no engine answers.
         LosslabError: DOCKER_HOST names one elsewhere.
     """
-    connection = _Connection(containernet.socket_path())
+    connection = _Connection(socket_path())
     try:
         connection.request("GET", path)
         return json.loads(connection.getresponse().read())
     finally:
         connection.close()
+
+
+def socket_path() -> Path:
+    """Return the socket of this machine's engine.
+
+    Raises:
+        LosslabError: DOCKER_HOST names something else.
+    """
+    address = os.environ.get("DOCKER_HOST", f"unix://{DEFAULT_SOCKET}")
+    if not address.startswith("unix://"):
+        raise LosslabError(
+            f"Docker's engine must be on this machine, found DOCKER_HOST={address}",
+            hint="unset DOCKER_HOST, or set it to unix:///var/run/docker.sock",
+        )
+    return Path(address.removeprefix("unix://"))
 
 
 def _tool(root: Path, name: str) -> bool:
@@ -189,16 +187,13 @@ def kernel_qdisc(shaper: Shaper, root: bool, image_root: Path | None = None) -> 
     if not (root and shutil.which("unshare") and shutil.which(image_tc[0])):
         return Finding(what, False, "cannot be tried without root, unshare and tc", "run as root")
     lines = [f"qdisc add dev lo root handle 10: {kind} {shaper.arguments}", *shaper.more]
-    done = subprocess.run(
+    done = processes.attempt(
         ["unshare", "--net", *image_tc, "-batch", "-"],
-        input="\n".join(lines).replace(f"dev {shaper.where.name} ", "dev lo "),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PROBE_TIMEOUT_S,
+        text="\n".join(lines).replace(f"dev {shaper.where.name} ", "dev lo "),
+        limit_s=PROBE_TIMEOUT_S,
     )
-    words = done.stderr.strip()
-    good = done.returncode == 0 and not words
+    words = done.err.strip()
+    good = done.good and not words
     remedy = f"modprobe sch_{kind}, Linux 6.6 or newer"
     if kind in ("netem", "fq"):
         remedy += f" (a kernel without it: {WITHOUT})"

@@ -1,0 +1,180 @@
+"""What a backend is: a place where jobs run, and what everyone else must know of it.
+
+A backend is a class in this folder and a line in `backends.known`. `backends.runner` runs its jobs.
+Nobody else asks which one it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from losslab.errors import GuestLostError, HostError, LosslabError
+from losslab.study.condition import Condition
+
+# How the hosts are made, and where they are: in a guest in virtual time, or on this machine's own
+# kernel in real time.
+VIRTUAL, CONTAINERNET = "virtual", "containernet"
+GUEST, HOST = "guest", "host"
+CLEAN = "clean"  # a kind of job
+# A job's folder has these: what to do, what came of it, what its program said, and, from a guest's
+# first program, that it is at work.
+JOB_FILE, RESULT_FILE, CONSOLE_FILE, STARTED = "job.json", "result.json", "console.log", "started"
+
+
+@dataclass(frozen=True)
+class Instrument:
+    """What a replicate is measured with: backend, kernel, images, and what they are."""
+
+    kernel: Path
+    image_root: Path
+    provenance: dict[str, Any]
+    backend: str = VIRTUAL
+    where: str = GUEST
+    engine_root: Path | None = None  # where hosts are containers
+
+    @property
+    def image_roots(self) -> list[Path]:
+        """List the root folders of its images."""
+        return [self.image_root, *([self.engine_root] if self.engine_root else [])]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be done, and how long it may take."""
+
+    what: dict[str, Any]
+    folder: Path  # where it reads that and leaves its files
+    seed: int  # of a guest's random generator
+    timeout_s: float  # wall clock
+    # Give it this process's terminal, and let it run in real time: in virtual time it would race
+    # to its next timer while the user thinks.
+    interactive: bool = False
+
+    @property
+    def cleans_up(self) -> bool:
+        """Tell whether it removes what another left; then it goes on while this process ends."""
+        return bool(self.what["kind"] == CLEAN)
+
+
+@dataclass(frozen=True)
+class Start:
+    """The program that does a job."""
+
+    command: Sequence[str]
+    more: Mapping[str, Any] = field(default_factory=dict)  # what the job must know besides
+    cwd: Path | None = None
+    variables: Mapping[str, str] | None = None  # all that it has; this process's by default
+    pass_fds: Sequence[int] = ()
+    cpu: int | None = None  # the one that it may use
+    all_files: bool = False  # as many open ones as this process may have at most
+    # Within which it must make the file STARTED, if it does that.
+    start_limit_s: float | None = None
+    scratch: Path | None = None  # what must not become full
+    # How long it may clean up when it is to end; 0 where there is nothing to.
+    patience_s: float = 0.0
+    # What it could not clean up itself.
+    clean_up: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True)
+class End:
+    """How that program ended."""
+
+    status: int | None  # None where it had to be ended
+    scratch_full: bool = False  # at some time
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a job that ended well."""
+
+    result: dict[str, Any]
+    console: str
+    wall_s: float
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a backend needs: whether it is there, what was found, what mends it."""
+
+    what: str
+    good: bool
+    found: str
+    remedy: str = ""
+    required: bool = True
+
+    def line(self) -> str:
+        """Format for a terminal."""
+        mark = "ok     " if self.good else ("MISSING" if self.required else "missing")
+        text = f"  {mark}  {self.what}: {self.found}"
+        return text if self.good or not self.remedy else f"{text}\n           -> {self.remedy}"
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What decides, besides a condition and a seed, what a backend measures."""
+
+    job: str  # the module that is its first program
+    kernel: str | None  # a variant of ours; None: this machine's own
+    images: tuple[str, ...]  # the hosts' first
+    command: str  # makes kernel and images
+    start_s: float  # for a job to begin its work, on a busy machine
+
+
+class Backend(Protocol):
+    """A place where jobs run."""
+
+    @property
+    def needs(self) -> Needs:
+        """What it measures with."""
+
+    def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
+        """Refuse a machine that cannot measure a condition.
+
+        Args:
+            image_root: What its jobs enter.
+            condition: What is to be measured.
+
+        Returns:
+            What a manifest says of the place and the machine, besides kernel and images.
+
+        Raises:
+            LosslabError: with everything that is missing.
+        """
+
+    def start(self, tools: Instrument, job: Job) -> AbstractContextManager[Start]:
+        """Prepare a job for the length of the block; what it was given is gone afterwards.
+
+        Raises:
+            LosslabError: there is no room or right to.
+        """
+
+    def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
+        """Read what a job left.
+
+        Raises:
+            HostError: the host or the instrument is to blame.
+            GuestLostError: it left nothing; with its last words.
+            LosslabError: it says itself why it failed.
+        """
+
+
+def refuse_failure(result: dict[str, Any]) -> None:
+    """Raise what a job wrote in place of its result: see `emulation.measure.write_failure`.
+
+    Raises:
+        HostError: the instrument failed.
+        GuestLostError: a program crashed.
+        LosslabError: the job was refused by itself.
+    """
+    if "error" not in result:
+        return
+    if result.get("kind") == "host":
+        raise HostError(result["error"])
+    if result.get("kind") == "crashed":
+        raise GuestLostError(f"the job must not crash, found {result['error']}")
+    raise LosslabError(f"the job must succeed, found:\n{result['error']}")

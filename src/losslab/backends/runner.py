@@ -1,0 +1,90 @@
+"""Run a job on a backend: the same way in a guest, with an engine in it, and on this machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import time
+
+from losslab import processes
+from losslab.backends.base import (
+    CONSOLE_FILE,
+    JOB_FILE,
+    STARTED,
+    Backend,
+    End,
+    Instrument,
+    Job,
+    Outcome,
+    Start,
+)
+from losslab.errors import HostError
+
+# In real time, looking more often would take time from what is measured.
+START_POLL_S, POLL_S = 0.05, 0.5
+# With less than this left in the scratch folder, a guest's next pages may have found no room.
+SCRATCH_FULL_BYTES = 2 * 2**20
+
+
+def run(backend: Backend, tools: Instrument, job: Job) -> Outcome:
+    """Run one job to its end; when this process is interrupted or killed, the job ends, too.
+
+    Raises:
+        HostError: the host or the instrument failed; with the remedy.
+        GuestLostError: the job hung, crashed, or left no result; with its last words.
+        LosslabError: the job was refused by itself, or cannot run here.
+    """
+    try:
+        with backend.start(tools, job) as start:
+            begin = time.monotonic()
+            end = to_its_end(start, job)
+        console = (job.folder / CONSOLE_FILE).read_text(errors="replace")
+    except OSError as error:
+        raise HostError(
+            f"a job's files must fit into its scratch folder and into {job.folder.parent}, "
+            f"found: {error}",
+            hint="free room there, or set LOSSLAB_SCRATCH, and start again; finished replicates "
+            "are kept",
+        ) from error
+    return Outcome(backend.result(job, end, console), console, time.monotonic() - begin)
+
+
+def to_its_end(start: Start, job: Job) -> End:
+    """Run a job's program until it ends, or its time is over; then clean up after it."""
+    what = json.dumps(job.what | dict(start.more), indent=1, sort_keys=True)
+    (job.folder / JOB_FILE).write_text(what + "\n")
+    ended = End(None)
+    with (job.folder / CONSOLE_FILE).open("wb") as console:
+        process = processes.spawn(
+            start.command,
+            ending=signal.SIGTERM if start.patience_s else signal.SIGKILL,
+            cpu=start.cpu, all_files=start.all_files,
+            console=None if job.interactive else console,
+            cwd=start.cwd, variables=start.variables, pass_fds=start.pass_fds,
+        )  # fmt: skip
+        try:
+            ended = _wait(process, start, job)
+        finally:
+            processes.end_session(process, start.patience_s)
+            if process.returncode != 0 and start.clean_up is not None:
+                start.clean_up()
+    return ended
+
+
+def _wait(process: processes.Process, start: Start, job: Job) -> End:
+    begin, full = time.monotonic(), False
+    while True:
+        if not job.cleans_up:
+            processes.heed()
+        started = start.start_limit_s is None or (job.folder / STARTED).exists()
+        status = processes.wait(process, POLL_S if started else START_POLL_S)
+        if status is not None:
+            return End(status, full)
+        if start.scratch is not None:
+            full = full or shutil.disk_usage(start.scratch).free < SCRATCH_FULL_BYTES
+        limit_s = job.timeout_s
+        if not started and start.start_limit_s is not None:
+            limit_s = min(start.start_limit_s, limit_s)
+        if time.monotonic() - begin > limit_s:
+            return End(None, full)

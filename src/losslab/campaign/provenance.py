@@ -1,0 +1,60 @@
+"""Where a number comes from: what a replicate was measured with, and on which machine, when."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from losslab import __version__, processes
+from losslab.backends.base import Instrument
+from losslab.campaign import deciding
+from losslab.study.condition import Condition
+
+
+def provenance(condition: Condition, instrument: Instrument) -> dict[str, Any]:
+    """Say what a cell is measured with: backend, kernel, images, and the code that it uses."""
+    source = deciding.source_hash(condition, instrument.backend, instrument.where)
+    return instrument.provenance | {"source": source}
+
+
+def digest(content: str | bytes | None) -> str | None:
+    """Return the SHA-256 of a text or of bytes in hexadecimal digits."""
+    if content is None:
+        return None
+    octets = content.encode() if isinstance(content, str) else content
+    return hashlib.sha256(octets).hexdigest()
+
+
+def host(started: datetime, wall_s: float | None, earlier_reasons: list[str]) -> dict[str, Any]:
+    """Describe what varies from run to run: host, clock, attempt, version and commit."""
+    return {
+        "started_utc": started.isoformat(timespec="seconds"),
+        "wall_s": wall_s,
+        "attempt": 1 + len(earlier_reasons),
+        "earlier_reasons": earlier_reasons,
+        "host_kernel": platform.release(),
+        "host_cpu": _cpu_model(),
+        "losslab": __version__,
+        "git": git_state(Path(__file__).parent),
+    }
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def git_state(folder: Path) -> dict[str, Any]:
+    """Return the commit and whether tracked files differ from it; nulls outside a checkout."""
+
+    def git(*words: str) -> str | None:
+        done = processes.attempt(["git", "-C", folder, *words])
+        return done.out.strip() if done.good else None
+
+    status = git("status", "--porcelain", "--untracked-files=no")
+    return {"commit": git("rev-parse", "HEAD"), "dirty": None if status is None else bool(status)}

@@ -1,0 +1,232 @@
+"""The one door to other programs: each has a time limit, and what fails is quoted.
+
+Not for what runs where the hosts are, which has a door of its own (`emulation.netns`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from losslab.errors import LosslabError
+
+# What is only asked something; it answers in a second or two, R on a busy machine in ten.
+ASK_LIMIT_S = 60.0
+# What works: a kernel takes some ten minutes on one core, and an hour where a machine has better
+# to do.
+WORK_LIMIT_S = 4 * 3600.0
+# What a program that is told to end needs to clean up after itself, as mmdebstrap its mounts.
+PATIENCE_S = 10.0
+QUOTED_LINES = 30
+NOT_RUN = 127
+_noted: list[int] = []  # signals, by their order
+
+
+Process = subprocess.Popen[bytes]
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a program ended, and what it said."""
+
+    status: int | None  # None: it did not end in time; NOT_RUN, as a shell says it
+    out: str
+    err: str
+
+    @property
+    def good(self) -> bool:
+        """Tell whether it succeeded."""
+        return self.status == 0
+
+    @property
+    def last_line(self) -> str:
+        """Quote the last line of what went wrong."""
+        return (self.err.strip().splitlines() or self.out.strip().splitlines() or ["nothing"])[-1]
+
+
+def attempt(
+    command: Sequence[str | Path],
+    *,
+    limit_s: float = ASK_LIMIT_S,
+    text: str | None = None,
+    cwd: Path | None = None,
+    more: Mapping[str, str] | None = None,
+    log: Path | None = None,
+) -> Done:
+    """Run a program to its end and say how that was; a failure is an answer, too.
+
+    Args:
+        command: The program and its arguments.
+        limit_s: Wall-clock limit.
+        text: What it reads; nothing by default.
+        cwd: Where it runs.
+        more: Variables that it has besides this process's.
+        log: Where its words are appended, in place of being returned.
+    """
+    with contextlib.ExitStack() as stack:
+        out: int | IO[str] = subprocess.PIPE
+        if log is not None:
+            out = stack.enter_context(log.open("a"))
+            print("$", *command, file=out, flush=True)
+        try:
+            process = subprocess.Popen(
+                list(map(str, command)),
+                stdin=subprocess.DEVNULL if text is None else subprocess.PIPE,
+                stdout=out, stderr=out, cwd=cwd, env=os.environ | dict(more or {}),
+                text=True, errors="replace",
+            )  # fmt: skip
+        except OSError as error:
+            return Done(NOT_RUN, "", f"{command[0]} must be installed ({error.strerror})")
+        with process:
+            try:
+                said, complaints = process.communicate(text, timeout=limit_s)
+            except subprocess.TimeoutExpired:
+                return Done(None, "", f"no end in {limit_s:g} s")
+            finally:
+                end(process, PATIENCE_S)
+        return Done(process.returncode, said or "", complaints or "")
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    limit_s: float = WORK_LIMIT_S,
+    text: str | None = None,
+    cwd: Path | None = None,
+    more: Mapping[str, str] | None = None,
+    log: Path | None = None,
+) -> str:
+    """Run a program that must succeed; return what it printed. Arguments as of `attempt`.
+
+    Raises:
+        LosslabError: it could not be run, did not end in time, or failed; with its last lines.
+    """
+    done = attempt(command, limit_s=limit_s, text=text, cwd=cwd, more=more, log=log)
+    if done.good:
+        return done.out
+    name = " ".join(map(str, command))
+    if done.status in (None, NOT_RUN):
+        hint = "run `make setup`" if done.status == NOT_RUN else ""
+        raise LosslabError(f"`{name}` must succeed, found: {done.err}", hint=hint)
+    words = done.err.strip() or done.out.strip()
+    if log is not None:
+        words = log.read_text(errors="replace").strip()
+    quoted = "\n".join(words.splitlines()[-QUOTED_LINES:])
+    raise LosslabError(f"`{name}` must succeed, found status {done.status}:\n{quoted}")
+
+
+def spawn(
+    command: Sequence[str | Path],
+    *,
+    ending: signal.Signals = signal.SIGKILL,
+    cpu: int | None = None,
+    all_files: bool = False,
+    console: IO[bytes] | None = None,
+    cwd: Path | None = None,
+    variables: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
+) -> Process:
+    """Start a program, in a session of its own, that this process never leaves behind.
+
+    Programs of util-linux do between fork and exec what Python could: had it to run there, locks
+    of its modules would be taken and given back around the fork, and a signal that arrives
+    meanwhile would be raised where Python can only ignore it.
+
+    Args:
+        command: The program and its arguments.
+        ending: The signal that it gets when this process ends, however that ends: setpriv(1).
+        cpu: The one that it may use; every one by default.
+        all_files: It may have as many files open as this process may raise its limit to.
+        console: What it writes to, without anything to read; this process's terminal by default.
+        cwd: Where it runs.
+        variables: All that it has; this process's by default.
+        pass_fds: Descriptors that stay open in it.
+
+    Raises:
+        LosslabError: util-linux is not installed.
+    """
+    tied = ["setpriv", "--pdeathsig", ending.name.removeprefix("SIG"), "--"]
+    bound = [] if cpu is None else ["taskset", "--cpu-list", str(cpu)]
+    if all_files:
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        limit = "unlimited" if most == resource.RLIM_INFINITY else most
+        bound += ["prlimit", f"--nofile={limit}:{limit}", "--"]
+    try:
+        return subprocess.Popen(
+            [*tied, *bound, *map(str, command)],
+            stdin=None if console is None else subprocess.DEVNULL,
+            stdout=console,
+            stderr=None if console is None else subprocess.STDOUT,
+            cwd=cwd, env=variables, pass_fds=pass_fds,
+            # So that all of it can be ended together; a Ctrl-C is for this process, which does it.
+            start_new_session=True,
+        )  # fmt: skip
+    except FileNotFoundError as error:
+        raise LosslabError(
+            f"setpriv of util-linux must be installed, found: {error}", hint="run `make setup`"
+        ) from error
+
+
+def unwind_on_signals() -> None:
+    """Let SIGTERM and SIGINT unwind this process, so that guests end and partial folders go."""
+    _noted.clear()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _note_and_raise)
+
+
+def _note_and_raise(number: int, _: FrameType | None) -> None:
+    _noted.append(number)
+    heed()
+
+
+def heed() -> None:
+    """Raise again what a signal raised; called where work goes on.
+
+    Python ignores what is raised in callbacks: of weak references, of which an import has many, and
+    of objects that go.
+
+    Raises:
+        SystemExit: SIGTERM has arrived at some time.
+        KeyboardInterrupt: SIGINT has.
+    """
+    if _noted:
+        if _noted[0] == signal.SIGINT:
+            raise KeyboardInterrupt
+        sys.exit(128 + _noted[0])
+
+
+def wait(process: Process, limit_s: float) -> int | None:
+    """Wait for a program's end; return its status, or None while it runs."""
+    try:
+        return process.wait(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def end(process: Process | subprocess.Popen[str], patience_s: float = 0.0) -> None:
+    """End a program that still runs: ask first where it has something to clean up."""
+    if process.poll() is None and patience_s:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=patience_s)
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+
+
+def end_session(process: Process, patience_s: float = 0.0) -> None:
+    """End what `spawn` started, and whatever that started."""
+    if patience_s:
+        end(process, patience_s)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -1,0 +1,165 @@
+"""The door to other programs, and what signals do to it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from losslab import processes
+from losslab.errors import LosslabError
+
+# Jobs that are told to end at any instant from before their start to after it. `logging` takes
+# locks around every fork that runs Python's code in the child.
+JOBS = """
+import logging, random, signal, sys
+from contextlib import contextmanager
+from pathlib import Path
+from losslab import processes
+from losslab.backends import base, runner
+
+class Sleeper:
+    @contextmanager
+    def start(self, tools, job):
+        yield base.Start(["sleep", sys.argv[2]])
+
+    def result(self, job, end, console):
+        return {}
+
+ignored, heard = [], 0
+sys.unraisablehook = ignored.append
+job = base.Job({"kind": "command"}, Path(sys.argv[1]), 1, 5.0)
+draw = random.Random(1)
+for _ in range(int(sys.argv[3])):
+    processes.unwind_on_signals()
+    signal.signal(signal.SIGALRM, processes._note_and_raise)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, draw.uniform(0.0001, 0.006))
+        runner.run(Sleeper(), None, job)
+    except SystemExit as end:
+        heard += end.code == 128 + signal.SIGALRM
+print(heard, len(ignored))
+"""
+
+
+def running(word):
+    """The processes that have a word among their arguments."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if word.encode() in path.read_bytes().split(b"\0"):
+                found.append(path.parent.name)
+        except OSError:
+            continue
+    return found
+
+
+def gone(word):
+    deadline = time.monotonic() + 5
+    while running(word) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return running(word) == []
+
+
+def test_a_signal_at_any_instant_of_a_jobs_start_ends_it(tmp_path):
+    length, times = f"61.{os.getpid()}", 100
+    done = subprocess.run(
+        [sys.executable, "-c", JOBS, str(tmp_path), length, str(times)],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.stdout.split() == [str(times), "0"], done.stderr
+    assert gone(length)
+
+
+SWALLOWED = """
+import signal, sys, weakref
+from losslab import processes
+
+class Thing: pass
+
+def callback(_):
+    signal.raise_signal(signal.SIGTERM)
+    pass
+
+sys.unraisablehook = lambda _: None
+processes.unwind_on_signals()
+thing = Thing()
+reference = weakref.ref(thing, callback)
+del thing
+print("went on", flush=True)
+processes.heed()
+print("never", flush=True)
+"""
+
+
+def test_what_python_ignores_is_raised_again_where_work_goes_on():
+    done = subprocess.run(
+        [sys.executable, "-c", SWALLOWED], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stdout == "went on\n"
+    assert done.returncode == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_program_does_not_outlive_the_process_that_started_it(number):
+    length = f"62.{os.getpid()}{int(number)}"
+    script = (
+        "import time; from losslab import processes; "
+        f"processes.spawn(['sleep', '{length}']); print('started', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as parent:
+        parent.stdout.readline()
+        deadline = time.monotonic() + 5
+        while len(running(length)) != 2 and time.monotonic() < deadline:  # the script's, and it
+            time.sleep(0.01)
+        time.sleep(0.1)  # setpriv has become sleep
+        parent.send_signal(number)
+    assert gone(length)
+
+
+def test_a_program_has_one_processor_and_all_files(tmp_path):
+    cpu = min(os.sched_getaffinity(0))
+    console = tmp_path / "console"
+    with console.open("wb") as out:
+        process = processes.spawn(
+            ["sh", "-c", "grep Cpus_allowed_list /proc/self/status; ulimit -n; ulimit -H -n"],
+            cpu=cpu, all_files=True, console=out,
+        )  # fmt: skip
+        assert processes.wait(process, 10) == 0
+    allowed, soft, hard = console.read_text().splitlines()
+    assert allowed.split() == ["Cpus_allowed_list:", str(cpu)]
+    assert soft == hard
+
+
+def test_what_failed_is_quoted_with_its_status():
+    with pytest.raises(LosslabError, match=r"found status 3:\nno rule") as error:
+        processes.run(["sh", "-c", "echo no rule >&2; exit 3"])
+    assert "sh -c" in error.value.message
+
+
+def test_a_program_that_does_not_end_is_ended():
+    length = f"63.{os.getpid()}"
+    done = processes.attempt(["sleep", length], limit_s=0.2)
+    assert (done.status, done.err) == (None, "no end in 0.2 s")
+    assert running(length) == []
+    with pytest.raises(LosslabError, match=r"found: no end in 0\.2 s"):
+        processes.run(["sleep", length], limit_s=0.2)
+
+
+def test_a_program_that_is_not_there_is_an_answer_or_an_error_with_its_remedy():
+    done = processes.attempt(["no-such-program"])
+    assert done.status == processes.NOT_RUN
+    assert "no-such-program must be installed" in done.last_line
+    with pytest.raises(LosslabError) as error:
+        processes.run(["no-such-program"])
+    assert error.value.hint == "run `make setup`"
+
+
+def test_a_log_gets_the_command_and_its_words(tmp_path):
+    log = tmp_path / "log"
+    processes.run(["sh", "-c", "echo out; echo err >&2"], log=log)
+    assert log.read_text().splitlines()[1:] == ["out", "err"]
+    assert log.read_text().startswith("$ sh -c")
