@@ -1,19 +1,17 @@
-"""What is judged in real time, and how a job is alone on its machine; neither needs root."""
+"""What is judged in real time; no root needed."""
 
 import contextlib
 import dataclasses
-import os
 import types
 
 import pytest
 
-from losslab.backends import onhost, preflight
-from losslab.emulation import containers, measure, realtime, ticks
+from losslab.backends import preflight
+from losslab.emulation import measure, realtime, ticks
 from losslab.emulation.plan import make_plan
 from losslab.emulation.probes.queue import QueueSample
 from losslab.emulation.shaping import shapers
 from losslab.emulation.topology import HOSTS
-from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.study import design
 from tests.unit.test_condition import CONDITION
 
@@ -242,91 +240,3 @@ def test_cells_in_real_time_have_names_and_folders_of_their_own():
     assert [key for key, each in cells.items() if each.real_time] == [
         ("virtual", "host"), ("containernet", "host"),
     ]  # fmt: skip
-
-
-@pytest.fixture
-def folder(monkeypatch, tmp_path):
-    if os.geteuid() != 0:
-        pytest.skip("the folder is root's: run as root")
-    monkeypatch.setattr(onhost, "FOLDER", tmp_path / "losslab")
-    return tmp_path / "losslab"
-
-
-def test_the_lock_lies_in_a_folder_of_roots_own(folder):
-    with onhost.turn() as mine:
-        assert folder.stat().st_mode & 0o777 == 0o700
-        assert (mine.source / "losslab" / "emulation" / "measure.py").exists()
-        killed = folder / "job-killed"
-    killed.mkdir()
-    assert not mine.source.exists()
-    with onhost.turn():
-        assert not killed.exists()
-
-
-def test_nothing_is_written_through_a_link_that_another_made(folder, tmp_path):
-    victim = tmp_path / "victim"
-    victim.mkdir()
-    folder.symlink_to(victim)
-    with pytest.raises(LosslabError, match="must be a folder"), onhost.turn():
-        pass
-    assert list(victim.iterdir()) == []
-    folder.unlink()
-    folder.mkdir(mode=0o700)
-    (tmp_path / "precious").write_text("as it was")
-    (folder / onhost.LOCK).symlink_to(tmp_path / "precious")
-    with pytest.raises(LosslabError, match="must be a file"), onhost.turn():
-        pass
-    assert (tmp_path / "precious").read_text() == "as it was"
-
-
-def test_a_folder_that_others_may_write_to_is_refused(folder):
-    folder.mkdir()
-    folder.chmod(0o777)
-    with pytest.raises(LosslabError, match="with rights for no one else"), onhost.turn():
-        pass
-    folder.chmod(0o700)
-    os.chown(folder, 12345, 12345)
-    with pytest.raises(LosslabError, match="found user 12345"), onhost.turn():
-        pass
-
-
-def entry(tmp_path, script):
-    """What a job enters; the shell script is what it does there."""
-    folder = tmp_path / "job"
-    folder.mkdir()
-
-    class Entry:
-        def command(self):
-            return ["sh", "-c", f"cd {folder}; {script}"]
-
-    return Entry(), folder
-
-
-@pytest.mark.parametrize(
-    ("script", "kind", "words"),
-    [
-        ("echo mount: permission denied; exit 32", HostError, "permission denied"),
-        ("touch started; kill -KILL $$", HostError, "out of memory"),
-        ("touch started; echo Oops; exit 1", GuestLostError, "Oops"),
-        ("touch started; sleep 60", GuestLostError, "still running"),
-        ("touch started; echo '{\"error\": \"no\", \"kind\": \"host\"}' > result.json",
-         HostError, "no"),
-        ("touch started; echo '{\"error\": \"x\", \"kind\": \"crashed\"}' > result.json",
-         GuestLostError, "must not crash"),
-        ("touch started; echo '{\"error\": \"y\", \"kind\": \"refused\"}' > result.json",
-         LosslabError, "y"),
-    ],
-)  # fmt: skip
-def test_what_became_of_a_job_decides_whether_it_is_kept(tmp_path, script, kind, words):
-    """Only a refusal of the job itself and a failed check are rows."""
-    job, folder = entry(tmp_path, script)
-    with pytest.raises(LosslabError) as error:
-        onhost.run_job(job, {"kind": "replicate"}, folder, timeout_s=1.0, lock=1)
-    assert type(error.value) is kind
-    assert words in str(error.value)
-
-
-def test_an_error_of_the_engine_is_the_hosts():
-    broken = type("APIError", (Exception,), {"__module__": "docker.errors"})("no space left")
-    assert "no space left" in str(containers.of_engine(broken))
-    assert containers.of_engine(ValueError("ours")) is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from losslab.backends import virtual
+from losslab.backends import runner
 from losslab.campaign import instrument
 from losslab.campaign.replicate import Instrument
 from losslab.errors import GuestLostError
@@ -15,11 +15,11 @@ def test_the_encoder_has_the_time_that_was_asked_for(monkeypatch, tmp_path, aske
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path))
     limits = []
 
-    def boot(kernel, image_root, job, job_folder, seed, timeout_s):
-        limits.append(timeout_s)
+    def run(backend, tools, job):
+        limits.append(job.timeout_s)
         raise GuestLostError("the guest must end in time, found it still running")
 
-    monkeypatch.setattr(virtual, "boot", boot)
+    monkeypatch.setattr(runner, "run", run)
     tools = Instrument(tmp_path / "linux", tmp_path / "root", {"image": {"hash": "0"}})
     with pytest.raises(GuestLostError):
         instrument.video("128x64", 1.0, tools, asked_s)

@@ -1,0 +1,97 @@
+"""How a job is alone on its machine, and what becomes of it; most of it needs no root."""
+
+import contextlib
+import os
+
+import pytest
+
+from losslab.backends import base, onhost, runner
+from losslab.emulation import containers
+from losslab.errors import GuestLostError, HostError, LosslabError
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("the folder is root's: run as root")
+    monkeypatch.setattr(onhost, "FOLDER", tmp_path / "losslab")
+    return tmp_path / "losslab"
+
+
+def test_the_lock_lies_in_a_folder_of_roots_own(folder):
+    with onhost.turn() as mine:
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert (mine.source / "losslab" / "emulation" / "measure.py").exists()
+        killed = folder / "job-killed"
+    killed.mkdir()
+    assert not mine.source.exists()
+    with onhost.turn():
+        assert not killed.exists()
+
+
+def test_nothing_is_written_through_a_link_that_another_made(folder, tmp_path):
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    folder.symlink_to(victim)
+    with pytest.raises(LosslabError, match="must be a folder"), onhost.turn():
+        pass
+    assert list(victim.iterdir()) == []
+    folder.unlink()
+    folder.mkdir(mode=0o700)
+    (tmp_path / "precious").write_text("as it was")
+    (folder / onhost.LOCK).symlink_to(tmp_path / "precious")
+    with pytest.raises(LosslabError, match="must be a file"), onhost.turn():
+        pass
+    assert (tmp_path / "precious").read_text() == "as it was"
+
+
+def test_a_folder_that_others_may_write_to_is_refused(folder):
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.raises(LosslabError, match="with rights for no one else"), onhost.turn():
+        pass
+    folder.chmod(0o700)
+    os.chown(folder, 12345, 12345)
+    with pytest.raises(LosslabError, match="found user 12345"), onhost.turn():
+        pass
+
+
+class Shell(onhost.OnHost):
+    """A job that is a shell script."""
+
+    def __init__(self, script):
+        self.script = script
+
+    @contextlib.contextmanager
+    def start(self, tools, job):
+        yield base.Start(["sh", "-c", f"cd {job.folder}; {self.script}"])
+
+
+@pytest.mark.parametrize(
+    ("script", "kind", "words"),
+    [
+        ("echo mount: permission denied; exit 32", HostError, "permission denied"),
+        ("touch started; kill -KILL $$", HostError, "out of memory"),
+        ("touch started; echo Oops; exit 1", GuestLostError, "Oops"),
+        ("touch started; sleep 60", GuestLostError, "still running"),
+        ("touch started; echo '{\"error\": \"no\", \"kind\": \"host\"}' > result.json",
+         HostError, "no"),
+        ("touch started; echo '{\"error\": \"x\", \"kind\": \"crashed\"}' > result.json",
+         GuestLostError, "must not crash"),
+        ("touch started; echo '{\"error\": \"y\", \"kind\": \"refused\"}' > result.json",
+         LosslabError, "y"),
+    ],
+)  # fmt: skip
+def test_what_became_of_a_job_decides_whether_it_is_kept(tmp_path, script, kind, words):
+    """Only a refusal of the job itself and a failed check are rows."""
+    job = base.Job({"kind": "replicate"}, tmp_path, 7, timeout_s=1.0)
+    with pytest.raises(LosslabError) as error:
+        runner.run(Shell(script), None, job)
+    assert type(error.value) is kind
+    assert words in str(error.value)
+
+
+def test_an_error_of_the_engine_is_the_hosts():
+    broken = type("APIError", (Exception,), {"__module__": "docker.errors"})("no space left")
+    assert "no space left" in str(containers.of_engine(broken))
+    assert containers.of_engine(ValueError("ours")) is None
