@@ -1,8 +1,8 @@
 # Closed forms that a right instrument must reproduce, and the measures that compare with them.
 
 # A full segment with its Ethernet header, as the bottleneck counts it (FRAME_BYTES of
-# src/losslab/emulation/shaping.py), and what is payload of it: without Ethernet's header of 14 bytes,
-# IP's of 20 and TCP's of 20 with timestamps of 12.
+# src/losslab/emulation/shaping.py), and what is payload of it: all but Ethernet's header of 14
+# bytes, IP's of 20 and TCP's of 20 with timestamps of 12.
 frame_bytes <- 1514
 payload_bytes <- frame_bytes - 14 - 20 - 20 - 12
 
