@@ -1,7 +1,10 @@
 # Closed forms that a right instrument must reproduce, and the measures that compare with them.
 
-payload_bytes <- 1448 # of a full segment: MTU 1500, IP 20, TCP 20 with timestamps 12
-frame_bytes <- 1514 # the same segment with its Ethernet header, as the bottleneck counts it
+# A full segment with its Ethernet header, as the bottleneck counts it (FRAME_BYTES of
+# src/losslab/emulation/shaping.py), and what is payload of it: all but Ethernet's header of 14
+# bytes, IP's of 20 and TCP's of 20 with timestamps of 12.
+frame_bytes <- 1514
+payload_bytes <- frame_bytes - 14 - 20 - 20 - 12
 
 # What a bottleneck's rate leaves for payload, in Mbit/s.
 theoretical_goodput <- function(rate_mbit) {

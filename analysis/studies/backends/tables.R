@@ -8,8 +8,8 @@ tables <- function(data, write) {
     ))
   cell_order <- function(rows) arrange(rows, block, desc(algorithm), loss_percent, buffer_packets)
   shown <- c(
-    "block", "algorithm", "rate_mbit", "rtt_ms", "loss_percent", "buffer_packets", "competitor", "n",
-    "mean_virtual", "mean_value", "ratio", "low", "high"
+    "block", "algorithm", "rate_mbit", "rtt_ms", "loss_percent", "buffer_packets", "competitor",
+    "n", "mean_virtual", "mean_value", "ratio", "low", "high"
   )
   summarise_backend_ratios(backend_ratios(replicates)) |>
     select(all_of(shown)) |>

@@ -41,6 +41,21 @@ tables <- function(data, write) {
     arrange(desc(path), loss_percent) |>
     write("ratio")
 
+  # How far each set-up of CUBIC is from the published curve, as a factor: root mean square of the
+  # ratio's logarithm.
+  data$summary |>
+    filter(block == "sensitivity", metric == "goodput_mbit", statistic_over == "replicates") |>
+    inner_join(
+      published |>
+        filter(algorithm == "cubic", path == "symmetric") |>
+        select(loss_percent, published = mean),
+      by = "loss_percent"
+    ) |>
+    group_by(rtt_ms, offloads) |>
+    summarise(factor = exp(sqrt(mean(log(mean / published)^2))), .groups = "drop") |>
+    arrange(factor) |>
+    write("distance")
+
   video_metrics <- c(
     "time_to_first_frame_s", "stall_count", "stall_s", "frames_on_time_percent",
     "frames_delivered_percent", "completion_s", "throughput_mbit"

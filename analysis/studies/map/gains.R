@@ -189,6 +189,12 @@ factorial_effects <- function(conditions) {
     dplyr::arrange(dplyr::desc(abs(log_factor)))
 }
 
+# "100 KB"
+short_bytes <- function(buffer_packets) {
+  size <- signif(buffer_packets * frame_bytes / 1e3, 1)
+  ifelse(size < 1000, paste(size, "KB"), paste(size / 1000, "MB"))
+}
+
 label_bytes <- function(buffer_packets) {
   size <- signif(buffer_packets * frame_bytes / 1e6, 1)
   paste(ifelse(size < 1, formatC(size, format = "fg"), formatC(size, format = "d")), "MB buffer")

@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema
 
 from losslab.errors import LosslabError
+from losslab.study import files
 from losslab.study.condition import AXES
 from losslab.study.design import SAME, block_points, load_yaml
 from losslab.study.schemas import schema
@@ -50,11 +51,11 @@ def check(studies: Iterable[str], root: Path) -> None:
         LosslabError: naming the file, the claim or row, what was found and what is allowed.
     """
     for name in studies:
-        points = design_points(load_yaml(root / "config" / "studies" / f"{name}.yaml"))
-        check_claims(root / "report" / "claims" / f"{name}.yaml", name, points)
-        published = root / "config" / "published" / f"{name}.csv"
-        if published.exists():
-            check_published(published, points)
+        study = load_yaml(root / "config" / "studies" / f"{name}.yaml")
+        points = design_points(study)
+        check_claims(files.claims(root, name), name, points)
+        for published in files.published(root, name):
+            check_published(published, points, study.get("published_numbers", []))
 
 
 def design_points(study: dict[str, Any]) -> list[Point]:
@@ -103,15 +104,21 @@ def check_claims(path: Path, study: str, points: list[Point]) -> None:
             )
 
 
-def check_published(path: Path, points: list[Point]) -> None:
+def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) -> None:
     """Check a study's table of published numbers.
+
+    Args:
+        path: The table.
+        points: The study's cells, from `design_points`.
+        own: Columns of numbers that it has besides those that all studies may have.
 
     Raises:
         LosslabError: as for `check`.
     """
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    numeric = _numeric_columns()
+    own = set(own)
+    numeric = _numeric_columns() | own
     for number, row in enumerate(rows, start=2):
         # A field too many stands under None, one too few is None.
         if None in row or None in row.values():
@@ -119,7 +126,12 @@ def check_published(path: Path, points: list[Point]) -> None:
         values = {
             key: _number(text) if key in numeric else text for key, text in row.items() if text
         }
-        problems = _schema_problems(values, "published")
+        shared = {key: value for key, value in values.items() if key not in own}
+        problems = _schema_problems(shared, "published") + [
+            f"{key} must be a number, found {values[key]!r}"
+            for key in sorted(own & set(values))
+            if not isinstance(values[key], float)
+        ]
         if not problems:
             problems = _unmatched({k: v for k, v in values.items() if k in AXES}, points)
         if problems:
