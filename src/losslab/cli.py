@@ -79,11 +79,8 @@ def _parser() -> argparse.ArgumentParser:
     cell.add_argument("--block", required=True)
     cell.add_argument("--out", type=Path, required=True, help="cell.json; replicates go beside it")
     _backend_options(cell)
-    cell.set_defaults(
-        run=_cell,
-        interrupted="finished replicates are kept, the one at work leaves nothing; the same "
-        "command goes on there",
-    )
+    kept = "finished replicates are kept, the one at work leaves nothing; the same command goes on "
+    cell.set_defaults(run=_cell, interrupted=f"{kept}there")
 
     cells = commands.add_parser("cells", help="list the cells of a configuration")
     cells.add_argument("study", nargs="?")
@@ -93,10 +90,8 @@ def _parser() -> argparse.ArgumentParser:
     collected = commands.add_parser("collect", help="gather a study's cells into tables")
     collected.add_argument("cells", nargs="+", type=Path, help="cell.json files")
     collected.add_argument("--overview", type=Path, required=True, help="a row per cell")
-    collected.add_argument("--replicates", type=Path, required=True)
-    collected.add_argument("--intervals", type=Path, required=True)
-    collected.add_argument("--flows", type=Path, required=True)
-    collected.add_argument("--queue", type=Path, required=True)
+    for table in ("--replicates", "--intervals", "--flows", "--queue"):
+        collected.add_argument(table, type=Path, required=True)
     collected.add_argument("--series", nargs="*", default=[], help="cells sampled over time")
     collected.add_argument("--left-out", nargs="*", default=[], help="blocks not measured")
     collected.set_defaults(run=_collect)
