@@ -24,14 +24,11 @@ from losslab.campaign.folder import write_json
 from losslab.campaign.provenance import provenance
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
-from losslab.instrument.kernel import VARIANTS
+from losslab.instrument import recipes
 from losslab.lock import held, own_folder
-from losslab.study import design
+from losslab.study import design, listed
 from losslab.study.condition import AXES, Condition
-from losslab.study.listed import option_help
 from losslab.study.stopping import StoppingRule
-
-TYPES = {"str": str, "int": int, "float": float}
 
 
 class UsageError(LosslabError):
@@ -64,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     measure = commands.add_parser("measure", help="run one ad-hoc replicate")
-    _condition_options(measure)
+    listed.add_options(measure)
     measure.add_argument("--seed", type=int, default=1, help="decides every random draw")
     measure.add_argument("--out", type=Path, required=True, help="folder to make")
     _backend_options(measure)
@@ -82,11 +79,8 @@ def _parser() -> argparse.ArgumentParser:
     cell.add_argument("--block", required=True)
     cell.add_argument("--out", type=Path, required=True, help="cell.json; replicates go beside it")
     _backend_options(cell)
-    cell.set_defaults(
-        run=_cell,
-        interrupted="finished replicates are kept, the one at work leaves nothing; the same "
-        "command goes on there",
-    )
+    kept = "finished replicates are kept, the one at work leaves nothing; the same command goes on "
+    cell.set_defaults(run=_cell, interrupted=f"{kept}there")
 
     cells = commands.add_parser("cells", help="list the cells of a configuration")
     cells.add_argument("study", nargs="?")
@@ -96,10 +90,8 @@ def _parser() -> argparse.ArgumentParser:
     collected = commands.add_parser("collect", help="gather a study's cells into tables")
     collected.add_argument("cells", nargs="+", type=Path, help="cell.json files")
     collected.add_argument("--overview", type=Path, required=True, help="a row per cell")
-    collected.add_argument("--replicates", type=Path, required=True)
-    collected.add_argument("--intervals", type=Path, required=True)
-    collected.add_argument("--flows", type=Path, required=True)
-    collected.add_argument("--queue", type=Path, required=True)
+    for table in ("--replicates", "--intervals", "--flows", "--queue"):
+        collected.add_argument(table, type=Path, required=True)
     collected.add_argument("--series", nargs="*", default=[], help="cells sampled over time")
     collected.add_argument("--left-out", nargs="*", default=[], help="blocks not measured")
     collected.set_defaults(run=_collect)
@@ -108,10 +100,6 @@ def _parser() -> argparse.ArgumentParser:
     again.add_argument("manifest", type=Path, help="manifest.json, or the folder that holds it")
     again.add_argument("--out", type=Path, help="keep the second run in this new folder")
     again.set_defaults(run=_rerun)
-
-    listed = commands.add_parser("axes", help="list the axes of a study's design")
-    listed.add_argument("--write", action="store_true", help="bring the files that list them up")
-    listed.set_defaults(run=_axes)
 
     compared = commands.add_parser("diff", help="compare two result sets cell by cell")
     compared.add_argument("first", type=Path, help="a results folder")
@@ -132,35 +120,13 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     doctor.set_defaults(run=_doctor)
 
     shell = commands.add_parser("shell", help="a shell inside the emulated path")
-    _condition_options(shell, algorithm="cubic")
+    listed.add_options(shell, algorithm="cubic")
     shell.add_argument("--seed", type=int, default=1)
     shell.add_argument("-c", "--command", help="run this in virtual time instead, and end")
     shell.set_defaults(run=_shell)
 
-    made = commands.add_parser("kernel", help="build the pinned kernel and print its folder")
-    made.add_argument("--variant", choices=VARIANTS, default=VARIANTS[0])
-    _pin_options(made)
-    made.set_defaults(run=_build_kernel)
-    made = commands.add_parser("image", help="build an image and print its folder")
-    made.add_argument("--variant", choices=("host", "engine"), default="host")
-    _pin_options(made)
-    made.set_defaults(run=_build_image)
-
-    pins = commands.add_parser("pins", help="say where every pinned thing was found")
-    pins.add_argument("--check", action="store_true", help="ask the servers what they have now")
-    pins.set_defaults(run=_pins)
-
-
-def _pin_options(parser: argparse.ArgumentParser) -> None:
-    choice = parser.add_mutually_exclusive_group()
-    choice.add_argument(
-        "--unpinned",
-        action="store_true",
-        help="what is pinned cannot be had: take what Debian has now; every manifest says so",
-    )
-    choice.add_argument(
-        "--relock", action="store_true", help="pin what Debian has now, and build nothing"
-    )
+    listed.add_command(commands, design.ROOT)
+    recipes.add_commands(commands)
 
 
 def _backend_options(parser: argparse.ArgumentParser) -> None:
@@ -171,19 +137,6 @@ def _backend_options(parser: argparse.ArgumentParser) -> None:
         default=GUEST,
         help="in a guest in virtual time, or on this machine's own kernel in real time, as root",
     )
-
-
-def _condition_options(parser: argparse.ArgumentParser, algorithm: str | None = None) -> None:
-    for name, its in AXES.items():
-        default = algorithm if name == "algorithm" else its.default
-        parser.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=TYPES[its.kind],
-            choices=list(its.choices) or None,
-            default=default,
-            required=default is None,
-            help=option_help(its),
-        )
 
 
 def _condition(data: dict[str, Any]) -> Condition:
@@ -278,15 +231,6 @@ def _cells(options: argparse.Namespace) -> int:
     return 0
 
 
-def _axes(options: argparse.Namespace) -> int:
-    from losslab.study import listed
-
-    if options.write:
-        return _say(listed.write(design.ROOT))
-    print(listed.table())
-    return 0
-
-
 def _collect(options: argparse.Namespace) -> int:
     tables = collect.gather(options.cells, options.series, options.left_out)
     tables.write(
@@ -348,38 +292,6 @@ def _shell(options: argparse.Namespace) -> int:
     status, words = shell.execute(options.command, condition, options.seed, tools)
     print(words, end="")
     return status
-
-
-def _build_kernel(options: argparse.Namespace) -> int:
-    from losslab.instrument import archive, kernel, kernelsource
-
-    if options.relock:
-        return _say(kernelsource.relock())
-    print(kernel.build(options.variant, archive.unpinned_allowed(options.unpinned)))
-    return 0
-
-
-def _build_image(options: argparse.Namespace) -> int:
-    from losslab.instrument import archive, image
-
-    if options.relock:
-        return _say(image.relock())
-    print(image.build(options.variant, archive.unpinned_allowed(options.unpinned)))
-    return 0
-
-
-def _say(changes: Sequence[str]) -> int:
-    """Print what was brought up to date."""
-    print("\n".join(changes or ["nothing changed"]))
-    return 0
-
-
-def _pins(options: argparse.Namespace) -> int:
-    from losslab.instrument import pins
-
-    found = pins.examine(options.check)
-    print("\n".join(pin.line() for pin in found))
-    return 1 if any(pin.lost for pin in found) else 0
 
 
 if __name__ == "__main__":

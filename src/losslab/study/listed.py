@@ -1,10 +1,11 @@
-"""The axes as others list them: the tables of config/README.md, and the columns that R groups by.
+"""The axes as others list them: the command line, config/README.md, and the columns of R.
 
-`losslab axes --write` brings these files up to date after a change of a declaration.
+`losslab axes --write` brings the files up to date after a change of a declaration.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import textwrap
 from collections.abc import Iterable
@@ -17,7 +18,40 @@ from losslab.study.condition import AXES
 
 README = Path("config", "README.md")
 R_COLUMNS = Path("analysis", "R", "axes.R")
+TYPES = {"str": str, "int": int, "float": float}
 HEAD = "| axis | unit | values | default | meaning |"
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser], root: Path) -> None:
+    """Add `axes`, which prints the table of studies' axes or brings the files up to date."""
+
+    def run(options: argparse.Namespace) -> int:
+        lines = (write(root) or ["nothing changed"]) if options.write else [table()]
+        print("\n".join(lines))
+        return 0
+
+    command = commands.add_parser("axes", help="list the axes of a study's design")
+    command.add_argument("--write", action="store_true", help="bring the files that list them up")
+    command.set_defaults(run=run)
+
+
+def add_options(parser: argparse.ArgumentParser, algorithm: str | None = None) -> None:
+    """Add an option for each axis.
+
+    Args:
+        parser: Of a command that measures a condition.
+        algorithm: The default of the axis that has none.
+    """
+    for name, its in AXES.items():
+        default = algorithm if name == "algorithm" else its.default
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=TYPES[its.kind],
+            choices=list(its.choices) or None,
+            default=default,
+            required=default is None,
+            help=_option_help(its),
+        )
 
 
 def table() -> str:
@@ -39,7 +73,7 @@ def _short(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def option_help(its: Axis) -> str:
+def _option_help(its: Axis) -> str:
     """Say of an axis what the command line says; it lists words by itself."""
     parts = [its.help.replace("`", ""), *([f"in {its.unit}"] if its.unit else [])]
     parts += [its.span.text] if its.span else []

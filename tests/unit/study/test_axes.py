@@ -9,7 +9,6 @@ import jsonschema
 import pytest
 import yaml
 
-from losslab import cli
 from losslab.emulation import plan, shaping
 from losslab.emulation.link import tracelink
 from losslab.errors import LosslabError
@@ -24,7 +23,7 @@ OF_STUDIES = [name for name, its in AXES.items() if not its.of_campaign]
 
 def options(words=("--algorithm", "cubic")):
     parser = argparse.ArgumentParser()
-    cli._condition_options(parser)
+    listed.add_options(parser)
     return parser.parse_args(words)
 
 

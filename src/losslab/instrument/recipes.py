@@ -1,0 +1,62 @@
+"""The commands that build the instrument, pin it anew, and say where its parts were found."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from losslab.instrument import archive, image, kernel, kernelsource, pins
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `kernel`, `image` and `pins`."""
+    made = commands.add_parser("kernel", help="build the pinned kernel and print its folder")
+    made.add_argument("--variant", choices=kernel.VARIANTS, default=kernel.VARIANTS[0])
+    _pin_options(made)
+    made.set_defaults(run=_build_kernel)
+    made = commands.add_parser("image", help="build an image and print its folder")
+    made.add_argument("--variant", choices=("host", "engine"), default="host")
+    _pin_options(made)
+    made.set_defaults(run=_build_image)
+
+    looked = commands.add_parser("pins", help="say where every pinned thing was found")
+    looked.add_argument("--check", action="store_true", help="ask the servers what they have now")
+    looked.set_defaults(run=_pins)
+
+
+def _pin_options(parser: argparse.ArgumentParser) -> None:
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument(
+        "--unpinned",
+        action="store_true",
+        help="what is pinned cannot be had: take what Debian has now; every manifest says so",
+    )
+    choice.add_argument(
+        "--relock", action="store_true", help="pin what Debian has now, and build nothing"
+    )
+
+
+def _build_kernel(options: argparse.Namespace) -> int:
+    if options.relock:
+        return _say(kernelsource.relock())
+    print(kernel.build(options.variant, archive.unpinned_allowed(options.unpinned)))
+    return 0
+
+
+def _build_image(options: argparse.Namespace) -> int:
+    if options.relock:
+        return _say(image.relock())
+    print(image.build(options.variant, archive.unpinned_allowed(options.unpinned)))
+    return 0
+
+
+def _say(changes: Sequence[str]) -> int:
+    """Print what was pinned anew."""
+    print("\n".join(changes or ["nothing changed"]))
+    return 0
+
+
+def _pins(options: argparse.Namespace) -> int:
+    found = pins.examine(options.check)
+    print("\n".join(pin.line() for pin in found))
+    return 1 if any(pin.lost for pin in found) else 0
