@@ -1,5 +1,5 @@
-# The study's blocks: what the hosts are, in a guest in virtual time or on the machine's own kernel in
-# real time. Of each path one is the virtual backend's, to which the others are compared.
+# The study's blocks: what the hosts are, in a guest in virtual time or on the machine's own kernel
+# in real time. Of each path one is the virtual backend's, to which the others are compared.
 backend_labels <- c(
   virtual = "virtual backend", bare = "virtual backend", slow = "virtual backend",
   containers = "containers in a guest, virtual time", host = "containers, real time",
