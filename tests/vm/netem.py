@@ -10,7 +10,8 @@ runs `losslab measure ...` there as root; /share is FOLDER. With --docker an eng
 
 measures a campaign's cells in real time there; the workflow goes on from them. An emulated
 processor is some twenty times slower than a real one: what is measured in its real time is good at
-rates of a few Mbit/s only, and the checks say when it is not.
+rates of a few Mbit/s only, and the checks say when it is not. On a machine that has other things to
+do, `chrt -r 10 python -m tests.vm.netem ...` (as root) comes before them.
 """
 
 from __future__ import annotations
