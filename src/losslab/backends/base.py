@@ -164,7 +164,7 @@ class Backend(Protocol):
 
 
 def refuse_failure(result: dict[str, Any]) -> None:
-    """Raise what a job wrote in place of its result: see `emulation.measure.write_failure`.
+    """Raise what a job wrote in place of its result: see `emulation.outcome.write_failure`.
 
     Raises:
         HostError: the instrument failed.
