@@ -15,7 +15,9 @@ from tests import madeup
 
 FIXTURE = "tests/fixtures/study"
 # What of the repository the workflow needs.
-NEEDED = ("Snakefile", "analysis", "config", "profiles", "report", "src", "workflow")
+NEEDED = (
+    "Snakefile", "analysis", "config", "containers", "profiles", "report", "src", "workflow",
+)  # fmt: skip
 CAMPAIGN = {"studies": {"tiny": {"main": {"replicates": 3, "duration_s": 1, "warmup_s": 0}}}}
 
 
