@@ -1,0 +1,62 @@
+"""What a guest's kernel answered to the probes over netlink, and what `ss` and `tc` made of it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from losslab.emulation.shaping import bottleneck
+from losslab.emulation.topology import RECEIVER_ADDRESS
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = Path(__file__).resolve().parent / "netlink.json"
+
+BOTTLENECK = bottleneck().name
+PATH = "--algorithm bbr --rate-mbit 10 --rtt-ms 20 --buffer-packets 20"
+FLOW = (
+    "receiver iperf3 --server --daemon; sleep 1; "
+    f"sender iperf3 --client {RECEIVER_ADDRESS} --cport 40001 --time 3 --congestion bbr "
+    ">/dev/null & sleep 2; "
+)
+# Runs in the guest. No virtual time passes between the dump and the tool: both see one state.
+PROGRAM = """
+import json, subprocess, sys
+from losslab.emulation.probes import queue, tcp
+
+class Tap:
+    def __init__(self, sock):
+        self.sock, self.heard = sock, []
+    def send(self, data):
+        self.said = data
+        return self.sock.send(data)
+    def recv(self, size):
+        self.heard.append(self.sock.recv(size))
+        return self.heard[-1]
+
+if sys.argv[1] == "tcp":
+    probe, tool = tcp.TcpProbe(), ["ss", "-tinH", "state", "established"]
+else:
+    probe, tool = queue.QueueProbe(sys.argv[1]), ["tc", "-s", "-j", "qdisc", "show"]
+probe._socket = tap = Tap(probe._socket)
+probe.sample() if sys.argv[1] == "tcp" else probe.sample(0.0)
+said = subprocess.run(tool, capture_output=True, text=True, check=True).stdout
+index = getattr(probe, "_index", None)
+heard = [reply.hex() for reply in tap.heard]
+print(json.dumps({"request": tap.said.hex(), "replies": heard, "index": index, "tool": said}))
+"""
+
+
+def record() -> None:
+    """Ask the kernel of a guest in the middle of a transfer, and keep what it says."""
+    program = shlex.quote(PROGRAM)
+    command = f"{FLOW} sender python3 -c {program} tcp; r1 python3 -c {program} {BOTTLENECK}; wait"
+    done = subprocess.run(
+        [sys.executable, "-m", "losslab.cli", "shell", *PATH.split(), "-c", command],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    tcp, queue = lines
+    FILE.write_text(json.dumps({"tcp": tcp, "queue": queue}, indent=1) + "\n")

@@ -1,0 +1,172 @@
+"""Short cells of every app as `losslab cell` left them, and what became of their numbers.
+
+    python -m tests.golden.seam             makes the tables of the recorded cells anew
+    python -m tests.golden.seam --measure   measures the cells and the netlink replies, too
+
+A metric that changes its name in the measuring modules, in `losslab collect` or in R changes these
+tables; record them anew where that is meant, and say in the commit why. The study is in
+tests/golden/study; its cells take half a minute. Files too large to be read are compressed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from losslab.study import design
+from tests import madeup
+from tests.golden import netlink
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+STUDY, CELLS, EXPECTED = HERE / "study", HERE / "cells", HERE / "expected"
+NAME = "seam"
+# Of a replicate: differs between two runs with the same seed; nothing after measuring reads it.
+HOST_FILE = "host.json"
+# Large; only of cells with time series something reads it.
+SAMPLES = "tcp.csv"
+# A file that is larger is no reading for a review.
+PLAIN_BYTES = 6_000
+# What the analysis needs of the repository, which the study's files join.
+NEEDED = ("analysis", "config", "report/claims", "tests/scripts.R")
+
+
+def project(folder: Path) -> Path:
+    """Make a repository that has the study, as far as the analysis needs one."""
+    for name in NEEDED:
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, target)
+        else:
+            shutil.copy(ROOT / name, target)
+    shutil.copytree(STUDY, folder, dirs_exist_ok=True)
+    return folder
+
+
+def load_study(folder: Path) -> design.Study:
+    """Read the study of a `project`, whose own file says how its cells are run."""
+    runs = design.load_yaml(folder / f"config/studies/{NAME}.yaml")["runs"]
+    [study] = design.load_studies({"studies": {NAME: runs}}, folder)
+    return study
+
+
+def unpack(folder: Path, cells: Path = CELLS) -> Path:
+    """Lay the recorded cells out as `losslab cell` left them."""
+    for path in sorted(cells.rglob("*")):
+        if path.is_dir():
+            continue
+        target = folder / path.relative_to(cells)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".gz":
+            target.with_suffix("").write_bytes(gzip.decompress(path.read_bytes()))
+        else:
+            shutil.copy(path, target)
+    return folder
+
+
+def pack(study: design.Study, folder: Path, cells: Path = CELLS) -> None:
+    """Record measured cells in place of the former ones."""
+    shutil.rmtree(cells, ignore_errors=True)
+    for path in sorted(folder.rglob("*")):
+        unread = path.name == SAMPLES and path.relative_to(folder).parts[0] not in study.series
+        if path.is_dir() or path.name == HOST_FILE or path.name.startswith(".") or unread:
+            continue
+        target = cells / path.relative_to(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        content = path.read_bytes()
+        if len(content) > PLAIN_BYTES:
+            Path(f"{target}.gz").write_bytes(gzip.compress(content, mtime=0))
+        else:
+            target.write_bytes(content)
+
+
+def measure(study: design.Study, folder: Path) -> None:
+    """Measure the study's cells with `losslab cell`.
+
+    Raises:
+        subprocess.CalledProcessError: one could not be measured.
+    """
+
+    def one(cell: design.Cell) -> None:
+        options = {
+            "study": cell.study, "block": cell.block,
+            "condition": json.dumps(cell.condition.to_json()),
+            "replicates": str(cell.stopping.least), "out": str(folder / cell.name / "cell.json"),
+        }  # fmt: skip
+        words = [word for key, value in options.items() for word in (f"--{key}", value)]
+        subprocess.run([sys.executable, "-m", "losslab.cli", "cell", *words], cwd=ROOT, check=True)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(one, study.cells))
+
+
+def tables(folder: Path) -> dict[str, str]:
+    """Make, in a new folder, every table of the recorded cells; by its path below results/.
+
+    Raises:
+        RuntimeError: a step failed.
+    """
+    root = project(folder / "project")
+    study = load_study(root)
+    cells = unpack(folder / "cells")
+    results = folder / "results"
+    paths = {name: str(results / "summary" / f"{NAME}_{name}.csv") for name in madeup.TABLES}
+    options = [
+        word
+        for name, path in paths.items()
+        for word in (f"--{'overview' if name == 'cells' else name}", path)
+    ]
+    collected = subprocess.run(
+        [
+            sys.executable, "-m", "losslab.cli", "collect",
+            *(str(cells / cell.name / "cell.json") for cell in study.cells),
+            "--series", *study.series, *options,
+        ],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if collected.returncode != 0:
+        raise RuntimeError(collected.stderr)
+    job = {"name": NAME, "folder": ".", "studies": [NAME], "numbers": True}
+    done = madeup.run_scripts(root, folder, [job])
+    if done.returncode != 0:
+        raise RuntimeError(done.stdout + done.stderr)
+    return {
+        str(path.relative_to(results)): path.read_text() for path in sorted(results.rglob("*.csv"))
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Record."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.golden.seam", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--measure", action="store_true", help="measure the cells first")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="losslab-seam-") as name:
+        folder = Path(name)
+        if options.measure:
+            study = load_study(project(folder / "project"))
+            measure(study, folder / "new")
+            pack(study, folder / "new")
+            netlink.record()
+        made = tables(folder / "made")
+        shutil.rmtree(EXPECTED, ignore_errors=True)
+        for path, text in made.items():
+            (EXPECTED / path).parent.mkdir(parents=True, exist_ok=True)
+            (EXPECTED / path).write_text(text)
+    print(f"recorded in {HERE.relative_to(ROOT)}; say in the commit why numbers changed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""Recorded cells of every app become the recorded numbers: what measures and R agree on names."""
+
+import csv
+import io
+import json
+import re
+
+import pytest
+
+from losslab.campaign import collect
+from losslab.emulation import checks, hosts, outcome
+from losslab.emulation.apps import ffmpeg, iperf3
+from losslab.emulation.flows import Timeline
+from losslab.emulation.link import traces
+from losslab.emulation.plan import APPS, make_plan
+from losslab.emulation.probes import queue
+from losslab.emulation.traffic import Run
+from losslab.study.condition import Condition
+from losslab.study.design import load_yaml
+from tests.golden import seam
+
+REPLICATES = sorted(
+    str(path.parent.relative_to(seam.CELLS)) for path in seam.CELLS.rglob("manifest.json*")
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("seam")
+
+
+@pytest.fixture(scope="module")
+def made(folder):
+    """Every table of the recorded cells, by its path."""
+    return seam.tables(folder / "made")
+
+
+@pytest.fixture(scope="module")
+def cells(folder):
+    """The recorded cells, as `losslab cell` left them."""
+    return seam.unpack(folder / "cells")
+
+
+def test_every_cell_and_app_is_recorded(folder, cells):
+    wanted = seam.load_study(seam.project(folder / "project")).cells
+    assert {cell.condition.app for cell in wanted} == set(APPS)
+    assert {path.name for path in cells.iterdir()} == {cell.name for cell in wanted}
+    for cell in wanted:
+        found = json.loads((cells / cell.name / "cell.json").read_text())
+        assert found["condition"] == cell.condition.to_json()
+        assert len(found["replicates"]) == cell.stopping.least
+
+
+def test_the_tables_are_those_that_were_recorded(made):
+    recorded = {str(path.relative_to(seam.EXPECTED)) for path in seam.EXPECTED.rglob("*.csv")}
+    assert set(made) == recorded
+    for name, text in made.items():
+        assert text == (seam.EXPECTED / name).read_text(), f"{name} differs: {seam.__doc__}"
+
+
+def rows(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_every_app_has_a_verdict_and_every_kind_of_row_is_there(made):
+    verdicts = rows(made["claims.csv"])
+    assert {row["verdict"] for row in verdicts} == {"holds", "does not hold", "not measured"}
+    [invalid] = rows(made["tables/seam_invalid.csv"])
+    assert "cannot be faster than the link" in invalid["reasons"]
+    assert {row["flow"] for row in rows(made["summary/seam_flows.csv"])} == {"first", "competitor"}
+
+
+def timeline(plan, folder, summary):
+    """When a replicate's flows were started, of which its files tell."""
+    origin_ns, started_s = 0, dict.fromkeys((flow.name for flow in plan.flows), 0.0)
+    if plan.app == "ffmpeg":
+        [(_, stamp_ns, _), *_] = ffmpeg.parse_frames((folder / "receiver.log").read_text())
+        origin_ns = round(stamp_ns - 1e9 * float(table(folder / "frames.csv")[0]["arrival_s"]))
+    if plan.app == "web":
+        started_s["web"] = summary["fetch_started_s"]
+    if plan.app == "iperf3":
+        for flow in plan.flows:
+            receiver = iperf3.load(folder / flow.listener.log)
+            name = flow.name.replace("iperf3", "intervals.csv")
+            end_s = float(table(folder / name)[0]["t_s"])
+            started_s[flow.name] = end_s - receiver["intervals"][0]["sum"]["end"]
+    return Timeline(origin_ns, started_s)
+
+
+def table(path):
+    return collect.read_csv(path)
+
+
+def pings(path):
+    return [(float(row["t_s"]), float(row["rtt_ms"])) for row in table(path)]
+
+
+@pytest.mark.parametrize("name", REPLICATES)
+def test_a_replicate_is_summed_up_as_it_was(monkeypatch, cells, name):
+    """Its raw files, and the state that was read back, make the summary that they made then."""
+    folder = cells / name
+    manifest = json.loads((folder / "manifest.json").read_text())
+    plan = make_plan(Condition.from_json(manifest["cell"]), manifest["seed"])
+    observed, summary = manifest["observed"], manifest["summary"]
+    trace = None
+    if plan.link is not None:
+        trace = folder / "trace"
+        trace.write_text(traces.write(traces.generate(plan.link.drawn_seed)))
+    waiting = [
+        queue.QueueSample(float(row["t_s"]), *(int(row[key]) for key in list(row)[1:]))
+        for row in table(folder / "queue.csv")
+    ]
+    replies = [(t, rtt) for t, rtt in pings(folder / "ping.csv") if t >= plan.warmup_s]
+    run = Run(timeline(plan, folder, summary), [], waiting, replies, [])
+    # The state before the traffic is not kept, but what was counted between is.
+    counted = checks.Traffic(**observed["traffic"])
+    monkeypatch.setattr(checks, "traffic", lambda before, after, back, link_drops: counted)
+    state = observed["state"]
+    seen = outcome.Seen(pings(folder / "ping_idle.csv"), state, run, None, state)
+    found = outcome.sum_up(plan, seen, folder, trace, None)["summary"]
+    assert set(found) == set(summary)
+    # The tables that went into it are rounded.
+    assert found == pytest.approx(summary, rel=1e-5)
+    assert hosts.deviations(plan.hosts, state) == []
+
+
+def test_claims_and_r_look_at_metrics_that_some_cell_has(root, made):
+    """A metric that no app has is a name that was left behind."""
+    known = {row["metric"] for row in rows(made["summary/seam.csv"])}
+    claimed = {
+        claim["metric"]
+        for path in (root / "report" / "claims").glob("*.yaml")
+        for claim in load_yaml(path)["claims"]
+        if "metric" in claim
+    }
+    assert claimed - known == set()
+    looked_at = set()
+    for path in (root / "analysis").rglob("*.R"):
+        if "tests" not in path.parts:
+            text = path.read_text()
+            for condition in re.findall(r"metric (?:==|%in%) (?:c\([^)]*\)|\"\w+\")", text):
+                looked_at |= set(re.findall(r"\"(\w+)\"", condition))
+            for vector in re.findall(r"measured_metrics <- c\([^)]*\)", text):
+                looked_at |= set(re.findall(r"\"(\w+)\"", vector))
+    assert len(looked_at) > 15
+    assert looked_at - known == set()

@@ -1,0 +1,144 @@
+import json
+import socket
+import threading
+import time
+from pathlib import Path as File
+
+import pytest
+
+from losslab.emulation.apps import datagram_program
+from losslab.emulation.apps.datagram_program import DATAGRAM_BYTES, MESSAGE, Sender
+
+RTT_MS = 10.0
+
+
+class Scheme:
+    """A window that stays, and a memory of what it was told."""
+
+    def __init__(self, window=4.0, gap_ms=0.0, timeout_ms=100.0):
+        self.window, self.gap_ms, self.patience_ms = window, gap_ms, timeout_ms
+        self.sent, self.acks, self.timeouts = [], [], []
+
+    def window_packets(self):
+        return self.window
+
+    def pacing_gap_ms(self):
+        return self.gap_ms
+
+    def timeout_ms(self):
+        return self.patience_ms
+
+    def on_sent(self, sequence, now_ms):
+        self.sent.append((sequence, now_ms))
+
+    def on_ack(self, ack):
+        self.acks.append(ack)
+
+    def on_timeout(self, now_ms):
+        self.timeouts.append(now_ms)
+
+
+class Path:
+    """A path that acknowledges after `RTT_MS`, but for `lost`: socket, clock and select in one.
+
+    Time passes in `select` alone, as in the guest.
+    """
+
+    def __init__(self, monkeypatch, lost=()):
+        self.now_ns, self.lost, self.sizes, self.coming = 5_000_000_000, set(lost), [], []
+        monkeypatch.setattr(datagram_program.time, "monotonic_ns", lambda: self.now_ns)
+        monkeypatch.setattr(datagram_program.select, "select", self.select)
+
+    def send(self, data):
+        self.sizes.append(len(data))
+        sequence, sent_ns, _ = MESSAGE.unpack_from(data)
+        if sequence not in self.lost:
+            back_ns = self.now_ns + round(RTT_MS * 1e6)
+            reply = MESSAGE.pack(sequence, sent_ns, back_ns - round(RTT_MS / 2 * 1e6))
+            self.coming.append((back_ns, reply))
+
+    def select(self, readers, writers, errors, timeout_s):
+        until_ns = self.now_ns + max(1, round(timeout_s * 1e9))
+        if self.coming and self.coming[0][0] <= until_ns:
+            self.now_ns = max(self.now_ns, self.coming[0][0])
+            return readers, [], []
+        self.now_ns = until_ns
+        return [], [], []
+
+    def recv(self, size):
+        return self.coming.pop(0)[1]
+
+
+def test_a_window_is_kept_in_flight_and_filled_again_by_acks(monkeypatch):
+    path, scheme = Path(monkeypatch), Scheme(window=4)
+    sender = Sender(scheme, path)
+    sender.run(0.035)
+    # Four at 0, 10, 20 and 30 ms; the last four are not answered in time.
+    assert scheme.sent == [(n, pytest.approx(n // 4 * RTT_MS)) for n in range(16)]
+    assert (sender.sent, sender.acked, sender.timeouts) == (16, 12, 0)
+    assert set(path.sizes) == {DATAGRAM_BYTES}
+
+
+def test_an_ack_says_what_was_when(monkeypatch):
+    path, scheme = Path(monkeypatch), Scheme(window=2)
+    Sender(scheme, path).run(0.015)
+    first, second = scheme.acks
+    assert (first.sequence, first.sent_ms, first.received_ms, first.acked_ms) == (0, 0, 5, 10)
+    assert (first.in_flight, second.in_flight) == (1, 1)
+
+
+def test_what_is_overtaken_is_no_longer_in_flight(monkeypatch):
+    path, scheme = Path(monkeypatch, lost=[0, 1]), Scheme(window=3)
+    Sender(scheme, path).run(0.015)
+    # The ack of 2 makes room for three more: 0 and 1 are lost.
+    assert [ack.sequence for ack in scheme.acks] == [2]
+    assert [sequence for sequence, _ in scheme.sent] == [0, 1, 2, 3, 4, 5]
+
+
+def test_datagrams_are_paced(monkeypatch):
+    path, scheme = Path(monkeypatch), Scheme(window=100, gap_ms=2.0)
+    Sender(scheme, path).run(0.009)
+    assert scheme.sent == [(n, pytest.approx(2.0 * n)) for n in range(5)]
+
+
+def test_silence_is_a_timeout_and_one_datagram_more(monkeypatch):
+    path, scheme = Path(monkeypatch, lost=range(100)), Scheme(window=2, timeout_ms=20.0)
+    sender = Sender(scheme, path)
+    sender.run(0.05)
+    assert scheme.timeouts == [pytest.approx(20), pytest.approx(40)]
+    assert scheme.sent[2:] == [(2, pytest.approx(20)), (3, pytest.approx(40))]
+    assert (sender.timeouts, sender.acked) == (2, 0)
+
+
+def test_a_window_below_one_sends_by_timeouts_alone(monkeypatch):
+    path, scheme = Path(monkeypatch), Scheme(window=0.5, timeout_ms=20.0)
+    Sender(scheme, path).run(0.03)
+    assert scheme.sent == [(0, pytest.approx(20))]
+
+
+def test_both_ends_over_loopback(monkeypatch, capsys):
+    """The program as it is, for a tenth of a second; the end is said until nobody hears it."""
+    monkeypatch.setattr(datagram_program, "END_INTERVAL_S", 0.02)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    counts = {}
+
+    def receive():
+        counts.update(datagram_program.receive("127.0.0.1", port))
+
+    receiver = threading.Thread(target=receive, daemon=True)
+    receiver.start()
+    deadline_s = time.monotonic() + 1
+    # Sent to nobody, a datagram is refused.
+    while f":{port:04X} " not in File("/proc/net/udp").read_text():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.005)
+    words = ["send", "127.0.0.1", str(port), "--source-port", "0"]
+    assert datagram_program.main([*words, "--scheme", "fixed,window=2", "--duration-s", "0.1"]) == 0
+    receiver.join(timeout=1)
+    assert not receiver.is_alive()
+    said = json.loads(capsys.readouterr().out)
+    assert set(said) == {"sent", "acked", "timeouts"}
+    assert said["sent"] >= counts["received"] > 0
+    assert said["sent"] - 2 <= said["acked"] <= counts["received"]

@@ -1,0 +1,47 @@
+import pytest
+
+from losslab.campaign.collect import one_second_means
+
+
+def intervals(*rows):
+    return [{"t_s": f"{t_s:.6f}", "goodput_mbit": f"{mbit:.6f}"} for t_s, mbit in rows]
+
+
+def tenths(rates, start_s=0.0):
+    return intervals(*((start_s + (i + 1) / 10, rate) for i, rate in enumerate(rates)))
+
+
+def test_a_second_is_the_mean_of_its_intervals():
+    rows = tenths([10] * 5 + [30] * 5 + [50] * 10)
+    assert one_second_means(rows, 0, 2) == [(1, pytest.approx(20)), (2, pytest.approx(50))]
+
+
+def test_warm_up_and_what_comes_after_the_end_do_not_count():
+    rows = tenths([900] * 10 + [10] * 10 + [20] * 10 + [900] * 5)
+    assert one_second_means(rows, 1, 3) == [(2, pytest.approx(10)), (3, pytest.approx(20))]
+
+
+def test_an_interval_belongs_to_the_second_of_its_middle():
+    # As a flow that started 0.04 s late: intervals end at 0.14, 0.24 and so on.
+    rows = tenths([10] * 10 + [20] * 10, start_s=0.04)
+    # The tenth ends at 1.04 s, its middle is 0.99 s.
+    assert one_second_means(rows, 0, 2) == [(1, pytest.approx(10)), (2, pytest.approx(20))]
+
+
+def test_a_warm_up_within_a_second_leaves_its_rest():
+    rows = tenths([900] * 5 + [10] * 5 + [20] * 10)
+    assert one_second_means(rows, 0.5, 2) == [(1, pytest.approx(10)), (2, pytest.approx(20))]
+
+
+def test_whole_seconds_stay_as_they_are():
+    rows = intervals((1, 5), (2, 6), (3, 7))
+    assert one_second_means(rows, 0, 3) == [(1, 5), (2, 6), (3, 7)]
+
+
+def test_the_last_tenth_may_be_missing():
+    rows = tenths([10] * 19)
+    assert one_second_means(rows, 0, 2) == [(1, pytest.approx(10)), (2, pytest.approx(10))]
+
+
+def test_nothing_measured_makes_no_second():
+    assert one_second_means([], 0, 2) == []
