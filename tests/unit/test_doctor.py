@@ -3,7 +3,7 @@ from losslab.backends import preflight
 from losslab.emulation.shaping import shapers
 from losslab.instrument import image, kernel
 from losslab.processes import Done
-from tests.unit.test_condition import CONDITION
+from tests.unit.study.test_condition import CONDITION
 
 
 def test_what_is_missing_comes_with_its_remedy(monkeypatch):

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from losslab.campaign import deciding
-from tests.unit.test_condition import CONDITION
+from tests.unit.study.test_condition import CONDITION
 
 TRACE = next(deciding.TRACES.iterdir()).name
 CELLS = {

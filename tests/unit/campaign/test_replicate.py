@@ -12,7 +12,7 @@ from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import kernel
 from losslab.study.condition import replicate_seed
 from losslab.study.stopping import StoppingRule
-from tests.unit.test_condition import CONDITION
+from tests.unit.study.test_condition import CONDITION
 
 GOOD = {"summary": {"goodput_mbit": 5.0}, "observed": {}, "plan": {}, "machine": {}, "reasons": []}
 LOST = GuestLostError("the guest must leave result.json, found none")

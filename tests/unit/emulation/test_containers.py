@@ -13,7 +13,7 @@ from losslab.emulation import containers
 from losslab.emulation.jobs import hostjob
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel
-from tests.unit.test_condition import CONDITION
+from tests.unit.study.test_condition import CONDITION
 
 
 class Api:

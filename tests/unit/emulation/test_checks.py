@@ -6,7 +6,7 @@ import pytest
 
 from losslab.emulation import checks
 from losslab.emulation.plan import make_plan
-from tests.unit.test_condition import CONDITION
+from tests.unit.study.test_condition import CONDITION
 
 TRAFFIC = checks.Traffic(
     sent=100_000,

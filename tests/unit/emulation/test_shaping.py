@@ -5,7 +5,7 @@ import pytest
 from losslab.emulation.shaping import differences, shapers
 from losslab.emulation.topology import HOSTS, LINKS, address_commands, routes
 from losslab.study.condition import QUEUES
-from tests.unit.test_condition import CONDITION
+from tests.unit.study.test_condition import CONDITION
 
 
 def readback(condition=CONDITION, seed=7):

@@ -6,7 +6,7 @@ import pytest
 
 from losslab.campaign import diff, rerun
 from losslab.errors import LosslabError
-from tests.unit.test_condition import CONDITION
+from tests.unit.study.test_condition import CONDITION
 
 
 def write_replicate(folder, value, console=False):

@@ -13,7 +13,7 @@ from losslab.emulation.probes.queue import QueueSample
 from losslab.emulation.shaping import shapers
 from losslab.emulation.topology import HOSTS
 from losslab.study import design
-from tests.unit.test_condition import CONDITION
+from tests.unit.study.test_condition import CONDITION
 
 BARE = dataclasses.replace(
     CONDITION, rtt_ms=0, rate_mbit=10, loss_percent=0, buffer_packets=50

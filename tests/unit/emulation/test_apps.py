@@ -7,7 +7,7 @@ from losslab.emulation.apps import ffmpeg, iperf3, web
 from losslab.emulation.flows import Timeline
 from losslab.emulation.plan import make_plan
 from losslab.errors import LosslabError
-from tests.unit.test_condition import CONDITION
+from tests.unit.study.test_condition import CONDITION
 
 TIMELINE = Timeline(origin_ns=0, started_s={"iperf3": 0.0, "competitor-iperf3": 0.1})
 
