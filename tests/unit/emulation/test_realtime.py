@@ -6,18 +6,13 @@ import types
 
 import pytest
 
-from losslab.backends import preflight
 from losslab.emulation import measure, realtime, ticks
 from losslab.emulation.plan import make_plan
 from losslab.emulation.probes.queue import QueueSample
 from losslab.emulation.shaping import shapers
 from losslab.emulation.topology import HOSTS
-from losslab.study import design
-from tests.unit.study.test_condition import CONDITION
+from tests.unit.study.test_condition import BARE, CONDITION
 
-BARE = dataclasses.replace(
-    CONDITION, rtt_ms=0, rate_mbit=10, loss_percent=0, buffer_packets=50
-)  # fmt: skip
 BYTES_PER_S = 10e6 / 8
 
 BEFORE = """cpu  400 0 0 0 0 0 0 0 0 0
@@ -191,52 +186,3 @@ def test_a_bare_path_needs_neither_netem_nor_fq():
 def test_a_bare_path_is_slow_and_loses_nothing_at_random(field, value):
     (problem,) = dataclasses.replace(BARE, **{field: value}).problems()
     assert problem.startswith(field)
-
-
-def kinds(condition, monkeypatch, tmp_path, lacking=()):
-    """What a machine without some qdiscs is told to lack for a condition."""
-    tried = []
-
-    def kernel_qdisc(shaper, root, image_root):
-        tried.append(shaper.kind)
-        return preflight.Finding(f"sch_{shaper.kind}", shaper.kind not in lacking, "", "modprobe")
-
-    monkeypatch.setattr(preflight, "kernel_qdisc", kernel_qdisc)
-    missing = [f.what for f in preflight.host(tmp_path, condition, containers=False) if not f.good]
-    return tried, [what for what in missing if what.startswith("sch_")]
-
-
-def test_only_what_a_condition_needs_is_asked_for(monkeypatch, tmp_path):
-    assert kinds(BARE, monkeypatch, tmp_path, ("netem", "fq")) == (["tbf", "pfifo"], [])
-    tried, missing = kinds(CONDITION, monkeypatch, tmp_path, ("netem", "fq"))
-    assert missing == ["sch_fq", "sch_netem"]
-    assert tried == ["fq", "tbf", "pfifo", "netem"]
-    aqm = dataclasses.replace(CONDITION, queue="cake")
-    assert "cake" in kinds(aqm, monkeypatch, tmp_path)[0]
-
-
-def test_an_algorithm_that_namespaces_may_not_have_comes_with_its_remedy(monkeypatch, tmp_path):
-    allowed = tmp_path / "allowed"
-    allowed.write_text("reno bbr\n")
-    monkeypatch.setattr(preflight, "ALGORITHMS_ALLOWED", allowed)
-    monkeypatch.setattr(preflight, "kernel_qdisc", lambda *words: preflight.Finding("q", True, ""))
-    bbr = dataclasses.replace(BARE, algorithm="bbr")
-    for condition, good in ((bbr, True), (BARE, False)):
-        *_, algorithms = preflight.host(tmp_path, condition, containers=False)
-        assert algorithms.good == good
-    assert "modprobe tcp_cubic" in algorithms.remedy
-    assert "'reno bbr cubic'" in algorithms.remedy
-
-
-def test_cells_in_real_time_have_names_and_folders_of_their_own():
-    cells = {
-        (backend, where): design.Cell("s", "main", BARE, None, backend, where)
-        for backend in ("virtual", "containernet")
-        for where in ("guest", "host")
-    }
-    assert len({each.name for each in cells.values()}) == 4
-    assert cells["virtual", "guest"].name == BARE.slug()
-    assert cells["virtual", "host"].name.endswith("_virtual-host")
-    assert [key for key, each in cells.items() if each.real_time] == [
-        ("virtual", "host"), ("containernet", "host"),
-    ]  # fmt: skip

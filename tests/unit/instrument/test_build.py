@@ -1,7 +1,7 @@
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import cache, engine, kernel
+from losslab.instrument import cache, engine, image, kernel
 
 
 def test_dropped_symbols_are_named():
@@ -60,3 +60,11 @@ def test_bytes_are_replaced_only_where_they_are_there_once(tmp_path):
 
 def test_replacements_keep_the_length_of_a_program():
     assert all(len(a) == len(b) for a, b in engine.ONE_PROCESSOR.values())
+
+
+def test_variants_leave_the_plain_builds_alone():
+    assert kernel.content_hash() == kernel.content_hash(kernel.PLAIN)
+    assert kernel.content_hash(kernel.CONTAINERS) != kernel.content_hash()
+    assert image.content_hash() == image.content_hash(image.HOST)
+    assert image.content_hash(image.ENGINE) != image.content_hash()
+    assert set(image.packages()) < set(image.packages(image.ENGINE))

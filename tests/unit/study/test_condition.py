@@ -16,6 +16,8 @@ CONDITION = Condition(
     rate_mbit=1000,
     buffer_packets=1000,
 )
+# What a kernel without netem has, too.
+BARE = dataclasses.replace(CONDITION, rtt_ms=0, rate_mbit=10, loss_percent=0, buffer_packets=50)
 
 
 def test_seeds_are_shared_between_algorithms_only():

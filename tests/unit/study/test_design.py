@@ -4,6 +4,7 @@ import pytest
 
 from losslab.errors import LosslabError
 from losslab.study import design
+from tests.unit.study.test_condition import BARE
 
 QUICK = "config/quick.yaml"
 
@@ -154,3 +155,17 @@ def test_an_unknown_backend_is_named(root, config):
     config["backend"] = "mininet"
     with pytest.raises(LosslabError, match="'mininet' is not one of"):
         design.load_cells(config, root)
+
+
+def test_cells_in_real_time_have_names_and_folders_of_their_own():
+    cells = {
+        (backend, where): design.Cell("s", "main", BARE, None, backend, where)
+        for backend in ("virtual", "containernet")
+        for where in ("guest", "host")
+    }
+    assert len({each.name for each in cells.values()}) == 4
+    assert cells["virtual", "guest"].name == BARE.slug()
+    assert cells["virtual", "host"].name.endswith("_virtual-host")
+    assert [key for key, each in cells.items() if each.real_time] == [
+        ("virtual", "host"), ("containernet", "host"),
+    ]  # fmt: skip
