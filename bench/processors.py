@@ -5,7 +5,7 @@
 boots a virtual machine per processor model under QEMU's emulation, measures there what
 `bench.golden` measures, one condition per app and a trace-driven link among them, and compares with
 the recorded digests and with this machine's own files. It takes some minutes per condition and
-model; needs no root and no /dev/kvm, but Debian's packages qemu-system-x86 and mmdebstrap.
+model; needs no root and no /dev/kvm, but what scripts/packages.txt lists for a machine.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from losslab import doctor
 from losslab.errors import LosslabError
 from losslab.instrument.archive import debian_archives
 from losslab.instrument.cache import building, cache_folder, hash_files, run_logged
@@ -35,7 +36,7 @@ EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr
 BASE_BYTES = 6 * 2**30
 SLACK_BYTES = 64 * 2**20  # of a packed disk, for the file system's own books
 EMULATOR = "qemu-system-x86_64"
-INSTALL = "apt-get install qemu-system-x86 mmdebstrap e2fsprogs"
+INSTALL = " ".join(["apt-get install", *doctor.debian_packages("machine")])
 CONTROL = ".vm"  # in the shared folder: the command, the disks, its exit status
 MEMORY_MB = 3072
 CONSOLE_LINES = 15

@@ -11,29 +11,10 @@ set -eu
 cd "$(dirname "$0")/.."
 where="${1:-guest}"
 
-needed="git"
-[ "$where" = host ] && needed="git docker.io"
-missing=""
-for package in $needed; do
-    case "$package" in
-    git) command -v git >/dev/null || missing="$missing git" ;;
-    docker.io) command -v dockerd >/dev/null || missing="$missing docker.io" ;;
-    esac
-done
-if [ -n "$missing" ]; then
-    install="apt-get install -y --no-install-recommends$missing"
-    if [ "$(id -u)" = 0 ]; then
-        as_root=""
-    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
-        as_root="sudo"
-    else
-        echo "losslab: error: Debian packages are missing and installing them needs root." >&2
-        echo "  -> run as root:  apt-get update && $install" >&2
-        exit 1
-    fi
-    echo "losslab: installing$missing"
-    $as_root apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive $as_root $install >/dev/null
+if [ "$where" = host ]; then
+    scripts/packages.sh containers engine
+else
+    scripts/packages.sh containers
 fi
 
 echo "losslab: engine image (a few minutes when it is new)"

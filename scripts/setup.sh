@@ -5,35 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-# Kernel build, image build, Python environment, R for statistics and figures.
-packages="gcc make flex bison bc xz-utils libc6-dev patch binutils mmdebstrap uidmap util-linux
-python3 python3-venv r-base-core r-cran-tidyverse r-cran-rpart r-cran-patchwork
-r-cran-testthat r-cran-lintr r-cran-ragg r-cran-yaml r-cran-knitr fonts-dejavu-core"
-
-missing=""
-if command -v dpkg-query >/dev/null; then
-    for package in $packages; do
-        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
-            missing="$missing $package"
-    done
-else
-    echo "losslab: note: not a Debian system; these must be there under other names: $packages" >&2
-fi
-if [ -n "$missing" ]; then
-    install="apt-get install -y --no-install-recommends$missing"
-    if [ "$(id -u)" = 0 ]; then
-        as_root=""
-    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
-        as_root="sudo"
-    else
-        echo "losslab: error: Debian packages are missing and installing them needs root." >&2
-        echo "  -> run as root:  apt-get update && $install" >&2
-        exit 1
-    fi
-    echo "losslab: installing$missing"
-    $as_root apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive $as_root $install >/dev/null
-fi
+scripts/packages.sh build python analysis tests
 
 # /usr/bin/python3 first: it is the one whose venv module the packages above brought.
 python=""

@@ -18,6 +18,7 @@ COMMANDS = {
     ],
     "shell syntax": ["sh", "-n", "scripts/setup.sh"],
     "shell syntax, containernet": ["sh", "-n", "scripts/containernet.sh"],
+    "shell syntax, packages": ["sh", "-n", "scripts/packages.sh"],
 }
 
 

@@ -156,7 +156,7 @@ def _condition(data: dict[str, Any]) -> Condition:
 
 
 def _asked(options: argparse.Namespace) -> Condition:
-    """Make the condition of `_condition_options`."""
+    """Make the condition of the axes' options."""
     return _condition({name: getattr(options, name) for name in AXES})
 
 

@@ -17,14 +17,13 @@ from losslab.backends import preflight, runner, virtual
 from losslab.backends.base import Finding, Instrument, Job
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel
-from losslab.instrument.cache import cache_folder
+from losslab.instrument.cache import ROOT, cache_folder
 from losslab.lock import own_folder
 
 BOOT_TIMEOUT_S = 60.0
 # A full campaign's raw files; the quick one needs a tenth.
 RESULTS_BYTES = 4 * 2**30
-# Those that analysis/ and report/ name and no other of them brings.
-R_PACKAGES = ("tidyverse", "patchwork", "rpart", "ragg", "knitr", "yaml")
+OF_R = "r-cran-"  # before the name of an R package that is Debian's
 PROBE_TIMEOUT_S = 20.0
 
 
@@ -44,6 +43,19 @@ class Section:
         """Format for a terminal."""
         verdict = "ready" if self.usable else "not ready"
         return "\n".join([f"{self.name}: {verdict}", *(f.line() for f in self.findings)])
+
+
+def debian_packages(part: str) -> dict[str, str | None]:
+    """Read a part of scripts/packages.txt: packages, and the program that tells each is there."""
+    lines = (ROOT / "scripts" / "packages.txt").read_text().splitlines()
+    rows = [line.split() for line in lines if not line.startswith("#")]
+    return {row[1]: row[2] if len(row) > 2 else None for row in rows if row[0] == part}
+
+
+def r_packages(part: str = "analysis") -> list[str]:
+    """Name R's packages among those of a part."""
+    names = debian_packages(part)
+    return [name.removeprefix(OF_R) for name in names if name.startswith(OF_R)]
 
 
 def examine() -> list[Section]:
@@ -78,7 +90,7 @@ def _virtual() -> Iterable[Finding]:
         found = str(folder) if folder else f"none in {cache_folder()}"
         yield Finding(what, folder is not None, found, "make setup")
     if not all(built):
-        for tool in ("gcc", "flex", "bison", "bc", "mmdebstrap"):
+        for tool in filter(None, debian_packages("build").values()):
             path = shutil.which(tool)
             yield Finding(
                 f"{tool} (to build them)", path is not None, path or "not found", "make setup"
@@ -127,13 +139,14 @@ def _analysis() -> Iterable[Finding]:
     rscript = shutil.which("Rscript")
     yield Finding("R", rscript is not None, rscript or "not found", "make setup")
     if rscript:
-        names = ", ".join(f"'{name}'" for name in R_PACKAGES)
+        wanted = r_packages()
+        names = ", ".join(f"'{name}'" for name in wanted)
         code = f"p <- c({names}); cat(p[!vapply(p, requireNamespace, TRUE, quietly = TRUE)])"
         # Without TZ, R asks systemd and complains.
         asked = [rscript, "--vanilla", "-e", code]
         done = processes.attempt(asked, limit_s=PROBE_TIMEOUT_S, more={"TZ": "UTC"})
         missing = done.out.split() if done.good else ["an answer"]
-        found = f"without {', '.join(missing)}" if missing else ", ".join(R_PACKAGES)
+        found = f"without {', '.join(missing)}" if missing else ", ".join(wanted)
         yield Finding("R packages", not missing, found, "make setup")
     quarto = report.quarto()
     fallback = all(importlib.util.find_spec(name) for name in ("pypandoc", "typst"))

@@ -56,7 +56,7 @@ for out; do :; done
 echo {} >"$out"
 """
 ALL = {"bulk", "containers", "page", "trace", "scheme"}
-# tests/unit/test_deciding.py has the whole table; here, that Snakemake follows it.
+# tests/unit/campaign/test_deciding.py has the whole table; here, that Snakemake follows it.
 DEPENDENT = {
     "src/losslab/emulation/apps/web.py": {"page"},
     "containers/kernel/containers.config": {"containers"},

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from losslab import cli
-from tests.unit.test_condition import CONDITION
+from tests.unit.study.test_condition import CONDITION
 
 MEASURE = ["measure", "--algorithm", "cubic", "--out"]
 

@@ -1,9 +1,5 @@
 from losslab import doctor
-from losslab.backends import preflight
-from losslab.emulation.shaping import shapers
 from losslab.instrument import image, kernel
-from losslab.processes import Done
-from tests.unit.test_condition import CONDITION
 
 
 def test_what_is_missing_comes_with_its_remedy(monkeypatch):
@@ -22,17 +18,3 @@ def test_only_what_is_required_decides():
     section = doctor.Section("s", [doctor.Finding("python", True, "3.12"), wish])
     assert section.usable
     assert "missing  room: 1 GiB" in section.text()
-
-
-def test_a_kernel_without_a_qdisc_is_told_from_one_with_it(monkeypatch):
-    said = [Done(2, "", "Error: Specified qdisc kind is unknown.")]
-    monkeypatch.setattr(preflight.shutil, "which", lambda name: name)
-    monkeypatch.setattr(preflight.processes, "attempt", lambda *words, **options: said[0])
-    netem = next(s for s in shapers(CONDITION, 1) if s.kind == "netem")
-    found = preflight.kernel_qdisc(netem, root=True)
-    assert not found.good
-    assert "unknown" in found.found
-    assert "--rtt-ms 0" in found.remedy
-    said[0] = Done(0, "", "")
-    assert preflight.kernel_qdisc(netem, root=True).good
-    assert not preflight.kernel_qdisc(netem, root=False).good

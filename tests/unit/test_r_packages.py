@@ -37,8 +37,8 @@ def conda(path):
 
 def test_debian(root):
     work, tests = needed(root)
-    script = (root / "scripts/setup.sh").read_text()
-    assert set(re.findall(r"r-cran-([\w.]+)", script)) == work | tests
+    assert set(doctor.r_packages("analysis")) == work
+    assert set(doctor.r_packages("tests")) == tests - work
 
 
 def test_conda(root):
@@ -46,7 +46,3 @@ def test_conda(root):
     # Quarto knits with rmarkdown; the sources do not name it.
     assert conda(root / "environment.yml") == work | tests | {"rmarkdown"}
     assert conda(root / "workflow/envs/tools.yaml") == work
-
-
-def test_doctor(root):
-    assert set(doctor.R_PACKAGES) == needed(root)[0]

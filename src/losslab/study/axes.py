@@ -16,7 +16,6 @@ from typing import Any
 from losslab.errors import LosslabError
 
 Value = float | int | str
-KINDS = ("str", "int", "float")
 # What `_`, `,` and `=` are in a cell's name, whose parts are joined by `_`.
 IN_NAME = str.maketrans({"_": "-", ",": "-", "=": None})
 
@@ -82,7 +81,7 @@ class Axis:
         seed: How it enters the seeds.
         of_campaign: Campaigns set it, not studies.
         name: As its field is called.
-        kind: The type of its values, of `KINDS`.
+        kind: The type of its values: `str`, `int` or `float`.
         default: What it is where nobody says otherwise; None where somebody must.
     """
 

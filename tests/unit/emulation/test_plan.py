@@ -9,7 +9,7 @@ from losslab.emulation import hosts
 from losslab.emulation.plan import APPS, make_plan
 from losslab.emulation.topology import HOSTS
 from losslab.study.condition import QUEUES, derived_seed
-from tests.unit.test_condition import CONDITION
+from tests.unit.study.test_condition import CONDITION
 
 
 def plan(seed=7, **changes):

@@ -150,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             end.add_argument("--scheme", required=True)
             end.add_argument("--duration-s", type=float, required=True)
     options = parser.parse_args(arguments)
-    gc.disable()  # as in cell.py; datagrams come and go without cycles
+    gc.disable()  # as in measure.py; datagrams come and go without cycles
     if options.end == "receive":
         counts = receive(options.address, options.port)
     else:

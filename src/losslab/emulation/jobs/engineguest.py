@@ -1,6 +1,6 @@
 """The first program of a guest that runs containers: an engine, the job, and power off.
 
-The guest of `backends.guest`, with Docker containers as the emulated hosts.
+The guest of `backends.virtual`, with Docker containers as the emulated hosts.
 """
 
 from __future__ import annotations

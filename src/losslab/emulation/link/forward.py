@@ -187,7 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit-packets", type=int, required=True)
     parser.add_argument("--log", type=Path, required=True)
     options = parser.parse_args(arguments)
-    gc.disable()  # as in cell.py; packets come and go without cycles
+    gc.disable()  # as in measure.py; packets come and go without cycles
     times = traces.parse(options.trace.read_text(), str(options.trace))
     # The handler does nothing; that the signal came is written to the pipe.
     stop, stopped = os.pipe2(os.O_NONBLOCK)

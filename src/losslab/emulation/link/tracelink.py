@@ -1,4 +1,4 @@
-"""A link that a trace drives, with mahimahi's rules. Pure data; `traceforward` puts it into a path.
+"""A link that a trace drives, with mahimahi's rules. Pure data; `forward` puts it into a path.
 
 Rules (mm-link, frontend/link_queue.cc): at each opportunity of the trace 1500 bytes may leave, of
 one packet or of several; a packet of which a part is left over waits for the next opportunity with

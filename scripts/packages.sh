@@ -1,0 +1,34 @@
+#!/bin/sh
+# Install those Debian packages of scripts/packages.txt that are missing: scripts/packages.sh PART ...
+set -eu
+cd "$(dirname "$0")/.."
+
+wanted() {
+    for part in "$@"; do
+        sed 's/#.*//' scripts/packages.txt | awk -v part="$part" '$1 == part { print $2, $3 }'
+    done
+}
+
+missing=$(wanted "$@" | while read -r package program; do
+    [ -n "$program" ] && command -v "$program" >/dev/null && continue
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
+        printf ' %s' "$package"
+done)
+[ -n "$missing" ] || exit 0
+if ! command -v dpkg-query >/dev/null; then
+    echo "losslab: note: not a Debian system; these must be there under other names:$missing" >&2
+    exit 0
+fi
+install="apt-get install -y --no-install-recommends$missing"
+if [ "$(id -u)" = 0 ]; then
+    as_root=""
+elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    as_root="sudo"
+else
+    echo "losslab: error: Debian packages are missing and installing them needs root." >&2
+    echo "  -> run as root:  apt-get update && $install" >&2
+    exit 1
+fi
+echo "losslab: installing$missing"
+$as_root apt-get update -qq
+DEBIAN_FRONTEND=noninteractive $as_root $install >/dev/null

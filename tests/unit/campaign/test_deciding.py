@@ -1,0 +1,103 @@
+"""Which files decide which cells; tests/e2e/test_staleness.py tries some of it in Snakemake."""
+
+import ast
+import dataclasses
+import itertools
+
+import pytest
+
+from losslab.campaign import deciding
+from tests.unit.study.test_condition import CONDITION
+
+TRACE = next(deciding.TRACES.iterdir()).name
+CELLS = {
+    "bulk": (CONDITION, "virtual", "guest"),
+    "containers": (CONDITION, "containernet", "guest"),
+    "engine": (CONDITION, "containernet", "host"),
+    "plain": (CONDITION, "virtual", "host"),
+    "page": (dataclasses.replace(CONDITION, app="web"), "virtual", "guest"),
+    "video": (dataclasses.replace(CONDITION, app="ffmpeg"), "virtual", "guest"),
+    "drawn": (dataclasses.replace(CONDITION, trace="cellular"), "virtual", "guest"),
+    "trace": (dataclasses.replace(CONDITION, trace=TRACE), "virtual", "guest"),
+    "scheme": (
+        dataclasses.replace(CONDITION, app="datagram", scheme="ewma,alpha=0.9"),
+        "virtual",
+        "guest",
+    ),
+}
+ALL = set(CELLS)
+IN_GUESTS = ALL - {"engine", "plain"}
+VIRTUAL = IN_GUESTS - {"containers"}
+NONE: set[str] = set()
+DEPENDENT = {
+    "src/losslab/__init__.py": NONE,
+    "src/losslab/errors.py": NONE,
+    "src/losslab/report.py": NONE,
+    "src/losslab/campaign/collect.py": NONE,
+    "src/losslab/emulation/jobs/console.py": NONE,
+    "src/losslab/emulation/measure.py": ALL,
+    "src/losslab/emulation/checks.py": ALL,
+    "src/losslab/study/condition.py": ALL,
+    "src/losslab/study/axes.py": ALL,
+    "src/losslab/study/listed.py": NONE,
+    "src/losslab/emulation/probes/tcp.py": ALL,
+    "src/losslab/emulation/shaping.py": ALL,
+    "src/losslab/emulation/jobs/engineguest.py": {"containers"},
+    "src/losslab/emulation/jobs/enginehost.py": {"engine"},
+    "src/losslab/emulation/containers.py": {"containers", "engine"},
+    "src/losslab/emulation/jobs/hostjob.py": {"engine", "plain"},
+    "src/losslab/backends/onhost.py": {"containers", "engine", "plain"},
+    "src/losslab/emulation/realtime.py": {"engine", "plain"},
+    "src/losslab/emulation/apps/iperf3.py": ALL - {"video", "scheme"},
+    "src/losslab/emulation/apps/web.py": {"page"},
+    "src/losslab/emulation/apps/ffmpeg.py": {"video"},
+    "src/losslab/emulation/link/forward.py": {"drawn", "trace"},
+    "src/losslab/emulation/link/tracelink.py": {"drawn", "trace"},
+    "src/losslab/emulation/link/traces.py": {"drawn", "trace"},
+    "src/losslab/emulation/apps/datagram_program.py": {"scheme"},
+    "src/losslab/emulation/apps/datagram.py": {"scheme"},
+    "src/losslab/emulation/schemes/__init__.py": {"scheme"},
+    "src/losslab/emulation/schemes/ewma.py": {"scheme"},
+    "src/losslab/emulation/schemes/delivery.py": {"scheme"},
+    "src/losslab/emulation/schemes/aimd.py": NONE,
+    f"config/traces/{TRACE}": {"trace"},
+    "containers/kernel/patches/0001-um-selectable-HZ.patch": IN_GUESTS,
+    "containers/kernel/source.toml": IN_GUESTS,
+    "containers/kernel/fragment.config": IN_GUESTS,
+    "containers/kernel/containers.config": {"containers"},
+    "containers/host/init": ALL,
+    "containers/host/packages.txt": ALL,
+    "containers/engine/init": {"containers", "engine"},
+    "containers/engine/source.toml": {"containers", "engine"},
+    "containers/engine/packages.txt": {"containers", "engine"},
+}
+
+
+@pytest.mark.parametrize("path", DEPENDENT)
+def test_exactly_the_cells_that_use_a_file_depend_on_it(root, path):
+    assert (root / path).is_file()
+    found = {name for name, cell in CELLS.items() if root / path in deciding.files(*cell)}
+    assert found == DEPENDENT[path]
+
+
+def test_code_of_another_app_leaves_a_cells_hash(monkeypatch, tmp_path):
+    hashes = {name: deciding.source_hash(*cell) for name, cell in CELLS.items()}
+    assert hashes["bulk"] != hashes["page"] != hashes["video"]
+    assert hashes["drawn"] == hashes["trace"]
+
+
+def test_programs_that_a_guest_starts_by_name_are_known(root):
+    """`python3 -m losslab.x` is no import: its module must be an entry of its own."""
+    started = set()
+    for path in (root / "src/losslab").rglob("*.py"):
+        texts = [n.value for n in ast.walk(ast.parse(path.read_text()))
+                 if isinstance(n, ast.Constant) and isinstance(n.value, str)]  # fmt: skip
+        for one, other in itertools.pairwise(texts):
+            if one == "-m" and other.startswith("losslab."):
+                started.add(other)
+    # The last is imported, too.
+    assert started == {
+        "losslab.emulation.apps.datagram_program",
+        "losslab.emulation.link.forward",
+        "losslab.emulation.realtime",
+    }

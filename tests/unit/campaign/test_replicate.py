@@ -1,0 +1,177 @@
+"""What becomes a row, what stops a cell, and what is kept; the guests are made up."""
+
+import json
+from collections import namedtuple
+
+import pytest
+
+from losslab.backends import runner
+from losslab.backends.base import Instrument, Outcome
+from losslab.campaign import cellrun, folder, provenance, selftest
+from losslab.errors import GuestLostError, HostError, LosslabError
+from losslab.instrument import kernel
+from losslab.study.condition import replicate_seed
+from losslab.study.stopping import StoppingRule
+from tests.unit.study.test_condition import CONDITION
+
+GOOD = {"summary": {"goodput_mbit": 5.0}, "observed": {}, "plan": {}, "machine": {}, "reasons": []}
+LOST = GuestLostError("the guest must leave result.json, found none")
+ONE = StoppingRule(1, 1)
+
+
+@pytest.fixture
+def tools(tmp_path):
+    built = tmp_path / "cache" / "kernel"
+    info = tmp_path / "cache" / "root" / "var/lib/dpkg/info"
+    info.mkdir(parents=True)
+    (info / "iproute2.md5sums").write_text("0  usr/bin/tc\n0  usr/share/doc/iproute2/copyright\n")
+    (tmp_path / "cache/root/usr/bin").mkdir(parents=True)
+    (tmp_path / "cache/root/usr/bin/tc").touch()
+    (tmp_path / "cache/root/init").touch()
+    built.mkdir()
+    (built / "linux").write_text("a kernel")
+    (built / kernel.DIGEST).write_text(kernel.digest(built / "linux") + "\n")
+    return Instrument(built / "linux", tmp_path / "cache/root", {"kernel": "k"})
+
+
+@pytest.fixture
+def guests(monkeypatch):
+    """Let guests end as a list says, one after the other; an error is raised, the rest returned."""
+
+    def end_as(*ends):
+        waiting = iter(ends)
+
+        def launch(*_):
+            end = next(waiting)
+            if isinstance(end, Exception):
+                raise end
+            return Outcome(end, "", 1.0)
+
+        monkeypatch.setattr(runner, "run", launch)
+
+    return end_as
+
+
+def measured(tmp_path, tools, rule=ONE):
+    folder = tmp_path / "cell"
+    folder.mkdir(exist_ok=True)
+    count = cellrun.run_cell(CONDITION, folder, rule, tools)
+    return cellrun.cell_result("study", "block", CONDITION, folder, count)["replicates"]
+
+
+def names(tmp_path):
+    return sorted(path.name for path in (tmp_path / "cell").iterdir())
+
+
+def kept(tmp_path, tools, number=0):
+    seed = replicate_seed(CONDITION, number)
+    return cellrun.finished(tmp_path / "cell" / str(number), CONDITION, seed, tools)
+
+
+def test_a_failed_check_is_a_row_and_is_kept(tmp_path, tools, guests):
+    guests(GOOD | {"reasons": ["RTT must be 20 ms"]}, LosslabError("tc must succeed"))
+    rows = measured(tmp_path, tools, StoppingRule(2, 2))
+    assert [row["reasons"] for row in rows] == [["RTT must be 20 ms"], ["tc must succeed"]]
+    assert not any(row["valid"] or row["lost"] for row in rows)
+    assert kept(tmp_path, tools, 0)
+    assert kept(tmp_path, tools, 1)
+
+
+def test_an_error_of_the_host_is_no_row_and_is_tried_again(tmp_path, tools, guests):
+    guests(GOOD, HostError("no scratch space", hint="free some"))
+    with pytest.raises(HostError, match="no scratch space"):
+        measured(tmp_path, tools, StoppingRule(2, 2))
+    assert names(tmp_path) == ["0"]
+    guests(GOOD)
+    rows = measured(tmp_path, tools, StoppingRule(2, 2))
+    assert [row["valid"] for row in rows] == [True, True]
+
+
+def test_a_guest_lost_once_gets_a_second_chance(tmp_path, tools, guests):
+    guests(LOST, GOOD)
+    (row,) = measured(tmp_path, tools)
+    assert row["valid"]
+    assert (row["attempt"], row["earlier_reasons"]) == (2, [str(LOST)])
+
+
+def test_a_guest_lost_twice_is_a_row_that_is_not_kept(tmp_path, tools, guests, monkeypatch):
+    monkeypatch.setattr(selftest, "require", lambda instrument: "fine")
+    guests(GOOD, LOST, LOST, GOOD)
+    rows = measured(tmp_path, tools, StoppingRule(3, 3))
+    # The cell ends there: what lost one would lose the others.
+    assert [(row["valid"], row["lost"]) for row in rows] == [(True, False), (False, True)]
+    assert kept(tmp_path, tools, 0)
+    assert not kept(tmp_path, tools, 1)
+    note = json.loads((tmp_path / "cell" / cellrun.LOST_FILE).read_text())
+    assert (note["replicate"], note["reasons"]) == ("1", [str(LOST)])
+    guests(GOOD, GOOD)
+    rows = measured(tmp_path, tools, StoppingRule(3, 3))
+    assert [row["valid"] for row in rows] == [True] * 3
+
+
+def test_an_instrument_that_loses_every_guest_stops_the_cell(tmp_path, tools, guests):
+    guests(LOST, LOST, HostError("the self-test's guest", hint="make setup"))
+    with pytest.raises(
+        HostError, match=r"result\.json, found none\nthe self-test's guest"
+    ) as error:
+        measured(tmp_path, tools)
+    assert error.value.hint == "make setup"
+    assert names(tmp_path) == []
+
+
+def test_a_full_disk_is_the_hosts_error_whatever_the_guest_says(
+    tmp_path, tools, guests, monkeypatch
+):
+    usage = namedtuple("usage", "free")
+    monkeypatch.setattr(folder.shutil, "disk_usage", lambda _: usage(free=2**20))
+    guests(LosslabError("tc must succeed"))
+    with pytest.raises(HostError, match="found it full"):
+        measured(tmp_path, tools)
+    assert names(tmp_path) == []
+
+
+def test_an_image_that_goes_is_the_hosts_error(tmp_path, tools, guests):
+    guests(LosslabError("tc must succeed, found no such file"))
+    (tools.image_root / "usr/bin/tc").unlink()
+    with pytest.raises(HostError, match="found no usr/bin/tc"):
+        measured(tmp_path, tools)
+    guests(HostError("a guest must boot"))
+    with pytest.raises(HostError, match="found no usr/bin/tc"):
+        measured(tmp_path, tools)
+    (tools.image_root / "usr/bin/tc").touch()
+    (tools.image_root / "init").unlink()
+    with pytest.raises(HostError, match="first program"):
+        measured(tmp_path, tools)
+    assert names(tmp_path) == []
+
+
+def test_a_replaced_kernel_measures_nothing(tmp_path, tools, guests):
+    guests(GOOD, GOOD)
+    measured(tmp_path, tools)
+    tools.kernel.write_text("another kernel")
+    with pytest.raises(HostError, match="found another"):
+        measured(tmp_path, tools, StoppingRule(2, 2))
+    assert names(tmp_path) == ["0"]
+    tools.kernel.unlink()
+    with pytest.raises(HostError, match="pinned kernel must be in"):
+        measured(tmp_path, tools, StoppingRule(2, 2))
+
+
+def test_another_version_number_keeps_what_was_measured(tmp_path, tools, guests, monkeypatch):
+    guests(GOOD)
+    measured(tmp_path, tools)
+    monkeypatch.setattr(provenance, "__version__", "99")
+    assert kept(tmp_path, tools)
+    manifest = json.loads((tmp_path / "cell/0/manifest.json").read_text())
+    assert "losslab" not in manifest
+
+
+def test_other_code_or_another_kernel_measures_again(tmp_path, tools, guests, monkeypatch):
+    guests(GOOD)
+    measured(tmp_path, tools)
+    assert kept(tmp_path, tools)
+    tools.provenance["kernel"] = "another"
+    assert not kept(tmp_path, tools)
+    tools.provenance["kernel"] = "k"
+    monkeypatch.setattr(provenance.deciding, "source_hash", lambda *_: "another")
+    assert not kept(tmp_path, tools)

@@ -1,0 +1,124 @@
+import dataclasses
+import json
+
+import pytest
+
+from losslab.emulation.apps import ffmpeg, iperf3, web
+from losslab.emulation.flows import Timeline
+from losslab.emulation.plan import make_plan
+from losslab.errors import LosslabError
+from tests.unit.study.test_condition import CONDITION
+
+TIMELINE = Timeline(origin_ns=0, started_s={"iperf3": 0.0, "competitor-iperf3": 0.1})
+
+
+def write_iperf3(folder, rates_mbit, prefix=""):
+    intervals = [
+        {"sum": {"end": (i + 1) / 10, "seconds": 0.1, "bytes": rate * 1e6 / 8 / 10}}
+        for i, rate in enumerate(rates_mbit)
+    ]
+    (folder / f"{prefix}receiver.log").write_text(json.dumps({"intervals": intervals}))
+    (folder / f"{prefix}sender.log").write_text(
+        json.dumps({"end": {"sum_sent": {"retransmits": 5}}})
+    )
+
+
+def test_goodput_leaves_out_warm_up_and_tail(tmp_path):
+    write_iperf3(tmp_path, [900] * 10 + [100] * 90 + [900] * 5)
+    summary = iperf3.collect(make_plan(CONDITION, 7), tmp_path, TIMELINE)
+    assert summary["goodput_mbit"] == pytest.approx(100)
+    assert summary["retransmits"] == 5
+
+
+def test_two_flows_are_compared_while_both_run(tmp_path):
+    condition = dataclasses.replace(CONDITION, competitor="bbr")
+    # Alone for the first second; then the competitor, which started 0.1 s later, has three times
+    # as much; 0.1 s of it is after the end.
+    write_iperf3(tmp_path, [900] * 10 + [100] * 90)
+    write_iperf3(tmp_path, [50] * 9 + [300] * 90 + [5000], "competitor-")
+    summary = iperf3.collect(make_plan(condition, 7), tmp_path, TIMELINE)
+    assert summary["goodput_mbit"] == pytest.approx(100)
+    assert summary["competitor_goodput_mbit"] == pytest.approx(300)
+    assert summary["total_goodput_mbit"] == pytest.approx(400)
+    assert summary["jain_index"] == pytest.approx(400**2 / (2 * (100**2 + 300**2)))
+
+
+def test_the_client_has_no_intervals_to_spin_on():
+    client = iperf3.flows(CONDITION)[0].caller.command
+    assert client[client.index("--interval") + 1] == "0"
+
+
+def test_jain_index_runs_from_one_over_n_to_one():
+    assert iperf3.jain_index([5, 5, 5]) == 1
+    assert iperf3.jain_index([7, 0]) == 0.5
+
+
+def test_iperf3_error_is_an_error(tmp_path):
+    write_iperf3(tmp_path, [100] * 100)
+    (tmp_path / "sender.log").write_text(json.dumps({"error": "unable to connect"}))
+    with pytest.raises(LosslabError, match="unable to connect"):
+        iperf3.collect(make_plan(CONDITION, 7), tmp_path, TIMELINE)
+
+
+def test_frames_are_read_with_their_time_base():
+    text = "5 #tb 0: 1/1000\n10 0, 0, 0, 33, 400, 0xabc\n20 0, 33, 33, 33, 500, 0xdef\n"
+    assert ffmpeg.parse_frames(text) == [(0.0, 10, 400), (0.033, 20, 500)]
+
+
+def test_punctual_frames_do_not_stall():
+    frames = [(i / 30, 5 + i / 30) for i in range(90)]
+    found = ffmpeg.playout(frames, 0.2)
+    assert found == {"stall_count": 0, "stall_s": 0.0, "frames_on_time_percent": 100}
+
+
+def test_one_late_frame_is_one_stall_of_its_lateness():
+    frames = [(i / 10, i / 10) for i in range(10)]
+    frames[5] = (0.5, 1.0)
+    found = ffmpeg.playout(frames, 0.2)
+    assert found["stall_count"] == 1
+    assert found["stall_s"] == pytest.approx(0.3)
+    assert found["frames_on_time_percent"] == 90
+
+
+def test_a_player_that_waited_is_not_late_again():
+    frames = [(i / 10, i / 10 + (1.0 if i >= 5 else 0)) for i in range(10)]
+    found = ffmpeg.playout(frames, 0.2)
+    assert found["stall_count"] == 1
+    assert found["frames_on_time_percent"] == 50
+
+
+def write_web(folder, **changes):
+    report = {
+        "http_code": 200, "size_download": web.PAGE_BYTES, "time_total": 4.6, "time_connect": 0.6,
+        "time_starttransfer": 1.2,
+    }  # fmt: skip
+    (folder / "web-client.log").write_text(json.dumps(report | changes))
+    (folder / "ping.csv").write_text("t_s,rtt_ms\n0.5,20\n2,500\n3,700\n31,9000\n")
+
+
+WEB = dataclasses.replace(CONDITION, app="web", duration_s=60)
+WEB_TIMELINE = Timeline(origin_ns=0, started_s={"web": 30.0})
+
+
+def test_the_rtt_counts_between_warm_up_and_fetch(tmp_path):
+    write_web(tmp_path)
+    summary = web.collect(make_plan(WEB, 7), tmp_path, WEB_TIMELINE)
+    assert summary["download_s"] == 4.6
+    assert summary["rtt_before_fetch_ms"] == 600
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"), [({"http_code": 404}, "404"), ({"size_download": 1000}, "1000")]
+)
+def test_a_page_that_is_not_whole_is_an_error(tmp_path, changes, word):
+    write_web(tmp_path, **changes)
+    with pytest.raises(LosslabError, match=word):
+        web.collect(make_plan(WEB, 7), tmp_path, WEB_TIMELINE)
+
+
+def test_the_fetch_starts_after_the_warm_up_and_ends_before_the_bulk_flow():
+    bulk, fetch = web.flows(dataclasses.replace(WEB, competitor="reno"))
+    assert bulk.listener.host == "receiver"
+    assert fetch.listener.host == "sender"
+    assert fetch.start_window_s == (6.0, 40.0)
+    assert dataclasses.replace(WEB, duration_s=20).problems() != []

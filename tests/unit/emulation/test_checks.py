@@ -1,0 +1,111 @@
+"""Every check can fail: one deliberately broken run per check."""
+
+import dataclasses
+
+import pytest
+
+from losslab.emulation import checks
+from losslab.emulation.plan import make_plan
+from tests.unit.study.test_condition import CONDITION
+
+TRAFFIC = checks.Traffic(
+    sent=100_000,
+    received=98_990,
+    bottleneck_drops=10,
+    link_drops=0,
+    loss_drops=1_000,
+    sender_drops=0,
+    largest_mean_packet_bytes=1_500.0,
+    retransmits=1_010,
+    memory_pressures=0,
+    sent_back=50_000,
+    received_back=50_000,
+    loss_back_drops=0,
+)
+EVIDENCE = checks.Evidence(
+    promise=make_plan(CONDITION, 7).promise,
+    rtt_ms=0.44,
+    goodput_mbit=235.0,
+    flows=[checks.FlowEvidence("iperf3", "cubic", ["cubic"], 0.0)],
+    traffic=TRAFFIC,
+)
+
+
+def reasons(condition=None, **changes):
+    if condition is not None:
+        changes["promise"] = make_plan(condition, 7).promise
+    traffic = {f.name for f in dataclasses.fields(checks.Traffic)} & set(changes)
+    flow = {f.name for f in dataclasses.fields(checks.FlowEvidence)} & set(changes)
+    flows = [
+        EVIDENCE.flows[0],
+        dataclasses.replace(EVIDENCE.flows[0], **{k: changes[k] for k in flow}),
+    ]
+    evidence = dataclasses.replace(
+        EVIDENCE,
+        flows=flows,
+        traffic=dataclasses.replace(TRAFFIC, **{k: changes[k] for k in traffic}),
+        **{k: v for k, v in changes.items() if k not in traffic | flow},
+    )
+    return checks.reasons(evidence)
+
+
+def test_a_sound_run_passes():
+    assert reasons() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"rtt_ms": 0.45}, "RTT"),
+        ({"rtt_ms": None}, "no reply"),
+        ({"found": ["bbr"]}, "must use cubic"),
+        ({"found": []}, "no connection"),
+        ({"largest_mean_packet_bytes": 17_000.0}, "aggregates"),
+        ({"received": 98_989}, "1 unexplained"),
+        ({"sender_drops": 1}, "own qdisc"),
+        ({"loss_drops": 2_000, "received": 97_990}, "loss must be"),
+        ({"received_back": 49_999}, "sent back must equal"),
+        ({"received_back": 49_999, "loss_back_drops": 1}, "loss on the way back must be 0 %"),
+        ({"goodput_mbit": 1_001.0}, "faster than the link"),
+        ({"memory_pressures": 1}, "memory pressure"),
+        ({"limited_share": 0.5}, "buffers must not limit"),
+    ],
+)
+def test_each_broken_run_is_refused_once(changes, word):
+    found = reasons(**changes)
+    assert len(found) == 1
+    assert word in found[0]
+
+
+def test_no_loss_asked_means_none_tolerated():
+    clean = dataclasses.replace(CONDITION, loss_percent=0)
+    assert any("loss must be 0" in r for r in reasons(condition=clean))
+
+
+BOTH_WAYS = dataclasses.replace(CONDITION, loss_direction="both")
+
+
+def test_loss_both_ways_is_judged_both_ways():
+    # 1 % of 50,000 is 500, give or take 90.
+    assert reasons(condition=BOTH_WAYS, received_back=49_500, loss_back_drops=500) == []
+    for lost in (0, 400, 600):
+        found = reasons(condition=BOTH_WAYS, received_back=50_000 - lost, loss_back_drops=lost)
+        assert len(found) == 1
+        assert (
+            f"loss on the way back must be 1 % of 50000 packets (within 90), found {lost}"
+            in (found[0])
+        )
+
+
+AT_SENDER = dataclasses.replace(CONDITION, sender_delay_ms=0.4)
+
+
+def test_a_sender_with_netem_may_drop():
+    assert reasons(condition=AT_SENDER, sender_drops=400, loss_drops=0, received=99_990) == []
+
+
+def test_a_sender_with_netem_that_loses_too_little_is_refused():
+    # 1 % of at least 2,222 aggregates is 22, give or take 19.
+    found = reasons(condition=AT_SENDER, sender_drops=2, loss_drops=0, received=99_990)
+    assert len(found) == 1
+    assert "the sender's netem must lose 1 %" in found[0]

@@ -1,0 +1,137 @@
+"""What runs containers, as far as it needs neither an engine nor Containernet."""
+
+import os
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from losslab.emulation import containers
+from losslab.emulation.jobs import hostjob
+
+
+class Api:
+    """The engine's client: remembers what it was asked."""
+
+    def __init__(self):
+        self.calls = []
+        self.listed = []
+
+    def create_container(self, **options):
+        self.calls.append(("create", options))
+        return {"Id": "1"}
+
+    def create_host_config(self, **options):
+        return options
+
+    def containers(self, all, filters):
+        key, _, value = filters["label"].partition("=")
+        return [c for c in self.listed if key in c["Labels"] and value in ("", c["Labels"][key])]
+
+    def inspect_container(self, container):
+        return {"State": {"Pid": 0}}
+
+    def remove_container(self, container, force, v):
+        self.listed.remove(container)
+
+
+PLACE = containers.Place("losslab-abc", "losslab-host:1", ("/a:/b:ro",))
+
+
+@pytest.fixture
+def containernet_module(monkeypatch):
+    """A stand-in for Containernet's module, with the same words where they matter."""
+
+    class Docker:
+        def __init__(self, name, **options):
+            self.dnameprefix = "mn"
+            self.dcli = Api()
+            self.name, self.options = name, options
+            self.dc = self.dcli.create_container(
+                name=f"{self.dnameprefix}.{name}", labels=["com.containernet"], tty=True
+            )
+
+        def _get_pid(self):
+            return os.getpid()
+
+    class Mininet:
+        inited = False
+
+    for name, content in (("net", {"Mininet": Mininet}), ("node", {"Docker": Docker})):
+        module = types.ModuleType(f"mininet.{name}")
+        vars(module).update(content)
+        monkeypatch.setitem(sys.modules, f"mininet.{name}", module)
+    monkeypatch.setitem(sys.modules, "mininet", types.ModuleType("mininet"))
+    return Mininet
+
+
+def test_a_container_has_its_own_prefix_and_label_and_no_network(containernet_module):
+    host = containers.host_class(PLACE)("sender", ip=None)
+    assert containernet_module.inited
+    (_, created), *_ = host.dcli.calls
+    assert created["name"] == "losslab-abc.sender"
+    assert created["labels"] == {containers.LABEL: "losslab-abc"}
+    assert not created["tty"]
+    assert host.options["network_mode"] == "none"
+    assert host.options["sysctls"] == {}
+
+
+def test_programs_are_started_in_the_namespaces_and_can_be_signalled(
+    containernet_module, monkeypatch
+):
+    host = containers.host_class(PLACE)("sender", ip=None)
+    started = []
+    monkeypatch.setattr(
+        containers.subprocess, "Popen", lambda command, **options: started.append(command)
+    )
+    host._popen(["docker", "exec", "-t", "losslab-abc.sender", "ping", "-c", "1", "10.0.3.2"])
+    assert started[0][0] == "nsenter"
+    assert f"--target={os.getpid()}" in started[0]
+    assert "--pid" not in started[0]
+    assert started[0][-4:] == ["ping", "-c", "1", "10.0.3.2"]
+
+
+def test_what_limits_a_program_comes_before_it(containernet_module, monkeypatch):
+    place = containers.Place("losslab-abc", "losslab-host:1", (), hostjob.LIMITED)
+    host = containers.host_class(place)("sender", ip=None)
+    started = []
+    monkeypatch.setattr(
+        containers.subprocess, "Popen", lambda command, **options: started.append(command)
+    )
+    host._popen(["docker", "exec", "-t", "losslab-abc.sender", "iperf3"])
+    assert started[0][started[0].index("--") + 1] == "setpriv"
+    assert started[0][-2:] == ["--", "iperf3"]
+
+
+def test_only_own_containers_are_removed():
+    api = Api()
+    mine, other, foreign = (
+        {"Labels": {containers.LABEL: "losslab-abc"}, "Names": ["/losslab-abc.r1"]},
+        {"Labels": {containers.LABEL: "losslab-def"}, "Names": ["/losslab-def.r1"]},
+        {"Labels": {"com.containernet": ""}, "Names": ["/mn.h1"]},
+    )
+    api.listed = [mine, other, foreign]
+    assert containers.remove(api, "losslab-abc") == ["losslab-abc.r1"]
+    assert api.listed == [other, foreign]
+    assert containers.remove(api) == ["losslab-def.r1"]
+    assert api.listed == [foreign]
+
+
+def test_containers_are_removed_when_the_block_fails():
+    api = Api()
+    api.listed = [{"Labels": {containers.LABEL: "x"}, "Names": ["/x.r1"]}]
+    with pytest.raises(ValueError, match="broken"), containers.owned(api, "x"):
+        raise ValueError("broken")
+    assert api.listed == []
+
+
+def test_control_groups_of_both_versions(tmp_path, monkeypatch):
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "cgroup").write_text("5:pids:/docker/a\n1:name=systemd:/docker/a\n0::/x\n")
+    monkeypatch.setattr(Path, "exists", lambda self: True)
+    assert [str(file) for file in containers.cgroup_files(7, tmp_path)] == [
+        "/sys/fs/cgroup/pids/docker/a/cgroup.procs",
+        "/sys/fs/cgroup/systemd/docker/a/cgroup.procs",
+        "/sys/fs/cgroup/x/cgroup.procs",
+    ]

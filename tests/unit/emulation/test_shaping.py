@@ -1,0 +1,128 @@
+import dataclasses
+
+import pytest
+
+from losslab.emulation.shaping import differences, shapers
+from losslab.emulation.topology import HOSTS, LINKS, address_commands, routes
+from losslab.study.condition import QUEUES
+from tests.unit.study.test_condition import CONDITION
+
+
+def readback(condition=CONDITION, seed=7):
+    """What tc would show if it had done everything."""
+    found = {host: [] for host in HOSTS}
+    for s in shapers(condition, seed):
+        options = {}
+        for key, value in s.expected.items():
+            target = options
+            *parents, last = key.split(".")
+            for parent in parents:
+                target = target.setdefault(parent, {})
+            target[last] = value
+        found[s.where.host].append(
+            {"dev": s.where.name, "handle": s.handle, "kind": s.kind, "options": options}
+        )
+    return found
+
+
+def netem(found, host="r2"):
+    return next(q for q in found[host] if q["kind"] == "netem")
+
+
+def test_nothing_is_shaped_on_the_sender():
+    assert [s.kind for s in shapers(CONDITION, 7) if s.where.host == "sender"] == ["fq"]
+
+
+def test_sender_delay_moves_delay_and_loss_and_leaves_the_rest_of_the_rtt():
+    condition = dataclasses.replace(CONDITION, rtt_ms=21, sender_delay_ms=20)
+    netems = [s for s in shapers(condition, 7) if s.kind == "netem"]
+    assert [s.where.host for s in netems] == ["sender", "r2", "r2"]
+    assert "limit 1000 delay 20000000ns loss random 1%" in netems[0].arguments
+    assert all("delay 500000ns seed" in s.arguments for s in netems[1:])
+
+
+def test_every_delay_carries_its_unit_and_halves_the_rtt():
+    delays = [s for s in shapers(CONDITION, 7) if s.kind == "netem"]
+    assert len(delays) == 2
+    assert all("delay 220000ns" in s.arguments for s in delays)
+
+
+def test_loss_sits_on_the_data_direction_unless_both_is_asked():
+    assert sum("loss" in s.arguments for s in shapers(CONDITION, 7)) == 1
+    both = dataclasses.replace(CONDITION, loss_direction="both")
+    assert sum("loss" in s.arguments for s in shapers(both, 7)) == 2
+
+
+def test_asymmetric_moves_the_way_back_to_r3_only():
+    other = dataclasses.replace(CONDITION, path="asymmetric")
+    assert {s.where.host for s in shapers(other, 7)} == {"sender", "r1", "r2", "r3"}
+    assert routes("asymmetric")["receiver"][0][1].towards == "r3"
+    assert routes("symmetric")["receiver"][0][1].towards == "r2"
+    assert {h: address_commands(h, "symmetric") for h in HOSTS if h != "receiver"} == {
+        h: address_commands(h, "asymmetric") for h in HOSTS if h != "receiver"
+    }
+
+
+def test_interface_names_fit_the_kernel():
+    assert all(len(end.name) <= 15 for link in LINKS for end in link)
+
+
+def test_faithful_readback_has_no_differences():
+    assert differences(shapers(CONDITION, 7), readback()) == []
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("limit", 1000), ("delay", {"delay": 220e-9}), ("seed", 8), ("loss-random", {"loss": 0.1})],
+)
+def test_each_wrong_netem_option_is_found(option, value):
+    # limit too small, a bare number taken for another unit, another seed, another loss
+    found = readback()
+    netem(found)["options"][option] = value
+    assert len(differences(shapers(CONDITION, 7), found)) == 1
+
+
+def test_missing_qdisc_is_found():
+    # what an emulator gets that swallows tc's errors
+    found = readback()
+    found["r2"] = []
+    assert any("netem must be on" in r for r in differences(shapers(CONDITION, 7), found))
+
+
+def test_a_single_flow_may_fill_the_senders_queue():
+    fq = next(s for s in shapers(CONDITION, 7) if s.kind == "fq")
+    assert fq.expected["flow_limit"] == fq.expected["limit"]
+    assert f"flow_limit {fq.expected['flow_limit']}" in fq.command()
+
+
+def test_unasked_shaping_is_found():
+    found = readback()
+    found["sender"].append(
+        {"dev": "sender-r1", "handle": "2:", "kind": "netem", "options": {"limit": 1000}}
+    )
+    assert any("not asked for" in r for r in differences(shapers(CONDITION, 7), found))
+
+
+@pytest.mark.parametrize("queue", [q for q in QUEUES if q != "two-fifos"])
+def test_every_queue_waits_behind_the_bucket_with_the_stated_buffer(queue):
+    condition = dataclasses.replace(CONDITION, queue=queue, buffer_packets=100, rate_mbit=1.5)
+    child = next(s for s in shapers(condition, 7) if s.handle == "10:")
+    assert child.parent == "parent 1:1"
+    octets = {"red": 100 * 1514, "bfifo": 100 * 1514, "cake": 100 * 2304}.get(queue, 100)
+    assert octets in child.expected.values()
+    found = readback(condition)
+    broken = next(q for q in found["r1"] if q["handle"] == "10:")
+    broken["kind"] = "pfifo_fast"
+    assert differences(shapers(condition, 7), found) == [
+        f"qdisc {child.kind} must be on r1-r2 on r1, found pfifo_fast"
+    ]
+
+
+def test_two_fifos_set_bulk_flows_apart():
+    condition = dataclasses.replace(CONDITION, queue="two-fifos", buffer_packets=100)
+    drr, bulk, rest = (s for s in shapers(condition, 7) if s.handle in ("10:", "11:", "12:"))
+    assert (bulk.parent, rest.parent) == ("parent 10:1", "parent 10:2")
+    assert bulk.expected == rest.expected == {"limit": 100}
+    lines = drr.command().splitlines()
+    assert sum("dst_port 5201" in line and "classid 10:1" in line for line in lines) == 1
+    assert sum("matchall" in line and "classid 10:2" in line for line in lines) == 1

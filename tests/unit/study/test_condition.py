@@ -1,0 +1,105 @@
+import dataclasses
+import json
+import re
+
+import pytest
+
+from losslab.errors import LosslabError
+from losslab.study.condition import Condition, derived_seed, replicate_seed
+
+CONDITION = Condition(
+    algorithm="cubic",
+    loss_percent=1,
+    path="symmetric",
+    app="iperf3",
+    rtt_ms=0.44,
+    rate_mbit=1000,
+    buffer_packets=1000,
+)
+# What a kernel without netem has, too.
+BARE = dataclasses.replace(CONDITION, rtt_ms=0, rate_mbit=10, loss_percent=0, buffer_packets=50)
+
+
+def test_seeds_are_shared_between_algorithms_only():
+    other = dataclasses.replace(CONDITION, algorithm="bbr")
+    assert replicate_seed(CONDITION, 0) == replicate_seed(other, 0)
+    assert replicate_seed(CONDITION, 0) != replicate_seed(CONDITION, 1)
+    harder = dataclasses.replace(CONDITION, loss_percent=2)
+    assert replicate_seed(CONDITION, 0) != replicate_seed(harder, 0)
+    at_sender = dataclasses.replace(CONDITION, sender_delay_ms=0.4)
+    assert replicate_seed(CONDITION, 0) != replicate_seed(at_sender, 0)
+
+
+def test_two_algorithms_against_themselves_are_paired():
+    cubic = dataclasses.replace(CONDITION, competitor="cubic")
+    bbr = dataclasses.replace(CONDITION, algorithm="bbr", competitor="bbr")
+    assert replicate_seed(cubic, 0) == replicate_seed(bbr, 0)
+    assert replicate_seed(cubic, 0) != replicate_seed(CONDITION, 0)
+
+
+def test_seeds_do_not_drift():
+    # A change here changes every published number.
+    assert replicate_seed(CONDITION, 0) == 736078600
+
+
+def test_over_a_trace_everyone_meets_the_same_one():
+    kernel = dataclasses.replace(CONDITION, trace="cellular", app="iperf3", queue="codel")
+    scheme = dataclasses.replace(
+        CONDITION, trace="cellular", app="datagram", scheme="timely", queue="fifo"
+    )
+    assert replicate_seed(kernel, 3) == replicate_seed(scheme, 3)
+    assert replicate_seed(kernel, 3) != replicate_seed(kernel, 4)
+    assert derived_seed(7, "kernel") == 1435303113
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "word"),
+    [
+        ("loss_percent", 120, "loss_percent"),
+        ("loss_percent", -1, "loss_percent"),
+        ("duration_s", -5, "duration_s"),
+        ("warmup_s", 10, "warmup_s"),
+        ("rtt_ms", -1, "rtt_ms must be in"),
+        ("buffer_packets", 0, "buffer_packets"),
+        ("path", "round", "path"),
+        ("sender_delay_ms", 0.5, "sender_delay_ms"),
+        ("video", "128x64", "needs the app ffmpeg"),
+        ("video", "4k", "video must be one of"),
+        ("app", "telnet", "app"),
+    ],
+)
+def test_impossible_values_are_named(field, value, word):
+    problems = dataclasses.replace(CONDITION, **{field: value}).problems()
+    assert any(word in problem for problem in problems)
+
+
+def test_a_whole_number_is_one_condition_however_it_is_written():
+    data = CONDITION.to_json()
+    as_floats = {k: float(v) if isinstance(v, int) else v for k, v in data.items()}
+    as_ints = {k: int(v) if isinstance(v, float) and v == int(v) else v for k, v in data.items()}
+    one, other = Condition.from_json(as_floats), Condition.from_json(as_ints)
+    assert json.dumps(one.to_json()) == json.dumps(other.to_json()) == json.dumps(data)
+    assert replicate_seed(one, 0) == replicate_seed(other, 0) == replicate_seed(CONDITION, 0)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("rtt_ms", "20", "rtt_ms must be a finite number, found '20'"),
+        ("rtt_ms", float("nan"), "finite number, found nan"),
+        ("rate_mbit", float("inf"), "finite number, found inf"),
+        ("loss_percent", True, "finite number, found True"),
+        ("duration_s", None, "finite number, found None"),
+        ("buffer_packets", 20.5, "buffer_packets must be a whole number, found 20.5"),
+        ("offloads", False, "offloads must be a word, found False"),
+    ],
+)
+def test_a_value_of_another_type_is_refused(field, value, words):
+    with pytest.raises(LosslabError, match=re.escape(words)):
+        Condition.from_json(CONDITION.to_json() | {field: value})
+
+
+def test_json_round_trip_refuses_unknown_keys():
+    assert Condition.from_json(CONDITION.to_json()) == CONDITION
+    with pytest.raises(KeyError, match="rtt"):
+        Condition.from_json(CONDITION.to_json() | {"rtt": 3})

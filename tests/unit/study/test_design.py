@@ -1,0 +1,171 @@
+import copy
+
+import pytest
+
+from losslab.errors import LosslabError
+from losslab.study import design
+from tests.unit.study.test_condition import BARE
+
+QUICK = "config/quick.yaml"
+
+
+@pytest.fixture
+def config(root):
+    return design.load_yaml(root / QUICK)
+
+
+@pytest.fixture
+def study(root):
+    return design.load_yaml(root / "config/studies/loss.yaml")
+
+
+def test_the_main_block_has_the_sources_88_cells(root, config):
+    cells = [c for c in design.load_cells(config, root) if c.block == "main"]
+    assert len(cells) == 11 * 2 * 2 * 2
+    assert all(c.stopping.least >= 3 and c.condition.duration_s >= 5 for c in cells)
+    assert len({c.name for c in cells}) == 88
+
+
+def test_full_campaign_has_at_least_ten_replicates_of_30_s(root):
+    cells = design.load_cells(design.load_yaml(root / "config/config.yaml"), root)
+    main = [c for c in cells if c.block == "main"]
+    assert all(c.stopping.least >= 10 and c.condition.duration_s >= 30 for c in main)
+
+
+def test_misspelt_key_is_named(root, config):
+    config["studies"]["loss"]["main"]["replicate"] = 5
+    with pytest.raises(LosslabError, match="'replicate' was unexpected"):
+        design.load_cells(config, root)
+
+
+def test_unknown_block_is_named(root, config):
+    config["studies"]["loss"]["mian"] = config["studies"]["loss"]["main"]
+    with pytest.raises(LosslabError, match="mian"):
+        design.load_cells(config, root)
+
+
+def test_unknown_study_is_named(root, config):
+    config["studies"]["lost"] = config["studies"]["loss"]
+    with pytest.raises(LosslabError, match=r"lost\.yaml"):
+        design.load_cells(config, root)
+
+
+@pytest.mark.parametrize(
+    ("axis", "value", "word"),
+    [("loss_percent", [120], "120"), ("loss", [1], "'loss'"), ("rtt_ms", -1, "-1")],
+)
+def test_schema_names_bad_axes(study, axis, value, word):
+    broken = copy.deepcopy(study)
+    broken["blocks"]["main"][axis] = value
+    with pytest.raises(LosslabError, match=word):
+        design.check_schema(broken, "study", "loss.yaml")
+
+
+def test_unknown_algorithm_is_named(study, config):
+    study["blocks"]["main"]["algorithm"] = ["cubic", "bbr9"]
+    with pytest.raises(LosslabError, match="bbr9"):
+        design.study_cells(study, config["studies"]["loss"], {"cubic", "bbr"})
+
+
+def test_equal_cells_are_refused(study, config):
+    study["blocks"]["main"]["algorithm"] = ["cubic", "cubic"]
+    with pytest.raises(LosslabError, match="must differ"):
+        design.study_cells(study, config["studies"]["loss"], {"cubic"})
+
+
+def test_negative_duration_is_refused(root, config):
+    config["studies"]["loss"]["main"]["duration_s"] = -5
+    with pytest.raises(LosslabError, match="duration_s"):
+        design.load_cells(config, root)
+
+
+def test_repeated_yaml_key_is_refused(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text("studies: {}\nstudies: {}\n")
+    with pytest.raises(LosslabError, match="twice"):
+        design.load_yaml(path)
+
+
+def test_duplicate_algorithms_are_refused(tmp_path):
+    path = tmp_path / "algorithms.tsv"
+    row = "cubic\tCUBIC\t#0072B2\t16\n"
+    path.write_text("name\tlabel\tcolour\tshape\n" + row + row)
+    with pytest.raises(LosslabError, match="cubic"):
+        design.load_algorithms(path)
+
+
+def test_a_block_may_be_a_list_of_products(study):
+    study["blocks"]["main"] = [
+        {"algorithm": ["cubic", "bbr"], "loss_percent": 1, "path": "symmetric", "app": "iperf3"},
+        {"algorithm": "cubic", "loss_percent": [2, 3], "path": "symmetric", "app": "iperf3"},
+    ]
+    design.check_schema(study, "study", "loss.yaml")
+    runs = {"main": {"replicates": 1, "duration_s": 5, "warmup_s": 1}}
+    cells = design.study_cells(study, runs, {"cubic", "bbr"})
+    assert [(c.condition.algorithm, c.condition.loss_percent) for c in cells] == [
+        ("cubic", 1), ("bbr", 1), ("cubic", 2), ("cubic", 3),
+    ]  # fmt: skip
+    study["blocks"]["main"][1]["los"] = 1
+    with pytest.raises(LosslabError, match="'los' was unexpected"):
+        design.check_schema(study, "study", "loss.yaml")
+
+
+def test_a_competitor_may_be_the_same_and_must_be_known(study):
+    study["blocks"]["main"] = {
+        "algorithm": ["cubic", "bbr"], "competitor": "same", "loss_percent": 0,
+        "path": "symmetric", "app": "iperf3",
+    }  # fmt: skip
+    runs = {"main": {"replicates": 1, "duration_s": 5, "warmup_s": 1}}
+    cells = design.study_cells(study, runs, {"cubic", "bbr"})
+    assert [c.condition.competitor for c in cells] == ["cubic", "bbr"]
+    study["blocks"]["main"]["competitor"] = "vegas"
+    with pytest.raises(LosslabError, match="found 'vegas'"):
+        design.study_cells(study, runs, {"cubic", "bbr"})
+
+
+def test_time_series_are_wanted_of_the_cells_that_match(root, config):
+    loss = next(s for s in design.load_studies(config, root) if s.name == "loss")
+    chosen = [c.condition for c in loss.cells if c.name in loss.series]
+    assert {c.loss_percent for c in chosen} == {0, 1, 5}
+    assert {c.app for c in chosen} == {"iperf3"}
+    assert len(chosen) == 12
+
+
+def test_backends_have_folders_of_their_own_and_equal_seeds(root):
+    cells = design.load_cells(design.load_yaml(root / "config/backends.yaml"), root)
+    assert len({c.name for c in cells}) == len(cells) == 16
+    virtual = {c.condition for c in cells if c.backend == "virtual"}
+    containers = [c for c in cells if c.backend == "containernet"]
+    # The seed is derived from the condition: equal conditions make pairs.
+    assert {c.condition for c in containers} == virtual
+    assert all(c.name.endswith("_containernet-guest") for c in containers)
+    assert not any(c.real_time for c in cells)
+
+
+def test_a_campaign_can_be_measured_in_containers_as_a_whole(root, config):
+    config |= {"backend": "containernet", "where": "host"}
+    config["studies"] = {"loss": config["studies"]["loss"]}
+    config["studies"]["loss"]["sensitivity"]["backend"] = "virtual"
+    cells = design.load_cells(config, root)
+    assert {c.real_time for c in cells if c.block == "main"} == {True}
+    assert {c.backend for c in cells if c.block == "sensitivity"} == {"virtual"}
+
+
+def test_an_unknown_backend_is_named(root, config):
+    config["backend"] = "mininet"
+    with pytest.raises(LosslabError, match="'mininet' is not one of"):
+        design.load_cells(config, root)
+
+
+def test_cells_in_real_time_have_names_and_folders_of_their_own():
+    cells = {
+        (backend, where): design.Cell("s", "main", BARE, None, backend, where)
+        for backend in ("virtual", "containernet")
+        for where in ("guest", "host")
+    }
+    assert len({each.name for each in cells.values()}) == 4
+    assert cells["virtual", "guest"].name == BARE.slug()
+    assert cells["virtual", "host"].name.endswith("_virtual-host")
+    assert [key for key, each in cells.items() if each.real_time] == [
+        ("virtual", "host"), ("containernet", "host"),
+    ]  # fmt: skip
