@@ -20,11 +20,12 @@ from losslab.study.condition import Condition
 
 JOB = Path("/mnt/out")
 
-# What comes before a program, so that it may set up links and sockets of its namespace and no more:
-# root without this could change the machine. NET_ADMIN is for the trace-driven link's TUN device.
+# What comes before a program, so that it may serve on any port and set up links of its namespace,
+# and no more: root without this could change the machine. NET_ADMIN is for the trace-driven link's
+# TUN device.
 LIMITED = (
-    "setpriv", "--bounding-set=-all,+net_admin", "--inh-caps=-all", "--ambient-caps=-all",
-    "--no-new-privs", "--",
+    "setpriv", "--bounding-set=-all,+net_admin,+net_bind_service", "--inh-caps=-all",
+    "--ambient-caps=-all", "--no-new-privs", "--",
 )  # fmt: skip
 
 
