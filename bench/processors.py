@@ -84,7 +84,7 @@ def _compare(models: Sequence[str], names: Sequence[str], work: Path, kept: Path
         for each in goldens:
             folder = share / "cells" / each.name
             if not folder.is_dir():
-                print(f"{model}: {each.name}: not measured; the machine said:\n{outcome.console}")
+                print(f"{model}: {each.name}: not measured")
                 different += 1
                 continue
             host = json.loads((folder / HOST_FILE).read_text())
@@ -95,6 +95,8 @@ def _compare(models: Sequence[str], names: Sequence[str], work: Path, kept: Path
             for line in golden.first_lines(here / each.name, folder) if changed else []:
                 print(f"    {line}")
         print(f"{model}: {outcome.wall_s:.0f} s", flush=True)
+        if outcome.status != 0:
+            print(outcome.console, file=sys.stderr, flush=True)
     print(f"{len(models) * len(goldens) - different} of {len(models) * len(goldens)} agree")
     return 1 if different else 0
 
@@ -112,7 +114,7 @@ def _command(names: Sequence[str]) -> str:
     return (
         "cd /data/losslab && LOSSLAB_CACHE=/data/cache PYTHONPATH=src python3 -m bench.golden "
         f"--jobs 1 --timeout-s {TIMEOUT_S:g} --keep /data/cells --only {' '.join(names)}\n"
-        "cp -r /data/cells /share/"
+        "status=$?; cp -r /data/cells /share/; exit $status"
     )
 
 
