@@ -244,9 +244,15 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
     for backend, changed in changes.items():
         for change in changed:
             print(f"{backend}: another instrument: {change}", flush=True)
-    if options.record and options.only and any(changes.values()):
+    left_out = [
+        golden.name
+        for golden in record.conditions.values()
+        if changes.get(golden.backend) and golden not in goldens
+    ]
+    if options.record and left_out:
         raise LosslabError(
-            "with another instrument every condition must be recorded, found --only",
+            "with another instrument each of its conditions must be recorded, found left out: "
+            + ", ".join(left_out),
             hint=f"run `{RECORD_COMMAND}`",
         )
     found = _measured(goldens, folder, options)
