@@ -244,24 +244,26 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
     for backend, changed in changes.items():
         for change in changed:
             print(f"{backend}: another instrument: {change}", flush=True)
-    if options.record and options.only and any(changes.values()):
+    left_out = [
+        golden.name
+        for golden in record.conditions.values()
+        if changes.get(golden.backend) and golden not in goldens
+    ]
+    if options.record and left_out:
         raise LosslabError(
-            "with another instrument every condition must be recorded, found --only",
+            "with another instrument each of its conditions must be recorded, found left out: "
+            + ", ".join(left_out),
             hint=f"run `{RECORD_COMMAND}`",
         )
     found = _measured(goldens, folder, options)
     if options.record:
-        # Only what a second run confirms, in another order, is worth recording.
         with tempfile.TemporaryDirectory(prefix="losslab-golden-") as name:
-            again = _measured(goldens[::-1], Path(name), options)
-        unsteady = [name for name in found if found[name] != again[name]]
-        if unsteady:
-            raise LosslabError(
-                "two runs with the same seed must leave the same bytes, found others in "
-                + "; ".join(f"{n} ({', '.join(differences(found[n], again[n]))})" for n in unsteady)
-            )
+            _require_confirmed(goldens, found, _measured(goldens[::-1], Path(name), options))
     different = 0
     for golden in goldens:
+        if golden.name not in found:
+            different += 1
+            continue
         changed_files = differences(golden.sha256, found[golden.name])
         different += bool(changed_files)
         print(_verdict(golden, changed_files), flush=True)
@@ -275,6 +277,19 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
         print(f"recorded in {FILE.relative_to(ROOT)}; say in the commit why bytes changed")
         return 0
     return 1 if different or any(changes.values()) else 0
+
+
+def _require_confirmed(
+    goldens: Sequence[Golden], found: Mapping[str, Any], again: Mapping[str, Any]
+) -> None:
+    """Refuse to record what a second run, in another order, does not confirm."""
+    unsteady = [g.name for g in goldens if found.get(g.name) != again.get(g.name)]
+    unsteady += [g.name for g in goldens if g.name not in found]
+    if unsteady:
+        raise LosslabError(
+            "two runs with the same seed must leave the same bytes, found not so for "
+            + ", ".join(sorted(set(unsteady)))
+        )
 
 
 def chosen(record: Record, names: Sequence[str] | None) -> list[Golden]:
@@ -299,8 +314,15 @@ def chosen(record: Record, names: Sequence[str] | None) -> list[Golden]:
 def _measured(
     goldens: Sequence[Golden], folder: Path, options: argparse.Namespace
 ) -> dict[str, dict[str, str]]:
+    """Measure; what could not be measured is said, and absent from the result."""
+    found = {}
     with measuring(goldens, folder, options.jobs, options.timeout_s) as runs:
-        return {name: digests(run.result()) for name, run in runs.items()}
+        for name, run in runs.items():
+            try:
+                found[name] = digests(run.result())
+            except LosslabError as error:
+                print(f"golden: error: {error}", file=sys.stderr, flush=True)
+    return found
 
 
 def _verdict(golden: Golden, changed: list[str]) -> str:

@@ -34,6 +34,8 @@ PACKAGES = ("python3", "python3-jsonschema", "python3-yaml")
 # longer than this for one condition hangs.
 TIMEOUT_S = 1500.0
 BOOT_S = 300.0
+# Half of it is /dev/shm, where a guest's memory lies: 2 GiB at the most, sparse.
+MEMORY_MB = 5120
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,30 +63,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _compare(models: Sequence[str], names: Sequence[str], work: Path, kept: Path) -> int:
     record = golden.load()
     goldens = golden.chosen(record, names)
-    for change in golden.instrument_changes(record, golden.VIRTUAL):
-        raise LosslabError(
-            f"the digests must be of the instrument at hand, found another: {change}",
-            hint=f"run `{golden.RECORD_COMMAND}`",
-        )
+    for backend in {each.backend for each in goldens}:
+        for change in golden.instrument_changes(record, backend):
+            raise LosslabError(
+                f"the digests must be of the instrument at hand, found another: {change}",
+                hint=f"run `{golden.RECORD_COMMAND}`",
+            )
     here = kept / "here"
     here.mkdir()
     with golden.measuring(goldens, here) as runs:
         for run in runs.values():
             run.result()
     base = vm.build_base(PACKAGES)
-    disk = _pack(work)
+    disk = _pack(work, {each.backend for each in goldens})
     different = 0
     for model in models:
         share = kept / model
         share.mkdir()
         outcome = vm.boot(
-            base, _command(names), share, {"/data": disk}, cpu=model,
+            base, _command(names), share, {"/data": disk}, cpu=model, memory_mb=MEMORY_MB,
             timeout_s=BOOT_S + TIMEOUT_S * len(names),
         )  # fmt: skip
         for each in goldens:
             folder = share / "cells" / each.name
             if not folder.is_dir():
-                print(f"{model}: {each.name}: not measured; the machine said:\n{outcome.console}")
+                print(f"{model}: {each.name}: not measured")
                 different += 1
                 continue
             host = json.loads((folder / HOST_FILE).read_text())
@@ -95,15 +98,20 @@ def _compare(models: Sequence[str], names: Sequence[str], work: Path, kept: Path
             for line in golden.first_lines(here / each.name, folder) if changed else []:
                 print(f"    {line}")
         print(f"{model}: {outcome.wall_s:.0f} s", flush=True)
+        if outcome.status != 0:
+            print(outcome.console, file=sys.stderr, flush=True)
     print(f"{len(models) * len(goldens) - different} of {len(models) * len(goldens)} agree")
     return 1 if different else 0
 
 
-def _pack(work: Path) -> Path:
-    """Put the sources, the kernel and the host image on a disk."""
+def _pack(work: Path, backends: set[str]) -> Path:
+    """Put the sources, the kernels and the images of backends on a disk."""
     trees = {f"losslab/{name}": golden.ROOT / name for name in SOURCES}
-    for built in (kernel.target(), image.target()):
-        trees[f"cache/{built.relative_to(cache_folder())}"] = built
+    built = [image.target()]
+    built += [kernel.target()] if golden.VIRTUAL in backends else []
+    if golden.CONTAINERNET in backends:
+        built += [kernel.target(kernel.CONTAINERS), image.target(image.ENGINE)]
+    trees |= {f"cache/{folder.relative_to(cache_folder())}": folder for folder in built}
     return vm.pack(trees, work / "data.img")
 
 
@@ -112,7 +120,7 @@ def _command(names: Sequence[str]) -> str:
     return (
         "cd /data/losslab && LOSSLAB_CACHE=/data/cache PYTHONPATH=src python3 -m bench.golden "
         f"--jobs 1 --timeout-s {TIMEOUT_S:g} --keep /data/cells --only {' '.join(names)}\n"
-        "cp -r /data/cells /share/"
+        "status=$?; cp -r /data/cells /share/; exit $status"
     )
 
 
