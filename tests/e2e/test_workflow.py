@@ -174,7 +174,7 @@ def test_a_broken_claim_stops_before_anything_runs(copy):
 def test_bad_configuration_stops_before_anything_runs(root, tmp_path):
     bad = tmp_path / "bad.yaml"
     bad.write_text("studies: {loss: {main: {replicates: 3, duration_s: 5, warm_up: 1}}}\n")
-    done = snakemake(root, "-n", "--configfile", bad)
+    done = snakemake_in(root, "-n", "--configfile", str(bad), "--directory", str(tmp_path))
     assert done.returncode != 0
     assert "warm_up" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
