@@ -2,7 +2,7 @@ import json
 import socket
 import threading
 import time
-from pathlib import Path as File
+from pathlib import Path
 
 import pytest
 
@@ -38,8 +38,8 @@ class Scheme:
         self.timeouts.append(now_ms)
 
 
-class Path:
-    """A path that acknowledges after `RTT_MS`, but for `lost`: socket, clock and select in one.
+class Line:
+    """A line that acknowledges after `RTT_MS`, but for `lost`: socket, clock and select in one.
 
     Time passes in `select` alone, as in the guest.
     """
@@ -70,40 +70,40 @@ class Path:
 
 
 def test_a_window_is_kept_in_flight_and_filled_again_by_acks(monkeypatch):
-    path, scheme = Path(monkeypatch), Scheme(window=4)
-    sender = Sender(scheme, path)
+    line, scheme = Line(monkeypatch), Scheme(window=4)
+    sender = Sender(scheme, line)
     sender.run(0.035)
     # Four at 0, 10, 20 and 30 ms; the last four are not answered in time.
     assert scheme.sent == [(n, pytest.approx(n // 4 * RTT_MS)) for n in range(16)]
     assert (sender.sent, sender.acked, sender.timeouts) == (16, 12, 0)
-    assert set(path.sizes) == {DATAGRAM_BYTES}
+    assert set(line.sizes) == {DATAGRAM_BYTES}
 
 
 def test_an_ack_says_what_was_when(monkeypatch):
-    path, scheme = Path(monkeypatch), Scheme(window=2)
-    Sender(scheme, path).run(0.015)
+    line, scheme = Line(monkeypatch), Scheme(window=2)
+    Sender(scheme, line).run(0.015)
     first, second = scheme.acks
     assert (first.sequence, first.sent_ms, first.received_ms, first.acked_ms) == (0, 0, 5, 10)
     assert (first.in_flight, second.in_flight) == (1, 1)
 
 
 def test_what_is_overtaken_is_no_longer_in_flight(monkeypatch):
-    path, scheme = Path(monkeypatch, lost=[0, 1]), Scheme(window=3)
-    Sender(scheme, path).run(0.015)
+    line, scheme = Line(monkeypatch, lost=[0, 1]), Scheme(window=3)
+    Sender(scheme, line).run(0.015)
     # The ack of 2 makes room for three more: 0 and 1 are lost.
     assert [ack.sequence for ack in scheme.acks] == [2]
     assert [sequence for sequence, _ in scheme.sent] == [0, 1, 2, 3, 4, 5]
 
 
 def test_datagrams_are_paced(monkeypatch):
-    path, scheme = Path(monkeypatch), Scheme(window=100, gap_ms=2.0)
-    Sender(scheme, path).run(0.009)
+    line, scheme = Line(monkeypatch), Scheme(window=100, gap_ms=2.0)
+    Sender(scheme, line).run(0.009)
     assert scheme.sent == [(n, pytest.approx(2.0 * n)) for n in range(5)]
 
 
 def test_silence_is_a_timeout_and_one_datagram_more(monkeypatch):
-    path, scheme = Path(monkeypatch, lost=range(100)), Scheme(window=2, timeout_ms=20.0)
-    sender = Sender(scheme, path)
+    line, scheme = Line(monkeypatch, lost=range(100)), Scheme(window=2, timeout_ms=20.0)
+    sender = Sender(scheme, line)
     sender.run(0.05)
     assert scheme.timeouts == [pytest.approx(20), pytest.approx(40)]
     assert scheme.sent[2:] == [(2, pytest.approx(20)), (3, pytest.approx(40))]
@@ -111,8 +111,8 @@ def test_silence_is_a_timeout_and_one_datagram_more(monkeypatch):
 
 
 def test_a_window_below_one_sends_by_timeouts_alone(monkeypatch):
-    path, scheme = Path(monkeypatch), Scheme(window=0.5, timeout_ms=20.0)
-    Sender(scheme, path).run(0.03)
+    line, scheme = Line(monkeypatch), Scheme(window=0.5, timeout_ms=20.0)
+    Sender(scheme, line).run(0.03)
     assert scheme.sent == [(0, pytest.approx(20))]
 
 
@@ -131,7 +131,7 @@ def test_both_ends_over_loopback(monkeypatch, capsys):
     receiver.start()
     deadline_s = time.monotonic() + 1
     # Sent to nobody, a datagram is refused.
-    while f":{port:04X} " not in File("/proc/net/udp").read_text():
+    while f":{port:04X} " not in Path("/proc/net/udp").read_text():
         assert time.monotonic() < deadline_s
         time.sleep(0.005)
     words = ["send", "127.0.0.1", str(port), "--source-port", "0"]
