@@ -87,6 +87,7 @@ def clone(root, tmp_path_factory):
     # Of the study that was there before.
     (folder / "report/claims/loss.yaml").write_text(CLAIM)
     (folder / "config/published/loss.csv").unlink()
+    shutil.rmtree(folder / "analysis/studies/loss/figures")
     (folder / "config/kinds.yaml").write_text(CAMPAIGN)
     (folder / "config/traces/stairs").write_text("10\n20\n")
     environment = folder / "environment"
