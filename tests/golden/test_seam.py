@@ -140,7 +140,8 @@ def test_claims_and_r_look_at_metrics_that_some_cell_has(root, made):
             text = path.read_text()
             for condition in re.findall(r"metric (?:==|%in%) (?:c\([^)]*\)|\"\w+\")", text):
                 looked_at |= set(re.findall(r"\"(\w+)\"", condition))
-            for vector in re.findall(r"measured_metrics <- c\([^)]*\)", text):
+            vectors = ["measured_metrics", *re.findall(r"metric %in% (\w+)\b(?!\()", text)]
+            for vector in re.findall(rf"(?:{'|'.join(vectors)}) <- c\([^)]*\)", text):
                 looked_at |= set(re.findall(r"\"(\w+)\"", vector))
     assert len(looked_at) > 15
     assert looked_at - known == set()

@@ -10,6 +10,8 @@ from losslab.emulation.apps import datagram_program
 from losslab.emulation.apps.datagram_program import DATAGRAM_BYTES, MESSAGE, Sender
 
 RTT_MS = 10.0
+# A sender that looks around more often than this makes no progress.
+TURNS = 1000
 
 
 class Scheme:
@@ -46,6 +48,7 @@ class Line:
 
     def __init__(self, monkeypatch, lost=()):
         self.now_ns, self.lost, self.sizes, self.coming = 5_000_000_000, set(lost), [], []
+        self.turns = 0
         monkeypatch.setattr(datagram_program.time, "monotonic_ns", lambda: self.now_ns)
         monkeypatch.setattr(datagram_program.select, "select", self.select)
 
@@ -58,6 +61,8 @@ class Line:
             self.coming.append((back_ns, reply))
 
     def select(self, readers, writers, errors, timeout_s):
+        self.turns += 1
+        assert self.turns <= TURNS
         until_ns = self.now_ns + max(1, round(timeout_s * 1e9))
         if self.coming and self.coming[0][0] <= until_ns:
             self.now_ns = max(self.now_ns, self.coming[0][0])

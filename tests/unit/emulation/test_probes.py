@@ -10,6 +10,7 @@ from losslab.emulation.probes import queue, tcp
 from tests.golden import netlink
 
 RECORDED = json.loads(netlink.FILE.read_text())
+TCP, QUEUE = RECORDED["tcp"], RECORDED["queue"]
 
 
 class Kernel:
@@ -26,20 +27,49 @@ class Kernel:
         return self.replies.pop(0)
 
 
-def probe(kind, recorded):
-    """A probe in front of the recorded kernel."""
-    found = object.__new__(kind)
-    found._socket, found._request = Kernel(recorded), bytes.fromhex(recorded["request"])
+@pytest.fixture
+def samples(monkeypatch):
+    """What the probe of connections makes of a recorded dump."""
+
+    def sample(recorded):
+        monkeypatch.setattr(tcp.socket, "socket", lambda *family: Kernel(recorded))
+        return tcp.TcpProbe().sample()
+
+    return sample
+
+
+@pytest.fixture
+def waiting(monkeypatch):
+    """What the probe of queues makes of a recorded dump, asked for the interface `index`."""
+
+    def sample(recorded, index=QUEUE["index"]):
+        monkeypatch.setattr(queue.socket, "socket", lambda *family: Kernel(recorded))
+        monkeypatch.setattr(queue.socket, "if_nametoindex", {netlink.BOTTLENECK: index}.get)
+        probe = queue.QueueProbe(netlink.BOTTLENECK)
+        if index != QUEUE["index"]:
+            probe._socket.request = probe._request
+        return probe.sample(1.5)
+
+    return sample
+
+
+def split(dump):
+    """The messages of a dump."""
+    found, at = [], 0
+    while at < len(dump):
+        length = struct.unpack_from("=I", dump, at)[0]
+        found.append(dump[at : at + length])
+        at += length
     return found
 
 
-def test_connections_are_those_that_ss_shows():
-    samples = probe(tcp.TcpProbe, RECORDED["tcp"]).sample()
-    said = re.findall(r"(\S+):(\d+) \S+\n\t (\w+) (.*)", RECORDED["tcp"]["tool"])
-    assert [(str(s.source_port), s.algorithm) for s in samples] == [
+def test_connections_are_those_that_ss_shows(samples):
+    found = samples(TCP)
+    said = re.findall(r"(\S+):(\d+) \S+\n\t (\w+) (.*)", TCP["tool"])
+    assert [(str(s.source_port), s.algorithm) for s in found] == [
         (port, algorithm) for _, port, algorithm, _ in said
     ]
-    for sample, (*_, words) in zip(samples, said, strict=True):
+    for sample, (*_, words) in zip(found, said, strict=True):
         numbers = dict(re.findall(r"(\w+):([0-9.]+)", words))
         rates = dict(re.findall(r"(\w+_rate) (\d+)bps", words))
         srtt, rttvar = re.search(r"rtt:([0-9.]+)/([0-9.]+)", words).groups()
@@ -52,47 +82,62 @@ def test_connections_are_those_that_ss_shows():
         assert sample.bytes_acked == int(numbers["bytes_acked"])
         assert round(sample.busy_s * 1e3) == int(numbers["busy"])
         assert (sample.rwnd_limited_s, sample.sndbuf_limited_s) == (0, 0)
-    # Both a window in congestion avoidance and one in slow start are there.
-    assert {sample.ssthresh_packets is None for sample in samples} == {True, False}
+    # Both a window that has left slow start and one that has not are there.
+    assert {sample.ssthresh_packets is None for sample in found} == {True, False}
 
 
-def test_the_queue_is_the_one_that_tc_shows():
-    recorded = RECORDED["queue"]
-    queue_probe = probe(queue.QueueProbe, recorded)
-    queue_probe._index = recorded["index"]
-    [root] = [
-        q for q in json.loads(recorded["tool"]) if q["dev"] == netlink.BOTTLENECK and "root" in q
-    ]
-    assert root["qlen"] > 0
-    assert root["drops"] > 0
-    assert queue_probe.sample(1.5) == queue.QueueSample(
-        1.5, root["qlen"], root["backlog"], root["drops"], root["bytes"]
-    )
+def test_a_dump_may_come_in_pieces(samples):
+    first, done = map(bytes.fromhex, TCP["replies"])
+    pieces = TCP | {"replies": [part.hex() for part in (*split(first), done)]}
+    assert len(pieces["replies"]) == 3
+    assert samples(pieces) == samples(TCP)
 
 
-def test_an_interface_without_a_root_qdisc_is_an_error():
-    queue_probe = probe(queue.QueueProbe, RECORDED["queue"])
-    queue_probe._index = 99
-    with pytest.raises(OSError, match="interface 99"):
-        queue_probe.sample(0.0)
-
-
-def test_a_dump_may_come_in_pieces():
-    recorded = RECORDED["tcp"]
-    first, done = map(bytes.fromhex, recorded["replies"])
-    length = struct.unpack_from("=I", first)[0]
-    pieces = {**recorded, "replies": [p.hex() for p in (first[:length], first[length:], done)]}
-    assert probe(tcp.TcpProbe, pieces).sample() == probe(tcp.TcpProbe, recorded).sample()
-
-
-def test_a_refused_dump_is_an_error():
+def test_a_refused_dump_is_an_error(samples):
     refusal = struct.pack("=IHHIIi", 20, 2, 0, 1, 0, -1)  # NLMSG_ERROR, EPERM
-    refused = {**RECORDED["tcp"], "replies": [refusal.hex()]}
     with pytest.raises(PermissionError, match="refused a dump"):
-        probe(tcp.TcpProbe, refused).sample()
+        samples(TCP | {"replies": [refusal.hex()]})
 
 
 def test_a_rate_without_pacing_is_none():
     info = bytearray(232)
     struct.pack_into("=Q", info, 104, 2**64 - 1)
     assert tcp.parse_tcp_info(1, "cubic", bytes(info)).pacing_mbit == 0
+
+
+def test_the_queue_is_the_one_that_tc_shows(waiting):
+    [root] = [
+        q for q in json.loads(QUEUE["tool"]) if q["dev"] == netlink.BOTTLENECK and "root" in q
+    ]
+    assert root["qlen"] > 0
+    assert root["drops"] > 0
+    assert waiting(QUEUE) == queue.QueueSample(
+        1.5, root["qlen"], root["backlog"], root["drops"], root["bytes"]
+    )
+
+
+def test_the_queue_is_the_roots_also_where_an_inner_one_is_listed_first(waiting):
+    first, done = map(bytes.fromhex, QUEUE["replies"])
+    parts = split(first)
+    inner = [part for part in parts if b"pfifo\0" in part]
+    assert len(inner) == 1
+    drops = struct.pack("=I", waiting(QUEUE).drops)
+    other = inner[0].replace(drops, struct.pack("=I", 7_777))
+    assert other != inner[0]
+    dump = b"".join([other, *(part for part in parts if part not in inner)])
+    assert waiting(QUEUE | {"replies": [dump.hex(), done.hex()]}) == waiting(QUEUE)
+
+
+def test_more_than_4_gib_are_counted(waiting):
+    sent = waiting(QUEUE).sent_bytes
+    more = [
+        bytes.fromhex(reply).replace(struct.pack("=Q", sent), struct.pack("=Q", sent + 2**40))
+        for reply in QUEUE["replies"]
+    ]
+    found = waiting(QUEUE | {"replies": [reply.hex() for reply in more]})
+    assert found.sent_bytes == sent + 2**40
+
+
+def test_an_interface_without_a_root_qdisc_is_an_error(waiting):
+    with pytest.raises(OSError, match="interface 99"):
+        waiting(QUEUE, index=99)
