@@ -30,7 +30,14 @@ from losslab.instrument import image, kernel
 from losslab.instrument.cache import ROOT, cache_folder
 from losslab.study import design
 
-PACKAGES = ["iproute2", "procps", "python3", "python3-jsonschema", "python3-yaml"]
+PACKAGES = [
+    "iproute2",
+    "procps",
+    "python3",
+    "python3-jsonschema",
+    "python3-packaging",
+    "python3-yaml",
+]
 DOCKER = ["docker.io", "iptables"]
 # What `losslab` is, beside the cache.
 PARTS = ("bench", "config", "containers", "src", "workflow")
