@@ -13,6 +13,8 @@ from losslab.study import design
 
 TABLES = ("cells", "replicates", "intervals", "flows", "queue")
 
+# As many as an interval takes, and one to lose.
+REPLICATES = 6
 # What may become of a cell.
 VALID, INVALID, ABSENT = "valid", "invalid", "absent"
 REASON = "idle RTT must be 20 ms, found 41.2 | made_up"
@@ -39,7 +41,7 @@ def campaign(measured) -> dict:
     blocks: dict[str, dict] = {study.name: {} for study in measured}
     for cell in (cell for study in measured for cell in study.cells):
         blocks[cell.study][cell.block] = {
-            "replicates": 3, "duration_s": cell.condition.duration_s,
+            "replicates": REPLICATES, "duration_s": cell.condition.duration_s,
             "warmup_s": cell.condition.warmup_s, "backend": cell.backend, "where": cell.where,
         }  # fmt: skip
     return {"studies": blocks}
@@ -160,7 +162,7 @@ def tables(
         became = fate(cell)
         rows = [
             replicate(cell, number, noise, became == VALID)
-            for number in range(0 if became == ABSENT else 3)
+            for number in range(0 if became == ABSENT else REPLICATES)
         ]
         found.replicates += rows
         found.cells.append(collect.cell_row(result(cell, rows, instrument), cell.condition))

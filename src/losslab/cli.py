@@ -18,7 +18,7 @@ from typing import Any
 from losslab import __version__, processes
 from losslab.backends.base import GUEST, VIRTUAL, Instrument
 from losslab.backends.known import NAMES, PLACES
-from losslab.campaign import collect, diff, rerun
+from losslab.campaign import collect, diff, rerun, verdicts
 from losslab.campaign.cellrun import cell_result, run_cell
 from losslab.campaign.folder import write_json
 from losslab.campaign.provenance import provenance
@@ -125,6 +125,7 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     shell.add_argument("-c", "--command", help="run this in virtual time instead, and end")
     shell.set_defaults(run=_shell)
 
+    verdicts.add_command(commands)
     listed.add_command(commands, design.ROOT)
     recipes.add_commands(commands)
 
