@@ -93,7 +93,9 @@ def _parser() -> argparse.ArgumentParser:
     for table in ("--replicates", "--intervals", "--flows", "--queue"):
         collected.add_argument(table, type=Path, required=True)
     collected.add_argument("--series", nargs="*", default=[], help="cells sampled over time")
-    collected.add_argument("--left-out", nargs="*", default=[], help="blocks not measured")
+    collected.add_argument(
+        "--left-out", nargs="*", default=[], metavar="BLOCK=N", help="cells not measured"
+    )
     collected.set_defaults(run=_collect)
 
     again = commands.add_parser("rerun", help="repeat a replicate and compare the bytes")
@@ -232,7 +234,9 @@ def _cells(options: argparse.Namespace) -> int:
 
 
 def _collect(options: argparse.Namespace) -> int:
-    tables = collect.gather(options.cells, options.series, options.left_out)
+    counts = (told.rpartition("=") for told in options.left_out)
+    left_out = {block: int(count) for block, _, count in counts}
+    tables = collect.gather(options.cells, options.series, left_out)
     tables.write(
         options.overview, options.replicates, options.intervals, options.flows, options.queue
     )

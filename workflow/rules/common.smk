@@ -92,8 +92,8 @@ def series_cells(wildcards):
 
 
 def left_out_blocks(wildcards):
-    """List the blocks of a study that the campaign does not measure."""
-    return STUDIES[wildcards.study].left_out
+    """Say how many cells of which blocks of a study the campaign does not measure."""
+    return [f"{b}={count}" for b, count in STUDIES[wildcards.study].left_out.items()]
 
 
 def cell_condition(wildcards):

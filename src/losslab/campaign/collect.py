@@ -6,9 +6,10 @@ import csv
 import json
 import math
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from losslab.emulation.apps.ffmpeg import SOURCE_PORT as VIDEO_PORT
@@ -33,6 +34,7 @@ FLOW_COLUMNS = (
 QUEUE_COLUMNS = (*SHARED, "t_s", "backlog_packets", "backlog_bytes", "drops")
 CELL_COLUMNS = (
     "study", "block", "cell", *AXES, "n_replicates", "n_valid", "reasons", "unpinned",
+    "n_left_out",
 )  # fmt: skip
 
 Row = dict[str, Any]
@@ -64,14 +66,16 @@ class Tables:
 
 
 def gather(
-    cells: Sequence[Path], series: Collection[str] = (), left_out: Sequence[str] = ()
+    cells: Sequence[Path],
+    series: Collection[str] = (),
+    left_out: Mapping[str, int] = MappingProxyType({}),
 ) -> Tables:
     """Read cell.json files and the replicate folders beside them.
 
     Args:
         cells: The cell.json files.
         series: Names of the cells whose first valid replicate's samples are wanted.
-        left_out: The blocks of the study that the campaign does not measure.
+        left_out: How many cells of which blocks of the study the campaign does not measure.
     """
     tables = Tables()
     for path in cells:
@@ -108,8 +112,15 @@ def gather(
                 ]
                 tables.queue += [shared | row for row in read_csv(folder / "queue.csv")]
     studies = {row["study"] for row in tables.cells}
-    tables.cells += [{"study": study, "block": block} for study in studies for block in left_out]
+    tables.cells += [row for study in studies for row in left_out_rows(study, left_out)]
     return tables
+
+
+def left_out_rows(study: str, left_out: Mapping[str, int]) -> list[Row]:
+    """Give a row without a cell for each block of which cells are not measured."""
+    return [
+        {"study": study, "block": block, "n_left_out": count} for block, count in left_out.items()
+    ]
 
 
 def cell_row(cell: Row, condition: Condition) -> Row:
