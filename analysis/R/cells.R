@@ -9,7 +9,10 @@ missing_cells <- function(cells) {
   cells |>
     dplyr::filter(!is.na(cell), n_valid == 0) |>
     dplyr::mutate(
-      why = ifelse(n_replicates == 0 | is.na(reasons), "not measured", paste("invalid:", reasons))
+      why = ifelse(
+        is.na(reasons), "not measured",
+        paste0(ifelse(n_replicates == 0, "not measured: ", "invalid: "), reasons)
+      )
     )
 }
 
@@ -96,4 +99,21 @@ unpinned_notice <- function(paths = Sys.glob("*_cells.csv")) {
     "that are not those of the lock files: ", enumerate(parts), ". With other parts the same seed ",
     "need not give the same bytes, and these numbers may differ from the pinned instrument's."
   )
+}
+
+# What the report's subtitle says of the hosts, after "in virtual time": that they were containers,
+# and of how many of the cells where not of all.
+subtitle_of_hosts <- function(paths = Sys.glob("*_cells.csv")) {
+  cells <- dplyr::bind_rows(lapply(paths, read_cells)) |>
+    dplyr::filter(!is.na(hosts))
+  containers <- sum(cells$hosts == "containers")
+  if (containers == 0) {
+    return("")
+  }
+  which <- if (containers < nrow(cells)) {
+    paste0(" (", containers, " of ", nrow(cells), " cells)")
+  } else {
+    ""
+  }
+  paste0(", in Docker containers wired by Containernet", which)
 }

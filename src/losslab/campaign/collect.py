@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from losslab.backends.base import GUEST
 from losslab.emulation.apps.ffmpeg import SOURCE_PORT as VIDEO_PORT
 from losslab.emulation.apps.iperf3 import SOURCE_PORT
 from losslab.emulation.apps.web import PORT as WEB_PORT
@@ -33,8 +34,8 @@ FLOW_COLUMNS = (
 )  # fmt: skip
 QUEUE_COLUMNS = (*SHARED, "t_s", "backlog_packets", "backlog_bytes", "drops")
 CELL_COLUMNS = (
-    "study", "block", "cell", *AXES, "n_replicates", "n_valid", "reasons", "unpinned",
-    "n_left_out",
+    "study", "block", "cell", *AXES, "n_replicates", "n_valid", "reasons", "unpinned", "hosts",
+    "place", "n_left_out",
 )  # fmt: skip
 
 Row = dict[str, Any]
@@ -126,12 +127,15 @@ def left_out_rows(study: str, left_out: Mapping[str, int]) -> list[Row]:
 def cell_row(cell: Row, condition: Condition) -> Row:
     """Say of a cell how many replicates count, why the others do not, and what was not pinned.
 
+    A cell whose instrument could not be had has no replicate, and that as its reason.
+
     Args:
         cell: The content of a cell.json.
         condition: Its condition.
     """
     replicates = cell["replicates"]
     reasons = [reason for replicate in replicates for reason in replicate["reasons"]]
+    reasons += [cell["absent"]] if "absent" in cell else []
     parts = [part for replicate in replicates for part in replicate["instrument"].items()]
     return {
         **{key: cell[key] for key in ("study", "block", "cell")},
@@ -140,6 +144,15 @@ def cell_row(cell: Row, condition: Condition) -> Row:
         "n_valid": sum(replicate["valid"] for replicate in replicates),
         "reasons": "; ".join(dict.fromkeys(reasons)),
         "unpinned": " ".join(sorted({name for name, part in parts if not _pinned(part)})),
+        **(_measured_in(replicates[0]["instrument"]) if replicates else {}),
+    }
+
+
+def _measured_in(instrument: Row) -> Row:
+    """Say what a replicate's hosts were, and where."""
+    return {
+        "hosts": "containers" if "engine" in instrument else "processes",
+        "place": instrument.get("where", GUEST),
     }
 
 

@@ -34,6 +34,8 @@ class Cell:
     backend: str = DEFAULT_BACKEND
     # In a guest, or on the machine's own kernel.
     where: str = DEFAULT_WHERE
+    # To be left out where what it is measured with cannot be had.
+    optional: bool = False
 
     @property
     def name(self) -> str:
@@ -162,7 +164,8 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], algorithms: set[str
                     + "; ".join(problems),
                     hint=f"edit config/studies/{name}.yaml or the configuration",
                 )
-            cells.append(Cell(name, block, condition, stopping_rule(run), backend, where))
+            rule, optional = stopping_rule(run), run.get("optional", False)
+            cells.append(Cell(name, block, condition, rule, backend, where, optional))
     names = [cell.name for cell in cells]
     repeated = sorted({n for n in names if names.count(n) > 1})
     if repeated:
