@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ def make(
     build: Callable[[], Path],
     record: Path,
     number: int,
-    only_with: Path | None = None,
+    only_with: Sequence[Path] = (),
     optional: bool = False,
 ) -> None:
     """Build what the cache does not have, and write its record.
@@ -71,14 +71,14 @@ def make(
         build: Builds it.
         record: The file to write.
         number: The how-manieth time it is asked for.
-        only_with: The record of another part, without which this one is of no use.
+        only_with: Records of other parts, without which this one is of no use.
         optional: Where its sources cannot be had, record that instead of failing.
 
     Raises:
         LosslabError: it cannot be built.
     """
     content: dict[str, Any] = {"number": number}
-    missing = absent(only_with) if only_with else ""
+    missing = next(filter(None, map(absent, only_with)), "")
     if missing and in_cache(kind, name) is None:
         content["absent"] = missing
     else:
