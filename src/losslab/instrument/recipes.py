@@ -44,7 +44,7 @@ def _record_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--record", type=Path, help="write what it is made of into this file")
     parser.add_argument("--number", type=int, default=1, help="the how-manieth time it is recorded")
     parser.add_argument(
-        "--only-with", type=Path, help="not if this is the record of an absent part"
+        "--only-with", type=Path, nargs="*", default=[], help="not if one records an absent part"
     )
     parser.add_argument(
         "--optional", action="store_true", help="record it if the sources cannot be had"
