@@ -26,6 +26,7 @@ from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
 from losslab.instrument import recipes
 from losslab.lock import held, own_folder
+from losslab.screen import commands as screen
 from losslab.study import design, listed
 from losslab.study.condition import AXES, Condition
 from losslab.study.stopping import StoppingRule
@@ -127,6 +128,7 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 
     listed.add_command(commands, design.ROOT)
     recipes.add_commands(commands)
+    screen.add_commands(commands)
 
 
 def _backend_options(parser: argparse.ArgumentParser) -> None:
