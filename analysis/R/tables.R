@@ -13,10 +13,11 @@ fixed_columns <- c(
 # Columns of words; all others are numbers, also where a table has no row to tell it by.
 word_columns <- c(
   "study", "block", "cell", condition_words, "flow", "reasons", "earlier_reasons", "unpinned",
+  "hosts", "place",
   "metric", "statistic_over", "whose", "setup", "load", "runs_download", "label", "winner", "sign",
   "effect", "kind", "rule", "choose", "feature", "claim", "sentence", "tolerance", "verdict",
   "absent", "unit", "limit_is", "limit_because", "reason", "unsupported", "source", "exercise",
-  "item", "section", "from"
+  "part", "item", "section", "from", "reading"
 )
 
 # Read a table with the types that its columns' names stand for.
