@@ -19,7 +19,7 @@ SETTLE_TRIES = 20
 
 
 def apply(plans: Mapping[str, HostPlan], pids: Mapping[str, int]) -> None:
-    """Make every host what its plan asks for.
+    """Make every host what its plan asks for, but for its qdiscs, which a seed decides.
 
     Args:
         plans: By host.
@@ -35,8 +35,14 @@ def apply(plans: Mapping[str, HostPlan], pids: Mapping[str, int]) -> None:
             for interface in plan.interfaces:
                 offloads.set_all(interface, plan.offloads)
             netns.run(["ip", "-batch", "-"], "\n".join(plan.ip_commands))
-            if plan.qdiscs:
-                lines = [qdisc.command() for qdisc in plan.qdiscs]
+
+
+def shape(plans: Mapping[str, HostPlan], pids: Mapping[str, int]) -> None:
+    """Give every host the qdiscs of its plan; as `apply`."""
+    for host, plan in plans.items():
+        if plan.qdiscs:
+            lines = [qdisc.command() for qdisc in plan.qdiscs]
+            with netns.inside(pids[host]):
                 netns.run(["tc", "-batch", "-"], "\n".join(lines))
 
 
