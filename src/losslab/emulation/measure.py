@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import hosts, netns, traffic
+from losslab.emulation import batch, hosts, netns, traffic
 from losslab.emulation.instants import wait_for_whole_second
 from losslab.emulation.link import forward, traces
 from losslab.emulation.outcome import Seen, sum_up
@@ -21,6 +21,7 @@ from losslab.emulation.topology import RECEIVER_ADDRESS, emulated_hosts
 from losslab.study.condition import Condition
 
 if TYPE_CHECKING:
+    from losslab.emulation.batch import Handle
     from losslab.emulation.realtime import Watch
 
 
@@ -30,11 +31,7 @@ class Stage:
 
     condition: Condition
     nodes: dict[str, Any]  # Mininet's, by host
-
-    @property
-    def pids(self) -> dict[str, int]:
-        """A process in each host's network namespace."""
-        return {name: node.pid for name, node in self.nodes.items()}
+    handles: dict[str, Handle]
 
 
 @contextlib.contextmanager
@@ -53,10 +50,12 @@ def stage(
     """
     plan = make_plan(condition, 0)
     hosts.require_algorithms({flow.algorithm for flow in plan.flows})
-    with emulated_hosts(host_class, disposable) as nodes:
-        ready = Stage(condition, nodes)
-        hosts.apply(plan.hosts, ready.pids)
-        yield ready
+    with (
+        emulated_hosts(host_class, disposable) as nodes,
+        batch.handles({name: node.pid for name, node in nodes.items()}) as handles,
+    ):
+        hosts.apply(plan.hosts, handles)
+        yield Stage(condition, nodes, handles)
 
 
 def measure(
@@ -83,15 +82,15 @@ def measure(
     plan = make_plan(ready.condition, seed, video)
     if plan.link is not None and plan.link.drawn_seed is not None:
         trace = _draw_trace(plan.link.drawn_seed, folder)
-    nodes, pids = ready.nodes, ready.pids
-    hosts.shape(plan.hosts, pids)
+    nodes = ready.nodes
+    hosts.shape(plan.hosts, ready.handles)
     with watch or contextlib.nullcontext():
         wait_for_whole_second()
-        idle = _ping_idle(pids["sender"], plan.promise.rtt_ms, folder)
-        before = hosts.read_back(plan.hosts, pids)
+        idle = _ping_idle(nodes["sender"].pid, plan.promise.rtt_ms, folder)
+        before = hosts.read_back(plan.hosts, ready.handles)
         with forward.attached(nodes["r1"], plan.link, plan.flows, trace, folder) as begin_ns:
             run = traffic.run(plan, nodes, folder)
-    after = hosts.read_back_settled(plan.hosts, pids, plan.promise.rtt_ms)
+    after = hosts.read_back_settled(plan.hosts, ready.handles, plan.promise.rtt_ms)
     return sum_up(plan, Seen(idle, before, run, begin_ns, after), folder, trace, watch)
 
 

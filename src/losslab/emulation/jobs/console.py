@@ -36,11 +36,11 @@ def run_shell(ready: Stage, seed: int, command: str | None, folder: Path) -> int
         command: A shell command whose words go to output.txt; None for an interactive shell.
         folder: Where output.txt goes.
     """
-    pids, condition = ready.pids, ready.condition
+    condition = ready.condition
     plan = make_plan(condition, seed)
-    hosts.shape(plan.hosts, pids)
-    reasons = hosts.deviations(plan.hosts, hosts.read_back(plan.hosts, pids))
-    _write_commands(pids)
+    hosts.shape(plan.hosts, ready.handles)
+    reasons = hosts.deviations(plan.hosts, hosts.read_back(plan.hosts, ready.handles))
+    _write_commands({name: node.pid for name, node in ready.nodes.items()})
     environment = os.environ | {"PATH": f"{COMMANDS}:{os.environ['PATH']}", "TERM": "vt100"}
     if command is not None:
         with (folder / "output.txt").open("w") as out:
