@@ -27,6 +27,8 @@ CLEAN = "clean"  # a kind of job
 JOB_FILE, RESULT_FILE, CONSOLE_FILE, STARTED = "job.json", "result.json", "console.log", "started"
 # What is to be done before a seed decides anything; where a guest waits, in its folder.
 TEMPLATE_FILE = "template.json"
+# With less than this left in the scratch folder, a guest's next pages may have found no room.
+SCRATCH_FULL_BYTES = 2 * 2**20
 
 
 @dataclass(frozen=True)

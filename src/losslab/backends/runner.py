@@ -12,6 +12,7 @@ from losslab import processes
 from losslab.backends.base import (
     CONSOLE_FILE,
     JOB_FILE,
+    SCRATCH_FULL_BYTES,
     STARTED,
     Backend,
     End,
@@ -24,8 +25,6 @@ from losslab.errors import HostError, LosslabError
 
 # In real time, looking more often would take time from what is measured.
 START_POLL_S, POLL_S = 0.05, 0.5
-# With less than this left in the scratch folder, a guest's next pages may have found no room.
-SCRATCH_FULL_BYTES = 2 * 2**20
 
 
 def run(backend: Backend, tools: Instrument, job: Job) -> Outcome:

@@ -24,7 +24,7 @@ from losslab.errors import HostError, LosslabError
 # An answer has three numbers and two words.
 ANSWER_BYTES = 256
 # For a waiting kernel to fork, on a busy machine.
-ANSWER_LIMIT_S = 60.0
+ANSWER_LIMIT_S = 20.0
 POLL_S = 0.1
 
 
@@ -41,7 +41,7 @@ class Copy:
         return self._status(0.0)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end.
+        """Wait for its end; without a limit, for that of one that has been killed.
 
         Raises:
             TimeoutExpired: it still runs after `timeout` s.
@@ -79,8 +79,16 @@ class Template:
             boot_s: The wall time that this took.
         """
         self._control, self._console, self.boot_s = control, console, boot_s
+        self.folder = console.parent
         self._ended: dict[int, tuple[int, float]] = {}
         self._gone = False
+
+    @property
+    def waits(self) -> bool:
+        """Tell whether it is still there."""
+        while (words := self._next(0.0)) is not None:
+            self._note(words)
+        return not self._gone
 
     def copy(self, seed: int, folder: Path, console: Path) -> Copy:
         """Start a copy whose random generator has `seed` and whose job lies in `folder`.
@@ -96,7 +104,7 @@ class Template:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._control.send(request)
         deadline = time.monotonic() + ANSWER_LIMIT_S
-        while (words := self._next(deadline - time.monotonic())) is not None:
+        while (words := self._next(max(0.0, deadline - time.monotonic()))) is not None:
             if words[0] == "started":
                 return Copy(self, int(words[1]))
             if words[0] == "failed":
@@ -111,14 +119,15 @@ class Template:
     def ended(self, pid: int, limit_s: float | None) -> tuple[int, float] | None:
         """Return the status of a copy and the processor's seconds that it took.
 
-        None if it still runs after `limit_s`.
+        None if it still runs after `limit_s`. Without a limit it has been killed: who waits does
+        not tell of it, and is lost itself, after ANSWER_LIMIT_S.
         """
-        deadline = None if limit_s is None else time.monotonic() + limit_s
+        deadline = time.monotonic() + (ANSWER_LIMIT_S if limit_s is None else limit_s)
         while pid not in self._ended:
-            left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
-            words = self._next(left_s)
-            if self._gone:
-                return -signal.SIGKILL, 0.0  # all copies end with it
+            words = self._next(max(0.0, deadline - time.monotonic()))
+            if words is None and (self._gone or limit_s is None):
+                self._gone = True
+                return -signal.SIGKILL, 0.0  # copies end with it
             if words is None:
                 return None
             self._note(words)
@@ -196,7 +205,7 @@ class Templates:
         Returns:
             It, and the wall time that it took to boot now.
         """
-        if self._template is not None and self._for == purpose:
+        if self._template is not None and self._for == purpose and self._template.waits:
             return self._template, 0.0
         self.drop()
         self._template = self._stack.enter_context(boot())

@@ -23,6 +23,7 @@ from losslab.backends import parcel, remedies, template
 from losslab.backends.base import (
     CONSOLE_FILE,
     RESULT_FILE,
+    SCRATCH_FULL_BYTES,
     STARTED,
     TEMPLATE_FILE,
     End,
@@ -151,7 +152,7 @@ class Guest:
                 ),
                 before_s=boot_s,
                 start_limit_s=START_LIMIT_S,
-                scratch=scratch_folder(),
+                scratch=waiting.folder,
             )
 
     @contextlib.contextmanager
@@ -177,7 +178,7 @@ class Guest:
                 )  # fmt: skip
 
             def refuse(status: int | None, console: str) -> LosslabError:
-                full = shutil.disk_usage(seat.folder).free < SCRATCH_BYTES
+                full = shutil.disk_usage(seat.folder).free < SCRATCH_FULL_BYTES
                 remedies.refuse_host_failure(console, status, full)
                 if not (seat.folder / STARTED).exists():
                     return remedies.not_started(console, status)

@@ -21,8 +21,8 @@ from losslab.errors import LosslabError
 CHUNK_BYTES = 65_536
 # Each listing is answered with a JSON document.
 OPTIONS = ("-json", "-statistics", "-batch", "-")
-# A short listing: its answer says that what was before it is done. Not of one device: `tc` would keep
-# to that from then on (filter_ifindex, tc/tc_qdisc.c).
+# A short listing: its answer says that what was before it is done. Not of one device: `tc` would
+# keep to that from then on (filter_ifindex, tc/tc_qdisc.c).
 DONE = {"ip": "link show dev lo", "tc": "qdisc show"}
 
 
