@@ -85,7 +85,8 @@ class Batch:
     def close(self) -> None:
         """End it."""
         self._process.kill()
-        self._process.communicate()
+        with self._process:  # waits for it, and closes its pipes
+            pass
 
 
 def _read(stream: Any) -> bytes:
