@@ -85,7 +85,8 @@ class Batch:
     def close(self) -> None:
         """End it."""
         self._process.kill()
-        with self._process:  # waits for it, and closes its pipes
+        # Waits for it and closes its pipes, into one of which something may be left to say.
+        with contextlib.suppress(BrokenPipeError), self._process:
             pass
 
 
