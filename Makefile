@@ -22,7 +22,7 @@ report: setup ## Measure the quick configuration and write results/report/report
 	@echo "losslab: results/report/report.html and results/report/report.pdf"
 
 test: setup ## Run every test
-	.venv/bin/pytest
+	@scripts/test.sh
 
 relock: ## Pin the newest packages of images and Python (changes what is measured)
 	@scripts/relock.sh

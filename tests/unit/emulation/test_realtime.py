@@ -87,6 +87,7 @@ def test_load_is_of_the_busiest_processor():
     assert findings.rate_share is None
 
 
+@pytest.mark.alone
 def test_a_watch_sees_what_lies_between_its_ends_and_how_late_timers_are(monkeypatch):
     monkeypatch.setattr(realtime, "QUIET_S", 0.0)
     with realtime.Watch() as watch:
