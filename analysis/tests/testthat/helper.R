@@ -5,6 +5,10 @@ condition <- tibble::tibble(
   loss_direction = "data", competitor = "none", queue = "fifo", sender_delay_ms = 0,
   trace = "none", scheme = "none", video = "720p", duration_s = 5, warmup_s = 1
 )
+# Axes that no test is about.
+for (axis in setdiff(condition_columns, names(condition))) {
+  condition[[axis]] <- if (axis %in% condition_words) "any" else 0
+}
 
 # Rows of `condition` with other values in the columns that are named.
 conditions <- function(...) {
