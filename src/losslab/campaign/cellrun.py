@@ -17,7 +17,8 @@ from losslab.campaign.provenance import digest, provenance
 from losslab.campaign.replicate import run, trace_text
 from losslab.errors import HostError
 from losslab.lock import sweep
-from losslab.study.condition import Condition, replicate_seed
+from losslab.study.condition import Condition
+from losslab.study.seeds import replicate_seed
 from losslab.study.stopping import StoppingRule, primary_value
 
 # Beside a cell's replicates: the last guest that was lost. The workflow tries such a cell again.

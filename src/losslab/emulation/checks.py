@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation.shaping import FRAME_BYTES
+from losslab.emulation.qdiscs import FRAME_BYTES
 from losslab.emulation.topology import INTERFACES, interface
 
 if TYPE_CHECKING:

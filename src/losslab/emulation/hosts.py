@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import netns, offloads
-from losslab.emulation.shaping import differences
+from losslab.emulation.qdiscs import differences
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
@@ -50,6 +50,13 @@ def read_back(plans: Mapping[str, HostPlan], pids: Mapping[str, int]) -> dict[st
             found_routes, found_links = _json_documents(listings)
             state[host] = {
                 "qdiscs": json.loads(netns.run(["tc", "-statistics", "-json", "qdisc", "show"])),
+                "classes": {
+                    qdisc.where.name: json.loads(
+                        netns.run(["tc", "-json", "class", "show", "dev", qdisc.where.name])
+                    )
+                    for qdisc in plan.qdiscs
+                    if qdisc.classes
+                },
                 "routes": found_routes,
                 "links": {
                     link["ifname"]: {side: link["stats64"][side] for side in ("rx", "tx")}
@@ -92,7 +99,8 @@ def _json_documents(text: str) -> list[Any]:
 def deviations(plans: Mapping[str, HostPlan], state: Mapping[str, Any]) -> list[str]:
     """Compare the state read back with what was planned; a sentence for every difference."""
     qdiscs = [qdisc for plan in plans.values() for qdisc in plan.qdiscs]
-    reasons = differences(qdiscs, {host: state[host]["qdiscs"] for host in plans})
+    classes = {name: its for host in plans for name, its in state[host]["classes"].items()}
+    reasons = differences(qdiscs, {host: state[host]["qdiscs"] for host in plans}, classes)
     for host, plan in plans.items():
         for name, value in plan.sysctls.items():
             found = state[host]["sysctls"][name]

@@ -15,7 +15,8 @@ from typing import Any
 
 from losslab.emulation.apps import datagram, ffmpeg, iperf3, web
 from losslab.emulation.flows import Flow
-from losslab.emulation.shaping import FRAME_BYTES, Shaper, shapers
+from losslab.emulation.qdiscs import FRAME_BYTES, Shaper
+from losslab.emulation.shaping import shapers
 from losslab.emulation.sysctls import sysctls
 from losslab.emulation.topology import (
     HOSTS,
@@ -24,7 +25,8 @@ from losslab.emulation.topology import (
     reverse_router,
     routes,
 )
-from losslab.study.condition import DRAWN_TRACE, NO_TRACE, Condition, derived_seed
+from losslab.study.condition import DRAWN_TRACE, NO_TRACE, Condition
+from losslab.study.seeds import derived_seed
 
 APPS: dict[str, ModuleType] = {"iperf3": iperf3, "ffmpeg": ffmpeg, "web": web, "datagram": datagram}
 
@@ -168,7 +170,11 @@ def _promise(condition: Condition) -> Promise:
         loss_back_percent=condition.loss_percent if both else 0.0,
         loss_at_sender_percent=condition.loss_percent if at_sender else None,
         single_packets=condition.offloads == "off",
-        in_order=condition.queue in IN_ORDER and condition.trace == NO_TRACE,
+        in_order=(
+            condition.queue in IN_ORDER
+            and condition.trace == NO_TRACE
+            and condition.shaper == "tbf"
+        ),
         by_trace=condition.trace != NO_TRACE,
         window_may_limit=condition.receive_buffer == "linux",
     )

@@ -8,7 +8,8 @@ import pytest
 from losslab.emulation import hosts
 from losslab.emulation.plan import APPS, make_plan
 from losslab.emulation.topology import HOSTS
-from losslab.study.condition import QUEUES, derived_seed
+from losslab.study.condition import QUEUES
+from losslab.study.seeds import derived_seed
 from tests.unit.study.test_condition import CONDITION
 
 
@@ -28,6 +29,11 @@ def read_back(made):
                 {"dev": q.where.name, "handle": q.handle, "kind": q.kind, "options": nested(q)}
                 for q in host.qdiscs
             ],
+            "classes": {
+                q.where.name: [{"handle": handle, **its} for handle, its in q.classes.items()]
+                for q in host.qdiscs
+                if q.classes
+            },
             "routes": [{"dst": d, "dev": dev, "gateway": "x"} for d, dev in host.routes.items()],
             "sysctls": dict(host.sysctls),
             "offloads": {end: {"tx": host.offloads} for end in host.interfaces},
