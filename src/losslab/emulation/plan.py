@@ -15,6 +15,7 @@ from typing import Any
 
 from losslab.emulation.apps import datagram, ffmpeg, iperf3, web
 from losslab.emulation.flows import Flow
+from losslab.emulation.link.traces import MEAN_BACK_MBIT, MEAN_MBIT
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper
 from losslab.emulation.shaping import shapers
 from losslab.emulation.sysctls import sysctls
@@ -64,11 +65,18 @@ class Start:
 
 @dataclass(frozen=True)
 class LinkPlan:
-    """What a trace-driven link does with packets that wait, and who draws its trace."""
+    """A trace-driven link: its way, what it does with what waits, and who draws its trace."""
 
+    way: str  # "data" or "back"
     queue: str
     buffer_packets: int
     drawn_seed: int | None  # None: the trace is a file
+    drawn_mbit: float  # its mean, where it is drawn
+
+    @property
+    def file(self) -> str:
+        """Name the trace's file in the job's folder."""
+        return {"data": "trace", "back": "trace-back"}[self.way]
 
 
 @dataclass(frozen=True)
@@ -106,7 +114,7 @@ class Plan:
     starts: list[Start]
     start_jitter_s: float  # between the probes' start and the replicate's 0 s
     sample_interval_s: float  # of flows and queue
-    link: LinkPlan | None
+    links: list[LinkPlan]  # the data's first, where there is one
     promise: Promise
     warmup_s: float
     duration_s: float
@@ -131,11 +139,6 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
     """
     qdiscs = shapers(condition, seed)
     ways = routes(condition.path)
-    link = None
-    if condition.trace != NO_TRACE:
-        drawn = condition.trace == DRAWN_TRACE
-        drawn_seed = derived_seed(seed, "trace") if drawn else None
-        link = LinkPlan(condition.queue, condition.buffer_packets, drawn_seed)
     return Plan(
         app=condition.app,
         hosts={
@@ -153,11 +156,27 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
         starts=_starts(APPS[condition.app].flows(condition, video), seed),
         start_jitter_s=_jitter_s(seed, "start"),
         sample_interval_s=sample_interval_s(condition.rate_mbit),
-        link=link,
+        links=_links(condition, seed),
         promise=_promise(condition),
         warmup_s=condition.warmup_s,
         duration_s=condition.duration_s,
     )
+
+
+def _links(condition: Condition, seed: int) -> list[LinkPlan]:
+    """List the trace-driven links; on the way back what waits is a FIFO."""
+    ways = (
+        ("data", condition.trace, condition.queue, "trace", MEAN_MBIT),
+        ("back", condition.trace_back, "fifo", "trace-back", MEAN_BACK_MBIT),
+    )
+    return [
+        LinkPlan(
+            way, queue, condition.buffer_packets,
+            derived_seed(seed, purpose) if trace == DRAWN_TRACE else None, mean_mbit,
+        )
+        for way, trace, queue, purpose, mean_mbit in ways
+        if trace != NO_TRACE
+    ]  # fmt: skip
 
 
 def _promise(condition: Condition) -> Promise:

@@ -117,6 +117,12 @@ class Condition:
         "`cellular`, drawn for each replicate; its queue is `fifo`, `bfifo` or `codel`",
         pattern="[a-z0-9-]+", named="trace-{}",
     )  # fmt: skip
+    trace_back: str = axis(
+        NO_TRACE,
+        "what drives the way back of the data's acknowledgements, as `trace` does the data's; "
+        "`cellular` has an uplink's mean; its queue is a FIFO as long",
+        pattern="[a-z0-9-]+", named="back-{}", seed=Seed.NEVER,
+    )  # fmt: skip
     scheme: str = axis(
         NO_SCHEME,
         "congestion control of the app `datagram`, with parameters: `ewma,alpha=0.9,scale=1.5`",
@@ -218,6 +224,10 @@ class Condition:
             traced and self.queue not in TRACE_QUEUES,
             f"queue must be one of {', '.join(TRACE_QUEUES)} with a trace, found {self.queue}",
         )
+        yield (
+            self.trace_back != NO_TRACE and not traced,
+            f"trace_back needs a trace, found {self.trace_back} without one",
+        )
         together = self.shaper == "htb-netem"
         yield (
             together and (self.bare or traced or self.sender_delay_ms > 0 or self.loss_percent > 0),
@@ -278,4 +288,5 @@ IN_NAMES = (
     "algorithm", "loss_percent", "path", "app", "rtt_ms", "offloads", "loss_direction",
     "rate_mbit", "buffer_packets", "queue", "trace", "scheme", "sender_delay_ms", "video",
     "competitor", "receive_buffer", "shaper", "sender_queue",
+    "trace_back",
 )  # fmt: skip
