@@ -16,7 +16,7 @@ word_columns <- c(
   "hosts", "place",
   "metric", "statistic_over", "whose", "setup", "load", "runs_download", "label", "winner", "sign",
   "effect", "kind", "rule", "choose", "feature", "claim", "sentence", "tolerance", "verdict",
-  "absent", "source", "exercise", "item", "section", "from"
+  "absent", "source", "exercise", "part", "item", "section", "from", "reading"
 )
 
 # Read a table with the types that its columns' names stand for.

@@ -23,6 +23,7 @@ from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
 from losslab.instrument import recipes
 from losslab.lock import own_folder
+from losslab.screen import commands as screen
 from losslab.study import design, listed
 from losslab.study.condition import AXES, Condition
 
@@ -97,6 +98,7 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 
     listed.add_command(commands, design.ROOT)
     recipes.add_commands(commands)
+    screen.add_commands(commands)
 
 
 def _asked(options: argparse.Namespace) -> Condition:

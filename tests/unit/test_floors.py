@@ -20,6 +20,7 @@ WINGS = {
     "instrument": GROUND,
     "backends": GROUND | {"study", "emulation", "instrument"},
     "campaign": GROUND | {"__init__", "study", "emulation", "instrument", "backends"},
+    "screen": GROUND | {"study", "instrument", "backends", "campaign"},
 }
 # Where the hosts are there is no more than this. `docker` only where hosts are containers.
 BESIDES = {"mininet"}
