@@ -25,6 +25,7 @@ report: setup ## Measure the quick configuration and write results/report/report
 	@echo "losslab: results/report/report.html and results/report/report.pdf"
 
 test: setup ## Run every test
+	@scripts/packages.sh browser
 	.venv/bin/pytest
 
 relock: ## Pin the newest packages of images and Python (changes what is measured)

@@ -15,6 +15,7 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/analyse.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/explorer.smk"
 
 
 onstart:
@@ -31,4 +32,5 @@ rule all:
     input:
         "results/report/report.html",
         "results/report/report.pdf",
+        "results/report/explorer.html",
     localrule: True
