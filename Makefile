@@ -26,7 +26,7 @@ report: setup ## Measure the quick configuration and write results/report/report
 
 test: setup ## Run every test
 	@scripts/packages.sh browser
-	.venv/bin/pytest
+	@scripts/test.sh
 
 relock: ## Pin the newest packages of images and Python (changes what is measured)
 	@scripts/relock.sh

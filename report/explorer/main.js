@@ -62,7 +62,7 @@ lab.fillChoosers = (pane) => {
   cell.value = pane.cell.cell;
   run.replaceChildren(...pane.cell.runs.map((each, at) => {
     const state = each.valid ? "" : ", invalid";
-    return new Option(`${at}${state}${each.series < 0 ? ", CSV only" : ""}`, at);
+    return new Option(`${at}${state}${each.series < 0 ? ", not drawn" : ""}`, at);
   }));
   run.value = pane.number;
 };
@@ -73,7 +73,7 @@ lab.tell = (pane) => {
   const verdict = root.querySelector(".verdict");
   verdict.classList.toggle("invalid", !run.valid);
   const known = `Replicate ${number} of ${cell.runs.length}, seed ${run.seed}`;
-  const drawn = run.series < 0 ? " Its series are not in this page: see its CSV files." : "";
+  const drawn = run.series < 0 ? " Its lines are not in this page." : "";
   verdict.textContent = (run.valid ? `${known}: valid.` : `${known}: INVALID, it counts nowhere: ${run.reasons.join("; ")}.`) + drawn;
   root.querySelector(".numbers").replaceChildren(...Object.entries(run.valid ? run.summary : {}).map(([key, value]) => {
     const { name, unit } = lab.key(key);

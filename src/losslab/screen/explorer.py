@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.campaign.collect import read_csv
+from losslab.campaign.folder import MANIFEST_FILE
 from losslab.errors import LosslabError
 from losslab.instrument.cache import ROOT
 from losslab.screen import series
@@ -37,6 +38,8 @@ SERIES_BUDGET = 3_500_000
 # How many runs each process reads at a time.
 CHUNK = 16
 
+Run = tuple[dict[str, Any], int]  # a cell's result, and the number of a replicate
+
 
 def build(overviews: Sequence[Path], cells: Path, out: Path, processes: int = 1) -> str:
     """Write the explorer.
@@ -59,8 +62,11 @@ def build(overviews: Sequence[Path], cells: Path, out: Path, processes: int = 1)
         for row in read_csv(path)
         if row["cell"]
     ]
-    runs = list(_in_turn(found))
-    folders = [cells / cell["study"] / cell["cell"] / str(number) for cell, number in runs]
+    every = [(cell, number) for cell in found for number in range(len(cell["replicates"]))]
+    # Results may be handed on without the runs' own folders.
+    there = [(cell, n) for cell, n in every if (_folder(cells, cell, n) / MANIFEST_FILE).is_file()]
+    runs = _in_turn(there)
+    folders = [_folder(cells, cell, number) for cell, number in runs]
     blobs = _within(SERIES_BUDGET, _packed(folders, processes))
     shown = {id(cell): [-1] * len(cell["replicates"]) for cell in found}
     for place, (cell, number) in enumerate(runs[: len(blobs)]):
@@ -81,15 +87,18 @@ def build(overviews: Sequence[Path], cells: Path, out: Path, processes: int = 1)
     page = _page(index, blobs)
     out.write_text(page)
     return (
-        f"{out}: {len(found)} cells, {len(runs)} runs, {len(blobs)} of them drawn, "
+        f"{out}: {len(found)} cells, {len(every)} runs, {len(blobs)} of them drawn, "
         f"{len(page) / 1e6:.1f} MB"
     )
 
 
-def _in_turn(found: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int]]:
-    """List runs in the order in which they get room: invalid ones, then each cell's by number."""
-    every = [(cell, number) for cell in found for number in range(len(cell["replicates"]))]
-    yield from sorted(every, key=lambda run: (run[0]["replicates"][run[1]]["valid"], run[1]))
+def _folder(cells: Path, cell: dict[str, Any], number: int) -> Path:
+    return cells / str(cell["study"]) / str(cell["cell"]) / str(number)
+
+
+def _in_turn(runs: Iterable[Run]) -> list[Run]:
+    """Sort runs as they get room: invalid ones, then each cell's by number."""
+    return sorted(runs, key=lambda run: (run[0]["replicates"][run[1]]["valid"], run[1]))
 
 
 def _packed(folders: Sequence[Path], processes: int) -> Iterator[str]:
@@ -161,7 +170,6 @@ def deflated(data: Any) -> str:
 
 def _cell(cell: dict[str, Any], shown: Sequence[int], cells: Path) -> dict[str, Any]:
     """Say of a cell what the table and the choosers need."""
-    folder = cells / cell["study"] / cell["cell"]
     return {
         "study": cell["study"],
         "block": cell["block"],
@@ -178,7 +186,7 @@ def _cell(cell: dict[str, Any], shown: Sequence[int], cells: Path) -> dict[str, 
                     if isinstance(value, int | float)
                 },
                 "series": place,
-                "files": sorted(path.name for path in (folder / str(number)).glob("*.csv")),
+                "files": sorted(path.name for path in _folder(cells, cell, number).glob("*.csv")),
             }
             for number, (run, place) in enumerate(zip(cell["replicates"], shown, strict=True))
         ],

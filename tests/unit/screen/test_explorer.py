@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+import shutil
 import tomllib
 import zlib
 
@@ -72,7 +73,8 @@ def test_a_packed_run_is_what_was_recorded(recorded):
 def test_invalid_runs_get_room_first_and_then_every_cells_first(tmp_path):
     valid, invalid = {"valid": True}, {"valid": False}
     cells = [{"replicates": [valid, valid]}, {"replicates": [valid, invalid]}]
-    order = [(cells.index(cell), number) for cell, number in explorer._in_turn(cells)]
+    every = [(cell, number) for cell in cells for number in (0, 1)]
+    order = [(cells.index(cell), number) for cell, number in explorer._in_turn(every)]
     assert order == [(1, 1), (0, 0), (1, 0), (0, 1)]
     assert explorer._within(10, iter(["aaaa", "bbbb", "cccc"])) == ["aaaa", "bbbb"]
 
@@ -127,6 +129,19 @@ def test_what_has_no_room_is_listed_without_series(campaign, monkeypatch):
     assert sorted(places) == [-1] * (len(every) - 2) + [0, 1]
     drawn_invalid = [r["series"] for c in index["cells"] for r in c["runs"] if not r["valid"]]
     assert drawn_invalid == [0]
+
+
+def test_a_run_whose_folder_is_gone_is_listed_without_series(campaign, unpacked, tmp_path):
+    overview, cells, out = campaign
+    (cells / "seam").unlink()
+    shutil.copytree(unpacked, cells / "seam")
+    gone = next(cells.glob("seam/bulk_cubic*")) / "1"
+    shutil.rmtree(gone)
+    explorer.build([overview], cells, out)
+    _, index, _ = parts(out)
+    (cell,) = (each for each in index["cells"] if each["cell"] == gone.parent.name)
+    assert [run["series"] >= 0 for run in cell["runs"]] == [True, False]
+    assert cell["runs"][1]["files"] == []
 
 
 def test_the_same_runs_are_the_same_bytes(campaign):

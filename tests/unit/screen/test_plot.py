@@ -30,7 +30,7 @@ def test_runs_of_a_panel_share_one_scale(recorded):
 
 
 def test_an_invalid_run_says_why_and_has_no_number(recorded):
-    (run,) = plot.load([recorded("too-short")])
+    (run,) = plot.load([recorded("too-slow")])
     assert run.reasons
     text = plot.text([run], 90)
     assert f"INVALID, no number of this run counts: {run.reasons[0]}" in text
@@ -38,7 +38,7 @@ def test_an_invalid_run_says_why_and_has_no_number(recorded):
 
 
 def test_a_figure_has_a_column_per_condition_and_names_what_is_drawn(recorded, tmp_path):
-    folders = [str(recorded(name)) for name in ("bulk_cubic", "bulk_bbr", "too-short")]
+    folders = [str(recorded(name)) for name in ("bulk_cubic", "bulk_bbr", "too-slow")]
     files = [tmp_path / "new" / "runs.svg", tmp_path / "runs.png", tmp_path / "runs.pdf"]
     options = [word for file in files for word in ("--out", str(file))]
     assert cli.main(["plot", *folders, *options]) == 0
@@ -55,7 +55,7 @@ def test_a_figure_of_what_is_no_format_is_refused_before_anything_is_drawn(capsy
 
 
 def test_more_conditions_than_fit_are_refused(recorded, tmp_path):
-    names = ("bulk_cubic", "rivals", "too-short", "video", "page")
+    names = ("bulk_cubic", "rivals", "too-slow", "video", "page")
     runs = plot.load([recorded(name) / "0" for name in names])
     with pytest.raises(LosslabError, match="at most 4 conditions side by side, found 5"):
         plot.figure(runs, [tmp_path / "runs.svg"])
