@@ -60,6 +60,26 @@ def test_the_same_condition_and_seed_make_the_same_plan_and_another_seed_another
     assert json.loads(json.dumps(plan().to_json()))["promise"]["rtt_ms"] == CONDITION.rtt_ms
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"loss_percent": 1.0},
+        {"path": "asymmetric", "competitor": "bbr", "queue": "fq_codel"},
+        {"trace": "cellular"},
+        {"app": "web"},
+    ],
+)
+def test_no_seed_decides_what_is_set_before_a_guest_waits(changes):
+    def before(seed):
+        made = plan(seed, **changes)
+        hosts_without = {
+            name: dataclasses.replace(host, qdiscs=[]) for name, host in made.hosts.items()
+        }
+        return hosts_without, [flow.algorithm for flow in made.flows]
+
+    assert before(0) == before(7)
+
+
 def test_the_way_back_is_another_router_on_the_asymmetric_path():
     same, other = plan(path="symmetric"), plan(path="asymmetric")
     assert (same.back_router, other.back_router) == ("r2", "r3")
