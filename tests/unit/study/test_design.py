@@ -125,7 +125,7 @@ def test_unknown_algorithm_is_named(study, config):
 def test_equal_cells_are_refused(study, config):
     study["blocks"]["main"]["algorithm"] = ["cubic", "cubic"]
     with pytest.raises(LosslabError, match="must differ"):
-        design.study_cells(study, config["studies"]["loss"], {"cubic"})
+        design.study_cells(study, {"main": config["studies"]["loss"]["main"]}, {"cubic"})
 
 
 def test_negative_duration_is_refused(root, config):
