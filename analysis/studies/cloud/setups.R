@@ -51,3 +51,6 @@ window_title <- "Congestion window (packets)"
 wide_keys <- function() {
   ggplot2::guides(colour = ggplot2::guide_legend(override.aes = list(linewidth = 1)))
 }
+
+# Jain's index of two rates.
+jain <- function(a, b) (a + b)^2 / (2 * (a^2 + b^2))

@@ -11,7 +11,7 @@ draw <- function(data) {
     ) |>
     mutate(setup = label_setups(sender_delay_ms))
   published <- data$published |>
-    filter(app == "iperf3", competitor == "none", loss_percent == 0)
+    filter(from == "text", app == "iperf3", competitor == "none", loss_percent == 0)
 
   ggplot(cells, aes(buffer_packets, mean, colour = algorithm, shape = algorithm)) +
     geom_hline(
