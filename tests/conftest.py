@@ -12,3 +12,16 @@ os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 @pytest.fixture(scope="session")
 def root() -> Path:
     return ROOT
+
+
+def pytest_collection_modifyitems(items):
+    """Keep the tests that share what costs (a fixture of a module or of the session) together."""
+    for item in items:
+        shared = [
+            fixture
+            for fixtures in item._fixtureinfo.name2fixturedefs.values()
+            for fixture in fixtures
+            if fixture.baseid == item.nodeid.split("::")[0] and fixture.scope != "function"
+        ]
+        if shared:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.split("::")[0]))

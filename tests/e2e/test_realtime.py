@@ -37,9 +37,13 @@ OF_LOAD = ("other programs must", "the machine's own host must", "no processor m
            "RTT of the idle path", "pings in the traffic", "timers must", "the bottleneck must"
            )  # fmt: skip
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or image.existing() is None, reason="root, and the host image: `make setup`"
-)
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(
+        os.geteuid() != 0 or image.existing() is None,
+        reason="root, and the host image: `make setup`",
+    ),
+]
 
 
 def command(backend, out, *words, seconds=2):

@@ -12,6 +12,8 @@ import pytest
 from losslab import processes
 from losslab.errors import LosslabError
 
+pytestmark = pytest.mark.alone
+
 # Jobs that are told to end at any instant from before their start to after it. `logging` takes
 # locks around every fork that runs Python's code in the child.
 JOBS = """

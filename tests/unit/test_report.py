@@ -131,8 +131,8 @@ def test_folders_with_spaces(fallback, tmp_path):
 
 def test_first_page_says_what_was_not_pinned(root, fallback, tmp_path):
     (tmp_path / "x_cells.csv").write_text(
-        "study,block,cell,n_replicates,n_valid,reasons,unpinned\n"
-        "x,main,a,3,3,,image kernel\nx,main,b,3,3,,\nx,rest,,,,,\n"
+        "study,block,cell,n_replicates,n_valid,reasons,unpinned,hosts\n"
+        "x,main,a,3,3,,image kernel,containers\nx,main,b,3,3,,,processes\nx,rest,,,,,,\n"
     )
     header = (root / "report/index.qmd").read_text().split("---")[1]
     (tmp_path / "doc.qmd").write_text(f"---{header}---\n\n# One\n")
@@ -145,8 +145,10 @@ def test_first_page_says_what_was_not_pinned(root, fallback, tmp_path):
     words = " ".join(html.read_text().split())
     assert "1 of 2 cells were measured with parts of the instrument" in words
     assert words.index("image and kernel") < words.index('id="TOC"')
+    assert "time, in Docker containers wired by Containernet (1 of 2 cells)" in words
     (tmp_path / "x_cells.csv").write_text(
-        "study,block,cell,n_replicates,n_valid,reasons,unpinned\nx,main,a,3,3,,\n"
+        "study,block,cell,n_replicates,n_valid,reasons,unpinned,hosts\nx,main,a,3,3,,,processes\n"
     )
     report.render(tmp_path / "doc.qmd", [], beside, html, tmp_path / "o.pdf")
     assert "pinned instrument" not in html.read_text().lower()
+    assert "Containernet" not in html.read_text()

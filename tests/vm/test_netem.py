@@ -14,6 +14,7 @@ from tests.vm import netem
 OF_TIME = ("RTT of the idle path", "pings in the traffic", "timers must", "the bottleneck must")
 
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.skipif(
         os.geteuid() != 0 or shutil.which(vm.EMULATOR) is None, reason=f"as root: {vm.INSTALL}"
     ),

@@ -8,7 +8,9 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from losslab import lock
+from losslab.backends.known import BACKENDS
 from losslab.campaign import deciding, instrument, rcode, selftest
+from losslab.instrument import image, kernel, records
 from losslab.study import claims, design, files
 from losslab.campaign.cellrun import LOST_FILE
 from losslab.errors import LosslabError
@@ -41,12 +43,22 @@ def hold_folder():
 def test_instruments():
     """Measure a short cell where cells are about to be measured; stop where it fails.
 
-    Cells in real time refuse a machine that cannot measure them by themselves.
+    Cells in real time refuse a machine that cannot measure them by themselves. What is yet to be
+    built is tried by a rule.
     """
+    jobs = list(workflow.dag.needrun_jobs())
+    to_try = {str(job.output[0]) for job in jobs if job.rule.name == "try_instrument"}
+    cells = [
+        CELLS[job.wildcards.study, job.wildcards.cell]
+        for job in jobs
+        if job.rule.name == "measure_cell"
+    ]
     backends = {
-        CELLS[job.wildcards.study, job.wildcards.cell].backend
-        for job in workflow.dag.needrun_jobs()
-        if job.rule.name == "measure_cell" and not job.resources.get("real_time")
+        cell.backend
+        for cell in cells
+        if not cell.real_time
+        and tried_record(cell.backend, cell.where) not in to_try
+        and not records.absent(Path(tried_record(cell.backend, cell.where)))
     }
     try:
         for backend in sorted(backends):
@@ -75,6 +87,9 @@ wildcard_constraints:
     study="[a-z0-9-]+",
     cell="[a-z0-9._-]+",
     figure="[a-z0-9_]+",
+    variant="[a-z]+",
+    backend="[a-z]+",
+    where="[a-z]+",
 
 
 def cell_files(wildcards):
@@ -92,8 +107,8 @@ def series_cells(wildcards):
 
 
 def left_out_blocks(wildcards):
-    """List the blocks of a study that the campaign does not measure."""
-    return STUDIES[wildcards.study].left_out
+    """Say how many cells of which blocks of a study the campaign does not measure."""
+    return [f"{b}={count}" for b, count in STUDIES[wildcards.study].left_out.items()]
 
 
 def cell_condition(wildcards):
@@ -141,9 +156,59 @@ def cell_instrument(wildcards):
 
 
 def cell_lost(wildcards):
-    """Say when a cell last lost a guest; later than it was told before, and it is tried again."""
+    """Say when a cell last lost a guest; later than it was told before, and it is tried again.
+
+    A cell without an instrument is tried again where there is one by now.
+    """
     note = Path("results", "cells", wildcards.study, wildcards.cell, LOST_FILE)
-    return json.loads(note.read_text())["when_utc"] if note.exists() else ""
+    lost = json.loads(note.read_text()) if note.exists() else {"when_utc": ""}
+    cell = CELLS[wildcards.study, wildcards.cell]
+    still_absent = "absent" in lost and not all(
+        records.in_cache(kind, name) for kind, name in parts(cell.backend, cell.where)
+    )
+    return "" if still_absent else lost["when_utc"]
+
+
+def parts(backend, where):
+    """List the kernel and images that a backend needs."""
+    needs = BACKENDS[backend, where].needs
+    # The videos are made in a guest, also where cells are not.
+    kernels = [(records.KERNEL, needs.kernel or kernel.PLAIN)]
+    return [(records.IMAGE, name) for name in needs.images] + kernels
+
+
+def tried_record(backend, where):
+    """Name the record of a backend's first short cell."""
+    return str(records.FOLDER / f"tried-{backend}-{where}.json")
+
+
+def tried_parts(wildcards):
+    """List the records of what a backend needs."""
+    return [
+        str(records.path(*part)) for part in parts(wildcards.backend, wildcards.where)
+    ]
+
+
+def cell_tried(wildcards):
+    """Name the record of a cell's instrument."""
+    cell = CELLS[wildcards.study, wildcards.cell]
+    return tried_record(cell.backend, cell.where)
+
+
+def only_with(wildcards):
+    """List the record of the image without which nobody wants a kernel."""
+    engine = [str(records.path(records.IMAGE, image.ENGINE))]
+    return engine if wildcards.variant != kernel.PLAIN else []
+
+
+def optional(kind, name):
+    """Give the option for what only cells need that may be left out."""
+    need_it = [
+        cell.optional
+        for cell in CELLS.values()
+        if (kind, name) in parts(cell.backend, cell.where)
+    ]
+    return ["--optional"] if need_it and all(need_it) else []
 
 
 def cell_block(wildcards):

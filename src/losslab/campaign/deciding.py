@@ -129,16 +129,19 @@ def _files_of(dotted: str) -> Iterator[str]:
 
 @functools.cache
 def built(backend: str, where: str) -> str:
-    """Hash what a backend's kernel and images are.
+    """Hash what a backend's kernel and images are: by their recipes, built or not.
 
-    What has been built says it itself; what has not, by the hash of its recipe.
+    Where something else was built for want of the pinned sources, it is that.
     """
     parts: list[object] = []
     needs = BACKENDS[backend, where].needs
     for name in needs.images:
         folder = image.existing(name)
-        parts.append(image.provenance(folder) if folder else image.content_hash(name))
+        other = folder is not None and folder != image.target(name)
+        parts.append(image.provenance(folder) if folder and other else image.content_hash(name))
     if needs.kernel:
         folder = kernel.existing(needs.kernel)
-        parts.append(kernel.provenance(folder) if folder else kernel.content_hash(needs.kernel))
+        other = folder is not None and folder != kernel.target(needs.kernel)
+        recipe = kernel.content_hash(needs.kernel)
+        parts.append(kernel.provenance(folder) if folder and other else recipe)
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from losslab.instrument import archive, image, kernel, kernelsource, pins
+from losslab.instrument import archive, image, kernel, kernelsource, pins, records
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -13,10 +14,12 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     made = commands.add_parser("kernel", help="build the pinned kernel and print its folder")
     made.add_argument("--variant", choices=kernel.VARIANTS, default=kernel.VARIANTS[0])
     _pin_options(made)
+    _record_options(made)
     made.set_defaults(run=_build_kernel)
     made = commands.add_parser("image", help="build an image and print its folder")
     made.add_argument("--variant", choices=("host", "engine"), default="host")
     _pin_options(made)
+    _record_options(made)
     made.set_defaults(run=_build_image)
 
     looked = commands.add_parser("pins", help="say where every pinned thing was found")
@@ -36,17 +39,40 @@ def _pin_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _record_options(parser: argparse.ArgumentParser) -> None:
+    """Add what the workflow says."""
+    parser.add_argument("--record", type=Path, help="write what it is made of into this file")
+    parser.add_argument("--number", type=int, default=1, help="the how-manieth time it is recorded")
+    parser.add_argument(
+        "--only-with", type=Path, nargs="*", default=[], help="not if one records an absent part"
+    )
+    parser.add_argument(
+        "--optional", action="store_true", help="record it if the sources cannot be had"
+    )
+
+
 def _build_kernel(options: argparse.Namespace) -> int:
     if options.relock:
         return _say(kernelsource.relock())
-    print(kernel.build(options.variant, archive.unpinned_allowed(options.unpinned)))
-    return 0
+    return _build(records.KERNEL, kernel.build, options)
 
 
 def _build_image(options: argparse.Namespace) -> int:
     if options.relock:
         return _say(image.relock())
-    print(image.build(options.variant, archive.unpinned_allowed(options.unpinned)))
+    return _build(records.IMAGE, image.build, options)
+
+
+def _build(kind: str, build: Callable[[str, bool], Path], options: argparse.Namespace) -> int:
+    """Build and print the folder, or record it for the workflow."""
+    unpinned = archive.unpinned_allowed(options.unpinned)
+    if options.record is None:
+        print(build(options.variant, unpinned))
+    else:
+        records.make(
+            kind, options.variant, lambda: build(options.variant, unpinned), options.record,
+            options.number, options.only_with, options.optional,
+        )  # fmt: skip
     return 0
 
 

@@ -129,6 +129,7 @@ def test_a_window_below_one_sends_by_timeouts_alone(monkeypatch):
     assert scheme.sent == [(0, pytest.approx(20))]
 
 
+@pytest.mark.alone
 def test_both_ends_over_loopback(monkeypatch, capsys):
     """The program as it is, for a tenth of a second; the end is said until nobody hears it."""
     monkeypatch.setattr(datagram_program, "END_INTERVAL_S", 0.02)
