@@ -17,7 +17,7 @@ from pathlib import Path
 from losslab import __version__, asked, processes, steps
 from losslab.asked import UsageError
 from losslab.backends.base import GUEST
-from losslab.campaign import diff, rerun
+from losslab.campaign import diff, rerun, verdicts
 from losslab.campaign.provenance import provenance
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
@@ -96,6 +96,7 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     shell.add_argument("-c", "--command", help="run this in virtual time instead, and end")
     shell.set_defaults(run=_shell)
 
+    verdicts.add_command(commands)
     listed.add_command(commands, design.ROOT)
     recipes.add_commands(commands)
     screen.add_commands(commands)

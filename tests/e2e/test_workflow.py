@@ -28,6 +28,8 @@ def snakemake(root, folder, *words):
     command = ["snakemake", "--cores", "2", "--configfile", campaign, "--directory", folder]
     return subprocess.run(
         [*map(str, command), *map(str, words)],
+        # Made-up numbers do not have to be as the chapters say.
+        env=os.environ | {"LOSSLAB_DRAFT": "1"},
         cwd=root,
         capture_output=True,
         text=True,
@@ -79,7 +81,7 @@ def test_invalid_replicates_are_shown_and_left_out(rendered):
         if r["cell"].startswith("bbr_loss4_symmetric_iperf3") and r["metric"] == "goodput_mbit"
         and r["statistic_over"] == "replicates"
     ]  # fmt: skip
-    assert [(r["n"], r["n_invalid"]) for r in summary] == [("2", "1")]
+    assert [(r["n"], r["n_invalid"]) for r in summary] == [("5", "1")]
 
 
 def test_unpinned_cells_are_told_at_the_beginning(root, rendered):
@@ -92,10 +94,10 @@ def test_unpinned_cells_are_told_at_the_beginning(root, rendered):
 def test_claims_have_verdicts(root, rendered):
     claims = rows(rendered / "results/claims.csv")
     verdicts = {(r["study"], r["claim"]): r["verdict"] for r in claims}
-    for claim in ("rtt", "loss", "fairness-cubic"):
-        assert verdicts["calibration", claim] == "holds"
-    assert verdicts["loss", "cubic-symmetric-1-percent"] == "holds"
-    assert verdicts["loss", "cubic-asymmetric-baseline"] == "does not hold"
+    for claim in ("rtt", "loss", "conservation"):
+        assert verdicts["calibration", claim] == "reproduced"
+    assert verdicts["loss", "cubic-symmetric-1-percent"] == "reproduced"
+    assert verdicts["loss", "cubic-asymmetric-baseline"] == "differs"
     assert {study for study, _ in verdicts} == set(files.known(root))
 
 

@@ -28,6 +28,12 @@ CELLS = {
 }
 
 
+def recorded_verdicts():
+    """List the file of the campaign's recorded verdicts, if it has one."""
+    path = design.ROOT / "report" / "verdicts" / f"{config.get('campaign', '')}.tsv"
+    return [str(path)] if path.is_file() else []
+
+
 # `losslab` and `python` of the environment that runs Snakemake, also when it is not activated.
 shell.prefix(f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
 
