@@ -29,6 +29,7 @@ claims: setup ## Print every claim with its number, interval, limit, verdict and
 	@.venv/bin/losslab claims
 
 test: setup ## Run every test
+	@scripts/packages.sh browser
 	@scripts/test.sh
 
 relock: ## Pin the newest packages of images and Python (changes what is measured)

@@ -12,6 +12,9 @@ from losslab.campaign import collect
 from losslab.study import files
 from tests import madeup
 
+# The run explorer is of what the workflow measures, and these measurements are made up.
+REPORT = "results/report/report.html"
+
 
 def analysis(studies):
     """The rules after measuring and collecting."""
@@ -46,7 +49,7 @@ def rendered(root, tmp_path_factory):
         unpinned = ("kernel",) if study.name == "backends" else ()
         tables = madeup.tables(study, noise, unpinned=unpinned)
         madeup.write(tables, folder, study.name)
-    done = snakemake(root, folder, "--allowed-rules", *analysis(files.known(root)))
+    done = snakemake(root, folder, REPORT, "--allowed-rules", *analysis(files.known(root)))
     logs = "\n".join(p.read_text() for p in (folder / "logs").rglob("*.log"))
     assert done.returncode == 0, done.stderr + logs
     return folder
@@ -102,7 +105,7 @@ def test_claims_have_verdicts(root, rendered):
 
 
 def test_a_second_run_does_nothing(root, rendered):
-    done = snakemake(root, rendered, "--allowed-rules", *analysis(files.known(root)))
+    done = snakemake(root, rendered, REPORT, "--allowed-rules", *analysis(files.known(root)))
     assert "Nothing to be done" in done.stdout + done.stderr
 
 
@@ -151,6 +154,7 @@ def test_a_clone_path_with_spaces_is_as_good_as_any(copy):
         "config/backends.yaml",
         "--allowed-rules",
         "collect_study",
+        "make_explorer",
         *analysis(["backends"]),
     )
     logs = "\n".join(p.read_text() for p in (copy / "logs").rglob("*.log"))
@@ -160,6 +164,9 @@ def test_a_clone_path_with_spaces_is_as_good_as_any(copy):
     assert "<img" in html
     assert "What is missing here." in html
     assert lost in html
+    explorer = (copy / "results/report/explorer.html").read_text()
+    assert f"{len(study.cells)} cells" in (copy / "logs/make_explorer.log").read_text()
+    assert "uPlot" in explorer
     assert "Block <code>host</code> is not part of this campaign." in html
     assert html.index("16 of 16 cells were measured with parts") < html.index('id="TOC"')
 

@@ -43,8 +43,8 @@ def files(condition: Condition, backend: str, where: str) -> list[Path]:
     found = [*modules(condition, backend, where)]
     found += [path for name in needs.images for path in image.recipe(name)]
     found += kernel.recipe(needs.kernel) if needs.kernel else []
-    if condition.trace not in (NO_TRACE, DRAWN_TRACE):
-        found.append(TRACES / condition.trace)
+    links = (condition.trace, condition.trace_back)
+    found += [TRACES / trace for trace in links if trace not in (NO_TRACE, DRAWN_TRACE)]
     return list(dict.fromkeys(found))
 
 
