@@ -24,7 +24,7 @@ label_load <- function(competitor) {
 page_kib <- 177669 / 1024
 
 # Where a page was fetched as in the source: as it should be, and with the lab's own link.
-web_blocks <- c("web", "two-queues", "web-published", "two-queues-published")
+web_blocks <- c("published-web", "published-two-queues", "web", "two-queues")
 
 web_runs <- function(replicates) {
   replicates |>

@@ -46,7 +46,7 @@ tables <- function(data, write) {
     write("web")
 
   wide |>
-    filter(load == "loaded", buffer_packets == 100, !grepl("published$", block)) |>
+    filter(load == "loaded", buffer_packets == 100, !grepl("^published", block)) |>
     mutate(queue = label_queues(queue)) |>
     arrange(desc(algorithm), queue, block) |>
     write("aqm")

@@ -7,7 +7,7 @@ tables <- function(data, write) {
     mutate(setup = label_setups(sender_delay_ms)) |>
     select(
       block, setup, algorithm, competitor, app, loss_percent, buffer_packets, receive_buffer,
-      duration_s, metric, n, mean, low = mean_low, high = mean_high
+      offloads, duration_s, metric, n, mean, low = mean_low, high = mean_high
     )
   of_metric <- function(name) summary |> filter(metric == name) |> select(-metric)
   # What stands in the source's text, and what its authors' log has of the same runs.
@@ -38,32 +38,32 @@ tables <- function(data, write) {
   )
   ours <- summary |>
     filter(app == "iperf3", competitor == "none", metric %in% flow_metrics) |>
-    filter(block %in% c("published", "published-large", "routers")) |>
-    select(block, algorithm, loss_percent, n, metric, mean) |>
+    mutate(step = label_steps(block, receive_buffer, offloads)) |>
+    filter(!is.na(step)) |>
+    select(step, algorithm, loss_percent, n, metric, mean) |>
     by_metric(flow_metrics, "mean")
   in_log |>
     filter(competitor == "none") |>
-    mutate(block = "log", n = 1) |>
+    mutate(step = label_steps("log", "", ""), n = 1) |>
     with_columns(flow_metrics) |>
     select(all_of(names(ours))) |>
     bind_rows(ours) |>
     mutate(
       window_over_rtt_mbit = cwnd_median_packets * payload_bytes * 8 / 1e3 / srtt_mean_ms
     ) |>
-    arrange(
-      desc(algorithm), loss_percent,
-      match(block, c("log", "published", "published-large", "routers"))
-    ) |>
+    arrange(desc(algorithm), loss_percent, step) |>
     write("flow")
 
   data$ratios |>
     filter(app == "iperf3", loss_percent == 0) |>
-    mutate(setup = label_setups(sender_delay_ms)) |>
+    mutate(
+      setup = label_setups(sender_delay_ms), step = label_steps(block, receive_buffer, offloads)
+    ) |>
     select(
-      block, setup, buffer_packets, receive_buffer, duration_s, n,
+      block, setup, step, buffer_packets, receive_buffer, offloads, duration_s, n,
       ratio = mean, low = mean_low, high = mean_high
     ) |>
-    arrange(duration_s, setup, buffer_packets, block) |>
+    arrange(duration_s, step, setup, buffer_packets, block) |>
     write("gap")
 
   of_metric("jain_index") |>

@@ -16,7 +16,7 @@ tables <- function(data, write) {
     write("summary")
 
   changes_with_loss(data$replicates) |>
-    filter(block == "main", app == "iperf3") |>
+    filter(block == "main") |>
     full_join(published_changes(published), by = c("path", "algorithm", "loss_percent")) |>
     select(path, algorithm, loss_percent, measured, low, high, n, published) |>
     arrange(desc(path), desc(algorithm), loss_percent) |>
