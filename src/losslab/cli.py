@@ -147,9 +147,7 @@ def _condition(data: dict[str, Any]) -> Condition:
         raise UsageError(str(error.args[0])) from error
     except LosslabError as error:
         raise UsageError(error.message) from error
-    rows = design.load_algorithms(design.ROOT / "config" / "algorithms.tsv")
-    problems = condition.problems()
-    problems += design.unknown_names(condition, {row["name"] for row in rows})
+    problems = condition.problems() + design.load_names(design.ROOT).problems(condition)
     if problems:
         raise UsageError("; ".join(problems))
     return condition

@@ -8,7 +8,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from losslab import lock
-from losslab.campaign import deciding, instrument, rcode, selftest
+from losslab.campaign import deciding, instrument, rcode, selftest, which
 from losslab.study import claims, design, files
 from losslab.campaign.cellrun import LOST_FILE
 from losslab.errors import LosslabError
@@ -43,14 +43,19 @@ def test_instruments():
 
     Cells in real time refuse a machine that cannot measure them by themselves.
     """
-    backends = {
-        CELLS[job.wildcards.study, job.wildcards.cell].backend
+    cells = [
+        CELLS[job.wildcards.study, job.wildcards.cell]
         for job in workflow.dag.needrun_jobs()
         if job.rule.name == "measure_cell" and not job.resources.get("real_time")
-    }
+    ]
     try:
-        for backend in sorted(backends):
-            print(selftest.require(instrument.instrument(backend)), file=sys.stderr)
+        tools = {
+            (cell.backend, which.kernel_of(cell.condition).title): cell
+            for cell in cells
+        }
+        for _, cell in sorted(tools.items(), key=lambda item: item[0]):
+            tool = instrument.instrument(cell.backend, condition=cell.condition)
+            print(selftest.require(tool), file=sys.stderr)
     except LosslabError as error:
         raise WorkflowError(str(error)) from None
 
@@ -137,7 +142,7 @@ def cell_code(wildcards):
 def cell_instrument(wildcards):
     """Say which kernel and images a cell is measured with."""
     cell = CELLS[wildcards.study, wildcards.cell]
-    return deciding.built(cell.backend, cell.where)
+    return deciding.built(cell.condition, cell.backend, cell.where)
 
 
 def cell_lost(wildcards):

@@ -10,11 +10,13 @@ from typing import Any
 from losslab.backends import preflight, runner, virtual
 from losslab.backends.base import GUEST, VIRTUAL, Instrument, Job
 from losslab.backends.known import BACKENDS
+from losslab.campaign.which import kernel_of
 from losslab.emulation.apps import ffmpeg
-from losslab.errors import HostError
-from losslab.instrument import image, kernel
+from losslab.errors import HostError, LosslabError
+from losslab.instrument import image, kernel, kernels
 from losslab.instrument.cache import building, cache_folder
-from losslab.study.condition import Condition
+from losslab.study.condition import DEFAULT_KERNEL, Condition
+from losslab.study.design import OWN_KERNEL
 
 # What a manifest calls the images.
 PARTS = {image.HOST: "image", image.ENGINE: "engine"}
@@ -29,7 +31,8 @@ def instrument(
     Args:
         backend: One of known.NAMES.
         where: One of known.PLACES: in a guest, or on this machine's own kernel.
-        condition: What is to be measured, which decides what this machine's own kernel must have.
+        condition: What is to be measured, which decides which kernel, or what this machine's own
+            must have.
 
     Raises:
         HostError: something has not been built.
@@ -37,9 +40,19 @@ def instrument(
     """
     runs = BACKENDS[backend, where]
     variant, command = runs.needs.kernel or kernel.PLAIN, runs.needs.command
-    linux = _built(kernel.existing(variant), "kernel", command)
+    which = kernel_of(condition)
+    if runs.needs.kernel is None and condition.kernel != DEFAULT_KERNEL:
+        raise LosslabError(OWN_KERNEL.format(condition.kernel), hint="or measure in a guest")
+    if runs.needs.kernel is None:
+        # Of ours it needs nothing but a guest's program, to encode a video with.
+        which = kernels.default()
+    if which != kernels.default():
+        command = which.command(variant)
+    what = "kernel" if which == kernels.default() else f"kernel {which.title}"
+    linux = _built(kernel.existing(variant, which), what, command)
     folders = {
-        name: _built(image.existing(name), f"{name} image", command) for name in runs.needs.images
+        name: _built(image.existing(name), f"{name} image", runs.needs.command)
+        for name in runs.needs.images
     }
     provenance: dict[str, Any] = {
         PARTS[name]: image.provenance(folder) for name, folder in folders.items()

@@ -5,13 +5,21 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from losslab.instrument import archive, image, kernel, kernelsource, pins
+from losslab.errors import LosslabError
+from losslab.instrument import archive, image, kernel, kernels, kernelsource, pins
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `kernel`, `image` and `pins`."""
     made = commands.add_parser("kernel", help="build the pinned kernel and print its folder")
+    made.add_argument(
+        "--name", default=kernels.DEFAULT, help="one of config/kernels.toml (default: its default)"
+    )
     made.add_argument("--variant", choices=kernel.VARIANTS, default=kernel.VARIANTS[0])
+    made.add_argument(
+        "--algorithm", action="append", default=[], metavar="NAME",
+        help="add algorithms/NAME/tcp_NAME.c; repeat for more",
+    )  # fmt: skip
     _pin_options(made)
     made.set_defaults(run=_build_kernel)
     made = commands.add_parser("image", help="build an image and print its folder")
@@ -37,9 +45,17 @@ def _pin_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _build_kernel(options: argparse.Namespace) -> int:
+    which = kernels.get(options.name, options.algorithm)
     if options.relock:
-        return _say(kernelsource.relock())
-    print(kernel.build(options.variant, archive.unpinned_allowed(options.unpinned)))
+        return _say(kernelsource.relock(which.series))
+    for name in options.algorithm:
+        if kernels.source_of(name) not in which.algorithms:
+            raise LosslabError(
+                f"an algorithm to add must be {kernels.source_of(name)}, found no such file",
+                hint=f"`losslab new algorithm {name}` makes its skeleton",
+            )
+    allowed = archive.unpinned_allowed(options.unpinned)
+    print(kernel.build(options.variant, allowed, which))
     return 0
 
 

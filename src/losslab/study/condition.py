@@ -22,6 +22,7 @@ DRAWN_TRACE = "cellular"
 # What a trace-driven link can do with packets that wait.
 TRACE_QUEUES = ("fifo", "bfifo", "codel")
 NO_SCHEME = "none"
+DEFAULT_KERNEL = "default"
 # A fetch starts this long after the warm-up at the earliest, and this long before the end at the
 # latest: the slowest must end while the bulk flow still runs.
 FETCH_AFTER_S = 5.0
@@ -123,6 +124,12 @@ class Condition:
         seed=Seed.NEVER,
     )  # fmt: skip
     video: str = axis("720p", "the stream of the app `ffmpeg`", choices={"720p": "", "128x64": ""})
+    kernel: str = axis(
+        DEFAULT_KERNEL,
+        "kernel that the hosts run on, a name of `kernels.toml` (quoted in a study: YAML reads 6.1 "
+        "as a number); `default`: the algorithm's own in `algorithms.tsv`, or else 6.12",
+        pattern="[a-z0-9.-]+", named="kernel-{}", seed=Seed.NEVER,
+    )  # fmt: skip
     duration_s: float = axis(
         10.0,
         "length of a run, warm-up included",
