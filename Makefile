@@ -6,13 +6,16 @@ WHERE ?= guest
 export LANG := C.UTF-8
 export TZ := UTC
 
-.PHONY: help setup containernet report test relock
+.PHONY: help setup demo containernet report test relock
 
 help: ## Print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10
 
 setup: ## Install what is missing, build kernel and host image (once)
 	@scripts/setup.sh
+
+demo: setup ## Show in a minute what loss costs CUBIC and BBR
+	@.venv/bin/losslab demo
 
 containernet: setup ## Prepare the containernet backend (WHERE=host: Docker on this machine, too)
 	@scripts/containernet.sh $(WHERE)

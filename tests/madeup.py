@@ -10,6 +10,7 @@ import yaml
 
 from losslab.campaign import collect
 from losslab.study import design
+from losslab.study.condition import AXES
 
 TABLES = ("cells", "replicates", "intervals", "flows", "queue")
 
@@ -35,13 +36,16 @@ def studies(root) -> list[design.Study]:
 
 
 def campaign(measured) -> dict:
-    """A campaign of these studies, blocks and conditions."""
+    """A campaign of these cells, each with a run of its own."""
     blocks: dict[str, dict] = {study.name: {} for study in measured}
     for cell in (cell for study in measured for cell in study.cells):
-        blocks[cell.study][cell.block] = {
-            "replicates": 3, "duration_s": cell.condition.duration_s,
-            "warmup_s": cell.condition.warmup_s, "backend": cell.backend, "where": cell.where,
+        values = cell.condition.to_json()
+        run = {
+            "only": {name: values[name] for name, its in AXES.items() if not its.of_campaign},
+            "replicates": 3, "duration_s": values["duration_s"], "warmup_s": values["warmup_s"],
+            "backend": cell.backend, "where": cell.where,
         }  # fmt: skip
+        blocks[cell.study].setdefault(cell.block, []).append(run)
     return {"studies": blocks}
 
 
@@ -187,7 +191,7 @@ def tables(
                 {**s, "backlog_packets": noise.randint(0, 90), "backlog_bytes": 0, "drops": 0}
                 for s in samples
             ]
-    found.cells += [{"study": study.name, "block": block} for block in study.left_out]
+    found.cells += collect.left_out_rows(study.name, study.left_out)
     return found
 
 

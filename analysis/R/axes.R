@@ -4,12 +4,12 @@
 # They tell a cell from others, together with its block.
 condition_columns <- c(
   "algorithm", "loss_percent", "path", "app", "rtt_ms", "rate_mbit", "buffer_packets", "offloads",
-  "loss_direction", "competitor", "queue", "sender_delay_ms", "trace", "scheme", "video",
-  "kernel", "duration_s", "warmup_s"
+  "loss_direction", "competitor", "queue", "sender_delay_ms", "trace", "trace_back", "scheme",
+  "video", "receive_buffer", "shaper", "sender_queue", "duration_s", "warmup_s"
 )
 
 # Those of words; the others are numbers.
 condition_words <- c(
   "algorithm", "path", "app", "offloads", "loss_direction", "competitor", "queue", "trace",
-  "scheme", "video", "kernel"
+  "trace_back", "scheme", "video", "receive_buffer", "shaper", "sender_queue"
 )

@@ -1,7 +1,7 @@
 # The cells of a campaign and what became of them: which have a number, which have none, and why.
 
-# One row per cell, with how many replicates it has and how many of them count. A block that the
-# campaign leaves out is a row without a cell.
+# One row per cell, with how many replicates it has and how many of them count. A block of which the
+# campaign leaves cells out has a row without a cell, which says how many.
 read_cells <- function(path) read_measured(path)
 
 # The cells without any valid replicate, and why.
@@ -9,12 +9,28 @@ missing_cells <- function(cells) {
   cells |>
     dplyr::filter(!is.na(cell), n_valid == 0) |>
     dplyr::mutate(
-      why = ifelse(n_replicates == 0 | is.na(reasons), "not measured", paste("invalid:", reasons))
+      why = ifelse(
+        is.na(reasons), "not measured",
+        paste0(ifelse(n_replicates == 0, "not measured: ", "invalid: "), reasons)
+      )
     )
 }
 
-# The blocks of the study that the campaign leaves out.
-left_out_blocks <- function(cells) cells$block[is.na(cells$cell)]
+# The blocks of the study of which the campaign leaves cells out: a sentence on each, by its name.
+left_out_blocks <- function(cells) {
+  rows <- cells[is.na(cells$cell), ]
+  measured <- vapply(rows$block, function(block) {
+    sum(cells$block == block & !is.na(cells$cell))
+  }, 0)
+  left_out <- paste0(rows$n_left_out, " of its ", measured + rows$n_left_out, " cells are")
+  stats::setNames(
+    paste0(
+      "Block `", rows$block, "`", ifelse(measured == 0, " is", paste0(": ", left_out)),
+      " not part of this campaign."
+    ),
+    rows$block
+  )
+}
 
 # "a, b and c", or "a, b and 7 more" where there are more than `most`.
 enumerate <- function(words, most = 6) {
@@ -49,9 +65,7 @@ what_is_missing <- function(cells) {
         enumerate(names), ". ", reasons_text(block$why)
       )
     }, ""),
-    vapply(left_out_blocks(cells), function(block) {
-      paste0("- Block `", block, "` is not part of this campaign.")
-    }, "")
+    sprintf("- %s", left_out_blocks(cells))
   )
   if (length(lines) == 0) {
     return("")
@@ -85,4 +99,21 @@ unpinned_notice <- function(paths = Sys.glob("*_cells.csv")) {
     "that are not those of the lock files: ", enumerate(parts), ". With other parts the same seed ",
     "need not give the same bytes, and these numbers may differ from the pinned instrument's."
   )
+}
+
+# What the report's subtitle says of the hosts, after "in virtual time": that they were containers,
+# and of how many of the cells where not of all.
+subtitle_of_hosts <- function(paths = Sys.glob("*_cells.csv")) {
+  cells <- dplyr::bind_rows(lapply(paths, read_cells)) |>
+    dplyr::filter(!is.na(hosts))
+  containers <- sum(cells$hosts == "containers")
+  if (containers == 0) {
+    return("")
+  }
+  which <- if (containers < nrow(cells)) {
+    paste0(" (", containers, " of ", nrow(cells), " cells)")
+  } else {
+    ""
+  }
+  paste0(", in Docker containers wired by Containernet", which)
 }

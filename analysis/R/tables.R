@@ -13,9 +13,10 @@ fixed_columns <- c(
 # Columns of words; all others are numbers, also where a table has no row to tell it by.
 word_columns <- c(
   "study", "block", "cell", condition_words, "flow", "reasons", "earlier_reasons", "unpinned",
+  "hosts", "place",
   "metric", "statistic_over", "whose", "setup", "load", "runs_download", "label", "winner", "sign",
   "effect", "kind", "rule", "choose", "feature", "claim", "sentence", "tolerance", "verdict",
-  "absent", "source", "exercise", "item", "section", "from"
+  "absent", "source", "exercise", "part", "item", "section", "from", "reading"
 )
 
 # Read a table with the types that its columns' names stand for.

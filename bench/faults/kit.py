@@ -89,10 +89,18 @@ def descendants(pid: int) -> list[int]:
 
 
 def guest_of(pid: int) -> int | None:
-    """Find the guest's kernel below a losslab process."""
+    """Find the kernel of the guest that does a job below a losslab process.
+
+    It is a child of the one that waits, and leads a process group, which its processes do not.
+    """
+
+    def is_kernel(number: str | int) -> bool:
+        return Path(f"/proc/{number}/exe").resolve().parent.parent == cache_folder() / "kernel"
+
     for child in descendants(pid):
         with contextlib.suppress(OSError):
-            if Path(f"/proc/{child}/exe").resolve().parent.parent == cache_folder() / "kernel":
+            parent = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[1]
+            if is_kernel(child) and is_kernel(parent) and os.getpgid(child) == child:
                 return child
     return None
 

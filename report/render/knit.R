@@ -28,7 +28,11 @@ withCallingHandlers(
   knitr::knit(files[1], files[2], quiet = TRUE, envir = globalenv()),
   error = function(error) {
     words <- gsub("[[:space:]]+", " ", paste(conditionMessage(error), collapse = " "))
-    message("chunk ", knitr::opts_current$get("label"), ": ", words)
+    # A sentence that is not true says itself where it stands.
+    if (!inherits(error, "losslab_untrue")) {
+      words <- paste0("chunk ", knitr::opts_current$get("label"), ": ", words)
+    }
+    message(words)
     quit(save = "no", status = 1)
   }
 )

@@ -13,26 +13,19 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from losslab import __version__, processes
-from losslab.backends.base import GUEST, VIRTUAL, Instrument
-from losslab.backends.known import NAMES, PLACES
-from losslab.campaign import collect, diff, rerun
-from losslab.campaign.cellrun import cell_result, run_cell
-from losslab.campaign.folder import write_json
+from losslab import __version__, asked, processes, steps
+from losslab.asked import UsageError
+from losslab.backends.base import GUEST
+from losslab.campaign import diff, rerun, verdicts
 from losslab.campaign.provenance import provenance
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
 from losslab.instrument import recipes
-from losslab.lock import held, own_folder
+from losslab.lock import own_folder
+from losslab.screen import commands as screen
 from losslab.study import design, listed
 from losslab.study.condition import AXES, Condition
-from losslab.study.stopping import StoppingRule
-
-
-class UsageError(LosslabError):
-    """The command line or an input file is wrong; nothing ran."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,37 +57,14 @@ def _parser() -> argparse.ArgumentParser:
     listed.add_options(measure)
     measure.add_argument("--seed", type=int, default=1, help="decides every random draw")
     measure.add_argument("--out", type=Path, required=True, help="folder to make")
-    _backend_options(measure)
+    asked.backend_options(measure)
     measure.add_argument("--timeout-s", type=float, help="wall-clock limit of the guest")
     measure.set_defaults(run=_measure, interrupted="the run was not finished and leaves nothing")
-
-    cell = commands.add_parser("cell", help="run a cell's replicates (used by the workflow)")
-    cell.add_argument("--condition", required=True, help="the condition as JSON")
-    cell.add_argument("--replicates", type=int, required=True, help="runs, at the least")
-    cell.add_argument("--max-replicates", type=int, help="runs of a cell with a wide interval")
-    cell.add_argument(
-        "--half-width-percent", type=float, help="what is narrow: of the mean's 95 %%"
-    )
-    cell.add_argument("--study", required=True)
-    cell.add_argument("--block", required=True)
-    cell.add_argument("--out", type=Path, required=True, help="cell.json; replicates go beside it")
-    _backend_options(cell)
-    kept = "finished replicates are kept, the one at work leaves nothing; the same command goes on "
-    cell.set_defaults(run=_cell, interrupted=f"{kept}there")
 
     cells = commands.add_parser("cells", help="list the cells of a configuration")
     cells.add_argument("study", nargs="?")
     cells.add_argument("--config", type=Path, default=design.ROOT / "config" / "config.yaml")
     cells.set_defaults(run=_cells)
-
-    collected = commands.add_parser("collect", help="gather a study's cells into tables")
-    collected.add_argument("cells", nargs="+", type=Path, help="cell.json files")
-    collected.add_argument("--overview", type=Path, required=True, help="a row per cell")
-    for table in ("--replicates", "--intervals", "--flows", "--queue"):
-        collected.add_argument(table, type=Path, required=True)
-    collected.add_argument("--series", nargs="*", default=[], help="cells sampled over time")
-    collected.add_argument("--left-out", nargs="*", default=[], help="blocks not measured")
-    collected.set_defaults(run=_collect)
 
     again = commands.add_parser("rerun", help="repeat a replicate and compare the bytes")
     again.add_argument("manifest", type=Path, help="manifest.json, or the folder that holds it")
@@ -107,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     compared.add_argument("--metric", help="a key of the summary; default: the app's own")
     compared.set_defaults(run=_diff)
 
+    steps.add_commands(commands)
     _tool_commands(commands)
     return parser
 
@@ -125,37 +96,15 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     shell.add_argument("-c", "--command", help="run this in virtual time instead, and end")
     shell.set_defaults(run=_shell)
 
+    verdicts.add_command(commands)
     listed.add_command(commands, design.ROOT)
     recipes.add_commands(commands)
-
-
-def _backend_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--backend", choices=NAMES, default=VIRTUAL)
-    parser.add_argument(
-        "--where",
-        choices=PLACES,
-        default=GUEST,
-        help="in a guest in virtual time, or on this machine's own kernel in real time, as root",
-    )
-
-
-def _condition(data: dict[str, Any]) -> Condition:
-    """Make a condition from the values of its fields; refuse an impossible one."""
-    try:
-        condition = Condition.from_json(data)
-    except KeyError as error:
-        raise UsageError(str(error.args[0])) from error
-    except LosslabError as error:
-        raise UsageError(error.message) from error
-    problems = condition.problems() + design.load_names(design.ROOT).problems(condition)
-    if problems:
-        raise UsageError("; ".join(problems))
-    return condition
+    screen.add_commands(commands)
 
 
 def _asked(options: argparse.Namespace) -> Condition:
     """Make the condition of the axes' options."""
-    return _condition({name: getattr(options, name) for name in AXES})
+    return asked.condition({name: getattr(options, name) for name in AXES})
 
 
 def _refuse_existing(out: Path) -> None:
@@ -169,13 +118,13 @@ def _refuse_existing(out: Path) -> None:
 def _measure(options: argparse.Namespace) -> int:
     condition = _asked(options)
     _refuse_existing(options.out)
-    tools = _instrument(options, condition)
+    tools = asked.instrument(options, condition)
     manifest = run(
         condition,
         options.seed,
         options.out,
         tools,
-        _video(condition, tools, options.timeout_s),
+        asked.video(condition, tools, options.timeout_s),
         timeout_s=options.timeout_s,
         attempts=1,
     )
@@ -183,35 +132,6 @@ def _measure(options: argparse.Namespace) -> int:
         print(f"losslab: invalid: {reason}", file=sys.stderr)
     print(json.dumps(manifest["summary"], indent=1, sort_keys=True))
     return 0 if manifest["valid"] else 1
-
-
-def _instrument(options: argparse.Namespace, condition: Condition) -> Instrument:
-    from losslab.campaign.instrument import instrument
-
-    return instrument(options.backend, options.where, condition)
-
-
-def _video(condition: Condition, tools: Instrument, timeout_s: float | None = None) -> Path | None:
-    if condition.app != "ffmpeg":
-        return None
-    from losslab.campaign.instrument import video
-
-    return video(condition.video, condition.duration_s, tools, timeout_s)
-
-
-def _cell(options: argparse.Namespace) -> int:
-    condition = _condition(json.loads(options.condition))
-    tools = _instrument(options, condition)
-    most = options.max_replicates or options.replicates
-    rule = StoppingRule(options.replicates, most, options.half_width_percent)
-    movie = _video(condition, tools)
-    folder = options.out.parent
-    folder.mkdir(parents=True, exist_ok=True)
-    # A job that outlived its workflow may still be at it.
-    with held(folder):
-        count = run_cell(condition, folder, rule, tools, movie)
-        write_json(cell_result(options.study, options.block, condition, folder, count), options.out)
-    return 0
 
 
 def _cells(options: argparse.Namespace) -> int:
@@ -229,14 +149,6 @@ def _cells(options: argparse.Namespace) -> int:
     return 0
 
 
-def _collect(options: argparse.Namespace) -> int:
-    tables = collect.gather(options.cells, options.series, options.left_out)
-    tables.write(
-        options.overview, options.replicates, options.intervals, options.flows, options.queue
-    )
-    return 0
-
-
 def _rerun(options: argparse.Namespace) -> int:
     from losslab.campaign.instrument import instrument
 
@@ -249,7 +161,7 @@ def _rerun(options: argparse.Namespace) -> int:
     tools = instrument(manifest["backend"], where, condition)
     with own_folder(Path(tempfile.gettempdir()), "losslab-rerun-") as folder:
         out = options.out or folder / "again"
-        run(condition, manifest["seed"], out, tools, _video(condition, tools), attempts=1)
+        run(condition, manifest["seed"], out, tools, asked.video(condition, tools), attempts=1)
         agreement = rerun.compare(original, out)
     now = provenance(condition, tools)
     for difference in rerun.instrument_differences(manifest["instrument"], now):
@@ -284,7 +196,8 @@ def _shell(options: argparse.Namespace) -> int:
     from losslab import shell
     from losslab.campaign.instrument import instrument
 
-    condition, tools = _asked(options), instrument()
+    condition = _asked(options)
+    tools = instrument(condition=condition)
     if options.command is None:
         return shell.interact(condition, options.seed, tools)
     status, words = shell.execute(options.command, condition, options.seed, tools)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import IO
+from typing import IO, Protocol
 
 from losslab.errors import LosslabError
 
@@ -32,6 +32,31 @@ _noted: list[int] = []  # signals, by their order
 
 
 Process = subprocess.Popen[bytes]
+TimeoutExpired = subprocess.TimeoutExpired
+
+
+class Running(Protocol):
+    """What is to be known of a program that was started; `Process` is one."""
+
+    @property
+    def pid(self) -> int:
+        """Its number, which is that of its process group."""
+
+    @property
+    def returncode(self) -> int | None:
+        """Its status, once its end has been seen."""
+
+    def poll(self) -> int | None:
+        """Return its status; None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end."""
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+
+    def kill(self) -> None:
+        """End it."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +229,7 @@ def heed() -> None:
         sys.exit(128 + _noted[0])
 
 
-def wait(process: Process, limit_s: float) -> int | None:
+def wait(process: Running, limit_s: float) -> int | None:
     """Wait for a program's end; return its status, or None while it runs."""
     try:
         return process.wait(timeout=limit_s)
@@ -212,7 +237,7 @@ def wait(process: Process, limit_s: float) -> int | None:
         return None
 
 
-def end(process: Process | subprocess.Popen[str], patience_s: float = 0.0) -> None:
+def end(process: Running, patience_s: float = 0.0) -> None:
     """End a program that still runs: ask first where it has something to clean up."""
     if process.poll() is None and patience_s:
         process.terminate()
@@ -223,8 +248,8 @@ def end(process: Process | subprocess.Popen[str], patience_s: float = 0.0) -> No
         process.wait()
 
 
-def end_session(process: Process, patience_s: float = 0.0) -> None:
-    """End what `spawn` started, and whatever that started."""
+def end_session(process: Running, patience_s: float = 0.0) -> None:
+    """End what `spawn` started, or a guest, and whatever that started."""
     if patience_s:
         end(process, patience_s)
     with contextlib.suppress(ProcessLookupError):

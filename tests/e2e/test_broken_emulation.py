@@ -29,7 +29,7 @@ from losslab.study.condition import Condition
 from losslab.errors import LosslabError
 
 pids = {{}}
-apply = measure.hosts.apply
+shape = measure.hosts.shape
 
 def on(host, command):
     with netns.inside(pids[host]):
@@ -38,17 +38,18 @@ def on(host, command):
 def broken():
     {breakage}
 
-def apply_broken(plans, wanted):
-    pids.update(wanted)
-    apply(plans, wanted)
+def shape_broken(plans, handles):
+    pids.update({{host: handle.pid for host, handle in handles.items()}})
+    shape(plans, handles)
     broken()
 
-measure.hosts.apply = apply_broken
+measure.hosts.shape = shape_broken
 {before}
 folder = Path("/mnt/out/raw")
 folder.mkdir()
 try:
-    result = measure.measure(Condition.from_json({condition}), 7, folder, disposable=True)
+    with measure.stage(Condition.from_json({condition}), disposable=True) as ready:
+        result = measure.measure(ready, 7, folder)
     found = {{"reasons": result["reasons"], "summary": result["summary"]}}
 except LosslabError as error:
     found = {{"reasons": [str(error)], "summary": {{}}}}

@@ -31,8 +31,6 @@ STUDY, CELLS, EXPECTED = HERE / "study", HERE / "cells", HERE / "expected"
 NAME = "seam"
 # Of a replicate: differs between two runs with the same seed; nothing after measuring reads it.
 HOST_FILE = "host.json"
-# Large; only of cells with time series something reads it.
-SAMPLES = "tcp.csv"
 # A file that is larger is no reading for a review.
 PLAIN_BYTES = 6_000
 # What the analysis needs of the repository, which the study's files join.
@@ -73,12 +71,11 @@ def unpack(folder: Path, cells: Path = CELLS) -> Path:
     return folder
 
 
-def pack(study: design.Study, folder: Path, cells: Path = CELLS) -> None:
+def pack(folder: Path, cells: Path = CELLS) -> None:
     """Record measured cells in place of the former ones."""
     shutil.rmtree(cells, ignore_errors=True)
     for path in sorted(folder.rglob("*")):
-        unread = path.name == SAMPLES and path.relative_to(folder).parts[0] not in study.series
-        if path.is_dir() or path.name == HOST_FILE or path.name.startswith(".") or unread:
+        if path.is_dir() or path.name == HOST_FILE or path.name.startswith("."):
             continue
         target = cells / path.relative_to(folder)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -157,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.measure:
             study = load_study(project(folder / "project"))
             measure(study, folder / "new")
-            pack(study, folder / "new")
+            pack(folder / "new")
             netlink.record()
         made = tables(folder / "made")
         shutil.rmtree(EXPECTED, ignore_errors=True)

@@ -1,6 +1,7 @@
 """Recorded cells of every app become the recorded numbers: what measures and R agree on names."""
 
 import csv
+import dataclasses
 import io
 import json
 import re
@@ -9,11 +10,11 @@ import pytest
 
 from losslab.campaign import collect
 from losslab.emulation import checks, hosts, outcome
-from losslab.emulation.apps import ffmpeg, iperf3
+from losslab.emulation.apps import ffmpeg
 from losslab.emulation.flows import Timeline
 from losslab.emulation.link import traces
 from losslab.emulation.plan import APPS, make_plan
-from losslab.emulation.probes import queue
+from losslab.emulation.probes import queue, tcp
 from losslab.emulation.traffic import Run
 from losslab.study.condition import Condition
 from losslab.study.design import load_yaml
@@ -66,25 +67,31 @@ def test_every_app_has_a_verdict_and_every_kind_of_row_is_there(made):
     verdicts = rows(made["claims.csv"])
     assert {row["verdict"] for row in verdicts} == {"holds", "does not hold", "not measured"}
     [invalid] = rows(made["tables/seam_invalid.csv"])
-    assert "cannot be faster than the link" in invalid["reasons"]
+    assert "curl on receiver must exit with 0, found 28" in invalid["reasons"]
     assert {row["flow"] for row in rows(made["summary/seam_flows.csv"])} == {"first", "competitor"}
 
 
-def timeline(plan, folder, summary):
-    """When a replicate's flows were started, of which its files tell."""
-    origin_ns, started_s = 0, dict.fromkeys((flow.name for flow in plan.flows), 0.0)
+def timeline(plan, folder, observed):
+    """When a replicate's flows were started."""
+    origin_ns = 0
     if plan.app == "ffmpeg":
         [(_, stamp_ns, _), *_] = ffmpeg.parse_frames((folder / "receiver.log").read_text())
         origin_ns = round(stamp_ns - 1e9 * float(table(folder / "frames.csv")[0]["arrival_s"]))
-    if plan.app == "web":
-        started_s["web"] = summary["fetch_started_s"]
-    if plan.app == "iperf3":
-        for flow in plan.flows:
-            receiver = iperf3.load(folder / flow.listener.log)
-            name = flow.name.replace("iperf3", "intervals.csv")
-            end_s = float(table(folder / name)[0]["t_s"])
-            started_s[flow.name] = end_s - receiver["intervals"][0]["sum"]["end"]
-    return Timeline(origin_ns, started_s)
+    return Timeline(origin_ns, observed["started_s"])
+
+
+def last_samples(plan, observed):
+    """What the kernel said in the end of how long a window or buffer held each flow back."""
+    blank = tcp.parse_tcp_info(0, "", bytes(232))
+    flows = {flow.name: flow for flow in plan.flows}
+    return [
+        dataclasses.replace(
+            blank, source_port=flows[seen["name"]].source_port, busy_s=1.0,
+            rwnd_limited_s=seen["window_limited_share"],
+            sndbuf_limited_s=seen["buffer_limited_share"],
+        )
+        for seen in observed["flows"]
+    ]  # fmt: skip
 
 
 def table(path):
@@ -111,7 +118,13 @@ def test_a_replicate_is_summed_up_as_it_was(monkeypatch, cells, name):
         for row in table(folder / "queue.csv")
     ]
     replies = [(t, rtt) for t, rtt in pings(folder / "ping.csv") if t >= plan.warmup_s]
-    run = Run(timeline(plan, folder, summary), [], waiting, replies, [])
+    run = Run(
+        timeline(plan, folder, observed),
+        last_samples(plan, observed),
+        waiting,
+        replies,
+        manifest["reasons"],
+    )
     # The state before the traffic is not kept, but what was counted between is.
     counted = checks.Traffic(**observed["traffic"])
     monkeypatch.setattr(checks, "traffic", lambda before, after, back, link_drops: counted)

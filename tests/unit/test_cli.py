@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from losslab import cli
+from losslab import asked, cli
 from tests.unit.study.test_condition import CONDITION
 
 MEASURE = ["measure", "--algorithm", "cubic", "--out"]
@@ -14,7 +14,9 @@ def test_an_unknown_study_is_an_error_that_names_those_there_are(capsys):
     assert cli.main(["cells", "nope"]) == 2
     words = capsys.readouterr()
     assert words.out == ""
-    assert "calibration, loss, bufferbloat, cloud, map, cellular), found nope" in words.err
+    assert (
+        "calibration, loss, bufferbloat, cloud, map, cellular, backends), found nope" in words.err
+    )
     assert cli.main(["cells", "loss"]) == 0
 
 
@@ -37,7 +39,7 @@ def test_an_interrupt_says_what_is_kept(capsys, tmp_path, monkeypatch, command, 
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "_instrument", interrupted)
+    monkeypatch.setattr(asked, "instrument", interrupted)
     words = [*MEASURE, str(tmp_path / "out")]
     if command == "cell":
         words = [

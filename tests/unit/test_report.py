@@ -78,6 +78,51 @@ def test_what_is_not_there_is_named(fallback, tmp_path, missing):
         render(tmp_path, missing)
 
 
+SENTENCE = """
+```{r}
+source("prose.R")
+source("script.R")
+bbr <- 3
+```
+
+BBR is `r tell(
+  bbr > LIMIT, "faster, by {round(bbr)}, than the
+  others of them"OTHERWISE)` here.
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "otherwise", "found"),
+    [("2", "", "faster, by 3, than the others of them"), ("4", ', "no faster"', "no faster")],
+)
+def test_a_sentence_stands_as_long_as_it_is_true(fallback, root, tmp_path, limit, otherwise, found):
+    text = SENTENCE.replace("LIMIT", limit).replace("OTHERWISE", otherwise)
+    html, _ = render_sentences(root, tmp_path, text)
+    assert f"BBR is {found} here." in " ".join(html.split())
+
+
+def test_a_sentence_that_is_not_true_stops_the_build(fallback, root, tmp_path):
+    text = SENTENCE.replace("LIMIT", "4").replace("OTHERWISE", "")
+    with pytest.raises(LosslabError) as failure:
+        render_sentences(root, tmp_path, text)
+    words = str(failure.value)
+    assert '_chapter.qmd, line 10: the sentence "faster, by' in words
+    assert "needs `bbr > 4`, found bbr = 3" in words
+
+
+def render_sentences(root, tmp_path, text):
+    for name in ("prose.R", "script.R"):
+        (tmp_path / name).write_text((root / "analysis/R" / name).read_text())
+    chapter = tmp_path / "_chapter.qmd"
+    chapter.write_text(f"# Chapter\n{text}")
+    document = tmp_path / "doc.qmd"
+    document.write_text("---\ntitle: Test\n---\n\n{{< include _chapters.qmd >}}\n")
+    (tmp_path / "style.css").write_text("body { color: black }")
+    beside = [tmp_path / name for name in ("style.css", "prose.R", "script.R")]
+    report.render(document, [chapter], beside, tmp_path / "o.html", tmp_path / "o.pdf")
+    return (tmp_path / "o.html").read_text(), (tmp_path / "o.pdf").read_bytes()
+
+
 def test_folders_with_spaces(fallback, tmp_path):
     folder = tmp_path / "a folder, with 'spaces'"
     folder.mkdir()
@@ -86,8 +131,8 @@ def test_folders_with_spaces(fallback, tmp_path):
 
 def test_first_page_says_what_was_not_pinned(root, fallback, tmp_path):
     (tmp_path / "x_cells.csv").write_text(
-        "study,block,cell,n_replicates,n_valid,reasons,unpinned\n"
-        "x,main,a,3,3,,image kernel\nx,main,b,3,3,,\nx,rest,,,,,\n"
+        "study,block,cell,n_replicates,n_valid,reasons,unpinned,hosts\n"
+        "x,main,a,3,3,,image kernel,containers\nx,main,b,3,3,,,processes\nx,rest,,,,,,\n"
     )
     header = (root / "report/index.qmd").read_text().split("---")[1]
     (tmp_path / "doc.qmd").write_text(f"---{header}---\n\n# One\n")
@@ -100,8 +145,10 @@ def test_first_page_says_what_was_not_pinned(root, fallback, tmp_path):
     words = " ".join(html.read_text().split())
     assert "1 of 2 cells were measured with parts of the instrument" in words
     assert words.index("image and kernel") < words.index('id="TOC"')
+    assert "time, in Docker containers wired by Containernet (1 of 2 cells)" in words
     (tmp_path / "x_cells.csv").write_text(
-        "study,block,cell,n_replicates,n_valid,reasons,unpinned\nx,main,a,3,3,,\n"
+        "study,block,cell,n_replicates,n_valid,reasons,unpinned,hosts\nx,main,a,3,3,,,processes\n"
     )
     report.render(tmp_path / "doc.qmd", [], beside, html, tmp_path / "o.pdf")
     assert "pinned instrument" not in html.read_text().lower()
+    assert "Containernet" not in html.read_text()

@@ -8,7 +8,10 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from losslab import lock
-from losslab.campaign import deciding, instrument, rcode, selftest, which
+from losslab.backends.known import BACKENDS
+from losslab.campaign import deciding, instrument, rcode, selftest
+from losslab.campaign.which import kernel_of
+from losslab.instrument import image, kernel, kernels, records
 from losslab.study import claims, design, files
 from losslab.campaign.cellrun import LOST_FILE
 from losslab.errors import LosslabError
@@ -26,6 +29,12 @@ CELLS = {
 }
 
 
+def recorded_verdicts():
+    """List the file of the campaign's recorded verdicts, if it has one."""
+    path = design.ROOT / "report" / "verdicts" / f"{config.get('campaign', '')}.tsv"
+    return [str(path)] if path.is_file() else []
+
+
 # `losslab` and `python` of the environment that runs Snakemake, also when it is not activated.
 shell.prefix(f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
 
@@ -41,20 +50,26 @@ def hold_folder():
 def test_instruments():
     """Measure a short cell where cells are about to be measured; stop where it fails.
 
-    Cells in real time refuse a machine that cannot measure them by themselves.
+    Cells in real time refuse a machine that cannot measure them by themselves. What is yet to be
+    built is tried by a rule.
     """
+    jobs = list(workflow.dag.needrun_jobs())
+    to_try = {str(job.output[0]) for job in jobs if job.rule.name == "try_instrument"}
     cells = [
         CELLS[job.wildcards.study, job.wildcards.cell]
-        for job in workflow.dag.needrun_jobs()
-        if job.rule.name == "measure_cell" and not job.resources.get("real_time")
+        for job in jobs
+        if job.rule.name == "measure_cell"
     ]
+    tools = {
+        (cell.backend, kernel_of(cell.condition).key)
+        for cell in cells
+        if not cell.real_time
+        and tried_record(cell) not in to_try
+        and not records.absent(Path(tried_record(cell)))
+    }
     try:
-        tools = {
-            (cell.backend, which.kernel_of(cell.condition).title): cell
-            for cell in cells
-        }
-        for _, cell in sorted(tools.items(), key=lambda item: item[0]):
-            tool = instrument.instrument(cell.backend, condition=cell.condition)
+        for backend, key in sorted(tools):
+            tool = instrument.instrument(backend, which=kernels.of_key(key))
             print(selftest.require(tool), file=sys.stderr)
     except LosslabError as error:
         raise WorkflowError(str(error)) from None
@@ -80,6 +95,12 @@ wildcard_constraints:
     study="[a-z0-9-]+",
     cell="[a-z0-9._-]+",
     figure="[a-z0-9_]+",
+    variant="[a-z]+",
+    kernel="[a-z0-9._+-]+",
+    backend="[a-z]+",
+    where="[a-z]+",
+    # Nothing where a cell is on the default kernel.
+    on="([+][a-z0-9._+-]+)?",
 
 
 def cell_files(wildcards):
@@ -97,8 +118,8 @@ def series_cells(wildcards):
 
 
 def left_out_blocks(wildcards):
-    """List the blocks of a study that the campaign does not measure."""
-    return STUDIES[wildcards.study].left_out
+    """Say how many cells of which blocks of a study the campaign does not measure."""
+    return [f"{b}={count}" for b, count in STUDIES[wildcards.study].left_out.items()]
 
 
 def cell_condition(wildcards):
@@ -146,9 +167,76 @@ def cell_instrument(wildcards):
 
 
 def cell_lost(wildcards):
-    """Say when a cell last lost a guest; later than it was told before, and it is tried again."""
+    """Say when a cell last lost a guest; later than it was told before, and it is tried again.
+
+    A cell without an instrument is tried again where there is one by now.
+    """
     note = Path("results", "cells", wildcards.study, wildcards.cell, LOST_FILE)
-    return json.loads(note.read_text())["when_utc"] if note.exists() else ""
+    lost = json.loads(note.read_text()) if note.exists() else {"when_utc": ""}
+    cell = CELLS[wildcards.study, wildcards.cell]
+    still_absent = "absent" in lost and not all(
+        records.in_cache(*part)
+        for part in parts(cell.backend, cell.where, kernel_of(cell.condition))
+    )
+    return "" if still_absent else lost["when_utc"]
+
+
+def parts(backend, where, which):
+    """List the images and the kernel that a backend needs."""
+    needs = BACKENDS[backend, where].needs
+    # The videos are made in a guest, also where cells are not.
+    which = which if needs.kernel else kernels.default()
+    built = kernel.named(needs.kernel or kernel.PLAIN, which)
+    return [(records.IMAGE, name) for name in needs.images] + [(records.KERNEL, built)]
+
+
+def tried_record(cell):
+    """Name the record of the first short cell of a backend on a kernel."""
+    which = kernel_of(cell.condition)
+    on = "" if which == kernels.default() or cell.real_time else f"+{which.key}"
+    return str(records.FOLDER / f"tried-{cell.backend}-{cell.where}{on}.json")
+
+
+def tried_kernel(wildcards):
+    """Name the kernel that is tried."""
+    return wildcards.on.removeprefix("+") or kernels.DEFAULT
+
+
+def tried_parts(wildcards):
+    """List the records of what a backend needs."""
+    which = kernels.of_key(tried_kernel(wildcards))
+    return [
+        str(records.path(*part))
+        for part in parts(wildcards.backend, wildcards.where, which)
+    ]
+
+
+def cell_tried(wildcards):
+    """Name the record of a cell's instrument."""
+    cell = CELLS[wildcards.study, wildcards.cell]
+    return tried_record(cell)
+
+
+def only_with(wildcards):
+    """List the record of the image without which nobody wants a kernel."""
+    engine = [str(records.path(records.IMAGE, image.ENGINE))]
+    return engine if not wildcards.kernel.startswith(kernel.PLAIN) else []
+
+
+def kernel_options(wildcards):
+    """Give the options that say which kernel is built; a public patch may be to be had nowhere."""
+    variant, which = kernel.parsed(wildcards.kernel)
+    return which.options(variant) + (["--optional"] if which.fetched else [])
+
+
+def optional(kind, name):
+    """Give the option for what only cells need that may be left out."""
+    need_it = [
+        cell.optional
+        for cell in CELLS.values()
+        if (kind, name) in parts(cell.backend, cell.where, kernel_of(cell.condition))
+    ]
+    return ["--optional"] if need_it and all(need_it) else []
 
 
 def cell_block(wildcards):

@@ -3,7 +3,9 @@
 
 rule measure_cell:
     input:
-        cell_code,
+        code=cell_code,
+        # What it is made of decides, not when.
+        tried=ancient(cell_tried),
     output:
         "results/cells/{study}/{cell}/cell.json",
     log:
@@ -28,7 +30,7 @@ rule measure_cell:
     shell:
         "losslab cell --study {wildcards.study} --block {params.block}"
         " --condition {params.condition:q} {params.stopping} {params.backend}"
-        " --out {output:q} &> {log:q}"
+        " --tried {input.tried:q} --out {output:q} &> {log:q}"
 
 
 rule collect_study:

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from losslab.backends.template import Templates
 from losslab.errors import GuestLostError, HostError, LosslabError
+from losslab.processes import Running
 from losslab.study.condition import Condition
 
 # How the hosts are made, and where they are: in a guest in virtual time, or on this machine's own
@@ -23,6 +25,10 @@ CLEAN = "clean"  # a kind of job
 # A job's folder has these: what to do, what came of it, what its program said, and, from a guest's
 # first program, that it is at work.
 JOB_FILE, RESULT_FILE, CONSOLE_FILE, STARTED = "job.json", "result.json", "console.log", "started"
+# What is to be done before a seed decides anything; where a guest waits, in its folder.
+TEMPLATE_FILE = "template.json"
+# With less than this left in the scratch folder, a guest's next pages may have found no room.
+SCRATCH_FULL_BYTES = 2 * 2**20
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,7 @@ class Instrument:
     backend: str = VIRTUAL
     where: str = GUEST
     engine_root: Path | None = None  # where hosts are containers
+    copies: bool = True  # a guest of its kernel can wait and be copied
 
     @property
     def image_roots(self) -> list[Path]:
@@ -53,6 +60,15 @@ class Job:
     # Give it this process's terminal, and let it run in real time: in virtual time it would race
     # to its next timer while the user thinks.
     interactive: bool = False
+    # Do it in a guest that is booted for it and goes on itself, not in a copy of one that waits.
+    alone: bool = False
+    # Where the guest that waits is kept for the next job; it is this job's own by default.
+    templates: Templates | None = None
+
+    @property
+    def preparation(self) -> dict[str, Any]:
+        """What of it is known before its seed."""
+        return {key: self.what[key] for key in ("kind", "condition") if key in self.what}
 
     @property
     def cleans_up(self) -> bool:
@@ -64,7 +80,7 @@ class Job:
 class Start:
     """The program that does a job."""
 
-    command: Sequence[str]
+    command: Sequence[str] = ()
     more: Mapping[str, Any] = field(default_factory=dict)  # what the job must know besides
     cwd: Path | None = None
     variables: Mapping[str, str] | None = None  # all that it has; this process's by default
@@ -78,6 +94,9 @@ class Start:
     patience_s: float = 0.0
     # What it could not clean up itself.
     clean_up: Callable[[], None] | None = None
+    # Starts it, where that is not a matter of a command.
+    begin: Callable[[], Running] | None = None
+    before_s: float = 0.0  # wall time that was spent on it already
 
 
 @dataclass(frozen=True)

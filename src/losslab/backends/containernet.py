@@ -55,12 +55,9 @@ class EngineGuest(virtual.Guest):
         """Return the engine's image, in which the hosts' is mounted: see containers/engine/init."""
         return engine_root(tools)
 
-    @contextlib.contextmanager
-    def start(self, tools: Instrument, job: Job) -> Iterator[Start]:
-        """Give a guest the image of its hosts, too."""
-        (job.folder / "image").symlink_to(tools.image_root.resolve())
-        with super().start(tools, job) as start:
-            yield start
+    def furnish(self, tools: Instrument, folder: Path) -> None:
+        """Give it the image of its hosts, too."""
+        (folder / "image").symlink_to(tools.image_root.resolve())
 
 
 class EngineOnHost:

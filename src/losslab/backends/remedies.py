@@ -12,8 +12,9 @@ PTRACE = (
     "allow ptrace: in Docker `--security-opt seccomp=unconfined --cap-add SYS_PTRACE`; elsewhere "
     "`sysctl kernel.yama.ptrace_scope=1` (a scope of 3 lasts until the next boot)"
 )
-# Words of a kernel that met a page of its memory for which there was no room: SIGBUS.
-NO_ROOM = "Kernel mode signal 7"
+# Words of a kernel that met a page of its memory for which there was no room, by SIGBUS, and of one
+# that could not be copied.
+NO_ROOM = ("Kernel mode signal 7", "snapshot: room for memory")
 # Why a guest does not come as far as its job: words on the console, what must hold, what mends it.
 # The first that fits counts.
 CAUSES = (
@@ -68,7 +69,7 @@ def refuse_host_failure(console: str, status: int | None, scratch_full: bool) ->
     Raises:
         HostError: it did.
     """
-    if scratch_full or NO_ROOM in console:
+    if scratch_full or any(words in console for words in NO_ROOM):
         raise HostError(
             "the guest's memory must find room in its scratch folder, found it full", hint=ROOM
         )

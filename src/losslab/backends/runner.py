@@ -6,11 +6,13 @@ import json
 import shutil
 import signal
 import time
+from typing import IO
 
 from losslab import processes
 from losslab.backends.base import (
     CONSOLE_FILE,
     JOB_FILE,
+    SCRATCH_FULL_BYTES,
     STARTED,
     Backend,
     End,
@@ -19,12 +21,10 @@ from losslab.backends.base import (
     Outcome,
     Start,
 )
-from losslab.errors import HostError
+from losslab.errors import HostError, LosslabError
 
 # In real time, looking more often would take time from what is measured.
 START_POLL_S, POLL_S = 0.05, 0.5
-# With less than this left in the scratch folder, a guest's next pages may have found no room.
-SCRATCH_FULL_BYTES = 2 * 2**20
 
 
 def run(backend: Backend, tools: Instrument, job: Job) -> Outcome:
@@ -37,7 +37,7 @@ def run(backend: Backend, tools: Instrument, job: Job) -> Outcome:
     """
     try:
         with backend.start(tools, job) as start:
-            begin = time.monotonic()
+            begin = time.monotonic() - start.before_s
             end = to_its_end(start, job)
         console = (job.folder / CONSOLE_FILE).read_text(errors="replace")
     except OSError as error:
@@ -47,7 +47,14 @@ def run(backend: Backend, tools: Instrument, job: Job) -> Outcome:
             hint="free room there, or set LOSSLAB_SCRATCH, and start again; finished replicates "
             "are kept",
         ) from error
-    return Outcome(backend.result(job, end, console), console, time.monotonic() - begin)
+    wall_s = time.monotonic() - begin
+    try:
+        return Outcome(backend.result(job, end, console), console, wall_s)
+    except LosslabError:
+        # Whatever it was, the next job starts from a guest that has not seen it.
+        if job.templates is not None:
+            job.templates.drop()
+        raise
 
 
 def to_its_end(start: Start, job: Job) -> End:
@@ -56,13 +63,7 @@ def to_its_end(start: Start, job: Job) -> End:
     (job.folder / JOB_FILE).write_text(what + "\n")
     ended = End(None)
     with (job.folder / CONSOLE_FILE).open("wb") as console:
-        process = processes.spawn(
-            start.command,
-            ending=signal.SIGTERM if start.patience_s else signal.SIGKILL,
-            cpu=start.cpu, all_files=start.all_files,
-            console=None if job.interactive else console,
-            cwd=start.cwd, variables=start.variables, pass_fds=start.pass_fds,
-        )  # fmt: skip
+        process = start.begin() if start.begin else _spawn(start, job, console)
         try:
             ended = _wait(process, start, job)
         finally:
@@ -72,7 +73,17 @@ def to_its_end(start: Start, job: Job) -> End:
     return ended
 
 
-def _wait(process: processes.Process, start: Start, job: Job) -> End:
+def _spawn(start: Start, job: Job, console: IO[bytes]) -> processes.Process:
+    return processes.spawn(
+        start.command,
+        ending=signal.SIGTERM if start.patience_s else signal.SIGKILL,
+        cpu=start.cpu, all_files=start.all_files,
+        console=None if job.interactive else console,
+        cwd=start.cwd, variables=start.variables, pass_fds=start.pass_fds,
+    )  # fmt: skip
+
+
+def _wait(process: processes.Running, start: Start, job: Job) -> End:
     begin, full = time.monotonic(), False
     while True:
         if not job.cleans_up:

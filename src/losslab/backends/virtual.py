@@ -10,16 +10,22 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from losslab.backends import parcel, remedies
+from losslab import processes
+from losslab.backends import parcel, remedies, template
 from losslab.backends.base import (
+    CONSOLE_FILE,
     RESULT_FILE,
+    SCRATCH_FULL_BYTES,
     STARTED,
+    TEMPLATE_FILE,
     End,
     Instrument,
     Job,
@@ -27,7 +33,7 @@ from losslab.backends.base import (
     Start,
     refuse_failure,
 )
-from losslab.errors import GuestLostError, HostError
+from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.lock import own_folder
 from losslab.study.condition import Condition, derived_seed
 
@@ -43,6 +49,8 @@ START_LIMIT_S = 120.0
 # A guest needs up to 5 s of wall time per second of a 1 Gbit/s flow on a slow, busy host; a minute
 # to start is ten times what it takes.
 START_S = 60.0
+# Until its job's seed counts, a guest draws the same for every job.
+BOOT_SEED = 1
 
 
 def scratch_folder() -> Path:
@@ -113,25 +121,79 @@ class Guest:
         """Return the image that is the guest's root folder."""
         return tools.image_root
 
+    def furnish(self, tools: Instrument, folder: Path) -> None:
+        """Give a guest's working folder, or a job's, what its first program finds there."""
+
     @contextlib.contextmanager
     def start(self, tools: Instrument, job: Job) -> Iterator[Start]:
+        """Start a copy of a guest that waits; or a guest of its own."""
+        self.furnish(tools, job.folder)
+        if job.alone or job.interactive or not tools.copies:
+            with self._seat(tools) as seat:
+                _prepare(job, job.folder)
+                seed = _kernel_seed(job)
+                # A kernel without snapshots has its seed from the beginning.
+                words = [f"snapshot=stay:{seed}" if tools.copies else f"random.seed={seed}"]
+                yield Start(
+                    seat.command(tools.kernel, words, virtual_time=not job.interactive),
+                    cwd=job.folder,
+                    variables=seat.variables,
+                    cpu=seat.cpu,
+                    all_files=True,
+                    start_limit_s=START_LIMIT_S,
+                    scratch=seat.folder,
+                )
+            return
+        with contextlib.ExitStack() as stack:
+            templates = job.templates or stack.enter_context(template.Templates())
+            purpose = (tools.kernel, *tools.image_roots, job.preparation)
+            waiting, boot_s = templates.get(purpose, lambda: self._waiting(tools, job))
+            yield Start(
+                begin=lambda: waiting.copy(
+                    _kernel_seed(job), job.folder, job.folder / CONSOLE_FILE
+                ),
+                before_s=boot_s,
+                start_limit_s=START_LIMIT_S,
+                scratch=waiting.folder,
+            )
+
+    @contextlib.contextmanager
+    def _seat(self, tools: Instrument) -> Iterator[_Seat]:
         """Give a guest a CPU, and a folder of links and copies."""
         # A short path without spaces for the kernel's command line, whatever the clone's is.
-        with own_folder(scratch_folder(), "losslab-guest-") as links, own_cpu() as cpu:
-            for name, target in (("root", self.root(tools)), ("out", job.folder)):
-                (links / name).symlink_to(target.resolve())
-            parcel.pack(links / "src")
-            yield Start(
-                _command(tools.kernel, links, job.seed, job.interactive),
-                cwd=links,
-                variables={"HOME": str(links), "TMPDIR": str(links), "PATH": "/usr/bin:/bin"},
-                cpu=cpu,
-                # A file that the guest has open is one that its kernel has open here: ffmpeg alone
-                # needs 200.
-                all_files=True,
-                start_limit_s=START_LIMIT_S,
-                scratch=links,
-            )
+        with own_folder(scratch_folder(), "losslab-guest-") as folder, own_cpu() as cpu:
+            (folder / "root").symlink_to(self.root(tools).resolve())
+            parcel.pack(folder / "src")
+            yield _Seat(folder, cpu)
+
+    @contextlib.contextmanager
+    def _waiting(self, tools: Instrument, job: Job) -> Iterator[template.Template]:
+        """Boot a guest that makes everything ready for a job like this, and waits."""
+        with self._seat(tools) as seat:
+            self.furnish(tools, seat.folder)
+            _prepare(job, seat.folder)
+
+            def spawn(words: list[str], fds: list[int], console: IO[bytes]) -> processes.Process:
+                return processes.spawn(
+                    seat.command(tools.kernel, words), cpu=seat.cpu, all_files=True,
+                    console=console, cwd=seat.folder, variables=seat.variables, pass_fds=fds,
+                )  # fmt: skip
+
+            def refuse(status: int | None, console: str) -> LosslabError:
+                full = shutil.disk_usage(seat.folder).free < SCRATCH_FULL_BYTES
+                remedies.refuse_host_failure(console, status, full)
+                if not (seat.folder / STARTED).exists():
+                    return remedies.not_started(console, status)
+                how = "it at work still" if status is None else f"exit status {status}"
+                return GuestLostError(
+                    f"a guest must be ready for its job within {limit_s:g} s, found {how}; "
+                    f"last on its console: {remedies.last_words(console)}"
+                )
+
+            limit_s = START_LIMIT_S + self.needs.start_s
+            console = seat.folder / CONSOLE_FILE
+            with template.waiting(spawn, console, limit_s, refuse) as waiting:
+                yield waiting
 
     def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
         """Read what a guest left, or say why it is nothing."""
@@ -159,18 +221,43 @@ class Guest:
         return result | ({"reasons": [*result["reasons"], *reasons]} if "reasons" in result else {})
 
 
-def _command(kernel: Path, links: Path, seed: int, interactive: bool) -> list[str]:
-    return [
-        "setarch", "-R",
-        str(kernel),
-        f"mem={MEMORY}",
-        "rootfstype=hostfs", f"rootflags={links / 'root'}", "ro", "init=/init",
-        *([] if interactive else VIRTUAL_TIME),
-        f"random.seed={derived_seed(seed, 'kernel')}",
-        "con0=fd:0,fd:1", "con=null", "ssl=null", "quiet", "ipv6.disable_ipv6=1",
-        f"uml_dir={links}/", "umid=guest",
-        f"LOSSLAB_SOURCE={links / 'src'}", f"LOSSLAB_OUT={links / 'out'}",
-    ]  # fmt: skip
+@dataclass(frozen=True)
+class _Seat:
+    """Where a guest is while it runs."""
+
+    folder: Path  # in its scratch folder, gone at the end
+    cpu: int
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """All that its kernel has; its memory lies in TMPDIR."""
+        return {"HOME": str(self.folder), "TMPDIR": str(self.folder), "PATH": "/usr/bin:/bin"}
+
+    def command(self, kernel: Path, words: Sequence[str], virtual_time: bool = True) -> list[str]:
+        """Write the command that boots it; it works in whatever folder that is started in."""
+        return [
+            "setarch", "-R",
+            str(kernel),
+            f"mem={MEMORY}",
+            "rootfstype=hostfs", f"rootflags={self.folder / 'root'}", "ro", "init=/init",
+            *(VIRTUAL_TIME if virtual_time else []),
+            f"random.seed={BOOT_SEED}",
+            "con0=fd:0,fd:1", "con=null", "ssl=null", "quiet", "ipv6.disable_ipv6=1",
+            f"uml_dir={self.folder}/", "umid=guest", *words,
+            f"LOSSLAB_SOURCE={self.folder / 'src'}",
+            # A copy's working folder is its job's. Not a link, which the mount would follow.
+            "LOSSLAB_OUT=/proc/self/cwd/.",
+        ]  # fmt: skip
+
+
+def _kernel_seed(job: Job) -> int:
+    return derived_seed(job.seed, "kernel")
+
+
+def _prepare(job: Job, folder: Path) -> None:
+    """Write what a guest is to do before its job's seed is known."""
+    text = json.dumps(job.preparation, indent=1, sort_keys=True)
+    (folder / TEMPLATE_FILE).write_text(text + "\n")
 
 
 def console_reasons(console: str) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from losslab.backends.base import Instrument
 from losslab.backends.known import BACKENDS
+from losslab.backends.template import Templates
 from losslab.campaign import selftest
 from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE, PARTIAL, write_json
 from losslab.campaign.provenance import digest, provenance
@@ -44,6 +45,18 @@ def run_cell(
         HostError: the host or the instrument failed; finished replicates stay.
     """
     sweep(folder, PARTIAL)
+    with Templates() as templates:
+        return _run_replicates(condition, folder, rule, instrument, video, templates)
+
+
+def _run_replicates(
+    condition: Condition,
+    folder: Path,
+    rule: StoppingRule,
+    instrument: Instrument,
+    video: Path | None,
+    templates: Templates,
+) -> int:
     values: list[float] = []
     count = 0
     while not rule.enough(count, values):
@@ -52,7 +65,7 @@ def run_cell(
         if manifest is not None:
             verdict = "kept, measured before"
         else:
-            manifest = run(condition, seed, out, instrument, video)
+            manifest = run(condition, seed, out, instrument, video, templates=templates)
             verdict = (
                 "; ".join(["INVALID", *manifest["reasons"]]) if manifest["reasons"] else "valid"
             )

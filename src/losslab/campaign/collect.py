@@ -6,11 +6,13 @@ import csv
 import json
 import math
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from losslab.backends.base import GUEST
 from losslab.emulation.apps.ffmpeg import SOURCE_PORT as VIDEO_PORT
 from losslab.emulation.apps.iperf3 import SOURCE_PORT
 from losslab.emulation.apps.web import PORT as WEB_PORT
@@ -32,7 +34,8 @@ FLOW_COLUMNS = (
 )  # fmt: skip
 QUEUE_COLUMNS = (*SHARED, "t_s", "backlog_packets", "backlog_bytes", "drops")
 CELL_COLUMNS = (
-    "study", "block", "cell", *AXES, "n_replicates", "n_valid", "reasons", "unpinned",
+    "study", "block", "cell", *AXES, "n_replicates", "n_valid", "reasons", "unpinned", "hosts",
+    "place", "n_left_out",
 )  # fmt: skip
 
 Row = dict[str, Any]
@@ -64,14 +67,16 @@ class Tables:
 
 
 def gather(
-    cells: Sequence[Path], series: Collection[str] = (), left_out: Sequence[str] = ()
+    cells: Sequence[Path],
+    series: Collection[str] = (),
+    left_out: Mapping[str, int] = MappingProxyType({}),
 ) -> Tables:
     """Read cell.json files and the replicate folders beside them.
 
     Args:
         cells: The cell.json files.
         series: Names of the cells whose first valid replicate's samples are wanted.
-        left_out: The blocks of the study that the campaign does not measure.
+        left_out: How many cells of which blocks of the study the campaign does not measure.
     """
     tables = Tables()
     for path in cells:
@@ -108,12 +113,21 @@ def gather(
                 ]
                 tables.queue += [shared | row for row in read_csv(folder / "queue.csv")]
     studies = {row["study"] for row in tables.cells}
-    tables.cells += [{"study": study, "block": block} for study in studies for block in left_out]
+    tables.cells += [row for study in studies for row in left_out_rows(study, left_out)]
     return tables
+
+
+def left_out_rows(study: str, left_out: Mapping[str, int]) -> list[Row]:
+    """Give a row without a cell for each block of which cells are not measured."""
+    return [
+        {"study": study, "block": block, "n_left_out": count} for block, count in left_out.items()
+    ]
 
 
 def cell_row(cell: Row, condition: Condition) -> Row:
     """Say of a cell how many replicates count, why the others do not, and what was not pinned.
+
+    A cell whose instrument could not be had has no replicate, and that as its reason.
 
     Args:
         cell: The content of a cell.json.
@@ -121,6 +135,7 @@ def cell_row(cell: Row, condition: Condition) -> Row:
     """
     replicates = cell["replicates"]
     reasons = [reason for replicate in replicates for reason in replicate["reasons"]]
+    reasons += [cell["absent"]] if "absent" in cell else []
     parts = [part for replicate in replicates for part in replicate["instrument"].items()]
     return {
         **{key: cell[key] for key in ("study", "block", "cell")},
@@ -129,6 +144,15 @@ def cell_row(cell: Row, condition: Condition) -> Row:
         "n_valid": sum(replicate["valid"] for replicate in replicates),
         "reasons": "; ".join(dict.fromkeys(reasons)),
         "unpinned": " ".join(sorted({name for name, part in parts if not _pinned(part)})),
+        **(_measured_in(replicates[0]["instrument"]) if replicates else {}),
+    }
+
+
+def _measured_in(instrument: Row) -> Row:
+    """Say what a replicate's hosts were, and where."""
+    return {
+        "hosts": "containers" if "engine" in instrument else "processes",
+        "place": instrument.get("where", GUEST),
     }
 
 

@@ -45,8 +45,8 @@ def files(condition: Condition, backend: str, where: str) -> list[Path]:
     found = [*modules(condition, backend, where)]
     found += [path for name in needs.images for path in image.recipe(name)]
     found += kernel.recipe(needs.kernel, kernel_of(condition)) if needs.kernel else []
-    if condition.trace not in (NO_TRACE, DRAWN_TRACE):
-        found.append(TRACES / condition.trace)
+    links = (condition.trace, condition.trace_back)
+    found += [TRACES / trace for trace in links if trace not in (NO_TRACE, DRAWN_TRACE)]
     return list(dict.fromkeys(found))
 
 
@@ -130,9 +130,9 @@ def _files_of(dotted: str) -> Iterator[str]:
 
 
 def built(condition: Condition, backend: str, where: str) -> str:
-    """Hash what a cell's kernel and images are.
+    """Hash what a cell's kernel and images are: by their recipes, built or not.
 
-    What has been built says it itself; what has not, by the hash of its recipe.
+    Where something else was built for want of the pinned sources, it is that.
     """
     return _built(kernel_of(condition), backend, where)
 
@@ -143,9 +143,11 @@ def _built(which: Kernel, backend: str, where: str) -> str:
     needs = BACKENDS[backend, where].needs
     for name in needs.images:
         folder = image.existing(name)
-        parts.append(image.provenance(folder) if folder else image.content_hash(name))
+        other = folder is not None and folder != image.target(name)
+        parts.append(image.provenance(folder) if folder and other else image.content_hash(name))
     if needs.kernel:
         folder = kernel.existing(needs.kernel, which)
+        other = folder is not None and folder != kernel.target(needs.kernel, which)
         recipe = kernel.content_hash(needs.kernel, which)
-        parts.append(kernel.provenance(folder) if folder else recipe)
+        parts.append(kernel.provenance(folder) if folder and other else recipe)
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

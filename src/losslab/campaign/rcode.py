@@ -1,8 +1,8 @@
 """Which files of R functions a piece of R code needs: those that define a name that it uses.
 
 A figure then is drawn again when a function that it uses changes, and not when another does. Names
-in strings do not count; a column that is called like a function counts for it, which costs a redraw
-and no more.
+in strings do not count, but for what a chapter's sentence has in braces; a column that is called
+like a function counts for it, which costs a redraw and no more.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _DEFINITION = re.compile(r"^([A-Za-z.][\w.]*) *<-", re.MULTILINE)
+# R code in a sentence of a document (`tell()` in analysis/R/prose.R).
+_BRACES = re.compile(r"\{([^{}]+)\}")
 # A document's R code: its chunks, and what stands inside its sentences.
 _CHUNK = re.compile(r"^```\{r\}\n(.*?)^```|`r ([^`]+)`", re.MULTILINE | re.DOTALL)
 
@@ -66,4 +68,5 @@ def used_names(path: Path) -> set[str]:
     text = path.read_text()
     if path.suffix == ".qmd":
         text = "\n".join(chunk or words for chunk, words in _CHUNK.findall(text))
+        text += "\n" + "\n".join(_BRACES.findall(text))
     return {match[1] for match in _TOKEN.finditer(text) if match[1]}

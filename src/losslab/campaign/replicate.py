@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from losslab.backends import runner
 from losslab.backends.base import CONSOLE_FILE, Backend, Instrument, Job, Outcome
 from losslab.backends.known import BACKENDS
+from losslab.backends.template import Templates
 from losslab.campaign import intact
 from losslab.campaign.deciding import TRACES
 from losslab.campaign.folder import (
@@ -35,6 +37,16 @@ WATCHDOG_S_PER_VIRTUAL_S = 50.0
 ATTEMPTS = 2
 
 
+@dataclass(frozen=True)
+class _How:
+    """What a replicate needs besides a condition and a seed; as of `run`."""
+
+    video: Path | None
+    timeout_s: float | None
+    templates: Templates | None
+    alone: bool
+
+
 def default_timeout_s(condition: Condition, backend: Backend) -> float:
     """Return the wall-clock limit of a replicate."""
     return backend.needs.start_s + WATCHDOG_S_PER_VIRTUAL_S * condition.duration_s
@@ -48,12 +60,25 @@ def run(
     video: Path | None = None,
     timeout_s: float | None = None,
     attempts: int = ATTEMPTS,
+    templates: Templates | None = None,
+    alone: bool = False,
 ) -> dict[str, Any]:
     """Measure one replicate into folder `out`, which appears only when it is whole.
 
     A failed check gives an invalid replicate with the reasons. So does a guest that is lost, after
     `attempts` tries, but it is marked `lost`: nothing is known of what it was to measure. What
     became of earlier tries stands in host.json.
+
+    Args:
+        condition: What to measure.
+        seed: Decides every random draw.
+        out: Where to; it is not there yet.
+        instrument: What with.
+        video: The stream that the ffmpeg app sends.
+        timeout_s: Limit in s of wall time; of this condition and backend by default.
+        attempts: How often a guest may be lost.
+        templates: Where a guest waits for this cell's next replicate; this one's own by default.
+        alone: In a guest that is booted for it, as `base.Job`; the bytes are the same.
 
     Returns:
         The manifest.
@@ -62,12 +87,11 @@ def run(
         HostError: the host or the instrument failed; `out` is as it was.
     """
     earlier_reasons: list[str] = []
+    how = _How(video, timeout_s, templates, alone)
     while True:
         last = len(earlier_reasons) + 1 >= attempts
         try:
-            return _attempt(
-                condition, seed, out, instrument, video, timeout_s, earlier_reasons, last
-            )
+            return _attempt(condition, seed, out, instrument, how, earlier_reasons, last)
         except GuestLostError as error:
             earlier_reasons.append(str(error))
 
@@ -77,8 +101,7 @@ def _attempt(
     seed: int,
     out: Path,
     instrument: Instrument,
-    video: Path | None,
-    timeout_s: float | None,
+    how: _How,
     earlier_reasons: list[str],
     last: bool,
 ) -> dict[str, Any]:
@@ -91,13 +114,13 @@ def _attempt(
         "seed": seed,
         "instrument": provenance(condition, instrument),
         "trace_sha256": digest(trace),
-        "video_sha256": None if video is None else digest(video.read_bytes()),
+        "video_sha256": None if how.video is None else digest(how.video.read_bytes()),
         "summary": {},
     }
     wall_s = None
     with whole_folder(out) as folder, own_folder(out.parent, PARTIAL) as job_folder:
         try:
-            outcome = _measure(condition, seed, job_folder, instrument, video, trace, timeout_s)
+            outcome = _measure(condition, seed, job_folder, instrument, trace, how)
             reasons = outcome.result["reasons"]
             kept = ("plan", "summary", "observed", "machine")
             manifest |= {key: outcome.result[key] for key in kept}
@@ -125,26 +148,26 @@ def _measure(
     seed: int,
     job_folder: Path,
     instrument: Instrument,
-    video: Path | None,
     trace: str | None,
-    timeout_s: float | None,
+    how: _How,
 ) -> Outcome:
     """Give a job what it needs, and run it."""
     backend = BACKENDS[instrument.backend, instrument.where]
     intact.require(instrument.kernel if backend.needs.kernel else None, instrument.image_roots)
-    if video is not None:
-        _link_or_copy(video, job_folder / "video.mp4")
+    if how.video is not None:
+        _link_or_copy(how.video, job_folder / "video.mp4")
     if trace is not None:
         (job_folder / "trace").write_text(trace)
     what = {
         "kind": "replicate",
         "condition": condition.to_json(),
         "seed": seed,
-        "video": video is not None,
+        "video": how.video is not None,
         "trace": trace is not None,
     }
-    limit_s = timeout_s or default_timeout_s(condition, backend)
-    return runner.run(backend, instrument, Job(what, job_folder, seed, limit_s))
+    limit_s = how.timeout_s or default_timeout_s(condition, backend)
+    job = Job(what, job_folder, seed, limit_s, alone=how.alone, templates=how.templates)
+    return runner.run(backend, instrument, job)
 
 
 def _refuse_host_failure(folder: Path, instrument: Instrument, cause: LosslabError) -> None:

@@ -76,7 +76,11 @@ class FlowEvidence:
     name: str
     wanted: str
     found: list[str]  # algorithms
-    limited_share: float  # of its busy time, in which a window or buffer held it back
+    # Of its busy time, in which the receiver's window or the sender's buffer held it back.
+    window_limited_share: float
+    buffer_limited_share: float
+    # Wants all the path can carry.
+    bulk: bool = True
 
 
 @dataclass(frozen=True)
@@ -283,11 +287,13 @@ def _memory(e: Evidence) -> str | None:
 
 
 def _limited(e: Evidence) -> str | None:
-    wrong = [
-        f"{100 * flow.limited_share:.1f} % of the busy time of {flow.name}"
-        for flow in e.flows
-        if flow.limited_share > LIMITED_SHARE_MAX
-    ]
+    wrong = []
+    for flow in e.flows:
+        share = flow.buffer_limited_share
+        if not e.promise.window_may_limit:
+            share += flow.window_limited_share
+        if flow.bulk and share > LIMITED_SHARE_MAX:
+            wrong.append(f"{100 * share:.1f} % of the busy time of {flow.name}")
     if wrong:
         return f"send and receive buffers must not limit a flow, found {'; '.join(wrong)} limited"
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,44 +11,48 @@ from losslab.emulation.shaping import differences
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
+    from losslab.emulation.batch import Handle
     from losslab.emulation.plan import HostPlan
 
 SETTLE_S = 0.5
 SETTLE_TRIES = 20
 
 
-def apply(plans: Mapping[str, HostPlan], pids: Mapping[str, int]) -> None:
-    """Make every host what its plan asks for.
+def apply(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
+    """Make every host what its plan asks for, but for its qdiscs, which a seed decides.
 
     Args:
         plans: By host.
-        pids: A process in each host's network namespace.
+        handles: What each is set up with.
 
     Raises:
         LosslabError: a command failed or spoke on stderr.
     """
     for host, plan in plans.items():
-        with netns.inside(pids[host]):
+        with netns.inside(handles[host].pid):
             for name, value in plan.sysctls.items():
                 netns.write_sysctl(name, value)
             for interface in plan.interfaces:
                 offloads.set_all(interface, plan.offloads)
-            netns.run(["ip", "-batch", "-"], "\n".join(plan.ip_commands))
-            if plan.qdiscs:
-                lines = [qdisc.command() for qdisc in plan.qdiscs]
-                netns.run(["tc", "-batch", "-"], "\n".join(lines))
+        handles[host].ip.do(plan.ip_commands)
 
 
-def read_back(plans: Mapping[str, HostPlan], pids: Mapping[str, int]) -> dict[str, Any]:
+def shape(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
+    """Give every host the qdiscs of its plan; as `apply`."""
+    for host, plan in plans.items():
+        if plan.qdiscs:
+            handles[host].tc.do([qdisc.command() for qdisc in plan.qdiscs])
+
+
+def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> dict[str, Any]:
     """Read what the kernel says of every host: qdiscs, routes, sysctls, offloads, link counters."""
     state: dict[str, Any] = {}
     for host, plan in plans.items():
-        with netns.inside(pids[host]):
-            # One process for both: in the guest, starting one costs more than what it does.
-            listings = netns.run(["ip", "-json", "-statistics", "-batch", "-"], IP_LISTINGS)
-            found_routes, found_links = _json_documents(listings)
+        found_routes, found_links = handles[host].ip.ask(["route show", "link show"], 2)
+        (found_qdiscs,) = handles[host].tc.ask(["qdisc show"], 1)
+        with netns.inside(handles[host].pid):
             state[host] = {
-                "qdiscs": json.loads(netns.run(["tc", "-statistics", "-json", "qdisc", "show"])),
+                "qdiscs": found_qdiscs,
                 "routes": found_routes,
                 "links": {
                     link["ifname"]: {side: link["stats64"][side] for side in ("rx", "tx")}
@@ -63,30 +66,17 @@ def read_back(plans: Mapping[str, HostPlan], pids: Mapping[str, int]) -> dict[st
 
 
 def read_back_settled(
-    plans: Mapping[str, HostPlan], pids: Mapping[str, int], rtt_ms: float
+    plans: Mapping[str, HostPlan], handles: Mapping[str, Handle], rtt_ms: float
 ) -> dict[str, Any]:
     """Read everything back once no packet is in flight any more."""
     state: dict[str, Any] = {}
     for _ in range(SETTLE_TRIES):
         time.sleep(SETTLE_S + 4 * rtt_ms / 1e3)
-        state = read_back(plans, pids)
+        state = read_back(plans, handles)
         backlog = sum(q.get("backlog", 0) for host in state.values() for q in host["qdiscs"])
         if backlog == 0:
             break
     return state
-
-
-IP_LISTINGS = "route show\nlink show\n"
-
-
-def _json_documents(text: str) -> list[Any]:
-    """Split JSON documents that follow each other, as `ip -batch` prints them."""
-    documents, at = [], 0
-    while text[at:].strip():
-        at += len(text[at:]) - len(text[at:].lstrip())
-        document, at = json.JSONDecoder().raw_decode(text, at)
-        documents.append(document)
-    return documents
 
 
 def deviations(plans: Mapping[str, HostPlan], state: Mapping[str, Any]) -> list[str]:

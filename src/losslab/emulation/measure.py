@@ -1,4 +1,4 @@
-"""Measure one replicate where the hosts are: plan, build, apply, read back, run, check, sum up.
+"""Measure replicates where the hosts are: plan, build, apply, read back, run, check, sum up.
 
 Runs inside the guest, or in an image entered on the host; standard library and Mininet only.
 """
@@ -6,11 +6,12 @@ Runs inside the guest, or in an image entered on the host; standard library and 
 from __future__ import annotations
 
 import contextlib
-import gc
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import hosts, netns, traffic
+from losslab.emulation import batch, hosts, netns, traffic
 from losslab.emulation.instants import wait_for_whole_second
 from losslab.emulation.link import forward, traces
 from losslab.emulation.outcome import Seen, sum_up
@@ -20,51 +21,76 @@ from losslab.emulation.topology import RECEIVER_ADDRESS, emulated_hosts
 from losslab.study.condition import Condition
 
 if TYPE_CHECKING:
+    from losslab.emulation.batch import Handle
     from losslab.emulation.realtime import Watch
 
 
+@dataclass(frozen=True)
+class Stage:
+    """Hosts and links of a condition, set up as far as no seed decides."""
+
+    condition: Condition
+    nodes: dict[str, Any]  # Mininet's, by host
+    handles: dict[str, Handle]
+
+
+@contextlib.contextmanager
+def stage(
+    condition: Condition, host_class: type | None = None, disposable: bool = False
+) -> Iterator[Stage]:
+    """Make the hosts of a condition for the length of the block.
+
+    Args:
+        condition: What is to be measured.
+        host_class: The class of Mininet's hosts, as for `topology.emulated_hosts`.
+        disposable: Leave the hosts to the guest's power-off.
+
+    Raises:
+        LosslabError: the kernel lacks an algorithm, or a command failed.
+    """
+    plan = make_plan(condition, 0)
+    hosts.require_algorithms({flow.algorithm for flow in plan.flows})
+    with (
+        emulated_hosts(host_class, disposable) as nodes,
+        batch.handles({name: node.pid for name, node in nodes.items()}) as handles,
+    ):
+        hosts.apply(plan.hosts, handles)
+        yield Stage(condition, nodes, handles)
+
+
 def measure(
-    condition: Condition,
+    ready: Stage,
     seed: int,
     folder: Path,
     video: Path | None = None,
     trace: Path | None = None,
-    host_class: type | None = None,
-    disposable: bool = False,
     watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Run one replicate and leave its raw files in `folder`.
 
     Args:
-        condition: What to measure.
+        ready: Where, and what to measure.
         seed: Decides every random draw.
         folder: An existing, empty folder; one that is drawn, the link's trace goes beside it.
         video: The stream that the ffmpeg app sends.
         trace: What drives the link of a condition with a trace that is a file.
-        host_class: The class of Mininet's hosts, as for `topology.emulated_hosts`.
-        disposable: Leave the hosts to the guest's power-off.
         watch: Time is the machine's own, and this sees whether it was good enough.
 
     Returns:
         As `outcome.sum_up`.
     """
-    # Collections would come after so many allocations, those of imports among them, and each looks
-    # at the clock. The minute or so that this process has left makes too little garbage to matter.
-    gc.disable()
-    plan = make_plan(condition, seed, video)
+    plan = make_plan(ready.condition, seed, video)
     if plan.link is not None and plan.link.drawn_seed is not None:
         trace = _draw_trace(plan.link.drawn_seed, folder)
-    hosts.require_algorithms({flow.algorithm for flow in plan.flows})
-    with emulated_hosts(host_class, disposable) as nodes:
-        pids = {name: node.pid for name, node in nodes.items()}
-        hosts.apply(plan.hosts, pids)
-        with watch or contextlib.nullcontext():
-            wait_for_whole_second()
-            idle = _ping_idle(pids["sender"], plan.promise.rtt_ms, folder)
-            before = hosts.read_back(plan.hosts, pids)
-            with forward.attached(nodes["r1"], plan.link, plan.flows, trace, folder) as begin_ns:
-                run = traffic.run(plan, nodes, folder)
-        after = hosts.read_back_settled(plan.hosts, pids, plan.promise.rtt_ms)
+    nodes = ready.nodes
+    hosts.shape(plan.hosts, ready.handles)
+    with watch or contextlib.nullcontext():
+        wait_for_whole_second()
+        idle = _ping_idle(nodes["sender"].pid, plan.promise.rtt_ms, folder)
+        before = hosts.read_back(plan.hosts, ready.handles)
+        with forward.attached(nodes["r1"], plan.link, plan.flows, trace, folder) as begin_ns:
+            run = traffic.run(plan, nodes, folder)
+    after = hosts.read_back_settled(plan.hosts, ready.handles, plan.promise.rtt_ms)
     return sum_up(plan, Seen(idle, before, run, begin_ns, after), folder, trace, watch)
 
 

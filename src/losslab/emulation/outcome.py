@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import checks, hosts
+from losslab.emulation import checks, dynamics, goodput, hosts
 from losslab.emulation.flows import Flow
 from losslab.emulation.link import forward, tracelink, traces
 from losslab.emulation.plan import APPS, Plan
@@ -86,6 +86,8 @@ def sum_up(
         "bottleneck_drops": counted.bottleneck_drops,
         "sender_drops": counted.sender_drops,
         "unexplained_packets": counted.unexplained,
+        "rwnd_limited_percent": _rwnd_limited_percent(evidence.flows),
+        **_dynamics(tcp_flows, plan, folder),
         **_queue_summary(waiting, plan),
         **link,
         **machine,
@@ -97,6 +99,7 @@ def sum_up(
             "state": seen.after,
             "traffic": asdict(counted),
             "flows": [asdict(flow) for flow in evidence.flows],
+            "started_s": run.timeline.started_s,
             "trace_sha256": trace and hashlib.sha256(trace.read_bytes()).hexdigest(),
             "commands": {
                 program.log.removesuffix(".log"): program.command
@@ -111,6 +114,14 @@ def sum_up(
 
 def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
+
+
+def _dynamics(flows: list[Flow], plan: Plan, folder: Path) -> dict[str, float | None]:
+    """Describe the first flow's connection; empty where there is no TCP or its port is not ours."""
+    if not flows or flows[0].source_port is None:
+        return {}
+    rows = goodput.read_rows(folder / "tcp.csv")
+    return dynamics.describe(rows, flows[0].source_port, plan.warmup_s, plan.duration_s)
 
 
 def _queue_summary(samples: list[queue.QueueSample], plan: Plan) -> dict[str, float | None]:
@@ -162,18 +173,26 @@ def _link_summary(trace: Path | None, duration_s: float, folder: Path) -> dict[s
     }
 
 
+def _rwnd_limited_percent(flows: list[checks.FlowEvidence]) -> float | None:
+    """Say for how much of the first flow's busy time the receiver's window held it back."""
+    return 100 * flows[0].window_limited_share if flows else None
+
+
 def _flow_evidence(flow: Flow, samples: list[tcp.TcpSample]) -> checks.FlowEvidence:
     """Say what algorithm a flow's connections had and how long a window or buffer held it back."""
     own = [s for s in samples if flow.source_port in (None, s.source_port)]
     busiest = max(own, key=lambda s: s.busy_s, default=None)
-    limited_share = 0.0
+    window, buffer = 0.0, 0.0
     if busiest is not None and busiest.busy_s > 0:
-        limited_share = (busiest.rwnd_limited_s + busiest.sndbuf_limited_s) / busiest.busy_s
+        window = busiest.rwnd_limited_s / busiest.busy_s
+        buffer = busiest.sndbuf_limited_s / busiest.busy_s
     return checks.FlowEvidence(
         name=flow.name,
         wanted=flow.algorithm,
         found=sorted({s.algorithm for s in own}),
-        limited_share=limited_share if flow.bulk else 0.0,
+        window_limited_share=window,
+        buffer_limited_share=buffer,
+        bulk=flow.bulk,
     )
 
 

@@ -85,6 +85,8 @@ class Promise:
     in_order: bool
     # The rate is the trace's instead.
     by_trace: bool
+    # The receiver's window is Linux's own: where it holds a flow back, that is a finding.
+    window_may_limit: bool
 
     @property
     def bare(self) -> bool:
@@ -168,6 +170,7 @@ def _promise(condition: Condition) -> Promise:
         single_packets=condition.offloads == "off",
         in_order=condition.queue in IN_ORDER and condition.trace == NO_TRACE,
         by_trace=condition.trace != NO_TRACE,
+        window_may_limit=condition.receive_buffer == "linux",
     )
 
 

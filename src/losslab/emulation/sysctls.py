@@ -7,6 +7,9 @@ from losslab.study.condition import Condition
 
 # Buffers that never limit: 512 MiB is the bandwidth-delay product of 10 Gbit/s over 400 ms.
 MAX_SOCKET_BUFFER_BYTES = 512 * 2**20
+# Linux's own (tcp_init, net/ipv4/tcp.c, 6.12), where memory is not short: the smallest, what a
+# socket begins with, and what it may grow to by what the program has read.
+LINUX_RECEIVE_BUFFER_BYTES = (4096, 131_072, 6 * 2**20)
 ALGORITHM_SYSCTL = "net.ipv4.tcp_congestion_control"
 
 
@@ -28,9 +31,18 @@ def sysctls(host: str, condition: Condition) -> dict[str, str]:
         ALGORITHM_SYSCTL: condition.algorithm,
         "net.ipv4.tcp_no_metrics_save": "1",
         "net.ipv4.tcp_ecn": "0",
-        # As large from the start: Linux grows a smaller buffer by what the program has read, which
-        # is nothing while a hole waits to be filled. With loss and a long RTT the receiver's window
-        # would hold back what the sender's congestion control allows.
-        "net.ipv4.tcp_rmem": f"4096 {MAX_SOCKET_BUFFER_BYTES} {MAX_SOCKET_BUFFER_BYTES}",
+        "net.ipv4.tcp_rmem": " ".join(map(str, receive_buffer_bytes(condition))),
         "net.ipv4.tcp_wmem": f"4096 16384 {MAX_SOCKET_BUFFER_BYTES}",
     }
+
+
+def receive_buffer_bytes(condition: Condition) -> tuple[int, int, int]:
+    """Return the receive buffer's least, first and largest size.
+
+    Linux grows it by what the program has read, which is nothing while a hole waits to be filled:
+    with loss and a long RTT the receiver's window then holds back what the sender's congestion
+    control allows. One that is large from the start leaves the decision to the algorithm.
+    """
+    if condition.receive_buffer == "linux":
+        return LINUX_RECEIVE_BUFFER_BYTES
+    return LINUX_RECEIVE_BUFFER_BYTES[0], MAX_SOCKET_BUFFER_BYTES, MAX_SOCKET_BUFFER_BYTES

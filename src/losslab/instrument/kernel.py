@@ -79,6 +79,21 @@ def existing(variant: str = PLAIN, which: Kernel | None = None) -> Path | None:
     return next((folder for folder in folders if folder.is_dir()), None)
 
 
+def named(variant: str, which: Kernel) -> str:
+    """Write a kernel as one word: its variant, and which it is where that is not the default."""
+    return variant if which == kernels.default() else f"{variant}+{which.key}"
+
+
+def parsed(name: str) -> tuple[str, Kernel]:
+    """Read what `named` wrote.
+
+    Raises:
+        LosslabError: there is no such kernel.
+    """
+    variant, _, key = name.partition("+")
+    return variant, kernels.of_key(key or kernels.DEFAULT)
+
+
 def provenance(folder: Path) -> dict[str, Any]:
     """Return what the kernel in `folder` was made of."""
     result: dict[str, Any] = json.loads((folder / "provenance.json").read_text())
@@ -136,6 +151,12 @@ def kept_tree(variant: str, which: Kernel, source: Source) -> Path:
             tree = _compiled(variant, which, source, partial, partial / LOG)
             kerneltree.keep_what_is_needed(tree)
     return folder
+
+
+def quickly_made(variant: str, which: Kernel) -> bool:
+    """Tell whether nothing but algorithms of one's own is to be compiled."""
+    kept = cache_folder() / "tree" / target(variant, replace(which, algorithms=())).name
+    return bool(which.algorithms) and kept.is_dir()
 
 
 def _source(which: Kernel, unpinned: bool) -> Source:

@@ -131,6 +131,11 @@ class Kernel:
         return f"{self.name} with {' and '.join(added)}" if added else self.name
 
     @property
+    def key(self) -> str:
+        """Write it as one word, which `of_key` reads."""
+        return "+".join([self.name, *(path.parent.name for path in self.algorithms)])
+
+    @property
     def all_patches(self) -> list[Path]:
         """Ours, those after the fetched ones last."""
         return [*self.series.patches, *self.patches]
@@ -151,14 +156,13 @@ class Kernel:
 
     def command(self, variant: str) -> str:
         """Write the command that builds it."""
-        return " ".join(
-            [
-                "losslab kernel",
-                *([f"--name {self.name}"] if self.name != default().name else []),
-                *(f"--algorithm {path.parent.name}" for path in self.algorithms),
-                *([f"--variant {variant}"] if variant != "plain" else []),
-            ]
-        )
+        return " ".join(["losslab kernel", *self.options(variant)])
+
+    def options(self, variant: str) -> list[str]:
+        """Write the options of `losslab kernel` that name it."""
+        words = ["--variant", variant] if variant != "plain" else []
+        words += ["--name", self.name] if self.name != default().name else []
+        return words + [w for path in self.algorithms for w in ("--algorithm", path.parent.name)]
 
 
 def known() -> dict[str, Kernel]:
@@ -192,6 +196,16 @@ def get(name: str, algorithms: Iterable[str] = ()) -> Kernel:
         )
     sources = sorted({source_of(each) for each in algorithms})
     return replace(kernel, algorithms=tuple(path for path in sources if path.is_file()))
+
+
+def of_key(key: str) -> Kernel:
+    """Return the kernel whose `key` this is.
+
+    Raises:
+        LosslabError: there is no such kernel.
+    """
+    name, *algorithms = key.split("+")
+    return get(name, algorithms)
 
 
 def source_of(algorithm: str) -> Path:

@@ -15,7 +15,8 @@ import jsonschema
 from losslab.errors import LosslabError
 from losslab.study import files
 from losslab.study.condition import AXES
-from losslab.study.design import SAME, block_points, load_yaml
+from losslab.study.design import load_yaml
+from losslab.study.points import block_points
 from losslab.study.schemas import schema
 
 COMPARISONS = ("at_most", "at_least", "within")
@@ -64,8 +65,6 @@ def design_points(study: dict[str, Any]) -> list[Point]:
     points = []
     for name, block in study["blocks"].items():
         for point in block_points(study["defaults"], block):
-            if point.get("competitor") == SAME:
-                point["competitor"] = point["algorithm"]
             points.append({"block": name, **standard, **point})
     return points
 

@@ -124,6 +124,15 @@ class Condition:
         seed=Seed.NEVER,
     )  # fmt: skip
     video: str = axis("720p", "the stream of the app `ffmpeg`", choices={"720p": "", "128x64": ""})
+    receive_buffer: str = axis(
+        "linux",
+        "the receiver's window",
+        choices={
+            "linux": "Linux's autotuning, from 128 KiB to 6 MiB",
+            "large": "no limit from the start",
+        },
+        named="receive-{}", seed=Seed.NEVER,
+    )  # fmt: skip
     kernel: str = axis(
         DEFAULT_KERNEL,
         "kernel that the hosts run on, a name of `kernels.toml` (quoted in a study: YAML reads 6.1 "
@@ -244,7 +253,7 @@ QUEUES = tuple(AXES["queue"].choices)
 IN_NAMES = (
     "algorithm", "loss_percent", "path", "app", "rtt_ms", "offloads", "loss_direction",
     "rate_mbit", "buffer_packets", "queue", "trace", "scheme", "sender_delay_ms", "video",
-    "competitor",
+    "competitor", "receive_buffer",
 )  # fmt: skip
 
 

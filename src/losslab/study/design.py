@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import yaml
 from losslab.errors import LosslabError
 from losslab.study.condition import DEFAULT_KERNEL, Condition
 from losslab.study.names import Names
+from losslab.study.points import block_points, has, runs_of
 from losslab.study.schemas import schema
 from losslab.study.stopping import StoppingRule
 
@@ -25,9 +24,6 @@ ROOT = Path(__file__).resolve().parents[3]
 DEFAULT_BACKEND, DEFAULT_WHERE = "virtual", "guest"
 HOST = "host"
 OWN_KERNEL = "kernel must be default where the hosts are on this machine's own, found {}"
-
-# A study's word for a competitor that runs the cell's own algorithm.
-SAME = "same"
 
 
 @dataclass(frozen=True)
@@ -41,6 +37,8 @@ class Cell:
     backend: str = DEFAULT_BACKEND
     # In a guest, or on the machine's own kernel.
     where: str = DEFAULT_WHERE
+    # To be left out where what it is measured with cannot be had.
+    optional: bool = False
 
     @property
     def name(self) -> str:
@@ -67,8 +65,8 @@ class Study:
     tables: list[str]
     # Cells whose time series go into the study's tables.
     series: list[str]
-    # Blocks that the campaign does not measure.
-    left_out: list[str]
+    # How many cells of a block the campaign does not measure, where there are any.
+    left_out: dict[str, int]
 
 
 def check_schema(data: Any, schema_name: str, where: str) -> None:
@@ -169,12 +167,14 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> li
 
     Args:
         study: A validated study (config/studies/*.yaml).
-        runs: Per block `replicates`, `duration_s` and `warmup_s`, from the configuration; a block
-            that is not named there is not measured.
+        runs: Per block `replicates`, `duration_s` and `warmup_s`, from the configuration, or a
+            list of such runs, each with the cells that it is for (`only`); a block that is not
+            named there is not measured.
         names: What `load_names` read.
 
     Raises:
-        LosslabError: an unknown block, axis or algorithm, an impossible value, or two equal cells.
+        LosslabError: an unknown block, axis or algorithm, an impossible value, a run that is for no
+            cell, or two equal cells.
     """
     name = study["study"]
     unknown = sorted(set(runs) - set(study["blocks"]))
@@ -184,11 +184,17 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> li
             f"{', '.join(unknown)}"
         )
     cells = []
-    for block, run in runs.items():
+    for block, run in ((block, run) for block, told in runs.items() for run in runs_of(told)):
         backend, where = run.get("backend", DEFAULT_BACKEND), run.get("where", DEFAULT_WHERE)
-        for point in block_points(study["defaults"], study["blocks"][block]):
-            if point.get("competitor") == SAME:
-                point["competitor"] = point["algorithm"]
+        points = list(block_points(study["defaults"], study["blocks"][block]))
+        chosen = [point for point in points if has(point, run.get("only", {}))]
+        if not chosen:
+            raise LosslabError(
+                f"`only` must mean a cell of block {block} of study {name}, found none with "
+                + ", ".join(f"{axis} {value}" for axis, value in run["only"].items()),
+                hint=f"compare with the block in config/studies/{name}.yaml",
+            )
+        for point in chosen:
             condition = Condition(
                 **point, duration_s=float(run["duration_s"]), warmup_s=float(run["warmup_s"])
             )
@@ -201,7 +207,8 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> li
                     + "; ".join(problems),
                     hint=f"edit config/studies/{name}.yaml or the configuration",
                 )
-            cells.append(Cell(name, block, condition, stopping_rule(run), backend, where))
+            rule, optional = stopping_rule(run), run.get("optional", False)
+            cells.append(Cell(name, block, condition, rule, backend, where, optional))
     found = [cell.name for cell in cells]
     repeated = sorted({n for n in found if found.count(n) > 1})
     if repeated:
@@ -224,31 +231,14 @@ def stopping_rule(run: dict[str, Any]) -> StoppingRule:
     return StoppingRule(least, most, run.get("half_width_percent"))
 
 
-def block_points(
-    defaults: dict[str, Any], block: dict[str, Any] | list[dict[str, Any]]
-) -> Iterator[dict[str, Any]]:
-    """Cross the axes of a block, or of each of its products, over the defaults."""
-    for product in block if isinstance(block, list) else [block]:
-        axes = {
-            axis: value if isinstance(value, list) else [value]
-            for axis, value in (defaults | product).items()
-        }
-        for values in itertools.product(*axes.values()):
-            yield dict(zip(axes, values, strict=True))
-
-
 def series_cells(study: dict[str, Any], cells: list[Cell]) -> list[str]:
     """Name the cells that one of the study's `time_series` selects; all axes must match."""
-
-    def selected(cell: Cell, wanted: dict[str, Any]) -> bool:
-        values = {"block": cell.block, **cell.condition.to_json()}
-        return all(
-            values[axis] in (value if isinstance(value, list) else [value])
-            for axis, value in wanted.items()
-        )
-
     wanted = study.get("time_series", [])
-    return [cell.name for cell in cells if any(selected(cell, w) for w in wanted)]
+    return [
+        cell.name
+        for cell in cells
+        if any(has({"block": cell.block, **cell.condition.to_json()}, w) for w in wanted)
+    ]
 
 
 def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
@@ -268,12 +258,25 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
         # What is said of the whole campaign holds for blocks that say nothing themselves; a place
         # is its backend's.
         common = {key: config[key] for key in ("backend", "where") if key in config}
-        told = {b: run if "backend" in run else common | run for b, run in runs.items()}
+        told = {
+            block: [run if "backend" in run else common | run for run in runs_of(block_runs)]
+            for block, block_runs in runs.items()
+        }
         cells = study_cells(study, told, names)
         series = series_cells(study, cells)
-        left_out = [block for block in study["blocks"] if block not in runs]
+        left_out = cells_left_out(study, cells)
         studies.append(Study(name, cells, study["figures"], study["tables"], series, left_out))
     return studies
+
+
+def cells_left_out(study: dict[str, Any], cells: list[Cell]) -> dict[str, int]:
+    """Count the cells of each block that are not among `cells`, where there are any."""
+    counts = {
+        block: sum(1 for _ in block_points(study["defaults"], points))
+        - sum(cell.block == block for cell in cells)
+        for block, points in study["blocks"].items()
+    }
+    return {block: count for block, count in counts.items() if count}
 
 
 def blocks_to_run(config: dict[str, Any], root: Path) -> dict[str, dict[str, Any]]:

@@ -59,6 +59,11 @@ def test_of_a_chapter_its_code_counts(tmp_path, functions):
     ]  # fmt: skip
 
 
+def test_of_a_sentence_what_it_has_in_braces_counts(tmp_path, functions):
+    text = "`r paste('{deepest(1)} of', \n'them')`, {green}"
+    assert needed(tmp_path, text, functions, "code.qmd") == ["deep"]
+
+
 def test_a_name_that_two_files_define_is_refused(tmp_path, functions):
     twice = write(tmp_path, again="green <- 2\n")
     with pytest.raises(LosslabError, match=r"found green in .*other.R and .*again.R"):

@@ -1,4 +1,5 @@
 import dataclasses
+import itertools
 import json
 
 import pytest
@@ -12,11 +13,18 @@ from tests.unit.study.test_condition import CONDITION
 TIMELINE = Timeline(origin_ns=0, started_s={"iperf3": 0.0, "competitor-iperf3": 0.1})
 
 
-def write_iperf3(folder, rates_mbit, prefix=""):
+def write_iperf3(folder, delivered_mbit, read_mbit=None, prefix=""):
+    """Both ends' logs, and samples every 0.1 s of the sender's connection; rates from 0 s on."""
     intervals = [
         {"sum": {"end": (i + 1) / 10, "seconds": 0.1, "bytes": rate * 1e6 / 8 / 10}}
-        for i, rate in enumerate(rates_mbit)
+        for i, rate in enumerate(read_mbit or delivered_mbit)
     ]
+    port = iperf3.SOURCE_PORT + bool(prefix)
+    octets = [0, *itertools.accumulate(round(rate * 1e6 / 8 / 10) for rate in delivered_mbit)]
+    table = folder / "tcp.csv"
+    before = table.read_text() if prefix else "t_s,flow,delivered_bytes\n"
+    lines = [f"{i / 10:.6f},{port},{count}" for i, count in enumerate(octets)]
+    table.write_text(before + "\n".join(lines) + "\n")
     (folder / f"{prefix}receiver.log").write_text(json.dumps({"intervals": intervals}))
     (folder / f"{prefix}sender.log").write_text(
         json.dumps({"end": {"sum_sent": {"retransmits": 5}}})
@@ -27,20 +35,33 @@ def test_goodput_leaves_out_warm_up_and_tail(tmp_path):
     write_iperf3(tmp_path, [900] * 10 + [100] * 90 + [900] * 5)
     summary = iperf3.collect(make_plan(CONDITION, 7), tmp_path, TIMELINE)
     assert summary["goodput_mbit"] == pytest.approx(100)
+    assert summary["received_mbit"] == pytest.approx(100)
     assert summary["retransmits"] == 5
 
 
 def test_two_flows_are_compared_while_both_run(tmp_path):
     condition = dataclasses.replace(CONDITION, competitor="bbr")
-    # Alone for the first second; then the competitor, which started 0.1 s later, has three times
-    # as much; 0.1 s of it is after the end.
+    # Alone for the first second; then the competitor has three times as much.
     write_iperf3(tmp_path, [900] * 10 + [100] * 90)
-    write_iperf3(tmp_path, [50] * 9 + [300] * 90 + [5000], "competitor-")
+    write_iperf3(tmp_path, [0] + [50] * 9 + [300] * 90 + [5000], [300] * 100, "competitor-")
     summary = iperf3.collect(make_plan(condition, 7), tmp_path, TIMELINE)
     assert summary["goodput_mbit"] == pytest.approx(100)
     assert summary["competitor_goodput_mbit"] == pytest.approx(300)
     assert summary["total_goodput_mbit"] == pytest.approx(400)
     assert summary["jain_index"] == pytest.approx(400**2 / (2 * (100**2 + 300**2)))
+
+
+def test_what_waits_behind_a_hole_when_the_warm_up_ends_does_not_count_after_it(tmp_path):
+    """The receiver reads 0.2 s' worth at once; the link was never faster than 100 Mbit/s."""
+    read = [100] * 9 + [0, 0, 300] + [100] * 88
+    write_iperf3(tmp_path, [100] * 100, read)
+    summary = iperf3.collect(make_plan(CONDITION, 7), tmp_path, TIMELINE)
+    assert summary["goodput_mbit"] == pytest.approx(100)
+    assert summary["received_mbit"] > 101
+    rows = (tmp_path / "intervals.csv").read_text().split()
+    assert rows[0] == "t_s,goodput_mbit"
+    assert {row.split(",")[1] for row in rows[1:]} == {"100.000000"}
+    assert len(rows) == 101
 
 
 def test_the_client_has_no_intervals_to_spin_on():
@@ -105,6 +126,9 @@ def test_the_rtt_counts_between_warm_up_and_fetch(tmp_path):
     summary = web.collect(make_plan(WEB, 7), tmp_path, WEB_TIMELINE)
     assert summary["download_s"] == 4.6
     assert summary["rtt_before_fetch_ms"] == 600
+    assert summary["rtt_before_fetch_min_ms"] == 500
+    assert summary["rtt_before_fetch_max_ms"] == 700
+    assert summary["rtt_before_fetch_mdev_ms"] == 100
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ EVIDENCE = checks.Evidence(
     promise=make_plan(CONDITION, 7).promise,
     rtt_ms=0.44,
     goodput_mbit=235.0,
-    flows=[checks.FlowEvidence("iperf3", "cubic", ["cubic"], 0.0)],
+    flows=[checks.FlowEvidence("iperf3", "cubic", ["cubic"], 0.0, 0.0)],
     traffic=TRAFFIC,
 )
 
@@ -68,13 +68,27 @@ def test_a_sound_run_passes():
         ({"received_back": 49_999, "loss_back_drops": 1}, "loss on the way back must be 0 %"),
         ({"goodput_mbit": 1_001.0}, "faster than the link"),
         ({"memory_pressures": 1}, "memory pressure"),
-        ({"limited_share": 0.5}, "buffers must not limit"),
+        ({"buffer_limited_share": 0.5}, "buffers must not limit"),
     ],
 )
 def test_each_broken_run_is_refused_once(changes, word):
     found = reasons(**changes)
     assert len(found) == 1
     assert word in found[0]
+
+
+@pytest.mark.parametrize(("receive_buffer", "refused"), [("linux", 0), ("large", 1)])
+def test_a_window_that_limits_is_a_finding_with_linux_own_and_a_fault_without(
+    receive_buffer, refused
+):
+    condition = dataclasses.replace(CONDITION, receive_buffer=receive_buffer)
+    found = reasons(condition=condition, window_limited_share=0.5)
+    assert len(found) == refused
+    assert all("50.0 % of the busy time of iperf3" in reason for reason in found)
+
+
+def test_an_app_that_sends_at_its_own_pace_may_be_limited():
+    assert reasons(buffer_limited_share=0.5, bulk=False) == []
 
 
 def test_no_loss_asked_means_none_tolerated():

@@ -115,6 +115,14 @@ def test_silence_is_a_timeout_and_one_datagram_more(monkeypatch):
     assert (sender.timeouts, sender.acked) == (2, 0)
 
 
+def test_what_is_acknowledged_in_the_warm_up_does_not_count(monkeypatch):
+    line, scheme = Line(monkeypatch), Scheme(window=1)
+    sender = Sender(scheme, line, warmup_s=0.025)
+    sender.run(0.055)
+    # Acknowledged at 10, 20, 30, 40 and 50 ms.
+    assert (len(scheme.acks), sender.acked) == (5, 3)
+
+
 def test_a_window_below_one_sends_by_timeouts_alone(monkeypatch):
     line, scheme = Line(monkeypatch), Scheme(window=0.5, timeout_ms=20.0)
     Sender(scheme, line).run(0.03)
@@ -141,7 +149,8 @@ def test_both_ends_over_loopback(monkeypatch, capsys):
         assert time.monotonic() < deadline_s
         time.sleep(0.005)
     words = ["send", "127.0.0.1", str(port), "--source-port", "0"]
-    assert datagram_program.main([*words, "--scheme", "fixed,window=2", "--duration-s", "0.1"]) == 0
+    words += ["--scheme", "fixed,window=2", "--duration-s", "0.1", "--warmup-s", "0"]
+    assert datagram_program.main(words) == 0
     receiver.join(timeout=1)
     assert not receiver.is_alive()
     said = json.loads(capsys.readouterr().out)

@@ -80,6 +80,8 @@ def test_connections_are_those_that_ss_shows(samples):
         assert round(sample.delivery_mbit * 1e6) == int(rates["delivery_rate"])
         assert sample.retransmits == int((re.findall(r"retrans:\d+/(\d+)", words) or ["0"])[0])
         assert sample.bytes_acked == int(numbers["bytes_acked"])
+        sacked = int(numbers.get("sacked", 0)) * int(numbers["mss"])
+        assert sample.delivered_bytes == sample.bytes_acked + sacked
         assert round(sample.busy_s * 1e3) == int(numbers["busy"])
         assert (sample.rwnd_limited_s, sample.sndbuf_limited_s) == (0, 0)
     # Both a window that has left slow start and one that has not are there.
@@ -103,6 +105,22 @@ def test_a_rate_without_pacing_is_none():
     info = bytearray(232)
     struct.pack_into("=Q", info, 104, 2**64 - 1)
     assert tcp.parse_tcp_info(1, "cubic", bytes(info)).pacing_mbit == 0
+
+
+def test_what_is_selectively_acknowledged_is_delivered():
+    info = bytearray(232)
+    struct.pack_into("=I", info, 16, 1448)  # snd_mss
+    struct.pack_into("=I", info, 28, 3)  # sacked
+    struct.pack_into("=Q", info, 120, 10_000)  # bytes_acked
+    sample = tcp.parse_tcp_info(1, "cubic", bytes(info))
+    assert (sample.bytes_acked, sample.delivered_bytes) == (10_000, 14_344)
+    assert sample.row(0.5).split(",")[-1] == "14344"
+    assert len(sample.row(0.5).split(",")) == len(tcp.COLUMNS.split(","))
+
+
+def test_a_server_that_has_closed_but_not_sent_all_is_seen():
+    """net/tcp_states.h: established, the first state after closing, and both ends closing."""
+    assert tcp.STATES == 1 << 1 | 1 << 4 | 1 << 11
 
 
 def test_the_queue_is_the_one_that_tc_shows(waiting):

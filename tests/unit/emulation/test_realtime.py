@@ -133,15 +133,17 @@ def test_only_what_lies_between_a_path_that_is_set_up_and_the_end_of_traffic_is_
 
     monkeypatch.setattr(measure.hosts, "require_algorithms", event("algorithms"))
     monkeypatch.setattr(measure, "emulated_hosts", hosts)
+    monkeypatch.setattr(measure.batch, "handles", lambda _: contextlib.nullcontext({}))
     monkeypatch.setattr(measure.hosts, "apply", event("set up"))
+    monkeypatch.setattr(measure.hosts, "shape", event("shaped"))
     monkeypatch.setattr(measure, "_ping_idle", event("ping"))
     monkeypatch.setattr(measure.hosts, "read_back", event("read back"))
     monkeypatch.setattr(measure.traffic, "run", event("traffic"))
     monkeypatch.setattr(measure.hosts, "read_back_settled", settled)
-    with pytest.raises(EnoughError):
-        measure.measure(BARE, 7, None, watch=Recorder(events))
+    with measure.stage(BARE) as ready, pytest.raises(EnoughError):
+        measure.measure(ready, 7, None, watch=Recorder(events))
     begin, end = events.index("watch"), events.index("end of watch")
-    assert events[begin - 1] == "set up"
+    assert events[:begin] == ["algorithms", "hosts", "set up", "shaped"]
     assert events[end - 1] == "traffic"
 
 

@@ -1,6 +1,7 @@
 import pytest
 
 from losslab.emulation.schemes import SCHEMES, Ack, make_scheme
+from losslab.emulation.schemes.bbr import STARTUP_GAIN
 from losslab.errors import LosslabError
 
 
@@ -90,3 +91,17 @@ def test_bbr_leaves_startup_when_the_rate_stands_still():
     gains = [40 / 5 / gain for gain in (1.25, 0.75, 1.0)]
     assert any(scheme.pacing_gap_ms() == pytest.approx(gap) for gap in gains)
     assert startup_gap_ms != scheme.pacing_gap_ms()
+
+
+def test_bbr_without_startup_cycles_from_the_first_packet_on():
+    # Five packets per RTT, which is taken for 1 ms as long as there is none.
+    assert make_scheme("bbr,startup=0,tuned=0").pacing_gap_ms() == pytest.approx(1 / 5 / 1.25)
+    assert make_scheme("bbr,tuned=0").pacing_gap_ms() == pytest.approx(1 / 5 / STARTUP_GAIN)
+
+
+def test_bbr_forgets_the_least_rtt_after_its_window():
+    for settings, least_ms in (("rtt_window_ms=200", 80.0), ("rtt_window_ms=0", 40.0)):
+        # An acknowledgement each 100 ms and more: the first RTT is out of the window at the end.
+        scheme = feed(make_scheme(f"bbr,startup=0,tuned=0,{settings}"), [40, 90, 80, 95])
+        # No rate was measured: five packets per least RTT, twice that in flight.
+        assert scheme.pacing_gap_ms() * 5 * scheme._gain() == pytest.approx(least_ms)

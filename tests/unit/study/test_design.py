@@ -7,13 +7,13 @@ from losslab.study import design
 from losslab.study.names import Names
 from tests.unit.study.test_condition import BARE
 
-QUICK = "config/quick.yaml"
 NAMES = Names({"cubic": "default", "bbr": "default"})
+RUN = {"replicates": 1, "duration_s": 5, "warmup_s": 1}
 
 
 @pytest.fixture
 def config(root):
-    return design.load_yaml(root / QUICK)
+    return design.load_yaml(root / "config/config.yaml")
 
 
 @pytest.fixture
@@ -21,17 +21,58 @@ def study(root):
     return design.load_yaml(root / "config/studies/loss.yaml")
 
 
-def test_the_main_block_has_the_sources_88_cells(root, config):
+def test_the_main_block_has_the_sources_88_cells_with_at_least_ten_replicates_of_30_s(root, config):
     cells = [c for c in design.load_cells(config, root) if c.block == "main"]
     assert len(cells) == 11 * 2 * 2 * 2
-    assert all(c.stopping.least >= 3 and c.condition.duration_s >= 5 for c in cells)
+    assert all(c.stopping.least >= 10 and c.condition.duration_s >= 30 for c in cells)
     assert len({c.name for c in cells}) == 88
 
 
-def test_full_campaign_has_at_least_ten_replicates_of_30_s(root):
-    cells = design.load_cells(design.load_yaml(root / "config/config.yaml"), root)
-    main = [c for c in cells if c.block == "main"]
-    assert all(c.stopping.least >= 10 and c.condition.duration_s >= 30 for c in main)
+def test_the_quick_campaign_has_every_study_and_no_interval_of_few(root):
+    studies = design.load_studies(design.load_yaml(root / "config/quick.yaml"), root)
+    assert {study.name for study in studies} >= {"calibration", "loss", "cloud", "bufferbloat",
+                                                 "map", "cellular"}  # fmt: skip
+    assert min(cell.stopping.least for study in studies for cell in study.cells) >= 5
+    main = [c for s in studies for c in s.cells if c.study == "loss" and c.block == "main"]
+    bulk = [c for c in main if c.condition.app == "iperf3"]
+    assert len(bulk) == 44
+    assert min(c.stopping.least for c in bulk) == 10
+
+
+def test_a_block_may_have_several_runs_each_for_some_of_its_cells(root):
+    main = [
+        RUN | {"only": {"app": "iperf3", "loss_percent": [0, 1]}},
+        RUN | {"only": {"app": "ffmpeg", "loss_percent": 0}, "replicates": 3},
+    ]
+    config = {"studies": {"loss": {"main": main}}}
+    (study,) = design.load_studies(config, root)
+    found = {
+        (c.condition.app, c.condition.loss_percent): c.stopping.least for c in study.cells
+    }  # fmt: skip
+    assert found == {("iperf3", 0): 1, ("iperf3", 1): 1, ("ffmpeg", 0): 3}
+    assert len(study.cells) == 8 + 4
+    assert study.left_out["main"] == 88 - 12
+    assert study.left_out["sensitivity"] == 48
+    # An axis that the study does not name has its default.
+    main[1]["only"] |= {"queue": "fifo"}
+    assert len(design.load_cells(config, root)) == 12
+
+
+@pytest.mark.parametrize(
+    ("only", "words"),
+    [
+        ({"loss_percent": 77}, "found none with loss_percent 77"),
+        ({"los": 1}, "'los' was unexpected"),
+        ({"duration_s": 5}, "'duration_s' was unexpected"),
+        ({"app": "iperf3"}, "must differ, found twice"),
+    ],
+)
+def test_a_run_is_for_cells_that_there_are_and_no_other_is_for(root, only, words):
+    config = {
+        "studies": {"loss": {"main": [RUN | {"only": {"app": "iperf3"}}, RUN | {"only": only}]}}
+    }
+    with pytest.raises(LosslabError, match=words):
+        design.load_cells(config, root)
 
 
 def test_misspelt_key_is_named(root, config):
@@ -131,6 +172,9 @@ def test_time_series_are_wanted_of_the_cells_that_match(root, config):
     assert {c.loss_percent for c in chosen} == {0, 1, 5}
     assert {c.app for c in chosen} == {"iperf3"}
     assert len(chosen) == 12
+    config["studies"]["loss"]["main"]["only"] = {"loss_percent": 1}
+    (loss,) = [s for s in design.load_studies(config, root) if s.name == "loss"]
+    assert len(loss.series) == 4
 
 
 def test_backends_have_folders_of_their_own_and_equal_seeds(root):

@@ -36,6 +36,7 @@ def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
                     *end, "send", RECEIVER_ADDRESS, str(PORT),
                     "--source-port", str(SOURCE_PORT), "--scheme", condition.scheme,
                     "--duration-s", f"{condition.duration_s:g}",
+                    "--warmup-s", f"{condition.warmup_s:g}",
                 ],
                 "sender.log",
             ),
@@ -47,6 +48,9 @@ def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
 
 def collect(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
     """Turn both ends' counts into the summary.
+
+    Goodput counts what was acknowledged between the warm-up and the configured end;
+    `received_mbit` spreads over the run all that arrived, also of what waited at its end.
 
     Raises:
         LosslabError: an end did not print its counts, or nothing arrived.
@@ -60,8 +64,10 @@ def collect(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
             raise LosslabError(f"{name} must be counts as JSON, found: {text.strip()}") from error
     if counts["received"] == 0:
         raise LosslabError("at least one datagram must arrive, found none")
+    mbit = DATAGRAM_BYTES * 8 / 1e6
     return {
-        "goodput_mbit": counts["received"] * DATAGRAM_BYTES * 8 / 1e6 / plan.duration_s,
+        "goodput_mbit": counts["acked"] * mbit / (plan.duration_s - plan.warmup_s),
+        "received_mbit": counts["received"] * mbit / plan.duration_s,
         "datagrams_sent": counts["sent"],
         "datagrams_received": counts["received"],
         "timeouts": counts["timeouts"],

@@ -43,14 +43,15 @@ def receive(address: str, port: int) -> dict[str, int]:
 class Sender:
     """Keeps the scheme's window full for a time."""
 
-    def __init__(self, scheme: Scheme, sock: socket.socket) -> None:
+    def __init__(self, scheme: Scheme, sock: socket.socket, warmup_s: float = 0.0) -> None:
         """Stand before the first datagram; `sock` is connected to the receiver."""
         self._scheme, self._socket = scheme, sock
+        self._warmup_ms = warmup_s * 1e3
         self._sequence = 0
         self._acked_to = 0  # all below count as no longer in flight: what is overtaken is lost
         self._next_send_ms = 0.0
         self._begin_ns = time.monotonic_ns()
-        self.acked = 0
+        self.acked = 0  # after the warm-up
         self.timeouts = 0
 
     @property
@@ -100,7 +101,7 @@ class Sender:
 
     def _take_ack(self, now_ms: float) -> None:
         sequence, sent_ns, received_ns = MESSAGE.unpack_from(self._socket.recv(MESSAGE.size))
-        self.acked += 1
+        self.acked += now_ms >= self._warmup_ms
         self._acked_to = max(self._acked_to, sequence + 1)
         self._scheme.on_ack(
             Ack(
@@ -119,13 +120,13 @@ END_INTERVAL_S = 1.0
 
 
 def send(
-    address: str, port: int, source_port: int, scheme: str, duration_s: float
+    address: str, port: int, source_port: int, scheme: str, duration_s: float, warmup_s: float
 ) -> dict[str, int]:
     """Run a sender; return what it counted."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(("", source_port))
         sock.connect((address, port))
-        sender = Sender(make_scheme(scheme), sock)
+        sender = Sender(make_scheme(scheme), sock, warmup_s)
         sender.run(duration_s)
         end = MESSAGE.pack(END_SEQUENCE, 0, 0)
         for _ in range(END_REPEATS):
@@ -149,13 +150,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             end.add_argument("--source-port", type=int, required=True)
             end.add_argument("--scheme", required=True)
             end.add_argument("--duration-s", type=float, required=True)
+            end.add_argument("--warmup-s", type=float, required=True)
     options = parser.parse_args(arguments)
     gc.disable()  # as in measure.py; datagrams come and go without cycles
     if options.end == "receive":
         counts = receive(options.address, options.port)
     else:
         counts = send(
-            options.address, options.port, options.source_port, options.scheme, options.duration_s
+            options.address,
+            options.port,
+            options.source_port,
+            options.scheme,
+            options.duration_s,
+            options.warmup_s,
         )
     print(json.dumps(counts))
     return 0

@@ -1,4 +1,4 @@
-"""Bulk transfer: iperf3 streams as fast as TCP lets them, measured at the receiver."""
+"""Bulk transfer: iperf3 streams as fast as TCP lets them, counted as the receiver has it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.flows import Flow, Program, Timeline
+from losslab.emulation.goodput import INTERVAL_S, Deliveries
 from losslab.emulation.shaping import BULK_PORT
 from losslab.emulation.topology import RECEIVER_ADDRESS
 from losslab.errors import LosslabError
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 # Both fixed, so that hashes over the flow's addresses do not vary.
 PORT = BULK_PORT  # iperf3's default; the competitor has the next one
 SOURCE_PORT = 40_001
-INTERVAL_S = 0.1
 # iperf3 counts whole blocks only; its 128 KiB would be 10 Mbit/s in an interval.
 BLOCK_BYTES = 16 * 1024
 
@@ -66,33 +66,35 @@ def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow
 
 
 def collect(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
-    """Turn the logs into intervals.csv (and competitor-intervals.csv) and the summary.
+    """Turn samples and logs into intervals.csv (and competitor-intervals.csv) and the summary.
 
-    Goodput is bytes over time at the receiver between the warm-up and the configured end, on the
-    clock of the replicate: with a competitor, the time in which both flows run.
+    Goodput counts what was acknowledged between the warm-up and the configured end, on the clock of
+    the replicate: with a competitor, the time in which both flows run. `received_mbit` is what
+    iperf3's receiver read in that time.
 
     Args:
         plan: What was run.
-        folder: Where the logs are.
+        folder: Where the logs and tcp.csv are.
         timeline: When the flows were started.
 
     Raises:
         LosslabError: iperf3 reported an error or wrote no JSON.
     """
-    goodputs, retransmits, octets = [], [], []
+    goodputs, read, retransmits, octets = [], [], [], []
     for each in plan.flows:
         prefix = each.name.removesuffix("iperf3")
         receiver = load(folder / each.listener.log)
         sender = load(folder / each.caller.log)
         rows = intervals(receiver, timeline.started_s[each.name])
-        lines = [f"{end:.6f},{count * 8 / seconds / 1e6:.6f}" for end, seconds, count in rows]
-        path = folder / f"{prefix}intervals.csv"
-        path.write_text("\n".join(["t_s,goodput_mbit", *lines]) + "\n")
-        goodputs.append(goodput_mbit(rows, plan))
+        delivered = Deliveries.read(folder / "tcp.csv", each.source_port)
+        delivered.write_intervals(folder / f"{prefix}intervals.csv")
+        goodputs.append(delivered.mbit(plan.warmup_s, plan.duration_s))
+        read.append(received_mbit(rows, plan))
         retransmits.append(sender["end"]["sum_sent"]["retransmits"])
         octets.append(sum(count for _, _, count in rows))
     summary = {
         "goodput_mbit": goodputs[0],
+        "received_mbit": read[0],
         "retransmits": retransmits[0],
         "bytes_received": octets[0],
         "total_goodput_mbit": sum(goodputs),
@@ -100,6 +102,7 @@ def collect(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
     if len(goodputs) > 1:
         summary |= {
             "competitor_goodput_mbit": goodputs[1],
+            "competitor_received_mbit": read[1],
             "competitor_retransmits": retransmits[1],
             "jain_index": jain_index(goodputs),
         }
@@ -117,7 +120,7 @@ def intervals(receiver: dict[str, Any], start_s: float) -> list[tuple[float, flo
     ]
 
 
-def goodput_mbit(rows: list[tuple[float, float, int]], plan: Plan) -> float:
+def received_mbit(rows: list[tuple[float, float, int]], plan: Plan) -> float:
     """Divide bytes by time over the `intervals` between the warm-up and the configured end.
 
     Raises:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import csv
 import json
+import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.apps import iperf3
 from losslab.emulation.flows import Flow, Program, Timeline
+from losslab.emulation.goodput import Deliveries
 from losslab.emulation.topology import SENDER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.condition import FETCH_AFTER_S, FETCH_BEFORE_END_S, NO_COMPETITOR, Condition
@@ -62,7 +64,7 @@ def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
 
 
 def collect(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
-    """Turn curl's report and the pings before the fetch into the summary.
+    """Turn curl's report, the pings before the fetch and the bulk flow's into the summary.
 
     Raises:
         LosslabError: the page did not arrive whole.
@@ -88,11 +90,18 @@ def collect(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
         "connect_s": report["time_connect"],
         "first_byte_s": report["time_starttransfer"],
         "fetch_started_s": timeline.started_s["web"],
-        "rtt_before_fetch_ms": sum(before) / len(before) if before else None,
+        "rtt_before_fetch_ms": statistics.fmean(before) if before else None,
+        "rtt_before_fetch_min_ms": min(before, default=None),
         "rtt_before_fetch_max_ms": max(before, default=None),
+        # As ping prints it: over all replies, not a sample's estimate (ping_common.c of iputils).
+        "rtt_before_fetch_mdev_ms": statistics.pstdev(before) if before else None,
     }
     if len(plan.starts) > 1:
-        receiver = iperf3.load(folder / f"{BULK_PREFIX}receiver.log")
-        rows = iperf3.intervals(receiver, timeline.started_s[f"{BULK_PREFIX}iperf3"])
-        summary["bulk_goodput_mbit"] = iperf3.goodput_mbit(rows, plan)
+        bulk = plan.flows[0]
+        delivered = Deliveries.read(folder / "tcp.csv", bulk.source_port)
+        summary["bulk_goodput_mbit"] = delivered.mbit(plan.warmup_s, plan.duration_s)
+        rows = iperf3.intervals(
+            iperf3.load(folder / bulk.listener.log), timeline.started_s[bulk.name]
+        )
+        summary["bulk_received_mbit"] = iperf3.received_mbit(rows, plan)
     return summary

@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 from losslab.emulation import hosts
+from losslab.emulation.measure import Stage
 from losslab.emulation.plan import make_plan
-from losslab.emulation.topology import HOSTS, RECEIVER_ADDRESS, emulated_hosts
-from losslab.study.condition import Condition
+from losslab.emulation.topology import HOSTS, RECEIVER_ADDRESS
 
 COMMANDS = Path("/tmp/hosts")  # the guest's own tmpfs
 
@@ -27,37 +27,36 @@ This is the path that was asked for: {path}, {rate_mbit:g} Mbit/s, RTT {rtt_ms:g
 """
 
 
-def run_shell(condition: Condition, seed: int, command: str | None, folder: Path) -> int:
-    """Build the path and run a command, or a shell on the console; return its status.
+def run_shell(ready: Stage, seed: int, command: str | None, folder: Path) -> int:
+    """Run a command on a path, or a shell on the console; return its status.
 
     Args:
-        condition: The path to build.
+        ready: The path.
         seed: The replicate's seed.
         command: A shell command whose words go to output.txt; None for an interactive shell.
         folder: Where output.txt goes.
     """
-    with emulated_hosts(disposable=True) as nodes:
-        pids = {name: node.pid for name, node in nodes.items()}
-        plan = make_plan(condition, seed)
-        hosts.apply(plan.hosts, pids)
-        reasons = hosts.deviations(plan.hosts, hosts.read_back(plan.hosts, pids))
-        _write_commands(pids)
-        environment = os.environ | {"PATH": f"{COMMANDS}:{os.environ['PATH']}", "TERM": "vt100"}
-        if command is not None:
-            with (folder / "output.txt").open("w") as out:
-                return subprocess.run(
-                    ["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                    env=environment, check=False,
-                ).returncode  # fmt: skip
-        banner = BANNER.format(receiver=RECEIVER_ADDRESS, **condition.to_json())
-        banner += "".join(f"\nWARNING: {reason}" for reason in reasons)
-        start = Path("/tmp/bashrc")
-        start.write_text(f"cat <<'BANNER'\n{banner}\nBANNER\nPS1='losslab> '\n")
-        with Path("/dev/tty0").open("r+b", buffering=0) as terminal:
+    condition = ready.condition
+    plan = make_plan(condition, seed)
+    hosts.shape(plan.hosts, ready.handles)
+    reasons = hosts.deviations(plan.hosts, hosts.read_back(plan.hosts, ready.handles))
+    _write_commands({name: node.pid for name, node in ready.nodes.items()})
+    environment = os.environ | {"PATH": f"{COMMANDS}:{os.environ['PATH']}", "TERM": "vt100"}
+    if command is not None:
+        with (folder / "output.txt").open("w") as out:
             return subprocess.run(
-                ["setsid", "--ctty", "--wait", "bash", "--rcfile", str(start), "-i"],
-                stdin=terminal, stdout=terminal, stderr=terminal, env=environment, check=False,
+                ["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                env=environment, check=False,
             ).returncode  # fmt: skip
+    banner = BANNER.format(receiver=RECEIVER_ADDRESS, **condition.to_json())
+    banner += "".join(f"\nWARNING: {reason}" for reason in reasons)
+    start = Path("/tmp/bashrc")
+    start.write_text(f"cat <<'BANNER'\n{banner}\nBANNER\nPS1='losslab> '\n")
+    with Path("/dev/tty0").open("r+b", buffering=0) as terminal:
+        return subprocess.run(
+            ["setsid", "--ctty", "--wait", "bash", "--rcfile", str(start), "-i"],
+            stdin=terminal, stdout=terminal, stderr=terminal, env=environment, check=False,
+        ).returncode  # fmt: skip
 
 
 def _write_commands(pids: dict[str, int]) -> None:

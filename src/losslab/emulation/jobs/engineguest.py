@@ -5,21 +5,17 @@ The guest of `backends.virtual`, with Docker containers as the emulated hosts.
 
 from __future__ import annotations
 
-import ctypes
-import json
-import os
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from losslab.emulation import containers, netns
-from losslab.emulation.jobs.guest import JOB, RB_POWER_OFF, TCP_MEM_PAGES
-from losslab.emulation.measure import measure
-from losslab.emulation.outcome import write_failure, write_result
+from losslab.emulation.jobs import guest
+from losslab.emulation.jobs.snapshot import What, serve
+from losslab.emulation.measure import stage
 from losslab.errors import HostError
 from losslab.study.condition import Condition
 
@@ -40,24 +36,27 @@ ENGINE = [
 ]  # fmt: skip
 
 
-def main() -> None:
-    """Run the job; whatever happens, leave a result and power off."""
-    try:
-        (JOB / "started").touch()
-        job = json.loads((JOB / "job.json").read_text())
-        netns.write_sysctl("net.ipv4.tcp_mem", TCP_MEM_PAGES)
-        # A namespace that is not the first may have these only.
-        available = netns.read_sysctl("net.ipv4.tcp_available_congestion_control")
-        netns.write_sysctl("net.ipv4.tcp_allowed_congestion_control", available)
-        with engine(JOB / "engine.log") as api:
-            write_result(_replicate(job, api), JOB / "result.json")
-    except BaseException as error:
-        write_failure(error, JOB / "result.json")
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os.sync()
-        ctypes.CDLL(None).reboot(RB_POWER_OFF)
+def prepare(what: What) -> Callable[[What], What]:
+    """Start the engine and the containers of a condition."""
+    netns.write_sysctl("net.ipv4.tcp_mem", guest.TCP_MEM_PAGES)
+    # A namespace that is not the first may have these only.
+    available = netns.read_sysctl("net.ipv4.tcp_available_congestion_control")
+    netns.write_sysctl("net.ipv4.tcp_allowed_congestion_control", available)
+    # In no file of the job's folder: see `snapshot.serve`.
+    api = guest.KEPT.enter_context(engine(Path("/run/engine.log")))
+    binds = containers.import_skeleton(api, IMAGE_NAME, IMAGE) + containers.name_binds(IMAGE)
+    binds += ["/mnt/losslab:/mnt/losslab:ro", "/mnt/out:/mnt/out:rw"]
+    place = containers.Place(OWNER, IMAGE_NAME, tuple(binds))
+    made = stage(Condition.from_json(what["condition"]), containers.host_class(place), True)
+    ready = guest.KEPT.enter_context(made)
+    version = api.version()["Version"]
+
+    def do(job: What) -> What:
+        result = guest.replicate(ready, job)
+        result["machine"]["docker"] = version
+        return result
+
+    return do
 
 
 @contextmanager
@@ -79,31 +78,5 @@ def engine(log: Path) -> Iterator[Any]:
             process.wait()
 
 
-def _replicate(job: dict[str, Any], api: Any) -> dict[str, Any]:
-    """Measure one replicate into the job's `raw` folder."""
-    raw = JOB / "raw"
-    raw.mkdir()
-    binds = containers.import_skeleton(api, IMAGE_NAME, IMAGE) + containers.name_binds(IMAGE)
-    binds += ["/mnt/losslab:/mnt/losslab:ro", "/mnt/out:/mnt/out:rw"]
-    place = containers.Place(OWNER, IMAGE_NAME, tuple(binds))
-    result = measure(
-        Condition.from_json(job["condition"]),
-        int(job["seed"]),
-        raw,
-        video=Path("/mnt/out/video.mp4") if job["video"] else None,
-        trace=Path("/mnt/out/trace") if job["trace"] else None,
-        host_class=containers.host_class(place),
-        disposable=True,
-    )
-    result["machine"] = {
-        "kernel": os.uname().release,
-        "version": os.uname().version,
-        "docker": api.version()["Version"],
-        "tcp_mem": netns.read_sysctl("net.ipv4.tcp_mem"),
-        "initial_cwnd_packets": 10,  # TCP_INIT_CWND, net/tcp.h
-    }
-    return result
-
-
 if __name__ == "__main__":
-    main()
+    serve(prepare)

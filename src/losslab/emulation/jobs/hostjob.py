@@ -6,6 +6,7 @@ Runs as root in the host image, in namespaces of its own; see `backends.onhost`.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.emulation import realtime
-from losslab.emulation.measure import measure
+from losslab.emulation.measure import measure, stage
 from losslab.emulation.outcome import write_failure, write_result
 from losslab.study.condition import Condition
 
@@ -61,17 +62,18 @@ def host_class() -> type:
 
 def replicate(job: dict[str, Any], hosts: type) -> dict[str, Any]:
     """Measure one replicate into the job's `raw` folder, and watch the machine meanwhile."""
+    gc.disable()  # as in a guest: collections look at the clock
     raw = JOB / "raw"
     raw.mkdir()
-    result = measure(
-        Condition.from_json(job["condition"]),
-        int(job["seed"]),
-        raw,
-        video=JOB / "video.mp4" if job["video"] else None,
-        trace=JOB / "trace" if job["trace"] else None,
-        host_class=hosts,
-        watch=realtime.Watch(),
-    )
+    with stage(Condition.from_json(job["condition"]), hosts) as ready:
+        result = measure(
+            ready,
+            int(job["seed"]),
+            raw,
+            video=JOB / "video.mp4" if job["video"] else None,
+            trace=JOB / "trace" if job["trace"] else None,
+            watch=realtime.Watch(),
+        )
     result["machine"] = {
         "kernel": os.uname().release,
         "version": os.uname().version,

@@ -17,14 +17,18 @@ NLMSG_ERROR = 2
 NLMSG_DONE = 3
 INET_DIAG_INFO = 2
 INET_DIAG_CONG = 4
-TCP_ESTABLISHED = 1
+# net/tcp_states.h. A server that has handed over its last bytes closes the connection at once; what
+# waits in its buffer is then sent in the other two.
+TCP_ESTABLISHED, TCP_FIN_WAIT1, TCP_CLOSING = 1, 4, 11
+STATES = 1 << TCP_ESTABLISHED | 1 << TCP_FIN_WAIT1 | 1 << TCP_CLOSING
 DIAG_MSG_BYTES = 72
 NETLINK_HEADER = struct.Struct("=IHHII")
 ATTRIBUTE_HEADER = struct.Struct("=HH")
 TCP_INFINITE_SSTHRESH = 0x7FFF_FFFF  # net/tcp.h: slow start has no end yet
 
 COLUMNS = (
-    "t_s,flow,cwnd_packets,ssthresh_packets,srtt_ms,rttvar_ms,pacing_mbit,delivery_mbit,retransmits"
+    "t_s,flow,cwnd_packets,ssthresh_packets,srtt_ms,rttvar_ms,pacing_mbit,delivery_mbit,retransmits,"
+    "delivered_bytes"
 )
 
 
@@ -42,6 +46,7 @@ class TcpSample:
     delivery_mbit: float
     retransmits: int
     bytes_acked: int
+    delivered_bytes: int  # what the receiver has said it has, also behind a hole
     busy_s: float
     rwnd_limited_s: float
     sndbuf_limited_s: float
@@ -52,7 +57,7 @@ class TcpSample:
         return (
             f"{t_s:.6f},{self.source_port},{self.cwnd_packets},{ssthresh},{self.srtt_ms:.3f},"
             f"{self.rttvar_ms:.3f},{self.pacing_mbit:.3f},{self.delivery_mbit:.3f},"
-            f"{self.retransmits}"
+            f"{self.retransmits},{self.delivered_bytes}"
         )
 
 
@@ -93,6 +98,7 @@ def parse_tcp_info(source_port: int, algorithm: str, info: bytes) -> TcpSample:
     u64 = struct.Struct("=Q").unpack_from
     ssthresh = u32(info, 76)[0]
     pacing = u64(info, 104)[0]
+    acked = u64(info, 120)[0]
     unpaced = pacing == 2**64 - 1
     return TcpSample(
         source_port=source_port,
@@ -104,7 +110,9 @@ def parse_tcp_info(source_port: int, algorithm: str, info: bytes) -> TcpSample:
         pacing_mbit=0.0 if unpaced else pacing * 8 / 1e6,
         delivery_mbit=u64(info, 160)[0] * 8 / 1e6,
         retransmits=u32(info, 100)[0],
-        bytes_acked=u64(info, 120)[0],
+        bytes_acked=acked,
+        # Selectively acknowledged packets are full ones, but for a last.
+        delivered_bytes=acked + u32(info, 28)[0] * u32(info, 16)[0],
         busy_s=u64(info, 168)[0] / 1e6,
         rwnd_limited_s=u64(info, 176)[0] / 1e6,
         sndbuf_limited_s=u64(info, 184)[0] / 1e6,
@@ -120,10 +128,7 @@ class TcpProbe:
         extensions = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1)
         identity = bytes(48)  # struct inet_diag_sockid: any
         request = (
-            struct.pack(
-                "=BBBxI", socket.AF_INET, socket.IPPROTO_TCP, extensions, 1 << TCP_ESTABLISHED
-            )
-            + identity
+            struct.pack("=BBBxI", socket.AF_INET, socket.IPPROTO_TCP, extensions, STATES) + identity
         )
         header = NETLINK_HEADER.pack(
             16 + len(request), SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST_DUMP, 1, 0
@@ -131,7 +136,7 @@ class TcpProbe:
         self._request = header + request
 
     def sample(self) -> list[TcpSample]:
-        """Read every established connection."""
+        """Read every connection that may have data to send."""
         self._socket.send(self._request)
         found = []
         for kind, payload in messages(self._socket):

@@ -22,21 +22,33 @@ TUNED_STAGES = (1.25, 0.75, 1.0, 1.0, 1.25, 0.75, 1.0, 1.0)
 class SourceBbr(Scheme):
     """STARTUP, DRAIN, then gain cycling, one stage per RTT, on a windowed maximum of the rate.
 
-    `rate_window_ms` is how long a delivery rate counts; the RTT is the least ever seen. `tuned=1`
-    takes the source's stages, which probe for more twice per cycle, `tuned=0` the paper's.
+    `rate_window_ms` is how long a delivery rate counts, `rtt_window_ms` how long an RTT does: 0 for
+    ever, as in the source in the end; the paper has 10 s. `tuned=1` takes the source's stages,
+    which probe for more twice per cycle, `tuned=0` the paper's. `startup=0` cycles from the first
+    packet on, as the source did at first, from a fixed rate that it does not state: here the least.
     """
 
     rate_window_ms: float = 100.0
+    rtt_window_ms: float = 0.0
     tuned: float = 1
+    startup: float = 1
     _phase: str = field(init=False, default="startup")
     _rates: deque[tuple[float, float]] = field(init=False, default_factory=deque)
+    _rtts: deque[tuple[float, float]] = field(init=False, default_factory=deque)
     _delivery: Delivery = field(init=False, default_factory=Delivery)
     _stage: int = field(init=False, default=0)
     _stage_began_ms: float = field(init=False, default=0.0)
     _last_rate: float = field(init=False, default=0.0)
     _slow_rounds: int = field(init=False, default=0)
 
+    def __post_init__(self) -> None:
+        """Begin where the parameters say."""
+        if not self.startup:
+            self._phase = "steady"
+
     def _rtt_ms(self) -> float:
+        if self.rtt_window_ms:
+            return self._rtts[0][1] if self._rtts else 1.0
         return self._delivery.least_rtt_ms or 1.0
 
     def _rate_per_ms(self) -> float:
@@ -69,6 +81,13 @@ class SourceBbr(Scheme):
         self._rates.append((ack.acked_ms, rate))
         while self._rates[0][0] < ack.acked_ms - self.rate_window_ms:
             self._rates.popleft()
+        if self.rtt_window_ms:
+            # Only what later samples do not undercut can ever be the least: the first one is.
+            while self._rtts and self._rtts[-1][1] >= ack.rtt_ms:
+                self._rtts.pop()
+            self._rtts.append((ack.acked_ms, ack.rtt_ms))
+            while self._rtts[0][0] < ack.acked_ms - self.rtt_window_ms:
+                self._rtts.popleft()
         if ack.acked_ms - self._stage_began_ms <= self._rtt_ms():
             return
         self._stage_began_ms = ack.acked_ms

@@ -1,0 +1,112 @@
+# Draw runs that were measured one by one (`losslab plot`): a row per quantity, a column per
+# condition, algorithms over each other.
+#
+# Arguments: the table, algorithms.tsv, how many files of functions, these, and the figures' files.
+arguments <- commandArgs(trailingOnly = TRUE)
+n_functions <- as.integer(arguments[3])
+for (path in arguments[3 + seq_len(n_functions)]) source(path)
+one_locale()
+library(ggplot2)
+library(dplyr, warn.conflicts = FALSE)
+
+in_order <- function(x) factor(x, levels = unique(x))
+
+# Of the lines that share a panel, the one that is drawn solid.
+solid <- c(
+  "cwnd", "received", "delivery rate of TCP", "smoothed by TCP", "queue", "retransmissions"
+)
+line_types <- c("dashed", "dotted", "dotdash", "longdash", "twodash")
+
+read_runs <- function(path) {
+  readr::read_csv(
+    path,
+    col_types = readr::cols(
+      run = "i", algorithm = "c", condition = "c", valid = "l", reasons = "c", warmup_s = "d",
+      panel = "c", name = "c", flow = "c", t_s = "d", value = "d"
+    )
+  ) |>
+    mutate(
+      condition = in_order(coalesce(condition, "")),
+      panel = in_order(sub(" (", "\n(", panel, fixed = TRUE)),
+      flow = coalesce(flow, ""),
+      kind = ifelse(name %in% solid, "", name)
+    )
+}
+
+# What is drawn otherwise than solid, for the caption.
+line_words <- function(runs) {
+  other <- setdiff(unique(runs$kind), "")
+  if (length(other) == 0) {
+    return("")
+  }
+  words <- paste0(line_types[seq_along(other)], ": ", other, collapse = "; ")
+  paste0(toupper(substr(words, 1, 1)), substring(words, 2), ". ")
+}
+
+caption_words <- function(runs) {
+  told <- distinct(runs, run, algorithm, condition, valid, reasons)
+  invalid <- told[!told$valid, ]
+  uncounted <- any(runs$name == "delivery rate of TCP")
+  words <- paste0(
+    line_words(runs),
+    if (uncounted) "Goodput that no receiver counted is the sender's TCP's delivery rate. ",
+    "Grey: the warm-up, which enters no statistic. ",
+    nrow(told), if (nrow(told) == 1) " run." else " runs."
+  )
+  if (nrow(invalid) > 0) {
+    words <- paste0(
+      words, " INVALID, no number: ",
+      paste(invalid$algorithm, invalid$condition, invalid$reasons, collapse = "; "), "."
+    )
+  }
+  words
+}
+
+draw_runs <- function(runs, algorithms) {
+  other <- setdiff(unique(runs$kind), "")
+  warmup <- runs |>
+    filter(warmup_s > 0) |>
+    distinct(condition, panel, warmup_s)
+  unknown <- setdiff(runs$algorithm, algorithms$name)
+  algorithms <- bind_rows(
+    algorithms, tibble(name = unknown, label = unknown, colour = "grey30", shape = 16)
+  )
+  figure <- ggplot(runs, aes(t_s, value)) +
+    geom_rect(
+      aes(xmin = -Inf, xmax = warmup_s, ymin = -Inf, ymax = Inf),
+      data = warmup, inherit.aes = FALSE, fill = "grey92"
+    ) +
+    geom_line(
+      aes(colour = algorithm, linetype = kind, group = interaction(run, name, flow)),
+      linewidth = 0.3, na.rm = TRUE
+    ) +
+    facet_grid(vars(panel), vars(condition), scales = "free_y", switch = "y") +
+    algorithm_scales(algorithms[algorithms$name %in% runs$algorithm, ]) +
+    scale_linetype_manual(
+      breaks = c("", other), values = c("solid", line_types[seq_along(other)]), guide = "none"
+    ) +
+    scale_y_continuous(limits = c(0, NA), expand = expansion(c(0, 0.08))) +
+    guides(colour = guide_legend(override.aes = list(linewidth = 1))) +
+    labs(x = "Time since the traffic began (s)", y = NULL) +
+    theme_losslab() +
+    theme(
+      strip.placement = "outside",
+      strip.text.y.left = element_text(face = "plain", size = 7.5, hjust = 0.5),
+      axis.title.x = element_text(size = 8)
+    )
+  if (identical(levels(runs$condition), "")) {
+    figure <- figure + theme(strip.text.x = element_blank())
+  }
+  with_note(figure, caption_words(runs))
+}
+
+runs <- read_runs(arguments[1])
+n_conditions <- nlevels(runs$condition)
+# A sheet of the report for one or two conditions, 5.5 cm more for each further one.
+figure_width_cm <- 16 + 5.5 * max(0, n_conditions - 2)
+save_figure(
+  draw_runs(runs, read_algorithms(arguments[2])),
+  utils::tail(arguments, -(3 + n_functions)),
+  height_cm = 3.5 + 3.6 * nlevels(runs$panel),
+  missing = tibble(cell = character())
+)

@@ -1,0 +1,66 @@
+"""What commands are asked for: a condition and a backend, checked before anything runs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from losslab.backends.base import GUEST, VIRTUAL, Instrument
+from losslab.backends.known import NAMES, PLACES
+from losslab.errors import LosslabError
+from losslab.study import design
+from losslab.study.condition import Condition
+
+
+class UsageError(LosslabError):
+    """The command line or an input file is wrong; nothing ran."""
+
+
+def backend_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what measures."""
+    parser.add_argument("--backend", choices=NAMES, default=VIRTUAL)
+    parser.add_argument(
+        "--where",
+        choices=PLACES,
+        default=GUEST,
+        help="in a guest in virtual time, or on this machine's own kernel in real time, as root",
+    )
+
+
+def condition(data: dict[str, Any]) -> Condition:
+    """Make a condition from the values of its fields.
+
+    Raises:
+        UsageError: it is an impossible one.
+    """
+    try:
+        asked = Condition.from_json(data)
+    except KeyError as error:
+        raise UsageError(str(error.args[0])) from error
+    except LosslabError as error:
+        raise UsageError(error.message) from error
+    problems = asked.problems() + design.load_names(design.ROOT).problems(asked)
+    if problems:
+        raise UsageError("; ".join(problems))
+    return asked
+
+
+def instrument(options: argparse.Namespace, asked: Condition) -> Instrument:
+    """Return what `backend_options` chose.
+
+    Raises:
+        LosslabError: it has not been built, or this machine cannot measure the condition with it.
+    """
+    from losslab.campaign.instrument import instrument
+
+    return instrument(options.backend, options.where, asked)
+
+
+def video(asked: Condition, tools: Instrument, timeout_s: float | None = None) -> Path | None:
+    """Return the video that a condition streams, if it streams one."""
+    if asked.app != "ffmpeg":
+        return None
+    from losslab.campaign.instrument import video
+
+    return video(asked.video, asked.duration_s, tools, timeout_s)

@@ -1,0 +1,63 @@
+"""What a replicate costs: an estimate of its wall time on one core, from its condition alone.
+
+It need not be right to the second: it sizes the workflow's batches and says how long a campaign
+takes (`python -m bench.campaign_time`, which compares it with what was measured).
+"""
+
+from __future__ import annotations
+
+import math
+
+from losslab.backends.base import CONTAINERNET, VIRTUAL
+from losslab.emulation.link.traces import MEAN_MBIT
+from losslab.study.condition import NO_COMPETITOR, NO_TRACE, Condition
+
+# Seconds on one core of an Intel Xeon (Sapphire Rapids) that has nothing else to do.
+# A replicate that does nothing, by backend, and what its programs' starts add, by app.
+FIXED_S = {VIRTUAL: 0.95, CONTAINERNET: 5.7}
+START_S = {"iperf3": 0.0, "ffmpeg": 0.35, "web": 0.1, "datagram": 0.4}
+# A second of probes and timers, by app, and a gigabyte of a bulk flow.
+PER_S = {"iperf3": 0.03, "ffmpeg": 0.04, "web": 0.02, "datagram": 0.03}
+PER_GB_S = 4.1
+# The trace-driven link and the datagram schemes are Python: a gigabyte passes them in so many.
+TRACE_PER_GB_S, DATAGRAM_PER_GB_S = 105.0, 45.0
+# Rates of the app's own, in Mbit/s; a bulk flow takes what it gets.
+VIDEO_MBIT = 3.0
+SEGMENT_BITS = 1448 * 8
+# Those whose window follows the loss, by the square-root law of Mathis et al. (1997).
+LOSS_BASED = {"reno", "cubic", "htcp", "westwood", "illinois", "yeah", "vegas", "dctcp"}
+
+
+def expected_mbit(condition: Condition) -> float:
+    """Estimate how much a condition's flows carry together, in Mbit/s."""
+    c = condition
+    rate_mbit = c.rate_mbit if c.trace == NO_TRACE else min(c.rate_mbit, MEAN_MBIT)
+    if c.app == "ffmpeg":
+        return min(VIDEO_MBIT, rate_mbit)
+    if c.app == "web" and c.competitor == NO_COMPETITOR:
+        return 0.0
+    loss = c.loss_percent / 100
+    if loss == 0 or c.algorithm not in LOSS_BASED:
+        return rate_mbit * (1 - loss)
+    # A bare path has no loss, so that there is a delay to divide by.
+    window = max(1.0, math.sqrt(1.5 / loss))
+    return min(rate_mbit, window * SEGMENT_BITS / (c.rtt_ms * 1000))
+
+
+def replicate_s(condition: Condition, backend: str, fixed_s: float | None = None) -> float:
+    """Estimate a replicate's wall time in s.
+
+    Args:
+        condition: What is measured.
+        backend: One of known.NAMES.
+        fixed_s: What a replicate costs that does nothing; that of the backend if None.
+    """
+    c = condition
+    gigabytes = expected_mbit(c) * c.duration_s / 8000
+    per_gb_s = PER_GB_S
+    if c.trace != NO_TRACE:
+        per_gb_s += TRACE_PER_GB_S
+    if c.app == "datagram":
+        per_gb_s += DATAGRAM_PER_GB_S
+    fixed_s = FIXED_S[backend] if fixed_s is None else fixed_s
+    return fixed_s + START_S[c.app] + PER_S[c.app] * c.duration_s + per_gb_s * gigabytes

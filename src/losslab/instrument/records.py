@@ -1,0 +1,108 @@
+"""The workflow's records of kernel and images, which themselves lie in the user's cache.
+
+A record says what was built or found there. It is worth nothing where the cache has something else
+by now: its build is asked for once more then, and so has another number.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from losslab.errors import LosslabError
+from losslab.instrument import image, kernel
+from losslab.instrument.archive import UnavailableError
+
+KERNEL, IMAGE = "kernel", "image"
+FOLDER = Path("results", "instrument")
+
+
+def path(kind: str, name: str) -> Path:
+    """Return where the record of a kernel (`kernel.named`) or of an image lies."""
+    return FOLDER / f"{kind}-{name}.json"
+
+
+def read(record: Path) -> dict[str, Any]:
+    """Read a record; nothing where there is none."""
+    try:
+        content: dict[str, Any] = json.loads(record.read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return {}
+    return content
+
+
+def in_cache(kind: str, name: str) -> dict[str, Any] | None:
+    """Say what the cache has: a kernel or image of today's recipe, or None."""
+    if kind == KERNEL:
+        folder = kernel.existing(*kernel.parsed(name))
+        return None if folder is None else kernel.provenance(folder)
+    folder = image.existing(name)
+    return None if folder is None else image.provenance(folder)
+
+
+def number(kind: str, name: str) -> int:
+    """Say the how-manieth build a record is to be of: its own, or the next if it is outdated."""
+    record = read(path(kind, name))
+    as_recorded = "absent" in record or "made_of" in record
+    as_recorded = as_recorded and record.get("made_of") == in_cache(kind, name)
+    return int(record.get("number", 0)) + (not as_recorded)
+
+
+def absent(record: Path) -> str:
+    """Say why something could not be had; empty where it could."""
+    return str(read(record).get("absent", ""))
+
+
+def make(
+    kind: str,
+    name: str,
+    build: Callable[[], Path],
+    record: Path,
+    number: int,
+    only_with: Sequence[Path] = (),
+    optional: bool = False,
+) -> None:
+    """Build what the cache does not have, and write its record.
+
+    Args:
+        kind: KERNEL or IMAGE.
+        name: The kernel, as `kernel.named` writes it, or the image.
+        build: Builds it.
+        record: The file to write.
+        number: The how-manieth time it is asked for.
+        only_with: Records of other parts, without which this one is of no use.
+        optional: Where its sources cannot be had, record that instead of failing.
+
+    Raises:
+        LosslabError: it cannot be built.
+    """
+    content: dict[str, Any] = {"number": number}
+    missing = next(filter(None, map(absent, only_with)), "")
+    if missing and in_cache(kind, name) is None:
+        content["absent"] = missing
+    else:
+        try:
+            build()
+            content["made_of"] = in_cache(kind, name)
+        except UnavailableError as error:
+            if not optional:
+                raise
+            content["absent"] = error.message
+            print(f"losslab: note: no {name} {kind}: {error}", file=sys.stderr)
+    write(content, record)
+
+
+def write(content: dict[str, Any], record: Path) -> None:
+    """Write a record.
+
+    Raises:
+        LosslabError: there is no room or right to.
+    """
+    try:
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+    except OSError as error:
+        raise LosslabError(f"{record} must be a file to write to, found: {error}") from error

@@ -1,0 +1,58 @@
+"""The commands that show something: `plot` and `demo`."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from losslab.instrument.cache import ROOT
+from losslab.screen import demo, plot
+from losslab.study import design
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add them."""
+    drawn = commands.add_parser("plot", help="draw runs, in the terminal or to a file")
+    drawn.add_argument(
+        "folders", nargs="+", type=Path, metavar="DIR", help="a run's folder, or a cell's"
+    )
+    drawn.add_argument(
+        "--out", type=Path, action="append", default=[], metavar="FILE",
+        help=f"draw to this file ({', '.join(plot.FORMATS)}); may be given several times",
+    )  # fmt: skip
+    drawn.set_defaults(run=_plot)
+
+    shown = commands.add_parser("demo", help="what loss costs CUBIC and BBR, in a minute")
+    shown.add_argument("--out", type=Path, default=Path("results", "demo"), help="folder")
+    kept = "finished runs are kept; the same command goes on there"
+    shown.set_defaults(run=_demo, interrupted=kept)
+
+
+def say(text: str) -> None:
+    """Print, also where the terminal lacks some of the characters."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding), flush=True)
+
+
+def _plot(options: argparse.Namespace) -> int:
+    plot.refuse_formats(options.out)
+    runs = plot.load(options.folders)
+    if options.out:
+        plot.figure(runs, options.out)
+        say("\n".join(map(str, options.out)))
+    else:
+        say(plot.text(runs, shutil.get_terminal_size().columns))
+    return 0
+
+
+def _demo(options: argparse.Namespace) -> int:
+    runs = demo.plan(options.out)
+    demo.measure(runs)
+    rows = demo.read(runs)
+    listed = design.load_algorithms(ROOT / "config" / "algorithms.tsv")
+    say(demo.text(rows, {row["name"]: row["label"] for row in listed}))
+    files = "\n".join(f"  {path}" for path in demo.write(rows, options.out))
+    say(f"\n{files}\n\n{demo.next_steps(options.out)}")
+    return 0 if all(row["n_valid"] for row in rows) else 1

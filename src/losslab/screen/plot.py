@@ -1,0 +1,202 @@
+"""Draw runs: in the terminal, or as a file in the report's look."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from losslab import processes
+from losslab.campaign import rcode
+from losslab.campaign.collect import write_csv
+from losslab.errors import LosslabError
+from losslab.instrument.cache import ROOT
+from losslab.screen import canvas, series
+from losslab.screen.series import PANELS, Run, Series
+from losslab.study import files
+
+FORMATS = (".png", ".svg", ".pdf")
+COLUMNS = (
+    "run", "algorithm", "condition", "valid", "reasons", "warmup_s", "panel", "name", "flow",
+    "t_s", "value",
+)  # fmt: skip
+# Side by side on one page, each wide enough to be read.
+MOST_CONDITIONS = 4
+# A terminal's strip: one line of the screen has four rows of dots.
+STRIP_LINES = 3
+LEAST_WIDTH = 60
+MOST_WIDTH = 120
+SCALE_WIDTH = 9  # "  1000 ┤ "
+# What the terminal shows of each panel; the figure shows all.
+IN_TERMINAL = {
+    "goodput": ("received", "delivery rate of TCP"),
+    "cwnd": ("cwnd",),
+    "rtt": ("ping",),
+    "queue": ("queue",),
+    "retransmits": ("retransmissions",),
+}
+
+
+def load(folders: Sequence[Path]) -> list[Run]:
+    """Read the runs that folders are or have.
+
+    Raises:
+        LosslabError: one has none, or one that cannot be read.
+    """
+    return [series.load(path) for folder in folders for path in series.replicates(folder)]
+
+
+def refuse_formats(paths: Sequence[Path]) -> None:
+    """Refuse names that say no format.
+
+    Raises:
+        LosslabError: one ends otherwise than figures do.
+    """
+    for path in paths:
+        if path.suffix not in FORMATS:
+            raise LosslabError(
+                f"--out must end in {', '.join(FORMATS)}, found {path}",
+                hint="name a figure, such as runs.svg",
+            )
+
+
+def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
+    """Draw runs to files: a row per quantity, a column per condition, algorithms over each other.
+
+    Args:
+        runs: What to draw.
+        paths: Where to; the endings say the formats.
+
+    Raises:
+        LosslabError: more conditions than fit on a page, or R failed.
+    """
+    refuse_formats(paths)
+    conditions = series.labels(runs, but=["algorithm"])
+    if len(set(conditions)) > MOST_CONDITIONS:
+        raise LosslabError(
+            f"a figure must have at most {MOST_CONDITIONS} conditions side by side, found "
+            f"{len(set(conditions))}",
+            hint="draw fewer runs at once; without --out they are drawn below each other",
+        )
+    rows = [
+        {
+            "run": number,
+            "algorithm": run.condition.algorithm,
+            "condition": conditions[number],
+            "valid": "FALSE" if run.reasons else "TRUE",
+            "reasons": "; ".join(run.reasons),
+            "warmup_s": run.condition.warmup_s,
+            "panel": PANELS[each.panel].title,
+            "name": each.name,
+            "flow": each.flow,
+            "t_s": t_s,
+            "value": "" if value is None else value,
+        }
+        for number, run in enumerate(runs)
+        for each in each_panel(run)
+        for t_s, value in zip(each.t_s, each.values, strict=True)
+    ]
+    draw("runs.R", COLUMNS, rows, paths)
+
+
+def draw(
+    script: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]], paths: Sequence[Path]
+) -> None:
+    """Have a script of analysis/ draw a table.
+
+    R draws because the report's theme and colours are there, and because every machine that
+    `make setup` prepared has it.
+
+    Raises:
+        LosslabError: R failed.
+    """
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    code = ROOT / "analysis" / script
+    functions = rcode.needed([code], files.functions(ROOT, []))
+    with tempfile.TemporaryDirectory(prefix="losslab-plot-") as name:
+        table = Path(name, "table.csv")
+        write_csv(table, columns, [dict(row) for row in rows])
+        algorithms = ROOT / "config" / "algorithms.tsv"
+        where = [str(path.resolve()) for path in paths]
+        command = ["Rscript", "--vanilla", str(code), str(table), str(algorithms)]
+        # ggplot2 leaves an Rplots.pdf where it runs.
+        processes.run(
+            [*command, str(len(functions)), *map(str, functions), *where],
+            limit_s=processes.ASK_LIMIT_S, cwd=Path(name),
+        )  # fmt: skip
+
+
+def each_panel(run: Run) -> Iterator[Series]:
+    """List a run's lines in the order of the panels."""
+    for panel in PANELS:
+        yield from (each for each in run.series if each.panel == panel)
+
+
+def text(runs: Sequence[Run], width: int) -> str:
+    """Draw runs for a terminal, panel by panel, all runs of a panel on one scale.
+
+    Args:
+        runs: What to draw.
+        width: Characters in a line.
+    """
+    width = min(max(width, LEAST_WIDTH), MOST_WIDTH)
+    names = series.seeds_apart(runs, series.labels(runs))
+    names = [name or run.condition.algorithm for run, name in zip(runs, names, strict=True)]
+    lines = []
+    for number, (run, name) in enumerate(zip(runs, names, strict=True), 1):
+        lines.append(f"{number}  {name}  ({run.folder})")
+        lines += [f"   INVALID, no number of this run counts: {why}" for why in run.reasons]
+    end_s = max((each.t_s[-1] for run in runs for each in run.series), default=0.0)
+    for panel in PANELS:
+        lines += _panel(panel, runs, end_s or 1.0, width)
+    return "\n".join(lines)
+
+
+def _panel(key: str, runs: Sequence[Run], end_s: float, width: int) -> Iterator[str]:
+    drawn = [
+        (number, each)
+        for number, run in enumerate(runs, 1)
+        for each in run.series
+        if each.panel == key and each.name in IN_TERMINAL[key]
+    ]
+    if not drawn:
+        return
+    greatest = max(value for _, each in drawn for value in each.values if value is not None)
+    top = canvas.round_up(greatest)
+    yield ""
+    yield PANELS[key].title
+    inner = width - SCALE_WIDTH
+    for number, each in drawn:
+        heading = f"{number}  {each.label}"
+        yield (
+            " " * SCALE_WIDTH
+            + heading
+            + _reading(key, runs[number - 1], each).rjust(inner - len(heading))
+        )
+        rows = canvas.strip(each.t_s, each.values, (0.0, end_s), top, inner, STRIP_LINES)
+        for place, row in enumerate(rows):
+            scale = {0: f"{top:g}", STRIP_LINES - 1: "0"}.get(place, "")
+            yield f"{scale:>{SCALE_WIDTH - 2}} ┤{row}".rstrip()
+    yield " " * (SCALE_WIDTH - 1) + "0 s" + f"{end_s:.3g} s".rjust(inner - 2)
+
+
+def _reading(key: str, run: Run, each: Series) -> str:
+    """Say a line's number: the last where it is counted up, else the mean after the warm-up.
+
+    A run's goodput is what its summary says: of bytes, not of samples.
+    """
+    after = [
+        value
+        for t_s, value in zip(each.t_s, each.values, strict=True)
+        if value is not None and t_s > run.condition.warmup_s
+    ]
+    if not after or run.reasons:
+        return ""
+    if key == "retransmits":
+        return f"{after[-1]:g} in all"
+    counted = run.manifest["summary"].get("goodput_mbit")
+    own = key == "goodput" and each.flow == "first" and counted is not None
+    mean = counted if own else math.fsum(after) / len(after)
+    return f"mean {mean:.3g} {PANELS[key].unit}, most {max(after):.3g}"

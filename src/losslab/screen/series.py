@@ -1,0 +1,249 @@
+"""A replicate's folder as series over time: what it has of goodput, windows, RTT and queue."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from losslab.campaign.collect import FLOW_NAMES, read_csv
+from losslab.campaign.folder import MANIFEST_FILE
+from losslab.campaign.rerun import load_manifest
+from losslab.errors import LosslabError
+from losslab.study.axes import Value
+from losslab.study.condition import AXES, Condition
+
+# Video arrives in frames, 30 a second; fewer of them than these in a bin make its rate a comb.
+FRAME_BIN_S = 0.5
+BITS_PER_MBIT = 1e6
+# What the receivers of bulk flows counted.
+INTERVALS = {"first": "intervals.csv", "competitor": "competitor-intervals.csv"}
+
+Row = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One quantity on the common time axis."""
+
+    key: str
+    label: str
+    unit: str
+
+    @property
+    def title(self) -> str:
+        """Say what it is, with its unit."""
+        return f"{self.label} ({self.unit})"
+
+
+PANELS = {
+    panel.key: panel
+    for panel in (
+        Panel("goodput", "Goodput", "Mbit/s"),
+        Panel("cwnd", "Congestion window", "packets"),
+        Panel("rtt", "Round-trip time", "ms"),
+        Panel("queue", "Queue at the bottleneck", "packets"),
+        Panel("retransmits", "Retransmitted, dropped", "packets"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line of a panel; a value of None is a gap.
+
+    Attributes:
+        panel: A key of `PANELS`.
+        name: What it is: `cwnd`, `ssthresh`, `ping`, ...
+        flow: Whose it is, where a replicate has several; empty for the path's own.
+        t_s: Seconds since the traffic began, rising.
+        values: In the panel's unit.
+    """
+
+    panel: str
+    name: str
+    flow: str
+    t_s: tuple[float, ...]
+    values: tuple[float | None, ...]
+
+    @property
+    def label(self) -> str:
+        """Name it, with its flow where that is not the first."""
+        return self.name if self.flow in ("", "first") else f"{self.name}, {self.flow}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A replicate on disk."""
+
+    folder: Path
+    manifest: dict[str, Any]
+    series: tuple[Series, ...]
+
+    @property
+    def condition(self) -> Condition:
+        """Say what was measured."""
+        return Condition.from_json(self.manifest["cell"])
+
+    @property
+    def reasons(self) -> list[str]:
+        """Say why it does not count; empty where it does."""
+        return list(self.manifest["reasons"])
+
+
+def load(folder: Path) -> Run:
+    """Read a replicate.
+
+    Raises:
+        LosslabError: it has no manifest, or a table that is none.
+    """
+    manifest = load_manifest(folder)
+    try:
+        found = tuple(_series(folder))
+    except (KeyError, ValueError, TypeError) as error:
+        raise LosslabError(
+            f"the tables in {folder} must have the columns that losslab writes, found: {error!r}",
+            hint="measure it anew with this version of losslab",
+        ) from error
+    return Run(folder, manifest, found)
+
+
+def replicates(folder: Path) -> list[Path]:
+    """List the replicates that a folder is or has: a run's, or a cell's by number.
+
+    Raises:
+        LosslabError: there is none.
+    """
+    folder = folder.parent if folder.name == MANIFEST_FILE else folder
+    if (folder / MANIFEST_FILE).is_file():
+        return [folder]
+    within = [path.parent for path in folder.glob(f"*/{MANIFEST_FILE}")]
+    if not within:
+        raise LosslabError(
+            f"{folder} must be a run, or a cell with its runs, found no {MANIFEST_FILE} there",
+            hint="name a folder of `losslab measure --out` or of results/cells/STUDY/",
+        )
+    return sorted(within, key=lambda path: (len(path.name), path.name))
+
+
+def _series(folder: Path) -> Iterator[Series]:
+    flows: dict[str, list[Row]] = {}
+    for row in _table(folder, "tcp.csv"):
+        if row["flow"] in FLOW_NAMES:
+            flows.setdefault(FLOW_NAMES[row["flow"]], []).append(row)
+    yield from _goodput(folder, flows)
+    columns = (
+        ("cwnd", "cwnd", "cwnd_packets"),
+        ("cwnd", "ssthresh", "ssthresh_packets"),
+        ("rtt", "smoothed by TCP", "srtt_ms"),
+        ("retransmits", "retransmissions", "retransmits"),
+    )
+    for panel, name, column in columns:
+        for flow, rows in flows.items():
+            yield from _line(panel, name, flow, rows, column)
+    yield from _line("rtt", "ping", "", _table(folder, "ping.csv"), "rtt_ms")
+    queue = _table(folder, "queue.csv")
+    yield from _line("queue", "queue", "", queue, "backlog_packets")
+    yield from _line("retransmits", "dropped at the bottleneck", "", queue, "drops")
+
+
+def _goodput(folder: Path, flows: dict[str, list[Row]]) -> Iterator[Series]:
+    """Give what the receiver got; of flows that it did not count, what the sender's TCP says."""
+    counted = [
+        line
+        for flow, file in INTERVALS.items()
+        for line in _line("goodput", "received", flow, _table(folder, file), "goodput_mbit")
+    ]
+    frames = _table(folder, "frames.csv")
+    if frames:
+        counted.append(_binned(frames))
+    yield from counted
+    have = {series.flow for series in counted}
+    for flow, rows in flows.items():
+        if flow not in have:
+            yield from _line("goodput", "delivery rate of TCP", flow, rows, "delivery_mbit")
+
+
+def _table(folder: Path, name: str) -> list[Row]:
+    path = folder / name
+    return read_csv(path) if path.is_file() else []
+
+
+def _line(panel: str, name: str, flow: str, rows: Sequence[Row], column: str) -> Iterator[Series]:
+    """Give a column as a line, if there is anything in it."""
+    values = tuple(float(row[column]) if row[column] else None for row in rows)
+    if any(value is not None for value in values):
+        yield Series(panel, name, flow, tuple(float(row["t_s"]) for row in rows), values)
+
+
+def _binned(frames: Sequence[Row]) -> Series:
+    """Sum video's frames up by when they arrived; a bin without any is a rate of 0."""
+    received: dict[int, int] = {}
+    for row in frames:
+        if row["arrival_s"]:
+            bin_number = int(float(row["arrival_s"]) / FRAME_BIN_S)
+            received[bin_number] = received.get(bin_number, 0) + int(row["bytes"])
+    bins = range(min(received, default=0), max(received, default=-1) + 1)
+    per_bin = 8 / BITS_PER_MBIT / FRAME_BIN_S
+    return Series(
+        "goodput",
+        "received",
+        "video",
+        tuple((number + 1) * FRAME_BIN_S for number in bins),
+        tuple(received.get(number, 0) * per_bin for number in bins),
+    )
+
+
+def labels(runs: Sequence[Run], but: Sequence[str] = ()) -> list[str]:
+    """Name runs by the axes in which they differ, without those in `but`; empty where in none."""
+    conditions = [run.condition.to_json() for run in runs]
+    telling = [
+        name
+        for name in AXES
+        if name not in but and len({condition[name] for condition in conditions}) > 1
+    ]
+    return [", ".join(_said(name, condition[name]) for name in telling) for condition in conditions]
+
+
+def _said(name: str, value: Value) -> str:
+    """Write an axis and its value as words."""
+    its = AXES[name]
+    if isinstance(value, str):
+        return value if its.always_named else f"{name.replace('_', ' ')} {value}"
+    unit = its.unit.removesuffix(" of packets")
+    what = name.removesuffix("_percent").removesuffix("_ms").removesuffix("_mbit")
+    what = what.removesuffix("_packets").removesuffix("_s").replace("_", " ")
+    what = what.upper() if what == "rtt" else what
+    return f"{what} {value:g} {unit}".rstrip()
+
+
+def seeds_apart(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
+    """Add what tells runs of one name apart: the seed, or else the folder."""
+    tellers: tuple[Callable[[Run], str], ...] = (
+        lambda run: f"seed {run.manifest['seed']}",
+        lambda run: str(run.folder),
+    )
+    names = list(names)
+    for tell in tellers:
+        names = [
+            ", ".join(filter(None, [name, tell(run)])) if names.count(name) > 1 else name
+            for run, name in zip(runs, names, strict=True)
+        ]
+    return names
+
+
+def read_overview(path: Path) -> dict[str, Any]:
+    """Read a cell.json.
+
+    Raises:
+        LosslabError: it is not there, or is none.
+    """
+    try:
+        overview: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise LosslabError(
+            f"{path} must be a cell's result, found: {error}", hint="run snakemake again"
+        ) from error
+    return overview

@@ -1,0 +1,46 @@
+"""The points of a study's blocks, before anything is known of how often they are measured."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from losslab.study.condition import AXES
+
+# A study's word for a competitor that runs the cell's own algorithm.
+SAME = "same"
+
+
+def block_points(
+    defaults: dict[str, Any], block: dict[str, Any] | list[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Cross the axes of a block, or of each of its products, over the defaults."""
+    for product in block if isinstance(block, list) else [block]:
+        axes = {
+            axis: value if isinstance(value, list) else [value]
+            for axis, value in (defaults | product).items()
+        }
+        for values in itertools.product(*axes.values()):
+            point = dict(zip(axes, values, strict=True))
+            if point.get("competitor") == SAME:
+                point["competitor"] = point["algorithm"]
+            yield point
+
+
+def has(values: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Tell whether all axes have the wanted value, or one of a list of them.
+
+    An axis that the study does not name has its default.
+    """
+    defaults = {name: its.default for name, its in AXES.items()}
+    found = defaults | values
+    return all(
+        axis in found and found[axis] in (value if isinstance(value, list) else [value])
+        for axis, value in wanted.items()
+    )
+
+
+def runs_of(told: dict[str, Any] | list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """List a block's runs: one for all its cells, or several, each for some of them."""
+    return told if isinstance(told, list) else [told]

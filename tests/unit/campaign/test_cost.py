@@ -1,0 +1,52 @@
+import dataclasses
+
+import pytest
+
+from bench import campaign_time
+from losslab.campaign import cost
+from losslab.study.condition import Condition
+
+BULK = Condition(algorithm="cubic", rate_mbit=100, rtt_ms=20, duration_s=10)
+
+
+def changed(**values):
+    return cost.replicate_s(dataclasses.replace(BULK, **values), "virtual")
+
+
+def test_what_is_carried_follows_rate_loss_and_algorithm():
+    assert cost.expected_mbit(BULK) == 100
+    lossy = dataclasses.replace(BULK, loss_percent=1)
+    # 1448 bytes times the square root of 150, per 20 ms.
+    assert cost.expected_mbit(lossy) == pytest.approx(7.09, abs=0.01)
+    assert cost.expected_mbit(dataclasses.replace(lossy, algorithm="bbr")) == pytest.approx(99)
+    assert cost.expected_mbit(dataclasses.replace(BULK, app="web")) == 0
+
+
+def test_a_replicate_costs_more_where_there_is_more_to_do():
+    plain = changed()
+    assert changed(duration_s=20) > plain
+    assert changed(rate_mbit=1000) > plain
+    assert changed(loss_percent=1) < plain
+    assert changed(trace="cellular") > changed(rate_mbit=5)
+    assert cost.replicate_s(BULK, "containernet") > plain
+    assert cost.replicate_s(BULK, "virtual", fixed_s=0) == plain - cost.FIXED_S["virtual"]
+
+
+def test_the_bench_adds_up_and_compares(root, tmp_path, capsys):
+    campaign = tmp_path / "c.yaml"
+    campaign.write_text(
+        "studies: {loss: {main: {only: {loss_percent: 0, app: iperf3}, replicates: 3, "
+        "max_replicates: 5, half_width_percent: 5, duration_s: 10, warmup_s: 1}}}\n"
+    )
+    folder = tmp_path / "results/cells/loss/bbr_loss0_symmetric_iperf3_rtt0.44_offloads-off"
+    (folder / "0").mkdir(parents=True)
+    (folder / "0/host.json").write_text('{"wall_s": 7.5}')
+    words = ["--config", str(campaign), "--results", str(tmp_path / "results"), "--cores", "1"]
+    assert campaign_time.main(words) == 0
+    head, block, total, minutes = capsys.readouterr().out.splitlines()
+    fields = dict(zip(head.split(), block.split()[2:], strict=True))
+    assert (fields["cells"], fields["replicates"], fields["measured"]) == ("4", "12-20", "1")
+    assert fields["took_s"] == "8"
+    assert block.split()[2:] == total.split()[1:]
+    assert "1 cores" in minutes
+    assert " to " in minutes

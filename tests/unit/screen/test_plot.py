@@ -1,0 +1,61 @@
+"""`losslab plot`, in the terminal and as a file."""
+
+import re
+
+import pytest
+
+from losslab import cli
+from losslab.errors import LosslabError
+from losslab.screen import plot, series
+
+
+def test_the_terminal_shows_each_panel_of_each_run_with_its_number(recorded):
+    runs = plot.load([recorded(name) / "0" for name in ("bulk_cubic", "bulk_bbr", "rivals")])
+    text = plot.text(runs, 90)
+    assert all(panel.title in text for panel in series.PANELS.values())
+    assert all(len(line) <= 90 for line in text.splitlines() if "/" not in line)
+    said = [float(x) for x in re.findall(r"received  .* mean ([\d.]+) Mbit/s", text)]
+    wanted = [run.manifest["summary"]["goodput_mbit"] for run in runs]
+    assert said == pytest.approx(wanted, rel=5e-3)  # three digits
+    in_all = [float(x) for x in re.findall(r"retransmissions.* (\d+) in all", text)]
+    assert in_all == [max(s.values) for r in runs for s in r.series if s.name == "retransmissions"]
+
+
+def test_runs_of_a_panel_share_one_scale(recorded):
+    runs = plot.load([recorded("bulk_cubic") / "0", recorded("bulk_bbr") / "0"])
+    lines = plot.text(runs, 90).splitlines()
+    begin = lines.index("Goodput (Mbit/s)")
+    tops = [line.split("┤")[0].strip() for line in lines[begin : begin + 9] if "┤" in line]
+    assert tops[0] == tops[3] != ""
+
+
+def test_an_invalid_run_says_why_and_has_no_number(recorded):
+    (run,) = plot.load([recorded("too-slow")])
+    assert run.reasons
+    text = plot.text([run], 90)
+    assert f"INVALID, no number of this run counts: {run.reasons[0]}" in text
+    assert "mean" not in text
+
+
+def test_a_figure_has_a_column_per_condition_and_names_what_is_drawn(recorded, tmp_path):
+    folders = [str(recorded(name)) for name in ("bulk_cubic", "bulk_bbr", "too-slow")]
+    files = [tmp_path / "new" / "runs.svg", tmp_path / "runs.png", tmp_path / "runs.pdf"]
+    options = [word for file in files for word in ("--out", str(file))]
+    assert cli.main(["plot", *folders, *options]) == 0
+    heads = {".svg": b"<?xml", ".png": b"\x89PNG", ".pdf": b"%PDF"}
+    for file in files:
+        content = file.read_bytes()
+        assert content.startswith(heads[file.suffix])
+        assert len(content) > 20_000
+
+
+def test_a_figure_of_what_is_no_format_is_refused_before_anything_is_drawn(capsys, tmp_path):
+    assert cli.main(["plot", str(tmp_path / "none"), "--out", "runs.gif"]) == 1
+    assert "--out must end in .png, .svg, .pdf, found runs.gif" in capsys.readouterr().err
+
+
+def test_more_conditions_than_fit_are_refused(recorded, tmp_path):
+    names = ("bulk_cubic", "rivals", "too-slow", "video", "page")
+    runs = plot.load([recorded(name) / "0" for name in names])
+    with pytest.raises(LosslabError, match="at most 4 conditions side by side, found 5"):
+        plot.figure(runs, [tmp_path / "runs.svg"])

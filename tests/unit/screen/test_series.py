@@ -1,0 +1,103 @@
+"""Replicates' folders as series, on recorded cells."""
+
+import shutil
+
+import pytest
+
+from losslab.campaign.collect import read_csv
+from losslab.errors import LosslabError
+from losslab.screen import series
+
+
+def named(run):
+    return {(each.panel, each.name, each.flow) for each in run.series}
+
+
+def test_a_bulk_run_has_every_panel_with_the_files_numbers(recorded):
+    folder = recorded("rivals") / "0"
+    run = series.load(folder)
+    assert {each.panel for each in run.series} == set(series.PANELS)
+    columns = {
+        "received": ("intervals.csv", "goodput_mbit"),
+        "ping": ("ping.csv", "rtt_ms"),
+        "queue": ("queue.csv", "backlog_packets"),
+        "dropped at the bottleneck": ("queue.csv", "drops"),
+    }
+    by_name = {each.name: each for each in run.series if each.flow != "competitor"}
+    for name, (file, column) in columns.items():
+        rows = read_csv(folder / file)
+        assert by_name[name].values == tuple(float(row[column]) for row in rows)
+        assert by_name[name].t_s == tuple(float(row["t_s"]) for row in rows)
+
+
+def test_ssthresh_that_is_not_set_yet_is_a_gap(recorded):
+    lines = {each.name: each for each in series.load(recorded("rivals") / "0").series}
+    ssthresh = lines["ssthresh"].values
+    assert ssthresh[0] is None
+    assert ssthresh[-1] > 0
+    assert lines["cwnd"].values[0] is not None
+
+
+def test_rivals_are_told_apart(recorded):
+    run = series.load(recorded("rivals") / "0")
+    found = named(run)
+    assert {("cwnd", "cwnd", "first"), ("cwnd", "cwnd", "competitor")} <= found
+    goodputs = {name for name in found if name[0] == "goodput"}
+    assert goodputs == {("goodput", "received", "first"), ("goodput", "received", "competitor")}
+    labels = {each.label for each in run.series if each.panel == "cwnd"}
+    assert {"cwnd", "cwnd, competitor"} <= labels
+
+
+def test_a_flow_that_no_receiver_counted_has_what_its_sender_says(recorded, tmp_path):
+    shutil.copytree(recorded("rivals") / "0", tmp_path / "run")
+    (tmp_path / "run" / "competitor-intervals.csv").unlink()
+    goodputs = {name for name in named(series.load(tmp_path / "run")) if name[0] == "goodput"}
+    assert goodputs == {
+        ("goodput", "received", "first"),
+        ("goodput", "delivery rate of TCP", "competitor"),
+    }
+
+
+def test_videos_goodput_is_what_its_frames_bring(recorded):
+    folder = recorded("video") / "0"
+    (received,) = (s for s in series.load(folder).series if s.name == "received")
+    sent_bits = 8 * sum(int(row["bytes"]) for row in read_csv(folder / "frames.csv"))
+    drawn_bits = sum(received.values) * series.FRAME_BIN_S * series.BITS_PER_MBIT
+    assert drawn_bits == pytest.approx(sent_bits)
+
+
+def test_a_cells_replicates_are_in_their_order(tmp_path):
+    for number in (10, 2, 0):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "manifest.json").write_text("{}")
+    assert [path.name for path in series.replicates(tmp_path)] == ["0", "2", "10"]
+    assert series.replicates(tmp_path / "2" / "manifest.json") == [tmp_path / "2"]
+
+
+def test_a_folder_without_a_run_is_named(tmp_path):
+    with pytest.raises(LosslabError, match=r"must be a run, or a cell .* found no manifest"):
+        series.replicates(tmp_path)
+
+
+def test_a_table_of_another_kind_is_named_with_its_folder(recorded, tmp_path):
+    shutil.copytree(recorded("rivals") / "0", tmp_path / "run")
+    (tmp_path / "run" / "tcp.csv").write_text("time,flow\n1,40001\n")
+    with pytest.raises(LosslabError, match=r"tables in .*run must have the columns"):
+        series.load(tmp_path / "run")
+
+
+def test_runs_are_named_by_what_differs(recorded):
+    runs = [series.load(recorded(name) / "0") for name in ("bulk_cubic", "bulk_bbr")]
+    assert series.labels(runs) == ["cubic", "bbr"]
+    assert series.labels(runs, but=["algorithm"]) == ["", ""]
+    more = [*runs, series.load(recorded("rivals") / "0")]
+    assert series.labels(more)[2] == "cubic, loss 0 %, rate 5 Mbit/s, competitor bbr"
+
+
+def test_runs_of_one_name_are_told_apart_by_seed_and_then_by_folder(recorded):
+    cell = recorded("bulk_cubic")
+    runs = [series.load(cell / number) for number in ("0", "1", "1")]
+    seeds = [run.manifest["seed"] for run in runs]
+    names = series.seeds_apart(runs, ["", "", ""])
+    assert names[0] == f"seed {seeds[0]}"
+    assert names[1] == f"seed {seeds[1]}, {cell / '1'}"

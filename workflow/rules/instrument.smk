@@ -1,0 +1,56 @@
+"""Kernel and images, which lie in the user's cache: built there once, for all clones."""
+
+
+rule build_image:
+    output:
+        "results/instrument/image-{variant}.json",
+    log:
+        "logs/build_image/{variant}.log",
+    conda:
+        "../envs/tools.yaml"
+    params:
+        # Another one where the cache does not have what the record says.
+        number=lambda wildcards: records.number(records.IMAGE, wildcards.variant),
+        optional=lambda wildcards: optional(records.IMAGE, wildcards.variant),
+    message:
+        "Image {wildcards.variant}: a minute, where the cache does not have it"
+    shell:
+        "losslab image --variant {wildcards.variant} --number {params.number} {params.optional}"
+        " --record {output:q} &> {log:q}"
+
+
+rule build_kernel:
+    input:
+        only_with=ancient(only_with),
+    output:
+        "results/instrument/kernel-{kernel}.json",
+    log:
+        "logs/build_kernel/{kernel}.log",
+    conda:
+        "../envs/tools.yaml"
+    params:
+        number=lambda wildcards: records.number(records.KERNEL, wildcards.kernel),
+        which=kernel_options,
+    message:
+        "Kernel {wildcards.kernel}: ten minutes of CPU time, where the cache does not have it"
+    shell:
+        "losslab kernel {params.which} --number {params.number}"
+        " --only-with {input.only_with:q} --record {output:q} &> {log:q}"
+
+
+rule try_instrument:
+    input:
+        tried_parts,
+    output:
+        "results/instrument/tried-{backend}-{where}{on}.json",
+    log:
+        "logs/try_instrument/{backend}-{where}{on}.log",
+    conda:
+        "../envs/tools.yaml"
+    params:
+        kernel=tried_kernel,
+    message:
+        "Try the instrument: {wildcards.backend}, {wildcards.where} {wildcards.on}"
+    shell:
+        "losslab try --backend {wildcards.backend} --where {wildcards.where}"
+        " --kernel {params.kernel} --needs {input:q} --record {output:q} &> {log:q}"
