@@ -6,7 +6,7 @@ WHERE ?= guest
 export LANG := C.UTF-8
 export TZ := UTC
 
-.PHONY: help setup demo containernet report test relock
+.PHONY: help setup demo containernet report claims test relock
 
 help: ## Print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10
@@ -24,7 +24,12 @@ report: setup ## Measure the quick configuration and write results/report/report
 	.venv/bin/snakemake --cores $(CORES) --configfile $(CONFIG)
 	@echo "losslab: results/report/report.html and results/report/report.pdf"
 
+claims: setup ## Print every claim with its number, interval, limit, verdict and reason
+	.venv/bin/snakemake --quiet all --cores $(CORES) --configfile $(CONFIG) --until judge_claims
+	@.venv/bin/losslab claims
+
 test: setup ## Run every test
+	@scripts/packages.sh browser
 	@scripts/test.sh
 
 relock: ## Pin the newest packages of images and Python (changes what is measured)

@@ -16,6 +16,7 @@ include: "workflow/rules/instrument.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/analyse.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/explorer.smk"
 
 
 onstart:
@@ -32,4 +33,5 @@ rule all:
     input:
         "results/report/report.html",
         "results/report/report.pdf",
+        "results/report/explorer.html",
     localrule: True

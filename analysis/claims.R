@@ -3,18 +3,16 @@ for (path in unlist(snakemake@input[["functions"]])) source(path)
 begin_script(snakemake)
 library(dplyr, warn.conflicts = FALSE)
 
-judge <- function(claims, cells, summary, replicates) {
+judge <- function(claims, cells, replicates) {
   file <- yaml::read_yaml(claims)
   data <- list(
-    cells = read_cells(cells), summary = read_measured(summary),
-    replicates = read_replicates(replicates)
+    cells = read_cells(cells), replicates = derive_metrics(read_replicates(replicates))
   )
   bind_rows(lapply(file$claims, evaluate_claim, data = data, study = file$study))
 }
 Map(
   judge,
-  snakemake@input[["claims"]], snakemake@input[["cells"]], snakemake@input[["summaries"]],
-  snakemake@input[["replicates"]]
+  snakemake@input[["claims"]], snakemake@input[["cells"]], snakemake@input[["replicates"]]
 ) |>
   bind_rows() |>
   write_table(snakemake@output[[1]])

@@ -18,7 +18,7 @@ from pathlib import Path
 from losslab.campaign.instrument import instrument, video
 from losslab.campaign.replicate import run
 from losslab.study import design
-from losslab.study.condition import replicate_seed
+from losslab.study.seeds import replicate_seed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -14,6 +14,8 @@ from losslab.study.condition import AXES
 
 TABLES = ("cells", "replicates", "intervals", "flows", "queue")
 
+# As many as an interval takes, and one to lose.
+REPLICATES = 6
 # What may become of a cell.
 VALID, INVALID, ABSENT = "valid", "invalid", "absent"
 REASON = "idle RTT must be 20 ms, found 41.2 | made_up"
@@ -42,7 +44,8 @@ def campaign(measured) -> dict:
         values = cell.condition.to_json()
         run = {
             "only": {name: values[name] for name, its in AXES.items() if not its.of_campaign},
-            "replicates": 3, "duration_s": values["duration_s"], "warmup_s": values["warmup_s"],
+            "replicates": REPLICATES,
+            "duration_s": values["duration_s"], "warmup_s": values["warmup_s"],
             "backend": cell.backend, "where": cell.where,
         }  # fmt: skip
         blocks[cell.study].setdefault(cell.block, []).append(run)
@@ -164,7 +167,7 @@ def tables(
         became = fate(cell)
         rows = [
             replicate(cell, number, noise, became == VALID)
-            for number in range(0 if became == ABSENT else 3)
+            for number in range(0 if became == ABSENT else REPLICATES)
         ]
         found.replicates += rows
         found.cells.append(collect.cell_row(result(cell, rows, instrument), cell.condition))

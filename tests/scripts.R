@@ -2,8 +2,7 @@
 # each job of the YAML file that is the only argument, print what went wrong; exit with 1 if any did.
 #
 # A job has a folder with results/ as the workflow has it, the `studies` in it, `draw`: whether its
-# figures are written, or only built, and `numbers`: whether it ends with tables and claims, made
-# with all of the bootstrap's samples.
+# figures are written, or only built, and `numbers`: whether it ends with tables and claims.
 arguments <- commandArgs(trailingOnly = TRUE)
 jobs <- yaml::read_yaml(arguments[1])
 root <- getwd()
@@ -12,9 +11,6 @@ for (file in files[!grepl("/studies/[^/]+/tables[.]R$", files)]) source(file)
 library(ggplot2)
 suppressPackageStartupMessages(library(dplyr))
 one_locale()
-# Where the shape of intervals is not what is tried, their draws would take most of the time.
-all_samples <- bootstrap_samples
-few_samples <- 20
 begin_script <- function(snakemake) NULL
 # Made-up numbers do not have to be as the chapters say.
 untrue <- function(words, what, numbers) ""
@@ -120,7 +116,6 @@ knit_report <- function(job) {
 
 for (job in jobs) {
   save_figure <- if (isTRUE(job$draw)) draw_figure else build_figure
-  bootstrap_samples <- if (isTRUE(job$numbers)) all_samples else few_samples
   studies <- unlist(job$studies)
   for (study in studies) study_jobs(job, study)
   of <- function(table) {
@@ -129,7 +124,7 @@ for (job in jobs) {
   attempt(paste(job$name, "claims"), run_script(
     "analysis/claims.R",
     list(
-      functions = character(), cells = of("_cells"), summaries = of(""),
+      functions = character(), cells = of("_cells"),
       replicates = of("_replicates"),
       claims = as.list(file.path("report/claims", paste0(studies, ".yaml")))
     ),

@@ -28,7 +28,7 @@ backend_metrics <- c(
   queue_mean_packets = "Mean queue, packets", retransmits = "Retransmits"
 )
 
-# Pairs of replicates, one per backend: the same number has the same seed, and so the same losses.
+# Pairs of replicates, one per backend: the same number has the same seed.
 backend_ratios <- function(replicates, metric = "goodput_mbit") {
   values <- replicates |>
     dplyr::filter(valid) |>
@@ -44,8 +44,7 @@ backend_ratios <- function(replicates, metric = "goodput_mbit") {
     dplyr::inner_join(virtual, by = c(condition_columns, "replicate"))
 }
 
-# Per cell and backend: both means, and the ratio of the means with its bootstrap interval over
-# pairs.
+# Per cell and backend: both means, and the geometric mean of the pairs' ratios with its interval.
 summarise_backend_ratios <- function(pairs) {
   pairs |>
     dplyr::arrange(replicate) |>
@@ -54,28 +53,9 @@ summarise_backend_ratios <- function(pairs) {
       n = dplyr::n(),
       mean_virtual = mean(virtual),
       mean_value = mean(value),
-      paired_ratio_of_means(value, virtual),
+      tibble::as_tibble(ratio_interval(value, virtual)),
       .groups = "drop"
     ) |>
-    with_columns(c("ratio", "low", "high"))
-}
-
-# mean(a) / mean(b) of pairs, with its percentile bootstrap interval; none of a single pair, nor of
-# zeros.
-paired_ratio_of_means <- function(a, b, level = 0.95, seed = 1) {
-  ratio <- if (isTRUE(mean(b) > 0)) mean(a) / mean(b) else NA_real_
-  if (length(a) < 2 || is.na(ratio)) {
-    return(tibble::tibble(ratio = ratio, low = NA_real_, high = NA_real_))
-  }
-  set.seed(seed, kind = "Mersenne-Twister", sample.kind = "Rejection")
-  picks <- matrix(
-    sample(seq_along(a), length(a) * bootstrap_samples, replace = TRUE),
-    nrow = length(a)
-  )
-  draws <- colMeans(matrix(a[picks], nrow = length(a))) /
-    colMeans(matrix(b[picks], nrow = length(b)))
-  # A draw of replicates with nothing but zeros has no ratio.
-  draws <- draws[is.finite(draws)]
-  edges <- stats::quantile(draws, c((1 - level) / 2, (1 + level) / 2), names = FALSE)
-  tibble::tibble(ratio = ratio, low = edges[1], high = edges[2])
+    with_columns(c("value", "low", "high")) |>
+    dplyr::rename(ratio = value)
 }

@@ -19,6 +19,9 @@ missing_cells <- function(cells) {
 # The blocks of the study of which the campaign leaves cells out: a sentence on each, by its name.
 left_out_blocks <- function(cells) {
   rows <- cells[is.na(cells$cell), ]
+  if (nrow(rows) == 0) {
+    return(character())
+  }
   measured <- vapply(rows$block, function(block) {
     sum(cells$block == block & !is.na(cells$cell))
   }, 0)

@@ -1,5 +1,5 @@
-# Claims are data (report/claims/*.yaml): a kind with parameters gives the measured value, a
-# comparison gives the verdict.
+# Claims are data (report/claims/*.yaml): a kind with parameters makes one number of cells, with its
+# interval. verdicts.R compares it with the claim's limit.
 #
 # `where` selects cells by block and axes, `metric` and `statistic` (mean unless stated) what is
 # looked at in them. `against` replaces some of the axes of `where` to give the cell that each one
@@ -8,7 +8,7 @@
 # Everything that a claim looks at is looked up in the table of the campaign's cells. A claim of
 # which a single cell has no number is not judged.
 
-# The cells that a claim selects, each with its value; NA where it has none.
+# The cells that a claim selects, and how many of their valid replicates have what is looked at.
 select_cells <- function(data, claim, replaced = list()) {
   wanted <- utils::modifyList(as.list(claim$where), as.list(replaced))
   unknown <- setdiff(names(wanted), names(data$cells))
@@ -16,13 +16,12 @@ select_cells <- function(data, claim, replaced = list()) {
     stop("claim ", claim$id, ": axes must be columns of the cells, found ", toString(unknown))
   }
   found <- rows_of(data$cells[!is.na(data$cells$cell), ], wanted)
-  numbers <- numbers_of(data, claim)
   # Only losses can be compared with the configured ones.
   if (claim$kind == "largest_loss_z") {
     found <- found[found$loss_percent > 0, ]
   }
-  of_cells <- numbers[match(found$cell, numbers$cell), setdiff(names(numbers), "cell")]
-  dplyr::bind_cols(found, of_cells)
+  found$n <- vapply(found$cell, function(cell) nrow(runs_of(data, cell, metric_of(claim))), 1L)
+  found
 }
 
 rows_of <- function(rows, wanted) {
@@ -32,18 +31,19 @@ rows_of <- function(rows, wanted) {
   rows
 }
 
-# Per cell the number that a claim looks at.
-numbers_of <- function(data, claim) {
-  if (claim$kind == "largest_loss_z") {
-    return(dplyr::transmute(pooled_loss(data$replicates), cell, value = z))
-  }
-  rows <- data$summary$statistic_over == "replicates" & data$summary$metric == metric_of(claim)
-  found <- data$summary[rows, c("cell", statistic_of(claim), "mean_low", "mean_high")]
-  names(found)[2] <- "value"
-  found
+# A cell's valid replicates that have a metric: their numbers, seeds and values.
+runs_of <- function(data, cell, metric) {
+  rows <- data$replicates[data$replicates$cell == cell & data$replicates$valid, ]
+  values <- if (metric %in% names(rows)) rows[[metric]] else rep(NA_real_, nrow(rows))
+  found <- tibble::tibble(replicate = rows$replicate, seed = rows$seed, value = values)
+  found <- found[!is.na(found$value), ]
+  found[order(found$replicate), ]
 }
 
 metric_of <- function(claim) {
+  if (claim$kind == "largest_loss_z") {
+    return("loss_packets")
+  }
   if (is.null(claim[["metric"]])) "goodput_mbit" else claim[["metric"]]
 }
 
@@ -69,61 +69,148 @@ rivals_of <- function(claim) {
   claim
 }
 
-# Each selected cell's value over that of the cell it is compared with.
-compared <- function(data, claim) {
+# Each selected cell's value with its interval at a level, and of how many runs it is.
+cell_estimates <- function(data, claim, level) {
+  cells <- select_cells(data, claim)
+  dplyr::bind_rows(lapply(cells$cell, function(cell) {
+    values <- runs_of(data, cell, metric_of(claim))$value
+    tibble::as_tibble(c(statistic(values, statistic_of(claim), level), n = length(values)))
+  }))
+}
+
+# A statistic of values with its interval. The extremes of what was run are observed and have none.
+statistic <- function(values, name, level) {
+  switch(name,
+    mean = c(value = mean(values), mean_interval(values, level)),
+    median = c(value = stats::median(values), median_interval(values, level)),
+    min = list(value = min(values), low = min(values), high = min(values)),
+    max = list(value = max(values), low = max(values), high = max(values)),
+    std = c(value = stats::sd(values), no_interval),
+    q25 = c(value = stats::quantile(values, 0.25, names = FALSE), no_interval),
+    q75 = c(value = stats::quantile(values, 0.75, names = FALSE), no_interval)
+  )
+}
+
+# The ratio of each selected cell to the one that it is compared with.
+compared_estimates <- function(data, claim, level) {
   cells <- select_cells(data, claim)
   base <- select_cells(data, claim, claim$against)
   shared <- setdiff(c("block", condition_columns), names(claim$against))
   pairs <- dplyr::left_join(
-    cells, dplyr::select(base, dplyr::all_of(shared), base = value),
+    cells, dplyr::select(base, dplyr::all_of(shared), base = cell),
     by = shared
   )
-  pairs$value / pairs$base
+  ratio_estimates(data, claim, pairs$cell, pairs$base, level)
 }
 
-# How a claim's cells become one number. Each has its value: `why_not_measured` has seen to that.
+# The ratio of each cell to another: the geometric mean over pairs of runs with the same seed, or,
+# where the two conditions have different seeds, of runs that are no pairs. Of other statistics than
+# the mean there is the plain ratio.
+ratio_estimates <- function(data, claim, cells, others, level) {
+  dplyr::bind_rows(Map(function(cell, other) {
+    a <- runs_of(data, cell, metric_of(claim))
+    b <- runs_of(data, other, metric_of(claim))
+    name <- statistic_of(claim)
+    if (name != "mean") {
+      plain <- statistic(a$value, name, level)$value / statistic(b$value, name, level)$value
+      return(tibble::tibble(
+        value = plain, low = NA_real_, high = NA_real_, n = min(nrow(a), nrow(b))
+      ))
+    }
+    pairs <- dplyr::inner_join(a, b, by = c("replicate", "seed"), suffix = c("_a", "_b"))
+    paired <- nrow(pairs) > 0
+    found <- if (paired) {
+      ratio_interval(pairs$value_a, pairs$value_b, TRUE, level)
+    } else {
+      ratio_interval(a$value, b$value, FALSE, level)
+    }
+    tibble::as_tibble(c(found, n = if (paired) nrow(pairs) else min(nrow(a), nrow(b))))
+  }, cells, others))
+}
+
+# The largest of several cells' values. Its upper end is the largest of their upper ends; for its
+# lower end each of k cells gets a k-th of the error (Bonferroni), since any one may be the largest
+# by chance.
+largest_of <- function(estimates, edge = identity) {
+  usual <- edge(estimates(interval_level))
+  strict <- edge(estimates(1 - (1 - interval_level) / nrow(usual)))
+  list(
+    value = max(usual$value), low = max(strict$low), high = max(usual$high), n = min(usual$n)
+  )
+}
+
+smallest_of <- function(estimates) mirrored(largest_of(estimates, mirrored))
+
+mirrored <- function(found) {
+  found[c("value", "low", "high")] <- list(-found$value, -found$high, -found$low)
+  found
+}
+
+# As a factor of at least one, whichever way it is off.
+as_factor <- function(found) {
+  inside <- found$low <= 1 & found$high >= 1
+  found[c("value", "low", "high")] <- list(
+    pmax(found$value, 1 / found$value),
+    ifelse(inside, 1, pmin(pmax(found$low, 1 / found$low), pmax(found$high, 1 / found$high))),
+    pmax(found$high, 1 / found$low)
+  )
+  found
+}
+
+as_change <- function(found) {
+  found[c("value", "low", "high")] <- lapply(found[c("value", "low", "high")], \(x) 100 * (x - 1))
+  found
+}
+
+# How a claim's cells become one number, its interval and n. Each cell has its runs:
+# `why_not_measured` has seen to that.
 claim_kinds <- list(
-  value = function(data, claim) only(select_cells(data, claim)$value, claim),
-  largest = function(data, claim) max(select_cells(data, claim)$value),
-  smallest = function(data, claim) min(select_cells(data, claim)$value),
+  value = function(data, claim) only(cell_estimates(data, claim, interval_level), claim),
+  largest = function(data, claim) largest_of(\(level) cell_estimates(data, claim, level)),
+  smallest = function(data, claim) smallest_of(\(level) cell_estimates(data, claim, level)),
   # The value farthest from one, as a ratio of at least one.
   largest_factor = function(data, claim) {
-    values <- select_cells(data, claim)$value
-    max(pmax(values, 1 / values))
+    largest_of(\(level) cell_estimates(data, claim, level), as_factor)
   },
-  change_percent = function(data, claim) 100 * (only(compared(data, claim), claim) - 1),
-  smallest_ratio = function(data, claim) min(compared(data, claim)),
-  largest_ratio = function(data, claim) max(compared(data, claim)),
-  # The only selected cell's value over the largest of the cells that `others` selects.
+  change_percent = function(data, claim) {
+    as_change(only(compared_estimates(data, claim, interval_level), claim))
+  },
+  smallest_ratio = function(data, claim) {
+    smallest_of(\(level) compared_estimates(data, claim, level))
+  },
+  largest_ratio = function(data, claim) {
+    largest_of(\(level) compared_estimates(data, claim, level))
+  },
+  # The only selected cell's value over the largest of the cells that `others` selects: the smallest
+  # of its ratios to each.
   value_over_largest = function(data, claim) {
-    only(select_cells(data, claim)$value, claim) / max(select_cells(data, rivals_of(claim))$value)
+    cell <- only(select_cells(data, claim), claim)$cell
+    rivals <- select_cells(data, rivals_of(claim))$cell
+    smallest_of(\(level) ratio_estimates(data, claim, rep(cell, length(rivals)), rivals, level))
   },
-  # The largest step upwards along the axis `along` that the data can tell from none: from the
-  # upper end of one mean's interval to the lower end of the next one's, in percent.
-  largest_certain_rise_percent = function(data, claim) {
+  # The largest step upwards along the axis `along`, in percent.
+  largest_rise_percent = function(data, claim) {
     curve <- select_cells(data, claim)
-    curve <- curve[order(curve[[claim$along]]), ]
-    max(100 * (curve$mean_low[-1] / utils::head(curve$mean_high, -1) - 1))
+    cells <- curve$cell[order(curve[[claim$along]])]
+    as_change(largest_of(\(level) {
+      ratio_estimates(data, claim, cells[-1], utils::head(cells, -1), level)
+    }))
   },
-  # How many cells differ from their counterpart by more than `margin` with certainty: the whole
-  # interval of the ratio does.
-  certainly_different_cells = function(data, claim) {
-    found <- summarise_backend_ratios(backend_ratios(data$replicates)) |>
-      rows_of(claim$where)
-    if (nrow(found) < nrow(rows_of(data$cells, claim$where))) {
-      return(NA_real_)
-    }
-    sum(found$low > 1 + claim$margin | found$high < 1 - claim$margin)
-  },
-  # How far the losses of any cell are from the binomial distribution, in standard errors.
-  largest_loss_z = function(data, claim) max(abs(select_cells(data, claim)$value))
+  # How far the losses of any cell are from the binomial distribution, in standard errors: a test's
+  # statistic, which has no interval.
+  largest_loss_z = function(data, claim) {
+    cells <- select_cells(data, claim)
+    pooled <- pooled_loss(data$replicates)
+    z <- max(abs(pooled$z[pooled$cell %in% cells$cell]))
+    list(value = z, low = z, high = z, n = min(cells$n))
+  }
 )
 
-only <- function(values, claim) {
-  if (length(values) != 1) {
-    stop("claim ", claim$id, ": must select one cell, found ", length(values))
+only <- function(rows, claim) {
+  if (nrow(rows) != 1) {
+    stop("claim ", claim$id, ": must select one cell, found ", nrow(rows))
   }
-  values
+  rows
 }
 
 # Why a claim cannot be judged; empty where it can.
@@ -132,7 +219,7 @@ why_not_measured <- function(data, claim) {
     if (nrow(cells) == 0) {
       return("no cell of this campaign is meant")
     }
-    absent <- cells[is.na(cells$value), ]
+    absent <- cells[cells$n == 0, ]
     if (nrow(absent) > 0) {
       invalid <- sum(absent$n_valid == 0 & absent$n_replicates > 0)
       return(paste0(
@@ -142,62 +229,4 @@ why_not_measured <- function(data, claim) {
     }
   }
   ""
-}
-
-# Exactly one comparison per claim: at_most, at_least, or within (published value plus or minus).
-holds <- function(measured, claim) {
-  if (!is.null(claim$at_most)) {
-    return(measured <= claim$at_most)
-  }
-  if (!is.null(claim$at_least)) {
-    return(measured >= claim$at_least)
-  }
-  abs(measured - claim$published) <= claim$within
-}
-
-tolerance_text <- function(claim) {
-  if (!is.null(claim$at_most)) {
-    return(paste("at most", claim$at_most))
-  }
-  if (!is.null(claim$at_least)) {
-    return(paste("at least", claim$at_least))
-  }
-  paste("within", claim$within)
-}
-
-# One row: what was claimed, what was measured, and whether it holds.
-#
-# `data` has the study's `cells`, `summary` and `replicates`.
-evaluate_claim <- function(claim, data, study) {
-  kind <- claim_kinds[[claim$kind]]
-  if (is.null(kind)) {
-    stop(
-      "claim ", claim$id, ": kind must be one of ", toString(names(claim_kinds)), ", found ",
-      claim$kind
-    )
-  }
-  absent <- why_not_measured(data, claim)
-  measured <- if (absent == "") kind(data, claim) else NA_real_
-  if (absent == "" && is.na(measured)) {
-    absent <- "too few replicates"
-  }
-  verdict <- if (absent != "") {
-    "not measured"
-  } else if (holds(measured, claim)) {
-    "holds"
-  } else {
-    "does not hold"
-  }
-  # Not tibble(), in which `claim` would be the new column from there on.
-  tibble::as_tibble(list(
-    study = study,
-    claim = claim$id,
-    sentence = claim$sentence,
-    source = claim$source,
-    published = if (is.null(claim$published)) NA_real_ else as.numeric(claim$published),
-    measured = measured,
-    tolerance = tolerance_text(claim),
-    verdict = verdict,
-    absent = absent
-  ))
 }

@@ -121,17 +121,18 @@ filled <- function(text, place) {
   text
 }
 
-# Stop the build: where the sentence stands, what must hold for it, and the numbers.
+# Stop the build: where the sentence stands, what must hold for it, and the numbers. In a draft,
+# with LOSSLAB_DRAFT in the environment, all of that stands in the sentence's place.
 untrue <- function(words, what, numbers) {
+  told <- paste0(
+    where_written(words), "the sentence \"", words[1], "\" needs ", what, ", found ", numbers,
+    ": correct it, or say what is true otherwise"
+  )
+  if (Sys.getenv("LOSSLAB_DRAFT") != "") {
+    return(paste0("**(", escape_markdown(told), ")**"))
+  }
   stop(structure(
-    class = c("losslab_untrue", "error", "condition"),
-    list(
-      message = paste0(
-        where_written(words), "the sentence \"", words[1], "\" needs ", what, ", found ", numbers,
-        ": correct it, or say what is true otherwise"
-      ),
-      call = NULL
-    )
+    class = c("losslab_untrue", "error", "condition"), list(message = told, call = NULL)
   ))
 }
 

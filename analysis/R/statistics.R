@@ -1,34 +1,12 @@
-# Summary statistics, bootstrap intervals and paired ratios. Pure functions on data frames.
-
-bootstrap_samples <- 2000
-
-# Percentile bootstrap (Efron 1979) of mean and median. The seed is fixed: equal data, equal
-# interval. A single value has no interval.
-bootstrap_intervals <- function(x, level = 0.95, seed = 1) {
-  edges <- c((1 - level) / 2, (1 + level) / 2)
-  if (length(x) < 2) {
-    return(list(mean = c(NA_real_, NA_real_), median = c(NA_real_, NA_real_)))
-  }
-  set.seed(seed, kind = "Mersenne-Twister", sample.kind = "Rejection")
-  draws <- matrix(sample(x, length(x) * bootstrap_samples, replace = TRUE), nrow = length(x))
-  list(
-    mean = stats::quantile(colMeans(draws), edges, names = FALSE),
-    median = stats::quantile(column_medians(draws), edges, names = FALSE)
-  )
-}
-
-# The median of each column; one sort of the whole matrix is much faster than one per column.
-column_medians <- function(values) {
-  n <- nrow(values)
-  sorted <- matrix(values[order(col(values), values, method = "radix")], nrow = n)
-  (sorted[(n + 1) %/% 2, ] + sorted[n %/% 2 + 1, ]) / 2
-}
+# Summary statistics and paired ratios. Pure functions on data frames.
 
 no_statistics <- tibble::tibble(
   n = 0L, mean = NA_real_, std = NA_real_, min = NA_real_, q25 = NA_real_, median = NA_real_,
   q75 = NA_real_, max = NA_real_, mean_low = NA_real_, mean_high = NA_real_,
   median_low = NA_real_, median_high = NA_real_
 )
+
+interval_columns <- c("mean_low", "mean_high", "median_low", "median_high")
 
 # One row of statistics of the values that are there, whatever their order. NA stands where nothing
 # was measured.
@@ -37,7 +15,8 @@ describe <- function(x) {
   if (length(x) == 0) {
     return(no_statistics)
   }
-  interval <- bootstrap_intervals(x)
+  of_mean <- mean_interval(x)
+  of_median <- median_interval(x)
   quartiles <- stats::quantile(x, c(0.25, 0.5, 0.75), names = FALSE)
   # There are thousands of groups, and tibble() takes longer than everything else here.
   tibble::new_tibble(
@@ -50,10 +29,10 @@ describe <- function(x) {
       median = quartiles[2],
       q75 = quartiles[3],
       max = x[length(x)],
-      mean_low = interval$mean[1],
-      mean_high = interval$mean[2],
-      median_low = interval$median[1],
-      median_high = interval$median[2]
+      mean_low = of_mean$low,
+      mean_high = of_mean$high,
+      median_low = of_median$low,
+      median_high = of_median$high
     ),
     nrow = 1
   )
@@ -80,15 +59,21 @@ summarise_replicates <- function(replicates) {
     dplyr::mutate(statistic_over = "replicates")
 }
 
-# Statistics of each cell's goodput over the one-second intervals of all valid replicates.
+# Statistics of each cell's goodput over the one-second intervals of all valid replicates. Seconds
+# of a run depend on each other, so that they have no interval.
 summarise_seconds <- function(intervals) {
   intervals |>
     dplyr::group_by(dplyr::across(dplyr::all_of(cell_columns))) |>
     describe_groups("goodput_mbit") |>
-    dplyr::mutate(metric = "goodput_mbit", statistic_over = "seconds")
+    dplyr::mutate(
+      metric = "goodput_mbit", statistic_over = "seconds",
+      dplyr::across(dplyr::all_of(interval_columns), \(x) NA_real_)
+    )
 }
 
-# BBR over CUBIC, paired: replicates with the same number met the same losses.
+# BBR over CUBIC, paired: replicates with the same number have the same seed. They share the draws
+# of the loss and of the start's delay, not the losses: the algorithms send other packets at other
+# times.
 paired_ratios <- function(replicates, metric = "goodput_mbit") {
   shared <- setdiff(condition_columns, c("algorithm", "competitor"))
   replicates |>
@@ -103,11 +88,27 @@ paired_ratios <- function(replicates, metric = "goodput_mbit") {
     dplyr::mutate(ratio = bbr / cubic)
 }
 
+# Of ratios `mean` is the geometric mean: that of A over B is then one over that of B over A.
 summarise_ratios <- function(replicates) {
   shared <- setdiff(condition_columns, c("algorithm", "competitor"))
-  paired_ratios(replicates) |>
-    dplyr::group_by(block, dplyr::across(dplyr::all_of(shared))) |>
-    describe_groups("ratio")
+  pairs <- paired_ratios(replicates) |>
+    dplyr::arrange(replicate) |>
+    dplyr::group_by(block, dplyr::across(dplyr::all_of(shared)))
+  geometric <- dplyr::summarise(
+    pairs, geometric_mean(bbr, cubic), .groups = "drop"
+  )
+  describe_groups(pairs, "ratio") |>
+    dplyr::select(-dplyr::all_of(c("mean", "mean_low", "mean_high"))) |>
+    dplyr::left_join(
+      with_columns(geometric, c("mean", "mean_low", "mean_high")), by = c("block", shared)
+    ) |>
+    dplyr::relocate(dplyr::all_of(names(no_statistics)), .after = dplyr::last_col())
+}
+
+# The columns `mean`, `mean_low` and `mean_high` of pairs' ratios.
+geometric_mean <- function(a, b) {
+  found <- ratio_interval(a, b)
+  tibble::tibble(mean = found$value, mean_low = found$low, mean_high = found$high)
 }
 
 # Change of the mean against the same algorithm and path without loss, in percent.

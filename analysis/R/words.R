@@ -45,21 +45,6 @@ with_interval <- function(x, low, high, digits, as = fixed_or_empty) {
   )
 }
 
-# "3 of 12 hold".
-share_that_holds <- function(claims) {
-  paste(sum(claims$verdict == "holds"), "of", nrow(claims))
-}
-
-# The claims that are not judged, each with what is missing; empty where all are.
-unjudged <- function(claims) {
-  claims <- dplyr::filter(claims, verdict == "not measured")
-  if (nrow(claims) == 0) {
-    return("")
-  }
-  lines <- paste0("- ", claims$sentence, " *Missing:* ", breakable(claims$absent), ".")
-  paste(c("Not measured whole, and so not judged:", "", lines), collapse = "\n")
-}
-
 # A table in Markdown. One without rows says so.
 show_table <- function(rows, align = NULL) {
   if (nrow(rows) == 0) {

@@ -194,8 +194,8 @@ BREAKAGES = {
     ),
     "tc that fails": (
         NOTHING_ELSE,
-        "make = shaping.Shaper.command\n"
-        "shaping.Shaper.command = lambda s: make(s).replace('netem', 'netemm')",
+        "make = qdiscs.Shaper.command\n"
+        "qdiscs.Shaper.command = lambda s: make(s).replace('netem', 'netemm')",
         ["must succeed in silence", "netemm"],
     ),
     "receiver that ends early": (

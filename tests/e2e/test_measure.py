@@ -20,7 +20,7 @@ import pytest
 from losslab.emulation.link import traces
 from losslab.instrument import image, kernel
 from losslab.instrument.cache import cache_folder
-from losslab.study.condition import derived_seed
+from losslab.study.seeds import derived_seed
 
 # The file that describes the host and the hour; everything else must be the same bytes.
 HOST_FILE = "host.json"

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from losslab.campaign import collect
-from losslab.emulation import checks, hosts, outcome
+from losslab.emulation import accounts, hosts, outcome
 from losslab.emulation.apps import ffmpeg
 from losslab.emulation.flows import Timeline
 from losslab.emulation.link import traces
@@ -65,7 +65,9 @@ def rows(text):
 
 def test_every_app_has_a_verdict_and_every_kind_of_row_is_there(made):
     verdicts = rows(made["claims.csv"])
-    assert {row["verdict"] for row in verdicts} == {"holds", "does not hold", "not measured"}
+    assert {row["verdict"] for row in verdicts} == {
+        "reproduced", "differs", "undecided", "not measured",
+    }  # fmt: skip
     [invalid] = rows(made["tables/seam_invalid.csv"])
     assert "curl on receiver must exit with 0, found 28" in invalid["reasons"]
     assert {row["flow"] for row in rows(made["summary/seam_flows.csv"])} == {"first", "competitor"}
@@ -109,10 +111,9 @@ def test_a_replicate_is_summed_up_as_it_was(monkeypatch, cells, name):
     manifest = json.loads((folder / "manifest.json").read_text())
     plan = make_plan(Condition.from_json(manifest["cell"]), manifest["seed"])
     observed, summary = manifest["observed"], manifest["summary"]
-    trace = None
-    if plan.link is not None:
-        trace = folder / "trace"
-        trace.write_text(traces.write(traces.generate(plan.link.drawn_seed)))
+    for link in plan.links:
+        drawn = traces.generate(link.drawn_seed, mean=link.drawn_mbit)
+        (folder.parent / link.file).write_text(traces.write(drawn))
     waiting = [
         queue.QueueSample(float(row["t_s"]), *(int(row[key]) for key in list(row)[1:]))
         for row in table(folder / "queue.csv")
@@ -126,11 +127,14 @@ def test_a_replicate_is_summed_up_as_it_was(monkeypatch, cells, name):
         manifest["reasons"],
     )
     # The state before the traffic is not kept, but what was counted between is.
-    counted = checks.Traffic(**observed["traffic"])
-    monkeypatch.setattr(checks, "traffic", lambda before, after, back, link_drops: counted)
+    counted = accounts.Traffic(**observed["traffic"])
+    monkeypatch.setattr(accounts, "traffic", lambda *states_and_drops: counted)
     state = observed["state"]
-    seen = outcome.Seen(pings(folder / "ping_idle.csv"), state, run, None, state)
-    found = outcome.sum_up(plan, seen, folder, trace, None)["summary"]
+    link_begin_ns = None
+    if plan.links:
+        link_begin_ns = run.timeline.origin_ns - round(1e6 * observed["link_begin_ms"])
+    seen = outcome.Seen(pings(folder / "ping_idle.csv"), state, run, link_begin_ns, state)
+    found = outcome.sum_up(plan, seen, folder, None)["summary"]
     assert set(found) == set(summary)
     # The tables that went into it are rounded.
     assert found == pytest.approx(summary, rel=1e-5)

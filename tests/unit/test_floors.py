@@ -16,7 +16,7 @@ GROUND = {"errors", "processes", "lock"}
 WINGS = {
     # The schemes' names are checked where a study is loaded.
     "study": GROUND | {"emulation.schemes"},
-    "emulation": {"errors", "study.condition"},
+    "emulation": {"errors", "study.condition", "study.seeds"},
     "instrument": GROUND,
     "backends": GROUND | {"study", "emulation", "instrument"},
     "campaign": GROUND | {"__init__", "study", "emulation", "instrument", "backends"},
@@ -92,7 +92,13 @@ def test_a_job_gets_what_it_imports_and_no_more(tmp_path):
     there = tmp_path / "losslab"
     found = {str(path.relative_to(there)) for path in there.rglob("*") if path.is_file()}
     wing = {module for module in MODULES if module.startswith("emulation/")}
-    assert found == wing | {"__init__.py", "errors.py", "study/axes.py", "study/condition.py"}
+    assert found == wing | {
+        "__init__.py",
+        "errors.py",
+        "study/axes.py",
+        "study/condition.py",
+        "study/seeds.py",
+    }
     for path in there.rglob("*.py"):
         for name in own(imports(path)):
             place = there.joinpath(*name.split("."))

@@ -2,12 +2,12 @@
 
 import re
 
-from losslab.emulation import shaping
+from losslab.emulation import qdiscs
 
 
 def test_a_full_frame(root):
     text = (root / "analysis/R/models.R").read_text()
-    assert re.findall(r"^frame_bytes <- (\d+)$", text, re.MULTILINE) == [str(shaping.FRAME_BYTES)]
+    assert re.findall(r"^frame_bytes <- (\d+)$", text, re.MULTILINE) == [str(qdiscs.FRAME_BYTES)]
 
 
 def test_it_is_typed_nowhere_else(root):

@@ -24,7 +24,6 @@ rule judge_claims:
     input:
         functions=functions_of(ANALYSIS / "claims.R"),
         cells=expand("results/summary/{study}_cells.csv", study=STUDIES),
-        summaries=expand("results/summary/{study}.csv", study=STUDIES),
         replicates=expand("results/summary/{study}_replicates.csv", study=STUDIES),
         claims=[str(files.claims(design.ROOT, study)) for study in STUDIES],
     output:
@@ -37,6 +36,22 @@ rule judge_claims:
         "Judge the claims"
     script:
         "../../analysis/claims.R"
+
+
+rule check_verdicts:
+    input:
+        claims="results/claims.csv",
+        recorded=recorded_verdicts(),
+    output:
+        touch("results/verdicts.checked"),
+    log:
+        "logs/check_verdicts.log",
+    conda:
+        "../envs/tools.yaml"
+    message:
+        "Compare the verdicts with those that were recorded"
+    shell:
+        "losslab claims --claims {input.claims:q} --check {input.recorded:q} &> {log:q}"
 
 
 for study in STUDIES:

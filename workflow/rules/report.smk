@@ -31,6 +31,8 @@ rule render_report:
         ),
         invalid=expand("results/tables/{study}_invalid.csv", study=STUDIES),
         claims="results/claims.csv",
+        # Where verdicts are recorded, a claim that changes its own stops the report.
+        verdicts=["results/verdicts.checked"] if recorded_verdicts() else [],
     output:
         html="results/report/report.html",
         pdf="results/report/report.pdf",

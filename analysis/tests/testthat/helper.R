@@ -3,7 +3,8 @@ condition <- tibble::tibble(
   study = "loss", block = "main", algorithm = "cubic", loss_percent = 1, path = "symmetric",
   app = "iperf3", rtt_ms = 0.4, rate_mbit = 1000, buffer_packets = 1000, offloads = "off",
   loss_direction = "data", competitor = "none", queue = "fifo", sender_delay_ms = 0,
-  trace = "none", scheme = "none", video = "720p", duration_s = 5, warmup_s = 1
+  trace = "none", scheme = "none", video = "720p", receive_buffer = "linux", shaper = "tbf",
+  sender_queue = "fq", trace_back = "none", duration_s = 5, warmup_s = 1
 )
 
 # Rows of `condition` with other values in the columns that are named.

@@ -1,47 +1,87 @@
-summary <- conditions(
-  algorithm = rep(c("cubic", "bbr"), each = 3), loss_percent = rep(0:2, 2),
-  metric = "goodput_mbit", statistic_over = "replicates",
-  mean = c(900, 200, 100, 950, 900, 890), cell = paste0(algorithm, loss_percent)
-)
-summary$mean_low <- summary$mean - 5
-summary$mean_high <- summary$mean + 5
-claim <- function(...) list(id = "c", sentence = "s", source = "slide 1", ...)
-# All cells of `data` are part of the campaign, and the `gone` ones have no number.
-judge <- function(claim, data = summary, gone = integer(), replicates = NULL) {
-  cells <- dplyr::mutate(
-    data[c("block", "cell", condition_columns)],
-    n_replicates = 3, n_valid = ifelse(seq_len(nrow(data)) %in% gone, 0, 3)
-  )
-  numbers <- if (length(gone) == 0) data else data[-gone, ]
-  evaluate_claim(claim, list(cells = cells, summary = numbers, replicates = replicates), "loss")
+# Replicates of cells whose values lie about `mean`, close together.
+runs <- function(cells, spread = 0.02, n = 6) {
+  found <- cells[rep(seq_len(nrow(cells)), each = n), ]
+  found$replicate <- rep(seq_len(n) - 1, nrow(cells))
+  found$seed <- 1000 * round(100 * found$loss_percent) + found$replicate
+  off <- 1 + spread * seq(-1, 1, length.out = n)
+  found$goodput_mbit <- found$mean * rep(off, nrow(cells))
+  found$valid <- TRUE
+  found
 }
 
-test_that("a claim holds, does not hold, or was not measured", {
-  falls <- claim(
-    kind = "change_percent", where = list(algorithm = "cubic", loss_percent = 1),
-    against = list(loss_percent = 0), at_most = -60
+six <- conditions(
+  algorithm = rep(c("cubic", "bbr"), each = 3), loss_percent = rep(0:2, 2),
+  mean = c(900, 200, 100, 950, 900, 890), cell = paste0(algorithm, loss_percent)
+)
+claim <- function(...) list(id = "c", sentence = "s", source = "slide 1", ...)
+
+# All cells are part of the campaign, and the `gone` ones have no number.
+judge <- function(claim, cells = six, gone = integer(), replicates = runs(cells)) {
+  lost <- cells$cell[gone]
+  counted <- dplyr::mutate(
+    cells[c("block", "cell", condition_columns)],
+    n_replicates = 6, n_valid = ifelse(cell %in% lost, 0, 6)
   )
-  expect_equal(judge(falls)$verdict, "holds")
-  expect_equal(judge(falls)$measured, 100 * (200 / 900 - 1))
+  data <- list(cells = counted, replicates = replicates[!replicates$cell %in% lost, ])
+  evaluate_claim(claim, data, "loss")
+}
+
+falls <- claim(
+  kind = "change_percent", where = list(algorithm = "cubic", loss_percent = 1),
+  against = list(loss_percent = 0), at_most = -60
+)
+
+test_that("a claim is reproduced, differs, is undecided, or was not measured", {
+  found <- judge(falls)
+  expect_equal(found$verdict, "reproduced")
+  expect_equal(found$measured, 100 * (200 / 900 - 1))
+  expect_equal(found$unit, "%")
+  expect_equal(found$n, 6)
+  expect_true(found$low < found$measured && found$measured < found$high)
   falls$at_most <- -90
-  expect_equal(judge(falls)$verdict, "does not hold")
+  expect_equal(judge(falls)$verdict, "differs")
+  falls$at_most <- 100 * (200 / 900 - 1)
+  expect_equal(judge(falls)$verdict, "undecided")
   falls$where$path <- "asymmetric"
   expect_equal(judge(falls)$verdict, "not measured")
   expect_match(judge(falls)$absent, "no cell of this campaign")
 })
 
-test_that("only a rise beyond the intervals breaks monotonicity", {
+test_that("of fewer than five runs nothing is decided", {
+  found <- judge(falls, replicates = runs(six, n = 4))
+  expect_equal(found$verdict, "undecided")
+  expect_equal(found$measured, 100 * (200 / 900 - 1))
+  expect_equal(found$absent, "n = 4, and an interval takes 5")
+})
+
+test_that("runs are pairs where their seeds are the same, and only there", {
+  noisy <- runs(six, spread = 0.5)
+  ratio <- claim(
+    kind = "smallest_ratio", where = list(algorithm = "bbr", loss_percent = 1),
+    against = list(algorithm = "cubic"), at_least = 1
+  )
+  # Whatever they share goes out of the ratio.
+  expect_equal(judge(ratio, replicates = noisy)$verdict, "reproduced")
+  expect_equal(judge(ratio, replicates = noisy)$measured, 4.5)
+  expect_true(is.na(judge(ratio, replicates = noisy)$low))
+  noisy$seed[noisy$algorithm == "bbr"] <- 1e6 + noisy$seed[noisy$algorithm == "bbr"]
+  apart <- judge(ratio, replicates = noisy)
+  expect_equal(apart$measured, 4.5)
+  expect_lt(apart$low, 3)
+})
+
+test_that("a rise breaks monotonicity when it is certain, and leaves it open when it is not", {
   monotonic <- claim(
-    kind = "largest_certain_rise_percent", along = "loss_percent",
+    kind = "largest_rise_percent", along = "loss_percent",
     where = list(algorithm = "cubic", loss_percent = 1:2), at_most = 0
   )
-  data <- summary
-  data$mean_low[3] <- 204
-  data$mean_high[3] <- 212
-  expect_equal(judge(monotonic, data)$verdict, "holds")
-  data$mean_low[3] <- 246
-  expect_equal(judge(monotonic, data)$measured, 20)
-  expect_equal(judge(monotonic, data)$verdict, "does not hold")
+  expect_equal(judge(monotonic)$verdict, "reproduced")
+  rising <- six
+  rising$mean[3] <- 201
+  expect_equal(judge(monotonic, rising)$verdict, "undecided")
+  rising$mean[3] <- 240
+  expect_equal(judge(monotonic, rising)$measured, 20)
+  expect_equal(judge(monotonic, rising)$verdict, "differs")
 })
 
 test_that("the smallest ratio is over all cells, and needs every counterpart", {
@@ -53,18 +93,43 @@ test_that("the smallest ratio is over all cells, and needs every counterpart", {
   expect_match(judge(ratio, gone = 3)$absent, "cubic2")
 })
 
+test_that("an extreme of several cells has a wider end where chance could choose it", {
+  alone <- claim(kind = "largest", where = list(algorithm = "cubic", loss_percent = 0), at_most = 1)
+  among <- claim(kind = "largest", where = list(algorithm = "cubic"), at_most = 1)
+  expect_equal(judge(among)$measured, judge(alone)$measured)
+  expect_equal(judge(among)$high, judge(alone)$high)
+  expect_lt(judge(among)$low, judge(alone)$low)
+  lowest <- claim(kind = "smallest", where = list(algorithm = "cubic"), at_least = 150)
+  expect_equal(judge(lowest)$measured, 100)
+  expect_true(judge(lowest)$low < 100 && judge(lowest)$high > 100)
+})
+
 test_that("a factor counts in both directions", {
-  factor <- claim(kind = "largest_factor", metric = "model_ratio", at_most = 1.2)
-  data <- conditions(
-    loss_percent = 1:2, metric = "model_ratio", statistic_over = "replicates", mean = c(0.5, 1.1),
-    mean_low = mean, mean_high = mean, cell = c("a", "b")
+  factor <- claim(kind = "largest_factor", where = list(algorithm = "cubic"), at_most = 1.2)
+  cells <- six[2:3, ]
+  cells$mean <- c(0.5, 1.1)
+  expect_equal(judge(factor, cells)$measured, 1 / mean(runs(cells)$goodput_mbit[1:6]))
+  expect_equal(judge(factor, cells)$verdict, "differs")
+  cells$mean <- c(1.001, 0.999)
+  near <- judge(factor, cells)
+  expect_equal(near$low, 1)
+  expect_equal(near$verdict, "reproduced")
+})
+
+test_that("what was observed has no interval and is judged as it is", {
+  highest <- claim(
+    kind = "value", where = list(algorithm = "cubic", loss_percent = 1), statistic = "max",
+    at_most = 204
   )
-  expect_equal(judge(factor, data)$measured, 2)
+  few <- judge(highest, replicates = runs(six, n = 2))
+  expect_equal(few$measured, 204)
+  expect_true(is.na(few$low))
+  expect_equal(few$verdict, "reproduced")
 })
 
 test_that("no claim is judged of which a cell is missing, an extreme least of all", {
   slowest <- claim(kind = "smallest", where = list(algorithm = "cubic"), at_least = 150)
-  expect_equal(judge(slowest)$verdict, "does not hold")
+  expect_equal(judge(slowest)$verdict, "differs")
   found <- judge(slowest, gone = 3)
   expect_equal(found$verdict, "not measured")
   expect_true(is.na(found$measured))
@@ -79,19 +144,42 @@ test_that("no claim is judged of which a cell is missing, an extreme least of al
 
 test_that("losses are judged only when every lossy cell has been measured", {
   claim <- claim(kind = "largest_loss_z", at_most = 3)
-  data <- conditions(
-    loss_percent = c(0, 1, 2), cell = c("a", "b", "c"), metric = "goodput_mbit",
-    statistic_over = "replicates", mean = 1, mean_low = 1, mean_high = 1
-  )
+  cells <- conditions(loss_percent = c(0, 1, 2), cell = c("a", "b", "c"), mean = 1)
   replicates <- dplyr::mutate(
-    data,
-    valid = TRUE, loss_offered_packets = 1e4, loss_packets = 100 * loss_percent
+    runs(cells),
+    loss_offered_packets = 1e4, loss_packets = 100 * loss_percent
   )
-  expect_equal(judge(claim, data, replicates = replicates)$measured, 0)
-  expect_match(judge(claim, data, gone = 3, replicates = replicates[1:2, ])$absent, "cell c ")
+  expect_equal(judge(claim, cells, replicates = replicates)$measured, 0)
+  expect_match(judge(claim, cells, gone = 3, replicates = replicates)$absent, "cell c ")
 })
 
 test_that("an unknown kind or axis is an error that names it", {
   expect_error(judge(claim(kind = "magic")), "change_percent")
   expect_error(judge(claim(kind = "largest", where = list(los = 1))), "los")
+})
+
+test_that("what differs has a reason, which stands as long as what shows it", {
+  falls$at_most <- -90
+  expect_equal(judge(falls)$unsupported, "no reason is given")
+  falls$reason <- list(text = "Ours is calmer.", test = "named")
+  expect_equal(judge(falls)$reason, "Ours is calmer.")
+  expect_equal(judge(falls)$unsupported, "")
+  falls$reason <- list(text = "It has 200 left.", shown_by = list(
+    kind = "value", where = list(algorithm = "cubic", loss_percent = 1), at_least = 150
+  ))
+  expect_equal(judge(falls)$unsupported, "")
+  falls$reason$shown_by$at_least <- 300
+  expect_match(judge(falls)$unsupported, "its reason is differs: 200 .*, at least 300")
+  # Where it does not differ there is nothing to explain.
+  falls$at_most <- -60
+  expect_equal(judge(falls)$reason, "")
+  expect_equal(judge(falls)$unsupported, "")
+})
+
+test_that("what cannot be compared is shown and not judged", {
+  falls$at_most <- -90
+  falls$not_comparable <- "Another unit."
+  expect_equal(judge(falls)$verdict, "not comparable")
+  expect_equal(judge(falls)$reason, "Another unit.")
+  expect_equal(judge(falls)$measured, 100 * (200 / 900 - 1))
 })

@@ -31,6 +31,12 @@ test_that("a false one without another text stops, with the numbers", {
   expect_error(tell(bbr, "BBR."), "must be true or false, found bbr = 900, 800")
 })
 
+test_that("a draft shows what is not true in its place", {
+  Sys.setenv(LOSSLAB_DRAFT = "1")
+  on.exit(Sys.unsetenv("LOSSLAB_DRAFT"))
+  expect_match(tell(bbr < cubic, "CUBIC is fast."), "^\\*\\*\\(the sentence .* needs")
+})
+
 test_that("what stops names chapter and line", {
   chapter <- file.path(tempdir(), "_x.qmd")
   on.exit(unlink(chapter))

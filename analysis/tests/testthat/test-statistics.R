@@ -26,20 +26,24 @@ test_that("describe gives R's own statistics and drops missing values", {
   expect_equal(found$std, sd(c(1, 2, 3, 10)))
 })
 
-test_that("bootstrap intervals are seeded, ordered and cover their statistic", {
-  x <- c(4, 5, 6, 7, 8, 9)
-  first <- bootstrap_intervals(x)
-  expect_identical(first, bootstrap_intervals(x))
-  expect_lt(first$mean[1], mean(x))
-  expect_gt(first$mean[2], mean(x))
-  expect_true(all(is.na(bootstrap_intervals(5)$median)))
+test_that("the mean of ratios is geometric, and its interval is that of logarithms", {
+  pairs <- conditions(
+    algorithm = rep(c("cubic", "bbr"), each = 5), replicate = rep(0:4, 2), valid = TRUE,
+    goodput_mbit = c(10, 20, 30, 40, 50, 20, 40, 60, 80, 400), cell = algorithm
+  )
+  found <- summarise_ratios(pairs)
+  expect_equal(found$mean, (2^4 * 8)^(1 / 5))
+  logs <- log(c(2, 2, 2, 2, 8))
+  expect_equal(found$mean_high, exp(as.numeric(stats::t.test(logs)$conf.int[2])))
+  expect_equal(found$max, 8)
+  expect_equal(names(summarise_ratios(pairs[0, ])), names(found))
 })
 
-test_that("column medians are R's medians, for odd and even lengths", {
-  for (n in 2:5) {
-    values <- matrix(stats::rnorm(n * 50), nrow = n)
-    expect_equal(column_medians(values), apply(values, 2, stats::median))
-  }
+test_that("seconds of a run depend on each other and have no interval", {
+  seconds <- conditions(cell = rep("a", 8), replicate = 0, t_s = 1:8, goodput_mbit = 1:8)
+  found <- summarise_seconds(seconds)
+  expect_equal(found$mean, 4.5)
+  expect_true(all(is.na(found[interval_columns])))
 })
 
 test_that("changes are against the same algorithm and path without loss", {

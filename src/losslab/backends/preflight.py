@@ -17,7 +17,8 @@ from typing import Any
 
 from losslab import processes
 from losslab.backends.base import Finding
-from losslab.emulation.shaping import Shaper, shapers
+from losslab.emulation.qdiscs import Shaper
+from losslab.emulation.shaping import shapers
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel
 from losslab.study.condition import NO_COMPETITOR, Condition

@@ -35,7 +35,8 @@ from losslab.backends.base import (
 )
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.lock import own_folder
-from losslab.study.condition import Condition, derived_seed
+from losslab.study.condition import Condition
+from losslab.study.seeds import derived_seed
 
 MEMORY = "2G"  # sparse; with less, TCP's share makes windows collapse
 # Any fixed instant: 2024-01-01T00:00:00Z. Dates inside the guest are part of the result.

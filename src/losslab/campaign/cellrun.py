@@ -14,11 +14,12 @@ from losslab.backends.known import BACKENDS
 from losslab.backends.template import Templates
 from losslab.campaign import selftest
 from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE, PARTIAL, write_json
-from losslab.campaign.provenance import digest, provenance
-from losslab.campaign.replicate import run, trace_text
+from losslab.campaign.provenance import provenance
+from losslab.campaign.replicate import run, trace_digests
 from losslab.errors import HostError
 from losslab.lock import sweep
-from losslab.study.condition import Condition, replicate_seed
+from losslab.study.condition import Condition
+from losslab.study.seeds import replicate_seed
 from losslab.study.stopping import StoppingRule, primary_value
 
 # Beside a cell's replicates: the last guest that was lost. The workflow tries such a cell again.
@@ -144,6 +145,6 @@ def finished(
         and manifest["seed"] == seed
         and manifest["instrument"] == provenance(condition, instrument)
         and not manifest.get("lost", False)
-        and manifest.get("trace_sha256") == digest(trace_text(condition))
+        and manifest.get("trace_sha256") == trace_digests(condition)
     )
     return manifest if same else None

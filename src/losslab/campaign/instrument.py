@@ -63,7 +63,7 @@ def instrument(
     provenance |= runs.ready(roots[-1], condition)
     parts = (provenance[part] for part in ("kernel", *PARTS.values()) if part in provenance)
     provenance["pinned"] = all(part.get("pinned", True) for part in parts)
-    copies = COPIES in kernel.provenance(linux)["patches"]
+    copies = COPIES in kernel.provenance(linux).get("patches", [])
     engine_root = roots[1] if len(roots) > 1 else None
     return Instrument(linux / "linux", roots[0], provenance, backend, where, engine_root, copies)
 

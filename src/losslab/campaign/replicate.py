@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from dataclasses import dataclass
@@ -107,20 +108,19 @@ def _attempt(
 ) -> dict[str, Any]:
     """Run the replicate's job and write its folder; only a last attempt may be lost."""
     started = datetime.now(UTC)
-    trace = trace_text(condition)
     manifest = {
         "backend": instrument.backend,
         "cell": condition.to_json(),
         "seed": seed,
         "instrument": provenance(condition, instrument),
-        "trace_sha256": digest(trace),
+        "trace_sha256": trace_digests(condition),
         "video_sha256": None if how.video is None else digest(how.video.read_bytes()),
         "summary": {},
     }
     wall_s = None
     with whole_folder(out) as folder, own_folder(out.parent, PARTIAL) as job_folder:
         try:
-            outcome = _measure(condition, seed, job_folder, instrument, trace, how)
+            outcome = _measure(condition, seed, job_folder, instrument, how)
             reasons = outcome.result["reasons"]
             kept = ("plan", "summary", "observed", "machine")
             manifest |= {key: outcome.result[key] for key in kept}
@@ -148,7 +148,6 @@ def _measure(
     seed: int,
     job_folder: Path,
     instrument: Instrument,
-    trace: str | None,
     how: _How,
 ) -> Outcome:
     """Give a job what it needs, and run it."""
@@ -156,14 +155,13 @@ def _measure(
     intact.require(instrument.kernel if backend.needs.kernel else None, instrument.image_roots)
     if how.video is not None:
         _link_or_copy(how.video, job_folder / "video.mp4")
-    if trace is not None:
-        (job_folder / "trace").write_text(trace)
+    for name, text in trace_texts(condition).items():
+        (job_folder / name).write_text(text)
     what = {
         "kind": "replicate",
         "condition": condition.to_json(),
         "seed": seed,
         "video": how.video is not None,
-        "trace": trace is not None,
     }
     limit_s = how.timeout_s or default_timeout_s(condition, backend)
     job = Job(what, job_folder, seed, limit_s, alone=how.alone, templates=how.templates)
@@ -181,23 +179,38 @@ def _refuse_host_failure(folder: Path, instrument: Instrument, cause: LosslabErr
         intact.require_whole(root)
 
 
-def trace_text(condition: Condition) -> str | None:
-    """Return the trace that a replicate's link follows; None where none is a file.
+def trace_texts(condition: Condition) -> dict[str, str]:
+    """Return the traces that a replicate's links follow and that are files, by their job's names.
 
     Raises:
-        LosslabError: the file is not there, or is no trace.
+        LosslabError: a file is not there, or is no trace.
     """
-    if condition.trace in (NO_TRACE, DRAWN_TRACE):
-        return None
-    path = TRACES / condition.trace
+    named = {"trace": condition.trace, "trace-back": condition.trace_back}
+    return {
+        name: _trace_text(trace)
+        for name, trace in named.items()
+        if trace not in (NO_TRACE, DRAWN_TRACE)
+    }
+
+
+def _trace_text(trace: str) -> str:
+    path = TRACES / trace
     if not path.is_file():
         raise LosslabError(
-            f"trace {condition.trace} must be a file in {TRACES}, found none",
+            f"trace {trace} must be a file in {TRACES}, found none",
             hint=f"put it there, or use `{DRAWN_TRACE}`, which is drawn for each replicate",
         )
     text = path.read_text()
     traces.parse(text, str(path))
     return text
+
+
+def trace_digests(condition: Condition) -> dict[str, str]:
+    """Return the digests of `trace_texts`, as a manifest has them."""
+    return {
+        name: hashlib.sha256(text.encode()).hexdigest()
+        for name, text in trace_texts(condition).items()
+    }
 
 
 def _link_or_copy(source: Path, target: Path) -> None:

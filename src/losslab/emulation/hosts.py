@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import netns, offloads
-from losslab.emulation.shaping import differences
+from losslab.emulation.qdiscs import differences
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
@@ -49,10 +49,13 @@ def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> d
     state: dict[str, Any] = {}
     for host, plan in plans.items():
         found_routes, found_links = handles[host].ip.ask(["route show", "link show"], 2)
-        (found_qdiscs,) = handles[host].tc.ask(["qdisc show"], 1)
+        classful = [qdisc.where.name for qdisc in plan.qdiscs if qdisc.classes]
+        listings = ["qdisc show", *(f"class show dev {name}" for name in classful)]
+        found_qdiscs, *found_classes = handles[host].tc.ask(listings, len(listings))
         with netns.inside(handles[host].pid):
             state[host] = {
                 "qdiscs": found_qdiscs,
+                "classes": dict(zip(classful, found_classes, strict=True)),
                 "routes": found_routes,
                 "links": {
                     link["ifname"]: {side: link["stats64"][side] for side in ("rx", "tx")}
@@ -82,7 +85,8 @@ def read_back_settled(
 def deviations(plans: Mapping[str, HostPlan], state: Mapping[str, Any]) -> list[str]:
     """Compare the state read back with what was planned; a sentence for every difference."""
     qdiscs = [qdisc for plan in plans.values() for qdisc in plan.qdiscs]
-    reasons = differences(qdiscs, {host: state[host]["qdiscs"] for host in plans})
+    classes = {name: its for host in plans for name, its in state[host]["classes"].items()}
+    reasons = differences(qdiscs, {host: state[host]["qdiscs"] for host in plans}, classes)
     for host, plan in plans.items():
         for name, value in plan.sysctls.items():
             found = state[host]["sysctls"][name]

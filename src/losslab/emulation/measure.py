@@ -63,7 +63,6 @@ def measure(
     seed: int,
     folder: Path,
     video: Path | None = None,
-    trace: Path | None = None,
     watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Run one replicate and leave its raw files in `folder`.
@@ -71,34 +70,33 @@ def measure(
     Args:
         ready: Where, and what to measure.
         seed: Decides every random draw.
-        folder: An existing, empty folder; one that is drawn, the link's trace goes beside it.
+        folder: An existing, empty folder; beside it are the links' traces that are files, and go
+            those that are drawn.
         video: The stream that the ffmpeg app sends.
-        trace: What drives the link of a condition with a trace that is a file.
         watch: Time is the machine's own, and this sees whether it was good enough.
 
     Returns:
         As `outcome.sum_up`.
     """
     plan = make_plan(ready.condition, seed, video)
-    if plan.link is not None and plan.link.drawn_seed is not None:
-        trace = _draw_trace(plan.link.drawn_seed, folder)
+    for link in plan.links:
+        if link.drawn_seed is not None:
+            _draw_trace(link.drawn_seed, link.drawn_mbit, folder.parent / link.file)
     nodes = ready.nodes
     hosts.shape(plan.hosts, ready.handles)
     with watch or contextlib.nullcontext():
         wait_for_whole_second()
         idle = _ping_idle(nodes["sender"].pid, plan.promise.rtt_ms, folder)
         before = hosts.read_back(plan.hosts, ready.handles)
-        with forward.attached(nodes["r1"], plan.link, plan.flows, trace, folder) as begin_ns:
+        with forward.attached(nodes["r1"], plan, folder) as begin_ns:
             run = traffic.run(plan, nodes, folder)
     after = hosts.read_back_settled(plan.hosts, ready.handles, plan.promise.rtt_ms)
-    return sum_up(plan, Seen(idle, before, run, begin_ns, after), folder, trace, watch)
+    return sum_up(plan, Seen(idle, before, run, begin_ns, after), folder, watch)
 
 
-def _draw_trace(seed: int, folder: Path) -> Path:
-    """Draw the link's trace here, where Python and libm are the image's: others might differ."""
-    path = folder.parent / "trace"
-    path.write_text(traces.write(traces.generate(seed)))
-    return path
+def _draw_trace(seed: int, mean_mbit: float, path: Path) -> None:
+    """Draw a link's trace here, where Python and libm are the image's: others might differ."""
+    path.write_text(traces.write(traces.generate(seed, mean=mean_mbit)))
 
 
 def _ping_idle(sender_pid: int, rtt_ms: float, folder: Path) -> list[tuple[float, float]]:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import checks, dynamics, goodput, hosts
+from losslab.emulation import accounts, checks, dynamics, goodput, hosts
 from losslab.emulation.flows import Flow
 from losslab.emulation.link import forward, tracelink, traces
 from losslab.emulation.plan import APPS, Plan
@@ -33,16 +33,14 @@ class Seen:
     after: dict[str, Any]
 
 
-def sum_up(
-    plan: Plan, seen: Seen, folder: Path, trace: Path | None, watch: Watch | None
-) -> dict[str, Any]:
+def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[str, Any]:
     """Check a replicate, and describe it.
 
     Args:
         plan: What was to be done.
         seen: What was.
-        folder: Where its raw files are; queue.csv and the app's tables are added.
-        trace: What drove its link.
+        folder: Where its raw files are, and the links' traces beside it; queue.csv and the app's
+            tables are added.
         watch: What saw the machine, in real time.
 
     Returns:
@@ -55,12 +53,21 @@ def sum_up(
     reasons += run.reasons
     # A program that failed left no result to collect; its reason says more than a parser would.
     summary = {} if run.reasons else APPS[plan.app].collect(plan, folder, run.timeline)
-    link = _link_summary(trace, plan.duration_s, folder)
+    link = {}
     waiting = run.queue
+    begin_ms = None
     if seen.link_begin_ns is not None:
-        waiting = _link_queue(run, seen.link_begin_ns, folder)
+        begin_ms = (run.timeline.origin_ns - seen.link_begin_ns) / 1e6
+        link = _link_summary(plan, begin_ms, folder)
+        waiting = _link_queue(run, begin_ms, folder)
     queue.write_csv(waiting, folder / "queue.csv")
-    counted = checks.traffic(seen.before, seen.after, plan.back_router, link.get("link_drops", 0))
+    counted = accounts.traffic(
+        seen.before,
+        seen.after,
+        plan.back_router,
+        link.get("link_drops", 0),
+        link.get("link_back_drops", 0),
+    )
     tcp_flows = [flow for flow in plan.flows if flow.protocol == "tcp"]
     evidence = checks.Evidence(
         promise=plan.promise,
@@ -100,7 +107,12 @@ def sum_up(
             "traffic": asdict(counted),
             "flows": [asdict(flow) for flow in evidence.flows],
             "started_s": run.timeline.started_s,
-            "trace_sha256": trace and hashlib.sha256(trace.read_bytes()).hexdigest(),
+            # The 0 s of the replicate on the clock of the data's link.
+            "link_begin_ms": begin_ms,
+            "trace_sha256": {
+                link.way: hashlib.sha256((folder.parent / link.file).read_bytes()).hexdigest()
+                for link in plan.links
+            },
             "commands": {
                 program.log.removesuffix(".log"): program.command
                 for flow in plan.flows
@@ -136,41 +148,47 @@ def _queue_summary(samples: list[queue.QueueSample], plan: Plan) -> dict[str, fl
     }
 
 
-def _link_queue(run: Run, begin_ns: int, folder: Path) -> list[queue.QueueSample]:
+def _link_queue(run: Run, begin_ms: float, folder: Path) -> list[queue.QueueSample]:
     """Tell what waited in a trace-driven link whenever the bucket behind it was sampled.
 
     Args:
-        run: Where the samples' times and their clock are.
-        begin_ns: The monotonic clock at the 0 ms of the link's log.
+        run: Where the samples' times are.
+        begin_ms: Their 0 s on the clock of the link's log.
         folder: Where the log is.
     """
     times = [sample.t_s for sample in run.queue]
-    offset_ms = (run.timeline.origin_ns - begin_ns) / 1e6
     lines = (folder / forward.LOG).read_text().splitlines()
-    states = tracelink.backlog(lines, [offset_ms + 1e3 * t_s for t_s in times])
+    states = tracelink.backlog(lines, [begin_ms + 1e3 * t_s for t_s in times])
     return [
         queue.QueueSample(t_s, state.packets, state.octets, state.drops)
         for t_s, state in zip(times, states, strict=True)
     ]
 
 
-def _link_summary(trace: Path | None, duration_s: float, folder: Path) -> dict[str, Any]:
-    """Describe what a trace-driven link did; empty where there is none."""
-    if trace is None:
-        return {}
-    lines = (folder / forward.LOG).read_text().splitlines()
-    # Drops count for the books whenever they were; the rest is about the time of the run.
-    drops = sum(line.split()[1] == "d" for line in lines)
-    books = {"link_drops": drops, **traces.describe(traces.parse(trace.read_text(), str(trace)))}
-    found = tracelink.summarise(lines, duration_s * 1e3)
-    if found is None:
-        return books
-    return books | {
-        "link_throughput_mbit": found.throughput_mbit,
-        "queue_delay_p95_ms": found.queue_delay_p95_ms,
-        "signal_delay_p95_ms": found.signal_delay_p95_ms,
-        "power": found.power,
-    }
+def _link_summary(plan: Plan, begin_ms: float, folder: Path) -> dict[str, Any]:
+    """Describe what trace-driven links did, from the replicate's 0 s to its end."""
+    books: dict[str, Any] = {}
+    for link in plan.links:
+        name = {"data": "link", "back": "link_back"}[link.way]
+        lines = (folder / forward.LOGS[link.way]).read_text().splitlines()
+        # Drops count for the books whenever they were; the rest is about the time of the run.
+        books[f"{name}_drops"] = sum(line.split()[1] == "d" for line in lines)
+        path = folder.parent / link.file
+        described = traces.describe(traces.parse(path.read_text(), str(path)))
+        found = tracelink.summarise(lines, begin_ms, begin_ms + plan.duration_s * 1e3)
+        if link.way == "back":
+            books["trace_back_mbit"] = described["trace_mbit"]
+            books["queue_back_delay_p95_ms"] = found and found.queue_delay_p95_ms
+            continue
+        books |= described
+        if found is not None:
+            books |= {
+                "link_throughput_mbit": found.throughput_mbit,
+                "queue_delay_p95_ms": found.queue_delay_p95_ms,
+                "signal_delay_p95_ms": found.signal_delay_p95_ms,
+                "power": found.power,
+            }
+    return books
 
 
 def _rwnd_limited_percent(flows: list[checks.FlowEvidence]) -> float | None:

@@ -15,7 +15,9 @@ from typing import Any
 
 from losslab.emulation.apps import datagram, ffmpeg, iperf3, web
 from losslab.emulation.flows import Flow
-from losslab.emulation.shaping import FRAME_BYTES, Shaper, shapers
+from losslab.emulation.link.traces import MEAN_BACK_MBIT, MEAN_MBIT
+from losslab.emulation.qdiscs import FRAME_BYTES, Shaper
+from losslab.emulation.shaping import shapers
 from losslab.emulation.sysctls import sysctls
 from losslab.emulation.topology import (
     HOSTS,
@@ -24,7 +26,8 @@ from losslab.emulation.topology import (
     reverse_router,
     routes,
 )
-from losslab.study.condition import DRAWN_TRACE, NO_TRACE, Condition, derived_seed
+from losslab.study.condition import DRAWN_TRACE, NO_TRACE, Condition
+from losslab.study.seeds import derived_seed
 
 APPS: dict[str, ModuleType] = {"iperf3": iperf3, "ffmpeg": ffmpeg, "web": web, "datagram": datagram}
 
@@ -62,11 +65,18 @@ class Start:
 
 @dataclass(frozen=True)
 class LinkPlan:
-    """What a trace-driven link does with packets that wait, and who draws its trace."""
+    """A trace-driven link: its way, what it does with what waits, and who draws its trace."""
 
+    way: str  # "data" or "back"
     queue: str
     buffer_packets: int
     drawn_seed: int | None  # None: the trace is a file
+    drawn_mbit: float  # its mean, where it is drawn
+
+    @property
+    def file(self) -> str:
+        """Name the trace's file in the job's folder."""
+        return {"data": "trace", "back": "trace-back"}[self.way]
 
 
 @dataclass(frozen=True)
@@ -104,7 +114,7 @@ class Plan:
     starts: list[Start]
     start_jitter_s: float  # between the probes' start and the replicate's 0 s
     sample_interval_s: float  # of flows and queue
-    link: LinkPlan | None
+    links: list[LinkPlan]  # the data's first, where there is one
     promise: Promise
     warmup_s: float
     duration_s: float
@@ -129,11 +139,6 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
     """
     qdiscs = shapers(condition, seed)
     ways = routes(condition.path)
-    link = None
-    if condition.trace != NO_TRACE:
-        drawn = condition.trace == DRAWN_TRACE
-        drawn_seed = derived_seed(seed, "trace") if drawn else None
-        link = LinkPlan(condition.queue, condition.buffer_packets, drawn_seed)
     return Plan(
         app=condition.app,
         hosts={
@@ -151,11 +156,27 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
         starts=_starts(APPS[condition.app].flows(condition, video), seed),
         start_jitter_s=_jitter_s(seed, "start"),
         sample_interval_s=sample_interval_s(condition.rate_mbit),
-        link=link,
+        links=_links(condition, seed),
         promise=_promise(condition),
         warmup_s=condition.warmup_s,
         duration_s=condition.duration_s,
     )
+
+
+def _links(condition: Condition, seed: int) -> list[LinkPlan]:
+    """List the trace-driven links; on the way back what waits is a FIFO."""
+    ways = (
+        ("data", condition.trace, condition.queue, "trace", MEAN_MBIT),
+        ("back", condition.trace_back, "fifo", "trace-back", MEAN_BACK_MBIT),
+    )
+    return [
+        LinkPlan(
+            way, queue, condition.buffer_packets,
+            derived_seed(seed, purpose) if trace == DRAWN_TRACE else None, mean_mbit,
+        )
+        for way, trace, queue, purpose, mean_mbit in ways
+        if trace != NO_TRACE
+    ]  # fmt: skip
 
 
 def _promise(condition: Condition) -> Promise:
@@ -168,7 +189,11 @@ def _promise(condition: Condition) -> Promise:
         loss_back_percent=condition.loss_percent if both else 0.0,
         loss_at_sender_percent=condition.loss_percent if at_sender else None,
         single_packets=condition.offloads == "off",
-        in_order=condition.queue in IN_ORDER and condition.trace == NO_TRACE,
+        in_order=(
+            condition.queue in IN_ORDER
+            and condition.trace == NO_TRACE
+            and condition.shaper == "tbf"
+        ),
         by_trace=condition.trace != NO_TRACE,
         window_may_limit=condition.receive_buffer == "linux",
     )

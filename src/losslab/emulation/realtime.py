@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import ticks
 from losslab.emulation.probes.queue import QueueSample
-from losslab.emulation.shaping import FRAME_BYTES
+from losslab.emulation.qdiscs import FRAME_BYTES
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import Promise

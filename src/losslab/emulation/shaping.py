@@ -3,21 +3,20 @@
 Delay line and bottleneck are separate: netem delays (and loses) with a limit that it can never
 reach; a token bucket with a FIFO of the stated length is the bottleneck. Nothing is shaped on the
 sender, where TCP would see it: its `fq` is the same for every algorithm. The one exception is a
-condition with `sender_delay_ms`, which asks for that mistake. A bare path (`rtt_ms` 0) has its
-bottleneck and nothing else, for kernels that have neither netem nor fq.
+condition with `sender_delay_ms`, which asks for that mistake. With the shaper `htb-netem` rate,
+delay and buffer are on one interface each way, which is how Mininet's links do it. A bare path
+(`rtt_ms` 0) has its bottleneck and nothing else, for kernels that have neither netem nor fq.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
+from losslab.emulation.qdiscs import FRAME_BYTES, Shaper, netem
 from losslab.emulation.topology import Interface, interface, reverse_router
-from losslab.study.condition import NO_TRACE, Condition, derived_seed
-
-MTU_BYTES = 1500
-FRAME_BYTES = 1514  # MTU and Ethernet header: what a qdisc counts per packet
+from losslab.study.condition import NO_TRACE, Condition
+from losslab.study.seeds import derived_seed
 
 # The largest packet that the stack can form with segmentation offload (GSO_LEGACY_MAX_SIZE,
 # linux/netdevice.h): a bucket smaller than a packet would never let it pass.
@@ -37,67 +36,16 @@ BULK_PORT = 5201
 # CAKE limits.
 CAKE_BYTES_PER_PACKET = 2304
 
-# netem keeps probabilities as 32-bit numbers (tc_netem_corr.loss_corr, linux/pkt_sched.h).
-NETEM_PROBABILITY_STEP = 2.0**-32
-
 # netem's limit where none is stated (tc-netem(8)).
 NETEM_DEFAULT_LIMIT_PACKETS = 1000
+
+# The limit of the sender's fq_codel, its default (tc-fq_codel(8)).
+FQ_CODEL_PACKETS = 10_240
 
 # The limit of the sender's fq, its default (tc-fq(8)), and here also of each flow: fq's own 100
 # packets are meant for aggregates, and without offloads a millisecond of BBR's pacing, which TCP
 # lets wait there, is more.
 FQ_PACKETS = 10_000
-
-# A limit that netem cannot reach: packets of 64 bytes at 10 Gbit/s for 10 s of delay stay below.
-NEVER_FULL_PACKETS = 200_000_000
-
-
-@dataclass(frozen=True)
-class Shaper:
-    """One qdisc: where it sits, the tc arguments that make it, the options that must read back."""
-
-    where: Interface
-    parent: str
-    handle: str
-    kind: str
-    arguments: str
-    expected: dict[str, Any]
-    # Further lines that follow it: classes and filters of a qdisc that has them.
-    more: tuple[str, ...] = ()
-
-    def command(self) -> str:
-        """Write the `tc -batch` lines."""
-        line = (
-            f"qdisc add dev {self.where.name} {self.parent} handle {self.handle} "
-            f"{self.kind} {self.arguments}"
-        ).rstrip()
-        return "\n".join([line, *self.more])
-
-
-def _netem(
-    where: Interface,
-    delay_ms: float,
-    loss_percent: float,
-    seed: int,
-    limit_packets: int = NEVER_FULL_PACKETS,
-) -> Shaper:
-    delay_ns = round(delay_ms * 1e6)
-    arguments = f"limit {limit_packets} delay {delay_ns}ns"
-    expected: dict[str, Any] = {
-        "limit": limit_packets,
-        "delay.delay": delay_ns / 1e9,
-    }
-    if loss_percent > 0:
-        arguments += f" loss random {loss_percent:g}%"
-        expected["loss-random.loss"] = loss_percent / 100
-    return Shaper(
-        where=where,
-        parent="root",
-        handle="1:",
-        kind="netem",
-        arguments=f"{arguments} seed {seed}",
-        expected=expected | {"seed": seed},
-    )
 
 
 def bottleneck() -> Interface:
@@ -162,14 +110,71 @@ def _two_fifos(packets: int) -> list[Shaper]:
     return [Shaper(where, "parent 1:1", "10:", "drr", "", {}, more), *fifos]
 
 
+def one_interface(condition: Condition, seed: int) -> list[Shaper]:
+    """List the qdiscs of a rate, a delay and a buffer on one interface each way.
+
+    As `TCLink` of Mininet and the scripts of the lab cs144_bufferbloat have it (tc_cmd.sh): netem
+    under a class of htb. netem's limit is the buffer, and counts what is in its delay line, too;
+    what has waited for the rate for as long as the delay has served it. Of two FIFOs each has half
+    of the rate and may borrow the other's (tc_cmd_diff.sh gives each all of it, and so both twice
+    the link's; its page then takes 1 s, where the source of the study has 2).
+    """
+    rate_bytes = math.floor(condition.rate_mbit * 1e6 / 8)
+    found = []
+    for where, purpose, port in (
+        (bottleneck(), "data", "dst_port"),
+        (interface(reverse_router(condition.path), "r1"), "reverse", "src_port"),
+    ):
+        shares = {"1:1": rate_bytes}
+        lines = [_htb_class(where, "1:", "1:1", rate_bytes, rate_bytes)]
+        leaves = ["1:1"]
+        if condition.queue == "two-fifos":
+            leaves = ["1:11", "1:12"]
+            half = rate_bytes // 2
+            shares |= dict.fromkeys(leaves, half)
+            lines += [_htb_class(where, "1:1", leaf, half, rate_bytes) for leaf in leaves]
+            add = f"filter add dev {where.name} parent 1: protocol ip"
+            lines += [
+                f"{add} prio 1 flower ip_proto tcp {port} {BULK_PORT} classid {leaves[0]}",
+                f"{add} prio 2 matchall classid {leaves[1]}",
+            ]
+        options = {leaf: {"rate": share, "ceil": rate_bytes} for leaf, share in shares.items()}
+        default = int(leaves[-1].removeprefix("1:"), 16)
+        found.append(
+            Shaper(
+                where, "root", "1:", "htb", f"default {default:x}", {"default": f"{default:#x}"},
+                tuple(lines), options,
+            )
+        )  # fmt: skip
+        found += [
+            netem(
+                where, condition.rtt_ms / 2, 0.0, derived_seed(seed, f"netem-{purpose}"),
+                condition.buffer_packets, f"parent {leaf}", f"{10 + number}:",
+            )
+            for number, leaf in enumerate(leaves)
+        ]  # fmt: skip
+    return found
+
+
+def _htb_class(where: Interface, parent: str, handle: str, rate: int, ceil: int) -> str:
+    """Write the line that makes a class; rates in bytes/s."""
+    return (
+        f"class add dev {where.name} parent {parent} classid {handle} "
+        f"htb rate {rate * 8}bit ceil {ceil * 8}bit"
+    )
+
+
 def _sender(condition: Condition, seed: int) -> Shaper:
     """Choose the qdisc of the sender's own interface."""
     where = interface("sender", "r1")
+    if condition.sender_queue == "fq_codel":
+        limit = {"limit": FQ_CODEL_PACKETS}
+        return Shaper(where, "root", "1:", "fq_codel", f"limit {FQ_CODEL_PACKETS}", limit)
     if condition.sender_delay_ms == 0:
         limits = {"limit": FQ_PACKETS, "flow_limit": FQ_PACKETS}
         arguments = f"limit {FQ_PACKETS} flow_limit {FQ_PACKETS}"
         return Shaper(where, "root", "1:", "fq", arguments, limits)
-    return _netem(
+    return netem(
         where,
         condition.sender_delay_ms,
         condition.loss_percent,
@@ -184,6 +189,8 @@ def shapers(condition: Condition, seed: int) -> list[Shaper]:
     The forward half of the routers' delay and the loss of data packets sit behind the bottleneck,
     the reverse half on the first router of the way back.
     """
+    if condition.shaper == "htb-netem":
+        return [_sender(condition, seed), *one_interface(condition, seed)]
     half_ms = (condition.rtt_ms - condition.sender_delay_ms) / 2
     frame_bytes = FRAME_BYTES if condition.offloads == "off" else OFFLOADED_FRAME_BYTES
     burst_bytes = BURST_FRAMES * frame_bytes
@@ -207,64 +214,11 @@ def shapers(condition: Condition, seed: int) -> list[Shaper]:
     return [
         _sender(condition, seed),
         *link,
-        _netem(
+        netem(
             interface("r2", "receiver"),
             half_ms,
             0.0 if condition.sender_delay_ms else condition.loss_percent,
             derived_seed(seed, "netem-data"),
         ),
-        _netem(interface(back, "r1"), half_ms, reverse_loss, derived_seed(seed, "netem-reverse")),
+        netem(interface(back, "r1"), half_ms, reverse_loss, derived_seed(seed, "netem-reverse")),
     ]
-
-
-def _option(options: dict[str, Any], dotted: str) -> Any:
-    """Fetch `a.b` from nested options; None where it is absent."""
-    value: Any = options
-    for key in dotted.split("."):
-        if not isinstance(value, dict) or key not in value:
-            return None
-        value = value[key]
-    return value
-
-
-def differences(wanted: list[Shaper], found: dict[str, list[dict[str, Any]]]) -> list[str]:
-    """Compare what was asked with `tc -json qdisc show` of each host.
-
-    Args:
-        wanted: The qdiscs that were asked for.
-        found: Per host the parsed output of `tc -json qdisc show`.
-
-    Returns:
-        A sentence for every qdisc that is missing, differs, or was not asked for.
-    """
-    reasons = []
-    shaping_kinds = {"netem", "tbf", "htb"}
-    for shaper in wanted:
-        where = f"{shaper.where.name} on {shaper.where.host}"
-        candidates = [
-            q
-            for q in found.get(shaper.where.host, [])
-            if q.get("dev") == shaper.where.name and q.get("handle") == shaper.handle
-        ]
-        if not candidates or candidates[0].get("kind") != shaper.kind:
-            kinds = ", ".join(q.get("kind", "?") for q in candidates) or "none"
-            reasons.append(f"qdisc {shaper.kind} must be on {where}, found {kinds}")
-            continue
-        options = candidates[0].get("options", {})
-        for name, value in shaper.expected.items():
-            got = _option(options, name)
-            same = got == value or (
-                isinstance(got, int | float)
-                and isinstance(value, float)
-                and math.isclose(got, value, rel_tol=1e-6, abs_tol=NETEM_PROBABILITY_STEP)
-            )
-            if not same:
-                reasons.append(
-                    f"qdisc {shaper.kind} on {where} must have {name} {value}, found {got}"
-                )
-    asked = {(s.where.host, s.where.name, s.kind) for s in wanted}
-    for host, qdiscs in found.items():
-        for q in qdiscs:
-            if q.get("kind") in shaping_kinds and (host, q.get("dev"), q["kind"]) not in asked:
-                reasons.append(f"qdisc {q['kind']} on {q.get('dev')} of {host} was not asked for")
-    return reasons

@@ -56,6 +56,7 @@ LINKS = (
 INTERFACES = tuple(end for link in LINKS for end in link)
 SENDER_ADDRESS = "10.0.1.1"
 RECEIVER_ADDRESS = "10.0.3.2"
+SENDER_NETWORK = "10.0.1.0/24"
 RECEIVER_NETWORK = "10.0.3.0/24"
 
 
@@ -83,8 +84,8 @@ def routes(path: str) -> dict[str, list[tuple[str, Interface]]]:
             (RECEIVER_NETWORK, interface("r1", "r2")),
             ("10.0.4.0/24", interface("r1", "r3")),
         ],
-        "r2": [("10.0.1.0/24", interface("r2", "r1"))],
-        "r3": [("10.0.1.0/24", interface("r3", "r1"))],
+        "r2": [(SENDER_NETWORK, interface("r2", "r1"))],
+        "r3": [(SENDER_NETWORK, interface("r3", "r1"))],
         "receiver": [("default", interface("receiver", back))],
     }
 

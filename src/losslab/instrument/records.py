@@ -29,7 +29,7 @@ def read(record: Path) -> dict[str, Any]:
     """Read a record; nothing where there is none."""
     try:
         content: dict[str, Any] = json.loads(record.read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
+    except (OSError, json.JSONDecodeError):
         return {}
     return content
 

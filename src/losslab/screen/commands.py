@@ -1,4 +1,4 @@
-"""The commands that show something: `plot` and `demo`."""
+"""The commands that show something: `plot`, `demo` and `explorer`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from losslab.instrument.cache import ROOT
-from losslab.screen import demo, plot
+from losslab.screen import demo, explorer, plot
 from losslab.study import design
 
 
@@ -23,6 +23,13 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help=f"draw to this file ({', '.join(plot.FORMATS)}); may be given several times",
     )  # fmt: skip
     drawn.set_defaults(run=_plot)
+
+    page = commands.add_parser("explorer", help="make the run explorer (used by the workflow)")
+    page.add_argument("overviews", nargs="+", type=Path, help="results/summary/STUDY_cells.csv")
+    page.add_argument("--cells", type=Path, default=Path("results", "cells"))
+    page.add_argument("--out", type=Path, required=True, help="the page")
+    page.add_argument("--processes", type=int, default=1, help="how many read runs at once")
+    page.set_defaults(run=_explorer)
 
     shown = commands.add_parser("demo", help="what loss costs CUBIC and BBR, in a minute")
     shown.add_argument("--out", type=Path, default=Path("results", "demo"), help="folder")
@@ -44,6 +51,11 @@ def _plot(options: argparse.Namespace) -> int:
         say("\n".join(map(str, options.out)))
     else:
         say(plot.text(runs, shutil.get_terminal_size().columns))
+    return 0
+
+
+def _explorer(options: argparse.Namespace) -> int:
+    say(explorer.build(options.overviews, options.cells, options.out, options.processes))
     return 0
 
 

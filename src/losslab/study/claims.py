@@ -15,13 +15,13 @@ import jsonschema
 from losslab.errors import LosslabError
 from losslab.study import files
 from losslab.study.condition import AXES
-from losslab.study.design import load_yaml
+from losslab.study.design import ROOT, load_yaml
 from losslab.study.points import block_points
 from losslab.study.schemas import schema
 
 COMPARISONS = ("at_most", "at_least", "within")
 # Beside `where`, what each kind needs; it may have nothing else of these.
-PARAMETERS = ("against", "others", "along", "margin")
+PARAMETERS = ("against", "others", "along")
 NEEDS: dict[str, tuple[str, ...]] = {
     "value": (),
     "largest": (),
@@ -31,8 +31,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "smallest_ratio": ("against",),
     "largest_ratio": ("against",),
     "value_over_largest": ("others",),
-    "largest_certain_rise_percent": ("along",),
-    "certainly_different_cells": ("against", "margin"),
+    "largest_rise_percent": ("along",),
     "largest_loss_z": (),
 }
 # Kinds of which one cell has the value.
@@ -93,6 +92,7 @@ def check_claims(path: Path, study: str, points: list[Point]) -> None:
         problems = _schema_problems(claim, "claims")
         if not problems:
             problems = _parameter_problems(claim) or _cell_problems(claim, points)
+            problems += _reason_problems(claim.get("reason", {}), points)
         if name in names:
             problems.append("id must be unique in the file, found it twice")
         names.add(name)
@@ -241,6 +241,20 @@ def _cell_problems(claim: Mapping[str, Any], points: list[Point]) -> list[str]:
                 f"where must mean two or more cells that differ in {claim['along']} alone, found "
                 f"{len(cells)} with {len(set(steps))} values"
             ]
+    return []
+
+
+def _reason_problems(reason: Mapping[str, Any], points: list[Point]) -> list[str]:
+    """Say what is wrong with what supports a claim's reason."""
+    if "shown_by" in reason:
+        support = reason["shown_by"]
+        problems = _parameter_problems(support) or _cell_problems(support, points)
+        return [f"reason: {problem}" for problem in problems]
+    if "test" in reason:
+        name, function = reason["test"].split("::")
+        path = ROOT / name
+        if not path.is_file() or f"def {function}(" not in path.read_text():
+            return [f"reason: test must be one of ours, found {reason['test']}"]
     return []
 
 

@@ -1,4 +1,4 @@
-"""One experimental condition and the seeds of its replicates. Pure data, standard library only.
+"""One experimental condition. Pure data, standard library only.
 
 This module is imported by the guest, whose Python has no third-party packages. What the command
 line, the schemas, the tables and their documentation have of an axis follows from its field here.
@@ -6,8 +6,6 @@ line, the schemas, the tables and their documentation have of an axis follows fr
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -23,6 +21,8 @@ DRAWN_TRACE = "cellular"
 TRACE_QUEUES = ("fifo", "bfifo", "codel")
 NO_SCHEME = "none"
 DEFAULT_KERNEL = "default"
+# What netem under htb can do with packets that wait.
+ONE_INTERFACE_QUEUES = ("fifo", "two-fifos")
 # A fetch starts this long after the warm-up at the earliest, and this long before the end at the
 # latest: the slowest must end while the bulk flow still runs.
 FETCH_AFTER_S = 5.0
@@ -118,6 +118,12 @@ class Condition:
         "`cellular`, drawn for each replicate; its queue is `fifo`, `bfifo` or `codel`",
         pattern="[a-z0-9-]+", named="trace-{}",
     )  # fmt: skip
+    trace_back: str = axis(
+        NO_TRACE,
+        "what drives the way back of the data's acknowledgements, as `trace` does the data's; "
+        "`cellular` has an uplink's mean; its queue is a FIFO as long",
+        pattern="[a-z0-9-]+", named="back-{}", seed=Seed.NEVER,
+    )  # fmt: skip
     scheme: str = axis(
         NO_SCHEME,
         "congestion control of the app `datagram`, with parameters: `ewma,alpha=0.9,scale=1.5`",
@@ -132,6 +138,21 @@ class Condition:
             "large": "no limit from the start",
         },
         named="receive-{}", seed=Seed.NEVER,
+    )  # fmt: skip
+    shaper: str = axis(
+        "tbf",
+        "what makes rate, buffer and delay",
+        choices={
+            "tbf": "a token bucket with a queue, and delay lines behind it",
+            "htb-netem": "one interface each way for all three, as Mininet's links: the buffer is "
+            "netem's limit, and counts what is in its delay line",
+        },
+    )  # fmt: skip
+    sender_queue: str = axis(
+        "fq",
+        "the qdisc of the sender's own interface",
+        choices={"fq": "", "fq_codel": "the default of most distributions"},
+        named="sender-{}", seed=Seed.NEVER,
     )  # fmt: skip
     kernel: str = axis(
         DEFAULT_KERNEL,
@@ -211,6 +232,26 @@ class Condition:
             f"queue must be one of {', '.join(TRACE_QUEUES)} with a trace, found {self.queue}",
         )
         yield (
+            self.trace_back != NO_TRACE and not traced,
+            f"trace_back needs a trace, found {self.trace_back} without one",
+        )
+        together = self.shaper == "htb-netem"
+        yield (
+            together and (self.bare or traced or self.sender_delay_ms > 0 or self.loss_percent > 0),
+            "shaper htb-netem is rate, delay and buffer on one interface: it needs an rtt_ms, and "
+            "none of loss_percent, sender_delay_ms and trace",
+        )
+        yield (
+            together and self.queue not in ONE_INTERFACE_QUEUES,
+            f"queue must be one of {', '.join(ONE_INTERFACE_QUEUES)} with the shaper htb-netem, "
+            f"found {self.queue}",
+        )
+        yield (
+            self.sender_queue != "fq" and (self.bare or self.sender_delay_ms > 0),
+            f"sender_queue must be fq with rtt_ms 0 or sender_delay_ms, found {self.sender_queue}: "
+            "another qdisc is there, or none",
+        )
+        yield (
             schemed != (self.app == "datagram"),
             f"scheme and the app datagram need each other, found scheme {self.scheme} and app "
             f"{self.app}",
@@ -253,28 +294,6 @@ QUEUES = tuple(AXES["queue"].choices)
 IN_NAMES = (
     "algorithm", "loss_percent", "path", "app", "rtt_ms", "offloads", "loss_direction",
     "rate_mbit", "buffer_packets", "queue", "trace", "scheme", "sender_delay_ms", "video",
-    "competitor", "receive_buffer",
+    "competitor", "receive_buffer", "shaper", "sender_queue",
+    "trace_back",
 )  # fmt: skip
-
-
-def replicate_seed(condition: Condition, replicate: int) -> int:
-    """Derive a replicate's seed from its condition without the algorithm or scheme.
-
-    Algorithms thus meet the same losses, phases and start jitter, so that comparisons are paired,
-    while different conditions stay independent. Which algorithm a competitor has does not count
-    either, only that there is one. Over a trace, the app and the link's queue do not count: schemes
-    and the kernel's algorithms meet the same traces.
-    """
-    values = condition.to_json()
-    if condition.trace != NO_TRACE:
-        values |= {"app": "datagram", "queue": "fifo"}
-    counting = {name: its.in_seed(values[name]) for name, its in AXES.items()}
-    shared = {name: value for name, value in counting.items() if value is not None}
-    text = json.dumps([shared, replicate], sort_keys=True)
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") & 0x7FFF_FFFF
-
-
-def derived_seed(seed: int, purpose: str) -> int:
-    """Derive the seed of one random source (`netem-data`, `kernel`, ...) from a replicate's."""
-    digest = hashlib.sha256(f"{seed}:{purpose}".encode()).digest()
-    return 1 + int.from_bytes(digest[:4], "big") % 0x7FFF_FFFE

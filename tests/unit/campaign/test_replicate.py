@@ -10,7 +10,7 @@ from losslab.backends.base import Instrument, Outcome
 from losslab.campaign import cellrun, folder, provenance, selftest
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import kernel
-from losslab.study.condition import replicate_seed
+from losslab.study.seeds import replicate_seed
 from losslab.study.stopping import StoppingRule
 from tests.unit.study.test_condition import CONDITION
 

@@ -4,11 +4,11 @@ import dataclasses
 
 import pytest
 
-from losslab.emulation import checks
+from losslab.emulation import accounts, checks
 from losslab.emulation.plan import make_plan
 from tests.unit.study.test_condition import CONDITION
 
-TRAFFIC = checks.Traffic(
+TRAFFIC = accounts.Traffic(
     sent=100_000,
     received=98_990,
     bottleneck_drops=10,
@@ -21,6 +21,7 @@ TRAFFIC = checks.Traffic(
     sent_back=50_000,
     received_back=50_000,
     loss_back_drops=0,
+    link_back_drops=0,
 )
 EVIDENCE = checks.Evidence(
     promise=make_plan(CONDITION, 7).promise,
@@ -34,7 +35,7 @@ EVIDENCE = checks.Evidence(
 def reasons(condition=None, **changes):
     if condition is not None:
         changes["promise"] = make_plan(condition, 7).promise
-    traffic = {f.name for f in dataclasses.fields(checks.Traffic)} & set(changes)
+    traffic = {f.name for f in dataclasses.fields(accounts.Traffic)} & set(changes)
     flow = {f.name for f in dataclasses.fields(checks.FlowEvidence)} & set(changes)
     flows = [
         EVIDENCE.flows[0],
@@ -89,6 +90,10 @@ def test_a_window_that_limits_is_a_finding_with_linux_own_and_a_fault_without(
 
 def test_an_app_that_sends_at_its_own_pace_may_be_limited():
     assert reasons(buffer_limited_share=0.5, bulk=False) == []
+
+
+def test_what_the_link_of_the_way_back_drops_is_explained_and_no_loss():
+    assert reasons(received_back=49_900, link_back_drops=100) == []
 
 
 def test_no_loss_asked_means_none_tolerated():

@@ -6,9 +6,11 @@ import json
 import pytest
 
 from losslab.emulation import hosts
+from losslab.emulation.link import traces
 from losslab.emulation.plan import APPS, make_plan
 from losslab.emulation.topology import HOSTS
-from losslab.study.condition import QUEUES, derived_seed
+from losslab.study.condition import QUEUES
+from losslab.study.seeds import derived_seed
 from tests.unit.study.test_condition import CONDITION
 
 
@@ -28,6 +30,11 @@ def read_back(made):
                 {"dev": q.where.name, "handle": q.handle, "kind": q.kind, "options": nested(q)}
                 for q in host.qdiscs
             ],
+            "classes": {
+                q.where.name: [{"handle": handle, **its} for handle, its in q.classes.items()]
+                for q in host.qdiscs
+                if q.classes
+            },
             "routes": [{"dst": d, "dev": dev, "gateway": "x"} for d, dev in host.routes.items()],
             "sysctls": dict(host.sysctls),
             "offloads": {end: {"tx": host.offloads} for end in host.interfaces},
@@ -51,6 +58,26 @@ def test_the_same_condition_and_seed_make_the_same_plan_and_another_seed_another
     assert plan() == plan()
     assert plan(loss_percent=1.0) != plan(seed=8, loss_percent=1.0)
     assert json.loads(json.dumps(plan().to_json()))["promise"]["rtt_ms"] == CONDITION.rtt_ms
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"loss_percent": 1.0},
+        {"path": "asymmetric", "competitor": "bbr", "queue": "fq_codel"},
+        {"trace": "cellular"},
+        {"app": "web"},
+    ],
+)
+def test_no_seed_decides_what_is_set_before_a_guest_waits(changes):
+    def before(seed):
+        made = plan(seed, **changes)
+        hosts_without = {
+            name: dataclasses.replace(host, qdiscs=[]) for name, host in made.hosts.items()
+        }
+        return hosts_without, [flow.algorithm for flow in made.flows]
+
+    assert before(0) == before(7)
 
 
 def test_the_way_back_is_another_router_on_the_asymmetric_path():
@@ -81,11 +108,24 @@ def test_loss_is_promised_where_it_happens():
 
 def test_a_trace_makes_a_link_with_the_conditions_queue_and_no_promise_of_order():
     made = plan(trace="cellular", queue="codel", loss_percent=0.0)
-    assert made.link is not None
-    assert (made.link.queue, made.link.buffer_packets) == ("codel", CONDITION.buffer_packets)
-    assert made.link.drawn_seed == derived_seed(7, "trace")
+    [link] = made.links
+    assert (link.way, link.queue, link.file) == ("data", "codel", "trace")
+    assert link.buffer_packets == CONDITION.buffer_packets
+    assert (link.drawn_seed, link.drawn_mbit) == (derived_seed(7, "trace"), traces.MEAN_MBIT)
     assert made.promise.by_trace
-    assert plan().link is None
+    assert plan().links == []
+
+
+def test_the_way_back_may_have_a_trace_of_its_own_and_waits_in_order():
+    made = plan(trace="cellular", trace_back="cellular", queue="codel", loss_percent=0.0)
+    data, back = made.links
+    assert (back.way, back.queue, back.file) == ("back", "fifo", "trace-back")
+    assert back.drawn_seed not in (None, data.drawn_seed)
+    assert back.drawn_mbit == traces.MEAN_BACK_MBIT
+    [file] = plan(trace="cellular", trace_back="up").links[1:]
+    assert file.drawn_seed is None
+    [problem] = dataclasses.replace(CONDITION, trace_back="cellular").problems()
+    assert "trace_back needs a trace" in problem
 
 
 def test_a_bare_path_has_neither_delay_lines_nor_a_senders_queue():

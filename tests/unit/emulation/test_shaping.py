@@ -2,7 +2,8 @@ import dataclasses
 
 import pytest
 
-from losslab.emulation.shaping import differences, shapers
+from losslab.emulation.qdiscs import differences
+from losslab.emulation.shaping import shapers
 from losslab.emulation.topology import HOSTS, LINKS, address_commands, routes
 from losslab.study.condition import QUEUES
 from tests.unit.study.test_condition import CONDITION
@@ -126,3 +127,83 @@ def test_two_fifos_set_bulk_flows_apart():
     lines = drr.command().splitlines()
     assert sum("dst_port 5201" in line and "classid 10:1" in line for line in lines) == 1
     assert sum("matchall" in line and "classid 10:2" in line for line in lines) == 1
+
+
+LAB = dataclasses.replace(
+    CONDITION, shaper="htb-netem", loss_percent=0, rtt_ms=20, rate_mbit=1.5, buffer_packets=100
+)
+
+
+def classes(condition):
+    """What `tc class show` would say."""
+    return {
+        s.where.name: [{"handle": handle, **its} for handle, its in s.classes.items()]
+        for s in shapers(condition, 7)
+        if s.classes
+    }
+
+
+def test_a_mininet_link_has_rate_delay_and_buffer_on_one_interface_each_way():
+    found = shapers(LAB, 7)
+    assert [(s.where.name, s.kind, s.parent) for s in found] == [
+        ("sender-r1", "fq", "root"),
+        ("r1-r2", "htb", "root"), ("r1-r2", "netem", "parent 1:1"),
+        ("r2-r1", "htb", "root"), ("r2-r1", "netem", "parent 1:1"),
+    ]  # fmt: skip
+    for delay_line in (found[2], found[4]):
+        assert "limit 100 delay 10000000ns" in delay_line.arguments
+    assert found[1].classes == {"1:1": {"rate": 187_500, "ceil": 187_500}}
+    back = shapers(dataclasses.replace(LAB, path="asymmetric"), 7)
+    assert [s.where.name for s in back[3:]] == ["r3-r1", "r3-r1"]
+
+
+def test_two_queues_of_a_mininet_link_have_half_the_rate_each_and_may_borrow():
+    found = shapers(dataclasses.replace(LAB, queue="two-fifos"), 7)
+    half = {"rate": 93_750, "ceil": 187_500}
+    assert found[1].classes == {
+        "1:1": {"rate": 187_500, "ceil": 187_500}, "1:11": half, "1:12": half,
+    }  # fmt: skip
+    assert [s.parent for s in found if s.kind == "netem"] == 2 * ["parent 1:11", "parent 1:12"]
+    commands = [s.command() for s in found if s.kind == "htb"]
+    assert "tcp dst_port 5201 classid 1:11" in commands[0]
+    assert "tcp src_port 5201 classid 1:11" in commands[1]
+
+
+@pytest.mark.parametrize("queue", ["fifo", "two-fifos"])
+def test_classes_are_read_back(queue):
+    condition = dataclasses.replace(LAB, queue=queue)
+    wanted, found = shapers(condition, 7), readback(condition)
+    assert differences(wanted, found, classes(condition)) == []
+    wrong = classes(condition)
+    wrong["r2-r1"][-1]["ceil"] = 1
+    [reason] = differences(wanted, found, wrong)
+    assert "on r2-r1 on r2 must have {'rate'" in reason
+    missing = differences(wanted, found, {"r2-r1": classes(condition)["r2-r1"]})
+    assert len(missing) == len(classes(condition)["r1-r2"])
+    assert all("class 1:1" in reason and "on r1-r2 on r1" in reason for reason in missing)
+
+
+def test_the_sender_may_have_the_qdisc_of_its_distribution():
+    [first, *rest] = shapers(dataclasses.replace(CONDITION, sender_queue="fq_codel"), 7)
+    assert (first.where.host, first.kind, first.expected) == (
+        "sender",
+        "fq_codel",
+        {"limit": 10240},
+    )
+    assert rest == shapers(CONDITION, 7)[1:]
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"loss_percent": 1}, "none of loss_percent"),
+        ({"sender_delay_ms": 5}, "none of loss_percent"),
+        ({"trace": "cellular"}, "none of loss_percent"),
+        ({"rtt_ms": 0}, "needs an rtt_ms"),
+        ({"queue": "codel"}, "queue must be one of fifo, two-fifos"),
+        ({"sender_queue": "fq_codel", "shaper": "tbf", "rtt_ms": 0}, "sender_queue must be fq"),
+    ],
+)
+def test_what_one_interface_cannot_do_is_refused(changes, word):
+    [problem] = dataclasses.replace(LAB, **changes).problems()
+    assert word in problem

@@ -142,10 +142,12 @@ def test_of_packets_sent_together_the_fastest_counts():
 
 
 def test_what_is_later_than_the_run_does_not_count():
-    lines = ["100 + 1500", "110 - 1500 10", "5000 + 1500", "5900 - 1500 900"]
-    found = summarise(lines, duration_ms=1000)
+    lines = ["50 - 1500 50", "100 + 1500", "110 - 1500 10", "5000 + 1500", "5900 - 1500 900"]
+    found = summarise(lines, begin_ms=90, end_ms=1090)
     assert found is not None
     assert found.queue_delay_p95_ms == 10
+    # Of the time that the link was asked about, not of that in which it was busy.
+    assert found.throughput_mbit == pytest.approx(1500 * 8 / 1e6)
     assert summarise(["5 + 100"]) is None
 
 

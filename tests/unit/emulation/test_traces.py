@@ -17,6 +17,9 @@ from losslab.errors import LosslabError
         ("5\n4\n", "found 4 after 5"),
         ("1.5\n", "line 1"),
         ("-1\n", "line 1"),
+        ("1\n2 \n", "line 2"),
+        ("1\r\n2\r\n", "line 1"),
+        ("1\n2\n\n", "line 3"),
     ],
 )
 def test_a_broken_trace_is_refused_with_its_line(text, word):
@@ -37,7 +40,9 @@ def test_the_trace_repeats_from_its_end():
 def test_a_drawn_trace_has_the_length_and_mean_of_the_sources():
     times = traces.generate(1)
     assert times[-1] == 140_000
-    assert traces.mean_mbit(times) == pytest.approx(5.04, abs=0.001)
+    assert traces.mean_mbit(times) == pytest.approx(58_655 * 1500 * 8 / 140e6, rel=1e-12)
+    assert len(times) == 58_655
+    assert len(traces.generate(1, mean=traces.MEAN_BACK_MBIT)) == 69_367
     assert times == sorted(times)
 
 

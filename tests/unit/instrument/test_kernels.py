@@ -82,3 +82,10 @@ def test_another_public_patch_is_another_kernel(patch):
     other = dataclasses.replace(which, fetched=(dataclasses.replace(patch, sha256="0" * 64),))
     assert len({kernel.content_hash(which=k) for k in (kernels.default(), which, other)}) == 3
     assert which.patch_names[-1] == "a.patch"
+
+
+def test_a_kernel_is_written_as_one_word():
+    for which in kernels.known().values():
+        assert kernel.parsed(kernel.named(kernel.PLAIN, which)) == (kernel.PLAIN, which)
+    assert kernel.named(kernel.CONTAINERS, kernels.default()) == "containers"
+    assert kernels.of_key(kernels.get("6.1").key) == kernels.get("6.1")

@@ -13,8 +13,9 @@ from losslab.emulation import plan, shaping
 from losslab.emulation.link import tracelink
 from losslab.errors import LosslabError
 from losslab.study import axes, condition, design, listed, schemas
-from losslab.study.condition import AXES, Condition, replicate_seed
+from losslab.study.condition import AXES, Condition
 from losslab.study.names import Names
+from losslab.study.seeds import replicate_seed
 from tests.unit.study import recorded
 
 PLAIN = Condition(algorithm="cubic")

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.study.condition import Condition, derived_seed, replicate_seed
+from losslab.study.condition import Condition
+from losslab.study.seeds import derived_seed, replicate_seed
 
 CONDITION = Condition(
     algorithm="cubic",

@@ -52,7 +52,7 @@ def test_names_that_are_unknown_or_do_not_go_together_are_said(values, words):
 def test_kernels_do_not_change_seeds_but_names():
     other = condition(kernel="6.1")
     assert design.Cell("s", "b", other, None).name.endswith("_kernel-6.1")
-    from losslab.study.condition import replicate_seed
+    from losslab.study.seeds import replicate_seed
 
     assert replicate_seed(other, 1) == replicate_seed(CONDITION, 1)
 

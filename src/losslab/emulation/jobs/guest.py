@@ -49,7 +49,6 @@ def replicate(ready: Stage, job: What) -> What:
         int(job["seed"]),
         raw,
         video=Path("/mnt/out/video.mp4") if job["video"] else None,
-        trace=Path("/mnt/out/trace") if job["trace"] else None,
     )
     result["machine"] = {
         "kernel": os.uname().release,

@@ -71,7 +71,6 @@ def replicate(job: dict[str, Any], hosts: type) -> dict[str, Any]:
             int(job["seed"]),
             raw,
             video=JOB / "video.mp4" if job["video"] else None,
-            trace=JOB / "trace" if job["trace"] else None,
             watch=realtime.Watch(),
         )
     result["machine"] = {

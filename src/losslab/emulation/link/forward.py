@@ -21,25 +21,25 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from losslab.emulation import netns
-from losslab.emulation.flows import Flow, Host
+from losslab.emulation.flows import Host
 from losslab.emulation.instants import wait_for_whole_second
 from losslab.emulation.link import traces
 from losslab.emulation.link.tracelink import QUEUES, TraceLink
-from losslab.emulation.topology import RECEIVER_NETWORK, interface
+from losslab.emulation.topology import RECEIVER_NETWORK, SENDER_NETWORK, interface
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
-    from losslab.emulation.plan import LinkPlan
+    from losslab.emulation.plan import LinkPlan, Plan
 
-DEVICE = "link0"
-TABLE = 100
 READY = "ready"
 PACKET_BYTES_MAX = 65_536
-LOG = "link.log"
+LOG, BACK_LOG = "link.log", "link-back.log"
+LOGS = {"data": LOG, "back": BACK_LOG}
 # The longest that a queue may take to empty once nothing comes in any more.
 DRAIN_LIMIT_S = 600
 TUNSETIFF = 0x4004_54CA  # linux/if_tun.h
@@ -47,50 +47,76 @@ IFF_TUN, IFF_NO_PI = 0x0001, 0x1000
 PR_SET_TIMERSLACK = 29  # linux/prctl.h; the default of 50 us would make every departure late
 
 
+@dataclass(frozen=True)
+class Way:
+    """Where a link takes packets out of the path, and where it gives them back to."""
+
+    device: str
+    table: int
+    came_from: str  # the router's interface
+    network: str  # what the packets are for
+    selector: str  # which port of theirs is the sender's
+    log: str
+
+
+def _way(link: LinkPlan, back_router: str) -> Way:
+    """Choose a link's way; both are on r1."""
+    if link.way == "data":
+        came_from = interface("r1", "sender").name
+        return Way("link0", 100, came_from, RECEIVER_NETWORK, "sport", LOG)
+    came_from = interface("r1", back_router).name
+    return Way("link1", 200, came_from, SENDER_NETWORK, "dport", BACK_LOG)
+
+
 @contextlib.contextmanager
-def attached(
-    router: Host,
-    link: LinkPlan | None,
-    flows: Sequence[Flow],
-    trace: Path | None,
-    folder: Path,
-) -> Iterator[int | None]:
-    """Send the data that flows have over a trace-driven link, if the plan has one.
+def attached(router: Host, plan: Plan, folder: Path) -> Iterator[int | None]:
+    """Send what a plan's flows say over its trace-driven links.
 
     Not what else a program says, on connections of its own: behind seconds of queue iperf3 would
     give up waiting for its peer's results (nread_read_timeout, src/net.c). And not pings.
 
-    At the end the link has emptied its queue and is gone; `folder` has its log.
+    At the end the links have emptied their queues and are gone; `folder` has their logs, and beside
+    it are their traces.
 
     Yields:
-        The monotonic clock's nanoseconds at the log's 0 ms; None where there is no trace.
+        The monotonic clock's nanoseconds at the 0 ms of the data's log; None where there is none.
 
     Raises:
-        LosslabError: the link does not start, is not in the path, or does not end well.
+        LosslabError: a link does not start, is not in the path, or does not end well.
     """
-    if link is None or trace is None:
-        yield None
-        return
-    wanted = sorted({(flow.protocol, flow.source_port) for flow in flows}, key=str)
+    begin_ns = None
+    with contextlib.ExitStack() as stack:
+        # The data's link is the first to end: what it still has is acknowledged over the other.
+        for link in reversed(plan.links):
+            begin_ns = stack.enter_context(_one(router, link, plan, folder))
+        yield begin_ns
+
+
+@contextlib.contextmanager
+def _one(router: Host, link: LinkPlan, plan: Plan, folder: Path) -> Iterator[int]:
+    """Do so with one link."""
+    way = _way(link, plan.back_router)
+    wanted = sorted({(flow.protocol, flow.source_port) for flow in plan.flows}, key=str)
     rules = [
-        f"rule add pref {TABLE + n} iif {interface('r1', 'sender').name} ipproto {protocol} "
-        + (f"sport {port} " if port else "")
-        + f"lookup {TABLE}"
+        f"rule add pref {way.table + n} iif {way.came_from} ipproto {protocol} "
+        + (f"{way.selector} {port} " if port else "")
+        + f"lookup {way.table}"
         for n, (protocol, port) in enumerate(wanted)
     ]
     set_up = [
-        f"tuntap add dev {DEVICE} mode tun",
-        f"link set {DEVICE} up txqueuelen 10000",
-        f"route add {RECEIVER_NETWORK} dev {DEVICE} table {TABLE}",
+        f"tuntap add dev {way.device} mode tun",
+        f"link set {way.device} up txqueuelen 10000",
+        f"route add {way.network} dev {way.device} table {way.table}",
     ]
     with netns.inside(router.pid):
         netns.run(["ip", "-batch", "-"], "\n".join(set_up))
     command = [
-        "python3", "-m", "losslab.emulation.link.forward", "--trace", str(trace),
+        "python3", "-m", "losslab.emulation.link.forward",
+        "--device", way.device, "--trace", str(folder.parent / link.file),
         "--queue", link.queue, "--limit-packets", str(link.buffer_packets),
-        "--log", str(folder / LOG),
+        "--log", str(folder / way.log),
     ]  # fmt: skip
-    errors = folder / "link.err"
+    errors = folder / f"{way.device}.err"
     with errors.open("wb") as stderr:
         program = router.popen(command, stdout=subprocess.PIPE, stderr=stderr)
         try:
@@ -102,7 +128,7 @@ def attached(
                 )
             with netns.inside(router.pid):
                 netns.run(["ip", "-batch", "-"], "\n".join(rules))
-                _require_in_path(wanted)
+                _require_in_path(way, wanted)
             yield int(begin_ns)
             # What TCP still sends goes the ordinary way, or the link would never be empty.
             with netns.inside(router.pid):
@@ -120,27 +146,29 @@ def attached(
             program.wait()
     errors.unlink()
     with netns.inside(router.pid):
-        netns.run(["ip", "link", "del", DEVICE])
+        netns.run(["ip", "link", "del", way.device])
 
 
-def _require_in_path(wanted: Sequence[tuple[str, int | None]]) -> None:
-    """Refuse a router that does not send the flows' data, (protocol, port), over the link."""
+def _require_in_path(way: Way, wanted: Sequence[tuple[str, int | None]]) -> None:
+    """Refuse a router that does not send the flows' packets, (protocol, port), over the link."""
     rules = json.loads(netns.run(["ip", "-json", "rule", "show"]))
-    found = [(r.get("ipproto"), r.get("sport")) for r in rules if r.get("table") == str(TABLE)]
+    found = [
+        (r.get("ipproto"), r.get(way.selector)) for r in rules if r.get("table") == str(way.table)
+    ]
     if found != list(wanted):
-        raise LosslabError(f"rules to table {TABLE} must be there for {wanted}, found {rules}")
-    routes = json.loads(netns.run(["ip", "-json", "route", "show", "table", str(TABLE)]))
+        raise LosslabError(f"rules to table {way.table} must be there for {wanted}, found {rules}")
+    routes = json.loads(netns.run(["ip", "-json", "route", "show", "table", str(way.table)]))
     ways = [(route["dst"], route.get("dev")) for route in routes]
-    if ways != [(RECEIVER_NETWORK, DEVICE)]:
+    if ways != [(way.network, way.device)]:
         raise LosslabError(
-            f"table {TABLE} must lead to {RECEIVER_NETWORK} over {DEVICE}, found {ways}"
+            f"table {way.table} must lead to {way.network} over {way.device}, found {ways}"
         )
 
 
-def _open_tun() -> int:
-    """Attach to the TUN device."""
+def _open_tun(device: str) -> int:
+    """Attach to a TUN device."""
     descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
-    request = struct.pack("16sH22x", DEVICE.encode(), IFF_TUN | IFF_NO_PI)
+    request = struct.pack("16sH22x", device.encode(), IFF_TUN | IFF_NO_PI)
     fcntl.ioctl(descriptor, TUNSETIFF, request)
     return descriptor
 
@@ -182,6 +210,7 @@ def forward(link: TraceLink, tun: int, stop: int, begin_ns: int) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the link until SIGTERM, and then until its queue is empty."""
     parser = argparse.ArgumentParser(description="forward packets over a trace-driven link")
+    parser.add_argument("--device", required=True)
     parser.add_argument("--trace", type=Path, required=True)
     parser.add_argument("--queue", choices=sorted(QUEUES), default="fifo")
     parser.add_argument("--limit-packets", type=int, required=True)
@@ -197,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with options.log.open("w") as log:
         queue = QUEUES[options.queue](options.limit_packets)
         link = TraceLink(times, queue, lambda line: log.write(line + "\n"))
-        tun = _open_tun()
+        tun = _open_tun(options.device)
         wait_for_whole_second()
         begin_ns = time.monotonic_ns()
         print(READY, begin_ns, flush=True)

@@ -2,7 +2,14 @@
 
 Rules (mm-link, frontend/link_queue.cc): at each opportunity of the trace 1500 bytes may leave, of
 one packet or of several; a packet of which a part is left over waits for the next opportunity with
-the rest; an opportunity at which nothing waits is lost. Times are whole milliseconds.
+the rest; an opportunity at which nothing waits is lost. Times are whole milliseconds. Full packets
+leave the FIFOs when they leave mahimahi's own. What differs:
+
+- Packets count with the bytes that IP gives them. mahimahi's carry 4 bytes more, a header of its
+  TUN device, and an opportunity there is 1504 bytes: a link full of packets of 52 bytes, which are
+  acknowledgements, carries 7 % more of them here.
+- CoDel is RFC 8289: it drops the head, and its law is not rounded. mahimahi's drops the packet
+  behind the head and reckons in whole milliseconds.
 """
 
 from __future__ import annotations
@@ -126,7 +133,8 @@ class TraceLink:
     """The link's state: what waits, what is half sent, and the next opportunity.
 
     Every event goes to `log`: `MS + BYTES` arrival, `MS - BYTES DELAY` departure, `MS d PACKETS
-    BYTES` drop, as mahimahi writes them.
+    BYTES` drop. Arrivals and departures are as mahimahi writes them; drops are not, which it logs
+    when a packet comes, and not when CoDel drops it later.
     """
 
     times: Sequence[int]
@@ -234,10 +242,18 @@ class LinkSummary:
         return self.throughput_mbit / (self.signal_delay_p95_ms / 1e3)
 
 
-def summarise(lines: Sequence[str], duration_ms: float = math.inf) -> LinkSummary | None:
+def summarise(
+    lines: Sequence[str], begin_ms: float = 0.0, end_ms: float = math.inf
+) -> LinkSummary | None:
     """Sum up a log as mahimahi's `mm-throughput-graph` does; None where nothing departed.
 
-    What happens later than `duration_ms` after the first event does not count.
+    Throughput spans the time that the link was asked about, as that script's does: it begins at the
+    log's first opportunity and ends at its last, which `mm-link --once` makes the trace's length.
+
+    Args:
+        lines: The log.
+        begin_ms: What is before it does not count.
+        end_ms: Nor what is later; the log's last event where there is none.
 
     The signal delay of a millisecond is the least time in which a message that was made then could
     have reached the other end: that of the packets sent at that instant, or the wait for the next
@@ -249,7 +265,7 @@ def summarise(lines: Sequence[str], duration_ms: float = math.inf) -> LinkSummar
     octets = drops = 0
     for line in lines:
         at, what, *numbers = line.split()
-        if stamps and int(at) - stamps[0] > duration_ms:
+        if not begin_ms <= int(at) <= end_ms:
             continue
         stamps.append(int(at))
         if what == "d":
@@ -260,13 +276,14 @@ def summarise(lines: Sequence[str], duration_ms: float = math.inf) -> LinkSummar
             delays.append(delay)
             sent_ms = int(at) - delay
             signal_ms[sent_ms] = min(delay, signal_ms.get(sent_ms, delay))
-    if not delays or max(stamps) == min(stamps):
+    span_ms = (max(stamps, default=0) if math.isinf(end_ms) else end_ms) - begin_ms
+    if not delays or span_ms <= 0:
         return None
     for ms in range(max(signal_ms), min(signal_ms) - 1, -1):
         if ms not in signal_ms:
             signal_ms[ms] = signal_ms[ms + 1] + 1
     return LinkSummary(
-        throughput_mbit=octets * 8 / 1e3 / (max(stamps) - min(stamps)),
+        throughput_mbit=octets * 8 / 1e3 / span_ms,
         queue_delay_p95_ms=percentile_95(delays),
         signal_delay_p95_ms=percentile_95(list(signal_ms.values())),
         drops=drops,

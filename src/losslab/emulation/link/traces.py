@@ -16,15 +16,18 @@ from collections.abc import Iterator, Sequence
 from losslab.errors import LosslabError
 
 OPPORTUNITY_BYTES = 1500
-# What is known of the source's trace, Verizon-LTE-short: 140 s and 5.04 Mbit/s.
+# What is known of the source's traces, Verizon-LTE-short: 140 s, with 58,655 opportunities on the
+# way of the data and 69,367 on the way back. (Its 5.04 Mbit/s counts 1504 bytes to each, 4 of them
+# a header of the TUN device.)
 DURATION_MS = 140_000
-MEAN_MBIT = 5.04
+MEAN_MBIT = 58_655 * OPPORTUNITY_BYTES * 8 / 1e3 / DURATION_MS
+MEAN_BACK_MBIT = 69_367 * OPPORTUNITY_BYTES * 8 / 1e3 / DURATION_MS
 # The model: a Poisson process whose rate's logarithm is an Ornstein-Uhlenbeck process, with
 # outages. The Sprout paper (Winstein et al., NSDI 2013, section 3) has the rate itself in Brownian
 # motion; its rates go to zero and stay there far longer than those of the source's trace. These
-# numbers give that trace's statistics: its rates over 0.5 s (5, 25, 50, 75, 95 %: 72, 218, 352,
-# 572, 936 packets/s), their autocorrelation (0.77, 0.62, 0.34 at 1, 2, 5 s), and 6.7 % and 3.2 % of
-# its time in gaps of more than 50 and 100 ms.
+# numbers give the statistics of the data's trace: its rates over 0.5 s (5, 25, 50, 75, 95 %: 72,
+# 218, 352, 572, 936 packets/s), their autocorrelation (0.77, 0.62, 0.34 at 1, 2, 5 s), and 6.7 %
+# and 3.2 % of its time in gaps of more than 50 and 100 ms. That of the way back has another mean.
 LOG_RATE_SD = 0.7
 RATE_MEMORY_S = 5.5
 # (outages per second, their mean length in s), lengths exponential: of scheduling, and of coverage.
@@ -46,12 +49,14 @@ def parse(text: str, where: str) -> list[int]:
         Milliseconds of the delivery opportunities, never falling.
 
     Raises:
-        LosslabError: no line, a line that is no whole number, or one below that before it, with the
-            line's number; or a trace that lasts no time.
+        LosslabError: no line, a line that is not just a whole number, or one below that before it,
+            with the line's number; or a trace that lasts no time.
     """
     times: list[int] = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip().isascii() or not line.strip().isdigit():
+    # Strict as mahimahi is: no blanks, no other ends of lines, no empty lines but after the last.
+    lines = text.removesuffix("\n").split("\n") if text else []
+    for number, line in enumerate(lines, start=1):
+        if not line.isascii() or not line.isdigit():
             raise LosslabError(
                 f"a trace's line must be a whole number of milliseconds, found {line!r} in "
                 f"{where}, line {number}"

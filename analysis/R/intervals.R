@@ -1,0 +1,55 @@
+# 95 % intervals over replicates. bench/coverage.R shows by simulation on recorded runs how often
+# they cover what they are of, and what the bootstrap of so few would.
+
+# Of fewer replicates there is no interval: four runs say too little about what a fifth would be.
+least_runs <- 5
+
+interval_level <- 0.95
+
+no_interval <- list(low = NA_real_, high = NA_real_)
+
+# Student's t interval of the mean.
+mean_interval <- function(x, level = interval_level) {
+  n <- length(x)
+  if (n < least_runs) {
+    return(no_interval)
+  }
+  half <- stats::qt((1 + level) / 2, n - 1) * stats::sd(x) / sqrt(n)
+  list(low = mean(x) - half, high = mean(x) + half)
+}
+
+# The interval of the median between two order statistics (Conover, Practical Nonparametric
+# Statistics, 3.2): exact, whatever the distribution, and so wide that it covers at least the level.
+# Of five values not even the whole range does.
+median_interval <- function(x, level = interval_level) {
+  n <- length(x)
+  below <- stats::qbinom((1 - level) / 2, n, 0.5)
+  if (n < least_runs || below < 1) {
+    return(no_interval)
+  }
+  sorted <- sort(x)
+  list(low = sorted[below], high = sorted[n + 1 - below])
+}
+
+# The geometric mean of the ratios a / b, with Student's t interval on logarithms: of pairs, or,
+# where the values are no pairs, Welch's. Values must be above zero; of others there is a ratio of
+# means and no interval.
+ratio_interval <- function(a, b, paired = TRUE, level = interval_level) {
+  if (any(c(a, b) <= 0)) {
+    return(list(value = if (mean(b) > 0) mean(a) / mean(b) else NA_real_, low = NA, high = NA))
+  }
+  value <- mean(log(a)) - mean(log(b))
+  if (min(length(a), length(b)) < least_runs) {
+    return(list(value = exp(value), low = NA_real_, high = NA_real_))
+  }
+  if (paired) {
+    error <- stats::sd(log(a) - log(b)) / sqrt(length(a))
+    freedom <- length(a) - 1
+  } else {
+    parts <- c(stats::var(log(a)) / length(a), stats::var(log(b)) / length(b))
+    error <- sqrt(sum(parts))
+    freedom <- if (error > 0) sum(parts)^2 / sum(parts^2 / (c(length(a), length(b)) - 1)) else 1
+  }
+  half <- stats::qt((1 + level) / 2, freedom) * error
+  list(value = exp(value), low = exp(value - half), high = exp(value + half))
+}

@@ -1,0 +1,157 @@
+# What becomes of a claim: its number with its interval beside its limit, a verdict, and where it
+# differs the reason, as long as what supports that is true.
+
+# Exactly one comparison per claim: at_most, at_least, or within (published value plus or minus).
+allowed_range <- function(claim) {
+  if (!is.null(claim$at_most)) {
+    return(c(-Inf, claim$at_most))
+  }
+  if (!is.null(claim$at_least)) {
+    return(c(claim$at_least, Inf))
+  }
+  claim$published + c(-1, 1) * claim$within
+}
+
+tolerance_text <- function(claim) {
+  if (!is.null(claim$at_most)) {
+    return(paste("at most", claim$at_most))
+  }
+  if (!is.null(claim$at_least)) {
+    return(paste("at least", claim$at_least))
+  }
+  paste("within", claim$within)
+}
+
+# `reproduced` or `differs` only where the whole interval says so.
+verdict_of <- function(found, range) {
+  if (is.na(found$low) || is.na(found$high)) {
+    "undecided"
+  } else if (found$low >= range[1] && found$high <= range[2]) {
+    "reproduced"
+  } else if (found$high < range[1] || found$low > range[2]) {
+    "differs"
+  } else {
+    "undecided"
+  }
+}
+
+# Why there is no interval to decide with.
+why_no_interval <- function(found) {
+  if (!is.na(found$low) && !is.na(found$high)) {
+    return("")
+  }
+  if (found$n < least_runs) {
+    return(paste0("n = ", found$n, ", and an interval takes ", least_runs))
+  }
+  "no interval of this statistic, or of zeros"
+}
+
+# A claim's number, or why it has none.
+measure_claim <- function(claim, data) {
+  kind <- claim_kinds[[claim$kind]]
+  if (is.null(kind)) {
+    stop(
+      "claim ", claim$id, ": kind must be one of ", toString(names(claim_kinds)), ", found ",
+      claim$kind
+    )
+  }
+  absent <- why_not_measured(data, claim)
+  found <- if (absent == "") kind(data, claim)
+  if (absent == "" && is.na(found$value)) {
+    absent <- "nothing to compare with: a mean of zero"
+  }
+  if (absent != "") {
+    found <- list(value = NA_real_, low = NA_real_, high = NA_real_, n = 0)
+    return(c(found, verdict = "not measured", absent = absent))
+  }
+  c(
+    as.list(found)[c("value", "low", "high", "n")],
+    verdict = verdict_of(found, allowed_range(claim)), absent = why_no_interval(found)
+  )
+}
+
+# One row: what was claimed, what was measured, its verdict and the reason.
+#
+# `data` has the study's `cells` and `replicates`, with their derived metrics.
+evaluate_claim <- function(claim, data, study) {
+  found <- measure_claim(claim, data)
+  if (!is.null(claim$not_comparable) && found$verdict != "not measured") {
+    found$verdict <- "not comparable"
+    found$absent <- ""
+  }
+  reason <- reason_of(claim, data, found$verdict)
+  # What was observed, not inferred, has no interval that could be shown.
+  observed <- isTRUE(all.equal(found$low, found$high, tolerance = 1e-9))
+  # Not tibble(), in which `claim` would be the new column from there on.
+  tibble::as_tibble(list(
+    study = study,
+    claim = claim$id,
+    sentence = claim$sentence,
+    source = claim$source,
+    published = if (is.null(claim$published)) NA_real_ else as.numeric(claim$published),
+    measured = found$value,
+    low = if (observed) NA_real_ else found$low,
+    high = if (observed) NA_real_ else found$high,
+    n = found$n,
+    unit = unit_of(claim),
+    tolerance = tolerance_text(claim),
+    limit_is = or_empty(claim$limit_is),
+    limit_because = or_empty(claim$limit_because),
+    verdict = found$verdict,
+    reason = reason$text,
+    unsupported = reason$unsupported,
+    absent = found$absent
+  ))
+}
+
+or_empty <- function(text) if (is.null(text)) "" else text
+
+# The words that stand beside a verdict, and what its support lacks. A reason's support is a claim
+# on the same cells that must be reproduced itself, or a test, of which losslab.study.claims sees to
+# it that it is there.
+reason_of <- function(claim, data, verdict) {
+  if (verdict == "not comparable") {
+    return(list(text = claim$not_comparable, unsupported = ""))
+  }
+  if (verdict != "differs") {
+    return(list(text = "", unsupported = ""))
+  }
+  if (is.null(claim$reason)) {
+    return(list(text = "", unsupported = "no reason is given"))
+  }
+  support <- claim$reason$shown_by
+  if (is.null(support)) {
+    return(list(text = claim$reason$text, unsupported = ""))
+  }
+  support$id <- paste0(claim$id, " (reason)")
+  found <- measure_claim(support, data)
+  unsupported <- if (found$verdict == "reproduced") {
+    ""
+  } else {
+    paste0(
+      "its reason is ", found$verdict, ": ", short(found$value, 4), " (",
+      short(found$low, 4), " to ", short(found$high, 4), "), ", tolerance_text(support)
+    )
+  }
+  list(text = claim$reason$text, unsupported = unsupported)
+}
+
+# The unit of a claim's number, from the words that end its metric's name.
+unit_of <- function(claim) {
+  if (grepl("ratio|factor|over", claim$kind)) {
+    return("times")
+  }
+  if (grepl("percent$", claim$kind)) {
+    return("%")
+  }
+  if (claim$kind == "largest_loss_z") {
+    return("standard errors")
+  }
+  suffix <- sub(".*_", "", metric_of(claim))
+  units <- c(
+    mbit = "Mbit/s", ms = "ms", s = "s", percent = "%", packets = "packets", bdp = "BDP",
+    drops = "packets", retransmits = "packets", count = "", received = "bytes",
+    timeouts = "timeouts"
+  )
+  if (suffix %in% names(units)) units[[suffix]] else ""
+}

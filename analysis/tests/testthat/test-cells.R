@@ -1,0 +1,28 @@
+test_that("what is missing is told by block: left out, in part or whole, without an instrument", {
+  cells <- tibble::tibble(
+    block = c("main", "main", "main", "rest", "there"),
+    cell = c("a", "b", NA, NA, "c"),
+    n_replicates = c(3, 3, NA, NA, 0), n_valid = c(3, 0, NA, NA, 0),
+    reasons = c(NA, "no clock", NA, NA, "no engine"),
+    n_left_out = c(NA, NA, 4, 2, NA)
+  )
+  words <- what_is_missing(cells)
+  expect_match(words, "Block `main`: 4 of its 6 cells are not part of this campaign", fixed = TRUE)
+  expect_match(words, "- Block `rest` is not part of this campaign.", fixed = TRUE)
+  expect_match(words, "no valid replicate in 1 of 2 cells: `b`. invalid: no clock", fixed = TRUE)
+  expect_match(words, "no valid replicate in all cells: `c`. not measured: no engine", fixed = TRUE)
+  expect_identical(what_is_missing(cells[1, ]), "")
+})
+
+test_that("the subtitle says which hosts were containers", {
+  write <- function(hosts) {
+    path <- tempfile(fileext = "_cells.csv")
+    readr::write_csv(tibble::tibble(study = "s", cell = "c", hosts = hosts), path)
+    path
+  }
+  expect_identical(subtitle_of_hosts(write(c("processes", NA))), "")
+  expect_identical(
+    subtitle_of_hosts(write("containers")), ", in Docker containers wired by Containernet"
+  )
+  expect_match(subtitle_of_hosts(write(c("containers", "processes"))), "\\(1 of 2 cells\\)$")
+})

@@ -1,0 +1,427 @@
+"""How fast a replicate is measured, and where the time goes: `python -m bench.speed`.
+
+    python -m bench.speed                          every part that this machine can do
+    python -m bench.speed --parts fixed rates      these
+    python -m bench.speed --runs 9 --out FILE      medians over nine runs, also as JSON
+
+Give it a quiet machine: it says first how much of the processors others use. A core-second is the
+processor's time of a guest's kernel and processes together, asked of the host when they have ended.
+What a second of a flow costs is the difference between a long and a short run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from losslab.backends.base import (
+    CONSOLE_FILE,
+    CONTAINERNET,
+    GUEST,
+    JOB_FILE,
+    RESULT_FILE,
+    STARTED,
+    VIRTUAL,
+    Instrument,
+    Job,
+)
+from losslab.backends.known import BACKENDS
+from losslab.backends.template import Copy, Templates
+from losslab.campaign.instrument import instrument
+from losslab.emulation import ticks
+from losslab.errors import LosslabError
+from losslab.study import design
+from losslab.study.condition import Condition
+
+ROOT = Path(__file__).resolve().parents[1]
+RUNS = 5
+LIMIT_S = 1800.0
+# The main study's path; rates and algorithms vary.
+BASE = Condition(
+    algorithm="bbr", loss_percent=0, path="symmetric", app="iperf3", rtt_ms=20, rate_mbit=1000,
+    buffer_packets=1000, duration_s=2, warmup_s=0.1,
+)  # fmt: skip
+RATES_MBIT = (1, 10, 100, 1000, 10_000)
+ALGORITHMS = ("cubic", "bbr")
+LOSSES_PERCENT = (0, 1)
+# The difference between these is what a flow costs. Slow links need more of it to tell it from
+# nothing, and 10 Gbit/s less.
+SHORT_S = 2.0
+LONG_S = {1: 62.0, 10: 32.0, 100: 12.0, 1000: 7.0, 10_000: 3.0}
+QUIET_S = 2.0
+# What stands for a replicate that costs next to nothing but its fixed cost.
+LEAST = replace(BASE, algorithm="cubic", rate_mbit=1, buffer_packets=20)
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one replicate took."""
+
+    wall_s: float
+    cpu_s: float
+    boot_s: float  # of the guest that it is a copy of, where that was booted for it
+    phases_s: dict[str, float]  # wall time
+    memory_mib: dict[str, float]  # allocated of a guest's memory: while it waited, the copy's most
+    packet_hops: int  # packets sent, by every interface on the path
+
+
+@contextmanager
+def _job(condition: Condition, seed: int, templates: Templates) -> Iterator[Job]:
+    with tempfile.TemporaryDirectory(prefix="losslab-speed-") as name:
+        what = {
+            "kind": "replicate", "condition": condition.to_json(), "seed": seed, "video": False,
+            "trace": False,
+        }  # fmt: skip
+        (Path(name) / JOB_FILE).write_text(json.dumps(what))
+        (Path(name) / CONSOLE_FILE).touch()
+        yield Job(what, Path(name), seed, LIMIT_S, templates=templates)
+
+
+def measure(
+    tools: Instrument, condition: Condition, seed: int, templates: Templates, watch: bool = False
+) -> Run:
+    """Measure a replicate as `losslab cell` does, but for what it keeps.
+
+    Args:
+        tools: What with.
+        condition: What.
+        seed: Decides every random draw.
+        templates: Where the guest waits.
+        watch: Look at its memory meanwhile, which takes time itself.
+
+    Raises:
+        LosslabError: it is not valid.
+    """
+    backend = BACKENDS[tools.backend, tools.where]
+    memory = {"waiting": 0.0, "copy": 0.0}
+    with _job(condition, seed, templates) as job, backend.start(tools, job) as start:
+        assert start.begin is not None
+        if watch:
+            memory["waiting"] = _waiting_mib()
+        begin = time.time()
+        copy = start.begin()
+        assert isinstance(copy, Copy)
+        status = _to_its_end(copy, memory if watch else None)
+        end = time.time()
+        found = _result(job.folder, status)
+        return Run(
+            wall_s=end - begin,
+            cpu_s=copy.cpu_s or 0.0,
+            boot_s=start.before_s,
+            phases_s=_phases_s(job.folder, begin, end),
+            memory_mib=memory,
+            packet_hops=sum(
+                link["tx"]["packets"]
+                for host in found["observed"]["state"].values()
+                for link in host["links"].values()
+            ),
+        )
+
+
+def _to_its_end(copy: Copy, memory: dict[str, float] | None) -> int:
+    """Wait for a copy's end, at first without a look at anything else."""
+    if memory is None:
+        return copy.wait(LIMIT_S)
+    while (status := copy.poll()) is None:
+        memory["copy"] = max(memory["copy"], _memory_mib(copy.pid))
+        time.sleep(0.05)
+    return status
+
+
+def _result(folder: Path, status: int) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((folder / RESULT_FILE).read_text())
+    except (OSError, json.JSONDecodeError):
+        found = {"error": f"no result, status {status}; {(folder / CONSOLE_FILE).read_text()}"}
+    reasons = found.get("reasons", [found.get("error")])
+    if reasons:
+        raise LosslabError(f"a replicate must be valid to be timed, found: {reasons}")
+    return found
+
+
+# A phase ends when its file was last written to, in its job's folder.
+PHASES = {
+    "copy": STARTED,
+    "shaping, idle ping": "raw/ping_idle.csv",
+    "read-back, programs, traffic": "raw/tcp.csv",
+    "read-back, collection": "raw/intervals.csv",
+    "summary": RESULT_FILE,
+}
+
+
+def _phases_s(folder: Path, begin: float, end: float) -> dict[str, float]:
+    phases, last = {}, begin
+    for name, file in PHASES.items():
+        at = (folder / file).stat().st_mtime
+        phases[name] = at - last
+        last = at
+    return phases | {"power-off": end - last}
+
+
+def _memory_mib(pid: int) -> float:
+    """Return what is allocated of the largest file without a name that a process has open."""
+    sizes = [0.0]
+    try:
+        for path in Path(f"/proc/{pid}/fd").iterdir():
+            if "(deleted)" in os.readlink(path):
+                sizes.append(path.stat().st_blocks * 512 / MIB)
+    except OSError:
+        pass  # it has just ended
+    return max(sizes)
+
+
+def _waiting_mib() -> float:
+    """Return the memory of the guest that waits below this process."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return max((_memory_mib(int(child)) for child in children), default=0.0)
+
+
+def _median(values: Sequence[float]) -> float:
+    return round(statistics.median(values), 4)
+
+
+def fixed(tools: Instrument, runs: int) -> dict[str, Any]:
+    """Split what a replicate costs whatever it measures: of the boot, and of each copy.
+
+    With it goes the memory of both.
+    """
+    with Templates() as templates:
+        first = measure(tools, LEAST, 0, templates)
+        copies = [measure(tools, LEAST, seed + 1, templates) for seed in range(runs)]
+        watched = measure(tools, LEAST, runs + 1, templates, watch=True)
+    return {
+        "boot_s": round(first.boot_s, 4),
+        "replicate_s": _median([run.wall_s for run in copies]),
+        "replicate_core_s": _median([run.cpu_s for run in copies]),
+        "replicate_of_ten_s": round(
+            (first.boot_s + 10 * statistics.median(run.wall_s for run in copies)) / 10, 4
+        ),
+        "phases_s": {
+            name: _median([run.phases_s[name] for run in copies]) for name in first.phases_s
+        },
+        "memory_mib": {name: round(value, 1) for name, value in watched.memory_mib.items()},
+    }
+
+
+def _cost(tools: Instrument, condition: Condition, long_s: float, runs: int) -> dict[str, float]:
+    """Return what a second of a condition costs, from runs of two lengths."""
+    found: dict[float, list[Run]] = {}
+    for duration_s in (SHORT_S, long_s):
+        what = replace(condition, duration_s=duration_s)
+        with Templates() as templates:
+            measure(tools, what, 0, templates)  # reads what the host has not read yet
+            found[duration_s] = [measure(tools, what, 1 + n, templates) for n in range(runs)]
+    short, long = found[SHORT_S], found[long_s]
+
+    def more(value: Callable[[Run], float]) -> float:
+        return statistics.median(map(value, long)) - statistics.median(map(value, short))
+
+    core_s, hops = more(lambda run: run.cpu_s), more(lambda run: run.packet_hops)
+    seconds = long_s - SHORT_S
+    return {
+        "emulated_s_per_core_s": round(seconds / core_s, 2),
+        "wall_s_per_emulated_s": round(more(lambda run: run.wall_s) / seconds, 4),
+        "packet_hops_per_s": round(hops / seconds),
+        "us_per_packet_and_hop": round(1e6 * core_s / hops, 3),
+    }
+
+
+def rates(tools: Instrument, runs: int) -> list[dict[str, Any]]:
+    """Say what a second of a flow costs: rate, algorithm, loss."""
+    rows = []
+    for rate_mbit in RATES_MBIT:
+        for algorithm in ALGORITHMS:
+            for loss_percent in LOSSES_PERCENT:
+                condition = replace(
+                    BASE, rate_mbit=rate_mbit, algorithm=algorithm, loss_percent=loss_percent,
+                    # A bandwidth-delay product, as far as there is one.
+                    buffer_packets=max(20, round(rate_mbit * 1e6 * BASE.rtt_ms / 1e3 / 12_112)),
+                )  # fmt: skip
+                cost = _cost(tools, condition, LONG_S[rate_mbit], runs)
+                rows.append(
+                    {"rate_mbit": rate_mbit, "algorithm": algorithm, "loss_percent": loss_percent}
+                    | cost
+                )
+                print(f"  {rows[-1]}", file=sys.stderr, flush=True)
+    return rows
+
+
+def flows(tools: Instrument, runs: int) -> list[dict[str, Any]]:
+    """Say what a second flow, and the longer way back, cost at 100 Mbit/s."""
+    base = replace(BASE, rate_mbit=100, buffer_packets=165)
+    cases = {
+        "one flow": base,
+        "two flows": replace(base, competitor="cubic"),
+        "one flow, asymmetric": replace(base, path="asymmetric"),
+    }
+    return [{"case": name} | _cost(tools, what, LONG_S[100], runs) for name, what in cases.items()]
+
+
+def durations(tools: Instrument, runs: int) -> list[dict[str, Any]]:
+    """Say how a replicate's time grows with its duration, at 100 Mbit/s."""
+    rows = []
+    for duration_s in (5.0, 10.0, 20.0, 40.0):
+        what = replace(BASE, rate_mbit=100, buffer_packets=165, duration_s=duration_s)
+        with Templates() as templates:
+            measure(tools, what, 0, templates)
+            found = [measure(tools, what, 1 + n, templates) for n in range(runs)]
+        rows.append(
+            {"duration_s": duration_s, "wall_s": _median([run.wall_s for run in found]),
+             "core_s": _median([run.cpu_s for run in found])}
+        )  # fmt: skip
+    return rows
+
+
+def pair(tools: Instrument, runs: int) -> dict[str, Any]:
+    """Measure a cell alone and two at once, each in a process of its own."""
+    words = [
+        sys.executable, "-m", "bench.speed", "--cell", json.dumps(
+            replace(BASE, duration_s=5.0).to_json()
+        ),
+    ]  # fmt: skip
+
+    def wall_s(number: int) -> float:
+        begin = time.monotonic()
+        jobs = [subprocess.Popen(words, cwd=ROOT) for _ in range(number)]
+        if any(job.wait() for job in jobs):
+            raise LosslabError("both cells must be measured, found that one failed")
+        return time.monotonic() - begin
+
+    wall_s(1)
+    one = statistics.median(wall_s(1) for _ in range(runs))
+    two = statistics.median(wall_s(2) for _ in range(runs))
+    return {"one_s": round(one, 3), "two_s": round(two, 3), "two_over_one": round(two / one, 3)}
+
+
+def snakemake(_: Instrument, runs: int) -> dict[str, Any]:
+    """Say what Snakemake needs to plan a campaign, per cell: a dry run of the full one."""
+    config = ROOT / "config" / "config.yaml"
+    command = [
+        str(Path(sys.executable).parent / "snakemake"), "--cores", "1", "--dry-run", "--quiet",
+        "--configfile", str(config),
+    ]  # fmt: skip
+    count = len(design.load_cells(design.load_yaml(config), ROOT))
+    times = []
+    with tempfile.TemporaryDirectory(prefix="losslab-speed-") as folder:
+        for _ in range(runs):
+            begin = time.monotonic()
+            subprocess.run(
+                [*command, "--directory", folder], cwd=ROOT, check=True, stdout=subprocess.DEVNULL
+            )
+            times.append(time.monotonic() - begin)
+    return {
+        "cells": count,
+        "plan_s": _median(times),
+        "s_per_cell": round(_median(times) / count, 4),
+    }
+
+
+PARTS: dict[str, Callable[[Instrument, int], Any]] = {
+    "fixed": fixed, "rates": rates, "flows": flows, "durations": durations, "pair": pair,
+    "snakemake": snakemake,
+}  # fmt: skip
+CONTAINERS = "containers"  # the part `fixed`, there
+
+
+def machine() -> dict[str, Any]:
+    """Describe this machine, and what else it does."""
+    model = [
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    begin = ticks.sample()
+    time.sleep(QUIET_S)
+    busy = statistics.fmean(
+        ticks.busy(kinds) for kinds in ticks.shares(begin, ticks.sample()).values()
+    )
+    return {
+        "processor": model[0] if model else platform.processor(),
+        "processors": len(os.sched_getaffinity(0)),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "kernel": platform.release(),
+        "busy_with_others": round(busy, 3),
+    }
+
+
+def table(found: dict[str, Any]) -> str:
+    """Format what was found for a terminal and for Markdown."""
+    lines = ["machine: " + ", ".join(f"{k} {v}" for k, v in found["machine"].items()), ""]
+    for part, content in found["parts"].items():
+        rows = content if isinstance(content, list) else [content]
+        flat = [_flat(row) for row in rows]
+        lines += [f"### {part}", "", "| " + " | ".join(flat[0]) + " |"]
+        lines += ["|" + " --- |" * len(flat[0])]
+        lines += ["| " + " | ".join(str(value) for value in row.values()) + " |" for row in flat]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in row.items():
+        flat |= (
+            _flat(value, f"{before}{key}: ") if isinstance(value, dict) else {before + key: value}
+        )
+    return flat
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure the parts asked for; print a table, and write JSON where that is wanted."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.speed", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parts = [*PARTS, CONTAINERS]
+    parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
+    parser.add_argument("--runs", type=int, default=RUNS, help="of which the median is taken")
+    parser.add_argument("--out", type=Path, help="a file for the numbers, as JSON")
+    parser.add_argument("--cell", help=argparse.SUPPRESS)  # what `pair` starts twice
+    options = parser.parse_args(arguments)
+    try:
+        if options.cell:
+            with Templates() as templates:
+                for seed in range(2):
+                    condition = Condition.from_json(json.loads(options.cell))
+                    measure(instrument(), condition, seed, templates)
+            return 0
+        return _run(options)
+    except LosslabError as error:
+        print(f"speed: error: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(options: argparse.Namespace) -> int:
+    found: dict[str, Any] = {"machine": machine(), "runs": options.runs, "parts": {}}
+    for part in options.parts:
+        print(f"speed: {part}", file=sys.stderr, flush=True)
+        if part == CONTAINERS:
+            try:
+                tools = instrument(CONTAINERNET, GUEST)
+            except LosslabError as error:
+                print(f"speed: {part}: skipped: {error}", file=sys.stderr, flush=True)
+                continue
+            found["parts"][part] = fixed(tools, options.runs)
+        else:
+            found["parts"][part] = PARTS[part](instrument(VIRTUAL, GUEST), options.runs)
+    if options.out is not None:
+        options.out.write_text(json.dumps(found, indent=1) + "\n")
+    print(table(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"use strict";
+// The panels of a run on one time axis; all of them, in both panes, share pointer and window.
+lab.panes = [];
+lab.window = null; // [from, to] in seconds; null: the whole run
+
+const HEIGHT_PX = 130;
+const LEAST_SLICES = 4; // fewer have no shape
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+lab.dark = () => document.documentElement.dataset.theme === "dark";
+
+// An algorithm's colour; on a dark page as much lighter as it takes to be seen.
+lab.colour = (name) => {
+  const colour = lab.algorithm(name).colour;
+  if (!lab.dark()) return colour;
+  const part = (at) => Math.round(parseInt(colour.slice(at, at + 2), 16) * 0.6 + 255 * 0.4);
+  return `rgb(${part(1)}, ${part(3)}, ${part(5)})`;
+};
+
+// A flow's own algorithm, where a second flow has another.
+const flowColour = (cell, flow) => {
+  const { algorithm, competitor } = cell.condition;
+  return lab.colour(flow === "competitor" && competitor !== "none" ? competitor : algorithm);
+};
+
+const DASHED = ["ssthresh", "smoothed by TCP", "dropped at the bottleneck"];
+const dash = (line, cell) => {
+  const alike = line.flow === "competitor" && cell.condition.competitor === cell.condition.algorithm;
+  if (DASHED.some((name) => line.name.startsWith(name))) return [4, 3];
+  return alike || line.flow === "web" ? [1, 2] : [];
+};
+
+// The border of a line's mark in the legend.
+const markerStyle = (dashes) => {
+  if (!dashes || !dashes.length) return "solid";
+  return dashes[0] > 1 ? "dashed" : "dotted";
+};
+
+lab.span = () => lab.window ?? [0, Math.max(1e-3, ...lab.panes.map((pane) => pane.run?.end_s ?? 0))];
+
+// From 0 to the greatest value that both panes show of a panel now.
+lab.rangeOf = (panel) => {
+  const [from, to] = lab.span();
+  let most = 0;
+  for (const pane of lab.panes) {
+    // A line goes on to the next slice outside.
+    const margin = (pane.run?.end_s ?? 0) / lab.index.slices;
+    for (const line of pane.run?.lines ?? []) {
+      if (line.panel !== panel) continue;
+      line.values.forEach((value, at) => {
+        if (value > most && pane.run.x[at] >= from - margin && pane.run.x[at] <= to + margin) most = value;
+      });
+    }
+  }
+  return [0, most > 0 ? most * 1.06 : 1];
+};
+
+lab.zoom = (from, to) => {
+  const end_s = Math.max(1e-3, ...lab.panes.map((pane) => pane.run?.end_s ?? 0));
+  const width = Math.min(Math.max(to - from, (LEAST_SLICES / lab.index.slices) * end_s), end_s);
+  const begin = Math.min(Math.max(from, 0), end_s - width);
+  lab.window = width >= end_s ? null : [begin, begin + width];
+  lab.redraw();
+};
+
+lab.redraw = () => {
+  const [min, max] = lab.span();
+  for (const chart of lab.panes.flatMap((pane) => pane.charts)) {
+    chart.batch(() => chart.setScale("x", { min, max }));
+  }
+  document.getElementById("window").textContent = lab.window ? `${lab.number(min)} to ${lab.number(max)} s` : "";
+};
+
+const shadeWarmup = (chart, warmup_s) => {
+  const { left, top, width, height } = chart.bbox;
+  const end = Math.min(Math.max(chart.valToPos(warmup_s, "x", true), left), left + width);
+  const begin = Math.min(Math.max(chart.valToPos(0, "x", true), left), left + width);
+  chart.ctx.fillStyle = css("--warmup");
+  chart.ctx.fillRect(begin, top, end - begin, height);
+};
+
+// The next place with a value, on either side: lines have fewer samples than there are slices.
+const nearest = (values, at) => {
+  for (let away = 0; away < values.length; away += 1) {
+    for (const place of [at - away, at + away]) {
+      if (values[place] !== null && values[place] !== undefined) return place;
+    }
+  }
+  return at;
+};
+
+// One panel of a run.
+lab.chart = (pane, panel, lines, host) => {
+  const { cell, run } = pane;
+  const axis = { stroke: () => css("--text"), grid: { stroke: () => css("--grid"), width: 1 }, ticks: { show: false } };
+  const options = {
+    width: host.clientWidth,
+    height: HEIGHT_PX,
+    scales: { x: { time: false, range: () => lab.span() }, y: { range: () => lab.rangeOf(panel.key) } },
+    axes: [
+      { ...axis, size: 26, values: (_, splits) => splits.map((value) => `${lab.number(value)} s`) },
+      { ...axis, size: 54, values: (_, splits) => splits.map((value) => lab.number(value)) },
+    ],
+    legend: { markers: { width: 2, dash: (_, at) => markerStyle(at > 0 && dash(lines[at - 1], cell)) } },
+    cursor: {
+      // Others follow the pointer; what is dragged over is told to all by zoom().
+      sync: { key: "losslab", scales: ["x", null], filters: { pub: (type) => type === "mousemove" || type === "mouseleave" } },
+      y: false,
+      dataIdx: (chart, line, at) => (line ? nearest(chart.data[line], at) : at),
+      drag: { x: true, y: false, setScale: false },
+      bind: { dblclick: () => () => { lab.zoom(0, Infinity); } },
+    },
+    series: [
+      { label: "t", value: (_, value) => (value === null ? "–" : `${lab.number(value)} s`) },
+      ...lines.map((line) => ({
+        label: line.name,
+        stroke: () => flowColour(cell, line.flow),
+        dash: dash(line, cell),
+        width: 1.2,
+        spanGaps: true,
+        points: { show: false },
+        value: (_, value) => lab.number(value, 3), // of a thousand steps
+      })),
+    ],
+    hooks: {
+      drawClear: [(chart) => shadeWarmup(chart, cell.condition.warmup_s)],
+      setSelect: [(chart) => {
+        const { left, width } = chart.select;
+        if (width < 3) return;
+        const from = chart.posToVal(left, "x");
+        const to = chart.posToVal(left + width, "x");
+        chart.setSelect({ left: 0, width: 0 }, false);
+        lab.zoom(from, to);
+      }],
+    },
+  };
+  return new uPlot(options, [run.x, ...lines.map((line) => line.values)], host);
+};
+
+// Draw all panels of a pane's run.
+lab.drawCharts = (pane) => {
+  for (const chart of pane.charts) chart.destroy();
+  pane.charts = [];
+  pane.chartsHost.replaceChildren();
+  if (!pane.run) return;
+  for (const panel of lab.index.panels) {
+    const lines = pane.run.lines.filter((line) => line.panel === panel.key);
+    const host = lab.make("div", { className: "chart" });
+    pane.chartsHost.append(lab.make("h4", { textContent: panel.title }), host);
+    if (!lines.length) {
+      host.append(lab.make("p", { className: "empty", textContent: "not sampled in this run" }));
+      continue;
+    }
+    const most = lines.map((line) => `${line.name} up to ${lab.number(Math.max(...line.values))}`);
+    host.setAttribute("role", "img");
+    host.setAttribute("aria-label", `${panel.title} over ${lab.number(pane.run.end_s)} s: ${most.join("; ")}`);
+    pane.charts.push(lab.chart(pane, panel, lines, host));
+  }
+};

@@ -1,0 +1,192 @@
+"use strict";
+// Choosing runs, the address of what is shown, and the page's start.
+lab.pane = (key, title) => {
+  const root = document.getElementById("pane").content.firstElementChild.cloneNode(true);
+  root.id = `pane-${key}`;
+  root.querySelector("h3").textContent = title;
+  const chooser = (name) => root.querySelector(`[data-choose=${name}]`);
+  const pane = {
+    key, title, root, charts: [], run: null, cell: null, number: 0,
+    chartsHost: root.querySelector(".charts"),
+    choosers: { study: chooser("study"), cell: chooser("cell"), run: chooser("run") },
+  };
+  document.getElementById("panes").append(root);
+  const studies = [...new Set(lab.index.cells.map((cell) => cell.study))];
+  pane.choosers.study.append(...studies.map((name) => new Option(name, name)));
+  pane.choosers.study.addEventListener("change", (event) => {
+    const cell = lab.index.cells.find((each) => each.study === event.target.value);
+    lab.choose(pane, cell, lab.firstRun(cell));
+  });
+  pane.choosers.cell.addEventListener("change", (event) => {
+    const cell = lab.find(pane.cell.study, event.target.value);
+    lab.choose(pane, cell, lab.firstRun(cell));
+  });
+  pane.choosers.run.addEventListener("change", (event) => lab.choose(pane, pane.cell, Number(event.target.value)));
+  new ResizeObserver(() => {
+    for (const chart of pane.charts) {
+      const width = chart.root.parentElement.clientWidth;
+      if (width && width !== chart.width) chart.setSize({ width, height: HEIGHT_PX });
+    }
+  }).observe(pane.chartsHost);
+  return pane;
+};
+
+// Show a run in a pane; `jump` brings the pane into view.
+lab.choose = async (pane, cell, number, jump = false) => {
+  pane.cell = cell;
+  pane.number = number;
+  if (pane.key === "b") lab.setCompare(true);
+  lab.fillChoosers(pane);
+  lab.tell(pane);
+  lab.writeAddress();
+  const asked = `${cell.study}/${cell.cell}/${number}`;
+  pane.asked = asked;
+  const run = await lab.series(cell, number);
+  if (pane.asked !== asked) return; // another was chosen meanwhile
+  pane.run = run;
+  lab.window = null;
+  lab.drawCharts(pane);
+  lab.redraw();
+  pane.root.dataset.shown = asked;
+  if (jump) pane.root.scrollIntoView({ block: "start" });
+};
+
+lab.fillChoosers = (pane) => {
+  const { study, cell, run } = pane.choosers;
+  study.value = pane.cell.study;
+  const blocks = Map.groupBy
+    ? Map.groupBy(lab.index.cells.filter((each) => each.study === pane.cell.study), (each) => each.block)
+    : new Map([["cells", lab.index.cells.filter((each) => each.study === pane.cell.study)]]);
+  cell.replaceChildren(...[...blocks].map(([block, cells]) =>
+    lab.make("optgroup", { label: block }, ...cells.map((each) => new Option(each.words, each.cell)))));
+  cell.value = pane.cell.cell;
+  run.replaceChildren(...pane.cell.runs.map((each, at) => {
+    const state = each.valid ? "" : ", invalid";
+    return new Option(`${at}${state}${each.series < 0 ? ", not drawn" : ""}`, at);
+  }));
+  run.value = pane.number;
+};
+
+lab.tell = (pane) => {
+  const { cell, number, root } = pane;
+  const run = cell.runs[number];
+  const verdict = root.querySelector(".verdict");
+  verdict.classList.toggle("invalid", !run.valid);
+  const known = `Replicate ${number} of ${cell.runs.length}, seed ${run.seed}`;
+  const drawn = run.series < 0 ? " Its lines are not in this page." : "";
+  verdict.textContent = (run.valid ? `${known}: valid.` : `${known}: INVALID, it counts nowhere: ${run.reasons.join("; ")}.`) + drawn;
+  root.querySelector(".numbers").replaceChildren(...Object.entries(run.valid ? run.summary : {}).map(([key, value]) => {
+    const { name, unit } = lab.key(key);
+    const said = lab.make("dd", { textContent: `${lab.number(value)} ${unit}` });
+    return lab.make("div", {}, lab.make("dt", { textContent: name }), said);
+  }));
+  const folder = `${cell.study}/${cell.cell}/${number}`;
+  const link = (file) => lab.make("a", { href: `${lab.index.cells_folder}/${folder}/${file}`, textContent: file });
+  root.querySelector(".files").replaceChildren("Files: ", ...run.files.flatMap((file) => [link(file), " "]));
+  const path = `${lab.index.cells_path}/${folder}`;
+  root.querySelector(".commands").textContent = `.venv/bin/losslab rerun ${path}\n.venv/bin/losslab plot ${path}`;
+};
+
+lab.setCompare = (on) => {
+  document.getElementById("compare").checked = on;
+  document.getElementById("panes").classList.toggle("two", on);
+  lab.panes[1].root.hidden = !on;
+};
+
+lab.toggleCompare = (on) => {
+  const [first, second] = lab.panes;
+  lab.setCompare(on);
+  if (on) {
+    const partner = lab.partner(first.cell);
+    lab.choose(second, partner, lab.firstRun(partner));
+  } else {
+    second.run = null;
+    second.cell = null;
+    lab.drawCharts(second);
+    lab.redraw();
+    lab.writeAddress();
+  }
+};
+
+// What a cell is compared with at first: the same condition under another algorithm, or its neighbour.
+lab.partner = (cell) => {
+  const others = lab.index.cells.filter((each) => each !== cell && each.study === cell.study && each.block === cell.block);
+  const same = (each) => lab.index.axes.every(({ name }) => name === "algorithm" || each.condition[name] === cell.condition[name]);
+  return others.find(same) ?? others[0] ?? cell;
+};
+
+lab.writeAddress = () => {
+  const shown = lab.panes.filter((pane) => pane.cell);
+  const words = shown.map((pane) => `${pane.key}=${pane.cell.study}/${pane.cell.cell}/${pane.number}`);
+  history.replaceState(null, "", `#${words.join("&")}`);
+};
+
+// Show what the address names: `#a=STUDY/CELL/REPLICATE&b=...`, `#study=STUDY`.
+lab.readAddress = () => {
+  const named = new URLSearchParams(location.hash.slice(1));
+  const study = named.get("study");
+  if (study) {
+    document.getElementById("filter-study").value = study;
+    lab.drawRows();
+  }
+  let shown = false;
+  for (const pane of lab.panes) {
+    const [of, name, number] = (named.get(pane.key) ?? "").split("/");
+    const cell = lab.find(of, name);
+    if (!cell) continue;
+    const there = Number(number) < cell.runs.length && number !== undefined && number !== "";
+    lab.choose(pane, cell, there ? Number(number) : lab.firstRun(cell));
+    shown = shown || pane.key === "a";
+  }
+  const first = lab.index.cells.find((cell) => !study || cell.study === study) ?? lab.index.cells[0];
+  if (!shown && first && (study || !lab.panes[0].cell)) lab.choose(lab.panes[0], first, lab.firstRun(first));
+};
+
+lab.setTheme = (theme) => {
+  document.documentElement.dataset.theme = theme;
+  document.getElementById("theme").textContent = theme === "dark" ? "Light" : "Dark";
+  for (const pane of lab.panes) lab.drawCharts(pane);
+};
+
+lab.step = { in: [0.25, 0.75], out: [-0.5, 1.5], left: [-0.5, 0.5], right: [0.5, 1.5] };
+
+lab.start = async () => {
+  await lab.open();
+  const { cells } = lab.index;
+  const runs = cells.flatMap((cell) => cell.runs);
+  const invalid = runs.filter((run) => !run.valid).length;
+  document.getElementById("campaign").textContent =
+    `${cells.length} cells, ${runs.length} runs, ${invalid} of them invalid; ${runs.filter((run) => run.series >= 0).length} drawn here.`;
+  document.getElementById("slices").textContent = lab.index.slices;
+  lab.panes = [lab.pane("a", "A"), lab.pane("b", "B")];
+  lab.setCompare(false);
+  lab.setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  document.getElementById("theme").addEventListener("click", () => lab.setTheme(lab.dark() ? "light" : "dark"));
+  document.getElementById("compare").addEventListener("change", (event) => lab.toggleCompare(event.target.checked));
+  for (const button of document.querySelectorAll("[data-zoom]")) {
+    button.addEventListener("click", () => {
+      const [from, to] = lab.span();
+      const [begin, end] = lab.step[button.dataset.zoom] ?? [-Infinity, Infinity];
+      lab.zoom(...(Number.isFinite(end) ? [from + (to - from) * begin, from + (to - from) * end] : [0, Infinity]));
+    });
+  }
+  const studies = [...new Set(cells.map((cell) => cell.study))];
+  document.getElementById("filter-study").append(new Option("all", ""), ...studies.map((name) => new Option(name, name)));
+  for (const id of ["filter", "filter-study", "filter-invalid"]) {
+    document.getElementById(id).addEventListener("input", lab.drawRows);
+  }
+  document.getElementById("to-cells").addEventListener("click", (event) => {
+    event.preventDefault(); // the address names what is shown
+    document.getElementById("cells").scrollIntoView();
+    document.getElementById("cells").focus();
+  });
+  lab.drawHead();
+  lab.drawRows();
+  lab.readAddress();
+  addEventListener("hashchange", lab.readAddress);
+};
+
+lab.start().catch((error) => {
+  document.getElementById("campaign").textContent = `This browser cannot read the runs (${error.message}); the CSV files in results/cells have them.`;
+  throw error;
+});

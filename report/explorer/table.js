@@ -1,0 +1,90 @@
+"use strict";
+// The table of all cells: sorted by a column, filtered by words, study and invalid runs.
+lab.order = { column: 0, down: false };
+
+const condition = (name) => (cell) => cell.condition[name];
+lab.columns = [
+  { title: "Study", of: (cell) => cell.study },
+  { title: "Cell", of: (cell) => cell.words, show: (cell) => lab.make("span", { textContent: cell.words, title: cell.cell }) },
+  { title: "Algorithm", of: (cell) => lab.algorithm(cell.condition.algorithm).label, wide: true },
+  { title: "Loss %", of: condition("loss_percent"), number: true, wide: true },
+  { title: "RTT ms", of: condition("rtt_ms"), number: true, wide: true },
+  { title: "Rate Mbit/s", of: condition("rate_mbit"), number: true, wide: true },
+  { title: "Buffer packets", of: condition("buffer_packets"), number: true, wide: true },
+  { title: "Length s", of: condition("duration_s"), number: true, wide: true },
+  { title: "n", of: (cell) => cell.result.n, number: true },
+  { title: "Mean", of: (cell) => cell.result.mean, number: true, show: (cell) => lab.meanWords(cell) },
+  { title: "Retransmits", of: (cell) => cell.result.retransmits, number: true, wide: true },
+  { title: "Invalid", of: (cell) => cell.invalid, number: true, show: (cell) => lab.invalidWords(cell) },
+];
+
+lab.meanWords = (cell) => {
+  const { metric, mean } = cell.result;
+  if (!metric) return "–";
+  const { name, unit } = lab.key(metric);
+  return lab.make("span", { textContent: `${name} ${lab.number(mean)} ${unit}` });
+};
+
+lab.invalidWords = (cell) => {
+  if (!cell.invalid) return "";
+  const reasons = [...new Set(cell.runs.flatMap((run) => run.reasons))];
+  const summary = lab.make("summary", { textContent: `${cell.invalid} of ${cell.runs.length}` });
+  return lab.make("details", { className: "invalid" }, summary, ...reasons.map((why) => lab.make("p", { textContent: why })));
+};
+
+lab.compare = (one, other) => {
+  if (one === other) return 0;
+  if (one === null || one === undefined) return 1;
+  if (other === null || other === undefined) return -1;
+  return typeof one === "number" && typeof other === "number" ? one - other : String(one).localeCompare(String(other), "en", { numeric: true });
+};
+
+lab.rows = () => {
+  const words = document.getElementById("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const study = document.getElementById("filter-study").value;
+  const invalid = document.getElementById("filter-invalid").checked;
+  const text = (cell) => `${cell.study} ${cell.block} ${cell.cell} ${cell.words}`.toLowerCase();
+  const found = lab.index.cells.filter((cell) =>
+    (!study || cell.study === study) && (!invalid || cell.invalid > 0) && words.every((word) => text(cell).includes(word)));
+  const { of } = lab.columns[lab.order.column];
+  found.sort((one, other) => lab.compare(of(one), of(other)) * (lab.order.down ? -1 : 1));
+  return found;
+};
+
+lab.drawHead = () => {
+  const row = lab.make("tr", {}, lab.make("th", { scope: "col", textContent: "Show" }));
+  lab.columns.forEach((column, at) => {
+    const button = lab.make("button", { type: "button", textContent: column.title });
+    const head = lab.make("th", { scope: "col", className: column.wide ? "wide" : "" }, button);
+    const sorted = at === lab.order.column;
+    head.setAttribute("aria-sort", sorted ? (lab.order.down ? "descending" : "ascending") : "none");
+    button.addEventListener("click", () => {
+      lab.order = { column: at, down: sorted ? !lab.order.down : false };
+      lab.drawHead();
+      lab.drawRows();
+      document.querySelectorAll("#table thead button")[at].focus();
+    });
+    row.append(head);
+  });
+  document.querySelector("#table thead").replaceChildren(row);
+};
+
+lab.drawRows = () => {
+  const rows = lab.rows();
+  const body = rows.map((cell) => {
+    const buttons = lab.panes.map((pane) => {
+      const label = `Show ${cell.words} in ${pane.title}`;
+      const button = lab.make("button", { type: "button", textContent: pane.key.toUpperCase(), title: label });
+      button.setAttribute("aria-label", label);
+      button.addEventListener("click", () => lab.choose(pane, cell, lab.firstRun(cell), true));
+      return button;
+    });
+    const cells = lab.columns.map((column) => {
+      const content = column.show ? column.show(cell) : column.number ? lab.number(column.of(cell)) : String(column.of(cell));
+      return lab.make("td", { className: `${column.wide ? "wide" : ""} ${column.number ? "number" : ""}`.trim() }, content);
+    });
+    return lab.make("tr", {}, lab.make("td", { className: "show" }, ...buttons), ...cells);
+  });
+  document.querySelector("#table tbody").replaceChildren(...body);
+  document.getElementById("count").textContent = `${rows.length} of ${lab.index.cells.length} cells`;
+};

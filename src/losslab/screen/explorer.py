@@ -1,0 +1,227 @@
+"""The run explorer: every cell of a campaign, and its runs over time, in one HTML file."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import html
+import json
+import os
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from losslab.campaign.collect import read_csv
+from losslab.campaign.folder import MANIFEST_FILE
+from losslab.errors import LosslabError
+from losslab.instrument.cache import ROOT
+from losslab.screen import series
+from losslab.screen.series import PANELS, Series
+from losslab.study.condition import AXES
+from losslab.study.stopping import PRIMARY_METRICS
+
+FOLDER = ROOT / "report" / "explorer"
+STYLES = ("uplot/uPlot.min.css", "explorer.css")
+# uPlot: 50 kB, draws a run's thousands of samples at once, zooms, follows the pointer in several
+# figures together, and needs nothing else. Vega-Lite is many times that, Observable Plot has no
+# zoom.
+SCRIPTS = ("uplot/uPlot.iife.min.js", "data.js", "charts.js", "table.js", "main.js")
+# Slices of a run's time; of each the least and the greatest value are drawn. A pane is some 500
+# pixels wide.
+SLICES = 150
+# A line's greatest value in steps: finer than the pixels of a panel.
+STEPS = 1000
+# What all runs' series may take, in characters of the file; the rest stays in CSV files.
+SERIES_BUDGET = 3_500_000
+# How many runs each process reads at a time.
+CHUNK = 16
+
+Run = tuple[dict[str, Any], int]  # a cell's result, and the number of a replicate
+
+
+def build(overviews: Sequence[Path], cells: Path, out: Path, processes: int = 1) -> str:
+    """Write the explorer.
+
+    Args:
+        overviews: Tables with a row per cell (`losslab collect --overview`).
+        cells: The folder with a folder per study in it, and in that one per cell.
+        out: The page.
+        processes: How many read runs at once.
+
+    Returns:
+        What it has, in a line.
+
+    Raises:
+        LosslabError: a cell or one of its runs cannot be read.
+    """
+    found = [
+        series.read_overview(cells / row["study"] / row["cell"] / "cell.json")
+        for path in overviews
+        for row in read_csv(path)
+        if row["cell"]
+    ]
+    every = [(cell, number) for cell in found for number in range(len(cell["replicates"]))]
+    # Results may be handed on without the runs' own folders.
+    there = [(cell, n) for cell, n in every if (_folder(cells, cell, n) / MANIFEST_FILE).is_file()]
+    runs = _in_turn(there)
+    folders = [_folder(cells, cell, number) for cell, number in runs]
+    blobs = _within(SERIES_BUDGET, _packed(folders, processes))
+    shown = {id(cell): [-1] * len(cell["replicates"]) for cell in found}
+    for place, (cell, number) in enumerate(runs[: len(blobs)]):
+        shown[id(cell)][number] = place
+    index: dict[str, Any] = {
+        "panels": [{"key": p.key, "title": p.title} for p in PANELS.values()],
+        "axes": [{"name": name, "unit": its.unit, "default": its.default, "help": its.help}
+                 for name, its in AXES.items()],
+        "algorithms": _algorithms(),
+        "metrics": PRIMARY_METRICS,
+        "slices": SLICES,
+        "steps": STEPS,
+        "cells_path": str(cells),
+        "cells_folder": os.path.relpath(cells, out.parent),
+        "cells": [_cell(cell, shown[id(cell)], cells) for cell in found],
+    }  # fmt: skip
+    out.parent.mkdir(parents=True, exist_ok=True)
+    page = _page(index, blobs)
+    out.write_text(page)
+    return (
+        f"{out}: {len(found)} cells, {len(every)} runs, {len(blobs)} of them drawn, "
+        f"{len(page) / 1e6:.1f} MB"
+    )
+
+
+def _folder(cells: Path, cell: dict[str, Any], number: int) -> Path:
+    return cells / str(cell["study"]) / str(cell["cell"]) / str(number)
+
+
+def _in_turn(runs: Iterable[Run]) -> list[Run]:
+    """Sort runs as they get room: invalid ones, then each cell's by number."""
+    return sorted(runs, key=lambda run: (run[0]["replicates"][run[1]]["valid"], run[1]))
+
+
+def _packed(folders: Sequence[Path], processes: int) -> Iterator[str]:
+    """Pack runs in their order, only as far as they are asked for."""
+    step = CHUNK * processes
+    with ProcessPoolExecutor(processes) as pool:
+        for begin in range(0, len(folders), step):
+            yield from pool.map(pack, folders[begin : begin + step], chunksize=CHUNK)
+
+
+def _within(budget: int, blobs: Iterable[str]) -> list[str]:
+    """Take from the front what fits."""
+    taken = []
+    for blob in blobs:
+        budget -= len(blob)
+        if budget < 0:
+            break
+        taken.append(blob)
+    return taken
+
+
+def pack(folder: Path) -> str:
+    """Write a run's series as compressed text.
+
+    Raises:
+        LosslabError: it cannot be read.
+    """
+    run = series.load(folder)
+    end_s = max((each.t_s[-1] for each in run.series), default=0.0)
+    lines = [
+        {"p": each.panel, "n": each.label, "f": each.flow, "top": top, "v": steps}
+        for each in run.series
+        for top, steps in [sliced(each, end_s)]
+    ]
+    return deflated({"end_s": end_s, "lines": lines})
+
+
+def sliced(line: Series, end_s: float) -> tuple[float, list[int | None]]:
+    """Reduce a line to two values per slice of time: the least and the greatest, in their order.
+
+    Returns:
+        The line's greatest value, and the values: differences of steps of a thousandth of it from
+        one to the next, None where a slice has no (second) value.
+    """
+    slices: list[list[float]] = [[] for _ in range(SLICES)]
+    for t_s, value in zip(line.t_s, line.values, strict=True):
+        if value is not None and 0 <= t_s <= end_s and end_s > 0:
+            slices[min(int(t_s / end_s * SLICES), SLICES - 1)].append(value)
+    top = max((value for values in slices for value in values), default=0.0)
+    steps: list[int | None] = []
+    before = 0
+    for values in slices:
+        ends = sorted({min(values), max(values)}, key=values.index) if values else []
+        for value in (*ends, None, None)[:2]:
+            if value is None:
+                steps.append(None)
+            else:
+                step = round(value / top * STEPS) if top else 0
+                steps.append(step - before)
+                before = step
+    return top, steps
+
+
+def deflated(data: Any) -> str:
+    """Compress JSON, as browsers' DecompressionStream("deflate") reads it, in base64."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def _cell(cell: dict[str, Any], shown: Sequence[int], cells: Path) -> dict[str, Any]:
+    """Say of a cell what the table and the choosers need."""
+    return {
+        "study": cell["study"],
+        "block": cell["block"],
+        "cell": cell["cell"],
+        "condition": cell["condition"],
+        "runs": [
+            {
+                "seed": run["seed"],
+                "valid": run["valid"],
+                "reasons": run["reasons"],
+                "summary": {
+                    name: _short(value)
+                    for name, value in sorted(run["summary"].items())
+                    if isinstance(value, int | float)
+                },
+                "series": place,
+                "files": sorted(path.name for path in _folder(cells, cell, number).glob("*.csv")),
+            }
+            for number, (run, place) in enumerate(zip(cell["replicates"], shown, strict=True))
+        ],
+    }
+
+
+def _short(value: float) -> float:
+    """Round to what a reader compares."""
+    return value if isinstance(value, int) else float(f"{value:.5g}")
+
+
+def _algorithms() -> dict[str, dict[str, str]]:
+    with (ROOT / "config" / "algorithms.tsv").open(newline="") as file:
+        rows = csv.DictReader(file, delimiter="\t")
+        return {row["name"]: {"label": row["label"], "colour": row["colour"]} for row in rows}
+
+
+def _page(index: dict[str, Any], blobs: Sequence[str]) -> str:
+    """Fill the template: `{{styles}}`, `{{scripts}}`, `{{index}}` and `{{runs}}`.
+
+    Raises:
+        LosslabError: it lacks one of them.
+    """
+    text = (FOLDER / "explorer.html").read_text()
+    licence = html.escape((FOLDER / "uplot" / "LICENSE").read_text())
+    parts = {
+        "styles": "\n".join((FOLDER / name).read_text() for name in STYLES),
+        "scripts": "\n".join((FOLDER / name).read_text() for name in SCRIPTS),
+        "licence": licence,
+        "index": deflated(index),
+        "runs": "\n".join(blobs),
+    }
+    for name, content in parts.items():
+        place = f"{{{{{name}}}}}"
+        if text.count(place) != 1:
+            raise LosslabError(f"{FOLDER / 'explorer.html'} must have one {place}")
+        text = text.replace(place, content)
+    return text

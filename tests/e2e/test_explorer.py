@@ -1,0 +1,214 @@
+"""The run explorer in a browser: load, choose, zoom, hover, sort, filter; no complaint."""
+
+import pytest
+
+from losslab.campaign import collect
+from losslab.screen import explorer
+from tests import browser
+from tests.golden import seam
+
+SHOWN = "document.querySelector('#pane-{}').dataset.shown"
+CHARTS = "document.querySelectorAll('#pane-{} canvas').length"
+ROWS = "document.querySelectorAll('#table tbody tr').length"
+WINDOW = "document.getElementById('window').textContent"
+
+
+@pytest.fixture(scope="module")
+def explored(tmp_path_factory):
+    """The recorded cells' explorer, and their names."""
+    folder = tmp_path_factory.mktemp("explorer")
+    cells = seam.unpack(folder / "results/cells/seam")
+    tables = collect.gather(sorted(cells.glob("*/cell.json")))
+    overview = folder / "results/summary/seam_cells.csv"
+    for row in tables.cells:
+        row["study"] = "seam"
+    collect.write_csv(overview, collect.CELL_COLUMNS, tables.cells)
+    out = folder / "results/report/explorer.html"
+    explorer.build([overview], folder / "results/cells", out)
+    return out, [row["cell"] for row in tables.cells]
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    if browser.program() is None:
+        pytest.skip("no Chromium here: apt-get install chromium")
+    with browser.page(tmp_path_factory.mktemp("chromium")) as page:
+        yield page
+
+
+@pytest.fixture
+def page(chromium, explored):
+    """The page as it opens, which complains of nothing until the test ends."""
+    chromium.complaints.clear()
+    chromium.size(1280, 900)
+    chromium.scheme("light")
+    chromium.open("/dev/null")
+    chromium.open(explored[0])
+    chromium.wait(f"document.querySelector('#pane-a') && {SHOWN.format('a')}")
+    yield chromium
+    assert chromium.complaints == []
+
+
+def named(cells, begin):
+    (name,) = (cell for cell in cells if cell.startswith(begin))
+    return name
+
+
+def choose(page, pane, what, value):
+    page.ask(
+        f"(s => {{ s.value = '{value}'; s.dispatchEvent(new Event('change')); }})"
+        f"(document.querySelector('#pane-{pane} [data-choose={what}]'))"
+    )
+
+
+def test_it_opens_with_a_run_and_all_cells(page, explored):
+    assert page.ask(CHARTS.format("a")) > 0
+    assert page.ask(ROWS) == len(explored[1])
+    assert f"{len(explored[1])} cells" in page.ask(
+        "document.getElementById('campaign').textContent"
+    )
+    assert page.ask("document.querySelector('#pane-b').hidden")
+
+
+def test_a_cell_and_a_replicate_are_chosen_and_stand_in_the_address(page, explored):
+    cell = named(explored[1], "bulk_cubic")
+    choose(page, "a", "cell", cell)
+    choose(page, "a", "run", "1")
+    page.wait(f"{SHOWN.format('a')} === 'seam/{cell}/1'")
+    assert page.ask("location.hash") == f"#a=seam/{cell}/1"
+    assert "seed" in page.ask("document.querySelector('#pane-a .verdict').textContent")
+    files = page.ask("[...document.querySelectorAll('#pane-a .files a')].map(a => a.href)")
+    assert files
+    assert all(page.ask(f"fetch('{file}').then(r => r.text())") for file in files)
+
+
+def test_an_address_opens_two_runs_side_by_side(page, explored):
+    one, other = (named(explored[1], name) for name in ("rivals", "bulk_bbr"))
+    page.open("/dev/null")
+    page.open(explored[0], f"#a=seam/{one}/0&b=seam/{other}/1")
+    page.wait(f"document.querySelector('#pane-b') && {SHOWN.format('b')}")
+    page.wait(f"{SHOWN.format('a')} === 'seam/{one}/0' && {SHOWN.format('b')} === 'seam/{other}/1'")
+    lefts = page.ask("['a', 'b'].map(k => document.querySelector('#pane-' + k).offsetLeft)")
+    assert lefts[0] < lefts[1]
+    tops = page.ask("['a', 'b'].map(k => lab.panes.find(p => p.key === k).charts[0].scales.y.max)")
+    assert tops[0] == tops[1] > 0
+
+
+def test_dragging_zooms_all_panels_and_a_double_click_shows_the_whole_run(page, explored):
+    choose(page, "a", "cell", named(explored[1], "rivals"))
+    page.wait(f"{SHOWN.format('a')}.includes('rivals')")
+    page.click("#compare")
+    page.wait(f"{SHOWN.format('b')}")
+    whole = page.ask("lab.span()")
+    page.drag("#pane-a .u-over", 0.25, 0.5)
+    page.wait(f"{WINDOW} !== ''")
+    spans = page.ask("lab.panes.flatMap(p => p.charts).map(c => [c.scales.x.min, c.scales.x.max])")
+    assert len(spans) > 5
+    length = whole[1] - whole[0]
+    for begin, end in spans:
+        assert begin == pytest.approx(whole[0] + length / 4, abs=length / 50)
+        assert end == pytest.approx(whole[0] + length / 2, abs=length / 50)
+    page.ask("document.querySelector('#pane-a .u-over').dispatchEvent(new MouseEvent('dblclick'))")
+    page.wait(f"{WINDOW} === ''")
+    assert page.ask("lab.span()") == whole
+
+
+def test_buttons_zoom_for_those_who_have_no_mouse(page, explored):
+    choose(page, "a", "cell", named(explored[1], "rivals"))
+    page.wait(f"{SHOWN.format('a')}.includes('rivals')")
+    begin, end = page.ask("lab.span()")
+    page.click("[data-zoom=in]")
+    assert page.ask("lab.span()") == pytest.approx([end / 4, end * 3 / 4])
+    page.click("[data-zoom=right]")
+    assert page.ask("lab.span()") == pytest.approx([end / 2, end])
+    page.click("[data-zoom=left]")
+    page.click("[data-zoom=out]")
+    page.click("[data-zoom=all]")
+    assert page.ask("lab.span()") == [begin, end]
+
+
+def test_the_pointer_shows_values_in_every_panel(page, explored):
+    choose(page, "a", "cell", named(explored[1], "rivals"))
+    page.wait(f"{SHOWN.format('a')}.includes('rivals')")
+    page.ask("document.querySelector('#pane-a .u-over').scrollIntoView({block: 'center'})")
+    page.hover("#pane-a .u-over", 0.6)
+    values = (
+        "[...document.querySelectorAll('#pane-a .u-legend')]"
+        ".map(l => [...l.querySelectorAll('.u-value')].map(v => v.textContent))"
+    )
+    page.wait(f"{values}.every(panel => panel.every(v => v && v !== '–'))")
+    assert len(page.ask(values)) == page.ask(CHARTS.format("a")) >= 5
+
+
+def test_the_table_is_filtered_and_sorted(page, explored):
+    page.ask(
+        "(f => { f.value = 'bulk bbr'; f.dispatchEvent(new Event('input')); })"
+        "(document.getElementById('filter'))"
+    )
+    assert page.ask(ROWS) == 1
+    page.ask(
+        "(f => { f.value = ''; f.dispatchEvent(new Event('input')); })"
+        "(document.getElementById('filter'))"
+    )
+    page.click("#filter-invalid")
+    page.ask("document.getElementById('filter-invalid').dispatchEvent(new Event('input'))")
+    assert page.ask(ROWS) == sum(name.startswith("too-short") for name in explored[1])
+    reason = page.ask("document.querySelector('#table details p').textContent")
+    assert reason
+    page.click("#filter-invalid")
+    page.ask("document.getElementById('filter-invalid').dispatchEvent(new Event('input'))")
+    column = page.ask("lab.columns.findIndex(c => c.title === 'Loss %')")
+    button = f"#table thead th:nth-child({column + 2}) button"
+    losses = (
+        f"[...document.querySelectorAll('#table tbody td:nth-child({column + 2})')]"
+        ".map(d => Number(d.textContent))"
+    )
+    page.click(button)
+    rising = page.ask(losses)
+    assert rising == sorted(rising)
+    page.click(button)
+    assert page.ask(losses) == sorted(rising, reverse=True) != rising
+    heads = page.ask(
+        "[...document.querySelectorAll('[aria-sort=descending]')].map(h => h.textContent)"
+    )
+    assert heads == ["Loss %"]
+
+
+def test_a_row_of_the_table_opens_its_cell(page, explored):
+    page.ask(
+        "(f => { f.value = 'video'; f.dispatchEvent(new Event('input')); })"
+        "(document.getElementById('filter'))"
+    )
+    page.click("#table tbody td.show button:nth-child(2)")
+    page.wait(f"{SHOWN.format('b')}?.includes('video')")
+    assert not page.ask("document.querySelector('#pane-b').hidden")
+
+
+def test_an_invalid_run_says_why_and_shows_no_numbers(page, explored):
+    cell = named(explored[1], "too-short")
+    choose(page, "a", "cell", cell)
+    page.wait(f"{SHOWN.format('a')}.includes('too-short')")
+    words = page.ask("document.querySelector('#pane-a .verdict').textContent")
+    assert "INVALID, it counts nowhere: " in words
+    assert page.ask("document.querySelectorAll('#pane-a .numbers dd').length") == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_needs_no_scrolling_sideways(page, explored, scheme):
+    page.scheme(scheme)
+    page.size(390, 844, phone=True)
+    page.open("/dev/null")
+    page.open(explored[0])
+    page.wait(f"document.querySelector('#pane-a') && {SHOWN.format('a')}")
+    assert page.ask("document.documentElement.scrollWidth") == 390
+    assert page.ask("document.documentElement.dataset.theme") == scheme
+    widths = page.ask("[...document.querySelectorAll('.uplot')].map(u => u.offsetWidth)")
+    assert all(250 < width <= 390 for width in widths)
+
+
+def test_light_and_dark_change_in_place(page):
+    back = "getComputedStyle(document.body).backgroundColor"
+    light = page.ask(back)
+    page.click("#theme")
+    assert page.ask(back) != light
+    assert page.ask(CHARTS.format("a")) > 0
