@@ -47,7 +47,6 @@ def keep_what_is_needed(tree: Path) -> None:
             path = str(inside / name)
             if Path(name).suffix in SOURCES and not path.startswith(KEPT) and path not in needed:
                 (tree / path).unlink()
-    shutil.rmtree(tree / "Documentation", ignore_errors=True)
     shutil.copy2(tree / IPV4 / "Makefile", tree.parent / MAKEFILE)
 
 
