@@ -51,8 +51,11 @@ summarise_disagreements <- function(found) {
       low = max(0, 100 * interval$low), high = 100 * interval$high
     )
   }
+  if (nrow(found) == 0) {
+    return(found)
+  }
   by_study <- lapply(unique(found$study), \(name) of(name, found[found$study == name, ]))
-  dplyr::bind_rows(c(by_study, if (NROW(found) > 0) list(of("all", found))))
+  dplyr::bind_rows(c(by_study, list(of("all", found))))
 }
 
 # The asymmetric path over the symmetric one: the same rate, delay, buffer and loss, other routers.
@@ -70,11 +73,11 @@ path_agreement <- function(replicates) {
     of_path <- function(which) runs$goodput_mbit[runs$path == which]
     a <- of_path("asymmetric")
     b <- of_path("symmetric")
-    ratio <- ratio_interval(a, b, paired = FALSE)
+    of_both <- ratio_interval(a, b, paired = FALSE)
     tibble::tibble(
       algorithm = both$algorithm[row], loss_percent = both$loss_percent[row],
-      n = min(length(a), length(b)), ratio = ratio$value, low = ratio$low, high = ratio$high,
-      apart = ifelse(is.na(ratio$low), NA, differ(ratio))
+      n = min(length(a), length(b)), ratio = of_both$value, low = of_both$low,
+      high = of_both$high, apart = ifelse(is.na(of_both$low), NA, as.numeric(differ(of_both)))
     )
   })
   with_columns(dplyr::bind_rows(found), c("loss_percent", "n", "ratio", "low", "high", "apart"))
@@ -98,13 +101,14 @@ window_sensitivity <- function(claims, data, study) {
       claim$reason <- NULL
       measure_claim(claim, data)
     })
-    tibble::tibble(
+    # Not tibble(), in which `claim` would be the new column from there on.
+    tibble::as_tibble(list(
       study = study, claim = claim$id, sentence = claim$sentence, unit = own$unit,
       tolerance = own$tolerance, measured = own$measured, verdict = own$verdict,
       early = others$early$value, early_verdict = others$early$verdict,
       late = others$late$value, late_verdict = others$late$verdict,
       whole = others$whole$value, whole_verdict = others$whole$verdict
-    )
+    ))
   })
   dplyr::bind_rows(found)
 }

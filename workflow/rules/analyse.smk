@@ -64,7 +64,7 @@ rule test_agreement:
 
 rule trace_origin:
     input:
-        [f"results/cells/{study}/{cell}/cell.json" for study, cell in CELLS],
+        expand("results/summary/{study}_cells.csv", study=STUDIES),
     output:
         "results/tables/origin.csv",
     log:

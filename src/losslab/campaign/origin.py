@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign.collect import write_csv
+from losslab.campaign.collect import read_csv, write_csv
 from losslab.campaign.folder import HOST_FILE
 
 COLUMNS = ("part", "what", "cells")
@@ -26,7 +26,8 @@ def parts_of(instrument: dict[str, Any]) -> Iterable[Part]:
         patches = kernel.get("patches", [])
         yield "kernel", f"Linux {kernel['version']} with {len(patches)} patches of ours"
         yield "BBR", bbr_of(kernel)
-        yield "kernel's configuration", str(kernel.get("config_sha256", ""))[:12]
+    if "config_sha256" in kernel:
+        yield "kernel's configuration", str(kernel["config_sha256"])[:12]
     image = instrument.get("image") or {}
     packages = image.get("packages", {})
     for name in PROGRAMS:
@@ -55,7 +56,22 @@ def host_parts(host: dict[str, Any]) -> Iterable[Part]:
     yield "machine", f"{host['host_cpu']}, Linux {host['host_kernel']}"
 
 
-def table(cells: Sequence[Path]) -> list[dict[str, Any]]:
+def records(overviews: Sequence[Path], results: Path) -> Iterable[Path]:
+    """List the cell.json files of the cells that tables of cells name, where they are there.
+
+    Args:
+        overviews: Tables of a study's cells (STUDY_cells.csv).
+        results: The folder in which cells/STUDY/CELL/ lie.
+    """
+    for overview in overviews:
+        for row in read_csv(overview):
+            if row["cell"]:
+                path = results / "cells" / row["study"] / row["cell"] / "cell.json"
+                if path.is_file():
+                    yield path
+
+
+def table(cells: Iterable[Path]) -> list[dict[str, Any]]:
     """Count the cells that each part of the instrument measured.
 
     Args:
@@ -63,13 +79,14 @@ def table(cells: Sequence[Path]) -> list[dict[str, Any]]:
     """
     counts: Counter[Part] = Counter()
     days: list[str] = []
-    for path in cells:
+    paths = list(cells)
+    for path in paths:
         rows = json.loads(path.read_text())["replicates"]
         found: dict[Part, None] = {}
         for row in rows:
             found |= dict.fromkeys(parts_of(row["instrument"]))
-        for number in sorted({0, len(rows) - 1} if rows else ()):
-            record = path.parent / str(number) / HOST_FILE
+        for run in sorted({0, len(rows) - 1} if rows else ()):
+            record = path.parent / str(run) / HOST_FILE
             if record.is_file():
                 host = json.loads(record.read_text())
                 found |= dict.fromkeys(host_parts(host))
@@ -77,8 +94,8 @@ def table(cells: Sequence[Path]) -> list[dict[str, Any]]:
         counts.update(list(found))
     if days:
         span = min(days) if min(days) == max(days) else f"{min(days)} to {max(days)}"
-        counts["measured on", span] = len(cells)
-    order = {part: number for number, (part, _) in enumerate(counts)}
+        counts["measured on", span] = len(paths)
+    order = {part: place for place, (part, _) in enumerate(counts)}
     ranked = sorted(counts.items(), key=lambda item: (order_of(item[0][0], order), -item[1]))
     return [{"part": part, "what": what, "cells": count} for (part, what), count in ranked]
 
@@ -93,10 +110,12 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     """Add `origin`, which writes the table."""
 
     def run(options: argparse.Namespace) -> int:
-        write_csv(options.out, COLUMNS, table(options.cells))
+        found = records(options.overviews, options.results)
+        write_csv(options.out, COLUMNS, table(found))
         return 0
 
     command = commands.add_parser("origin", help="say what cells were measured with, and when")
-    command.add_argument("cells", nargs="+", type=Path, help="cell.json files")
+    command.add_argument("overviews", nargs="+", type=Path, help="tables of a study's cells")
+    command.add_argument("--results", type=Path, default=Path("results"))
     command.add_argument("--out", type=Path, required=True, help="a table: part, what, cells")
     command.set_defaults(run=run)
