@@ -46,8 +46,13 @@ if [ "$(cat .venv/losslab-stamp 2>/dev/null || true)" != "$stamp" ]; then
 fi
 
 [ "${1:-}" = tools ] && exit 0
-echo "losslab: host image (a minute when it is new)"
-.venv/bin/losslab image
-echo "losslab: kernel (about ten minutes of CPU time when it is new)"
-.venv/bin/losslab kernel
+echo "losslab: host image and kernel (ten minutes of CPU time when they are new)"
+.venv/bin/losslab image &
+image=$!
+# It would go on after an interrupt.
+trap 'kill "$image" 2>/dev/null || true' EXIT
+kernel=built
+.venv/bin/losslab kernel || kernel=failed
+wait "$image" || exit 1
+[ "$kernel" = built ] || exit 1
 .venv/bin/losslab doctor --self-test
