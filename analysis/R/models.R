@@ -22,12 +22,15 @@ mathis_mbit <- function(p, rtt_s) {
   payload_bytes * 8 / 1e6 * sqrt(3 / 2) / (rtt_s * sqrt(p))
 }
 
-# Padhye et al., SIGCOMM 1998, equation 30 with b = 1, in Mbit/s. Linux' retransmission timeout is
-# the RTT and at least 200 ms of margin (tcp_rto_min, net/ipv4/tcp_input.c).
-padhye_mbit <- function(p, rtt_s) {
+# A window that grows by alpha packets per RTT and shrinks to beta of itself, in Mbit/s: Yang and
+# Lam, General AIMD Congestion Control, ICNP 2000, with every packet acknowledged; with 1 and 1/2 it
+# is Padhye et al., SIGCOMM 1998, equation 30, for Reno. Linux' retransmission timeout is the RTT and
+# at least 200 ms of margin (tcp_rto_min, net/ipv4/tcp_input.c).
+padhye_mbit <- function(p, rtt_s, alpha = 1, beta = 1 / 2) {
   timeout_s <- rtt_s + 0.2
   packets_per_s <- 1 / (
-    rtt_s * sqrt(2 * p / 3) + timeout_s * pmin(1, 3 * sqrt(3 * p / 8)) * p * (1 + 32 * p^2)
+    rtt_s * sqrt(2 * (1 - beta) * p / (alpha * (1 + beta))) +
+      timeout_s * pmin(1, 3 * sqrt((1 - beta^2) * p / (2 * alpha))) * p * (1 + 32 * p^2)
   )
   payload_bytes * 8 / 1e6 * packets_per_s
 }
@@ -44,6 +47,8 @@ response_mbit <- function(algorithm, p, rtt_s) {
   dplyr::case_when(
     p <= 0 ~ NA_real_,
     algorithm == "reno" ~ padhye_mbit(p, rtt_s),
+    # algorithms/gaimd.
+    algorithm == "gaimd" ~ padhye_mbit(p, rtt_s, beta = 7 / 8),
     algorithm == "cubic" ~ cubic_mbit(p, rtt_s),
     TRUE ~ NA_real_
   )

@@ -40,9 +40,7 @@ def condition(data: dict[str, Any]) -> Condition:
         raise UsageError(str(error.args[0])) from error
     except LosslabError as error:
         raise UsageError(error.message) from error
-    rows = design.load_algorithms(design.ROOT / "config" / "algorithms.tsv")
-    problems = asked.problems()
-    problems += design.unknown_names(asked, {row["name"] for row in rows})
+    problems = asked.problems() + design.load_names(design.ROOT).problems(asked)
     if problems:
         raise UsageError("; ".join(problems))
     return asked

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from losslab import __version__, asked, processes, steps
+from losslab import __version__, asked, new, processes, steps
 from losslab.asked import UsageError
 from losslab.backends.base import GUEST
 from losslab.campaign import diff, rerun, verdicts
@@ -100,6 +100,7 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     listed.add_command(commands, design.ROOT)
     recipes.add_commands(commands)
     screen.add_commands(commands)
+    new.add_commands(commands)
 
 
 def _asked(options: argparse.Namespace) -> Condition:
@@ -196,7 +197,8 @@ def _shell(options: argparse.Namespace) -> int:
     from losslab import shell
     from losslab.campaign.instrument import instrument
 
-    condition, tools = _asked(options), instrument()
+    condition = _asked(options)
+    tools = instrument(condition=condition)
     if options.command is None:
         return shell.interact(condition, options.seed, tools)
     status, words = shell.execute(options.command, condition, options.seed, tools)

@@ -10,7 +10,8 @@ from snakemake.exceptions import WorkflowError
 from losslab import lock
 from losslab.backends.known import BACKENDS
 from losslab.campaign import deciding, instrument, rcode, selftest
-from losslab.instrument import image, kernel, records
+from losslab.campaign.which import kernel_of
+from losslab.instrument import image, kernel, kernels, records
 from losslab.study import claims, design, files
 from losslab.campaign.cellrun import LOST_FILE
 from losslab.errors import LosslabError
@@ -59,16 +60,17 @@ def test_instruments():
         for job in jobs
         if job.rule.name == "measure_cell"
     ]
-    backends = {
-        cell.backend
+    tools = {
+        (cell.backend, kernel_of(cell.condition).key)
         for cell in cells
         if not cell.real_time
-        and tried_record(cell.backend, cell.where) not in to_try
-        and not records.absent(Path(tried_record(cell.backend, cell.where)))
+        and tried_record(cell) not in to_try
+        and not records.absent(Path(tried_record(cell)))
     }
     try:
-        for backend in sorted(backends):
-            print(selftest.require(instrument.instrument(backend)), file=sys.stderr)
+        for backend, key in sorted(tools):
+            tool = instrument.instrument(backend, which=kernels.of_key(key))
+            print(selftest.require(tool), file=sys.stderr)
     except LosslabError as error:
         raise WorkflowError(str(error)) from None
 
@@ -94,8 +96,11 @@ wildcard_constraints:
     cell="[a-z0-9._-]+",
     figure="[a-z0-9_]+",
     variant="[a-z]+",
+    kernel="[a-z0-9._+-]+",
     backend="[a-z]+",
     where="[a-z]+",
+    # Nothing where a cell is on the default kernel.
+    on="([+][a-z0-9._+-]+)?",
 
 
 def cell_files(wildcards):
@@ -158,7 +163,7 @@ def cell_code(wildcards):
 def cell_instrument(wildcards):
     """Say which kernel and images a cell is measured with."""
     cell = CELLS[wildcards.study, wildcards.cell]
-    return deciding.built(cell.backend, cell.where)
+    return deciding.built(cell.condition, cell.backend, cell.where)
 
 
 def cell_lost(wildcards):
@@ -170,41 +175,58 @@ def cell_lost(wildcards):
     lost = json.loads(note.read_text()) if note.exists() else {"when_utc": ""}
     cell = CELLS[wildcards.study, wildcards.cell]
     still_absent = "absent" in lost and not all(
-        records.in_cache(kind, name) for kind, name in parts(cell.backend, cell.where)
+        records.in_cache(*part)
+        for part in parts(cell.backend, cell.where, kernel_of(cell.condition))
     )
     return "" if still_absent else lost["when_utc"]
 
 
-def parts(backend, where):
-    """List the kernel and images that a backend needs."""
+def parts(backend, where, which):
+    """List the images and the kernel that a backend needs."""
     needs = BACKENDS[backend, where].needs
     # The videos are made in a guest, also where cells are not.
-    kernels = [(records.KERNEL, needs.kernel or kernel.PLAIN)]
-    return [(records.IMAGE, name) for name in needs.images] + kernels
+    which = which if needs.kernel else kernels.default()
+    built = kernel.named(needs.kernel or kernel.PLAIN, which)
+    return [(records.IMAGE, name) for name in needs.images] + [(records.KERNEL, built)]
 
 
-def tried_record(backend, where):
-    """Name the record of a backend's first short cell."""
-    return str(records.FOLDER / f"tried-{backend}-{where}.json")
+def tried_record(cell):
+    """Name the record of the first short cell of a backend on a kernel."""
+    which = kernel_of(cell.condition)
+    on = "" if which == kernels.default() or cell.real_time else f"+{which.key}"
+    return str(records.FOLDER / f"tried-{cell.backend}-{cell.where}{on}.json")
+
+
+def tried_kernel(wildcards):
+    """Name the kernel that is tried."""
+    return wildcards.on.removeprefix("+") or kernels.DEFAULT
 
 
 def tried_parts(wildcards):
     """List the records of what a backend needs."""
+    which = kernels.of_key(tried_kernel(wildcards))
     return [
-        str(records.path(*part)) for part in parts(wildcards.backend, wildcards.where)
+        str(records.path(*part))
+        for part in parts(wildcards.backend, wildcards.where, which)
     ]
 
 
 def cell_tried(wildcards):
     """Name the record of a cell's instrument."""
     cell = CELLS[wildcards.study, wildcards.cell]
-    return tried_record(cell.backend, cell.where)
+    return tried_record(cell)
 
 
 def only_with(wildcards):
     """List the record of the image without which nobody wants a kernel."""
     engine = [str(records.path(records.IMAGE, image.ENGINE))]
-    return engine if wildcards.variant != kernel.PLAIN else []
+    return engine if not wildcards.kernel.startswith(kernel.PLAIN) else []
+
+
+def kernel_options(wildcards):
+    """Give the options that say which kernel is built; a public patch may be to be had nowhere."""
+    variant, which = kernel.parsed(wildcards.kernel)
+    return which.options(variant) + (["--optional"] if which.fetched else [])
 
 
 def optional(kind, name):
@@ -212,7 +234,7 @@ def optional(kind, name):
     need_it = [
         cell.optional
         for cell in CELLS.values()
-        if (kind, name) in parts(cell.backend, cell.where)
+        if (kind, name) in parts(cell.backend, cell.where, kernel_of(cell.condition))
     ]
     return ["--optional"] if need_it and all(need_it) else []
 

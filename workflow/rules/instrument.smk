@@ -23,17 +23,18 @@ rule build_kernel:
     input:
         only_with=ancient(only_with),
     output:
-        "results/instrument/kernel-{variant}.json",
+        "results/instrument/kernel-{kernel}.json",
     log:
-        "logs/build_kernel/{variant}.log",
+        "logs/build_kernel/{kernel}.log",
     conda:
         "../envs/tools.yaml"
     params:
-        number=lambda wildcards: records.number(records.KERNEL, wildcards.variant),
+        number=lambda wildcards: records.number(records.KERNEL, wildcards.kernel),
+        which=kernel_options,
     message:
-        "Kernel {wildcards.variant}: ten minutes of CPU time, where the cache does not have it"
+        "Kernel {wildcards.kernel}: ten minutes of CPU time, where the cache does not have it"
     shell:
-        "losslab kernel --variant {wildcards.variant} --number {params.number}"
+        "losslab kernel {params.which} --number {params.number}"
         " --only-with {input.only_with:q} --record {output:q} &> {log:q}"
 
 
@@ -41,13 +42,15 @@ rule try_instrument:
     input:
         tried_parts,
     output:
-        "results/instrument/tried-{backend}-{where}.json",
+        "results/instrument/tried-{backend}-{where}{on}.json",
     log:
-        "logs/try_instrument/{backend}-{where}.log",
+        "logs/try_instrument/{backend}-{where}{on}.log",
     conda:
         "../envs/tools.yaml"
+    params:
+        kernel=tried_kernel,
     message:
-        "Try the instrument: {wildcards.backend}, {wildcards.where}"
+        "Try the instrument: {wildcards.backend}, {wildcards.where} {wildcards.on}"
     shell:
-        "losslab try --backend {wildcards.backend} --where {wildcards.where} --needs {input:q}"
-        " --record {output:q} &> {log:q}"
+        "losslab try --backend {wildcards.backend} --where {wildcards.where}"
+        " --kernel {params.kernel} --needs {input:q} --record {output:q} &> {log:q}"

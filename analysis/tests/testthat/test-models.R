@@ -4,6 +4,13 @@ test_that("the models give the values of their papers", {
   # For small losses, timeouts do not matter and Padhye's formula is Mathis'.
   expect_equal(padhye_mbit(1e-6, 0.1) / mathis_mbit(1e-6, 0.1), 1, tolerance = 0.01)
   expect_lt(padhye_mbit(0.05, 0.1), 0.75 * mathis_mbit(0.05, 0.1))
+  # Yang and Lam: for small losses sqrt(alpha (1 + beta) / (2 (1 - beta) p)) packets per RTT.
+  gentle <- padhye_mbit(1e-6, 0.1, beta = 7 / 8)
+  expect_equal(gentle / 0.11584, sqrt(7.5e6), tolerance = 0.01)
+  expect_equal(response_mbit("gaimd", 1e-6, 0.1), gentle)
+  expect_equal(
+    padhye_mbit(0.01, 0.1, alpha = 4) / padhye_mbit(0.01, 0.1), 2, tolerance = 0.02
+  )
   # RFC 9438, table 1: RTT 0.1 s, p = 10^-4 gives an average window of 187 segments with C = 0.4.
   expect_equal(cubic_mbit(1e-4, 0.1) / 0.11584, 187, tolerance = 0.02)
 })

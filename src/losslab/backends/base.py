@@ -41,6 +41,7 @@ class Instrument:
     backend: str = VIRTUAL
     where: str = GUEST
     engine_root: Path | None = None  # where hosts are containers
+    copies: bool = True  # a guest of its kernel can wait and be copied
 
     @property
     def image_roots(self) -> list[Path]:

@@ -129,12 +129,14 @@ class Guest:
     def start(self, tools: Instrument, job: Job) -> Iterator[Start]:
         """Start a copy of a guest that waits; or a guest of its own."""
         self.furnish(tools, job.folder)
-        if job.alone or job.interactive:
+        if job.alone or job.interactive or not tools.copies:
             with self._seat(tools) as seat:
                 _prepare(job, job.folder)
-                stay = f"snapshot=stay:{_kernel_seed(job)}"
+                seed = _kernel_seed(job)
+                # A kernel without snapshots has its seed from the beginning.
+                words = [f"snapshot=stay:{seed}" if tools.copies else f"random.seed={seed}"]
                 yield Start(
-                    seat.command(tools.kernel, [stay], virtual_time=not job.interactive),
+                    seat.command(tools.kernel, words, virtual_time=not job.interactive),
                     cwd=job.folder,
                     variables=seat.variables,
                     cpu=seat.cpu,

@@ -15,9 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from losslab.backends.known import BACKENDS
+from losslab.campaign.which import kernel_of
 from losslab.emulation.schemes import make_scheme
 from losslab.instrument import image, kernel
 from losslab.instrument.cache import hash_files
+from losslab.instrument.kernels import Kernel
 from losslab.study.condition import DRAWN_TRACE, NO_SCHEME, NO_TRACE, Condition
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -42,7 +44,7 @@ def files(condition: Condition, backend: str, where: str) -> list[Path]:
     needs = BACKENDS[backend, where].needs
     found = [*modules(condition, backend, where)]
     found += [path for name in needs.images for path in image.recipe(name)]
-    found += kernel.recipe(needs.kernel) if needs.kernel else []
+    found += kernel.recipe(needs.kernel, kernel_of(condition)) if needs.kernel else []
     links = (condition.trace, condition.trace_back)
     found += [TRACES / trace for trace in links if trace not in (NO_TRACE, DRAWN_TRACE)]
     return list(dict.fromkeys(found))
@@ -127,12 +129,16 @@ def _files_of(dotted: str) -> Iterator[str]:
             yield name
 
 
-@functools.cache
-def built(backend: str, where: str) -> str:
-    """Hash what a backend's kernel and images are: by their recipes, built or not.
+def built(condition: Condition, backend: str, where: str) -> str:
+    """Hash what a cell's kernel and images are: by their recipes, built or not.
 
     Where something else was built for want of the pinned sources, it is that.
     """
+    return _built(kernel_of(condition), backend, where)
+
+
+@functools.cache
+def _built(which: Kernel, backend: str, where: str) -> str:
     parts: list[object] = []
     needs = BACKENDS[backend, where].needs
     for name in needs.images:
@@ -140,8 +146,8 @@ def built(backend: str, where: str) -> str:
         other = folder is not None and folder != image.target(name)
         parts.append(image.provenance(folder) if folder and other else image.content_hash(name))
     if needs.kernel:
-        folder = kernel.existing(needs.kernel)
-        other = folder is not None and folder != kernel.target(needs.kernel)
-        recipe = kernel.content_hash(needs.kernel)
+        folder = kernel.existing(needs.kernel, which)
+        other = folder is not None and folder != kernel.target(needs.kernel, which)
+        recipe = kernel.content_hash(needs.kernel, which)
         parts.append(kernel.provenance(folder) if folder and other else recipe)
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

@@ -8,36 +8,47 @@ from pathlib import Path
 from typing import Any
 
 from losslab.backends import preflight, runner, virtual
-from losslab.backends.base import GUEST, VIRTUAL, Instrument, Job
+from losslab.backends.base import GUEST, VIRTUAL, Instrument, Job, Needs
 from losslab.backends.known import BACKENDS
+from losslab.campaign.which import kernel_of
 from losslab.emulation.apps import ffmpeg
-from losslab.errors import HostError
-from losslab.instrument import image, kernel
+from losslab.errors import HostError, LosslabError
+from losslab.instrument import image, kernel, kernels
 from losslab.instrument.cache import building, cache_folder
-from losslab.study.condition import Condition
+from losslab.instrument.kernels import Kernel
+from losslab.study.condition import DEFAULT_KERNEL, Condition
+from losslab.study.design import OWN_KERNEL
 
 # What a manifest calls the images.
 PARTS = {image.HOST: "image", image.ENGINE: "engine"}
+# A kernel without this patch has no guest that waits to be copied; every job boots one.
+COPIES = "0005-um-copies-of-a-waiting-guest.patch"
 ENCODE_TIMEOUT_S = 600.0  # 60 s of 720p take half a minute on one core
 
 
 def instrument(
-    backend: str = VIRTUAL, where: str = GUEST, condition: Condition = preflight.COMMON
+    backend: str = VIRTUAL,
+    where: str = GUEST,
+    condition: Condition = preflight.COMMON,
+    which: Kernel | None = None,
 ) -> Instrument:
     """Return what a backend measures with.
 
     Args:
         backend: One of known.NAMES.
         where: One of known.PLACES: in a guest, or on this machine's own kernel.
-        condition: What is to be measured, which decides what this machine's own kernel must have.
+        condition: What is to be measured, which decides which kernel, or what this machine's own
+            must have.
+        which: The kernel to measure on; the condition's by default.
 
     Raises:
         HostError: something has not been built.
         LosslabError: this machine cannot measure the condition.
     """
     runs = BACKENDS[backend, where]
+    which = _which(runs.needs, condition) if which is None else which
     variant, command = runs.needs.kernel or kernel.PLAIN, runs.needs.command
-    linux = _built(kernel.existing(variant), "kernel", command)
+    linux = _kernel(variant, which, command)
     folders = {
         name: _built(image.existing(name), f"{name} image", command) for name in runs.needs.images
     }
@@ -52,7 +63,28 @@ def instrument(
     provenance |= runs.ready(roots[-1], condition)
     parts = (provenance[part] for part in ("kernel", *PARTS.values()) if part in provenance)
     provenance["pinned"] = all(part.get("pinned", True) for part in parts)
-    return Instrument(linux / "linux", roots[0], provenance, backend, where, *roots[1:])
+    copies = COPIES in kernel.provenance(linux).get("patches", [])
+    engine_root = roots[1] if len(roots) > 1 else None
+    return Instrument(linux / "linux", roots[0], provenance, backend, where, engine_root, copies)
+
+
+def _which(needs: Needs, condition: Condition) -> Kernel:
+    """Choose the kernel that measures a condition, or makes the videos of this machine's own."""
+    if needs.kernel is not None:
+        return kernel_of(condition)
+    if condition.kernel != DEFAULT_KERNEL:
+        raise LosslabError(OWN_KERNEL.format(condition.kernel), hint="or measure in a guest")
+    return kernels.default()
+
+
+def _kernel(variant: str, which: Kernel, command: str) -> Path:
+    """Find a kernel; one that needs seconds, with an algorithm of one's own, is made at once."""
+    folder = kernel.existing(variant, which)
+    if which == kernels.default():
+        return _built(folder, "kernel", command)
+    if folder is None and kernel.quickly_made(variant, which):
+        folder = kernel.build(variant, which=which)
+    return _built(folder, f"kernel {which.title}", which.command(variant))
 
 
 def _built(folder: Path | None, what: str, command: str) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from losslab.errors import HostError
 from losslab.instrument import kernel
+from losslab.instrument.archive import digest
 from losslab.instrument.image import EXCLUDED
 
 HINT = "remove {folder} and run `make setup`; finished replicates are kept"
@@ -53,7 +54,7 @@ def _require_kernel(linux: Path) -> None:
 @functools.lru_cache(maxsize=8)
 def _digest(linux: Path, *identity: int) -> str:
     """Hash a kernel once per size, times and inode."""
-    return kernel.digest(linux)
+    return digest(linux)
 
 
 def require_whole(image_root: Path) -> None:

@@ -4,46 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import kernelsource
-from losslab.instrument.archive import UnavailableError, write_sources
+from losslab.instrument import kernels, kernelsource, kerneltree
+from losslab.instrument.archive import UnavailableError, digest, write_sources
 from losslab.instrument.cache import ROOT, building, cache_folder, hash_files, run_logged
+from losslab.instrument.kernels import Kernel
 from losslab.instrument.kernelsource import DEBIAN, KERNEL_ORG, Source
+from losslab.instrument.kerneltree import MAKE
 
 RECIPE = ROOT / "containers" / "kernel"
 # What is built from the same source: a variant adds a fragment to the plain kernel's, which is as
 # it would be if there were no variants.
 PLAIN, CONTAINERS = "plain", "containers"
 VARIANTS = (PLAIN, CONTAINERS)
-# Kernel and compiler write these into the binary; fixed, so that equal sources look equal.
-FIXED = {
-    "KBUILD_BUILD_TIMESTAMP": "2024-01-01 00:00:00 UTC",
-    "KBUILD_BUILD_USER": "losslab",
-    "KBUILD_BUILD_HOST": "losslab",
-    "LC_ALL": "C",
-}
-
-
-# In a kernel's folder, the SHA-256 of the finished `linux`.
+# In a kernel's folder, the SHA-256 of the finished `linux`; and what making it said.
 DIGEST = "linux.sha256"
-
-
-def digest(linux: Path) -> str:
-    """Return the SHA-256 of a kernel's binary in hexadecimal digits."""
-    return hashlib.sha256(linux.read_bytes()).hexdigest()
-
-
-def _patches() -> list[Path]:
-    return sorted((RECIPE / "patches").glob("*.patch"))
+LOG = "build.log"
 
 
 def _fragments(variant: str) -> list[Path]:
@@ -51,36 +36,62 @@ def _fragments(variant: str) -> list[Path]:
     return [RECIPE / "fragment.config", *more]
 
 
-def recipe(variant: str = PLAIN) -> list[Path]:
+def recipe(variant: str = PLAIN, which: Kernel | None = None) -> list[Path]:
     """List the files that decide what is built."""
-    return [*_fragments(variant), RECIPE / "source.toml", *_patches()]
+    which = which or kernels.default()
+    return [*_fragments(variant), which.series.pins, *which.all_patches, *which.algorithms]
 
 
-def content_hash(variant: str = PLAIN, source: list[str] | None = None) -> str:
+def content_hash(
+    variant: str = PLAIN, which: Kernel | None = None, source: list[str] | None = None
+) -> str:
     """Hash everything that decides what is built, from Debian's pinned source or another."""
+    which = which or kernels.default()
     settings = [
         line
         for part in _fragments(variant)
         for line in part.read_text().splitlines()
         if line.startswith("CONFIG_")
     ]
-    return hash_files(_patches(), *settings, *(source or kernelsource.pins().facts(DEBIAN)))
+    source = source or kernelsource.pins(which.series).facts(DEBIAN)
+    return hash_files(which.series.patches, *settings, *source, *which.facts())
 
 
-def target(variant: str = PLAIN, origin: str = DEBIAN, pinned: bool = True) -> Path:
+def target(
+    variant: str = PLAIN,
+    which: Kernel | None = None,
+    origin: str = DEBIAN,
+    pinned: bool = True,
+) -> Path:
     """Return the folder of the kernel of this recipe, built or not."""
-    name = content_hash(variant, kernelsource.pins().facts(origin))
+    which = which or kernels.default()
+    name = content_hash(variant, which, kernelsource.pins(which.series).facts(origin))
     return cache_folder() / "kernel" / (name if pinned else f"{name}-unpinned")
 
 
-def existing(variant: str = PLAIN) -> Path | None:
+def existing(variant: str = PLAIN, which: Kernel | None = None) -> Path | None:
     """Return the built kernel's folder, or None; an unpinned one only where no other is."""
     folders = (
-        target(variant),
-        target(variant, KERNEL_ORG),
-        target(variant, pinned=False),
+        target(variant, which),
+        target(variant, which, KERNEL_ORG),
+        target(variant, which, pinned=False),
     )
     return next((folder for folder in folders if folder.is_dir()), None)
+
+
+def named(variant: str, which: Kernel) -> str:
+    """Write a kernel as one word: its variant, and which it is where that is not the default."""
+    return variant if which == kernels.default() else f"{variant}+{which.key}"
+
+
+def parsed(name: str) -> tuple[str, Kernel]:
+    """Read what `named` wrote.
+
+    Raises:
+        LosslabError: there is no such kernel.
+    """
+    variant, _, key = name.partition("+")
+    return variant, kernels.of_key(key or kernels.DEFAULT)
 
 
 def provenance(folder: Path) -> dict[str, Any]:
@@ -89,47 +100,89 @@ def provenance(folder: Path) -> dict[str, Any]:
     return result
 
 
-def build(variant: str = PLAIN, unpinned: bool = False) -> Path:
+def build(variant: str = PLAIN, unpinned: bool = False, which: Kernel | None = None) -> Path:
     """Build a kernel unless the cache has it; return its folder (linux, config, provenance.json).
 
     Args:
         variant: One of VARIANTS.
         unpinned: Where the pinned source cannot be had, take the newest that Debian has.
+        which: The default one, if none is named.
 
     Raises:
-        UnavailableError: the pinned source cannot be had, and nothing else is allowed.
+        UnavailableError: the pinned source or a public patch cannot be had, and nothing else is
+            allowed.
         LosslabError: a symbol was dropped, or a command failed.
     """
-    folder = existing(variant)
-    if folder is not None and (unpinned or folder != target(variant, pinned=False)):
+    which = which or kernels.default()
+    folder = existing(variant, which)
+    if folder is not None and (unpinned or folder != target(variant, which, pinned=False)):
         return folder
+    source = _source(which, unpinned)
+    made = target(variant, which, source.origin, source.pinned)
+    with building(made) as partial:
+        if partial is not None and which.algorithms:
+            base = replace(which, algorithms=())
+            kept = kept_tree(variant, base, source)
+            with kerneltree.with_algorithms(kept, which.algorithms, partial / LOG) as tree:
+                _finish(variant, which, source, tree, partial)
+        elif partial is not None:
+            # In the cache, which has room, and under a name that the next build removes.
+            with tempfile.TemporaryDirectory(prefix=f"{partial.name}-", dir=made.parent) as work:
+                tree = _compiled(variant, which, source, Path(work), partial / LOG)
+                _finish(variant, which, source, tree, partial)
+    return made
+
+
+def kept_tree(variant: str, which: Kernel, source: Source) -> Path:
+    """Return the folder of a kernel's objects, in which algorithms are added; made on first need.
+
+    Raises:
+        LosslabError: as `build`.
+    """
+    made = target(variant, which, source.origin, source.pinned)
+    folder = cache_folder() / "tree" / made.name
+    with building(folder) as partial:
+        if partial is not None:
+            print(
+                f"losslab: note: compiling {which.label} once more, to keep its objects (ten "
+                "minutes of CPU time, 300 MB); algorithms are then added in seconds",
+                file=sys.stderr,
+            )
+            tree = _compiled(variant, which, source, partial, partial / LOG)
+            kerneltree.keep_what_is_needed(tree)
+    return folder
+
+
+def quickly_made(variant: str, which: Kernel) -> bool:
+    """Tell whether nothing but algorithms of one's own is to be compiled."""
+    kept = cache_folder() / "tree" / target(variant, replace(which, algorithms=())).name
+    return bool(which.algorithms) and kept.is_dir()
+
+
+def _source(which: Kernel, unpinned: bool) -> Source:
+    """Get the source, and see that the public patches are there."""
+    for patch in which.fetched:
+        patch.get()
     try:
-        source = kernelsource.fetch()
+        return kernelsource.fetch(which.series)
     except UnavailableError as error:
         if not unpinned:
             raise
         print(f"losslab: note: unpinned kernel, because {error.message}", file=sys.stderr)
-        source = kernelsource.fetch_newest()
-    made = target(variant, source.origin, source.pinned)
-    with building(made) as partial:
-        if partial is not None:
-            # In the cache, which has room, and under a name that the next build removes.
-            with tempfile.TemporaryDirectory(prefix=f"{partial.name}-", dir=made.parent) as work:
-                _build(variant, source, Path(work), partial)
-    return made
+        return kernelsource.fetch_newest(which.series)
 
 
-def _build(variant: str, source: Source, work: Path, folder: Path) -> None:
-    log = folder / "build.log"
+def _compiled(variant: str, which: Kernel, source: Source, work: Path, log: Path) -> Path:
+    """Unpack, patch, configure and compile a source in `work`; return the tree."""
     log.touch()
-    tree = work / "linux"
+    tree = work / kerneltree.NAME
     source.unpack(work, tree, log)
-    for patch in _patches():
+    fetched = [patch.get() for patch in which.fetched]
+    for patch in (*which.series.patches, *fetched, *which.patches):
         run_logged(["patch", "-p1", "--forward", "--fuzz=0", "-i", patch], log, cwd=tree)
     fragment = work / "fragment.config"
     fragment.write_text("".join(part.read_text() for part in _fragments(variant)))
-    make = ["env", *(f"{k}={v}" for k, v in FIXED.items()), "make", "ARCH=um"]
-    run_logged([*make, "allnoconfig", f"KCONFIG_ALLCONFIG={fragment}"], log, cwd=tree)
+    run_logged([*MAKE, "allnoconfig", f"KCONFIG_ALLCONFIG={fragment}"], log, cwd=tree)
     missing = dropped_symbols(fragment.read_text(), (tree / ".config").read_text())
     if missing:
         parts = " and ".join(map(str, _fragments(variant)))
@@ -138,25 +191,35 @@ def _build(variant: str, source: Source, work: Path, folder: Path) -> None:
             f"{', '.join(missing)}",
             hint="a dropped symbol has an unmet dependency or does not exist in this kernel",
         )
-    run_logged([*make, f"-j{len(os.sched_getaffinity(0))}", "linux"], log, cwd=tree)
+    run_logged([*MAKE, kerneltree.jobs(), "linux"], log, cwd=tree)
+    shutil.rmtree(work / "package", ignore_errors=True)
+    return tree
+
+
+def _finish(variant: str, which: Kernel, source: Source, tree: Path, folder: Path) -> None:
+    """Put into `folder` what a compiled tree gives, and what it was made of."""
     version = processes.run(["make", "-s", "ARCH=um", "kernelversion"], cwd=tree).strip()
     shutil.copy2(tree / "linux", folder / "linux")
-    run_logged(["strip", "--strip-debug", folder / "linux"], log)
+    run_logged(["strip", "--strip-debug", folder / "linux"], folder / LOG)
     # Not among the facts below, which are part of every manifest: compilers differ, numbers do not.
     (folder / DIGEST).write_text(digest(folder / "linux") + "\n")
     shutil.copyfile(tree / ".config", folder / "config")
     write_sources([source.found], folder / "sources.tsv")
     made_of = source.provenance()
-    pins = kernelsource.pins().facts(source.origin)
+    pins = kernelsource.pins(which.series).facts(source.origin)
+    more: dict[str, Any] = {} if which == kernels.default() else {"name": which.name}
+    if which.algorithms:
+        more["algorithms"] = {path.name: digest(path) for path in which.algorithms}
     facts = {
         "version": version,
-        "hash": content_hash(variant, pins if source.pinned else list(made_of.values())),
+        "hash": content_hash(variant, which, pins if source.pinned else list(made_of.values())),
         "pinned": source.pinned,
         "source": made_of,
-        "patches": [patch.name for patch in _patches()],
+        "patches": which.patch_names,
         "config_sha256": hashlib.sha256((folder / "config").read_bytes()).hexdigest(),
     }
-    (folder / "provenance.json").write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
+    text = json.dumps(facts | more, indent=1, sort_keys=True)
+    (folder / "provenance.json").write_text(text + "\n")
 
 
 def dropped_symbols(fragment: str, config: str) -> list[str]:

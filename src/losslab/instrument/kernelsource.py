@@ -24,14 +24,10 @@ from losslab.instrument.archive import (
     debian_places,
     kernel_org_place,
 )
-from losslab.instrument.cache import ROOT, run_logged
+from losslab.instrument.cache import run_logged
+from losslab.instrument.kernels import Series
 
-PINS = ROOT / "containers" / "kernel" / "source.toml"
 DEBIAN, KERNEL_ORG = "debian", "kernel.org"
-PACKAGE = "linux-source-6.12"  # the long-term series that the patches are for
-TARBALL = f"usr/src/{PACKAGE}.tar.xz"  # in the package
-# By Debian's release: each builds the same source.
-SUITES = (("trixie-security", "trixie"), ("bookworm-security", "bookworm-backports"))
 SUMS = "sha256sums.asc"  # kernel.org's list of hashes, in each folder
 TEMPLATE = """\
 # The kernel's source, made by `losslab kernel --relock`; do not edit. The first that can be had is
@@ -42,7 +38,7 @@ version = "{version}"
 {builds}
 # Without Debian's patches. An empty hash: none is known, and this source is refused.
 [kernel_org]
-path = "v6.x/linux-{version}.tar.xz"
+path = "{kernel_org_path}"
 sha256 = "{kernel_org_sha256}"
 """
 BUILD = """
@@ -54,7 +50,6 @@ size_bytes = {size_bytes}
 sha256 = "{sha256}"
 sha1 = "{sha1}"
 """
-TITLES = ("Debian 13's build.", "Debian 12's build; its tree is the same, file by file.")
 
 
 @dataclass(frozen=True)
@@ -88,14 +83,17 @@ class Pins:
             return [KERNEL_ORG, self.version, self.kernel_org_sha256]
         return [DEBIAN, self.version, *(build.sha256 for build in self.builds)]
 
-    def text(self) -> str:
-        """Return the text of source.toml."""
+    def text(self, titles: Sequence[str]) -> str:
+        """Return the text of source.toml, where each build has a title."""
         builds = "".join(
             BUILD.format(title=title, **vars(build))
-            for title, build in zip(TITLES, self.builds, strict=False)
+            for title, build in zip(titles, self.builds, strict=False)
         )
         return TEMPLATE.format(
-            version=self.version, builds=builds, kernel_org_sha256=self.kernel_org_sha256
+            version=self.version,
+            builds=builds,
+            kernel_org_path=self.kernel_org_path,
+            kernel_org_sha256=self.kernel_org_sha256,
         )
 
 
@@ -103,6 +101,7 @@ class Pins:
 class Source:
     """A source on this machine. `version` is the kernel's, or Debian's where it is not pinned."""
 
+    series: Series
     origin: str
     version: str
     found: Found
@@ -118,20 +117,21 @@ class Source:
         tarball = self.found.path
         if self.origin == DEBIAN:
             run_logged(["dpkg-deb", "-x", tarball, work / "package"], log)
-            tarball = work / "package" / TARBALL
+            tarball = work / "package" / self.series.tarball
         tree.mkdir()
         # The cache names files by their hashes: say how it is packed.
         run_logged(["tar", "-xJf", tarball, "--strip-components=1", "-C", tree], log)
 
 
-def pins(path: Path = PINS) -> Pins:
-    """Read source.toml.
+def pins(series: Series) -> Pins:
+    """Read a series' source.toml.
 
     Raises:
         LosslabError: it is not as `losslab kernel --relock` writes it.
     """
-    text = path.read_text()
+    path = series.pins
     try:
+        text = path.read_text()
         data = tomllib.loads(text)
         found = Pins(
             data["version"],
@@ -139,17 +139,21 @@ def pins(path: Path = PINS) -> Pins:
             data["kernel_org"]["path"],
             data["kernel_org"]["sha256"],
         )
-    except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
         raise LosslabError(
             f"{path} must name version, debian and kernel_org, found: {error!r}",
             hint="restore it (`git checkout`), or make it anew with `losslab kernel --relock`",
         ) from error
-    if found.text() != text:
+    if found.text(_titles(series)) != text:
         raise LosslabError(
             f"{path} must be as `losslab kernel --relock` writes it, found it edited",
             hint="restore it (`git checkout`), or make it anew",
         )
     return found
+
+
+def _titles(series: Series) -> list[str]:
+    return [build.title for build in series.builds]
 
 
 def candidates(pinned: Pins, archives: Sequence[str]) -> list[tuple[File, Place]]:
@@ -166,13 +170,13 @@ def candidates(pinned: Pins, archives: Sequence[str]) -> list[tuple[File, Place]
     return places
 
 
-def fetch() -> Source:
-    """Get the pinned source.
+def fetch(series: Series) -> Source:
+    """Get the pinned source of a series.
 
     Raises:
         UnavailableError: it is to be had nowhere.
     """
-    pinned = pins()
+    pinned = pins(series)
     try:
         found = Fetcher().fetch(candidates(pinned, debian_archives()))
     except UnavailableError as error:
@@ -183,70 +187,72 @@ def fetch() -> Source:
         )
         raise UnavailableError(f"the kernel's source {error.message}{more}", hint=ADVICE) from error
     origin = KERNEL_ORG if found.file.sha256 == pinned.kernel_org_sha256 else DEBIAN
-    return Source(origin, pinned.version, found, pinned=True)
+    return Source(series, origin, pinned.version, found, pinned=True)
 
 
-def fetch_newest() -> Source:
-    """Get the newest source of the series that Debian has, pinned or not."""
-    version, file, path = _newest([suite for suites in SUITES for suite in suites])
+def fetch_newest(series: Series) -> Source:
+    """Get the newest source of a series that Debian has, pinned or not."""
+    suites = [suite for build in series.builds for suite in build.suites]
+    version, file, path = _newest(series.package, suites)
     places = [(file, place) for place in debian_places(path, debian_archives(), "")]
-    return Source(DEBIAN, version, Fetcher().fetch(places), pinned=False)
+    return Source(series, DEBIAN, version, Fetcher().fetch(places), pinned=False)
 
 
-def _newest(suites: Sequence[str]) -> tuple[str, File, str]:
+def _newest(package: str, suites: Sequence[str]) -> tuple[str, File, str]:
     with tempfile.TemporaryDirectory(prefix="losslab-apt-") as name:
         apt = Apt(Path(name) / "apt", debian_archives(), suites, Path(name) / "log")
-        return apt.newest(PACKAGE)
+        return apt.newest(package)
 
 
-def relock(path: Path = PINS) -> list[str]:
-    """Pin the newest source that Debian has; return what changed.
+def relock(series: Series) -> list[str]:
+    """Pin the newest source of a series that Debian has; return what changed.
 
     Raises:
         LosslabError: Debian has none, or two builds of one version differ.
     """
-    before = pins(path)
+    before = pins(series) if series.pins.exists() else None
     builds = []
-    for suites in SUITES:
-        version, file, where = _newest(suites)
+    for release in series.builds:
+        version, file, where = _newest(series.package, release.suites)
         places = [(file, place) for place in debian_places(where, debian_archives(), "")]
         package = Fetcher().fetch(places).path
         with package.open("rb") as content:
             sha1 = hashlib.file_digest(content, "sha1").hexdigest()
         builds.append((Build(version, where, file.size, file.sha256, sha1), package))
-    # Where Debian 12 is behind, Debian 13's build stands alone.
+    # Where an older release is behind, the newest one's build stands alone.
     version = builds[0][0].version.split("-")[0]
     builds = [
         (build, package) for build, package in builds if build.version.split("-")[0] == version
     ]
-    if len({_tree_hash(package) for _, package in builds}) != 1:
+    if len(builds) > 1 and len({_tree_hash(series, package) for _, package in builds}) != 1:
         raise LosslabError(
-            f"Debian's builds of {PACKAGE} {version} must hold the same tree, found two",
+            f"Debian's builds of {series.package} {version} must hold the same tree, found two",
             hint="wait until both releases have the same version",
         )
-    now = Pins(version, tuple(build for build, _ in builds), f"v6.x/linux-{version}.tar.xz", "")
+    upstream = f"v{version.split('.')[0]}.x/linux-{version}.tar.xz"
+    now = Pins(version, tuple(build for build, _ in builds), upstream, "")
     now = Pins(now.version, now.builds, now.kernel_org_path, _kernel_org_hash(before, now))
     if now == before:
         return []
-    path.write_text(now.text())
-    return [f"kernel: {before.version} -> {now.version}"]
+    series.pins.write_text(now.text(_titles(series)))
+    return [f"{series.name}: {before.version if before else 'nothing'} -> {now.version}"]
 
 
-def _kernel_org_hash(before: Pins, now: Pins) -> str:
+def _kernel_org_hash(before: Pins | None, now: Pins) -> str:
     """Return the hash that kernel.org publishes of its tarball, or what was known of it."""
     place = kernel_org_place(str(Path(now.kernel_org_path).with_name(SUMS)))
     words = Fetcher().read(place).split()
     name = Path(now.kernel_org_path).name
     if name in words:
         return words[words.index(name) - 1]
-    return before.kernel_org_sha256 if before.version == now.version else ""
+    return before.kernel_org_sha256 if before and before.version == now.version else ""
 
 
-def _tree_hash(package: Path) -> str:
+def _tree_hash(series: Series, package: Path) -> str:
     """Hash names, modes and contents of the tarball in a package."""
     with tempfile.TemporaryDirectory(prefix="losslab-source-") as name:
         run_logged(["dpkg-deb", "-x", package, name], Path(name) / "log")
-        with tarfile.open(Path(name) / TARBALL) as tar:
+        with tarfile.open(Path(name) / series.tarball) as tar:
             lines = []
             for member in tar:
                 file = tar.extractfile(member) if member.isfile() else None

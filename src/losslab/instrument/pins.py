@@ -16,13 +16,14 @@ from packaging.requirements import Requirement
 
 from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import engine, image, kernel, kernelsource
+from losslab.instrument import engine, image, kernel, kernels, kernelsource
 from losslab.instrument.archive import (
     ARCHIVE_PLACE,
     CHECK_TIMEOUT_S,
     SNAPSHOT_PLACE,
     Fetcher,
     Place,
+    UnavailableError,
     debian_archives,
     debian_places,
     kernel_org_place,
@@ -61,8 +62,11 @@ def examine(check: bool = False) -> list[Pin]:
             kernel and images were built.
     """
     fetcher = Fetcher(CHECK_TIMEOUT_S)
+    known = kernels.known().values()
+    series = {kernel.series.name: kernel for kernel in reversed(known) if not kernel.fetched}
     return [
-        _kernel(fetcher if check else None),
+        *(_kernel(series[name], fetcher if check else None) for name in reversed(series)),
+        *(_patch(which, patch, check) for which in known for patch in which.fetched),
         _image(image.HOST, fetcher if check else None),
         _image(image.ENGINE, fetcher if check else None),
         _containernet(check),
@@ -70,16 +74,19 @@ def examine(check: bool = False) -> list[Pin]:
     ]
 
 
-def _kernel(fetcher: Fetcher | None) -> Pin:
-    pins = kernelsource.pins()
+def _kernel(which: kernels.Kernel, fetcher: Fetcher | None) -> Pin:
+    pins = kernelsource.pins(which.series)
     otherwise = "snapshot.debian.org by sha1, " + (
         f"then kernel.org's tarball {Path(pins.kernel_org_path).name} by sha256"
         if pins.kernel_org_sha256
         else "then refused: no hash of kernel.org's tarball is pinned"
     )
-    name, pinned = "kernel source", f"Linux {pins.version}, Debian's"
+    name = "kernel source"
+    if which != kernels.default():
+        name += f" {which.name}"
+    pinned = f"Linux {pins.version}, Debian's"
     if fetcher is None:
-        return Pin(name, pinned, _built(kernel.existing(), kernel.provenance), otherwise)
+        return Pin(name, pinned, _built(kernel.existing(which=which), kernel.provenance), otherwise)
     places = [place for _, place in kernelsource.candidates(pins, debian_archives())]
     if not pins.kernel_org_sha256:
         places.append(kernel_org_place(pins.kernel_org_path))
@@ -96,6 +103,19 @@ def _kernel(fetcher: Fetcher | None) -> Pin:
         f"{kind} {'has it' if place else problem}" for kind, (place, problem) in answers.items()
     )
     return Pin(name, pinned, found, otherwise, lost=not usable)
+
+
+def _patch(which: kernels.Kernel, patch: kernels.Fetched, check: bool) -> Pin:
+    """Say of a public patch whether it is here."""
+    otherwise = f"any copy of it that {patch.variable} names, by the same sha256"
+    built = kernel.existing(which=which) is not None
+    found, lost = f"in the kernel {which.name}" if built else f"{NOT_BUILT} here", False
+    if check:
+        try:
+            found = f"found {patch.get()}"
+        except UnavailableError as error:
+            found, lost = error.message.splitlines()[-1].strip(), not built
+    return Pin(f"patch {patch.name}", f"sha256 {patch.sha256[:12]}", found, otherwise, lost)
 
 
 def _image(name: str, fetcher: Fetcher | None) -> Pin:

@@ -6,13 +6,21 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from losslab.instrument import archive, image, kernel, kernelsource, pins, records
+from losslab.errors import LosslabError
+from losslab.instrument import archive, image, kernel, kernels, kernelsource, pins, records
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `kernel`, `image` and `pins`."""
     made = commands.add_parser("kernel", help="build the pinned kernel and print its folder")
     made.add_argument("--variant", choices=kernel.VARIANTS, default=kernel.VARIANTS[0])
+    made.add_argument(
+        "--name", default=kernels.DEFAULT, help="one of config/kernels.toml (default: its default)"
+    )
+    made.add_argument(
+        "--algorithm", action="append", default=[], metavar="NAME",
+        help="add algorithms/NAME/tcp_NAME.c; repeat for more",
+    )  # fmt: skip
     _pin_options(made)
     _record_options(made)
     made.set_defaults(run=_build_kernel)
@@ -52,25 +60,38 @@ def _record_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _build_kernel(options: argparse.Namespace) -> int:
+    which = kernels.get(options.name, options.algorithm)
     if options.relock:
-        return _say(kernelsource.relock())
-    return _build(records.KERNEL, kernel.build, options)
+        return _say(kernelsource.relock(which.series))
+    for name in options.algorithm:
+        if kernels.source_of(name) not in which.algorithms:
+            raise LosslabError(
+                f"an algorithm to add must be {kernels.source_of(name)}, found no such file",
+                hint=f"`losslab new algorithm {name}` makes its skeleton",
+            )
+
+    def build(variant: str, unpinned: bool) -> Path:
+        return kernel.build(variant, unpinned, which)
+
+    return _build(records.KERNEL, kernel.named(options.variant, which), build, options)
 
 
 def _build_image(options: argparse.Namespace) -> int:
     if options.relock:
         return _say(image.relock())
-    return _build(records.IMAGE, image.build, options)
+    return _build(records.IMAGE, options.variant, image.build, options)
 
 
-def _build(kind: str, build: Callable[[str, bool], Path], options: argparse.Namespace) -> int:
+def _build(
+    kind: str, name: str, build: Callable[[str, bool], Path], options: argparse.Namespace
+) -> int:
     """Build and print the folder, or record it for the workflow."""
     unpinned = archive.unpinned_allowed(options.unpinned)
     if options.record is None:
         print(build(options.variant, unpinned))
     else:
         records.make(
-            kind, options.variant, lambda: build(options.variant, unpinned), options.record,
+            kind, name, lambda: build(options.variant, unpinned), options.record,
             options.number, options.only_with, options.optional,
         )  # fmt: skip
     return 0

@@ -21,7 +21,7 @@ FOLDER = Path("results", "instrument")
 
 
 def path(kind: str, name: str) -> Path:
-    """Return where the record of a kernel's variant or of an image lies."""
+    """Return where the record of a kernel (`kernel.named`) or of an image lies."""
     return FOLDER / f"{kind}-{name}.json"
 
 
@@ -36,9 +36,11 @@ def read(record: Path) -> dict[str, Any]:
 
 def in_cache(kind: str, name: str) -> dict[str, Any] | None:
     """Say what the cache has: a kernel or image of today's recipe, or None."""
-    part = kernel if kind == KERNEL else image
-    folder = part.existing(name)
-    return None if folder is None else part.provenance(folder)
+    if kind == KERNEL:
+        folder = kernel.existing(*kernel.parsed(name))
+        return None if folder is None else kernel.provenance(folder)
+    folder = image.existing(name)
+    return None if folder is None else image.provenance(folder)
 
 
 def number(kind: str, name: str) -> int:
@@ -67,7 +69,7 @@ def make(
 
     Args:
         kind: KERNEL or IMAGE.
-        name: The kernel's variant, or the image.
+        name: The kernel, as `kernel.named` writes it, or the image.
         build: Builds it.
         record: The file to write.
         number: The how-manieth time it is asked for.

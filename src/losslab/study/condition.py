@@ -20,6 +20,7 @@ DRAWN_TRACE = "cellular"
 # What a trace-driven link can do with packets that wait.
 TRACE_QUEUES = ("fifo", "bfifo", "codel")
 NO_SCHEME = "none"
+DEFAULT_KERNEL = "default"
 # What netem under htb can do with packets that wait.
 ONE_INTERFACE_QUEUES = ("fifo", "two-fifos")
 # A fetch starts this long after the warm-up at the earliest, and this long before the end at the
@@ -152,6 +153,12 @@ class Condition:
         "the qdisc of the sender's own interface",
         choices={"fq": "", "fq_codel": "the default of most distributions"},
         named="sender-{}", seed=Seed.NEVER,
+    )  # fmt: skip
+    kernel: str = axis(
+        DEFAULT_KERNEL,
+        "kernel that the hosts run on, a name of `kernels.toml` (quoted in a study: YAML reads 6.1 "
+        "as a number); `default`: the algorithm's own in `algorithms.tsv`, or else 6.12",
+        pattern="[a-z0-9.-]+", named="kernel-{}", seed=Seed.NEVER,
     )  # fmt: skip
     duration_s: float = axis(
         10.0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,9 @@ from typing import Any
 import jsonschema
 import yaml
 
-from losslab.emulation.schemes import make_scheme
 from losslab.errors import LosslabError
-from losslab.study.condition import NO_COMPETITOR, NO_SCHEME, Condition
+from losslab.study.condition import DEFAULT_KERNEL, Condition
+from losslab.study.names import Names
 from losslab.study.points import block_points, has, runs_of
 from losslab.study.schemas import schema
 from losslab.study.stopping import StoppingRule
@@ -21,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[3]
 
 # Where a campaign says nothing else.
 DEFAULT_BACKEND, DEFAULT_WHERE = "virtual", "guest"
+HOST = "host"
+OWN_KERNEL = "kernel must be default where the hosts are on this machine's own, found {}"
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Cell:
     @property
     def real_time(self) -> bool:
         """Tell whether it must have the machine to itself."""
-        return self.where == "host"
+        return self.where == HOST
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,45 @@ def load_algorithms(path: Path) -> list[dict[str, str]]:
     return rows
 
 
-def study_cells(study: dict[str, Any], runs: dict[str, Any], algorithms: set[str]) -> list[Cell]:
+def load_names(root: Path) -> Names:
+    """Read what algorithms and kernels there are.
+
+    Args:
+        root: The repository.
+
+    Raises:
+        LosslabError: a file does not follow its schema, or an algorithm's kernel is unknown.
+    """
+    rows = load_algorithms(root / "config" / "algorithms.tsv")
+    kernels = load_kernels(root / "config" / "kernels.toml")
+    for row in rows:
+        if row["kernel"] not in (DEFAULT_KERNEL, *kernels):
+            raise LosslabError(
+                f"the kernel of {row['name']} in config/algorithms.tsv must be one of "
+                f"config/kernels.toml ({', '.join(kernels)}), found {row['kernel']}"
+            )
+    return Names({row["name"]: row["kernel"] for row in rows}, frozenset(kernels))
+
+
+def load_kernels(path: Path) -> dict[str, Any]:
+    """Read the kernels that kernels.toml declares, by name; validates all of the file."""
+    try:
+        data = tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise LosslabError(f"{path} must be TOML, found: {error}") from error
+    check_schema(data, "kernels", str(path))
+    kernels: dict[str, Any] = data["kernels"]
+    unknown = {data["default"]} - set(kernels)
+    unknown |= {kernel["series"] for kernel in kernels.values()} - set(data["series"])
+    if unknown:
+        raise LosslabError(
+            f"{path} must declare every kernel and series that it names, found no "
+            f"{', '.join(sorted(unknown))}"
+        )
+    return kernels
+
+
+def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> list[Cell]:
     """Make a study's cells: per block the cross product of its axes.
 
     Args:
@@ -129,7 +170,7 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], algorithms: set[str
         runs: Per block `replicates`, `duration_s` and `warmup_s`, from the configuration, or a
             list of such runs, each with the cells that it is for (`only`); a block that is not
             named there is not measured.
-        algorithms: The names in algorithms.tsv.
+        names: What `load_names` read.
 
     Raises:
         LosslabError: an unknown block, axis or algorithm, an impossible value, a run that is for no
@@ -157,7 +198,9 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], algorithms: set[str
             condition = Condition(
                 **point, duration_s=float(run["duration_s"]), warmup_s=float(run["warmup_s"])
             )
-            problems = condition.problems() + unknown_names(condition, algorithms)
+            problems = condition.problems() + names.problems(condition)
+            if where == HOST and condition.kernel != DEFAULT_KERNEL:
+                problems.append(OWN_KERNEL.format(condition.kernel))
             if problems:
                 raise LosslabError(
                     f"block {block} of study {name}, cell {condition.slug()}: "
@@ -166,8 +209,8 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], algorithms: set[str
                 )
             rule, optional = stopping_rule(run), run.get("optional", False)
             cells.append(Cell(name, block, condition, rule, backend, where, optional))
-    names = [cell.name for cell in cells]
-    repeated = sorted({n for n in names if names.count(n) > 1})
+    found = [cell.name for cell in cells]
+    repeated = sorted({n for n in found if found.count(n) > 1})
     if repeated:
         raise LosslabError(f"cells of study {name} must differ, found twice: {', '.join(repeated)}")
     return cells
@@ -188,22 +231,6 @@ def stopping_rule(run: dict[str, Any]) -> StoppingRule:
     return StoppingRule(least, most, run.get("half_width_percent"))
 
 
-def unknown_names(condition: Condition, algorithms: set[str]) -> list[str]:
-    """Say which of a condition's algorithms are not in algorithms.tsv, and what is no scheme."""
-    wanted = {condition.algorithm, condition.competitor} - {NO_COMPETITOR}
-    problems = [
-        f"algorithm must be one of config/algorithms.tsv ({', '.join(sorted(algorithms))}), "
-        f"found {algorithm!r}"
-        for algorithm in sorted(wanted - algorithms)
-    ]
-    if condition.scheme != NO_SCHEME:
-        try:
-            make_scheme(condition.scheme)
-        except LosslabError as error:
-            problems.append(str(error))
-    return problems
-
-
 def series_cells(study: dict[str, Any], cells: list[Cell]) -> list[str]:
     """Name the cells that one of the study's `time_series` selects; all axes must match."""
     wanted = study.get("time_series", [])
@@ -222,7 +249,7 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
         root: The repository.
     """
     check_schema(config, "config", "the configuration")
-    algorithms = {row["name"] for row in load_algorithms(root / "config" / "algorithms.tsv")}
+    names = load_names(root)
     studies = []
     for name, runs in blocks_to_run(config, root).items():
         path = root / "config" / "studies" / f"{name}.yaml"
@@ -235,7 +262,7 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
             block: [run if "backend" in run else common | run for run in runs_of(block_runs)]
             for block, block_runs in runs.items()
         }
-        cells = study_cells(study, told, algorithms)
+        cells = study_cells(study, told, names)
         series = series_cells(study, cells)
         left_out = cells_left_out(study, cells)
         studies.append(Study(name, cells, study["figures"], study["tables"], series, left_out))

@@ -3,7 +3,7 @@ import tarfile
 
 import pytest
 
-from losslab.instrument import archive, kernelsource
+from losslab.instrument import archive, kernels, kernelsource
 
 from . import servers
 
@@ -24,6 +24,7 @@ def server(monkeypatch, tmp_path):
 @pytest.fixture
 def source(server, monkeypatch, tmp_path):
     """Pin a source of two builds; return the packages' bytes and kernel.org's tarball's."""
+    series = kernels.default().series
     tree = tmp_path / "linux-1"
     tree.mkdir()
     (tree / "Makefile").write_text("# Linux\n")
@@ -32,17 +33,17 @@ def source(server, monkeypatch, tmp_path):
         tar.add(tree, "linux-1")
     builds, contents = [], []
     for number, version in enumerate(("6.12.1-1", "6.12.1-1~deb12u1")):
-        content = servers.unpacked_deb(tmp_path / version, kernelsource.PACKAGE, version)
-        place = content / kernelsource.TARBALL
+        content = servers.unpacked_deb(tmp_path / version, series.package, version)
+        place = content / series.tarball
         place.parent.mkdir(parents=True)
         place.write_bytes(tarball.read_bytes())
         contents.append(servers.pack(content))
         file = servers.file_of("source.deb", contents[-1])
-        path = f"pool/updates/main/l/linux{number}/{kernelsource.PACKAGE}_{version}_all.deb"
+        path = f"pool/updates/main/l/linux{number}/{series.package}_{version}_all.deb"
         builds.append(kernelsource.Build(version, path, file.size, file.sha256, file.sha1))
     pinned = kernelsource.Pins(
         "6.12.1", tuple(builds), "v6.x/linux-6.12.1.tar.xz",
         hashlib.sha256(tarball.read_bytes()).hexdigest(),
     )  # fmt: skip
-    monkeypatch.setattr(kernelsource, "pins", lambda path=None: pinned)
+    monkeypatch.setattr(kernelsource, "pins", lambda series: pinned)
     return pinned, contents, tarball.read_bytes()

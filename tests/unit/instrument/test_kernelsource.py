@@ -1,13 +1,16 @@
+import dataclasses
 import hashlib
 import json
 
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import kernel, kernelsource
+from losslab.instrument import kernel, kernels, kernelsource
 from losslab.instrument.archive import UnavailableError
 
 from .servers import file_of
+
+SERIES = kernels.default().series
 
 
 def in_archive(build):
@@ -17,7 +20,7 @@ def in_archive(build):
 def test_debians_source_is_taken_and_unpacked(source, server, tmp_path):
     pinned, contents, _ = source
     server.files[in_archive(pinned.builds[0])] = contents[0]
-    found = kernelsource.fetch()
+    found = kernelsource.fetch(SERIES)
     assert found.provenance() == {"from": "debian", "version": "6.12.1"}
     assert found.pinned
     found.unpack(tmp_path, tmp_path / "tree", tmp_path / "log")
@@ -28,7 +31,7 @@ def test_either_build_in_the_archive_comes_before_the_snapshot(source, server):
     pinned, contents, _ = source
     server.files[in_archive(pinned.builds[1])] = contents[1]
     server.files[f"/snapshot/file/{pinned.builds[0].sha1}"] = contents[0]
-    found = kernelsource.fetch()
+    found = kernelsource.fetch(SERIES)
     assert found.found.place.name == "archive"
     # Their trees are the same: so are the manifests.
     assert found.provenance() == {"from": "debian", "version": "6.12.1"}
@@ -38,13 +41,13 @@ def test_the_snapshot_archive_has_the_source_by_its_sha1(source, server):
     pinned, contents, tarball = source
     server.files[f"/snapshot/file/{pinned.builds[0].sha1}"] = contents[0]
     server.files["/kernel/v6.x/linux-6.12.1.tar.xz"] = tarball
-    assert kernelsource.fetch().found.place.name == "snapshot"
+    assert kernelsource.fetch(SERIES).found.place.name == "snapshot"
 
 
 def test_kernel_org_comes_last_under_a_key_of_its_own(source, server, tmp_path):
     _, _, tarball = source
     server.files["/kernel/v6.x/linux-6.12.1.tar.xz"] = tarball
-    found = kernelsource.fetch()
+    found = kernelsource.fetch(SERIES)
     assert found.provenance() == {"from": "kernel.org", "version": "6.12.1"}
     found.unpack(tmp_path, tmp_path / "tree", tmp_path / "log")
     assert (tmp_path / "tree" / "Makefile").exists()
@@ -55,17 +58,18 @@ def test_kernel_org_without_a_pinned_hash_is_refused_with_the_reason(source, ser
     pinned, _, tarball = source
     server.files["/kernel/v6.x/linux-6.12.1.tar.xz"] = tarball
     without = kernelsource.Pins(pinned.version, pinned.builds, pinned.kernel_org_path, "")
-    monkeypatch.setattr(kernelsource, "pins", lambda path=None: without)
+    monkeypatch.setattr(kernelsource, "pins", lambda series: without)
     with pytest.raises(UnavailableError, match="refused, no hash of it is pinned"):
-        kernelsource.fetch()
+        kernelsource.fetch(SERIES)
 
 
 def build_kernel(monkeypatch, unpinned):
-    def build(variant, source, work, folder):
+    def finish(variant, which, source, tree, folder):
         facts = {"pinned": source.pinned, "source": source.provenance()}
         (folder / "provenance.json").write_text(json.dumps(facts))
 
-    monkeypatch.setattr(kernel, "_build", build)
+    monkeypatch.setattr(kernel, "_compiled", lambda *words: None)
+    monkeypatch.setattr(kernel, "_finish", finish)
     folder = kernel.build(kernel.PLAIN, unpinned)
     assert kernel.existing() == folder
     return folder.name, kernel.provenance(folder)
@@ -78,9 +82,11 @@ def test_another_kernel_is_refused_unless_it_is_allowed_and_then_says_so(
     path = "pool/updates/main/l/linux/new_6.12.2-1_all.deb"
     server.files["/debian-security/" + path] = b"newer"
     monkeypatch.setattr(
-        kernelsource, "_newest", lambda suites: ("6.12.2-1", file_of("new.deb", b"newer"), path)
+        kernelsource,
+        "_newest",
+        lambda package, suites: ("6.12.2-1", file_of("new.deb", b"newer"), path),
     )
-    with pytest.raises(UnavailableError, match=kernelsource.PACKAGE):
+    with pytest.raises(UnavailableError, match=SERIES.package):
         build_kernel(monkeypatch, unpinned=False)
     name, facts = build_kernel(monkeypatch, unpinned=True)
     assert name == kernel.target(pinned=False).name
@@ -100,7 +106,7 @@ def test_relocking_a_source_pins_what_debian_and_kernel_org_have(
     pinned, contents, _ = source
     newest = iter(zip(pinned.builds, contents, strict=True))
 
-    def debians(suites):
+    def debians(package, suites):
         build, content = next(newest)
         server.files[in_archive(build)] = content
         return build.version, build.file, build.path
@@ -109,22 +115,22 @@ def test_relocking_a_source_pins_what_debian_and_kernel_org_have(
         f"{'a' * 64}  linux-6.12.10.tar.xz\n{'b' * 64}  linux-6.12.1.tar.xz\n".encode()
     )
     monkeypatch.setattr(kernelsource, "_newest", debians)
-    path = tmp_path / "source.toml"
-    assert kernelsource.relock(path) == ["kernel: 6.12.1 -> 6.12.1"]
+    series = dataclasses.replace(SERIES, folder=tmp_path)
+    assert kernelsource.relock(series) == ["6.12: nothing -> 6.12.1"]
     monkeypatch.undo()
-    written = kernelsource.pins(path)
+    written = kernelsource.pins(series)
     assert written.builds == pinned.builds
     assert written.kernel_org_sha256 == "b" * 64
 
 
 def test_an_edited_source_file_is_refused(tmp_path):
-    path = tmp_path / "source.toml"
-    path.write_text(kernelsource.PINS.read_text() + "# a remark\n")
+    series = dataclasses.replace(SERIES, folder=tmp_path)
+    series.pins.write_text(SERIES.pins.read_text() + "# a remark\n")
     with pytest.raises(LosslabError, match="found it edited"):
-        kernelsource.pins(path)
-    path.write_text(kernelsource.PINS.read_text().replace("sha1", "sha3"))
+        kernelsource.pins(series)
+    series.pins.write_text(SERIES.pins.read_text().replace("sha1", "sha3"))
     with pytest.raises(LosslabError, match="must name version"):
-        kernelsource.pins(path)
+        kernelsource.pins(series)
 
 
 def test_a_comment_in_the_configuration_builds_no_other_kernel(monkeypatch, tmp_path):

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from losslab import cli
 from losslab.campaign import instrument
 from losslab.errors import LosslabError
-from losslab.instrument import archive, engine, image, kernel, pins
+from losslab.instrument import archive, engine, image, kernel, kernels, pins
 from losslab.instrument.archive import Found, Place, UnavailableError
 
 from .servers import MAIN, SNAPSHOT, file_of, lock_of
@@ -58,7 +58,10 @@ def line_of(found, name):
 
 def test_the_list_names_every_pin_without_asking_anyone(server):
     found = pins.examine()
-    names = ["kernel source", "host image", "engine image", "Containernet", "Python"]
+    names = [
+        "kernel source", "kernel source 6.1", "kernel source 7.2", "patch 0002-bbr3.patch",
+        "host image", "engine image", "Containernet", "Python",
+    ]  # fmt: skip
     assert [pin.name for pin in found] == names
     assert server.asked == []
     assert all("; else " in pin.line() and not pin.lost for pin in found)
@@ -81,6 +84,8 @@ def test_asking_tells_what_is_where_and_what_is_lost(source, server, monkeypatch
     monkeypatch.setattr(image, "lock", lambda name=image.HOST: lock_of("bash", "curl"))
     monkeypatch.setattr(pins, "_containernet", lambda check: pins.Pin("Containernet", "", "", ""))
     monkeypatch.setattr(pins, "_pip_problem", lambda: "")
+    asked = []
+    monkeypatch.setattr(kernels.Fetched, "get", lambda patch: asked.append(patch.variable))
     server.files[MAIN + "b/bash/bash_1_all.deb"] = b"bash"
     server.files["/kernel/v6.x/linux-6.12.1.tar.xz"] = tarball
     found = pins.examine(check=True)
@@ -88,6 +93,7 @@ def test_asking_tells_what_is_where_and_what_is_lost(source, server, monkeypatch
     assert not line_of(found, "kernel source").lost
     lost = line_of(found, "host image")
     assert lost.lost
+    assert asked == ["LOSSLAB_BBR3_PATCH"]
     assert "archive has 1 of 2" in lost.found
     assert "nowhere: curl_1_all.deb" in lost.found
     assert cli.main(["pins", "--check"]) == 1
@@ -97,7 +103,7 @@ def test_asking_tells_what_is_where_and_what_is_lost(source, server, monkeypatch
 
 
 def test_a_kernel_source_that_nobody_has_is_lost(source, server):
-    assert pins._kernel(archive.Fetcher()).lost
+    assert pins._kernel(kernels.default(), archive.Fetcher()).lost
 
 
 def canonical(requirements):

@@ -16,7 +16,7 @@ class Cache:
         self.folder = folder
         self.made_of = None
         monkeypatch.chdir(folder)
-        monkeypatch.setattr(kernel, "existing", lambda name: self.made_of and folder)
+        monkeypatch.setattr(kernel, "existing", lambda variant, which: self.made_of and folder)
         monkeypatch.setattr(kernel, "provenance", lambda folder: self.made_of)
         monkeypatch.setattr(image, "existing", lambda name: None)
 

@@ -14,6 +14,7 @@ from losslab.emulation.link import tracelink
 from losslab.errors import LosslabError
 from losslab.study import axes, condition, design, listed, schemas
 from losslab.study.condition import AXES, Condition
+from losslab.study.names import Names
 from losslab.study.seeds import replicate_seed
 from tests.unit.study import recorded
 
@@ -174,8 +175,10 @@ def test_code_names_an_axis_where_it_is_declared_and_where_it_acts(root, word):
 
 def test_a_new_algorithm_is_one_row(root, tmp_path):
     table = tmp_path / "algorithms.tsv"
-    table.write_text((root / "config/algorithms.tsv").read_text() + "dctcp\tDCTCP\t#CC79A7\t18\n")
-    names = {row["name"] for row in design.load_algorithms(table)}
+    table.write_text(
+        (root / "config/algorithms.tsv").read_text() + "dctcp\tDCTCP\t#CC79A7\t18\tdefault\n"
+    )
+    names = Names({row["name"]: row["kernel"] for row in design.load_algorithms(table)})
     study = yaml.safe_load((root / "config/studies/loss.yaml").read_text())
     study["blocks"] = {"main": {"algorithm": "dctcp"}}
     run = {"replicates": 1, "duration_s": 5, "warmup_s": 1}

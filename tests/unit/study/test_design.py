@@ -3,9 +3,12 @@ import copy
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.study import design
+from losslab.study import design, files
+from losslab.study.names import Names
+from losslab.study.points import has
 from tests.unit.study.test_condition import BARE
 
+NAMES = Names({"cubic": "default", "bbr": "default"})
 RUN = {"replicates": 1, "duration_s": 5, "warmup_s": 1}
 
 
@@ -35,6 +38,19 @@ def test_the_quick_campaign_has_every_study_and_no_interval_of_few(root):
     bulk = [c for c in main if c.condition.app == "iperf3"]
     assert len(bulk) == 44
     assert min(c.stopping.least for c in bulk) == 10
+
+
+def test_the_quick_campaign_has_ten_replicates_of_every_cell_that_a_claim_looks_at(root):
+    for study in design.load_studies(design.load_yaml(root / "config/quick.yaml"), root):
+        cells = {c.name: ({"block": c.block, **c.condition.to_json()}, c) for c in study.cells}
+        for claim in design.load_yaml(files.claims(root, study.name))["claims"]:
+            where = claim.get("where", {})
+            selectors = [where, where | claim.get("against", {}), claim.get("others", where)]
+            for wanted in selectors:
+                meant = [cell for values, cell in cells.values() if has(values, wanted)]
+                assert meant, f"{study.name}: claim {claim['id']} means no cell"
+                few = [cell.name for cell in meant if cell.stopping.least < 10]
+                assert where == {} or few == [], f"{study.name}: claim {claim['id']}"
 
 
 def test_a_block_may_have_several_runs_each_for_some_of_its_cells(root):
@@ -105,13 +121,13 @@ def test_schema_names_bad_axes(study, axis, value, word):
 def test_unknown_algorithm_is_named(study, config):
     study["blocks"]["main"]["algorithm"] = ["cubic", "bbr9"]
     with pytest.raises(LosslabError, match="bbr9"):
-        design.study_cells(study, config["studies"]["loss"], {"cubic", "bbr"})
+        design.study_cells(study, config["studies"]["loss"], NAMES)
 
 
 def test_equal_cells_are_refused(study, config):
     study["blocks"]["main"]["algorithm"] = ["cubic", "cubic"]
     with pytest.raises(LosslabError, match="must differ"):
-        design.study_cells(study, config["studies"]["loss"], {"cubic"})
+        design.study_cells(study, {"main": config["studies"]["loss"]["main"]}, NAMES)
 
 
 def test_negative_duration_is_refused(root, config):
@@ -129,8 +145,8 @@ def test_repeated_yaml_key_is_refused(tmp_path):
 
 def test_duplicate_algorithms_are_refused(tmp_path):
     path = tmp_path / "algorithms.tsv"
-    row = "cubic\tCUBIC\t#0072B2\t16\n"
-    path.write_text("name\tlabel\tcolour\tshape\n" + row + row)
+    row = "cubic\tCUBIC\t#0072B2\t16\tdefault\n"
+    path.write_text("name\tlabel\tcolour\tshape\tkernel\n" + row + row)
     with pytest.raises(LosslabError, match="cubic"):
         design.load_algorithms(path)
 
@@ -142,7 +158,7 @@ def test_a_block_may_be_a_list_of_products(study):
     ]
     design.check_schema(study, "study", "loss.yaml")
     runs = {"main": {"replicates": 1, "duration_s": 5, "warmup_s": 1}}
-    cells = design.study_cells(study, runs, {"cubic", "bbr"})
+    cells = design.study_cells(study, runs, NAMES)
     assert [(c.condition.algorithm, c.condition.loss_percent) for c in cells] == [
         ("cubic", 1), ("bbr", 1), ("cubic", 2), ("cubic", 3),
     ]  # fmt: skip
@@ -157,11 +173,11 @@ def test_a_competitor_may_be_the_same_and_must_be_known(study):
         "path": "symmetric", "app": "iperf3",
     }  # fmt: skip
     runs = {"main": {"replicates": 1, "duration_s": 5, "warmup_s": 1}}
-    cells = design.study_cells(study, runs, {"cubic", "bbr"})
+    cells = design.study_cells(study, runs, NAMES)
     assert [c.condition.competitor for c in cells] == ["cubic", "bbr"]
     study["blocks"]["main"]["competitor"] = "vegas"
     with pytest.raises(LosslabError, match="found 'vegas'"):
-        design.study_cells(study, runs, {"cubic", "bbr"})
+        design.study_cells(study, runs, NAMES)
 
 
 def test_time_series_are_wanted_of_the_cells_that_match(root, config):

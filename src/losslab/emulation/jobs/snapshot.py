@@ -15,7 +15,8 @@ from losslab.emulation.outcome import write_failure, write_result
 
 # The job's folder: of the guest that waits it is one of its own, of each copy that of its job.
 JOB = Path("/mnt/out")
-# What is written there returns in every copy of this guest, with a random generator of its own.
+# What is written there returns in every copy of this guest, with a random generator of its own. A
+# kernel that does not have it has its job's seed from the beginning, and no copies.
 SNAPSHOT = Path("/proc/snapshot")
 RB_POWER_OFF = 0x4321FEDC  # linux/reboot.h
 
@@ -37,7 +38,8 @@ def serve(prepare: Callable[[What], Callable[[What], What]]) -> None:
         (JOB / "started").touch()
         do = _ready(prepare)
         # No file of the folder may be open here.
-        SNAPSHOT.write_text("wait")
+        if SNAPSHOT.exists():
+            SNAPSHOT.write_text("wait")
         (JOB / "started").touch()
         write_result(do(_read("job.json")), JOB / "result.json")
     except BaseException as error:

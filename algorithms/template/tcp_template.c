@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * A congestion control to start from; as it stands it is Reno. The kernel calls these functions for
+ * every connection that uses it. What they may ask of a connection stands in include/net/tcp.h and
+ * include/linux/tcp.h of the kernel's source; how others do it, in its net/ipv4/tcp_*.c.
+ */
+
+#include <linux/module.h>
+#include <net/tcp.h>
+
+/* What a connection remembers; at most ICSK_CA_PRIV_SIZE bytes, 104 in Linux 6.12. */
+struct template {
+	u32 losses;
+};
+
+static void template_init(struct sock *sk)
+{
+	struct template *own = inet_csk_ca(sk);
+
+	own->losses = 0;
+}
+
+/* After a loss: what the window, in packets, is to shrink to. */
+static u32 template_ssthresh(struct sock *sk)
+{
+	struct template *own = inet_csk_ca(sk);
+
+	own->losses++;
+	return max(tcp_snd_cwnd(tcp_sk(sk)) / 2, 2U);
+}
+
+/* After an acknowledgement of `acked` packets: let the window grow. */
+static void template_cong_avoid(struct sock *sk, u32 ack, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!tcp_is_cwnd_limited(sk))
+		return;
+	if (tcp_in_slow_start(tp)) {
+		acked = tcp_slow_start(tp, acked);
+		if (!acked)
+			return;
+	}
+	/* One packet more for every window that is acknowledged. */
+	tcp_cong_avoid_ai(tp, tcp_snd_cwnd(tp), acked);
+}
+
+static struct tcp_congestion_ops template __read_mostly = {
+	.name		= "template",
+	.owner		= THIS_MODULE,
+	.flags		= TCP_CONG_NON_RESTRICTED,
+	.init		= template_init,
+	.ssthresh	= template_ssthresh,
+	.cong_avoid	= template_cong_avoid,
+	.undo_cwnd	= tcp_reno_undo_cwnd,
+};
+
+static int __init template_register(void)
+{
+	BUILD_BUG_ON(sizeof(struct template) > ICSK_CA_PRIV_SIZE);
+	return tcp_register_congestion_control(&template);
+}
+
+module_init(template_register);
+MODULE_LICENSE("Dual MIT/GPL");

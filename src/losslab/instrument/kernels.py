@@ -1,0 +1,250 @@
+"""The kernels that can be measured on: what config/kernels.toml declares, and algorithms added.
+
+A study's algorithm that is a file of `algorithms/` is compiled into the kernel that it runs on.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from losslab.errors import LosslabError
+from losslab.instrument.archive import Fetcher, File, Place, UnavailableError, digest
+from losslab.instrument.cache import ROOT
+
+FILE = ROOT / "config" / "kernels.toml"
+ALGORITHMS = ROOT / "algorithms"
+# What a condition says that asks for no kernel by name.
+DEFAULT = "default"
+# Where a public patch is to be had, as it is named to users.
+PUBLIC_PLACE = "public"
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release of Debian that has a series: by the suites that may, the likeliest first."""
+
+    title: str
+    suites: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Series:
+    """A series of Linux: Debian's package of its source, its pins, and its patches."""
+
+    name: str
+    folder: Path
+    package: str
+    builds: tuple[Release, ...]
+
+    @property
+    def pins(self) -> Path:
+        """The file that pins the source."""
+        return self.folder / "source.toml"
+
+    @property
+    def patches(self) -> list[Path]:
+        """Ours of the series, in their order."""
+        return sorted((self.folder / "patches").glob("*.patch"))
+
+    @property
+    def tarball(self) -> str:
+        """The source, in Debian's package."""
+        return f"usr/src/{self.package}.tar.xz"
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A public patch that is no part of this repository.
+
+    Attributes:
+        name: Of its file.
+        address: Where it is to be had.
+        size_bytes: Its length.
+        sha256: Its content.
+        variable: The variable of the environment that names a copy on this machine.
+    """
+
+    name: str
+    address: str
+    size_bytes: int
+    sha256: str
+    variable: str
+
+    def get(self) -> Path:
+        """Return it on this machine.
+
+        Raises:
+            UnavailableError: it is to be had nowhere; with how to get it.
+        """
+        own = os.environ.get(self.variable)
+        if own:
+            path = Path(own)
+            found = digest(path) if path.is_file() else "no such file"
+            if found != self.sha256:
+                raise UnavailableError(
+                    f"{self.variable} must name a copy of {self.name} with the sha256 "
+                    f"{self.sha256}, found {own}: {found}",
+                    hint=f"get it from {self.address}",
+                )
+            return path
+        file = File(self.name, self.sha256, self.size_bytes)
+        try:
+            return Fetcher().fetch([(file, Place(PUBLIC_PLACE, self.address))]).path
+        except UnavailableError as error:
+            raise UnavailableError(
+                error.message,
+                hint=f"get it from {self.address} by another way, and name the file in "
+                f"{self.variable}",
+            ) from error
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What can be measured on.
+
+    Attributes:
+        name: In studies and on the command line.
+        label: In figures and tables.
+        series: Its source and our patches.
+        fetched: Public patches after ours.
+        patches: Ours after those.
+        algorithms: Files of congestion controls that are compiled in besides.
+    """
+
+    name: str
+    label: str
+    series: Series
+    fetched: tuple[Fetched, ...] = ()
+    patches: tuple[Path, ...] = ()
+    algorithms: tuple[Path, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Name it for messages, with what is compiled in."""
+        added = [path.parent.name for path in self.algorithms]
+        return f"{self.name} with {' and '.join(added)}" if added else self.name
+
+    @property
+    def key(self) -> str:
+        """Write it as one word, which `of_key` reads."""
+        return "+".join([self.name, *(path.parent.name for path in self.algorithms)])
+
+    @property
+    def all_patches(self) -> list[Path]:
+        """Ours, those after the fetched ones last."""
+        return [*self.series.patches, *self.patches]
+
+    @property
+    def patch_names(self) -> list[str]:
+        """Name all patches in the order in which they are applied."""
+        ours = [path.name for path in self.series.patches]
+        return [*ours, *(patch.name for patch in self.fetched), *(p.name for p in self.patches)]
+
+    def facts(self) -> list[str]:
+        """List what decides what it is, beside its series' source and patches."""
+        return [
+            *(f"{patch.name} {patch.sha256}" for patch in self.fetched),
+            *(f"{patch.name} {digest(patch)}" for patch in self.patches),
+            *(f"{path.name} {digest(path)}" for path in self.algorithms),
+        ]
+
+    def command(self, variant: str) -> str:
+        """Write the command that builds it."""
+        return " ".join(["losslab kernel", *self.options(variant)])
+
+    def options(self, variant: str) -> list[str]:
+        """Write the options of `losslab kernel` that name it."""
+        words = ["--variant", variant] if variant != "plain" else []
+        words += ["--name", self.name] if self.name != default().name else []
+        return words + [w for path in self.algorithms for w in ("--algorithm", path.parent.name)]
+
+
+def known() -> dict[str, Kernel]:
+    """Return the declared kernels by name, the default one first."""
+    return dict(_declared(FILE)[1])
+
+
+def default() -> Kernel:
+    """Return the kernel that serves whatever asks for no other."""
+    name, kernels = _declared(FILE)
+    return kernels[name]
+
+
+def get(name: str, algorithms: Iterable[str] = ()) -> Kernel:
+    """Return a kernel with the files of some algorithms compiled in.
+
+    Args:
+        name: One of config/kernels.toml, or `default`.
+        algorithms: Names; those that have no file in `algorithms/` are the kernel's own.
+
+    Raises:
+        LosslabError: there is no such kernel.
+    """
+    if name == DEFAULT:
+        kernel = default()
+    elif name in known():
+        kernel = known()[name]
+    else:
+        raise LosslabError(
+            f"a kernel must be one of {FILE.relative_to(ROOT)} ({', '.join(known())}), found {name}"
+        )
+    sources = sorted({source_of(each) for each in algorithms})
+    return replace(kernel, algorithms=tuple(path for path in sources if path.is_file()))
+
+
+def of_key(key: str) -> Kernel:
+    """Return the kernel whose `key` this is.
+
+    Raises:
+        LosslabError: there is no such kernel.
+    """
+    name, *algorithms = key.split("+")
+    return get(name, algorithms)
+
+
+def source_of(algorithm: str) -> Path:
+    """Give the file that an algorithm of one's own is, whether or not it is there."""
+    return ALGORITHMS / algorithm / f"tcp_{algorithm}.c"
+
+
+@functools.cache
+def _declared(path: Path) -> tuple[str, dict[str, Kernel]]:
+    """Read the declarations; `losslab` checks them against their schema, too.
+
+    Raises:
+        LosslabError: they do not make sense.
+    """
+    try:
+        data: dict[str, Any] = tomllib.loads(path.read_text())
+        series = {
+            name: Series(
+                name,
+                ROOT / each["folder"],
+                each["package"],
+                tuple(Release(b["title"], tuple(b["suites"])) for b in each["builds"]),
+            )
+            for name, each in data["series"].items()
+        }
+        kernels = {
+            name: Kernel(
+                name,
+                each["label"],
+                series[each["series"]],
+                tuple(Fetched(**patch) for patch in each.get("fetched", [])),
+                tuple(ROOT / patch for patch in each.get("patches", [])),
+            )
+            for name, each in data["kernels"].items()
+        }
+        first = data["default"]
+        return first, {first: kernels[first]} | kernels
+    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+        raise LosslabError(
+            f"{path} must declare default, series and kernels, found: {error!r}",
+            hint="config/README.md explains it",
+        ) from error

@@ -1,0 +1,66 @@
+"""The names that a condition may use: of algorithms and of kernels, which other files declare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from losslab.emulation.schemes import make_scheme
+from losslab.errors import LosslabError
+from losslab.study.condition import DEFAULT_KERNEL, NO_COMPETITOR, NO_SCHEME, Condition
+
+
+@dataclass(frozen=True)
+class Names:
+    """What is known.
+
+    Attributes:
+        algorithms: The names of algorithms.tsv, each with the kernel that it needs, or `default`.
+        kernels: The names of kernels.toml.
+    """
+
+    algorithms: Mapping[str, str]
+    kernels: frozenset[str] = frozenset()
+
+    def problems(self, condition: Condition) -> list[str]:
+        """Say which of a condition's names are unknown or do not go together."""
+        return list(self._problems(condition))
+
+    def _problems(self, condition: Condition) -> Iterator[str]:
+        for algorithm in sorted(algorithms_of(condition) - set(self.algorithms)):
+            yield (
+                f"algorithm must be one of config/algorithms.tsv "
+                f"({', '.join(sorted(self.algorithms))}), found {algorithm!r}"
+            )
+        if condition.kernel not in (DEFAULT_KERNEL, *self.kernels):
+            yield (
+                f"kernel must be one of config/kernels.toml ({', '.join(sorted(self.kernels))}) or "
+                f"{DEFAULT_KERNEL}, found {condition.kernel!r}"
+            )
+        needed = self._needed(condition)
+        asked = {condition.kernel} - {DEFAULT_KERNEL}
+        if len(needed | asked) > 1:
+            yield (
+                f"kernel must be {' and '.join(sorted(needed))} for "
+                f"{' and '.join(sorted(algorithms_of(condition)))}, found "
+                f"{condition.kernel if asked else 'one kernel for both'}"
+            )
+        if condition.scheme != NO_SCHEME:
+            try:
+                make_scheme(condition.scheme)
+            except LosslabError as error:
+                yield str(error)
+
+    def kernel(self, condition: Condition) -> str:
+        """Name the kernel that a condition is measured on; DEFAULT_KERNEL where nothing asks."""
+        return next(iter(self._needed(condition)), condition.kernel)
+
+    def _needed(self, condition: Condition) -> set[str]:
+        """Name the kernels that a condition's algorithms need."""
+        found = {self.algorithms.get(each, DEFAULT_KERNEL) for each in algorithms_of(condition)}
+        return found - {DEFAULT_KERNEL}
+
+
+def algorithms_of(condition: Condition) -> set[str]:
+    """Name the kernel's algorithms that a condition uses."""
+    return {condition.algorithm, condition.competitor} - {NO_COMPETITOR}

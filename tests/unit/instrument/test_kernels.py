@@ -1,0 +1,91 @@
+import dataclasses
+import hashlib
+
+import pytest
+
+from losslab.errors import LosslabError
+from losslab.instrument import kernel, kernels, kernelsource
+from losslab.instrument.archive import UnavailableError
+from losslab.study.condition import DEFAULT_KERNEL
+
+PATCH = b"--- a/x\n+++ b/x\n"
+
+
+def test_every_declared_kernel_has_its_pins_and_patches():
+    for which in kernels.known().values():
+        assert kernelsource.pins(which.series).version.startswith(f"{which.series.name}.")
+        assert all(path.is_file() for path in kernel.recipe(which=which))
+        assert which.series.patches, which.name
+
+
+def test_kernels_are_told_apart_and_variants_of_each():
+    hashes = [
+        kernel.content_hash(variant, which)
+        for which in kernels.known().values()
+        for variant in kernel.VARIANTS
+    ]
+    assert len(set(hashes)) == len(hashes)
+    assert kernels.get(DEFAULT_KERNEL) == kernels.get("6.12") == kernels.default()
+    assert kernel.content_hash() == kernel.content_hash(which=kernels.get("6.12"))
+
+
+def test_an_unknown_kernel_is_named():
+    with pytest.raises(LosslabError, match=r"found 5\.4"):
+        kernels.get("5.4")
+
+
+@pytest.fixture
+def patch(tmp_path, monkeypatch):
+    monkeypatch.delenv("LOSSLAB_A_PATCH", raising=False)
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    sha256 = hashlib.sha256(PATCH).hexdigest()
+    address = (tmp_path / "public.patch").as_uri()
+    return kernels.Fetched("a.patch", address, len(PATCH), sha256, "LOSSLAB_A_PATCH")
+
+
+def test_a_public_patch_is_fetched_once(patch, tmp_path):
+    public = tmp_path / "public.patch"
+    with pytest.raises(UnavailableError) as error:
+        patch.get()
+    assert patch.address in error.value.hint
+    assert patch.variable in error.value.hint
+    public.write_bytes(b"another")
+    with pytest.raises(UnavailableError, match="other bytes"):
+        patch.get()
+    public.write_bytes(PATCH)
+    assert patch.get().read_bytes() == PATCH
+    public.unlink()
+    assert patch.get().read_bytes() == PATCH
+
+
+def test_a_copy_of_a_public_patch_must_be_it(patch, tmp_path, monkeypatch):
+    copy = tmp_path / "copy.patch"
+    monkeypatch.setenv(patch.variable, str(copy))
+    with pytest.raises(UnavailableError, match="no such file"):
+        patch.get()
+    copy.write_bytes(PATCH + b"x")
+    with pytest.raises(UnavailableError, match="must name a copy"):
+        patch.get()
+    copy.write_bytes(PATCH)
+    assert patch.get() == copy
+
+
+def test_a_public_patch_that_is_not_there_stops_before_the_source_is_fetched(patch, monkeypatch):
+    monkeypatch.setattr(kernelsource, "fetch", lambda series: pytest.fail("too early"))
+    which = dataclasses.replace(kernels.default(), name="new", fetched=(patch,))
+    with pytest.raises(UnavailableError, match="cannot be reached"):
+        kernel.build(which=which)
+
+
+def test_another_public_patch_is_another_kernel(patch):
+    which = dataclasses.replace(kernels.default(), fetched=(patch,))
+    other = dataclasses.replace(which, fetched=(dataclasses.replace(patch, sha256="0" * 64),))
+    assert len({kernel.content_hash(which=k) for k in (kernels.default(), which, other)}) == 3
+    assert which.patch_names[-1] == "a.patch"
+
+
+def test_a_kernel_is_written_as_one_word():
+    for which in kernels.known().values():
+        assert kernel.parsed(kernel.named(kernel.PLAIN, which)) == (kernel.PLAIN, which)
+    assert kernel.named(kernel.CONTAINERS, kernels.default()) == "containers"
+    assert kernels.of_key(kernels.get("6.1").key) == kernels.get("6.1")

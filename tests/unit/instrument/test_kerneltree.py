@@ -1,0 +1,105 @@
+"""A small tree with a Makefile of its own stands for the kernel's."""
+
+import pytest
+
+from losslab.errors import LosslabError
+from losslab.instrument import kernel, kernels, kerneltree
+
+MAKEFILE = """\
+linux: $(wildcard net/ipv4/*.c)
+\techo made >> made
+\tcat net/ipv4/Makefile > linux
+\t! grep -l BROKEN net/ipv4/tcp_*.c || { \\
+\t  echo "net/ipv4/tcp_mine.c:7:2: error: BROKEN"; echo "    7 |  BROKEN"; \\
+\t  echo "make[4]: *** [x] Error 1"; exit 2; }
+"""
+SOURCE = 'static struct tcp_congestion_ops mine = { .name = "mine" };\n'
+
+
+@pytest.fixture
+def kept(tmp_path):
+    tree = tmp_path / "kept" / "linux"
+    (tree / "net" / "ipv4").mkdir(parents=True)
+    (tree / "Makefile").write_text(MAKEFILE)
+    (tree / "net" / "ipv4" / "Makefile").write_text("obj-y := tcp.o tcp_cubic.o\n")
+    (tree / "net" / "ipv4" / "tcp.c").write_text("")
+    (tmp_path / "kept" / "Makefile.before").write_text("obj-y := tcp.o tcp_cubic.o\n")
+    return tmp_path / "kept"
+
+
+@pytest.fixture
+def mine(tmp_path):
+    path = tmp_path / "mine" / "tcp_mine.c"
+    path.parent.mkdir()
+    path.write_text(SOURCE)
+    return path
+
+
+def compiled(kept, *algorithms):
+    with kerneltree.with_algorithms(kept, algorithms, kept.parent / "log") as tree:
+        return (tree / "linux").read_text()
+
+
+def test_an_algorithm_is_compiled_in_and_taken_out_again(kept, mine):
+    assert compiled(kept, mine).splitlines() == [
+        "obj-y := tcp.o tcp_cubic.o",
+        "obj-y += tcp_mine.o",
+    ]
+    other = mine.parent.parent / "other" / "tcp_other.c"
+    other.parent.mkdir()
+    other.write_text(SOURCE.replace("mine", "other"))
+    assert compiled(kept, other).splitlines()[1:] == ["obj-y += tcp_other.o"]
+
+
+def test_the_compilers_words_name_the_authors_file(kept, mine):
+    mine.write_text(SOURCE + "BROKEN\n")
+    with pytest.raises(LosslabError) as error:
+        compiled(kept, mine)
+    assert f"{mine}:7:2: error: BROKEN" in error.value.message
+    assert "7 |  BROKEN" in error.value.message
+    assert "make[4]" not in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [("cubic", '"cubic"', "a name of its own"), ("mine", '"another"', "found no such name")],
+)
+def test_a_name_that_is_taken_or_another_is_refused(kept, tmp_path, name, text, words):
+    path = tmp_path / name / f"tcp_{name}.c"
+    path.parent.mkdir()
+    path.write_text(text)
+    with pytest.raises(LosslabError, match=words):
+        compiled(kept, path)
+
+
+def test_what_no_object_depends_on_goes(tmp_path):
+    tree = tmp_path / "linux"
+    files = {
+        "net/ipv4/Makefile": "", "net/ipv4/tcp_x.c": "",
+        "net/core/sock.c": "", "net/core/gone.c": "",
+        "drivers/gone/gone.h": "", "drivers/gone/Kconfig": "", "include/linux/tcp.h": "",
+        "net/core/.sock.o.cmd": "source := net/core/sock.c\ndeps := \\\n  mm/../kernel/a.h \\\n",
+        "kernel/a.h": "", "kernel/b.h": "", "Documentation/x.rst": "", "Documentation/Kconfig": "",
+    }  # fmt: skip
+    for name, text in files.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
+    kerneltree.keep_what_is_needed(tree)
+    left = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
+    gone = {"net/core/gone.c", "drivers/gone/gone.h", "kernel/b.h", "Documentation/x.rst"}
+    assert left == set(files) - gone
+    assert (tmp_path / "Makefile.before").is_file()
+
+
+def test_an_algorithm_of_ones_own_makes_another_kernel(monkeypatch, mine, tmp_path):
+    monkeypatch.setattr(kernels, "ALGORITHMS", tmp_path)
+    which = kernels.get("default", ["mine", "cubic"])
+    assert which.algorithms == (mine,)
+    assert which.key == "6.12+mine"
+    assert kernels.of_key(which.key) == which
+    assert which.command("plain") == "losslab kernel --algorithm mine"
+    before = kernel.content_hash(which=which)
+    assert before != kernel.content_hash()
+    assert mine in kernel.recipe(which=which)
+    mine.write_text(SOURCE + "/* other */")
+    assert kernel.content_hash(which=which) != before

@@ -1,0 +1,100 @@
+import dataclasses
+
+import pytest
+
+from losslab.errors import LosslabError
+from losslab.study import design
+from losslab.study.condition import DEFAULT_KERNEL
+from losslab.study.names import Names
+from tests.unit.study.test_condition import CONDITION
+
+NAMES = Names(
+    {"cubic": "default", "bbr": "default", "bbr3": "6.12-bbr3", "young": "7.2"},
+    frozenset({"6.1", "6.12", "6.12-bbr3", "7.2"}),
+)
+
+
+def condition(**values):
+    return dataclasses.replace(CONDITION, **values)
+
+
+@pytest.mark.parametrize(
+    ("values", "kernel"),
+    [
+        ({}, DEFAULT_KERNEL),
+        ({"kernel": "6.1"}, "6.1"),
+        ({"algorithm": "bbr3"}, "6.12-bbr3"),
+        ({"algorithm": "bbr3", "kernel": "6.12-bbr3"}, "6.12-bbr3"),
+        ({"competitor": "bbr3"}, "6.12-bbr3"),
+        ({"competitor": "bbr3", "kernel": "6.12-bbr3"}, "6.12-bbr3"),
+    ],
+)
+def test_an_algorithm_brings_its_kernel(values, kernel):
+    assert NAMES.problems(condition(**values)) == []
+    assert NAMES.kernel(condition(**values)) == kernel
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"algorithm": "bbr9"}, "found 'bbr9'"),
+        ({"kernel": "5.4"}, "found '5.4'"),
+        ({"algorithm": "bbr3", "kernel": "7.2"}, "kernel must be 6.12-bbr3 for bbr3, found 7.2"),
+        ({"algorithm": "bbr3", "competitor": "young"}, "found one kernel for both"),
+        ({"app": "datagram", "scheme": "nonsense"}, "nonsense"),
+    ],
+)
+def test_names_that_are_unknown_or_do_not_go_together_are_said(values, words):
+    (problem,) = NAMES.problems(condition(**values))
+    assert words in problem
+
+
+def test_kernels_do_not_change_seeds_but_names():
+    other = condition(kernel="6.1")
+    assert design.Cell("s", "b", other, None).name.endswith("_kernel-6.1")
+    from losslab.study.seeds import replicate_seed
+
+    assert replicate_seed(other, 1) == replicate_seed(CONDITION, 1)
+
+
+def test_the_repositorys_names_are_whole(root):
+    names = design.load_names(root)
+    assert names.algorithms["bbr3"] == "6.12-bbr3"
+    assert {"6.1", "6.12", "7.2"} <= names.kernels
+
+
+def test_an_algorithm_whose_kernel_is_unknown_is_refused(root, tmp_path):
+    (tmp_path / "config").mkdir()
+    for name in ("kernels.toml", "algorithms.tsv"):
+        (tmp_path / "config" / name).write_text((root / "config" / name).read_text())
+    with (tmp_path / "config" / "algorithms.tsv").open("a") as file:
+        file.write("mine\tMine\t#000000\t1\t5.4\n")
+    with pytest.raises(LosslabError, match=r"kernel of mine .* found 5\.4"):
+        design.load_names(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ('default = "6.12"', 'default = "5.4"', "found no 5.4"),
+        ('series = "6.1"', 'series = "5.4"', "found no 5.4"),
+        ('label = "Linux 6.1"', 'lable = "Linux 6.1"', "lable"),
+        ("[series", "[series", ""),
+    ],
+)
+def test_a_broken_declaration_is_named(root, tmp_path, before, after, words):
+    path = tmp_path / "kernels.toml"
+    path.write_text((root / "config" / "kernels.toml").read_text().replace(before, after, 1))
+    if not words:
+        assert "6.12" in design.load_kernels(path)
+        return
+    with pytest.raises(LosslabError, match=words):
+        design.load_kernels(path)
+
+
+def test_a_kernel_of_ours_is_refused_on_this_machines_own(root):
+    study = design.load_yaml(root / "config/studies/loss.yaml")
+    study["blocks"]["main"] = {"algorithm": "cubic", "kernel": "6.1"}
+    run = {"replicates": 1, "duration_s": 5, "warmup_s": 1, "where": "host"}
+    with pytest.raises(LosslabError, match=r"on this machine's own, found 6\.1"):
+        design.study_cells(study, {"main": run}, NAMES)

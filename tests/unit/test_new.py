@@ -1,0 +1,59 @@
+import re
+
+import pytest
+
+from losslab import cli, new
+from losslab.asked import UsageError
+from losslab.instrument import kernels
+from losslab.study import design
+
+
+@pytest.fixture
+def copy(root, tmp_path):
+    for part in (design.ROOT / "config" / "algorithms.tsv", kernels.source_of(new.TEMPLATE)):
+        target = tmp_path / part.relative_to(root)
+        target.parent.mkdir(parents=True)
+        target.write_text(part.read_text())
+    return tmp_path
+
+
+def test_a_skeleton_is_a_file_and_a_row(copy):
+    path = new.new_algorithm("mine", "Mine", copy)
+    assert str(path) == "algorithms/mine/tcp_mine.c"
+    text = (copy / path).read_text()
+    assert '.name\t\t= "mine"' in text
+    assert "mine_ssthresh" in text
+    assert not re.search("template", text)
+    rows = design.load_algorithms(copy / "config" / "algorithms.tsv")
+    assert rows[-1]["name"] == "mine"
+    others = rows[:-1]
+    assert rows[-1]["shape"] not in {row["shape"] for row in others}
+    for name in ("a1", "a2", "a3", "a4"):
+        new.new_algorithm(name, name, copy)
+    assert len(design.load_algorithms(copy / "config" / "algorithms.tsv")) == len(rows) + 4
+
+
+@pytest.mark.parametrize("name", ["", "Mine", "1st", "two words", "a-b", "a" * 16, "../x"])
+def test_a_name_that_the_kernel_does_not_take_is_refused(copy, name):
+    with pytest.raises(UsageError, match="must match"):
+        new.new_algorithm(name, "x", copy)
+    assert len(list((copy / "algorithms").iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", ["cubic", "template"])
+def test_a_name_that_is_taken_is_refused(copy, name):
+    with pytest.raises(UsageError, match="must be new"):
+        new.new_algorithm(name, "x", copy)
+
+
+def test_the_command_refuses_what_is_there(capsys):
+    assert cli.main(["new", "algorithm", "cubic"]) == 2
+    assert "must be new, found cubic" in capsys.readouterr().err
+
+
+def test_every_file_of_algorithms_registers_its_folders_name():
+    found = sorted(kernels.ALGORITHMS.glob("*/*.c"))
+    assert len(found) >= 2
+    for path in found:
+        assert path == kernels.source_of(path.parent.name)
+        assert f'"{path.parent.name}"' in path.read_text()
