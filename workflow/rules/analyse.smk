@@ -109,6 +109,9 @@ for study in STUDIES:
             summary=f"results/summary/{study}.csv",
             ratios=f"results/summary/{study}_ratios.csv",
             replicates=f"results/summary/{study}_replicates.csv",
+            intervals=f"results/summary/{study}_intervals.csv",
+            flows=f"results/summary/{study}_flows.csv",
+            queue=f"results/summary/{study}_queue.csv",
             published=published_numbers(study),
         output:
             **table_files(study),
