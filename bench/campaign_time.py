@@ -53,14 +53,15 @@ class Row:
         return text
 
 
-def cost_of(cell: design.Cell, results: Path | None, fixed_s: float | None) -> Row:
+def cost_of(cell: design.Cell, results: Path | None) -> Row:
     """Estimate what a cell costs, and read what its replicates took."""
+    one_s = cost.replicate_s(cell.condition, cell.backend)
     if cell.real_time:
         one_s = cell.condition.duration_s
-    else:
-        one_s = cost.replicate_s(cell.condition, cell.backend, fixed_s)
+    cell_s = cost.CELL_S[cell.backend]
     least, most = cell.stopping.least, cell.stopping.most
-    row = Row(1, least, most, least * cell.condition.duration_s, least * one_s, most * one_s)
+    emulated_s = least * cell.condition.duration_s
+    row = Row(1, least, most, emulated_s, cell_s + least * one_s, cell_s + most * one_s)
     if results is not None:
         folder = results / "cells" / cell.study / cell.name
         for file in folder.glob(f"*/{HOST_FILE}"):
@@ -76,11 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--config", type=Path, default=design.ROOT / "config" / "quick.yaml")
     parser.add_argument("--results", type=Path, help="a results folder of this campaign")
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--fixed-s", type=float, help="of a replicate that does nothing")
     options = parser.parse_args(arguments)
     blocks: dict[tuple[str, str], Row] = defaultdict(Row)
     for cell in design.load_cells(design.load_yaml(options.config), design.ROOT):
-        blocks[cell.study, cell.block] += cost_of(cell, options.results, options.fixed_s)
+        blocks[cell.study, cell.block] += cost_of(cell, options.results)
     head = "cells replicates emulated_s  core_s"
     print(f"{'':32} {head}" + ("  measured estimated_s  took_s  ratio" if options.results else ""))
     total = Row()

@@ -44,11 +44,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--offloads", nargs="+", default=["off", "on"])
     parser.add_argument("--receive-buffer", nargs="+", default=["linux", "large"])
     parser.add_argument("--replicates", type=int, default=5)
+    parser.add_argument("--fitted-only", action="store_true", help="CUBIC without added loss")
     parser.add_argument("--cores", type=int, default=1)
     options = parser.parse_args(arguments)
     tools = instrument()
-    print("  ".join(f"{word:>11}" for word in COLUMNS))
-    print("  ".join(f"{word:>11}" for word in PUBLISHED))
+    if not options.fitted_only:
+        print("  ".join(f"{word:>11}" for word in COLUMNS))
+        print("  ".join(f"{word:>11}" for word in PUBLISHED))
     grid = itertools.product(
         options.offloads, options.receive_buffer, options.rate_mbit, options.buffer_packets
     )
@@ -62,11 +64,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 (condition, number)
                 for condition in (
                     setup, replace(setup, algorithm="bbr"), replace(setup, loss_percent=0.1)
-                )
+                )[: 1 if options.fitted_only else None]
                 for number in range(options.replicates)
             ]  # fmt: skip
             found = list(pool.map(lambda job: _one(*job, tools), wanted))
             n = options.replicates
+            if options.fitted_only:
+                goodputs = sorted(f[0] for f in found)
+                error = statistics.stdev(goodputs) / n**0.5
+                print(
+                    f"offloads {offloads}, receive {receive}, {rate:g} Mbit/s, {buffer} packets: "
+                    f"CUBIC {statistics.fmean(goodputs):.1f} +- {error:.1f} Mbit/s (standard "
+                    f"error, n = {n}; {goodputs[0]:.1f} to {goodputs[-1]:.1f})",
+                    flush=True,
+                )
+                continue
             cubic, bbr, lossy = found[:n], found[n : 2 * n], found[2 * n :]
             goodputs = [statistics.fmean(f[0] for f in each) for each in (cubic, bbr, lossy)]
             words = (

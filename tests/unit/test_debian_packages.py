@@ -9,7 +9,7 @@ import yaml
 
 from losslab import doctor
 from losslab.backends import preflight
-from losslab.instrument import image, kernel
+from losslab.instrument import engine, image, kernel
 
 # What packages.sh itself calls.
 OF_SHELL = ("sh", "dirname", "sed", "awk", "grep")
@@ -109,11 +109,25 @@ def test_conda_has_what_is_listed(root, file):
     ]
     packages = {re.split("[<>=]", name)[0] for name in names}
     r = {name.removeprefix("r-") for name in packages if name.startswith("r-")}
-    # Quarto knits with rmarkdown; where there is none, knitr does it.
+    # Quarto knits with rmarkdown; where there is none, knitr does it. ggplot2 is of tidyverse.
     debian = {name.removeprefix(doctor.OF_R) for name in everything(root)}
-    assert r - {"base", "rmarkdown"} <= debian
+    assert r - {"base", "rmarkdown", "ggplot2"} <= debian
+    assert {"tidyverse"} <= r
     assert ("util-linux" in packages) == (file == "workflow/envs/tools.yaml")
     assert "util-linux" in everything(root)
+
+
+def test_conda_has_what_containers_need_and_says_where_containernet_is(root):
+    text = (root / "environment.yml").read_text()
+    names = [name for name in yaml.safe_load(text)["dependencies"] if isinstance(name, str)]
+    # Under the names that they have there.
+    called = {"docker.io": "docker-cli"}
+    needed = {name for part in ("containers", "engine") for name in listed(root)[part]}
+    assert {called.get(name, name) for name in needed} <= set(names)
+    # The client that Containernet itself has in the engine image.
+    assert {"python3-docker", "docker.io"} <= set(image.packages(image.ENGINE))
+    assert any(name.startswith("docker-py") for name in names)
+    assert set(engine.containernet().values()) <= set(text.replace("\n", " ").split())
 
 
 @pytest.mark.parametrize("name", [image.HOST, image.ENGINE])

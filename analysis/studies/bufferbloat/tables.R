@@ -1,26 +1,25 @@
-# The source's numbers with ours beside them, and what an AQM buys.
+# The source's numbers with ours beside them, what its items ask, and what an AQM buys.
 tables <- function(data, write) {
   published <- data$published
   write(published, "published")
-  cells <- data$summary |>
-    filter(
-      app == "web", metric %in% c("download_s", "rtt_before_fetch_ms"),
-      statistic_over == "replicates"
+  metrics <- c(
+    download = "download_s", rtt = "rtt_before_fetch_ms", rtt_min = "rtt_before_fetch_min_ms",
+    rtt_max = "rtt_before_fetch_max_ms", rtt_mdev = "rtt_before_fetch_mdev_ms"
+  )
+  wide <- data$summary |>
+    filter(app == "web", metric %in% metrics, statistic_over == "replicates") |>
+    mutate(
+      load = if_else(competitor == "none", "alone", "loaded"),
+      metric = names(metrics)[match(metric, metrics)]
     ) |>
-    mutate(load = if_else(competitor == "none", "alone", "loaded")) |>
     select(
-      block, algorithm, queue, buffer_packets, load, metric, n, mean, low = mean_low,
-      high = mean_high
-    )
-
-  wide <- cells |>
-    mutate(metric = if_else(metric == "download_s", "download", "rtt")) |>
-    by_metric(c("download", "rtt"), c("mean", "low", "high"))
+      block, algorithm, queue, buffer_packets, load, metric, n, mean,
+      low = mean_low, high = mean_high
+    ) |>
+    by_metric(names(metrics), c("mean", "low", "high"))
 
   # Single runs, for readers who compare them with the source's.
-  runs <- data$replicates |>
-    filter(valid, app == "web", !is.na(download_s)) |>
-    mutate(load = if_else(competitor == "none", "alone", "loaded")) |>
+  runs <- web_runs(data$replicates) |>
     group_by(block, algorithm, queue, buffer_packets, load) |>
     summarise(
       min_download = min(download_s), max_download = max(download_s),
@@ -29,23 +28,48 @@ tables <- function(data, write) {
     )
 
   wide |>
-    filter(block %in% c("web", "two-queues")) |>
+    filter(block %in% web_blocks) |>
     left_join(runs, by = c("block", "algorithm", "queue", "buffer_packets", "load")) |>
     left_join(
       published |>
-        mutate(buffer_packets = 100) |>
-        select(
-          algorithm, queue, buffer_packets, load, published_download_s = download_s,
-          published_rtt_ms = rtt_before_fetch_ms
+        transmute(
+          algorithm, queue = queue, buffer_packets = 100, load,
+          published_download_s = download_s, published_rate_kib_s = rate_kib_s,
+          published_rtt_min_ms = rtt_before_fetch_min_ms, published_rtt_ms = rtt_before_fetch_ms,
+          published_rtt_max_ms = rtt_before_fetch_max_ms,
+          published_rtt_mdev_ms = rtt_before_fetch_mdev_ms
         ),
       by = c("algorithm", "queue", "buffer_packets", "load")
     ) |>
-    arrange(block, queue, desc(algorithm), buffer_packets, load) |>
+    mutate(rate_kib_s = page_kib / mean_download) |>
+    arrange(match(block, web_blocks), queue, desc(algorithm), buffer_packets, load) |>
     write("web")
 
   wide |>
-    filter(load == "loaded", buffer_packets == 100) |>
+    filter(load == "loaded", buffer_packets == 100, !grepl("^published", block)) |>
     mutate(queue = label_queues(queue)) |>
     arrange(desc(algorithm), queue, block) |>
     write("aqm")
+
+  phases <- all_phases(data$flows)
+  write(phases, "phases")
+  phases |>
+    group_by(algorithm, buffer_packets) |>
+    summarise(
+      n = n(), mean_peak = mean(peak), keeps = mean(w_start / peak),
+      growth_s = mean(end_s - start_s), passes = as.numeric(sum(!is.na(regained_s))),
+      k_mean_s = mean(k_s), k_passing_s = mean(k_s[!is.na(regained_s)]),
+      regained_mean_s = mean(regained_s, na.rm = TRUE),
+      off_percent = sqrt(mean(off_percent^2)), .groups = "drop"
+    ) |>
+    # Reno steers to no window.
+    mutate(across(
+      c(passes, k_mean_s, k_passing_s, regained_mean_s, off_percent),
+      \(x) if_else(algorithm == "cubic", x, NA_real_)
+    )) |>
+    arrange(desc(algorithm), buffer_packets) |>
+    write("window")
+  first_growth(data$flows) |>
+    arrange(desc(algorithm), buffer_packets) |>
+    write("start")
 }

@@ -9,6 +9,10 @@ tables <- function(data, write) {
   write(published, "published")
   replicates <- data$replicates
   scores <- scheme_scores(data$summary)
+  # A scheme that two blocks have is measured once for all that the source says of it.
+  once <- scores |>
+    arrange(block == "grid") |>
+    distinct(scheme, .keep_all = TRUE)
 
   replicates |>
     filter(valid) |>
@@ -18,35 +22,64 @@ tables <- function(data, write) {
     write("traces")
 
   scores |>
-    left_join(
-      published |>
-        transmute(
-          scheme, exercise, published_mbit = throughput_mbit,
-          published_signal_ms = signal_delay_p95_ms,
-          published_power = coalesce(power, 1000 * throughput_mbit / signal_delay_p95_ms)
-        ) |>
-        distinct(scheme, .keep_all = TRUE),
-      by = "scheme"
-    ) |>
+    left_join(source_scores(published), by = "scheme") |>
     arrange(block, desc(mean_power), scheme, algorithm, queue) |>
     write("schemes")
 
-  # Kendall's tau of the two orders: 1 where they are the same, 0 where they have nothing in common.
+  # The source's table of AIMD by its index; rows 7 and 16 are the same scheme.
   published |>
-    mutate(published_power = coalesce(power, 1000 * throughput_mbit / signal_delay_p95_ms)) |>
-    filter(!is.na(published_power)) |>
-    inner_join(
-      scores |> filter(block != "grid") |> distinct(scheme, .keep_all = TRUE), by = "scheme"
+    filter(exercise == "B", part == "table") |>
+    transmute(
+      index, scheme,
+      rtt_gain = scheme_parameter(scheme, "rtt_gain"), add = scheme_parameter(scheme, "add"),
+      multiply = scheme_parameter(scheme, "multiply"), published_mbit = throughput_mbit,
+      published_signal_ms = signal_delay_p95_ms,
+      published_quotient = 1000 * throughput_mbit / signal_delay_p95_ms
     ) |>
-    group_by(exercise) |>
-    filter(n() >= 3) |>
+    left_join(select(once, -c(block, algorithm, queue, label)), by = "scheme") |>
+    arrange(index) |>
+    write("aimd")
+
+  # Its runs that it repeated: how far apart they are, and how far ours on other traces are.
+  theirs <- source_runs(published) |>
+    group_by(scheme) |>
+    filter(n() > 1) |>
     summarise(
-      schemes = n(),
-      tau_power = tau(published_power, mean_power),
-      tau_throughput = tau(throughput_mbit, mean_throughput),
-      tau_signal_delay = tau(signal_delay_p95_ms, mean_signal_delay),
+      published_runs = n(), published_power = mean(quotient),
+      published_spread_percent = spread_percent(quotient), .groups = "drop"
+    )
+  replicates |>
+    filter(valid, !is.na(power), block != "grid" | !scheme %in% scores$scheme[scores$block != "grid"]) |>
+    group_by(scheme) |>
+    summarise(
+      traces = n(), power = mean(power_of_run(link_throughput_mbit, signal_delay_p95_ms)),
+      spread_percent = spread_percent(power_of_run(link_throughput_mbit, signal_delay_p95_ms)),
       .groups = "drop"
     ) |>
+    inner_join(theirs, by = "scheme") |>
+    arrange(match(scheme, published$scheme)) |>
+    write("repeats")
+
+  # Kendall's tau of the two orders: 1 where they are the same, 0 where they have nothing in common.
+  source_runs(published) |>
+    mutate(what = parts_in_words(exercise, part)) |>
+    filter(!is.na(what)) |>
+    group_by(what, scheme) |>
+    summarise(
+      across(c(quotient, throughput_mbit, signal_delay_p95_ms), mean),
+      .groups = "drop"
+    ) |>
+    inner_join(once, by = "scheme") |>
+    group_by(what) |>
+    filter(n() >= 3) |>
+    summarise(
+      schemes = n(), tau_power = tau(quotient, mean_power),
+      tau_throughput = tau(throughput_mbit, mean_throughput),
+      tau_signal_delay = tau(signal_delay_p95_ms, mean_signal_delay),
+      best_theirs = scheme[which.max(quotient)], best_ours = scheme[which.max(mean_power)],
+      .groups = "drop"
+    ) |>
+    rename(part = what) |>
     write("ordering")
 
   # Tuned on the first half of the traces, tried on the second.
@@ -62,6 +95,10 @@ tables <- function(data, write) {
       alpha = scheme_parameter(scheme, "alpha"), scale = scheme_parameter(scheme, "scale"),
       timeout_ms = scheme_parameter(scheme, "timeout"),
       rank_tuned = rank(-power_tuned), rank_tried = rank(-power_tried)
+    ) |>
+    left_join(
+      select(source_scores(published), scheme, published_quotient, published_runs),
+      by = "scheme"
     ) |>
     arrange(rank_tuned, scheme) |>
     write("grid")

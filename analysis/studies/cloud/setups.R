@@ -51,3 +51,24 @@ window_title <- "Congestion window (packets)"
 wide_keys <- function() {
   ggplot2::guides(colour = ggplot2::guide_legend(override.aes = list(linewidth = 1)))
 }
+
+# Jain's index of two rates.
+jain <- function(a, b) (a + b)^2 / (2 * (a^2 + b^2))
+
+# What is different from the source's set-up, one thing after the other.
+step_levels <- c(
+  log = "Source's log", published = "As published", large = "Window without limit",
+  aggregates = "Loss of aggregates", "routers-shallow" = "Delay on routers",
+  routers = "As it should be"
+)
+
+# Which of these a cell is; NA of the others.
+label_steps <- function(block, receive_buffer, offloads) {
+  step <- dplyr::case_when(
+    block == "hosts" & offloads == "on" ~ "aggregates",
+    block == "hosts" & receive_buffer == "large" ~ "large",
+    block == "hosts" ~ NA_character_,
+    TRUE ~ block
+  )
+  factor(unname(step_levels[step]), step_levels)
+}

@@ -6,39 +6,64 @@ tables <- function(data, write) {
     filter(statistic_over == "replicates") |>
     mutate(setup = label_setups(sender_delay_ms)) |>
     select(
-      block, setup, algorithm, competitor, app, loss_percent, buffer_packets, duration_s, metric, n,
-      mean, low = mean_low, high = mean_high
+      block, setup, algorithm, competitor, app, loss_percent, buffer_packets, receive_buffer,
+      offloads, duration_s, metric, n, mean, low = mean_low, high = mean_high
     )
   of_metric <- function(name) summary |> filter(metric == name) |> select(-metric)
+  # What stands in the source's text, and what its authors' log has of the same runs.
+  in_text <- published |> filter(from == "text", app == "iperf3")
+  in_log <- published |> filter(from == "repository", app == "iperf3")
 
   of_metric("goodput_mbit") |>
     filter(block %in% c("published", "routers")) |>
     left_join(
-      of_metric("rtt_loaded_ms") |> select(block, algorithm, loss_percent, rtt_loaded_ms = mean),
-      by = c("block", "algorithm", "loss_percent")
+      in_text |>
+        filter(competitor == "none") |>
+        select(algorithm, loss_percent, published_mbit = goodput_mbit),
+      by = c("algorithm", "loss_percent")
     ) |>
     left_join(
-      of_metric("retransmits") |> select(block, algorithm, loss_percent, retransmits = mean),
-      by = c("block", "algorithm", "loss_percent")
-    ) |>
-    left_join(
-      published |>
-        filter(app == "iperf3", competitor == "none") |>
-        select(
-          algorithm, loss_percent, published_mbit = goodput_mbit, published_rtt_ms = rtt_loaded_ms
-        ),
+      in_log |>
+        filter(competitor == "none") |>
+        select(algorithm, loss_percent, log_mbit = goodput_mbit),
       by = c("algorithm", "loss_percent")
     ) |>
     arrange(setup, desc(algorithm), loss_percent) |>
     write("goodput")
 
+  # Window over RTT is the rate: which of the two is another than the source's?
+  flow_metrics <- c(
+    "goodput_mbit", "cwnd_median_packets", "srtt_mean_ms", "srtt_std_ms", "srtt_median_ms",
+    "rwnd_limited_percent", "retransmits", "retransmits_first_second", "ssthresh_changes"
+  )
+  ours <- summary |>
+    filter(app == "iperf3", competitor == "none", metric %in% flow_metrics) |>
+    mutate(step = label_steps(block, receive_buffer, offloads)) |>
+    filter(!is.na(step)) |>
+    select(step, algorithm, loss_percent, n, metric, mean) |>
+    by_metric(flow_metrics, "mean")
+  in_log |>
+    filter(competitor == "none") |>
+    mutate(step = label_steps("log", "", ""), n = 1) |>
+    with_columns(flow_metrics) |>
+    select(all_of(names(ours))) |>
+    bind_rows(ours) |>
+    mutate(
+      window_over_rtt_mbit = cwnd_median_packets * payload_bytes * 8 / 1e3 / srtt_mean_ms
+    ) |>
+    arrange(desc(algorithm), loss_percent, step) |>
+    write("flow")
+
   data$ratios |>
     filter(app == "iperf3", loss_percent == 0) |>
-    mutate(setup = label_setups(sender_delay_ms)) |>
-    select(
-      block, setup, buffer_packets, duration_s, n, ratio = mean, low = mean_low, high = mean_high
+    mutate(
+      setup = label_setups(sender_delay_ms), step = label_steps(block, receive_buffer, offloads)
     ) |>
-    arrange(duration_s, setup, buffer_packets, block) |>
+    select(
+      block, setup, step, buffer_packets, receive_buffer, offloads, duration_s, n,
+      ratio = mean, low = mean_low, high = mean_high
+    ) |>
+    arrange(duration_s, step, setup, buffer_packets, block) |>
     write("gap")
 
   of_metric("jain_index") |>
@@ -53,7 +78,11 @@ tables <- function(data, write) {
       by = c("block", "algorithm", "competitor")
     ) |>
     left_join(
-      published |>
+      of_metric("retransmits") |> select(block, algorithm, competitor, retransmits = mean),
+      by = c("block", "algorithm", "competitor")
+    ) |>
+    left_join(
+      in_text |>
         filter(competitor != "none") |>
         select(
           algorithm, competitor, published_first_mbit = goodput_mbit,
@@ -61,18 +90,26 @@ tables <- function(data, write) {
         ),
       by = c("algorithm", "competitor")
     ) |>
+    left_join(
+      in_log |>
+        filter(competitor != "none") |>
+        select(algorithm, competitor, log_retransmits = retransmits),
+      by = c("algorithm", "competitor")
+    ) |>
+    mutate(
+      published_jain = jain(published_first_mbit, published_second_mbit)
+    ) |>
     arrange(setup, desc(algorithm), desc(competitor)) |>
     write("fairness")
 
+  video_metrics <- c(
+    "throughput_mbit", "completion_s", "srtt_mean_ms", "frames_on_time_percent",
+    "cwnd_median_packets"
+  )
   summary |>
-    filter(
-      app == "ffmpeg",
-      metric %in% c("throughput_mbit", "completion_s", "rtt_loaded_ms", "frames_on_time_percent")
-    ) |>
-    select(block, setup, algorithm, loss_percent, n, metric, mean) |>
-    by_metric(
-      c("throughput_mbit", "completion_s", "rtt_loaded_ms", "frames_on_time_percent"), "mean"
-    ) |>
+    filter(app == "ffmpeg", metric %in% video_metrics) |>
+    select(block, setup, algorithm, loss_percent, duration_s, n, metric, mean) |>
+    by_metric(video_metrics, "mean") |>
     arrange(setup, desc(algorithm), loss_percent) |>
     write("video")
 }

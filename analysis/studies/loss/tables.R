@@ -1,4 +1,4 @@
-# The source's tables with ours beside them: summary, decrease, ratio, video.
+# The source's tables with ours beside them, what other set-ups give, and the video.
 tables <- function(data, write) {
   published <- data$published
   write(published, "published")
@@ -6,26 +6,19 @@ tables <- function(data, write) {
     filter(block == "main")
   goodput <- summary |> filter(app == "iperf3", metric == "goodput_mbit")
 
-  # The source's statistics are over one-second intervals, and so are ours here.
+  # The source does not say what its statistics are over; ours are over one-second intervals.
   bind_rows(
     goodput |> filter(statistic_over == "seconds") |> mutate(whose = "measured"),
     published |> mutate(whose = "published")
   ) |>
-    select(path, algorithm, loss_percent, whose, all_of(statistics)) |>
+    select(path, algorithm, loss_percent, whose, n, all_of(statistics), reading) |>
     arrange(desc(path), desc(algorithm), loss_percent, desc(whose)) |>
     write("summary")
 
-  changes <- bind_rows(
-    measured = goodput |> filter(statistic_over == "replicates") |> change_against_baseline(),
-    published = published |> change_against_baseline(),
-    .id = "whose"
-  )
-  changes |>
-    filter(loss_percent > 0) |>
-    select(path, algorithm, loss_percent, whose, change_percent) |>
-    tidyr::pivot_wider(names_from = whose, values_from = change_percent) |>
-    with_columns(c("measured", "published")) |>
-    relocate(measured, .before = published) |>
+  changes_with_loss(data$replicates) |>
+    filter(block == "main") |>
+    full_join(published_changes(published), by = c("path", "algorithm", "loss_percent")) |>
+    select(path, algorithm, loss_percent, measured, low, high, n, published) |>
     arrange(desc(path), desc(algorithm), loss_percent) |>
     write("decrease")
 
@@ -36,10 +29,13 @@ tables <- function(data, write) {
     select(path, loss_percent, published)
   data$ratios |>
     filter(block == "main") |>
-    select(path, loss_percent, measured = mean, low = mean_low, high = mean_high) |>
+    select(path, loss_percent, n, measured = mean, low = mean_low, high = mean_high) |>
     left_join(published_ratio, by = c("path", "loss_percent")) |>
     arrange(desc(path), loss_percent) |>
     write("ratio")
+
+  # Less than one percent, loss in both directions, and CUBIC with the queue that its host had.
+  small_and_other(data) |> write("variants")
 
   # How far each set-up of CUBIC is from the published curve, as a factor: root mean square of the
   # ratio's logarithm.
@@ -52,7 +48,10 @@ tables <- function(data, write) {
       by = "loss_percent"
     ) |>
     group_by(rtt_ms, offloads) |>
-    summarise(factor = exp(sqrt(mean(log(mean / published)^2))), .groups = "drop") |>
+    summarise(
+      factor = exp(sqrt(mean(log(mean / published)^2))), n = min(n), losses = n_distinct(loss_percent),
+      .groups = "drop"
+    ) |>
     arrange(factor) |>
     write("distance")
 
@@ -62,7 +61,7 @@ tables <- function(data, write) {
   )
   summary |>
     filter(app == "ffmpeg", statistic_over == "replicates", metric %in% video_metrics) |>
-    select(path, algorithm, loss_percent, metric, mean) |>
+    select(path, algorithm, loss_percent, n, metric, mean) |>
     by_metric(video_metrics, "mean") |>
     arrange(desc(path), desc(algorithm), loss_percent) |>
     write("video")

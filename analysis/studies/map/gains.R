@@ -5,20 +5,25 @@ winner_colours <- c(BBR = "#D55E00", CUBIC = "#0072B2", undecided = "#999999")
 
 gain_axes <- c("block", "rtt_ms", "rate_mbit", "buffer_packets", "loss_percent")
 
-# Ratio of the geometric means of two samples with its 95 % interval: Welch's t on logarithms, which
-# needs no equal number of values and is honest with few. NA limits where one has fewer than two.
+# Ratio of the geometric means of two samples with its interval: Welch's t on logarithms, since the
+# cells of a condition may have different numbers of runs. `error` is the logarithm's standard error and
+# `df` its degrees of freedom; of fewer runs than an interval takes they are NA.
 ratio_of_means <- function(over, under) {
-  a <- log(over)
-  b <- log(under)
-  estimate <- mean(a) - mean(b)
-  shares <- c(stats::var(a) / length(a), stats::var(b) / length(b))
-  error <- sqrt(sum(shares))
-  df <- sum(shares)^2 / (shares[1]^2 / (length(a) - 1) + shares[2]^2 / (length(b) - 1))
+  found <- ratio_interval(over, under, paired = FALSE)
+  shares <- c(stats::var(log(over)) / length(over), stats::var(log(under)) / length(under))
+  known <- !is.na(found$low)
+  error <- if (known) sqrt(sum(shares)) else NA_real_
   # Two samples without any scatter have no degrees of freedom and need none.
-  reach <- if (is.na(error)) NA_real_ else if (error == 0) 0 else stats::qt(0.975, df) * error
+  df <- if (!known) {
+    NA_real_
+  } else if (error == 0) {
+    Inf
+  } else {
+    sum(shares)^2 / sum(shares^2 / (c(length(over), length(under)) - 1))
+  }
   tibble::tibble(
-    ratio = exp(estimate), low = exp(estimate - reach), high = exp(estimate + reach),
-    n_over = length(a), n_under = length(b)
+    ratio = found$value, low = as.numeric(found$low), high = as.numeric(found$high),
+    error = error, df = df, n_over = length(over), n_under = length(under)
   )
 }
 
@@ -32,6 +37,7 @@ winner <- function(low, high) {
 # One row per condition that was measured with both algorithms.
 gains <- function(replicates) {
   found <- replicates |>
+    with_columns("retransmits") |>
     dplyr::filter(valid, goodput_mbit > 0, algorithm %in% c("cubic", "bbr")) |>
     dplyr::group_by(dplyr::across(dplyr::all_of(gain_axes))) |>
     dplyr::filter(dplyr::n_distinct(algorithm) == 2) |>
@@ -39,12 +45,18 @@ gains <- function(replicates) {
       ratio_of_means(goodput_mbit[algorithm == "bbr"], goodput_mbit[algorithm == "cubic"]),
       bbr_mbit = mean(goodput_mbit[algorithm == "bbr"]),
       cubic_mbit = mean(goodput_mbit[algorithm == "cubic"]),
+      bbr_retransmits = mean(retransmits[algorithm == "bbr"]),
+      cubic_retransmits = mean(retransmits[algorithm == "cubic"]),
       .groups = "drop"
     )
   found |>
-    with_columns(c("ratio", "low", "high", "n_over", "n_under")) |>
+    with_columns(c("ratio", "low", "high", "error", "df", "n_over", "n_under")) |>
     dplyr::mutate(winner = winner(low, high)) |>
-    dplyr::relocate(bbr_mbit, cubic_mbit, winner, .after = dplyr::last_col())
+    with_columns(c("bbr_mbit", "cubic_mbit", "bbr_retransmits", "cubic_retransmits")) |>
+    dplyr::relocate(
+      bbr_mbit, cubic_mbit, bbr_retransmits, cubic_retransmits, winner,
+      .after = dplyr::last_col()
+    )
 }
 
 # What a tree may ask of a condition, in a practitioner's units.
@@ -170,21 +182,22 @@ factorial_effects <- function(conditions) {
   )
   colnames(signs) <- names(factors)
   gain <- log(conditions$ratio)
-  # The standard error of a condition's log gain, from its interval.
-  error <- (log(conditions$high) - log(conditions$low)) / (2 * 1.96)
+  # The average's error and, after Welch and Satterthwaite, its degrees of freedom.
+  half <- nrow(conditions) / 2
+  error <- sqrt(sum(conditions$error^2)) / half
+  df <- sum(conditions$error^2)^2 / sum(conditions$error^4 / conditions$df)
+  reach <- if (is.na(error)) NA_real_ else if (error == 0) 0 else stats::qt(0.975, df) * error
   pairs <- utils::combn(names(factors), 2, simplify = FALSE)
   effect <- function(names) {
     contrast <- apply(signs[, names, drop = FALSE], 1, prod)
-    half <- nrow(conditions) / 2
     tibble::tibble(
       effect = paste(names, collapse = " \u00d7 "), kind = c("main", "interaction")[length(names)],
-      log_factor = sum(contrast * gain) / half, error = sqrt(sum(error^2)) / half
+      log_factor = sum(contrast * gain) / half, error = error
     )
   }
   dplyr::bind_rows(lapply(c(as.list(names(factors)), pairs), effect)) |>
     dplyr::mutate(
-      factor = exp(log_factor), low = exp(log_factor - 1.96 * error),
-      high = exp(log_factor + 1.96 * error)
+      factor = exp(log_factor), low = exp(log_factor - reach), high = exp(log_factor + reach)
     ) |>
     dplyr::arrange(dplyr::desc(abs(log_factor)))
 }

@@ -1,9 +1,9 @@
 # The published rows with ours beside them, every condition's winner, and the tree that predicts it.
 tables <- function(data, write) {
   measured <- gains(data$replicates)
-  # The paper's two conditions are there to be compared; the grid has others of their kind.
-  conditions <- filter(measured, block != "paper")
   published <- data$published
+  # A condition that two blocks have counts once.
+  conditions <- distinct(measured, rtt_ms, rate_mbit, buffer_packets, loss_percent, .keep_all = TRUE)
 
   published |>
     filter(source == "kim") |>
@@ -18,6 +18,7 @@ tables <- function(data, write) {
     ) |>
     mutate(
       published_ratio = bbr_mbit / cubic_mbit,
+      formula_mbit = mathis_mbit(loss_percent / 100, rtt_ms / 1e3),
       sign = case_when(
         is.na(ratio) ~ "not measured",
         winner == "undecided" ~ "undecided",
@@ -27,15 +28,41 @@ tables <- function(data, write) {
     ) |>
     write("published")
 
-  published |>
-    filter(source != "kim") |>
-    bind_rows(measured |> filter(block == "paper") |> mutate(source = "ours")) |>
-    mutate(ratio = coalesce(ratio, bbr_mbit / cubic_mbit)) |>
-    arrange(buffer_packets, source == "ours", source) |>
+  # The paper's and its replication's conditions that were measured here, without random loss.
+  compared <- measured |>
+    filter(block != "published") |>
+    distinct(rtt_ms, rate_mbit, buffer_packets, .keep_all = TRUE)
+  others <- published |>
+    filter(!grepl("^kim", source)) |>
+    semi_join(compared, by = c("rtt_ms", "rate_mbit", "buffer_packets"))
+  bind_rows(
+    others |> mutate(ratio = coalesce(1 + gain_percent / 100, bbr_mbit / cubic_mbit)),
+    compared |>
+      semi_join(others, by = c("rtt_ms", "rate_mbit", "buffer_packets")) |>
+      mutate(source = "ours")
+  ) |>
+    arrange(buffer_packets, rtt_ms, rate_mbit, source == "ours", source) |>
     select(
-      source, rtt_ms, rate_mbit, buffer_packets, cubic_mbit, bbr_mbit, ratio, low, high
+      source, rtt_ms, rate_mbit, buffer_packets, cubic_mbit, bbr_mbit, ratio, low, high,
+      cubic_retransmits, bbr_retransmits
     ) |>
     write("paper")
+
+  # Of all conditions of the paper and its replication, measured here or not: how far the two agree.
+  published |>
+    filter(!grepl("^kim", source)) |>
+    mutate(ratio = coalesce(1 + gain_percent / 100, bbr_mbit / cubic_mbit)) |>
+    select(source, rtt_ms, rate_mbit, buffer_packets, ratio) |>
+    tidyr::pivot_wider(names_from = source, values_from = ratio) |>
+    tidyr::pivot_longer(starts_with("datta2023"), names_to = "source", values_to = "ratio") |>
+    mutate(decisive = abs(cao2019 - 1) >= 0.1, apart = pmax(ratio / cao2019, cao2019 / ratio)) |>
+    group_by(source, buffer_packets) |>
+    summarise(
+      conditions = n(), decisive = sum(decisive),
+      same_sign = sum((ratio > 1) == (cao2019 > 1) & abs(cao2019 - 1) >= 0.1),
+      median_factor = stats::median(apart), largest_factor = max(apart), .groups = "drop"
+    ) |>
+    write("testbeds")
 
   factorial <- filter(conditions, block == "published")
   factorial |> arrange(desc(ratio)) |> write("factorial")

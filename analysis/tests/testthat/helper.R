@@ -6,6 +6,10 @@ condition <- tibble::tibble(
   trace = "none", scheme = "none", video = "720p", receive_buffer = "linux", shaper = "tbf",
   sender_queue = "fq", trace_back = "none", duration_s = 5, warmup_s = 1
 )
+# Axes that no test is about.
+for (axis in setdiff(condition_columns, names(condition))) {
+  condition[[axis]] <- if (axis %in% condition_words) "any" else 0
+}
 
 # Rows of `condition` with other values in the columns that are named.
 conditions <- function(...) {

@@ -1,16 +1,18 @@
 test_that("the ratio of means and its interval are Welch's on logarithms", {
-  over <- c(20, 22, 19, 21)
-  under <- c(10, 11, 9)
+  over <- c(20, 22, 19, 21, 20.5, 23)
+  under <- c(10, 11, 9, 10.2, 9.4)
   reference <- stats::t.test(log(over), log(under))
   found <- ratio_of_means(over, under)
   expect_equal(c(found$low, found$high), exp(as.numeric(reference$conf.int)), tolerance = 1e-9)
   expect_equal(found$ratio, exp(mean(log(over)) - mean(log(under))))
+  expect_equal(c(found$error, found$df), c(reference$stderr, reference$parameter[["df"]]))
 })
 
-test_that("single runs and runs without scatter have the intervals they deserve", {
+test_that("few runs and runs without scatter have the intervals they deserve", {
   expect_true(is.na(ratio_of_means(20, 10)$low))
-  calm <- ratio_of_means(c(20, 20), c(10, 10))
-  expect_equal(c(calm$low, calm$high), c(2, 2))
+  expect_true(is.na(ratio_of_means(c(20, 21, 22, 23), c(10, 11, 9, 12))$error))
+  calm <- ratio_of_means(rep(20, 5), rep(10, 5))
+  expect_equal(c(calm$low, calm$high, calm$error, calm$df), c(2, 2, 0, Inf))
 })
 
 test_that("only an interval without 1 has a winner", {
@@ -29,6 +31,8 @@ made_up_factorial <- function() {
   )
   conditions$low <- conditions$ratio * 0.9
   conditions$high <- conditions$ratio * 1.1
+  conditions$error <- 0.05
+  conditions$df <- 8
   conditions$winner <- winner(conditions$low, conditions$high)
   conditions
 }
@@ -42,6 +46,9 @@ test_that("effects and interactions are what was put in", {
   expect_equal(of("RTT \u00d7 loss"), 3)
   expect_equal(of("rate"), 1)
   expect_equal(nrow(effects), 10)
+  # Sixteen errors of 0.05 with 8 degrees of freedom each: 4 * 0.05 / 8 with 16 * 8.
+  expect_equal(effects$error, rep(0.025, 10))
+  expect_equal(log(effects$high / effects$factor), rep(stats::qt(0.975, 128) * 0.025, 10))
 })
 
 test_that("the tree finds the rule that made the data, and its drawing is whole", {

@@ -12,15 +12,19 @@ from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.emulation.link.traces import MEAN_MBIT
 from losslab.study.condition import NO_COMPETITOR, NO_TRACE, Condition
 
-# Seconds on one core of an Intel Xeon (Sapphire Rapids) that has nothing else to do.
+# Seconds of one core of an Intel Xeon (Sapphire Rapids, 2.1 GHz), by least squares on the cells of
+# the quick campaign. What a cell costs besides its replicates: a program, and a guest that boots.
+CELL_S = {VIRTUAL: 0.7, CONTAINERNET: 6.0}
 # A replicate that does nothing, by backend, and what its programs' starts add, by app.
-FIXED_S = {VIRTUAL: 0.95, CONTAINERNET: 5.7}
-START_S = {"iperf3": 0.0, "ffmpeg": 0.35, "web": 0.1, "datagram": 0.4}
-# A second of probes and timers, by app, and a gigabyte of a bulk flow.
-PER_S = {"iperf3": 0.03, "ffmpeg": 0.04, "web": 0.02, "datagram": 0.03}
-PER_GB_S = 4.1
+FIXED_S = {VIRTUAL: 0.18, CONTAINERNET: 0.6}
+START_S = {"iperf3": 0.0, "ffmpeg": 0.5, "web": 0.1, "datagram": 0.4}
+# A second of probes and timers, by app; of a flow that keeps all hosts awake, besides, which takes
+# some 10 Mbit/s; and a gigabyte of it.
+PER_S = {"iperf3": 0.015, "ffmpeg": 0.03, "web": 0.015, "datagram": 0.015}
+AWAKE_PER_S, AWAKE_MBIT = 0.025, 10.0
+PER_GB_S = 3.0
 # The trace-driven link and the datagram schemes are Python: a gigabyte passes them in so many.
-TRACE_PER_GB_S, DATAGRAM_PER_GB_S = 105.0, 45.0
+TRACE_PER_GB_S, DATAGRAM_PER_GB_S = 90.0, 45.0
 # Rates of the app's own, in Mbit/s; a bulk flow takes what it gets.
 VIDEO_MBIT = 3.0
 SEGMENT_BITS = 1448 * 8
@@ -44,20 +48,20 @@ def expected_mbit(condition: Condition) -> float:
     return min(rate_mbit, window * SEGMENT_BITS / (c.rtt_ms * 1000))
 
 
-def replicate_s(condition: Condition, backend: str, fixed_s: float | None = None) -> float:
+def replicate_s(condition: Condition, backend: str) -> float:
     """Estimate a replicate's wall time in s.
 
     Args:
         condition: What is measured.
         backend: One of known.NAMES.
-        fixed_s: What a replicate costs that does nothing; that of the backend if None.
     """
     c = condition
-    gigabytes = expected_mbit(c) * c.duration_s / 8000
+    mbit = expected_mbit(c)
+    per_s = PER_S[c.app] + AWAKE_PER_S * min(1.0, mbit / AWAKE_MBIT)
     per_gb_s = PER_GB_S
     if c.trace != NO_TRACE:
         per_gb_s += TRACE_PER_GB_S
     if c.app == "datagram":
         per_gb_s += DATAGRAM_PER_GB_S
-    fixed_s = FIXED_S[backend] if fixed_s is None else fixed_s
-    return fixed_s + START_S[c.app] + PER_S[c.app] * c.duration_s + per_gb_s * gigabytes
+    gigabytes = mbit * c.duration_s / 8000
+    return FIXED_S[backend] + START_S[c.app] + per_s * c.duration_s + per_gb_s * gigabytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,9 @@ FRAME_BIN_S = 0.5
 BITS_PER_MBIT = 1e6
 # What the receivers of bulk flows counted.
 INTERVALS = {"first": "intervals.csv", "competitor": "competitor-intervals.csv"}
+
+# A reason may quote all that a program said.
+REASON_LENGTH = 160
 
 Row = dict[str, str]
 
@@ -89,8 +93,8 @@ class Run:
 
     @property
     def reasons(self) -> list[str]:
-        """Say why it does not count; empty where it does."""
-        return list(self.manifest["reasons"])
+        """Say why it does not count, each in a line; empty where it does."""
+        return [textwrap.shorten(why, REASON_LENGTH) for why in self.manifest["reasons"]]
 
 
 def load(folder: Path) -> Run:

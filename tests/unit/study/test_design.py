@@ -3,8 +3,9 @@ import copy
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.study import design
+from losslab.study import design, files
 from losslab.study.names import Names
+from losslab.study.points import has
 from tests.unit.study.test_condition import BARE
 
 NAMES = Names({"cubic": "default", "bbr": "default"})
@@ -37,6 +38,19 @@ def test_the_quick_campaign_has_every_study_and_no_interval_of_few(root):
     bulk = [c for c in main if c.condition.app == "iperf3"]
     assert len(bulk) == 44
     assert min(c.stopping.least for c in bulk) == 10
+
+
+def test_the_quick_campaign_has_ten_replicates_of_every_cell_that_a_claim_looks_at(root):
+    for study in design.load_studies(design.load_yaml(root / "config/quick.yaml"), root):
+        cells = {c.name: ({"block": c.block, **c.condition.to_json()}, c) for c in study.cells}
+        for claim in design.load_yaml(files.claims(root, study.name))["claims"]:
+            where = claim.get("where", {})
+            selectors = [where, where | claim.get("against", {}), claim.get("others", where)]
+            for wanted in selectors:
+                meant = [cell for values, cell in cells.values() if has(values, wanted)]
+                assert meant, f"{study.name}: claim {claim['id']} means no cell"
+                few = [cell.name for cell in meant if cell.stopping.least < 10]
+                assert where == {} or few == [], f"{study.name}: claim {claim['id']}"
 
 
 def test_a_block_may_have_several_runs_each_for_some_of_its_cells(root):
@@ -113,7 +127,7 @@ def test_unknown_algorithm_is_named(study, config):
 def test_equal_cells_are_refused(study, config):
     study["blocks"]["main"]["algorithm"] = ["cubic", "cubic"]
     with pytest.raises(LosslabError, match="must differ"):
-        design.study_cells(study, config["studies"]["loss"], NAMES)
+        design.study_cells(study, {"main": config["studies"]["loss"]["main"]}, NAMES)
 
 
 def test_negative_duration_is_refused(root, config):

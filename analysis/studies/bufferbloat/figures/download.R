@@ -1,37 +1,34 @@
-# Download time and RTT alone, beside a long-lived flow, and with two queues.
-height_cm <- 11
+# Download time and RTT alone, beside a long-lived flow, and with two queues: every run, their mean,
+# and the source's.
+height_cm <- 13
 shown <- function(cells) filter(cells, block %in% c("web", "two-queues"))
 
 draw <- function(data) {
-  panels <- c(download_s = "Download (s)", rtt_before_fetch_ms = "RTT before the download (ms)")
-  set_up <- function(queue, buffer_packets) {
-    factor(
-      ifelse(queue == "fifo", paste("FIFO of", buffer_packets), "two FIFOs of 100"),
-      c("FIFO of 20", "FIFO of 100", "two FIFOs of 100")
-    )
+  panels <- c(download_s = "Download (s)", rtt_before_fetch_ms = "RTT before it (ms)")
+  placed <- function(rows) {
+    rows |>
+      mutate(
+        load = label_load(ifelse(load == "alone", "none", algorithm)),
+        where = label_set_ups(queue, buffer_packets)
+      ) |>
+      tidyr::pivot_longer(all_of(names(panels)), names_to = "metric", values_to = "value") |>
+      mutate(panel = factor(panels[metric], panels)) |>
+      filter(!is.na(value))
   }
-  cells <- data$summary |>
-    filter(
-      block %in% c("web", "two-queues"), metric %in% names(panels), statistic_over == "replicates"
-    ) |>
-    mutate(
-      load = label_load(competitor), where = set_up(queue, buffer_packets),
-      panel = factor(panels[metric], panels)
-    )
+  runs <- web_runs(data$replicates) |>
+    filter(block %in% c("web", "two-queues")) |>
+    placed()
+  means <- runs |>
+    group_by(algorithm, load, where, panel) |>
+    summarise(value = mean(value), .groups = "drop")
   published <- data$published |>
-    tidyr::pivot_longer(
-      c(download_s, rtt_before_fetch_ms),
-      names_to = "metric", values_to = "mean"
-    ) |>
-    mutate(
-      load = label_load(ifelse(load == "alone", "none", algorithm)), where = set_up(queue, 100),
-      panel = factor(ifelse(metric == "download_s", panels[1], panels[2]), panels)
-    )
-  dodge <- position_dodge(0.5)
+    mutate(buffer_packets = 100) |>
+    placed()
+  dodge <- position_dodge(0.6)
 
-  ggplot(cells, aes(where, mean, colour = algorithm, shape = algorithm)) +
-    geom_linerange(aes(ymin = mean_low, ymax = mean_high), position = dodge) +
-    geom_point(position = dodge, size = 2) +
+  ggplot(runs, aes(where, value, colour = algorithm, shape = algorithm)) +
+    geom_point(position = dodge, size = 1.2, alpha = 0.45) +
+    geom_point(data = means, position = dodge, size = 7, shape = "-", show.legend = FALSE) +
     geom_point(
       aes(fill = "published"),
       data = published, position = dodge, shape = 4, size = 2.5, stroke = 0.9
@@ -40,7 +37,10 @@ draw <- function(data) {
     scale_y_log10() +
     algorithm_scales(data$algorithms)[c(1, 3, 4)] +
     scale_fill_manual(values = c(published = "black"), name = NULL) +
-    guides(fill = guide_legend(override.aes = list(colour = "black"))) +
+    guides(
+      fill = guide_legend(override.aes = list(colour = "black")),
+      colour = guide_legend(override.aes = list(size = 2, alpha = 1))
+    ) +
     labs(x = NULL, y = NULL) +
     theme_losslab() +
     theme(strip.placement = "outside", axis.text.x = element_text(size = 7.5))

@@ -4,10 +4,13 @@ shown <- function(cells) filter(cells, block == "aimd")
 
 draw <- function(data) {
   scores <- scheme_scores(data$summary)
-  published <- data$published
-  rows <- published |>
-    filter(exercise == "B") |>
-    inner_join(filter(scores, block == "aimd"), by = "scheme")
+  rows <- data$published |>
+    filter(exercise == "B", part == "table") |>
+    inner_join(filter(scores, block == "aimd"), by = "scheme") |>
+    # Two rows are one scheme.
+    group_by(scheme) |>
+    mutate(label = paste(index, collapse = ", ")) |>
+    ungroup()
 
   ggplot(rows) +
     geom_segment(
@@ -25,7 +28,8 @@ draw <- function(data) {
       colour = "#0072B2", size = 2
     ) +
     geom_text(
-      aes(mean_signal_delay, mean_throughput, label = index),
+      aes(mean_signal_delay, mean_throughput, label = label),
+      data = distinct(rows, scheme, .keep_all = TRUE),
       size = 2.6, vjust = -0.7, colour = "#0072B2"
     ) +
     scale_shape_manual(values = c(ours = 16, published = 4), name = NULL) +

@@ -1,4 +1,4 @@
-# Exercise D: throughput over signal delay, the best of every kind and the kernel's data$algorithms.
+# Exercise D: throughput over signal delay, the best of every kind and the kernel's algorithms.
 height_cm <- 9.5
 shown <- function(cells) filter(cells, block != "grid")
 
@@ -8,11 +8,8 @@ draw <- function(data) {
   best <- best_of_each(filter(scores, block != "grid")) |>
     arrange(desc(mean_power)) |>
     mutate(number = row_number(), name = paste0(label, "  ", number))
-  theirs <- published |>
-    filter(!is.na(throughput_mbit)) |>
-    mutate(
-      label = label_schemes(scheme, "", ""), power = 1000 * throughput_mbit / signal_delay_p95_ms
-    ) |>
+  theirs <- source_runs(published) |>
+    mutate(label = label_schemes(scheme, "", ""), power = quotient) |>
     group_by(label) |>
     slice_max(power, n = 1, with_ties = FALSE) |>
     ungroup() |>

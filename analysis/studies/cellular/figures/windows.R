@@ -8,12 +8,10 @@ draw <- function(data) {
   windows <- scores |>
     filter(block == "windows") |>
     mutate(window = scheme_parameter(scheme, "window"))
-  theirs <- published |>
-    filter(exercise == "A", !is.na(throughput_mbit)) |>
-    mutate(
-      window = scheme_parameter(scheme, "window"),
-      power = 1000 * throughput_mbit / signal_delay_p95_ms
-    )
+  # Every run of the source's; from 10 on it repeated each.
+  theirs <- source_runs(published) |>
+    filter(exercise == "A") |>
+    mutate(window = scheme_parameter(scheme, "window"), power = quotient)
   panels <- c("Power (Mbit/s per s)", "Throughput (Mbit/s)", "95 % signal delay (ms)")
   long <- function(data, power, throughput, delay, low, high) {
     tibble::tibble(
@@ -39,7 +37,7 @@ draw <- function(data) {
     geom_ribbon(aes(ymin = low, ymax = high), fill = "#0072B2", alpha = 0.2) +
     geom_line(colour = "#0072B2", linewidth = 0.5) +
     geom_point(aes(shape = "ours"), colour = "#0072B2", size = 1.6) +
-    geom_point(aes(shape = "published"), data = theirs, size = 2, stroke = 0.8) +
+    geom_point(aes(shape = "published"), data = theirs, size = 1.6, stroke = 0.6, alpha = 0.7) +
     facet_wrap(vars(panel), scales = "free_y") +
     scale_shape_manual(values = c(ours = 16, published = 4), name = NULL) +
     scale_y_continuous(limits = c(0, NA)) +

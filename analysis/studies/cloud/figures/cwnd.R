@@ -1,9 +1,20 @@
-# The source's figure 1: congestion window over time without added loss, in both set-ups.
+# The source's figure 1: congestion window over time without added loss, in both set-ups, and where
+# slow start ends.
 height_cm <- 8
 shown <- function(cells) filter(cells, block %in% c("published", "routers"), loss_percent == 0)
 
 draw <- function(data) {
   cwnd <- data$flows |>
     filter(block %in% c("published", "routers"), loss_percent == 0)
-  draw_windows(cwnd, data$algorithms, "flow's")
+  # The kernel has a threshold from where slow start first ends.
+  ends <- cwnd |>
+    filter(!is.na(ssthresh_packets)) |>
+    group_by(algorithm, sender_delay_ms) |>
+    summarise(t_s = min(t_s), .groups = "drop") |>
+    mutate(setup = label_setups(sender_delay_ms))
+  draw_windows(cwnd, data$algorithms, "flow's") +
+    geom_vline(
+      aes(xintercept = t_s, colour = algorithm),
+      data = ends, linetype = "dashed", linewidth = 0.4, show.legend = FALSE
+    )
 }

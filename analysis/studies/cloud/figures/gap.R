@@ -1,6 +1,6 @@
 # What makes the published gap: goodput without added loss over the bottleneck's buffer.
 height_cm <- 8.5
-blocks <- c("published", "routers", "setup")
+blocks <- c("published", "routers", "routers-shallow", "setup")
 shown <- function(cells) filter(cells, block %in% blocks, loss_percent == 0)
 
 draw <- function(data) {
@@ -11,7 +11,7 @@ draw <- function(data) {
     ) |>
     mutate(setup = label_setups(sender_delay_ms))
   published <- data$published |>
-    filter(app == "iperf3", competitor == "none", loss_percent == 0)
+    filter(from == "text", app == "iperf3", competitor == "none", loss_percent == 0)
 
   ggplot(cells, aes(buffer_packets, mean, colour = algorithm, shape = algorithm)) +
     geom_hline(

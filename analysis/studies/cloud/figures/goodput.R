@@ -10,7 +10,7 @@ draw <- function(data) {
     ) |>
     mutate(setup = label_setups(sender_delay_ms), loss = label_losses(loss_percent))
   published <- data$published |>
-    filter(app == "iperf3", competitor == "none") |>
+    filter(from == "text", app == "iperf3", competitor == "none") |>
     mutate(loss = label_losses(loss_percent))
 
   ggplot(cells, aes(loss, mean, colour = algorithm, shape = algorithm)) +

@@ -1,34 +1,31 @@
-# The factorial's best case for each algorithm: congestion window over time, first replicate.
+# The two cases that the source names: congestion window and goodput over time, first replicate.
 height_cm <- 11
-shown <- function(cells) filter(cells, block == "published")
+shown <- function(cells) semi_join(filter(cells, block == "published"), cases, by = case_axes)
+
+case_axes <- c("rtt_ms", "rate_mbit", "buffer_packets", "loss_percent")
+cases <- tibble::tibble(
+  case = c(
+    "Better with BBR: 250 ms, 1 Gbit/s,\n100 KB, 7 % loss",
+    "Better with CUBIC: 15 ms, 30 Mbit/s,\n10 MB, 0.1 % loss"
+  ),
+  rtt_ms = c(250, 15), rate_mbit = c(1000, 30), buffer_packets = c(66, 6605),
+  loss_percent = c(7, 0.1)
+)
 
 draw <- function(data) {
-  axes <- c("rtt_ms", "rate_mbit", "buffer_packets", "loss_percent")
-  factorial <- gains(data$replicates) |>
-    filter(block == "published")
-  extremes <- bind_rows(
-    slice_max(factorial, ratio, n = 1, with_ties = FALSE),
-    slice_min(factorial, ratio, n = 1, with_ties = FALSE)
-  ) |>
-    mutate(
-      case = paste0(
-        c("Best for BBR: ", "Best for CUBIC: ")[row_number()],
-        rtt_ms, " ms, ", rate_mbit, " Mbit/s,\n",
-        label_bytes(buffer_packets), ", ", loss_percent, " % loss"
-      ),
-      case = factor(case, case)
-    ) |>
-    select(all_of(axes), case)
   panels <- c(cwnd = "Window (packets)", goodput = "Goodput (Mbit/s)")
   cwnd <- data$flows |>
     filter(block == "published", cwnd_packets > 0) |>
-    select(all_of(axes), algorithm, t_s, value = cwnd_packets)
+    select(all_of(case_axes), algorithm, t_s, value = cwnd_packets)
   goodput <- data$intervals |>
-    filter(block == "published", replicate == 0) |>
-    select(all_of(axes), algorithm, t_s, value = goodput_mbit)
+    filter(block == "published") |>
+    group_by(cell) |>
+    filter(replicate == min(replicate)) |>
+    ungroup() |>
+    select(all_of(case_axes), algorithm, t_s, value = goodput_mbit)
   samples <- bind_rows(cwnd = cwnd, goodput = goodput, .id = "what") |>
-    inner_join(extremes, by = axes) |>
-    mutate(what = factor(panels[what], panels))
+    inner_join(cases, by = case_axes) |>
+    mutate(what = factor(panels[what], panels), case = factor(case, cases$case))
 
   ggplot(samples, aes(t_s, value, colour = algorithm)) +
     geom_step(linewidth = 0.4) +

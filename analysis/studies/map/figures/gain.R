@@ -1,10 +1,12 @@
 # Heat maps: by how much BBR beats CUBIC over RTT and rate, one per buffer, without random loss.
 height_cm <- 13
-shown <- function(cells) filter(cells, block %in% c("grid", "imc"))
+blocks <- c("grid", "imc", "paper", "shallow")
+shown <- function(cells) filter(cells, block %in% blocks)
 
 draw <- function(data) {
   conditions <- gains(data$replicates) |>
-    filter(block %in% c("grid", "imc")) |>
+    filter(block %in% blocks) |>
+    distinct(rtt_ms, rate_mbit, buffer_packets, .keep_all = TRUE) |>
     mutate(
       gain_percent = 100 * (ratio - 1),
       text = ifelse(winner == "undecided", "\u2248", sprintf("%+.0f", gain_percent)),

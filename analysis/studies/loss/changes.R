@@ -1,0 +1,68 @@
+# What loss takes away: changes against the same path without loss, and against the main set-up.
+
+# Per condition the change of goodput in percent against the same algorithm and path without loss, with
+# its interval. Conditions have seeds of their own, so that runs are no pairs. A block that has no cell
+# without loss is compared with the main one.
+changes_with_loss <- function(replicates) {
+  runs <- dplyr::filter(replicates, valid, app == "iperf3", !is.na(goodput_mbit), offloads == "off")
+  baseline <- function(of, its_path, its_algorithm) {
+    own <- dplyr::filter(runs, path == its_path, algorithm == its_algorithm, loss_percent == 0)
+    its <- own$goodput_mbit[own$block == of]
+    if (length(its) > 0) its else own$goodput_mbit[own$block == "main"]
+  }
+  runs |>
+    dplyr::filter(loss_percent > 0, block != "sensitivity") |>
+    dplyr::group_by(block, path, algorithm, loss_percent) |>
+    dplyr::group_modify(\(rows, key) {
+      change_between(rows$goodput_mbit, baseline(key$block, key$path, key$algorithm))
+    }) |>
+    dplyr::ungroup() |>
+    with_columns(c("measured", "low", "high", "n"))
+}
+
+change_between <- function(over, under) {
+  if (length(under) == 0) {
+    return(tibble::tibble(measured = NA_real_, low = NA_real_, high = NA_real_, n = length(over)))
+  }
+  found <- ratio_interval(over, under, paired = FALSE)
+  percent <- function(ratio) 100 * (as.numeric(ratio) - 1)
+  tibble::tibble(
+    measured = percent(found$value), low = percent(found$low), high = percent(found$high),
+    n = length(over)
+  )
+}
+
+# The same of the source's means.
+published_changes <- function(published) {
+  published |>
+    change_against_baseline() |>
+    dplyr::filter(loss_percent > 0) |>
+    dplyr::select(path, algorithm, loss_percent, published = change_percent)
+}
+
+# Every condition of the other set-ups beside the main one's with the same loss.
+small_and_other <- function(data) {
+  of <- dplyr::filter(data$summary, metric == "goodput_mbit", statistic_over == "replicates")
+  main <- of |>
+    dplyr::filter(block == "main", app == "iperf3", path == "symmetric") |>
+    dplyr::select(algorithm, loss_percent, main_mbit = mean)
+  changes <- changes_with_loss(data$replicates) |>
+    dplyr::select(
+      block, algorithm, loss_percent,
+      change_percent = measured, change_low = low, change_high = high
+    )
+  of |>
+    dplyr::filter(block %in% names(variant_labels)) |>
+    dplyr::mutate(label = variant_labels[block]) |>
+    dplyr::select(
+      block, label, algorithm, loss_percent, n,
+      goodput_mbit = mean, low = mean_low, high = mean_high
+    ) |>
+    dplyr::left_join(main, by = c("algorithm", "loss_percent")) |>
+    dplyr::left_join(changes, by = c("block", "algorithm", "loss_percent")) |>
+    dplyr::arrange(match(block, names(variant_labels)), dplyr::desc(algorithm), loss_percent)
+}
+
+variant_labels <- c(
+  small = "Less than 1 %", "both-ways" = "Loss both ways", "fq-codel" = "FQ-CoDel on the sender"
+)
