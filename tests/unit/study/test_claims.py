@@ -21,6 +21,8 @@ claims:
     where: { block: main, app: iperf3, algorithm: cubic, path: symmetric, loss_percent: 1 }
     against: { loss_percent: 0 }
     at_most: -60
+    limit_is: ours
+    limit_because: A test's.
   - id: cubic-asymmetric-1-percent
     sentence: So it is on the asymmetric path.
     source: a test
@@ -28,6 +30,8 @@ claims:
     where: { block: main, app: iperf3, algorithm: cubic, path: asymmetric, loss_percent: 1 }
     against: { loss_percent: 0 }
     at_most: -60
+    limit_is: ours
+    limit_because: A test's.
   - id: cubic-symmetric-monotonic
     sentence: It falls with every percent.
     source: a test
@@ -35,6 +39,8 @@ claims:
     where: { block: main, app: iperf3, algorithm: cubic, path: symmetric, loss_percent: [2, 3, 4] }
     along: loss_percent
     at_most: 0
+    limit_is: ours
+    limit_because: A test's.
 """
 
 
