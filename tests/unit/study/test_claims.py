@@ -9,7 +9,6 @@ import yaml
 from losslab.errors import LosslabError
 from losslab.study import claims
 
-
 # What these tests make mistakes in: the study's own claims come and go with what is known of it.
 LOSS = """\
 study: loss
