@@ -29,6 +29,8 @@ VARIANTS = (PLAIN, CONTAINERS)
 # In a kernel's folder, the SHA-256 of the finished `linux`; and what making it said.
 DIGEST = "linux.sha256"
 LOG = "build.log"
+# In the cache, the objects of kernels to which algorithms are added.
+TREES = "tree"
 
 
 def _fragments(variant: str) -> list[Path]:
@@ -140,7 +142,7 @@ def kept_tree(variant: str, which: Kernel, source: Source) -> Path:
         LosslabError: as `build`.
     """
     made = target(variant, which, source.origin, source.pinned)
-    folder = cache_folder() / "tree" / made.name
+    folder = cache_folder() / TREES / made.name
     with building(folder) as partial:
         if partial is not None:
             print(
@@ -155,8 +157,12 @@ def kept_tree(variant: str, which: Kernel, source: Source) -> Path:
 
 def quickly_made(variant: str, which: Kernel) -> bool:
     """Tell whether nothing but algorithms of one's own is to be compiled."""
-    kept = cache_folder() / "tree" / target(variant, replace(which, algorithms=())).name
-    return bool(which.algorithms) and kept.is_dir()
+    return bool(which.algorithms) and objects_kept(variant, replace(which, algorithms=()))
+
+
+def objects_kept(variant: str, which: Kernel) -> bool:
+    """Tell whether a kernel's objects are in the cache."""
+    return (cache_folder() / TREES / target(variant, which).name).is_dir()
 
 
 def _source(which: Kernel, unpinned: bool) -> Source:
