@@ -17,6 +17,8 @@ REFRESH_S = 2.0
 # Where there is no terminal, as in a log: often enough to see that it goes on.
 LOG_REFRESH_S = 60.0
 LOG_LINES = 20  # of a failed job's log
+# What a command of losslab says last when it was; it may say so before Snakemake does.
+INTERRUPTED = "losslab: interrupted: "
 CLEAR = "\r\033[K"
 
 
@@ -58,6 +60,8 @@ class Console:
     def fail(self, job: int, rule: str, what: str, logs: list[str]) -> None:
         """Tell of a job that failed, with the end of its log."""
         with self._lock:
+            if any(line.startswith(INTERRUPTED) for log in logs for line in self._last_lines(log)):
+                self.interrupt()
             if self._interrupted:
                 return
             self.tally.fail(job, rule, what)
@@ -71,8 +75,9 @@ class Console:
     def interrupt(self) -> None:
         """Note that the user ends it: what jobs say from now on is no failure."""
         with self._lock:
-            self._interrupted = True
-            self.say("losslab: interrupted; ending what is at work")
+            if not self._interrupted:
+                self._interrupted = True
+                self.say("losslab: interrupted; ending what is at work")
 
     def complain(self, words: str) -> None:
         """Tell of what Snakemake has to say, unless it only says that it was interrupted."""

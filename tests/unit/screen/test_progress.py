@@ -207,6 +207,20 @@ def test_a_failure_is_told_at_once_with_the_end_of_its_log(tmp_path):
     screen.end()
 
 
+def test_a_job_that_was_interrupted_is_no_failure(tmp_path):
+    screen, stream = console(tmp_path, terminal=False)
+    (tmp_path / "job.log").write_text("results/x/0: valid\nlosslab: interrupted: all is kept\n")
+    screen.plan({"measure_cell": 2})
+    for job in range(2):
+        screen.start(job, "measure_cell")
+        screen.fail(job, "measure_cell", "results/x", ["job.log"])
+    screen.end()
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "losslab: interrupted; ending what is at work"
+    assert "FAILED" not in stream.getvalue()
+    assert lines[-1].startswith("losslab: interrupted after")
+
+
 def test_status_says_how_far_it_is_while_it_runs_and_how_it_ended(tmp_path, capsys):
     note(tmp_path, todo=[0])
     tally = Tally(began_s=time.time() - 100)
