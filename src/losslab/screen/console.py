@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import time
@@ -28,7 +29,7 @@ class Console:
     def __init__(self, stream: IO[str], root: Path) -> None:
         """Write to a stream of a workflow that runs in `root`."""
         self._stream, self._root = stream, root
-        self._terminal = stream.isatty()
+        self._terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
         self._lock = threading.RLock()
         self._ended = threading.Event()
         self._drawn = self._interrupted = False
