@@ -113,7 +113,8 @@ class Console:
             now_s = self.tally.ended_s
             for name, stage in self.tally.stages.items():
                 if stage.under_way:
-                    self.say(words.stage_line(name, stage, self._todo(), now_s))
+                    waits = words.waits(name, self.tally)
+                    self.say(words.stage_line(name, stage, self._todo(), now_s, waits))
             cells = self._open()
             for line in words.summary(self.tally, cells.every() if cells else None, now_s):
                 self.say(line)
@@ -149,7 +150,8 @@ class Console:
                     self._draw(words.short_line(active, count, now_s))
                     continue
                 for name, stage in active.items():
-                    self.say(words.stage_line(name, stage, count, now_s))
+                    if not words.waits(name, self.tally):
+                        self.say(words.stage_line(name, stage, count, now_s))
 
     def _draw(self, text: str) -> None:
         """Put a text in the place of the last, on one line of the terminal."""

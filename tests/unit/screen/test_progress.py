@@ -141,6 +141,17 @@ def test_a_stage_has_one_line_with_rate_time_left_and_failures():
     assert both == "tables 2 of 10, 1 FAILED | figures 2 of 10, 1 FAILED"
 
 
+def test_what_waits_for_measuring_has_no_time_left():
+    tally = Tally(began_s=0.0)
+    tally.stages = {name: Stage(total=10, done=1, began_s=0.0) for name in ("measure", "tables")}
+    assert words.lines(tally, None, 60.0) == [
+        "measure    1 of 10, 1 jobs/min, 9 min 0 s left",
+        "tables     1 of 10",
+    ]
+    tally.stages["measure"].done = 10
+    assert words.lines(tally, None, 60.0)[1].endswith("9 min 0 s left")
+
+
 def ended(**more):
     tally = Tally(began_s=0.0, ended_s=90.0, targets=["results/report/report.html"])
     tally.stages["measure"] = Stage(total=1, done=1, **more)
