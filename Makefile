@@ -6,10 +6,13 @@ WHERE ?= guest
 export LANG := C.UTF-8
 export TZ := UTC
 
-.PHONY: help setup demo containernet report claims test relock
+.PHONY: help tools setup demo containernet report claims test relock
 
 help: ## Print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10
+
+tools:
+	@scripts/setup.sh tools
 
 setup: ## Install what is missing, build kernel and host image (once)
 	@scripts/setup.sh
@@ -20,11 +23,11 @@ demo: setup ## Show in a minute what loss costs CUBIC and BBR
 containernet: setup ## Prepare the containernet backend (WHERE=host: Docker on this machine, too)
 	@scripts/containernet.sh $(WHERE)
 
-report: setup ## Measure the quick configuration and write results/report/report.{html,pdf}
+report: tools ## Measure the quick configuration and write results/report/report.{html,pdf}
 	.venv/bin/snakemake --cores $(CORES) --configfile $(CONFIG)
 	@echo "losslab: results/report/report.html and results/report/report.pdf"
 
-claims: setup ## Print every claim with its number, interval, limit, verdict and reason
+claims: tools ## Print every claim with its number, interval, limit, verdict and reason
 	.venv/bin/snakemake --quiet all --cores $(CORES) --configfile $(CONFIG) --until judge_claims
 	@.venv/bin/losslab claims
 

@@ -17,10 +17,12 @@ include: "workflow/rules/measure.smk"
 include: "workflow/rules/analyse.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/explorer.smk"
+include: "workflow/rules/progress.smk"
 
 
 onstart:
     hold_folder()
+    note_campaign()
     test_instruments()
 
 

@@ -1,5 +1,9 @@
 #!/bin/sh
 # Prepare this machine: Debian packages, .venv, pinned kernel and host image. Safe to run again.
+#
+#   scripts/setup.sh          all of it, and a first short cell
+#   scripts/setup.sh tools    packages and .venv; the workflow builds the rest where it needs it
+#
 # What cannot be had as it is pinned is refused; with LOSSLAB_UNPINNED=1 what there is now takes its
 # place, and every manifest says so.
 set -eu
@@ -41,8 +45,14 @@ if [ "$(cat .venv/losslab-stamp 2>/dev/null || true)" != "$stamp" ]; then
     echo "$stamp" >.venv/losslab-stamp
 fi
 
-echo "losslab: host image (a minute when it is new)"
-.venv/bin/losslab image
-echo "losslab: kernel (about ten minutes of CPU time when it is new)"
-.venv/bin/losslab kernel
+[ "${1:-}" = tools ] && exit 0
+echo "losslab: host image and kernel (ten minutes of CPU time when they are new)"
+.venv/bin/losslab image &
+image=$!
+# It would go on after an interrupt.
+trap 'kill "$image" 2>/dev/null || true' EXIT
+kernel=built
+.venv/bin/losslab kernel || kernel=failed
+wait "$image" || exit 1
+[ "$kernel" = built ] || exit 1
 .venv/bin/losslab doctor --self-test

@@ -84,10 +84,10 @@ knit_report <- function(job) {
   dir.create(folder)
   results <- file.path(job$folder, "results")
   studies <- unlist(job$studies)
-  chapters <- file.path("report", paste0("_", studies, ".qmd"))
+  chapters <- file.path("report", paste0("_", c(studies, "agreement"), ".qmd"))
   file.copy(
     c(
-      "config/algorithms.tsv",
+      "config/algorithms.tsv", "bench/coverage.csv",
       list.files(file.path(results, "summary"), full.names = TRUE),
       list.files(file.path(results, "tables"), full.names = TRUE),
       file.path(results, "claims.csv")
@@ -99,7 +99,9 @@ knit_report <- function(job) {
     figures <- yaml::read_yaml(file.path("config/studies", paste0(study, ".yaml")))$figures
     file.create(file.path(folder, paste0(study, "_", unlist(figures), ".svg")))
   }
+  file.create(file.path(folder, "agreement_paths.svg"))
   writeLines("nothing", file.path(folder, "renderer.txt"))
+  writeLines("made-up", file.path(folder, "campaign.txt"))
   document <- readLines("report/index.qmd")
   at <- which(document == "{{< include _chapters.qmd >}}")
   text <- c(
@@ -131,6 +133,19 @@ for (job in jobs) {
     list(file.path(job$folder, "results/claims.csv"))
   ))
   if (!isTRUE(job$numbers)) {
+    agreement <- function(table) file.path(job$folder, "results/tables", paste0("agreement_", table))
+    attempt(paste(job$name, "agreement"), run_script(
+      "analysis/agreement.R",
+      list(
+        algorithms = "config/algorithms.tsv", cells = of("_cells"), replicates = of("_replicates"),
+        claims = as.list(file.path("report/claims", paste0(studies, ".yaml")))
+      ),
+      list(
+        seeds = agreement("seeds.csv"), paths = agreement("paths.csv"),
+        windows = agreement("windows.csv"),
+        figure = list(file.path(job$folder, "results/figures/agreement_paths.svg"))
+      )
+    ))
     attempt(paste(job$name, "report"), knit_report(job))
   }
 }

@@ -46,6 +46,18 @@ verdicts_in_words <- function(claims) {
   enumerate(c(first, words))
 }
 
+# A row per study, a column per verdict.
+count_verdicts <- function(claims) {
+  counts <- table(factor(claims$study, unique(claims$study)), factor(claims$verdict, verdicts))
+  rows <- tibble::as_tibble(as.data.frame.matrix(counts))
+  rows <- dplyr::bind_cols(tibble::tibble(Study = rownames(counts)), rows)
+  total <- dplyr::bind_cols(
+    tibble::tibble(Study = "all"), tibble::as_tibble(as.list(colSums(as.matrix(rows[-1]))))
+  )
+  shown <- if (nrow(rows) > 1) dplyr::bind_rows(rows, total) else rows
+  dplyr::rename_with(shown, capital)
+}
+
 # What stands behind each verdict that is not `reproduced`; empty where all are.
 unjudged <- function(claims) {
   claims <- claims[claims$verdict != "reproduced", ]

@@ -12,8 +12,12 @@ lab.inflate = async (text) => {
 lab.open = async () => {
   lab.index = await lab.inflate(document.getElementById("index").textContent.trim());
   lab.blobs = document.getElementById("runs").textContent.trim().split("\n");
-  for (const cell of lab.index.cells) {
-    cell.words = lab.describe(cell);
+  const telling = lab.telling();
+  const words = lab.index.cells.map((cell) => lab.describe(cell, telling.get(cell.study)));
+  const names = lab.index.cells.map((cell, at) => `${cell.study}/${cell.block}/${words[at]}`);
+  for (const [at, cell] of lab.index.cells.entries()) {
+    const alone = names.indexOf(names[at]) === names.lastIndexOf(names[at]);
+    cell.words = alone ? words[at] : `${words[at]} (${cell.cell})`;
     cell.result = lab.result(cell);
     cell.invalid = cell.runs.filter((run) => !run.valid).length;
   }
@@ -62,11 +66,27 @@ lab.key = (key) => {
 
 lab.algorithm = (name) => lab.index.algorithms[name] ?? { label: name, colour: "#666666" };
 
-// A cell's condition in words: its algorithm, and what is not as it is by default.
-lab.describe = (cell) => {
+// By study, the axes in which its cells differ.
+lab.telling = () => {
+  const seen = new Map();
+  for (const { study, condition } of lab.index.cells) {
+    if (!seen.has(study)) seen.set(study, new Map());
+    for (const [name, value] of Object.entries(condition)) {
+      const values = seen.get(study);
+      values.set(name, (values.get(name) ?? new Set()).add(value));
+    }
+  }
+  const several = (values) => new Set([...values].filter(([, each]) => each.size > 1).map(([name]) => name));
+  return new Map([...seen].map(([study, values]) => [study, several(values)]));
+};
+
+// What a cell is called: its algorithm, loss and RTT, and what tells it from others of its study.
+const ALWAYS = ["algorithm", "loss_percent", "rtt_ms"];
+lab.describe = (cell, telling) => {
   const parts = [];
   for (const axis of lab.index.axes) {
     const value = cell.condition[axis.name];
+    if (!ALWAYS.includes(axis.name) && !telling.has(axis.name)) continue;
     if (axis.name === "algorithm") parts.push(cell.condition.app === "datagram" ? "" : lab.algorithm(value).label);
     else if (axis.name === "duration_s" || axis.name === "warmup_s" || value === undefined) continue;
     else if (axis.name === "loss_percent" || axis.name === "rtt_ms" || value !== axis.default) {

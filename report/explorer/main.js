@@ -80,6 +80,10 @@ lab.tell = (pane) => {
     const said = lab.make("dd", { textContent: `${lab.number(value)} ${unit}` });
     return lab.make("div", {}, lab.make("dt", { textContent: name }), said);
   }));
+  root.querySelector(".condition").textContent = `Condition: ${Object.entries(cell.condition).map(([axis, value]) => {
+    const { name, unit } = lab.key(axis);
+    return `${name} ${value} ${unit}`.trim();
+  }).join(", ")}`;
   const folder = `${cell.study}/${cell.cell}/${number}`;
   const link = (file) => lab.make("a", { href: `${lab.index.cells_folder}/${folder}/${file}`, textContent: file });
   root.querySelector(".files").replaceChildren("Files: ", ...run.files.flatMap((file) => [link(file), " "]));

@@ -5,6 +5,7 @@ lab.order = { column: 0, down: false };
 const condition = (name) => (cell) => cell.condition[name];
 lab.columns = [
   { title: "Study", of: (cell) => cell.study },
+  { title: "Block", of: (cell) => cell.block, wide: true },
   { title: "Cell", of: (cell) => cell.words, show: (cell) => lab.make("span", { textContent: cell.words, title: cell.cell }) },
   { title: "Algorithm", of: (cell) => lab.algorithm(cell.condition.algorithm).label, wide: true },
   { title: "Loss %", of: condition("loss_percent"), number: true, wide: true },

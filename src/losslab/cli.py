@@ -17,7 +17,7 @@ from pathlib import Path
 from losslab import __version__, asked, new, processes, steps
 from losslab.asked import UsageError
 from losslab.backends.base import GUEST
-from losslab.campaign import diff, rerun, verdicts
+from losslab.campaign import diff, origin, rerun, verdicts
 from losslab.campaign.provenance import provenance
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
@@ -97,6 +97,7 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     shell.set_defaults(run=_shell)
 
     verdicts.add_command(commands)
+    origin.add_command(commands)
     listed.add_command(commands, design.ROOT)
     recipes.add_commands(commands)
     screen.add_commands(commands)

@@ -36,7 +36,12 @@ def quarto() -> Path | None:
 
 
 def render(
-    document: Path, chapters: Sequence[Path], beside: Sequence[Path], html: Path, pdf: Path
+    document: Path,
+    chapters: Sequence[Path],
+    beside: Sequence[Path],
+    html: Path,
+    pdf: Path,
+    campaign: str = "",
 ) -> str:
     """Render `document`, whose `_chapters.qmd` includes the chapters; return the renderer's name.
 
@@ -46,6 +51,7 @@ def render(
         beside: Files that they read.
         html: Where the page goes.
         pdf: Where the PDF goes.
+        campaign: The campaign's name, if it has one.
 
     Raises:
         LosslabError: a chunk failed or a cross-reference leads nowhere.
@@ -59,6 +65,7 @@ def render(
         program = quarto()
         renderer = "Quarto" if program else "knitr, pandoc and typst"
         (staging / "renderer.txt").write_text(renderer + "\n")
+        (staging / "campaign.txt").write_text(campaign + "\n")
         if program:
             _render_quarto(program, staging, document.name)
         else:
@@ -148,10 +155,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--beside", type=Path, nargs="*", default=[])
     parser.add_argument("--html", type=Path, required=True)
     parser.add_argument("--pdf", type=Path, required=True)
+    parser.add_argument("--campaign", default="", help="the campaign's name")
     options = parser.parse_args(arguments)
     try:
         renderer = render(
-            options.document, options.chapters, options.beside, options.html, options.pdf
+            options.document,
+            options.chapters,
+            options.beside,
+            options.html,
+            options.pdf,
+            options.campaign,
         )
         print("rendered with", renderer)
     except LosslabError as error:

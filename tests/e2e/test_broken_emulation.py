@@ -17,13 +17,15 @@ from losslab.study.condition import Condition
 CONDITION = {
     "algorithm": "cubic", "loss_percent": 0, "path": "symmetric", "app": "iperf3", "rtt_ms": 20,
     "rate_mbit": 50, "buffer_packets": 200, "duration_s": 3, "warmup_s": 0.5,
+    # Windows must not limit what is broken here.
+    "receive_buffer": "large",
 }  # fmt: skip
 
 # Runs in the guest. `broken` breaks the hosts once they are configured.
 SCRIPT = """
 import json, subprocess, sys
 from pathlib import Path
-from losslab.emulation import measure, netns, shaping
+from losslab.emulation import measure, netns, qdiscs
 from losslab.emulation.apps import iperf3
 from losslab.study.condition import Condition
 from losslab.errors import LosslabError

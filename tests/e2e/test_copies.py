@@ -145,9 +145,9 @@ def test_a_copy_that_hangs_is_ended_and_leaves_nothing_running(tmp_path):
     what = Condition.from_json(COMMON | {"duration_s": 3600, "rate_mbit": 1000})
     with Templates() as templates:
         manifest = replicate.run(
-            what, 7, tmp_path / "hung", tools, timeout_s=2, attempts=1, templates=templates
+            what, 7, tmp_path / "hung", tools, timeout_s=10, attempts=1, templates=templates
         )
-        assert "must end within 2 s" in manifest["reasons"][0]
+        assert "must end within 10 s" in manifest["reasons"][0]
         assert below(os.getpid()) == []
         measured(condition("bbr"), 7, tmp_path / "next", tools, templates=templates)
 

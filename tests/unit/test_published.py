@@ -169,3 +169,16 @@ def test_cloud():
                 wanted[key]["section"] = float(row["place"].split()[1])
     found = ours("cloud", ("app", "algorithm", "competitor", "loss_percent", "from"))
     same(found, list(wanted.items()))
+
+
+def test_the_clouds_log_of_the_video_has_other_rtts_than_its_text():
+    """The text has 22.13 ms. One of the runs in the log had no added delay at all."""
+    means = {
+        (row["algorithm"], row["loss"]): float(row["value"])
+        for row in theirs("cloud")
+        if row["app"] == "ffmpeg" and row["what"] == "mean rtt"
+    }
+    undelayed = means.pop(("BBR", ""))
+    assert undelayed < 1
+    assert len(means) == 5
+    assert all(21.2 < mean < 21.5 for mean in means.values())

@@ -38,6 +38,45 @@ rule judge_claims:
         "../../analysis/claims.R"
 
 
+rule test_agreement:
+    input:
+        functions=functions_of(ANALYSIS / "agreement.R"),
+        algorithms=workflow.source_path("../../config/algorithms.tsv"),
+        cells=expand("results/summary/{study}_cells.csv", study=STUDIES),
+        replicates=expand("results/summary/{study}_replicates.csv", study=STUDIES),
+        claims=[str(files.claims(design.ROOT, study)) for study in STUDIES],
+    output:
+        seeds="results/tables/agreement_seeds.csv",
+        paths="results/tables/agreement_paths.csv",
+        windows="results/tables/agreement_windows.csv",
+        figure=expand(
+            "results/figures/agreement_paths.{format}", format=["svg", "png", "pdf"]
+        ),
+    log:
+        "logs/test_agreement.log",
+    conda:
+        "../envs/tools.yaml"
+    message:
+        "Count how often equal things are called different"
+    script:
+        "../../analysis/agreement.R"
+
+
+rule trace_origin:
+    input:
+        expand("results/summary/{study}_cells.csv", study=STUDIES),
+    output:
+        "results/tables/origin.csv",
+    log:
+        "logs/trace_origin.log",
+    conda:
+        "../envs/tools.yaml"
+    message:
+        "List what the cells were measured with"
+    shell:
+        "losslab origin {input:q} --out {output:q} &> {log:q}"
+
+
 rule check_verdicts:
     input:
         claims="results/claims.csv",
@@ -70,6 +109,9 @@ for study in STUDIES:
             summary=f"results/summary/{study}.csv",
             ratios=f"results/summary/{study}_ratios.csv",
             replicates=f"results/summary/{study}_replicates.csv",
+            intervals=f"results/summary/{study}_intervals.csv",
+            flows=f"results/summary/{study}_flows.csv",
+            queue=f"results/summary/{study}_queue.csv",
             published=published_numbers(study),
         output:
             **table_files(study),

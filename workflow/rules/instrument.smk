@@ -21,7 +21,7 @@ rule build_image:
 
 rule build_kernel:
     input:
-        only_with=ancient(only_with),
+        only_with=only_with,
     output:
         "results/instrument/kernel-{kernel}.json",
     log:

@@ -4,8 +4,10 @@
 rule measure_cell:
     input:
         code=cell_code,
-        # What it is made of decides, not when.
-        tried=ancient(cell_tried),
+        # Not `ancient`: a job of which all such inputs are made anew is not looked at any more,
+        # whatever else it lacks (dag.update_needrun in Snakemake 9.27). Made anew, it is a reason
+        # to look at every cell; its replicates are kept.
+        tried=cell_tried,
     output:
         "results/cells/{study}/{cell}/cell.json",
     log:

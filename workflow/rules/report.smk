@@ -1,13 +1,21 @@
 """One report, HTML and PDF, from the same files."""
 
 
+# The chapter on what the numbers of all others are worth.
+AGREEMENT = str(design.ROOT / "report" / "_agreement.qmd")
+
+
 rule render_report:
     input:
         document=workflow.source_path("../../report/index.qmd"),
         # A chapter per study, in the configuration's order.
-        chapters=[str(files.chapter(design.ROOT, study)) for study in STUDIES],
+        chapters=[
+            *(str(files.chapter(design.ROOT, study)) for study in STUDIES),
+            AGREEMENT,
+        ],
         functions=functions_of(
             design.ROOT / "report" / "index.qmd",
+            Path(AGREEMENT),
             *(files.chapter(design.ROOT, study) for study in STUDIES),
             studies=STUDIES,
         ),
@@ -15,6 +23,8 @@ rule render_report:
             workflow.source_path("../../report/references.bib"),
             workflow.source_path("../../report/style.css"),
             workflow.source_path("../../config/algorithms.tsv"),
+            # How often intervals cover: by simulation, and so the same in every campaign.
+            workflow.source_path("../../bench/coverage.csv"),
         ],
         renderer=[
             workflow.source_path("../../src/losslab/report.py"),
@@ -22,8 +32,18 @@ rule render_report:
             workflow.source_path("../../report/render/knit.R"),
             workflow.source_path("../../report/render/template.typ"),
         ],
-        figures=[file for study in STUDIES for file in figure_files(study, "svg")],
-        tables=[file for study in STUDIES for file in table_files(study).values()],
+        figures=[
+            *(file for study in STUDIES for file in figure_files(study, "svg")),
+            "results/figures/agreement_paths.svg",
+        ],
+        tables=[
+            *(file for study in STUDIES for file in table_files(study).values()),
+            *expand(
+                "results/tables/agreement_{table}.csv",
+                table=["seeds", "paths", "windows"],
+            ),
+            "results/tables/origin.csv",
+        ],
         summaries=expand(
             "results/summary/{study}{table}.csv",
             study=STUDIES,
@@ -40,10 +60,12 @@ rule render_report:
         "logs/render_report.log",
     conda:
         "../envs/tools.yaml"
+    params:
+        campaign=config.get("campaign", ""),
     message:
         "Render the report"
     shell:
         "python -m losslab.report --document {input.document:q} --chapters {input.chapters:q}"
         " --beside {input.functions:q} {input.beside:q} {input.figures:q} {input.tables:q}"
         " {input.summaries:q} {input.invalid:q} {input.claims:q}"
-        " --html {output.html:q} --pdf {output.pdf:q} &> {log:q}"
+        " --campaign {params.campaign:q} --html {output.html:q} --pdf {output.pdf:q} &> {log:q}"

@@ -98,6 +98,9 @@ def gather(
             folder = path.parent / str(number)
             if condition.app == "iperf3":
                 rows = read_csv(folder / "intervals.csv")
+                tables.replicates[-1] |= other_windows(
+                    rows, condition.warmup_s, condition.duration_s
+                )
                 tables.intervals += [
                     {**shared, "t_s": t_s, "goodput_mbit": goodput_mbit}
                     for t_s, goodput_mbit in one_second_means(
@@ -173,6 +176,37 @@ def _replicate_row(replicate: Row) -> Row:
         "attempt": replicate["attempt"],
         "earlier_reasons": "; ".join(replicate["earlier_reasons"]),
     }
+
+
+def other_windows(
+    rows: Sequence[Mapping[str, str]], warmup_s: float, duration_s: float
+) -> dict[str, float]:
+    """Average the goodput over other windows than that from the warm-up to the end.
+
+    They show what warm-up and length of a run do to a number: the first half of the window and the
+    second, in Mbit/s, and the run from its start.
+
+    Args:
+        rows: A replicate's intervals.csv.
+        warmup_s: What is left out at the start of the run.
+        duration_s: The length of the run.
+    """
+    middle_s = (warmup_s + duration_s) / 2
+    windows = {
+        "early": (warmup_s, middle_s), "late": (middle_s, duration_s), "whole": (0.0, duration_s),
+    }  # fmt: skip
+    found = {}
+    for name, (start_s, end_s) in windows.items():
+        megabits = seconds = before_s = 0.0
+        for row in rows:
+            until_s = float(row["t_s"])
+            inside_s = max(0.0, min(until_s, end_s) - max(before_s, start_s))
+            megabits += inside_s * float(row["goodput_mbit"])
+            seconds += inside_s
+            before_s = until_s
+        if seconds > 0:
+            found[f"{name}_goodput_mbit"] = megabits / seconds
+    return found
 
 
 def one_second_means(

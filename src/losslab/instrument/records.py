@@ -90,7 +90,8 @@ def make(
         except UnavailableError as error:
             if not optional:
                 raise
-            content["absent"] = error.message
+            # The rest is for the terminal.
+            content["absent"] = error.message.partition(", found")[0] + ", and could not"
             print(f"losslab: note: no {name} {kind}: {error}", file=sys.stderr)
     write(content, record)
 

@@ -1,4 +1,4 @@
-"""The commands that show something: `plot`, `demo` and `explorer`."""
+"""The commands that show something: `plot`, `demo`, `status` and `explorer`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from losslab.instrument.cache import ROOT
-from losslab.screen import demo, explorer, plot
+from losslab.screen import demo, explorer, plot, status
 from losslab.study import design
 
 
@@ -23,6 +23,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help=f"draw to this file ({', '.join(plot.FORMATS)}); may be given several times",
     )  # fmt: skip
     drawn.set_defaults(run=_plot)
+
+    asked = commands.add_parser("status", help="say how far a campaign is, from another terminal")
+    asked.add_argument("folder", nargs="?", type=Path, default=Path(), help="where it runs")
+    asked.set_defaults(run=_status)
 
     page = commands.add_parser("explorer", help="make the run explorer (used by the workflow)")
     page.add_argument("overviews", nargs="+", type=Path, help="results/summary/STUDY_cells.csv")
@@ -51,6 +55,11 @@ def _plot(options: argparse.Namespace) -> int:
         say("\n".join(map(str, options.out)))
     else:
         say(plot.text(runs, shutil.get_terminal_size().columns))
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    say("\n".join(status.report(options.folder)))
     return 0
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from losslab.campaign.collect import one_second_means
+from losslab.campaign.collect import one_second_means, other_windows
 
 
 def intervals(*rows):
@@ -45,3 +45,16 @@ def test_the_last_tenth_may_be_missing():
 
 def test_nothing_measured_makes_no_second():
     assert one_second_means([], 0, 2) == []
+
+
+def test_other_windows_weigh_intervals_by_their_part_inside():
+    rows = [
+        {"t_s": str(t), "goodput_mbit": str(v)} for t, v in ((1, 10), (2, 20), (4, 30), (5, 90))
+    ]
+    # The window is 1 s to 4 s: its halves part the interval from 2 s to 4 s, and 5 s is after it.
+    found = other_windows(rows, 1, 4)
+    assert found == pytest.approx({
+        "early_goodput_mbit": (20 + 0.5 * 30) / 1.5, "late_goodput_mbit": 30,
+        "whole_goodput_mbit": (10 + 20 + 60) / 4,
+    })  # fmt: skip
+    assert other_windows([], 1, 4) == {}

@@ -37,7 +37,7 @@ def test_the_bench_adds_up_and_compares(root, tmp_path, capsys):
         "studies: {loss: {main: {only: {loss_percent: 0, app: iperf3}, replicates: 3, "
         "max_replicates: 5, half_width_percent: 5, duration_s: 10, warmup_s: 1}}}\n"
     )
-    folder = tmp_path / "results/cells/loss/bbr_loss0_symmetric_iperf3_rtt0.44_offloads-off"
+    folder = tmp_path / "results/cells/loss/bbr_loss0_symmetric_iperf3_rtt0.42_offloads-off"
     (folder / "0").mkdir(parents=True)
     (folder / "0/host.json").write_text('{"wall_s": 7.5}')
     words = ["--config", str(campaign), "--results", str(tmp_path / "results"), "--cores", "1"]

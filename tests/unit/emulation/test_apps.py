@@ -115,6 +115,9 @@ def write_web(folder, **changes):
     }  # fmt: skip
     (folder / "web-client.log").write_text(json.dumps(report | changes))
     (folder / "ping.csv").write_text("t_s,rtt_ms\n0.5,20\n2,500\n3,700\n31,9000\n")
+    lines = ["30,80,,0", "31,80,16,3", "31,40001,9,99", "32,80,8,5"]
+    header = "t_s,flow,ssthresh_packets,retransmits"
+    (folder / "tcp.csv").write_text("\n".join([header, *lines]) + "\n")
 
 
 WEB = dataclasses.replace(CONDITION, app="web", duration_s=60)
@@ -126,6 +129,7 @@ def test_the_rtt_counts_between_warm_up_and_fetch(tmp_path):
     summary = web.collect(make_plan(WEB, 7), tmp_path, WEB_TIMELINE)
     assert summary["download_s"] == 4.6
     assert summary["rtt_before_fetch_ms"] == 600
+    assert (summary["page_retransmits"], summary["page_ssthresh_packets"]) == (5, 16)
     assert summary["rtt_before_fetch_min_ms"] == 500
     assert summary["rtt_before_fetch_max_ms"] == 700
     assert summary["rtt_before_fetch_mdev_ms"] == 100

@@ -25,7 +25,7 @@ class Cache:
         return self.folder
 
     def cannot(self):
-        raise UnavailableError("nobody has it", hint="ask somebody")
+        raise UnavailableError("it must be had, found: nobody has it", hint="ask somebody")
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_what_cannot_be_had_is_an_error_unless_it_is_optional(cache):
         record(cache, build=cache.cannot)
     assert not RECORD.exists()
     record(cache, build=cache.cannot, optional=True)
-    assert records.absent(RECORD) == "nobody has it"
+    assert records.absent(RECORD) == "it must be had, and could not"
     # It is not asked for again by itself, but where the cache has got it otherwise.
     assert records.number("kernel", "plain") == 1
     cache.build()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.apps import iperf3
 from losslab.emulation.flows import Flow, Program, Timeline
-from losslab.emulation.goodput import Deliveries
+from losslab.emulation.goodput import Deliveries, read_rows
 from losslab.emulation.topology import SENDER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.condition import FETCH_AFTER_S, FETCH_BEFORE_END_S, NO_COMPETITOR, Condition
@@ -96,12 +96,19 @@ def collect(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
         # As ping prints it: over all replies, not a sample's estimate (ping_common.c of iputils).
         "rtt_before_fetch_mdev_ms": statistics.pstdev(before) if before else None,
     }
+    rows = [row for row in read_rows(folder / "tcp.csv") if row["flow"] == str(PORT)]
+    thresholds = [int(row["ssthresh_packets"]) for row in rows if row["ssthresh_packets"]]
+    summary |= {
+        "page_retransmits": int(rows[-1]["retransmits"]) if rows else None,
+        # Where the page's slow start ended, by a loss or by HyStart; none where it did not.
+        "page_ssthresh_packets": thresholds[0] if thresholds else None,
+    }
     if len(plan.starts) > 1:
         bulk = plan.flows[0]
         delivered = Deliveries.read(folder / "tcp.csv", bulk.source_port)
         summary["bulk_goodput_mbit"] = delivered.mbit(plan.warmup_s, plan.duration_s)
-        rows = iperf3.intervals(
+        read = iperf3.intervals(
             iperf3.load(folder / bulk.listener.log), timeline.started_s[bulk.name]
         )
-        summary["bulk_received_mbit"] = iperf3.received_mbit(rows, plan)
+        summary["bulk_received_mbit"] = iperf3.received_mbit(read, plan)
     return summary

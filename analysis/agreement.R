@@ -1,0 +1,42 @@
+# Tables and the figure of the chapter that asks how often equal things are called different.
+for (path in unlist(snakemake@input[["functions"]])) source(path)
+begin_script(snakemake)
+library(ggplot2)
+library(dplyr, warn.conflicts = FALSE)
+
+studies <- lapply(snakemake@input[["claims"]], yaml::read_yaml)
+names <- vapply(studies, \(study) study$study, "")
+replicates <- lapply(snakemake@input[["replicates"]], \(path) {
+  read_replicates(path) |> with_columns(c(agreement_metrics, agreement_windows))
+})
+seed_disagreements(bind_rows(replicates)) |>
+  summarise_disagreements() |>
+  with_columns(c("study", "cells", "percent", "low", "high")) |>
+  write_table(snakemake@output[["seeds"]])
+
+paths <- path_agreement(bind_rows(replicates[names == "loss"]) |>
+  with_columns(c("block", "valid", condition_columns)))
+write_table(paths, snakemake@output[["paths"]])
+
+Map(function(study, cells, replicates) {
+  data <- list(cells = read_cells(cells), replicates = derive_metrics(replicates))
+  window_sensitivity(study$claims, data, study$study)
+}, studies, snakemake@input[["cells"]], replicates) |>
+  bind_rows() |>
+  with_columns(c("study", "claim", "measured", "early", "late", "whole")) |>
+  write_table(snakemake@output[["windows"]])
+
+algorithms <- read_algorithms(snakemake@input[["algorithms"]])
+figure <- filter(paths, !is.na(ratio)) |>
+  ggplot(aes(loss_percent, ratio, colour = algorithm, shape = algorithm)) +
+  geom_hline(yintercept = 1, colour = "grey60", linewidth = 0.3) +
+  geom_linerange(aes(ymin = low, ymax = high), position = position_dodge(0.4), na.rm = TRUE) +
+  geom_point(size = 1.8, position = position_dodge(0.4)) +
+  scale_x_continuous(breaks = 0:10) +
+  algorithm_scales(algorithms) +
+  labs(x = "Loss, %", y = "Asymmetric / symmetric") +
+  theme_losslab()
+save_figure(
+  figure, unlist(snakemake@output[["figure"]]),
+  height_cm = 8, missing = tibble(cell = character())
+)

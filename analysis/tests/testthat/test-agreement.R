@@ -1,0 +1,94 @@
+# Runs of cells of study x, each about its mean.
+runs_of_cells <- function(values, path = "symmetric", loss_percent = 1) {
+  n <- ncol(values)
+  rows <- conditions(
+    cell = rep(paste0(path, seq_len(nrow(values))), each = n), path = path, block = "main",
+    loss_percent = loss_percent, replicate = rep(seq_len(n) - 1, nrow(values))
+  )
+  rows |>
+    dplyr::mutate(study = "x", valid = TRUE, goodput_mbit = as.vector(t(values))) |>
+    with_columns(agreement_metrics)
+}
+
+noise <- function(cells, n = 10) {
+  set.seed(5, kind = "Mersenne-Twister", sample.kind = "Rejection")
+  matrix(exp(stats::rnorm(cells * n, 3, 0.2)), nrow = cells)
+}
+
+test_that("halves of the same runs disagree about as often as their intervals allow", {
+  found <- summarise_disagreements(seed_disagreements(runs_of_cells(noise(40))))
+  expect_equal(found$study, c("x", "all"))
+  expect_equal(found$cells, c(40, 40))
+  expect_true(found$percent[2] > 1 && found$percent[2] < 8)
+  again <- summarise_disagreements(seed_disagreements(runs_of_cells(noise(40))))
+  expect_identical(again, found)
+})
+
+test_that("cells with too few runs, or with equal ones, are not asked", {
+  expect_equal(nrow(seed_disagreements(runs_of_cells(noise(3, n = 9)))), 0)
+  expect_equal(nrow(seed_disagreements(runs_of_cells(matrix(7, 2, 10)))), 0)
+  expect_equal(nrow(summarise_disagreements(seed_disagreements(runs_of_cells(noise(1, 4))))), 0)
+})
+
+test_that("paths are called apart where their ratio is sure not to be one", {
+  values <- noise(2)
+  both <- dplyr::bind_rows(
+    runs_of_cells(values[1, , drop = FALSE], "symmetric", 1),
+    runs_of_cells(2 * values[2, , drop = FALSE], "asymmetric", 1),
+    runs_of_cells(values[2, , drop = FALSE], "symmetric", 2),
+    runs_of_cells(values[2, , drop = FALSE], "asymmetric", 2),
+    runs_of_cells(values[1, , drop = FALSE], "symmetric", 3)
+  )
+  found <- path_agreement(both)
+  expect_equal(found$loss_percent, c(1, 2))
+  expect_equal(found$apart, c(1, 0))
+  expect_equal(found$ratio[2], 1)
+  expect_equal(nrow(path_agreement(both[0, ])), 0)
+})
+
+test_that("claims on goodput are judged again over other windows", {
+  rows <- runs_of_cells(noise(1)) |>
+    dplyr::mutate(
+      seed = replicate, early_goodput_mbit = goodput_mbit / 4, late_goodput_mbit = goodput_mbit,
+      whole_goodput_mbit = goodput_mbit
+    )
+  cells <- rows[1, c("block", "cell", condition_columns)] |>
+    dplyr::mutate(n_replicates = 10, n_valid = 10)
+  of_one <- list(loss_percent = 1)
+  claims <- list(
+    list(id = "a", sentence = "s", source = "t", kind = "value", where = of_one, at_least = 10),
+    list(id = "b", sentence = "s", source = "t", kind = "value", metric = "power", at_least = 1)
+  )
+  found <- window_sensitivity(claims, list(cells = cells, replicates = rows), "x")
+  expect_equal(found$claim, "a")
+  expect_equal(found$early, found$measured / 4)
+  expect_equal(c(found$verdict, found$early_verdict), c("reproduced", "differs"))
+  expect_equal(turned(found$verdict, found$early_verdict), 1)
+  expect_equal(turned(found$verdict, found$late_verdict), 0)
+})
+
+test_that("the first page says which campaign it is, how many runs and how long", {
+  cells <- dplyr::mutate(
+    conditions(cell = c("a", "b", NA), block = c("main", "main", "rest"), study = "x"),
+    n_replicates = c(5, 10, NA), n_valid = c(4, 10, NA)
+  )
+  overview <- campaign_overview(cells)
+  expect_equal(overview$cells, 2)
+  expect_match(
+    campaign_in_words("quick", overview),
+    "the \\*quick\\* campaign.*15 runs of 2 cells in 1 study, of 5 s"
+  )
+  expect_match(campaign_in_words("", overview), "a campaign of its own")
+  expect_match(limits_of_campaign(overview), "fewer than 5 valid runs .*: x/main")
+  expect_equal(from_to(3, 3), "3")
+  expect_equal(from_to(3, 5.5), "3 to 5.5")
+})
+
+test_that("verdicts are counted and named in words", {
+  claims <- tibble::tibble(
+    study = c("x", "x", "y"), verdict = c("reproduced", "differs", "reproduced")
+  )
+  expect_equal(verdicts_in_words(claims), "2 of 3 are reproduced and 1 differs")
+  expect_equal(count_verdicts(claims)$Reproduced, c(1, 1, 2))
+  expect_equal(verdicts_in_words(claims[1, ]), "1 of 1 is reproduced")
+})

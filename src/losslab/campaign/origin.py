@@ -1,0 +1,121 @@
+"""What a campaign was measured with, where and when: a table from its replicates' own records."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from losslab.campaign.collect import read_csv, write_csv
+from losslab.campaign.folder import HOST_FILE
+
+COLUMNS = ("part", "what", "cells")
+# Programs of the image that make or shape traffic; the others only serve them.
+PROGRAMS = ("iperf3", "ffmpeg", "curl", "iproute2", "mininet")
+
+Part = tuple[str, str]
+
+
+def parts_of(instrument: dict[str, Any]) -> Iterable[Part]:
+    """List the parts of a replicate's instrument with their versions."""
+    kernel = instrument.get("kernel") or {}
+    if kernel:
+        patches = kernel.get("patches", [])
+        yield "kernel", f"Linux {kernel['version']} with {len(patches)} patches of ours"
+        yield "BBR", bbr_of(kernel)
+    if "config_sha256" in kernel:
+        yield "kernel's configuration", str(kernel["config_sha256"])[:12]
+    image = instrument.get("image") or {}
+    packages = image.get("packages", {})
+    for name in PROGRAMS:
+        if name in packages:
+            yield name, packages[name]
+    if "packages_sha256" in image:
+        yield "image's packages", str(image["packages_sha256"])[:12]
+
+
+def bbr_of(kernel: dict[str, Any]) -> str:
+    """Say which BBR a kernel has: Linux' own is version 1 but for a patch that brings another."""
+    others = [patch for patch in kernel.get("patches", []) if "bbr" in patch.lower()]
+    if others:
+        return f"as in {', '.join(others)}"
+    return f"version 1, tcp_bbr.c of Linux {kernel['version']}"
+
+
+def host_parts(host: dict[str, Any]) -> Iterable[Part]:
+    """List what a replicate's record says of the machine and of this project."""
+    git = host.get("git") or {}
+    if git.get("commit"):
+        state = " with changes" if git.get("dirty") else ""
+        yield "losslab", f"{host['losslab']}, commit {git['commit'][:12]}{state}"
+    else:
+        yield "losslab", host["losslab"]
+    yield "machine", f"{host['host_cpu']}, Linux {host['host_kernel']}"
+
+
+def records(overviews: Sequence[Path], results: Path) -> Iterable[Path]:
+    """List the cell.json files of the cells that tables of cells name, where they are there.
+
+    Args:
+        overviews: Tables of a study's cells (STUDY_cells.csv).
+        results: The folder in which cells/STUDY/CELL/ lie.
+    """
+    for overview in overviews:
+        for row in read_csv(overview):
+            if row["cell"]:
+                path = results / "cells" / row["study"] / row["cell"] / "cell.json"
+                if path.is_file():
+                    yield path
+
+
+def table(cells: Iterable[Path]) -> list[dict[str, Any]]:
+    """Count the cells that each part of the instrument measured.
+
+    Args:
+        cells: The cell.json files; the first and the last replicate's records lie beside them.
+    """
+    counts: Counter[Part] = Counter()
+    days: list[str] = []
+    paths = list(cells)
+    for path in paths:
+        rows = json.loads(path.read_text())["replicates"]
+        found: dict[Part, None] = {}
+        for row in rows:
+            found |= dict.fromkeys(parts_of(row["instrument"]))
+        for run in sorted({0, len(rows) - 1} if rows else ()):
+            record = path.parent / str(run) / HOST_FILE
+            if record.is_file():
+                host = json.loads(record.read_text())
+                found |= dict.fromkeys(host_parts(host))
+                days.append(host["started_utc"][:10])
+        counts.update(list(found))
+    if days:
+        span = min(days) if min(days) == max(days) else f"{min(days)} to {max(days)}"
+        counts["measured on", span] = len(paths)
+    order = {part: place for place, (part, _) in enumerate(counts)}
+    ranked = sorted(counts.items(), key=lambda item: (order_of(item[0][0], order), -item[1]))
+    return [{"part": part, "what": what, "cells": count} for (part, what), count in ranked]
+
+
+def order_of(part: str, seen: dict[str, int]) -> tuple[int, int]:
+    """Put who and when first, and the parts of the instrument as they come."""
+    first = ("measured on", "losslab", "machine", "kernel", "BBR")
+    return (first.index(part), 0) if part in first else (len(first), seen[part])
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `origin`, which writes the table."""
+
+    def run(options: argparse.Namespace) -> int:
+        found = records(options.overviews, options.results)
+        write_csv(options.out, COLUMNS, table(found))
+        return 0
+
+    command = commands.add_parser("origin", help="say what cells were measured with, and when")
+    command.add_argument("overviews", nargs="+", type=Path, help="tables of a study's cells")
+    command.add_argument("--results", type=Path, default=Path("results"))
+    command.add_argument("--out", type=Path, required=True, help="a table: part, what, cells")
+    command.set_defaults(run=run)

@@ -1,0 +1,58 @@
+"""`losslab status`: how far the campaign in a folder is, asked from another terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from pathlib import Path
+
+from losslab.errors import LosslabError
+from losslab.screen import words
+from losslab.screen.cells import Cells
+from losslab.screen.stages import FOLDER, Tally
+
+
+def report(folder: Path) -> list[str]:
+    """Say how far the campaign in a folder is, or how it ended.
+
+    Raises:
+        LosslabError: none was started there.
+    """
+    tally = Tally.read(folder / FOLDER)
+    if tally is None:
+        raise LosslabError(
+            f"{folder.resolve()} must have a campaign, found none that was started",
+            hint="run this where snakemake runs, or name that folder: losslab status DIR",
+        )
+    cells = Cells.of(folder / FOLDER, folder)
+    now_s = time.time()
+    if not running(folder):
+        # Killed: it could not say when it ended.
+        ended_s = tally.ended_s or (folder / FOLDER / "progress.json").stat().st_mtime
+        tally.ended_s = ended_s
+        return [
+            *words.lines(tally, cells.todo() if cells else None, ended_s),
+            *words.summary(tally, cells.every() if cells else None, ended_s),
+        ]
+    begun = f"losslab: running for {words.duration(now_s - tally.began_s)}"
+    return [
+        f"{begun} (process {tally.process})",
+        *words.lines(tally, cells.todo() if cells else None, now_s),
+        *(f"FAILED     {what}" for what in tally.failures),
+    ]
+
+
+def running(folder: Path) -> bool:
+    """Tell whether a workflow works in a folder: it holds it as long as it lives."""
+    try:
+        descriptor = os.open(folder / ".snakemake", os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
