@@ -1,6 +1,5 @@
 """One report, HTML and PDF, from the same files."""
 
-
 # The chapter on what the numbers of all others are worth.
 AGREEMENT = str(design.ROOT / "report" / "_agreement.qmd")
 

@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Sequence
 
 # A window is cut when it falls below so much of its largest since the last cut ended, however many
-# samples the fall takes: recovery lowers it packet by packet. CUBIC keeps 0.7 of its window, Reno 0.5;
-# windows that only shrink a little while BBR probes are none.
+# samples the fall takes: recovery lowers it packet by packet. CUBIC keeps 0.7 of its window, Reno
+# 0.5; windows that only shrink a little while BBR probes are none.
 CUT_SHARE = 0.85
 FIRST_S = 1.0
 

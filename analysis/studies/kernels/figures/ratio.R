@@ -19,5 +19,6 @@ draw <- function(data) {
     scale_x_log10() +
     algorithm_scales(data$algorithms) +
     labs(x = paste0("Goodput over that on Linux ", reference_kernel), y = NULL) +
-    theme_losslab()
+    theme_losslab() +
+    theme(panel.spacing.x = unit(8, "mm"))
 }
