@@ -3,7 +3,7 @@
 # The runs of a campaign are put together into populations: cells of one kind, each run as a multiple
 # of its cell's mean, the deviations stretched by sqrt(n / (n - 1)) for the mean that was taken
 # from them. Samples of a population are drawn again and again, and it is counted how often each
-# kind of interval has the population's own value. Writes bench/coverage.csv, which the report shows.
+# kind of interval has the population's own value. Writes report/coverage.csv, which the report shows.
 for (path in Sys.glob("analysis/R/*.R")) source(path)
 
 draws <- 4000
@@ -111,4 +111,4 @@ if (length(enough) == 0) {
   stop("results must have ", least_population, " runs of one kind, found fewer of each")
 }
 dplyr::bind_rows(Map(of_population, names(enough), enough)) |>
-  write_table("bench/coverage.csv")
+  write_table("report/coverage.csv")
