@@ -25,7 +25,7 @@ import yaml
 from losslab.study import design
 
 COPIED = (
-    "Snakefile", "analysis", "bench", "config", "containers", "profiles", "report", "scripts", "src",
+    "Snakefile", "analysis", "config", "containers", "profiles", "report", "scripts", "src",
     "workflow", "README.md", "pyproject.toml",
 )  # fmt: skip
 # In place of `losslab`; the last of its words is the name of the file that it is to write.
