@@ -270,7 +270,7 @@ why_not_measured <- function(data, claim) {
     if (nrow(absent) > 0) {
       invalid <- sum(absent$n_valid == 0 & absent$n_replicates > 0)
       return(paste0(
-        if (nrow(absent) == 1) "cell " else "cells ", enumerate(absent$cell, 3), " without a ",
+        if (nrow(absent) == 1) "cell " else "cells ", enumerate(sort(absent$cell), 3), " without a ",
         metric_of(claim), if (invalid > 0) ", no valid replicate"
       ))
     }
