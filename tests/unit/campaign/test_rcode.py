@@ -1,5 +1,6 @@
 """Which files of R functions a figure, a table or a chapter depends on."""
 
+import re
 import subprocess
 
 import pytest
@@ -93,3 +94,16 @@ def test_the_names_are_those_that_r_finds(root):
     by_r = {(path, name) for path, name in found if name in defined}
     ours = {(str(path), name) for path in code for name in rcode.used_names(path)}
     assert by_r - ours == set()
+
+
+def test_no_chapter_takes_a_functions_name(root):
+    """Chapters and functions share one environment: the report's."""
+    for study in files.known(root):
+        defined = rcode.definitions(files.functions(root, [study]))
+        for path in (files.chapter(root, study), *sorted((root / "report").glob("[!_]*.qmd")),
+                     root / "report/_agreement.qmd"):  # fmt: skip
+            text = "\n".join(
+                chunk or words for chunk, words in rcode._CHUNK.findall(path.read_text())
+            )
+            taken = set(re.findall(r"^([A-Za-z.][\w.]*) *<-", text, re.MULTILINE)) & set(defined)
+            assert taken == set(), path
