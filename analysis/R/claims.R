@@ -181,8 +181,8 @@ claim_kinds <- list(
   largest_ratio = function(data, claim) {
     largest_of(\(level) compared_estimates(data, claim, level))
   },
-  # By what factor the gain of BBR over CUBIC changes from the cells of `against` to those of `where`,
-  # the other axes averaged over.
+  # By what factor the gain of BBR over CUBIC changes from the cells of `against` to those of
+  # `where`, the other axes averaged over.
   gain_factor = function(data, claim) gain_factor(data, claim),
   # The only selected cell's value over the largest of the cells that `others` selects: the smallest
   # of its ratios to each.
