@@ -13,7 +13,8 @@ in_order <- function(x) factor(x, levels = unique(x))
 
 # Of the lines that share a panel, the one that is drawn solid.
 solid <- c(
-  "cwnd", "received", "delivery rate of TCP", "smoothed by TCP", "queue", "retransmissions"
+  "cwnd", "received", "carried by the link", "acknowledged", "delivery rate of TCP",
+  "smoothed by TCP", "queue", "retransmissions"
 )
 line_types <- c("dashed", "dotted", "dotdash", "longdash", "twodash")
 
@@ -46,10 +47,11 @@ line_words <- function(runs) {
 caption_words <- function(runs) {
   told <- distinct(runs, run, algorithm, condition, valid, reasons)
   invalid <- told[!told$valid, ]
-  uncounted <- any(runs$name == "delivery rate of TCP")
+  instead <- c("carried by the link", "acknowledged", "delivery rate of TCP")
+  uncounted <- paste(intersect(instead, runs$name), collapse = ", ")
   words <- paste0(
     line_words(runs),
-    if (uncounted) "Goodput that no receiver counted is the sender's TCP's delivery rate. ",
+    if (uncounted != "") paste0("Goodput that no receiver counted: ", uncounted, ". "),
     "Grey: the warm-up, which enters no statistic. ",
     nrow(told), if (nrow(told) == 1) " run." else " runs."
   )

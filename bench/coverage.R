@@ -47,14 +47,14 @@ of_population <- function(rows) {
       ratio_interval(draw(n), rep(1, n))
     }, logs, least_runs)
   )
-  found <- lapply(kinds, function(kind) {
-    fit <- sizes[sizes >= kind[[4]]]
-    repeats <- if (grepl("bootstrap", kind[[1]])) draws / 4 else draws
+  found <- lapply(kinds, function(each) {
+    fit <- sizes[sizes >= each[[4]]]
+    repeats <- if (grepl("bootstrap", each[[1]])) draws / 4 else draws
+    covered <- vapply(fit, \(n) coverage(n, each[[2]], each[[3]], repeats), 1)
     tibble::tibble(
       population = rows$population[1], metric = rows$metric[1], runs = nrow(rows),
-      spread_percent = 100 * stats::sd(rows$value) / centre, kind = kind[[1]], n = fit,
-      coverage_percent = vapply(fit, \(n) coverage(n, kind[[2]], kind[[3]], repeats), 1),
-      draws = repeats
+      spread_percent = 100 * stats::sd(rows$value) / centre, kind = each[[1]], n = fit,
+      coverage_percent = covered, draws = repeats
     )
   })
   dplyr::bind_rows(found)

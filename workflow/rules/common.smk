@@ -92,7 +92,8 @@ def name_lost_cells():
 
 
 wildcard_constraints:
-    study="[a-z0-9-]+",
+    # Only those there are: other tables and figures are other rules'.
+    study="|".join(STUDIES),
     cell="[a-z0-9._-]+",
     figure="[a-z0-9_]+",
     variant="[a-z]+",

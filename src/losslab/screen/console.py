@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import time
@@ -17,6 +18,8 @@ REFRESH_S = 2.0
 # Where there is no terminal, as in a log: often enough to see that it goes on.
 LOG_REFRESH_S = 60.0
 LOG_LINES = 20  # of a failed job's log
+# What a command of losslab says last when it was; it may say so before Snakemake does.
+INTERRUPTED = "losslab: interrupted: "
 CLEAR = "\r\033[K"
 
 
@@ -26,7 +29,7 @@ class Console:
     def __init__(self, stream: IO[str], root: Path) -> None:
         """Write to a stream of a workflow that runs in `root`."""
         self._stream, self._root = stream, root
-        self._terminal = stream.isatty()
+        self._terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
         self._lock = threading.RLock()
         self._ended = threading.Event()
         self._drawn = self._interrupted = False
@@ -58,6 +61,8 @@ class Console:
     def fail(self, job: int, rule: str, what: str, logs: list[str]) -> None:
         """Tell of a job that failed, with the end of its log."""
         with self._lock:
+            if any(line.startswith(INTERRUPTED) for log in logs for line in self._last_lines(log)):
+                self.interrupt()
             if self._interrupted:
                 return
             self.tally.fail(job, rule, what)
@@ -71,8 +76,9 @@ class Console:
     def interrupt(self) -> None:
         """Note that the user ends it: what jobs say from now on is no failure."""
         with self._lock:
-            self._interrupted = True
-            self.say("losslab: interrupted; ending what is at work")
+            if not self._interrupted:
+                self._interrupted = True
+                self.say("losslab: interrupted; ending what is at work")
 
     def complain(self, words: str) -> None:
         """Tell of what Snakemake has to say, unless it only says that it was interrupted."""
@@ -107,7 +113,8 @@ class Console:
             now_s = self.tally.ended_s
             for name, stage in self.tally.stages.items():
                 if stage.under_way:
-                    self.say(words.stage_line(name, stage, self._todo(), now_s))
+                    waits = words.waits(name, self.tally)
+                    self.say(words.stage_line(name, stage, self._todo(), now_s, waits))
             cells = self._open()
             for line in words.summary(self.tally, cells.every() if cells else None, now_s):
                 self.say(line)
@@ -143,7 +150,8 @@ class Console:
                     self._draw(words.short_line(active, count, now_s))
                     continue
                 for name, stage in active.items():
-                    self.say(words.stage_line(name, stage, count, now_s))
+                    if not words.waits(name, self.tally):
+                        self.say(words.stage_line(name, stage, count, now_s))
 
     def _draw(self, text: str) -> None:
         """Put a text in the place of the last, on one line of the terminal."""

@@ -34,7 +34,7 @@ SLICES = 150
 # A line's greatest value in steps: finer than the pixels of a panel.
 STEPS = 1000
 # What all runs' series may take, in characters of the file; the rest stays in CSV files.
-SERIES_BUDGET = 3_500_000
+SERIES_BUDGET = 4_500_000
 # How many runs each process reads at a time.
 CHUNK = 16
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,17 @@ from typing import Any
 from losslab.campaign.collect import FLOW_NAMES, read_csv
 from losslab.campaign.folder import MANIFEST_FILE
 from losslab.campaign.rerun import load_manifest
+from losslab.emulation.link.forward import LOG as LINK_LOG
 from losslab.errors import LosslabError
 from losslab.study.axes import Value
 from losslab.study.condition import AXES, Condition
 
-# Video arrives in frames, 30 a second; fewer of them than these in a bin make its rate a comb.
-FRAME_BIN_S = 0.5
+# Video arrives in frames, 30 a second, and slow links carry as few packets; in shorter bins their
+# rate is a comb.
+BIN_S = 0.5
 BITS_PER_MBIT = 1e6
 # What the receivers of bulk flows counted.
+ACKNOWLEDGED = "acknowledged"
 INTERVALS = {"first": "intervals.csv", "competitor": "competitor-intervals.csv"}
 
 # A reason may quote all that a program said.
@@ -105,7 +108,7 @@ def load(folder: Path) -> Run:
     """
     manifest = load_manifest(folder)
     try:
-        found = tuple(_series(folder))
+        found = tuple(_series(folder, manifest))
     except (KeyError, ValueError, TypeError) as error:
         raise LosslabError(
             f"the tables in {folder} must have the columns that losslab writes, found: {error!r}",
@@ -132,12 +135,13 @@ def replicates(folder: Path) -> list[Path]:
     return sorted(within, key=lambda path: (len(path.name), path.name))
 
 
-def _series(folder: Path) -> Iterator[Series]:
+def _series(folder: Path, manifest: dict[str, Any]) -> Iterator[Series]:
     flows: dict[str, list[Row]] = {}
     for row in _table(folder, "tcp.csv"):
         if row["flow"] in FLOW_NAMES:
             flows.setdefault(FLOW_NAMES[row["flow"]], []).append(row)
-    yield from _goodput(folder, flows)
+    begin_ms = manifest.get("observed", {}).get("link_begin_ms") or 0.0
+    yield from _goodput(folder, flows, begin_ms)
     columns = (
         ("cwnd", "cwnd", "cwnd_packets"),
         ("cwnd", "ssthresh", "ssthresh_packets"),
@@ -153,21 +157,45 @@ def _series(folder: Path) -> Iterator[Series]:
     yield from _line("retransmits", "dropped at the bottleneck", "", queue, "drops")
 
 
-def _goodput(folder: Path, flows: dict[str, list[Row]]) -> Iterator[Series]:
+def _goodput(folder: Path, flows: dict[str, list[Row]], begin_ms: float) -> Iterator[Series]:
     """Give what the receiver got; of flows that it did not count, what the sender's TCP says."""
     counted = [
         line
         for flow, file in INTERVALS.items()
         for line in _line("goodput", "received", flow, _table(folder, file), "goodput_mbit")
     ]
-    frames = _table(folder, "frames.csv")
+    frames = [row for row in _table(folder, "frames.csv") if row["arrival_s"]]
     if frames:
-        counted.append(_binned(frames))
+        arrived = ((float(row["arrival_s"]), int(row["bytes"])) for row in frames)
+        counted.append(_binned("received", "video", arrived))
+    if (folder / LINK_LOG).is_file():
+        counted.append(_binned("carried by the link", "", _carried(folder / LINK_LOG, begin_ms)))
     yield from counted
     have = {series.flow for series in counted}
     for flow, rows in flows.items():
-        if flow not in have:
+        if flow in have:
+            continue
+        if "delivered_bytes" in rows[0]:
+            yield _binned(ACKNOWLEDGED, flow, _acknowledged(rows))
+        else:
             yield from _line("goodput", "delivery rate of TCP", flow, rows, "delivery_mbit")
+
+
+def _carried(log: Path, begin_ms: float) -> Iterator[tuple[float, int]]:
+    """List what leaves a trace-driven link; its log has milliseconds of a clock of its own."""
+    for line in log.read_text().splitlines():
+        words = line.split()
+        if len(words) == 4 and words[1] == "-":  # when, -, bytes, how long they waited
+            yield (float(words[0]) - begin_ms) / 1000, int(words[2])
+
+
+def _acknowledged(rows: Sequence[Row]) -> Iterator[tuple[float, int]]:
+    """List by how much a flow's count of acknowledged bytes grows."""
+    before = 0
+    for row in rows:
+        count = int(row["delivered_bytes"] or before)
+        yield float(row["t_s"]), max(count - before, 0)
+        before = count
 
 
 def _table(folder: Path, name: str) -> list[Row]:
@@ -182,21 +210,20 @@ def _line(panel: str, name: str, flow: str, rows: Sequence[Row], column: str) ->
         yield Series(panel, name, flow, tuple(float(row["t_s"]) for row in rows), values)
 
 
-def _binned(frames: Sequence[Row]) -> Series:
-    """Sum video's frames up by when they arrived; a bin without any is a rate of 0."""
-    received: dict[int, int] = {}
-    for row in frames:
-        if row["arrival_s"]:
-            bin_number = int(float(row["arrival_s"]) / FRAME_BIN_S)
-            received[bin_number] = received.get(bin_number, 0) + int(row["bytes"])
-    bins = range(min(received, default=0), max(received, default=-1) + 1)
-    per_bin = 8 / BITS_PER_MBIT / FRAME_BIN_S
+def _binned(name: str, flow: str, amounts: Iterable[tuple[float, int]]) -> Series:
+    """Sum bytes up by when they came; a bin without any is a rate of 0."""
+    came: dict[int, int] = {}
+    for t_s, size in amounts:
+        number = int(max(t_s, 0.0) / BIN_S)
+        came[number] = came.get(number, 0) + size
+    bins = range(min(came, default=0), max(came, default=-1) + 1)
+    per_bin = 8 / BITS_PER_MBIT / BIN_S
     return Series(
         "goodput",
-        "received",
-        "video",
-        tuple((number + 1) * FRAME_BIN_S for number in bins),
-        tuple(received.get(number, 0) * per_bin for number in bins),
+        name,
+        flow,
+        tuple((number + 1) * BIN_S for number in bins),
+        tuple(came.get(number, 0) * per_bin for number in bins),
     )
 
 

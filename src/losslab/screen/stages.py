@@ -19,6 +19,8 @@ RULES = {
     "summarise_study": "tables",
     "judge_claims": "tables",
     "check_verdicts": "tables",
+    "test_agreement": "tables",
+    "trace_origin": "tables",
     "plot_figure": "figures",
     "render_report": "report",
     "make_explorer": "report",

@@ -32,7 +32,9 @@ def done(name: str, stage: Stage, count: Count | None) -> str:
     return f"{count.cells_done} of {count.cells} cells, {runs}{invalid}{failed}"
 
 
-def stage_line(name: str, stage: Stage, count: Count | None, now_s: float) -> str:
+def stage_line(
+    name: str, stage: Stage, count: Count | None, now_s: float, waits: bool = False
+) -> str:
     """Write a stage's line.
 
     Args:
@@ -40,6 +42,7 @@ def stage_line(name: str, stage: Stage, count: Count | None, now_s: float) -> st
         stage: Its jobs.
         count: The cells, which the stage that measures speaks of.
         now_s: The time.
+        waits: It waits for another, so that its rate says nothing.
     """
     parts = [done(name, stage, count)]
     wall_s = stage.wall_s(now_s)
@@ -48,7 +51,7 @@ def stage_line(name: str, stage: Stage, count: Count | None, now_s: float) -> st
     total = count.runs if in_runs and count else stage.total
     if stage.over:
         parts.append(f"in {duration(wall_s)}")
-    elif so_far and wall_s > 0:
+    elif so_far and wall_s > 0 and not waits:
         parts.append(f"{60 * so_far / wall_s:.3g} {'runs' if in_runs else 'jobs'}/min")
         parts.append(f"{duration(wall_s / so_far * max(total - so_far, 0))} left")
     return f"{name:<{NAME_WIDTH}}{', '.join(parts)}"
@@ -61,10 +64,16 @@ def short_line(active: Mapping[str, Stage], count: Count | None, now_s: float) -
     return " | ".join(f"{name} {done(name, stage, count)}" for name, stage in active.items())
 
 
+def waits(name: str, tally: Tally) -> bool:
+    """Tell whether a stage waits for the one that measures."""
+    measuring = tally.stages.get(MEASURE)
+    return name != MEASURE and measuring is not None and measuring.under_way
+
+
 def lines(tally: Tally, count: Count | None, now_s: float) -> list[str]:
     """Write a line for each stage that has begun."""
     return [
-        stage_line(name, stage, count, now_s)
+        stage_line(name, stage, count, now_s, waits(name, tally))
         for name, stage in tally.stages.items()
         if stage.began_s is not None
     ]

@@ -60,10 +60,12 @@ def test_jobs_are_counted_by_stage_in_the_order_of_the_work():
     assert not tally.complete
 
 
-def test_every_rule_of_the_workflow_is_in_a_stage(root):
+def test_stages_are_of_rules_that_there_are(root):
+    """A rule that is in no stage is one by itself."""
     text = "".join(path.read_text() for path in (root / "workflow/rules").glob("*.smk"))
     rules = set(re.findall(r"^rule (\w+):", text, re.MULTILINE))
-    assert rules == set(stages.RULES)
+    assert set(stages.RULES) <= rules
+    assert stages.stage_of("another_rule") == "another_rule"
 
 
 def test_a_failed_job_is_not_done_and_nothing_is_complete():
@@ -139,6 +141,17 @@ def test_a_stage_has_one_line_with_rate_time_left_and_failures():
     assert both == "tables 2 of 10, 1 FAILED | figures 2 of 10, 1 FAILED"
 
 
+def test_what_waits_for_measuring_has_no_time_left():
+    tally = Tally(began_s=0.0)
+    tally.stages = {name: Stage(total=10, done=1, began_s=0.0) for name in ("measure", "tables")}
+    assert words.lines(tally, None, 60.0) == [
+        "measure    1 of 10, 1 jobs/min, 9 min 0 s left",
+        "tables     1 of 10",
+    ]
+    tally.stages["measure"].done = 10
+    assert words.lines(tally, None, 60.0)[1].endswith("9 min 0 s left")
+
+
 def ended(**more):
     tally = Tally(began_s=0.0, ended_s=90.0, targets=["results/report/report.html"])
     tally.stages["measure"] = Stage(total=1, done=1, **more)
@@ -205,6 +218,20 @@ def test_a_failure_is_told_at_once_with_the_end_of_its_log(tmp_path):
     assert said.startswith("FAILED: results/x\n  job.log:\n    line 80\n")
     assert "line 99\n  none.log:\n    (no log)" in said
     screen.end()
+
+
+def test_a_job_that_was_interrupted_is_no_failure(tmp_path):
+    screen, stream = console(tmp_path, terminal=False)
+    (tmp_path / "job.log").write_text("results/x/0: valid\nlosslab: interrupted: all is kept\n")
+    screen.plan({"measure_cell": 2})
+    for job in range(2):
+        screen.start(job, "measure_cell")
+        screen.fail(job, "measure_cell", "results/x", ["job.log"])
+    screen.end()
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "losslab: interrupted; ending what is at work"
+    assert "FAILED" not in stream.getvalue()
+    assert lines[-1].startswith("losslab: interrupted after")
 
 
 def test_status_says_how_far_it_is_while_it_runs_and_how_it_ended(tmp_path, capsys):

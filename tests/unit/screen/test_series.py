@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from losslab.campaign.collect import read_csv
+from losslab.campaign.collect import read_csv, write_csv
 from losslab.errors import LosslabError
 from losslab.screen import series
 
@@ -54,15 +54,42 @@ def test_a_flow_that_no_receiver_counted_has_what_its_sender_says(recorded, tmp_
     goodputs = {name for name in named(series.load(tmp_path / "run")) if name[0] == "goodput"}
     assert goodputs == {
         ("goodput", "received", "first"),
-        ("goodput", "delivery rate of TCP", "competitor"),
+        ("goodput", "acknowledged", "competitor"),
     }
+    lines = {(each.name, each.flow): each for each in series.load(tmp_path / "run").series}
+    rows = read_csv(tmp_path / "run" / "tcp.csv")
+    counts = [int(row["delivered_bytes"]) for row in rows if row["flow"] == "40002"]
+    drawn = sum(lines["acknowledged", "competitor"].values) * series.BIN_S / 8 * 1e6
+    assert drawn == pytest.approx(counts[-1])
+
+
+def test_runs_of_an_older_version_have_what_their_tables_have(recorded, tmp_path):
+    shutil.copytree(recorded("rivals") / "0", tmp_path / "run")
+    (tmp_path / "run" / "competitor-intervals.csv").unlink()
+    rows = read_csv(tmp_path / "run" / "tcp.csv")
+    kept = [column for column in rows[0] if column != "delivered_bytes"]
+    write_csv(tmp_path / "run" / "tcp.csv", kept, rows)
+    found = named(series.load(tmp_path / "run"))
+    assert ("goodput", "delivery rate of TCP", "competitor") in found
+
+
+def test_a_trace_driven_link_has_what_it_carried(recorded):
+    folder = recorded("datagrams") / "0"
+    run = series.load(folder)
+    (carried,) = (each for each in run.series if each.name == "carried by the link")
+    log = [line.split() for line in (folder / "link.log").read_text().splitlines()]
+    sent = sum(int(words[2]) for words in log if len(words) == 4)
+    assert sum(carried.values) * series.BIN_S / 8 * 1e6 == pytest.approx(sent)
+    assert carried.t_s[0] <= 1.0
+    # Its clock is that of the traffic: no longer than that and the queue's end.
+    assert carried.t_s[-1] < run.condition.duration_s + 5
 
 
 def test_videos_goodput_is_what_its_frames_bring(recorded):
     folder = recorded("video") / "0"
     (received,) = (s for s in series.load(folder).series if s.name == "received")
     sent_bits = 8 * sum(int(row["bytes"]) for row in read_csv(folder / "frames.csv"))
-    drawn_bits = sum(received.values) * series.FRAME_BIN_S * series.BITS_PER_MBIT
+    drawn_bits = sum(received.values) * series.BIN_S * series.BITS_PER_MBIT
     assert drawn_bits == pytest.approx(sent_bits)
 
 
