@@ -14,8 +14,7 @@ seed_disagreements(bind_rows(replicates)) |>
   with_columns(c("study", "cells", "percent", "low", "high")) |>
   write_table(snakemake@output[["seeds"]])
 
-paths <- path_agreement(bind_rows(replicates[names == "loss"]) |>
-  with_columns(c("block", "valid", condition_columns)))
+paths <- path_agreement(bind_rows(replicates[names == "loss"]))
 write_table(paths, snakemake@output[["paths"]])
 
 Map(function(study, cells, replicates) {
