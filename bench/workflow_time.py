@@ -25,8 +25,8 @@ import yaml
 from losslab.study import design
 
 COPIED = (
-    "Snakefile", "analysis", "bench", "config", "containers", "profiles", "report", "scripts",
-    "src", "workflow", "README.md", "pyproject.toml",
+    "Snakefile", "analysis", "config", "containers", "profiles", "report", "scripts", "src",
+    "workflow", "README.md", "pyproject.toml",
 )  # fmt: skip
 # In place of `losslab`; the last of its words is the name of the file that it is to write.
 STAND_IN = '#!/bin/sh\nfor out; do :; done\necho {} >"$out"\n'

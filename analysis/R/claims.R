@@ -181,8 +181,8 @@ claim_kinds <- list(
   largest_ratio = function(data, claim) {
     largest_of(\(level) compared_estimates(data, claim, level))
   },
-  # By what factor the gain of BBR over CUBIC changes from the cells of `against` to those of `where`,
-  # the other axes averaged over.
+  # By what factor the gain of BBR over CUBIC changes from the cells of `against` to those of
+  # `where`, the other axes averaged over.
   gain_factor = function(data, claim) gain_factor(data, claim),
   # The only selected cell's value over the largest of the cells that `others` selects: the smallest
   # of its ratios to each.
@@ -270,8 +270,8 @@ why_not_measured <- function(data, claim) {
     if (nrow(absent) > 0) {
       invalid <- sum(absent$n_valid == 0 & absent$n_replicates > 0)
       return(paste0(
-        if (nrow(absent) == 1) "cell " else "cells ", enumerate(absent$cell, 3), " without a ",
-        metric_of(claim), if (invalid > 0) ", no valid replicate"
+        if (nrow(absent) == 1) "cell " else "cells ", enumerate(sort(absent$cell), 3),
+        " without a ", metric_of(claim), if (invalid > 0) ", no valid replicate"
       ))
     }
   }

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 COPIED = (
-    "Snakefile", "analysis", "bench", "config", "containers", "profiles", "report", "src",
-    "workflow",
+    "Snakefile", "analysis", "config", "containers", "profiles", "report", "src", "workflow",
 )  # fmt: skip
 # A cell of each kind, in one study.
 STUDY = """\

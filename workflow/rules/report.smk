@@ -23,7 +23,7 @@ rule render_report:
             workflow.source_path("../../report/style.css"),
             workflow.source_path("../../config/algorithms.tsv"),
             # How often intervals cover: by simulation, and so the same in every campaign.
-            workflow.source_path("../../bench/coverage.csv"),
+            workflow.source_path("../../report/coverage.csv"),
         ],
         renderer=[
             workflow.source_path("../../src/losslab/report.py"),

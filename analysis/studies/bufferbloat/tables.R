@@ -48,7 +48,10 @@ tables <- function(data, write) {
   # How far the page's own slow start came before its first loss, and how long the page took.
   web_runs(data$replicates) |>
     with_columns(c("page_ssthresh_packets", "page_retransmits", "connect_s")) |>
-    filter(load == "loaded", queue == "fifo", buffer_packets == 100, !is.na(page_ssthresh_packets)) |>
+    filter(
+      block %in% web_blocks, load == "loaded", queue == "fifo", buffer_packets == 100,
+      !is.na(page_ssthresh_packets)
+    ) |>
     mutate(early = page_ssthresh_packets < early_packets) |>
     group_by(block, algorithm, early) |>
     summarise(

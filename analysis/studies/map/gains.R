@@ -6,8 +6,8 @@ winner_colours <- c(BBR = "#D55E00", CUBIC = "#0072B2", undecided = "#999999")
 gain_axes <- c("block", "rtt_ms", "rate_mbit", "buffer_packets", "loss_percent")
 
 # Ratio of the geometric means of two samples with its interval: Welch's t on logarithms, since the
-# cells of a condition may have different numbers of runs. `error` is the logarithm's standard error and
-# `df` its degrees of freedom; of fewer runs than an interval takes they are NA.
+# cells of a condition may have different numbers of runs. `error` is the logarithm's standard error
+# and `df` its degrees of freedom; of fewer runs than an interval takes they are NA.
 ratio_of_means <- function(over, under) {
   found <- ratio_interval(over, under, paired = FALSE)
   shares <- c(stats::var(log(over)) / length(over), stats::var(log(under)) / length(under))
@@ -167,9 +167,10 @@ no_effects <- tibble::tibble(
   df = numeric(), pairs = numeric()
 )
 
-# Effects in a two-level factorial (Box, Hunter, Hunter 1978): by what factor the gain changes when a
-# factor, or the product of two, goes from low to high, the others averaged over. Where conditions are
-# missing, a factor's effect is that of the pairs that differ in it alone, and products have none.
+# Effects in a two-level factorial (Box, Hunter, Hunter 1978): by what factor the gain changes when
+# a factor, or the product of two, goes from low to high, the others averaged over. Where conditions
+# are missing, a factor's effect is that of the pairs that differ in it alone, and products have
+# none.
 factorial_effects <- function(conditions) {
   factors <- c(
     RTT = "rtt_ms", rate = "rate_mbit", buffer = "buffer_packets", loss = "loss_percent"
@@ -226,7 +227,8 @@ product_effect <- function(conditions, factors, pair) {
   )
 }
 
-# A mean of `pairs` differences with these errors; its degrees of freedom after Welch, Satterthwaite.
+# A mean of `pairs` differences with these errors; its degrees of freedom after Welch,
+# Satterthwaite.
 effect_of <- function(name, kind, log_factor, errors, df, pairs) {
   tibble::tibble(
     effect = name, kind = kind, log_factor = log_factor, error = sqrt(sum(errors^2)) / pairs,

@@ -53,7 +53,8 @@ test_that("effects and interactions are what was put in", {
 
 test_that("where conditions are missing, effects are of the pairs that are there", {
   conditions <- made_up_factorial()
-  # Without the high rate at low loss: loss has its four pairs at the low rate, rate those at high loss.
+  # Without the high rate at low loss: loss has its four pairs at the low rate, rate those at high
+  # loss.
   some <- conditions[conditions$loss_percent == 7 | conditions$rate_mbit == 30, ]
   effects <- factorial_effects(some)
   of <- function(name, column) effects[[column]][effects$effect == name]

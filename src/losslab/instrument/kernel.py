@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -121,7 +122,8 @@ def build(variant: str = PLAIN, unpinned: bool = False, which: Kernel | None = N
         return folder
     source = _source(which, unpinned)
     made = target(variant, which, source.origin, source.pinned)
-    with building(made) as partial:
+    # A tree of 80,000 files goes when the kernel is there already.
+    with contextlib.ExitStack() as left, building(made) as partial:
         if partial is not None and which.algorithms:
             base = replace(which, algorithms=())
             kept = kept_tree(variant, base, source)
@@ -129,9 +131,9 @@ def build(variant: str = PLAIN, unpinned: bool = False, which: Kernel | None = N
                 _finish(variant, which, source, tree, partial)
         elif partial is not None:
             # In the cache, which has room, and under a name that the next build removes.
-            with tempfile.TemporaryDirectory(prefix=f"{partial.name}-", dir=made.parent) as work:
-                tree = _compiled(variant, which, source, Path(work), partial / LOG)
-                _finish(variant, which, source, tree, partial)
+            work = tempfile.TemporaryDirectory(prefix=f"{partial.name}-", dir=made.parent)
+            tree = _compiled(variant, which, source, Path(left.enter_context(work)), partial / LOG)
+            _finish(variant, which, source, tree, partial)
     return made
 
 
