@@ -5,7 +5,6 @@ library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
 studies <- lapply(snakemake@input[["claims"]], yaml::read_yaml)
-names <- vapply(studies, \(study) study$study, "")
 replicates <- lapply(snakemake@input[["replicates"]], \(path) {
   read_replicates(path) |> with_columns(c(agreement_metrics, agreement_windows))
 })
@@ -14,8 +13,8 @@ seed_disagreements(bind_rows(replicates)) |>
   with_columns(c("study", "cells", "percent", "low", "high")) |>
   write_table(snakemake@output[["seeds"]])
 
-paths <- path_agreement(bind_rows(replicates[names == "loss"]) |>
-  with_columns(c("block", "valid", condition_columns)))
+# With all columns, also where the campaign has no such study.
+paths <- path_agreement(filter(bind_rows(replicates), study == "loss"))
 write_table(paths, snakemake@output[["paths"]])
 
 Map(function(study, cells, replicates) {

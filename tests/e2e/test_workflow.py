@@ -147,7 +147,7 @@ def test_a_clone_path_with_spaces_is_as_good_as_any(copy):
     noise = random.Random(1)
     for cell in study.cells:
         rows = [madeup.replicate(cell, n, noise, cell.name != lost) for n in range(3)]
-        madeup.write_cell(copy, cell, rows, {"kernel": {"pinned": False}, "image": {}})
+        madeup.write_cell(copy, cell, rows, {"kernel": {"version": "6.12", "pinned": False}})
     done = snakemake_in(
         copy,
         "--configfile",

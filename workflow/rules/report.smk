@@ -67,4 +67,4 @@ rule render_report:
         "python -m losslab.report --document {input.document:q} --chapters {input.chapters:q}"
         " --beside {input.functions:q} {input.beside:q} {input.figures:q} {input.tables:q}"
         " {input.summaries:q} {input.invalid:q} {input.claims:q}"
-        " --campaign {params.campaign:q} --html {output.html:q} --pdf {output.pdf:q} &> {log:q}"
+        " --campaign={params.campaign:q} --html {output.html:q} --pdf {output.pdf:q} &> {log:q}"

@@ -1,5 +1,6 @@
 """Which files of R functions a figure, a table or a chapter depends on."""
 
+import re
 import subprocess
 
 import pytest
@@ -93,3 +94,11 @@ def test_the_names_are_those_that_r_finds(root):
     by_r = {(path, name) for path, name in found if name in defined}
     ours = {(str(path), name) for path in code for name in rcode.used_names(path)}
     assert by_r - ours == set()
+
+
+def test_no_chapter_gives_a_variable_the_name_of_a_function(root):
+    """All chapters run in one environment: the chapters after it would not find the function."""
+    functions = rcode.definitions(files.functions(root, files.known(root)))
+    for chapter in (root / "report").glob("*.qmd"):
+        assigned = set(re.findall(r"^(\w+) <- ", chapter.read_text(), re.MULTILINE))
+        assert assigned & set(functions) == set(), chapter.name
