@@ -23,7 +23,10 @@ Map(function(study, cells, replicates) {
   window_sensitivity(study$claims, data, study$study)
 }, studies, snakemake@input[["cells"]], replicates) |>
   bind_rows() |>
-  with_columns(c("study", "claim", "measured", "early", "late", "whole")) |>
+  with_columns(c(
+    "study", "claim", "unit", "tolerance", "measured", "verdict",
+    as.vector(outer(names(agreement_windows), c("", "_verdict"), paste0))
+  )) |>
   write_table(snakemake@output[["windows"]])
 
 algorithms <- read_algorithms(snakemake@input[["algorithms"]])

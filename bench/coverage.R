@@ -1,14 +1,62 @@
-# How often intervals cover what they are of, on runs as they are: `Rscript bench/coverage.R`.
+# How often intervals cover what they are of, on runs as they are: `Rscript bench/coverage.R results`.
 #
-# Draws samples of each population of bench/populations.csv (python -m bench.populations), which
-# stands for all runs of its cell, and counts how often each kind of interval has the population's
-# own value. Writes bench/coverage.csv, which the report shows.
+# The runs of a campaign are put together into populations: cells of one kind, each run as a multiple
+# of its cell's mean, the deviations stretched by sqrt(n / (n - 1)) for the mean that was taken
+# from them. Samples of a population are drawn again and again, and it is counted how often each
+# kind of interval has the population's own value. Writes report/coverage.csv, which the report shows.
 for (path in Sys.glob("analysis/R/*.R")) source(path)
 
 draws <- 4000
 sizes <- c(3, 5, 10, 20)
 # The bootstrap's own draws; it is here to be compared with.
 resamples <- 1000
+# Fewer runs are no population.
+least_population <- 60
+
+# A population's name to its study, its metric, and which of the study's cells are in it.
+kinds_of_runs <- list(
+  "CUBIC, loss up to 1 %" = list("loss", "goodput_mbit", \(rows) {
+    rows$app == "iperf3" & rows$algorithm == "cubic" & rows$loss_percent > 0 &
+      rows$loss_percent <= 1
+  }),
+  "CUBIC, 2 to 5 % loss" = list("loss", "goodput_mbit", \(rows) {
+    rows$app == "iperf3" & rows$algorithm == "cubic" & rows$loss_percent > 1 &
+      rows$loss_percent <= 5
+  }),
+  "CUBIC, 6 to 10 % loss" = list("loss", "goodput_mbit", \(rows) {
+    rows$app == "iperf3" & rows$algorithm == "cubic" & rows$loss_percent > 5
+  }),
+  "BBR, 1 to 10 % loss" = list("loss", "goodput_mbit", \(rows) {
+    rows$app == "iperf3" & rows$algorithm == "bbr" & rows$loss_percent >= 1
+  }),
+  "Reno, 0.1 to 2 % loss" = list("calibration", "goodput_mbit", \(rows) rows$block == "response"),
+  "CUBIC between two hosts" = list("cloud", "goodput_mbit", \(rows) {
+    rows$app == "iperf3" & rows$algorithm == "cubic" & rows$competitor == "none"
+  }),
+  "Pages behind a long flow" = list("bufferbloat", "download_s", \(rows) {
+    rows$app == "web" & rows$competitor != "none"
+  }),
+  "Schemes over a cellular link" = list("cellular", "power", \(rows) rows$app == "datagram"),
+  "Shares of two flows" = list("cloud", "jain_index", \(rows) rows$competitor != "none")
+)
+
+# The runs of a kind as multiples of their cells' means.
+population <- function(kind, folder) {
+  path <- file.path(folder, "summary", paste0(kind[[1]], "_replicates.csv"))
+  if (!file.exists(path)) {
+    return(numeric())
+  }
+  rows <- with_columns(read_replicates(path), kind[[2]])
+  rows <- rows[kind[[3]](rows) & rows$valid, ]
+  rows <- rows[!is.na(rows[[kind[[2]]]]), ]
+  unlist(lapply(split(rows[[kind[[2]]]], factor(rows$cell)), function(values) {
+    n <- length(values)
+    if (n < least_runs || stats::sd(values) < 1e-9 * mean(values)) {
+      return(NULL)
+    }
+    pmax(0, 1 + (values / mean(values) - 1) * sqrt(n / (n - 1)))
+  }), use.names = FALSE)
+}
 
 percentile_bootstrap <- function(x) {
   means <- colMeans(matrix(sample(x, length(x) * resamples, replace = TRUE), nrow = length(x)))
@@ -16,45 +64,40 @@ percentile_bootstrap <- function(x) {
   list(low = edges[1], high = edges[2])
 }
 
+# Equal runs have an interval without width.
 covers <- function(interval, value) {
-  # Equal runs have an interval without width.
   near <- 1e-9 * abs(value)
-  interval$low - near <= value && value <= interval$high + near
+  isTRUE(interval$low - near <= value && value <= interval$high + near)
 }
 
 # The share of samples of n runs whose interval covers, in percent.
 coverage <- function(n, interval, value, repeats = draws) {
-  hits <- vapply(seq_len(repeats), \(draw) covers(interval(n), value), TRUE)
-  100 * mean(hits)
+  100 * mean(vapply(seq_len(repeats), \(draw) covers(interval(n), value), TRUE))
 }
 
-drawn <- function(values) function(n) sample(values, n, replace = TRUE)
-
-of_population <- function(rows) {
-  draw <- drawn(rows$value)
-  centre <- mean(rows$value)
-  logs <- exp(mean(log(rows$value)))
+of_population <- function(name, values) {
+  values <- values[values > 0]
+  draw <- \(n) sample(values, n, replace = TRUE)
   kinds <- list(
-    list("mean, Student's t", \(n) mean_interval(draw(n)), centre, least_runs),
-    list("mean, percentile bootstrap", \(n) percentile_bootstrap(draw(n)), centre, 2),
-    list("median, order statistics", \(n) median_interval(draw(n)), stats::median(rows$value), 6),
-    # Against a second sample of the same cell: the ratio is one.
-    list("ratio, Welch's t of logarithms", \(n) {
+    list("mean, t of logarithms", \(n) mean_interval(draw(n)), mean(values), least_runs),
+    list("mean, percentile bootstrap", \(n) percentile_bootstrap(draw(n)), mean(values), 2),
+    list("median, order statistics", \(n) median_interval(draw(n)), stats::median(values), 6),
+    # Against a second sample of the same population: the ratio is one.
+    list("ratio of two groups, t of logarithms", \(n) {
       ratio_interval(draw(n), draw(n), paired = FALSE)
     }, 1, least_runs),
     # Against a constant: the geometric mean, of which the paired ratio is one.
-    list("ratio of pairs, Student's t of logarithms", \(n) {
+    list("ratio of pairs, t of logarithms", \(n) {
       ratio_interval(draw(n), rep(1, n))
-    }, logs, least_runs)
+    }, exp(mean(log(values))), least_runs)
   )
-  found <- lapply(kinds, function(kind) {
-    fit <- sizes[sizes >= kind[[4]]]
-    repeats <- if (grepl("bootstrap", kind[[1]])) draws / 4 else draws
+  found <- lapply(kinds, function(each) {
+    fit <- sizes[sizes >= each[[4]]]
+    repeats <- if (grepl("bootstrap", each[[1]])) draws / 4 else draws
+    covered <- vapply(fit, \(n) coverage(n, each[[2]], each[[3]], repeats), 1)
     tibble::tibble(
-      population = rows$population[1], metric = rows$metric[1], runs = nrow(rows),
-      spread_percent = 100 * stats::sd(rows$value) / centre, kind = kind[[1]], n = fit,
-      coverage_percent = vapply(fit, \(n) coverage(n, kind[[2]], kind[[3]], repeats), 1),
-      draws = repeats
+      population = name, runs = length(values), spread_percent = 100 * stats::sd(values),
+      kind = each[[1]], n = fit, coverage_percent = covered, draws = repeats
     )
   })
   dplyr::bind_rows(found)
@@ -62,8 +105,10 @@ of_population <- function(rows) {
 
 one_locale()
 set.seed(1, kind = "Mersenne-Twister", sample.kind = "Rejection")
-populations <- readr::read_csv("bench/populations.csv", show_col_types = FALSE)
-names <- unique(populations$population)
-lapply(names, \(name) of_population(populations[populations$population == name, ])) |>
-  dplyr::bind_rows() |>
-  write_table("bench/coverage.csv")
+populations <- lapply(kinds_of_runs, population, folder = commandArgs(trailingOnly = TRUE)[1])
+enough <- populations[lengths(populations) >= least_population]
+if (length(enough) == 0) {
+  stop("results must have ", least_population, " runs of one kind, found fewer of each")
+}
+dplyr::bind_rows(Map(of_population, names(enough), enough)) |>
+  write_table("report/coverage.csv")

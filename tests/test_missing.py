@@ -80,7 +80,7 @@ def test_claims_without_a_cell_are_not_judged(folder):
     assert {claim["verdict"] for claim in claims} == {"not measured"}
     assert all(claim["absent"] and claim["measured"] == "NA" for claim in claims)
     claims = {c["claim"]: c for c in collect.read_csv(folder / "round0/results/claims.csv")}
-    extreme = claims["cubic-symmetric-monotonic"]
+    extreme = claims["cubic-falls"]
     assert extreme["verdict"] == "not measured"
     assert "no valid replicate" in extreme["absent"]
     assert {claim["verdict"] for claim in claims.values()} == {

@@ -62,7 +62,8 @@ summarise_disagreements <- function(found) {
 path_agreement <- function(replicates) {
   shared <- setdiff(condition_columns, "path")
   counted <- replicates |>
-    dplyr::filter(valid, block == "main", app == "iperf3") |>
+    # Of a campaign without the study there are columns and no rows.
+    dplyr::filter(valid %in% TRUE, block == "main", app == "iperf3") |>
     dplyr::arrange(replicate)
   both <- counted |>
     dplyr::distinct(dplyr::across(dplyr::all_of(c("path", shared)))) |>

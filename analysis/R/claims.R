@@ -181,11 +181,18 @@ claim_kinds <- list(
   largest_ratio = function(data, claim) {
     largest_of(\(level) compared_estimates(data, claim, level))
   },
+  # By what factor the gain of BBR over CUBIC changes from the cells of `against` to those of
+  # `where`, the other axes averaged over.
+  gain_factor = function(data, claim) gain_factor(data, claim),
   # The only selected cell's value over the largest of the cells that `others` selects: the smallest
   # of its ratios to each.
   value_over_largest = function(data, claim) {
     cell <- only(select_cells(data, claim), claim)$cell
-    rivals <- select_cells(data, rivals_of(claim))$cell
+    # It is no rival of its own.
+    rivals <- setdiff(select_cells(data, rivals_of(claim))$cell, cell)
+    if (length(rivals) == 0) {
+      return(list(value = NA_real_, low = NA_real_, high = NA_real_, n = 0L))
+    }
     smallest_of(\(level) ratio_estimates(data, claim, rep(cell, length(rivals)), rivals, level))
   },
   # The largest step upwards along the axis `along`, in percent.
@@ -206,6 +213,46 @@ claim_kinds <- list(
   }
 )
 
+# The geometric mean, over the selected cells of BBR that have both counterparts of CUBIC and one of
+# their own in the cells compared with, of gain over gain. Welch's interval on logarithms.
+gain_factor <- function(data, claim) {
+  here <- select_cells(data, claim, list(algorithm = "bbr"))
+  other <- function(replaced) {
+    found <- select_cells(data, claim, replaced)
+    shared <- setdiff(c("block", condition_columns), c("algorithm", names(claim$against)))
+    keys <- function(rows) do.call(paste, rows[shared])
+    found$cell[match(keys(here), keys(found))]
+  }
+  cells <- tibble::tibble(
+    bbr = here$cell, cubic = other(list(algorithm = "cubic")),
+    bbr_base = other(c(claim$against, algorithm = "bbr")),
+    cubic_base = other(c(claim$against, algorithm = "cubic"))
+  )
+  cells <- cells[stats::complete.cases(cells), ]
+  logs <- lapply(cells, function(column) {
+    lapply(column, function(cell) log(runs_of(data, cell, metric_of(claim))$value))
+  })
+  value <- Reduce(`+`, Map(\(runs, sign) sign * vapply(runs, mean, 0), logs, c(1, -1, -1, 1)))
+  all <- unlist(logs, recursive = FALSE)
+  counts <- lengths(all)
+  estimate <- list(
+    value = exp(mean(value)), low = NA_real_, high = NA_real_,
+    n = if (length(counts) > 0) min(counts) else 0L
+  )
+  if (estimate$n < least_runs) {
+    return(estimate)
+  }
+  parts <- vapply(all, stats::var, 0) / counts / nrow(cells)^2
+  freedom <- sum(parts)^2 / sum(parts^2 / (counts - 1))
+  half <- if (sum(parts) > 0) {
+    stats::qt((1 + interval_level) / 2, freedom) * sqrt(sum(parts))
+  } else {
+    0
+  }
+  estimate[c("low", "high")] <- exp(mean(value) + c(-1, 1) * half)
+  estimate
+}
+
 only <- function(rows, claim) {
   if (nrow(rows) != 1) {
     stop("claim ", claim$id, ": must select one cell, found ", nrow(rows))
@@ -223,8 +270,8 @@ why_not_measured <- function(data, claim) {
     if (nrow(absent) > 0) {
       invalid <- sum(absent$n_valid == 0 & absent$n_replicates > 0)
       return(paste0(
-        if (nrow(absent) == 1) "cell " else "cells ", enumerate(absent$cell, 3), " without a ",
-        metric_of(claim), if (invalid > 0) ", no valid replicate"
+        if (nrow(absent) == 1) "cell " else "cells ", enumerate(sort(absent$cell), 3),
+        " without a ", metric_of(claim), if (invalid > 0) ", no valid replicate"
       ))
     }
   }

@@ -82,10 +82,14 @@ limits_in_words <- function(claims) {
     return("")
   }
   whose <- c(source = "the source's", ours = "ours")
-  lines <- paste0(
-    "- ", capital(claims$tolerance), " (", claims$claim, "), ", whose[claims$limit_is], ": ",
-    full_stop(claims$limit_because)
-  )
+  because <- factor(claims$limit_because, unique(claims$limit_because))
+  lines <- vapply(split(claims, because), function(rows) {
+    limits <- unique(paste0(rows$tolerance, " (", rows$claim, ")"))
+    paste0(
+      "- ", capital(enumerate(limits, 20)), ", ", whose[rows$limit_is[1]], ": ",
+      full_stop(rows$limit_because[1])
+    )
+  }, "")
   paste(c("Why the limits are where they are:", "", lines), collapse = "\n")
 }
 

@@ -51,5 +51,8 @@ show_table <- function(rows, align = NULL) {
     rows <- tibble::tibble(" " = "Nothing to show: too few of its cells have a valid replicate.")
     align <- "l"
   }
+  # What is not there is an empty field.
+  old <- options(knitr.kable.NA = "")
+  on.exit(options(old))
   knitr::kable(rows, format = "pipe", align = align)
 }

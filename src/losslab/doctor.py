@@ -16,7 +16,7 @@ from losslab import processes, report
 from losslab.backends import preflight, runner, virtual
 from losslab.backends.base import Finding, Instrument, Job
 from losslab.errors import LosslabError
-from losslab.instrument import image, kernel
+from losslab.instrument import image, kernel, kernels
 from losslab.instrument.cache import ROOT, cache_folder
 from losslab.lock import own_folder
 
@@ -95,6 +95,13 @@ def _virtual() -> Iterable[Finding]:
             yield Finding(
                 f"{tool} (to build them)", path is not None, path or "not found", "make setup"
             )
+    for which in kernels.known().values():
+        if which != kernels.default():
+            there = kernel.existing(which=which)
+            yield Finding(
+                f"kernel {which.name}", there is not None, str(there or "not built"),
+                which.command(kernel.PLAIN), required=False,
+            )  # fmt: skip
     yield _attempt(
         "folder for the guest's memory",
         lambda: str(virtual.scratch_folder()),

@@ -34,6 +34,7 @@ def snakemake(folder, *words):
     campaign = folder.parent / "campaign.yaml"
     campaign.write_text(yaml.safe_dump(CAMPAIGN))
     rules = ["collect_study", "summarise_study", "judge_claims", "tabulate_tiny", "plot_figure",
+             "test_agreement", "trace_origin",
              "render_report", "make_explorer", "all"]  # fmt: skip
     return run(
         folder, "snakemake", "--cores", "2", "--configfile", str(campaign),
@@ -122,9 +123,9 @@ def made_again(done):
 @pytest.mark.parametrize(
     ("file", "rules"),
     [
-        ("analysis/R/models.R", {"summarise_study", "judge_claims"}),
-        ("analysis/R/claims.R", {"judge_claims"}),
-        ("analysis/R/look.R", {"plot_figure"}),
+        ("analysis/R/models.R", {"summarise_study", "judge_claims", "test_agreement"}),
+        ("analysis/R/claims.R", {"judge_claims", "test_agreement"}),
+        ("analysis/R/look.R", {"plot_figure", "test_agreement"}),
         ("analysis/studies/tiny/losses.R", {"plot_figure", "tabulate_tiny"}),
         ("analysis/studies/tiny/figures/goodput.R", {"plot_figure"}),
         # Another study's.

@@ -37,7 +37,7 @@ CLAIM = """\
 study: loss
 claims:
   - { id: one, sentence: One., source: a test, kind: value, metric: goodput_mbit,
-      where: { block: bulk }, at_least: 1 }
+      where: { block: bulk }, at_least: 1, limit_is: ours, limit_because: None. }
 """
 RUN = "{ replicates: 1, duration_s: 60, warmup_s: 1 }"
 CAMPAIGN = f"""\
@@ -175,3 +175,17 @@ def test_a_lost_guest_is_tried_again_once_per_start(clone):
     finally:
         note.unlink()
         snakemake(clone)
+
+
+def test_another_build_hides_nothing_else_that_is_missing(clone):
+    """Every cell is looked at, also the one that was lost meanwhile."""
+    record = clone / "results/instrument/image-host.json"
+    cell = next((clone / "results/cells/loss").glob("page_*/cell.json"))
+    before = record.read_text()
+    record.write_text('{"made_of": "something else", "number": 5}')
+    cell.unlink()
+    try:
+        assert measured_again(snakemake(clone, "-n")) == ALL
+    finally:
+        record.write_text(before)
+        cell.write_text("{}")

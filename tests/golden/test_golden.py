@@ -61,7 +61,7 @@ def test_every_kind_is_there():
         if choice != its.default
     ]
     wanted += [
-        "--competitor", "--trace", "--scheme", "--sender-delay-ms", "--algorithm reno",
+        "--competitor", "--trace ", "--trace-back", "--scheme", "--sender-delay-ms", "--algorithm reno",
         "--algorithm bbr",
     ]  # fmt: skip
     assert [each for each in wanted if not any(each in line for line in words)] == []

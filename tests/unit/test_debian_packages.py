@@ -85,7 +85,7 @@ def test_every_part_is_somebodys(root):
 
 
 def test_doctor_looks_for_what_builds(root, monkeypatch):
-    monkeypatch.setattr(kernel, "existing", lambda *variant: None)
+    monkeypatch.setattr(kernel, "existing", lambda *variant, **which: None)
     monkeypatch.setattr(image, "existing", lambda *variant: None)
     looked_for = {f.what.split()[0] for f in doctor._virtual() if "to build" in f.what}
     assert looked_for == {program for program in listed(root)["build"].values() if program}

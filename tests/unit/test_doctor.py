@@ -3,8 +3,8 @@ from losslab.instrument import image, kernel
 
 
 def test_what_is_missing_comes_with_its_remedy(monkeypatch):
-    monkeypatch.setattr(kernel, "existing", lambda *variant: None)
-    monkeypatch.setattr(image, "existing", lambda *variant: None)
+    monkeypatch.setattr(kernel, "existing", lambda *variant, **which: None)
+    monkeypatch.setattr(image, "existing", lambda *variant, **which: None)
     virtual = doctor.Section("virtual", list(doctor._virtual()))
     assert not virtual.usable
     text = virtual.text()

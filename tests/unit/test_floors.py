@@ -20,7 +20,8 @@ WINGS = {
     "instrument": GROUND,
     "backends": GROUND | {"study", "emulation", "instrument"},
     "campaign": GROUND | {"__init__", "study", "emulation", "instrument", "backends"},
-    "screen": GROUND | {"study", "instrument", "backends", "campaign"},
+    # How a link's log is called in a replicate's folder.
+    "screen": GROUND | {"study", "instrument", "backends", "campaign", "emulation.link.forward"},
 }
 # Where the hosts are there is no more than this. `docker` only where hosts are containers.
 BESIDES = {"mininet"}

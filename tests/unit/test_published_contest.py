@@ -94,3 +94,15 @@ def test_the_best_is_the_best_of_its_table():
 
     assert best("cellular_a_windows")["window"] == "10"
     assert best("cellular_c_thresholds")["delay"] == "160"
+
+
+def test_repeated_runs_of_one_scheme_scatter():
+    """The source ran TCP's own parameters five times over, once in each of its series."""
+    powers = [
+        1000 * numbers["throughput_mbit"] / numbers["signal_delay_p95_ms"]
+        for (exercise, _, scheme), numbers in ours("cellular", CONTEST)
+        if exercise == "B" and scheme == "aimd,rtt_gain=4,add=1,multiply=2"
+    ]
+    # Of its table, of growth, decrease and gain, of alpha and of beta.
+    assert len(powers) == 6
+    assert 0.03 < (max(powers) - min(powers)) / (sum(powers) / len(powers)) < 0.06

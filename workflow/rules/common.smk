@@ -92,7 +92,8 @@ def name_lost_cells():
 
 
 wildcard_constraints:
-    study="[a-z0-9-]+",
+    # Only those there are: other tables and figures are other rules'.
+    study="|".join(STUDIES),
     cell="[a-z0-9._-]+",
     figure="[a-z0-9_]+",
     variant="[a-z]+",
@@ -224,9 +225,14 @@ def only_with(wildcards):
 
 
 def kernel_options(wildcards):
-    """Give the options that say which kernel is built; a public patch may be to be had nowhere."""
+    """Give the options that say which kernel is built.
+
+    Without the default one there is no campaign. Where another one's source or public patch is to
+    be had nowhere, its cells are left out.
+    """
     variant, which = kernel.parsed(wildcards.kernel)
-    return which.options(variant) + (["--optional"] if which.fetched else [])
+    may_miss = which.series != kernels.default().series or which.fetched
+    return which.options(variant) + (["--optional"] if may_miss else [])
 
 
 def optional(kind, name):

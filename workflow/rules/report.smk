@@ -1,6 +1,5 @@
 """One report, HTML and PDF, from the same files."""
 
-
 # The chapter on what the numbers of all others are worth.
 AGREEMENT = str(design.ROOT / "report" / "_agreement.qmd")
 
@@ -24,7 +23,7 @@ rule render_report:
             workflow.source_path("../../report/style.css"),
             workflow.source_path("../../config/algorithms.tsv"),
             # How often intervals cover: by simulation, and so the same in every campaign.
-            workflow.source_path("../../bench/coverage.csv"),
+            workflow.source_path("../../report/coverage.csv"),
         ],
         renderer=[
             workflow.source_path("../../src/losslab/report.py"),

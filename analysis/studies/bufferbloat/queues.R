@@ -20,11 +20,16 @@ label_load <- function(competitor) {
   )
 }
 
-# The page of the lab (PAGE_BYTES of src/losslab/emulation/apps/web.py) in wget's "KB" of 1024 bytes.
+# The page of the lab (PAGE_BYTES of src/losslab/emulation/apps/web.py) in wget's "KB" of 1024
+# bytes.
 page_kib <- 177669 / 1024
 
 # Where a page was fetched as in the source: as it should be, and with the lab's own link.
 web_blocks <- c("published-web", "published-two-queues", "web", "two-queues")
+
+# A page of 123 packets whose slow start ends below this many has to send most of itself in windows
+# of a handful.
+early_packets <- 20
 
 web_runs <- function(replicates) {
   replicates |>

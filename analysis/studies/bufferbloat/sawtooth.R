@@ -12,7 +12,8 @@ cubic_k <- function(w_max, w_start) (pmax(w_max - w_start, 0) / cubic_c)^(1 / 3)
 cubic_window <- function(t, w_max, k) cubic_c * (t - k)^3 + w_max
 
 # The growth phases of a flow's window, one row each: from the least window after a cut, to which
-# recovery leads, to the peak at which the next one comes. The one that the run's end cuts off is none.
+# recovery leads, to the peak at which the next one comes. The one that the run's end cuts off is
+# none.
 #
 # `w_max` is what CUBIC steers to: the window before the cut, or, where that one was below the last
 # `w_max` (fast convergence, RFC 9438, section 4.7), 85 % of it.
@@ -95,8 +96,9 @@ all_phases <- function(flows) {
     dplyr::ungroup()
 }
 
-# The start of each long-lived flow, until its first loss: where slow start ended, and the line through
-# what comes then, from that window to twice it; where slow start ended with the loss, all of it.
+# The start of each long-lived flow, until its first loss: where slow start ended, and the line
+# through what comes then, from that window to twice it; where slow start ended with the loss, all
+# of it.
 first_growth <- function(flows) {
   flows |>
     dplyr::filter(block == "long", algorithm %in% c("reno", "cubic")) |>

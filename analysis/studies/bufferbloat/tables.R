@@ -45,6 +45,23 @@ tables <- function(data, write) {
     arrange(match(block, web_blocks), queue, desc(algorithm), buffer_packets, load) |>
     write("web")
 
+  # How far the page's own slow start came before its first loss, and how long the page took.
+  web_runs(data$replicates) |>
+    with_columns(c("page_ssthresh_packets", "page_retransmits", "connect_s")) |>
+    filter(
+      block %in% web_blocks, load == "loaded", queue == "fifo", buffer_packets == 100,
+      !is.na(page_ssthresh_packets)
+    ) |>
+    mutate(early = page_ssthresh_packets < early_packets) |>
+    group_by(block, algorithm, early) |>
+    summarise(
+      n = n(), fastest_s = min(download_s), slowest_s = max(download_s),
+      download_s = mean(download_s), connect_s = mean(connect_s),
+      ssthresh_packets = mean(page_ssthresh_packets), .groups = "drop"
+    ) |>
+    arrange(match(block, web_blocks), desc(algorithm), desc(early)) |>
+    write("modes")
+
   wide |>
     filter(load == "loaded", buffer_packets == 100, !grepl("^published", block)) |>
     mutate(queue = label_queues(queue)) |>

@@ -39,6 +39,8 @@ tables <- function(data, write) {
 
   cells |>
     filter(block == "fairness", metric == "jain_index") |>
+    # No index is above one.
+    mutate(mean_high = pmin(1, mean_high)) |>
     select(algorithm, n, mean, low = mean_low, high = mean_high, min) |>
     arrange(desc(algorithm)) |>
     write("fairness")

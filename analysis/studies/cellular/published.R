@@ -66,3 +66,14 @@ parts_in_words <- function(exercise, part) {
   )
   unname(words[paste(exercise, part)])
 }
+
+# By how many percent the source's own runs of one scheme are apart, at most, of a kind of scheme.
+source_spread_of <- function(runs, kind) {
+  its <- runs[startsWith(runs$scheme, kind), ]
+  most(tapply(its$quotient, its$scheme, function(x) if (length(x) > 1) spread_percent(x) else NA))
+}
+
+# Its runs of AIMD with TCP's own parameters.
+plain_runs <- function(runs) {
+  runs$quotient[runs$scheme == "aimd,rtt_gain=4,add=1,multiply=2"]
+}

@@ -49,7 +49,10 @@ tables <- function(data, write) {
       published_spread_percent = spread_percent(quotient), .groups = "drop"
     )
   replicates |>
-    filter(valid, !is.na(power), block != "grid" | !scheme %in% scores$scheme[scores$block != "grid"]) |>
+    filter(
+      valid, !is.na(power),
+      block != "grid" | !scheme %in% scores$scheme[scores$block != "grid"]
+    ) |>
     group_by(scheme) |>
     summarise(
       traces = n(), power = mean(power_of_run(link_throughput_mbit, signal_delay_p95_ms)),

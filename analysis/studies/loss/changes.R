@@ -1,8 +1,8 @@
 # What loss takes away: changes against the same path without loss, and against the main set-up.
 
-# Per condition the change of goodput in percent against the same algorithm and path without loss, with
-# its interval. Conditions have seeds of their own, so that runs are no pairs. A block that has no cell
-# without loss is compared with the main one.
+# Per condition the change of goodput in percent against the same algorithm and path without loss,
+# with its interval. Conditions have seeds of their own, so that runs are no pairs. A block that has
+# no cell without loss is compared with the main one.
 changes_with_loss <- function(replicates) {
   runs <- dplyr::filter(replicates, valid, app == "iperf3", !is.na(goodput_mbit), offloads == "off")
   baseline <- function(of, its_path, its_algorithm) {
@@ -66,3 +66,16 @@ small_and_other <- function(data) {
 variant_labels <- c(
   small = "Less than 1 %", "both-ways" = "Loss both ways", "fq-codel" = "FQ-CoDel on the sender"
 )
+
+# CUBIC's goodput over RTT and offloads, at the losses of that block; the main set-up is one of them
+# and is not measured twice.
+sensitivity_cells <- function(summary) {
+  of <- dplyr::filter(
+    summary, algorithm == "cubic", path == "symmetric", app == "iperf3",
+    metric == "goodput_mbit", statistic_over == "replicates"
+  )
+  varied <- dplyr::filter(of, block == "sensitivity")
+  main <- dplyr::filter(of, block == "main", loss_percent %in% varied$loss_percent)
+  dplyr::bind_rows(varied, main) |>
+    dplyr::distinct(rtt_ms, offloads, loss_percent, .keep_all = TRUE)
+}

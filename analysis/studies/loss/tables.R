@@ -39,8 +39,7 @@ tables <- function(data, write) {
 
   # How far each set-up of CUBIC is from the published curve, as a factor: root mean square of the
   # ratio's logarithm.
-  data$summary |>
-    filter(block == "sensitivity", metric == "goodput_mbit", statistic_over == "replicates") |>
+  sensitivity_cells(data$summary) |>
     inner_join(
       published |>
         filter(algorithm == "cubic", path == "symmetric") |>
@@ -49,7 +48,8 @@ tables <- function(data, write) {
     ) |>
     group_by(rtt_ms, offloads) |>
     summarise(
-      factor = exp(sqrt(mean(log(mean / published)^2))), n = min(n), losses = n_distinct(loss_percent),
+      factor = exp(sqrt(mean(log(mean / published)^2))), n = min(n),
+      losses = n_distinct(loss_percent),
       .groups = "drop"
     ) |>
     arrange(factor) |>

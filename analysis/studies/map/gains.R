@@ -6,8 +6,8 @@ winner_colours <- c(BBR = "#D55E00", CUBIC = "#0072B2", undecided = "#999999")
 gain_axes <- c("block", "rtt_ms", "rate_mbit", "buffer_packets", "loss_percent")
 
 # Ratio of the geometric means of two samples with its interval: Welch's t on logarithms, since the
-# cells of a condition may have different numbers of runs. `error` is the logarithm's standard error and
-# `df` its degrees of freedom; of fewer runs than an interval takes they are NA.
+# cells of a condition may have different numbers of runs. `error` is the logarithm's standard error
+# and `df` its degrees of freedom; of fewer runs than an interval takes they are NA.
 ratio_of_means <- function(over, under) {
   found <- ratio_interval(over, under, paired = FALSE)
   shares <- c(stats::var(log(over)) / length(over), stats::var(log(under)) / length(under))
@@ -164,42 +164,76 @@ tree_rules <- function(tree) {
 
 no_effects <- tibble::tibble(
   effect = character(), kind = character(), log_factor = numeric(), error = numeric(),
-  factor = numeric(), low = numeric(), high = numeric()
+  df = numeric(), pairs = numeric()
 )
 
-# Effects in a full two-level factorial (Box, Hunter, Hunter 1978): by what factor the gain changes
-# when a factor, or the product of two, goes from low to high, the others averaged over. None where
-# a condition is missing: the averages would be over different ones.
+# Effects in a two-level factorial (Box, Hunter, Hunter 1978): by what factor the gain changes when
+# a factor, or the product of two, goes from low to high, the others averaged over. Where conditions
+# are missing, a factor's effect is that of the pairs that differ in it alone, and products have
+# none.
 factorial_effects <- function(conditions) {
   factors <- c(
     RTT = "rtt_ms", rate = "rate_mbit", buffer = "buffer_packets", loss = "loss_percent"
   )
-  if (nrow(dplyr::distinct(conditions[factors])) < 2^length(factors)) {
-    return(no_effects)
+  conditions$log_gain <- log(conditions$ratio)
+  main <- if (nrow(conditions) > 0) {
+    lapply(names(factors), function(name) main_effect(conditions, factors, name))
   }
-  signs <- vapply(
-    conditions[factors], function(x) ifelse(x == max(x), 1, -1), numeric(nrow(conditions))
-  )
-  colnames(signs) <- names(factors)
-  gain <- log(conditions$ratio)
-  # The average's error and, after Welch and Satterthwaite, its degrees of freedom.
-  half <- nrow(conditions) / 2
-  error <- sqrt(sum(conditions$error^2)) / half
-  df <- sum(conditions$error^2)^2 / sum(conditions$error^4 / conditions$df)
-  reach <- if (is.na(error)) NA_real_ else if (error == 0) 0 else stats::qt(0.975, df) * error
-  pairs <- utils::combn(names(factors), 2, simplify = FALSE)
-  effect <- function(names) {
-    contrast <- apply(signs[, names, drop = FALSE], 1, prod)
-    tibble::tibble(
-      effect = paste(names, collapse = " \u00d7 "), kind = c("main", "interaction")[length(names)],
-      log_factor = sum(contrast * gain) / half, error = error
-    )
+  whole <- nrow(dplyr::distinct(conditions[factors])) == 2^length(factors)
+  products <- if (whole) {
+    lapply(utils::combn(names(factors), 2, simplify = FALSE), function(pair) {
+      product_effect(conditions, factors, pair)
+    })
   }
-  dplyr::bind_rows(lapply(c(as.list(names(factors)), pairs), effect)) |>
+  dplyr::bind_rows(no_effects, main, products) |>
+    dplyr::filter(pairs > 0) |>
     dplyr::mutate(
-      factor = exp(log_factor), low = exp(log_factor - reach), high = exp(log_factor + reach)
+      reach = ifelse(error == 0, 0, stats::qt(0.975, df) * error),
+      factor = exp(log_factor), low = exp(log_factor - reach), high = exp(log_factor + reach),
+      reach = NULL
     ) |>
     dplyr::arrange(dplyr::desc(abs(log_factor)))
+}
+
+main_effect <- function(conditions, factors, name) {
+  axis <- factors[[name]]
+  others <- unname(setdiff(factors, axis))
+  wanted <- dplyr::select(
+    conditions, dplyr::all_of(c(others, axis)), log_gain, error, df
+  )
+  low <- wanted[wanted[[axis]] == min(wanted[[axis]]), ]
+  high <- wanted[wanted[[axis]] == max(wanted[[axis]]), ]
+  pairs <- if (min(conditions[[axis]]) == max(conditions[[axis]])) {
+    wanted[0, ]
+  } else {
+    dplyr::inner_join(high, low, by = others, suffix = c("_high", "_low"))
+  }
+  if (nrow(pairs) == 0) {
+    return(no_effects)
+  }
+  effect_of(
+    name, "main", mean(pairs$log_gain_high - pairs$log_gain_low),
+    c(pairs$error_high, pairs$error_low), c(pairs$df_high, pairs$df_low), nrow(pairs)
+  )
+}
+
+product_effect <- function(conditions, factors, pair) {
+  signs <- lapply(conditions[factors[pair]], function(x) ifelse(x == max(x), 1, -1))
+  half <- nrow(conditions) / 2
+  effect_of(
+    paste(pair, collapse = " \u00d7 "), "interaction",
+    sum(signs[[1]] * signs[[2]] * conditions$log_gain) / half,
+    conditions$error, conditions$df, half
+  )
+}
+
+# A mean of `pairs` differences with these errors; its degrees of freedom after Welch,
+# Satterthwaite.
+effect_of <- function(name, kind, log_factor, errors, df, pairs) {
+  tibble::tibble(
+    effect = name, kind = kind, log_factor = log_factor, error = sqrt(sum(errors^2)) / pairs,
+    df = sum(errors^2)^2 / sum(errors^4 / df), pairs = pairs
+  )
 }
 
 # "100 KB"

@@ -3,7 +3,8 @@ tables <- function(data, write) {
   measured <- gains(data$replicates)
   published <- data$published
   # A condition that two blocks have counts once.
-  conditions <- distinct(measured, rtt_ms, rate_mbit, buffer_packets, loss_percent, .keep_all = TRUE)
+  conditions <- measured |>
+    distinct(rtt_ms, rate_mbit, buffer_packets, loss_percent, .keep_all = TRUE)
 
   published |>
     filter(source == "kim") |>

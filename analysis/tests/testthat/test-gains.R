@@ -51,6 +51,20 @@ test_that("effects and interactions are what was put in", {
   expect_equal(log(effects$high / effects$factor), rep(stats::qt(0.975, 128) * 0.025, 10))
 })
 
+test_that("where conditions are missing, effects are of the pairs that are there", {
+  conditions <- made_up_factorial()
+  # Without the high rate at low loss: loss has its four pairs at the low rate, rate those at high
+  # loss.
+  some <- conditions[conditions$loss_percent == 7 | conditions$rate_mbit == 30, ]
+  effects <- factorial_effects(some)
+  of <- function(name, column) effects[[column]][effects$effect == name]
+  expect_equal(of("loss", "factor"), 12)
+  expect_equal(of("rate", "factor"), 1)
+  expect_equal(c(of("loss", "pairs"), of("RTT", "pairs")), c(4, 6))
+  expect_setequal(effects$kind, "main")
+  expect_equal(nrow(factorial_effects(conditions[0, ])), 0)
+})
+
 test_that("the tree finds the rule that made the data, and its drawing is whole", {
   conditions <- made_up_factorial()
   conditions <- conditions[rep(seq_len(nrow(conditions)), 2), ]

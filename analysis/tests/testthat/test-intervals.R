@@ -1,11 +1,26 @@
 six <- c(4, 5, 6, 7, 8, 9)
 
-test_that("the mean's interval is Student's", {
+test_that("the mean's interval is Student's, on logarithms where it matters", {
+  near <- 1000 + six
+  found <- mean_interval(near)
+  expect_equal(c(found$low, found$high), as.vector(stats::t.test(near)$conf.int), tolerance = 1e-5)
+  zero <- c(0, six)
+  found <- mean_interval(zero)
+  expect_equal(c(found$low, found$high), as.vector(stats::t.test(zero)$conf.int))
   found <- mean_interval(six)
-  expect_equal(c(found$low, found$high), as.vector(stats::t.test(six)$conf.int))
   wider <- mean_interval(six, 0.99)
   expect_lt(wider$low, found$low)
   expect_gt(wider$high, found$high)
+})
+
+test_that("the mean's interval covers where runs scatter to one side", {
+  set.seed(7, kind = "Mersenne-Twister", sample.kind = "Rejection")
+  samples <- replicate(1000, exp(stats::rnorm(10, 0, 0.8)), simplify = FALSE)
+  inside <- \(found) found[1] <= exp(0.32) && exp(0.32) <= found[2]
+  ours <- mean(vapply(samples, \(x) inside(unlist(mean_interval(x))), TRUE))
+  plain <- mean(vapply(samples, \(x) inside(stats::t.test(x)$conf.int), TRUE))
+  expect_gt(ours, 0.93)
+  expect_lt(plain, 0.91)
 })
 
 test_that("of fewer than five runs there is none", {

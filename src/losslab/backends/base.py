@@ -42,6 +42,7 @@ class Instrument:
     where: str = GUEST
     engine_root: Path | None = None  # where hosts are containers
     copies: bool = True  # a guest of its kernel can wait and be copied
+    boot: tuple[str, ...] = ()  # words of its kernel's command line
 
     @property
     def image_roots(self) -> list[Path]:

@@ -136,7 +136,7 @@ class Guest:
                 # A kernel without snapshots has its seed from the beginning.
                 words = [f"snapshot=stay:{seed}" if tools.copies else f"random.seed={seed}"]
                 yield Start(
-                    seat.command(tools.kernel, words, virtual_time=not job.interactive),
+                    seat.command(tools, words, virtual_time=not job.interactive),
                     cwd=job.folder,
                     variables=seat.variables,
                     cpu=seat.cpu,
@@ -176,7 +176,7 @@ class Guest:
 
             def spawn(words: list[str], fds: list[int], console: IO[bytes]) -> processes.Process:
                 return processes.spawn(
-                    seat.command(tools.kernel, words), cpu=seat.cpu, all_files=True,
+                    seat.command(tools, words), cpu=seat.cpu, all_files=True,
                     console=console, cwd=seat.folder, variables=seat.variables, pass_fds=fds,
                 )  # fmt: skip
 
@@ -234,17 +234,19 @@ class _Seat:
         """All that its kernel has; its memory lies in TMPDIR."""
         return {"HOME": str(self.folder), "TMPDIR": str(self.folder), "PATH": "/usr/bin:/bin"}
 
-    def command(self, kernel: Path, words: Sequence[str], virtual_time: bool = True) -> list[str]:
+    def command(
+        self, tools: Instrument, words: Sequence[str], virtual_time: bool = True
+    ) -> list[str]:
         """Write the command that boots it; it works in whatever folder that is started in."""
         return [
             "setarch", "-R",
-            str(kernel),
+            str(tools.kernel),
             f"mem={MEMORY}",
             "rootfstype=hostfs", f"rootflags={self.folder / 'root'}", "ro", "init=/init",
             *(VIRTUAL_TIME if virtual_time else []),
             f"random.seed={BOOT_SEED}",
             "con0=fd:0,fd:1", "con=null", "ssl=null", "quiet", "ipv6.disable_ipv6=1",
-            f"uml_dir={self.folder}/", "umid=guest", *words,
+            f"uml_dir={self.folder}/", "umid=guest", *tools.boot, *words,
             f"LOSSLAB_SOURCE={self.folder / 'src'}",
             # A copy's working folder is its job's. Not a link, which the mount would follow.
             "LOSSLAB_OUT=/proc/self/cwd/.",

@@ -150,4 +150,5 @@ def _built(which: Kernel, backend: str, where: str) -> str:
         other = folder is not None and folder != kernel.target(needs.kernel, which)
         recipe = kernel.content_hash(needs.kernel, which)
         parts.append(kernel.provenance(folder) if folder and other else recipe)
+        parts += which.boot
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

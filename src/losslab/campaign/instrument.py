@@ -65,7 +65,11 @@ def instrument(
     provenance["pinned"] = all(part.get("pinned", True) for part in parts)
     copies = COPIES in kernel.provenance(linux).get("patches", [])
     engine_root = roots[1] if len(roots) > 1 else None
-    return Instrument(linux / "linux", roots[0], provenance, backend, where, engine_root, copies)
+    if which.boot:
+        provenance["kernel"] |= {"boot": list(which.boot)}
+    return Instrument(
+        linux / "linux", roots[0], provenance, backend, where, engine_root, copies, which.boot
+    )
 
 
 def _which(needs: Needs, condition: Condition) -> Kernel:

@@ -6,9 +6,10 @@ import itertools
 import statistics
 from collections.abc import Sequence
 
-# A sample's window is a cut when it is below so much of the one before it. CUBIC keeps 0.7 of its
-# window, Reno 0.5; windows that only shrink a little while BBR probes are none.
-CUT_SHARE = 0.9
+# A window is cut when it falls below so much of its largest since the last cut ended, however many
+# samples the fall takes: recovery lowers it packet by packet. CUBIC keeps 0.7 of its window, Reno
+# 0.5; windows that only shrink a little while BBR probes are none.
+CUT_SHARE = 0.85
 FIRST_S = 1.0
 
 
@@ -34,7 +35,6 @@ def describe(
     rtts = [float(row["srtt_ms"]) for row in inside]
     windows = [int(row["cwnd_packets"]) for row in inside]
     thresholds = [row["ssthresh_packets"] for row in inside if row["ssthresh_packets"]]
-    cuts = sum(after < CUT_SHARE * before for before, after in itertools.pairwise(windows))
     early = [int(row["retransmits"]) for t_s, row in own if t_s <= FIRST_S]
     return {
         "srtt_mean_ms": statistics.fmean(rtts) if rtts else None,
@@ -42,6 +42,19 @@ def describe(
         "srtt_median_ms": statistics.median(rtts) if rtts else None,
         "cwnd_median_packets": statistics.median(windows) if windows else None,
         "ssthresh_changes": sum(a != b for a, b in itertools.pairwise(thresholds)),
-        "window_cuts_per_s": cuts / (duration_s - warmup_s) if windows else None,
+        "window_cuts_per_s": cuts(windows) / (duration_s - warmup_s) if windows else None,
         "retransmits_first_second": early[-1] if early else None,
     }
+
+
+def cuts(windows: Sequence[int]) -> int:
+    """Count how often a window was cut: it falls from a peak, and then grows again."""
+    found, top, falling = 0, 0, False
+    for before, window in itertools.pairwise([0, *windows]):
+        if falling and window > before:
+            falling, top = False, window
+        elif not falling:
+            top = max(top, window)
+            falling = window < CUT_SHARE * top
+            found += falling
+    return found

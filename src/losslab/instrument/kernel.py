@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -29,6 +30,8 @@ VARIANTS = (PLAIN, CONTAINERS)
 # In a kernel's folder, the SHA-256 of the finished `linux`; and what making it said.
 DIGEST = "linux.sha256"
 LOG = "build.log"
+# In the cache, the objects of kernels to which algorithms are added.
+TREES = "tree"
 
 
 def _fragments(variant: str) -> list[Path]:
@@ -119,7 +122,8 @@ def build(variant: str = PLAIN, unpinned: bool = False, which: Kernel | None = N
         return folder
     source = _source(which, unpinned)
     made = target(variant, which, source.origin, source.pinned)
-    with building(made) as partial:
+    # A tree of 80,000 files goes when the kernel is there already.
+    with contextlib.ExitStack() as left, building(made) as partial:
         if partial is not None and which.algorithms:
             base = replace(which, algorithms=())
             kept = kept_tree(variant, base, source)
@@ -127,9 +131,9 @@ def build(variant: str = PLAIN, unpinned: bool = False, which: Kernel | None = N
                 _finish(variant, which, source, tree, partial)
         elif partial is not None:
             # In the cache, which has room, and under a name that the next build removes.
-            with tempfile.TemporaryDirectory(prefix=f"{partial.name}-", dir=made.parent) as work:
-                tree = _compiled(variant, which, source, Path(work), partial / LOG)
-                _finish(variant, which, source, tree, partial)
+            work = tempfile.TemporaryDirectory(prefix=f"{partial.name}-", dir=made.parent)
+            tree = _compiled(variant, which, source, Path(left.enter_context(work)), partial / LOG)
+            _finish(variant, which, source, tree, partial)
     return made
 
 
@@ -140,7 +144,7 @@ def kept_tree(variant: str, which: Kernel, source: Source) -> Path:
         LosslabError: as `build`.
     """
     made = target(variant, which, source.origin, source.pinned)
-    folder = cache_folder() / "tree" / made.name
+    folder = cache_folder() / TREES / made.name
     with building(folder) as partial:
         if partial is not None:
             print(
@@ -155,8 +159,12 @@ def kept_tree(variant: str, which: Kernel, source: Source) -> Path:
 
 def quickly_made(variant: str, which: Kernel) -> bool:
     """Tell whether nothing but algorithms of one's own is to be compiled."""
-    kept = cache_folder() / "tree" / target(variant, replace(which, algorithms=())).name
-    return bool(which.algorithms) and kept.is_dir()
+    return bool(which.algorithms) and objects_kept(variant, replace(which, algorithms=()))
+
+
+def objects_kept(variant: str, which: Kernel) -> bool:
+    """Tell whether a kernel's objects are in the cache."""
+    return (cache_folder() / TREES / target(variant, which).name).is_dir()
 
 
 def _source(which: Kernel, unpinned: bool) -> Source:

@@ -115,6 +115,7 @@ class Kernel:
         fetched: Public patches after ours.
         patches: Ours after those.
         algorithms: Files of congestion controls that are compiled in besides.
+        boot: Words of its command line that the others do not have.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Kernel:
     fetched: tuple[Fetched, ...] = ()
     patches: tuple[Path, ...] = ()
     algorithms: tuple[Path, ...] = ()
+    boot: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -238,6 +240,7 @@ def _declared(path: Path) -> tuple[str, dict[str, Kernel]]:
                 series[each["series"]],
                 tuple(Fetched(**patch) for patch in each.get("fetched", [])),
                 tuple(ROOT / patch for patch in each.get("patches", [])),
+                boot=tuple(each.get("boot", [])),
             )
             for name, each in data["kernels"].items()
         }

@@ -29,6 +29,8 @@ FIXED = {
 MAKE = ["env", *(f"{k}={v}" for k, v in FIXED.items()), "make", "ARCH=um"]
 # What may go where no object depends on it: three quarters of a source are other machines'.
 SOURCES = {".c", ".h", ".S", ".dts", ".dtsi", ".rst", ".txt", ".yaml", ".json", ".svg", ".rs"}
+# What the compiler quotes of a source.
+OF_SOURCE = re.compile(r" +[0-9]* +\|")
 # What makes the others, and what an algorithm may include.
 KEPT = ("include/", "scripts/", "arch/um/", "arch/x86/um/", "arch/x86/include/", "net/ipv4/")
 
@@ -125,7 +127,7 @@ def _words_on(path: Path, said: str) -> str:
     lines, within = [], False
     for line in said.splitlines():
         # What follows belongs to it: the line in question, and where in it.
-        within = line.startswith(there) or (within and line.startswith(" "))
+        within = line.startswith(there) or (within and bool(OF_SOURCE.match(line)))
         if within or (path.stem in line and "undefined reference" in line):
             lines.append(line.replace(there, _shown(path)))
     return "\n".join(lines)

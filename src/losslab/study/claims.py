@@ -30,6 +30,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "change_percent": ("against",),
     "smallest_ratio": ("against",),
     "largest_ratio": ("against",),
+    "gain_factor": ("against",),
     "value_over_largest": ("others",),
     "largest_rise_percent": ("along",),
     "largest_loss_z": (),

@@ -44,3 +44,11 @@ def test_a_connection_without_samples_says_nothing():
         "srtt_mean_ms", "srtt_std_ms", "srtt_median_ms", "cwnd_median_packets",
         "window_cuts_per_s", "retransmits_first_second",
     }  # fmt: skip
+
+
+def test_a_cut_is_one_however_slowly_the_window_falls():
+    # Recovery takes the window from 100 to 50, growth to 101, the next cut to 70.
+    fall = list(range(100, 49, -1))
+    assert dynamics.cuts([90, *fall, 50, 50, *range(51, 102), *range(100, 69, -2), 71]) == 2
+    assert dynamics.cuts([100, 95, 100, 92, 100]) == 0
+    assert dynamics.cuts([]) == 0

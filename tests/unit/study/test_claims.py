@@ -9,12 +9,46 @@ import yaml
 from losslab.errors import LosslabError
 from losslab.study import claims
 
+# What these tests make mistakes in: the study's own claims come and go with what is known of it.
+LOSS = """\
+study: loss
+claims:
+  - id: cubic-symmetric-1-percent
+    sentence: 1 % loss costs CUBIC 60 % or more.
+    source: a test
+    kind: change_percent
+    where: { block: main, app: iperf3, algorithm: cubic, path: symmetric, loss_percent: 1 }
+    against: { loss_percent: 0 }
+    at_most: -60
+    limit_is: ours
+    limit_because: A test's.
+  - id: cubic-asymmetric-1-percent
+    sentence: So it is on the asymmetric path.
+    source: a test
+    kind: change_percent
+    where: { block: main, app: iperf3, algorithm: cubic, path: asymmetric, loss_percent: 1 }
+    against: { loss_percent: 0 }
+    at_most: -60
+    limit_is: ours
+    limit_because: A test's.
+  - id: cubic-symmetric-monotonic
+    sentence: It falls with every percent.
+    source: a test
+    kind: largest_rise_percent
+    where: { block: main, app: iperf3, algorithm: cubic, path: symmetric, loss_percent: [2, 3, 4] }
+    along: loss_percent
+    at_most: 0
+    limit_is: ours
+    limit_because: A test's.
+"""
+
 
 @pytest.fixture
 def copy(root, tmp_path):
     """A repository's studies, claims and published numbers, to make mistakes in."""
     for folder in ("config/studies", "config/published", "report/claims"):
         shutil.copytree(root / folder, tmp_path / folder)
+    (tmp_path / "report/claims/loss.yaml").write_text(LOSS)
     return tmp_path
 
 

@@ -38,7 +38,8 @@ draw <- function(data) {
     facet_grid(rows = vars(whose), cols = vars(timeout), scales = "free_x", space = "free_x") +
     scale_fill_gradient(low = "grey97", high = "#D55E00") +
     labs(
-      x = "Weight of the newest rate, alpha; above, the timeout", y = "Window scale, w", fill = "Power"
+      x = "Weight of the newest rate, alpha; above, the timeout", y = "Window scale, w",
+      fill = "Power"
     ) +
     theme_losslab() +
     theme(panel.grid = element_blank())

@@ -3,8 +3,7 @@ height_cm <- 10
 shown <- function(cells) filter(cells, block == "sensitivity")
 
 draw <- function(data) {
-  measured <- data$summary |>
-    filter(block == "sensitivity", metric == "goodput_mbit", statistic_over == "replicates") |>
+  measured <- sensitivity_cells(data$summary) |>
     mutate(
       offloads = factor(
         offloads, c("off", "on"),

@@ -1,0 +1,23 @@
+# Goodput over loss: CUBIC, BBR, its successor and the worked example.
+height_cm <- 8.5
+shown <- function(cells) filter(cells, block == "successor")
+
+draw <- function(data) {
+  measured <- data$summary |>
+    filter(block == "successor", metric == "goodput_mbit", statistic_over == "replicates")
+  # A logarithm has no zero: the cells without loss stand at its left edge.
+  edge_percent <- 0.03
+
+  ggplot(measured, aes(pmax(loss_percent, edge_percent), mean, colour = algorithm)) +
+    geom_line() +
+    geom_linerange(aes(ymin = mean_low, ymax = mean_high), na.rm = TRUE) +
+    geom_point(aes(shape = algorithm), size = 2) +
+    scale_x_log10(
+      breaks = c(edge_percent, 0.1, 0.5, 1, 2, 5, 10),
+      labels = c("0", "0.1", "0.5", "1", "2", "5", "10")
+    ) +
+    log_mbit() +
+    algorithm_scales(data$algorithms) +
+    labs(x = "Packet loss (%)", y = "Goodput (Mbit/s)") +
+    theme_losslab()
+}

@@ -1,0 +1,44 @@
+# The kernel that the others are compared with: the one that every other study is measured on.
+reference_kernel <- "6.12"
+
+# Pairs of replicates on another kernel and on the reference: the same number has the same seed.
+kernel_pairs <- function(replicates, metric = "goodput_mbit") {
+  shared <- c("block", setdiff(condition_columns, "kernel"), "replicate")
+  values <- replicates |>
+    dplyr::filter(valid, block %in% c("loss", "shallow")) |>
+    dplyr::select(dplyr::all_of(c(shared, "kernel")), value = dplyr::all_of(metric)) |>
+    dplyr::filter(!is.na(value))
+  reference <- values |>
+    dplyr::filter(kernel == reference_kernel) |>
+    dplyr::select(-kernel) |>
+    dplyr::rename(reference = value)
+  values |>
+    dplyr::filter(kernel != reference_kernel) |>
+    dplyr::inner_join(reference, by = shared)
+}
+
+# Per cell and kernel: both means, and the geometric mean of the pairs' ratios with its interval.
+kernel_ratios <- function(pairs) {
+  pairs |>
+    dplyr::arrange(replicate) |>
+    dplyr::group_by(block, dplyr::across(dplyr::all_of(condition_columns))) |>
+    dplyr::summarise(
+      n = dplyr::n(),
+      mean_reference = mean(reference),
+      mean_value = mean(value),
+      tibble::as_tibble(ratio_interval(value, reference)),
+      .groups = "drop"
+    ) |>
+    with_columns(c("value", "low", "high")) |>
+    dplyr::rename(ratio = value) |>
+    dplyr::arrange(block, loss_percent, rtt_ms, dplyr::desc(algorithm), kernel)
+}
+
+# What a cell of these blocks is called, beside its algorithm and kernel.
+kernel_condition <- function(block, loss_percent, rtt_ms, rate_mbit) {
+  ifelse(
+    block == "loss",
+    paste0(loss_percent, " % loss, ", rtt_ms, " ms"),
+    paste0("100 KB of buffer, ", rate_mbit, " Mbit/s, ", rtt_ms, " ms")
+  )
+}

@@ -1,0 +1,130 @@
+"""Measure the golden conditions on every kernel, and say what differs from the default one.
+
+    python -m bench.kernels                        all kernels that are built, a table
+    python -m bench.kernels --only bare cake --kernel 6.1 7.2
+
+Kernels enter no seed: what differs is the kernel's doing. A condition that asks for an algorithm
+which a kernel does not have is an error there, and in the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import golden
+from losslab.errors import LosslabError
+from losslab.instrument import kernel, kernels
+
+# What is looked at of each app, in this order.
+METRICS = ("goodput_mbit", "completion_s", "throughput_mbit")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A condition on a kernel."""
+
+    condition: str
+    kernel: str
+    found: str  # a number, or why there is none
+    same: str  # how many of the default's files have the same bytes
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Measure and print the table; 1 where something could not be measured."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    built = [name for name, which in kernels.known().items() if kernel.existing(which=which)]
+    parser.add_argument("--kernel", nargs="+", choices=built, default=built)
+    parser.add_argument(
+        "--only", nargs="+", metavar="CONDITION", help="of tests/golden/golden.yaml"
+    )
+    parser.add_argument("--timeout-s", type=float, default=golden.TIMEOUT_S)
+    parser.add_argument("--csv", type=Path, help="write the table there, too")
+    options = parser.parse_args(words)
+    chosen = [
+        g
+        for g in golden.load().conditions.values()
+        if g.backend == golden.VIRTUAL and (not options.only or g.name in options.only)
+    ]
+    names = list(dict.fromkeys([kernels.default().name, *options.kernel]))
+    missing = [name for name in kernels.known() if name not in built]
+    with tempfile.TemporaryDirectory(prefix="losslab-kernels-") as folder:
+        rows = measured(chosen, names, Path(folder), options.timeout_s)
+    table = [("condition", "kernel", "found", "same files"), *map(_cells, rows)]
+    widths = [max(len(row[column]) for row in table) for column in range(4)]
+    for row in table:
+        print(
+            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        )
+    for name in missing:
+        print(f"not built: {name}; `{kernels.get(name).command(kernel.PLAIN)}`")
+    if options.csv:
+        options.csv.write_text("".join(",".join(row) + "\n" for row in table))
+    return 1 if any(row.found.startswith("error") for row in rows) else 0
+
+
+def _cells(row: Row) -> tuple[str, str, str, str]:
+    return row.condition, row.kernel, row.found, row.same
+
+
+def measured(
+    goldens: Sequence[golden.Golden], names: Sequence[str], folder: Path, timeout_s: float
+) -> list[Row]:
+    """Measure each condition on each kernel, the default one first.
+
+    Args:
+        goldens: The conditions.
+        names: The kernels.
+        folder: An existing folder.
+        timeout_s: Limit of each in s of wall time.
+    """
+    jobs = [(each, name) for each in goldens for name in names]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        found = list(pool.map(lambda job: _measured(*job, folder, timeout_s), jobs))
+    reference = {
+        each.name: digests
+        for (each, name), (_, digests) in zip(jobs, found, strict=True)
+        if name == names[0]
+    }
+    return [
+        Row(each.name, name, words, _same(reference[each.name], digests))
+        for (each, name), (words, digests) in zip(jobs, found, strict=True)
+    ]
+
+
+def _measured(
+    condition: golden.Golden, name: str, folder: Path, timeout_s: float
+) -> tuple[str, dict[str, str]]:
+    """Return a condition's number on a kernel, or why there is none, and its files' digests."""
+    on = golden.Golden(condition.name, f"{condition.measure} --kernel {name}")
+    try:
+        out = golden.measure(on, folder / f"{condition.name}-{name}", timeout_s)
+    except LosslabError as error:
+        print(f"{condition.name} on {name}: {error}", file=sys.stderr, flush=True)
+        return "error: " + error.message.splitlines()[0][:60], {}
+    summary: Mapping[str, Any] = json.loads((out / "manifest.json").read_text())["summary"]
+    metric = next(each for each in METRICS if each in summary)
+    # The manifest says which kernel it was, whatever came of it.
+    digests = {
+        file: digest
+        for file, digest in golden.digests(out).items()
+        if not file.startswith("manifest.json")
+    }
+    return f"{summary[metric]:.3f} {metric}", digests
+
+
+def _same(reference: Mapping[str, str], found: Mapping[str, str]) -> str:
+    same = sum(reference.get(file) == digest for file, digest in found.items())
+    return f"{same} of {len(reference)}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

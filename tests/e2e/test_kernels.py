@@ -1,0 +1,67 @@
+"""Cells on kernels other than the default one, as far as they are built here."""
+
+import json
+
+import pytest
+
+from losslab import cli
+from losslab.campaign.instrument import instrument
+from losslab.instrument import kernel, kernels
+
+OTHERS = [name for name, which in kernels.known().items() if which != kernels.default()]
+CELL = [
+    "--loss-percent", "1", "--rtt-ms", "10", "--rate-mbit", "20", "--buffer-packets", "50",
+    "--duration-s", "2", "--warmup-s", "0.5",
+]  # fmt: skip
+
+
+@pytest.fixture(params=OTHERS)
+def name(request):
+    if kernel.existing(which=kernels.get(request.param)) is None:
+        pytest.skip(f"`{kernels.get(request.param).command(kernel.PLAIN)}`: ten minutes")
+    return request.param
+
+
+def measured(out, *words):
+    status = cli.main(["measure", "--out", str(out), *CELL, *words])
+    return status, json.loads((out / "manifest.json").read_text())
+
+
+def contents(folder):
+    return {p.name: p.read_bytes() for p in folder.iterdir() if p.name != "host.json"}
+
+
+def test_a_cell_on_another_kernel_is_valid_and_repeats(tmp_path, name):
+    words = ("--algorithm", "cubic", "--kernel", name)
+    status, manifest = measured(tmp_path / "a", *words)
+    assert manifest["reasons"] == []
+    assert status == 0
+    assert manifest["machine"]["kernel"].startswith(f"{kernels.get(name).series.name}.")
+    assert manifest["instrument"]["kernel"]["name"] == name
+    measured(tmp_path / "b", *words)
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    # The seed counts also where no guest waits to be copied.
+    measured(tmp_path / "c", *words, "--seed", "2")
+    assert contents(tmp_path / "c")["tcp.csv"] != contents(tmp_path / "a")["tcp.csv"]
+
+
+def test_kernels_without_the_patch_for_it_have_no_waiting_guests(name):
+    tools = instrument(which=kernels.get(name))
+    patches = kernels.get(name).patch_names
+    assert tools.copies == ("0005-um-copies-of-a-waiting-guest.patch" in patches)
+
+
+def test_an_algorithm_brings_its_kernel(tmp_path):
+    if kernel.existing(which=kernels.get("6.12-bbr3")) is None:
+        pytest.skip("`losslab kernel --name 6.12-bbr3`: ten minutes")
+    status, manifest = measured(tmp_path / "out", "--algorithm", "bbr3")
+    assert (status, manifest["cell"]["kernel"]) == (0, "default")
+    assert manifest["instrument"]["kernel"]["name"] == "6.12-bbr3"
+
+
+def test_a_kernel_that_is_not_built_is_named_with_its_command(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path))
+    assert cli.main(["measure", "--algorithm", "cubic", "--kernel", "6.1", "--out", "x"]) == 1
+    words = capsys.readouterr().err
+    assert "the pinned kernel 6.1 must be built" in words
+    assert "losslab kernel --name 6.1" in words

@@ -1,0 +1,83 @@
+"""Congestion controls of one's own, compiled into the kernel: right ones, and broken ones."""
+
+import json
+import re
+
+import pytest
+
+from losslab import new
+from losslab.campaign.instrument import instrument
+from losslab.campaign.replicate import run
+from losslab.errors import LosslabError
+from losslab.instrument import kernel, kernels
+from losslab.study.condition import Condition
+
+pytestmark = pytest.mark.skipif(
+    not kernel.objects_kept(kernel.PLAIN, kernels.default()),
+    reason="`losslab kernel --algorithm gaimd` keeps the kernel's objects (ten minutes)",
+)
+TEMPLATE = kernels.source_of(new.TEMPLATE).read_text()
+SSTHRESH = "\town->losses++;\n"
+BROKEN = {
+    "panics": (SSTHRESH, '\tpanic("the author was here");\n', "the author was here"),
+    "endless": (SSTHRESH, "\tfor (;;)\n\t\tbarrier();\n", "must end within"),
+}
+
+
+def condition(algorithm):
+    return Condition(
+        algorithm=algorithm, loss_percent=1, rtt_ms=10, rate_mbit=20, buffer_packets=50,
+        duration_s=2, warmup_s=0.5,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def tools(monkeypatch, tmp_path):
+    """Make the instrument of an algorithm whose source is given."""
+
+    def made(name, text):
+        monkeypatch.setattr(kernels, "ALGORITHMS", tmp_path / "algorithms")
+        path = kernels.source_of(name)
+        path.parent.mkdir(parents=True)
+        path.write_text(re.sub(f"(?<![a-z]){new.TEMPLATE}", name, text))
+        return instrument(which=kernels.get(kernels.DEFAULT, [name]))
+
+    return made
+
+
+def test_the_skeleton_is_reno_to_the_byte(tools, tmp_path):
+    # A name of as many letters: iperf3 sends it over the path.
+    mine = run(condition("mine"), 1, tmp_path / "mine", tools("mine", TEMPLATE))
+    reno = run(condition("reno"), 1, tmp_path / "reno", instrument())
+    assert mine["reasons"] == []
+    assert mine["summary"] == reno["summary"]
+    assert "tcp_mine.c" in mine["instrument"]["kernel"]["algorithms"]
+    assert (tmp_path / "mine/tcp.csv").read_bytes() == (tmp_path / "reno/tcp.csv").read_bytes()
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_one_is_an_invalid_row_with_its_reason(tools, tmp_path, name):
+    before, after, words = BROKEN[name]
+    assert before in TEMPLATE
+    broken = tools(name, TEMPLATE.replace(before, after))
+    manifest = run(condition(name), 1, tmp_path / "out", broken, timeout_s=20, attempts=1)
+    assert not manifest["valid"]
+    assert words in " ".join(manifest["reasons"])
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text()) == manifest
+
+
+def test_one_that_lets_nothing_pass_is_measured_as_the_trickle_that_it_is(tools, tmp_path):
+    """A window of nothing: the kernel's own probes of a silent receiver still carry data."""
+    check = "\tif (!tcp_is_cwnd_limited(sk))\n"
+    silent = tools("silent", TEMPLATE.replace(check, "\ttp->snd_cwnd = 0;\n"))
+    manifest = run(condition("silent"), 1, tmp_path / "out", silent, timeout_s=60, attempts=1)
+    assert not manifest["valid"] or manifest["summary"]["goodput_mbit"] < 0.1
+
+
+def test_what_does_not_compile_is_said_in_the_compilers_words(tools, tmp_path):
+    with pytest.raises(LosslabError) as error:
+        tools("typo", TEMPLATE.replace("own->losses++", "own->looses++"))
+    line = 1 + TEMPLATE[: TEMPLATE.index("own->losses++")].count("\n")
+    assert f"tcp_typo.c:{line}:" in error.value.message
+    assert "has no member named" in error.value.message
+    assert list((kernel.cache_folder() / "kernel").glob("*/tcp_typo*")) == []
