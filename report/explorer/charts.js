@@ -110,7 +110,7 @@ lab.chart = (pane, panel, lines, host) => {
       bind: { dblclick: () => () => { lab.zoom(0, Infinity); } },
     },
     series: [
-      { label: "t", value: (_, value) => (value === null ? "–" : `${lab.number(value)} s`) },
+      { label: "time", value: (_, value) => (value === null ? "–" : `${lab.number(value)} s`) },
       ...lines.map((line) => ({
         label: line.name,
         stroke: () => flowColour(cell, line.flow),
