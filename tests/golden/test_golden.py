@@ -61,8 +61,8 @@ def test_every_kind_is_there():
         if choice != its.default
     ]
     wanted += [
-        "--competitor", "--trace ", "--trace-back", "--scheme", "--sender-delay-ms", "--algorithm reno",
-        "--algorithm bbr",
+        "--competitor", "--trace ", "--trace-back", "--scheme", "--sender-delay-ms",
+        "--algorithm reno", "--algorithm bbr",
     ]  # fmt: skip
     assert [each for each in wanted if not any(each in line for line in words)] == []
     assert all(g.sha256 for g in RECORD.conditions.values() if g.backend == golden.VIRTUAL)
