@@ -58,12 +58,17 @@ summarise_disagreements <- function(found) {
   dplyr::bind_rows(c(by_study, list(of("all", found))))
 }
 
+path_columns <- c("algorithm", "loss_percent", "n", "ratio", "low", "high", "apart")
+
 # The asymmetric path over the symmetric one: the same rate, delay, buffer and loss, other routers.
 path_agreement <- function(replicates) {
+  # A campaign without the study has no rows, and no columns.
+  if (nrow(replicates) == 0) {
+    return(with_columns(tibble::tibble(), path_columns))
+  }
   shared <- setdiff(condition_columns, "path")
   counted <- replicates |>
-    # Of a campaign without the study there are columns and no rows.
-    dplyr::filter(valid %in% TRUE, block == "main", app == "iperf3") |>
+    dplyr::filter(valid, block == "main", app == "iperf3") |>
     dplyr::arrange(replicate)
   both <- counted |>
     dplyr::distinct(dplyr::across(dplyr::all_of(c("path", shared)))) |>
@@ -81,7 +86,7 @@ path_agreement <- function(replicates) {
       high = of_both$high, apart = ifelse(is.na(of_both$low), NA, as.numeric(differ(of_both)))
     )
   })
-  with_columns(dplyr::bind_rows(found), c("loss_percent", "n", "ratio", "low", "high", "apart"))
+  with_columns(dplyr::bind_rows(found), path_columns)
 }
 
 # Goodput over other windows than a run's own (src/losslab/campaign/collect.py).

@@ -44,6 +44,7 @@ test_that("paths are called apart where their ratio is sure not to be one", {
   expect_equal(found$apart, c(1, 0))
   expect_equal(found$ratio[2], 1)
   expect_equal(nrow(path_agreement(both[0, ])), 0)
+  expect_equal(names(path_agreement(tibble::tibble())), names(found))
 })
 
 test_that("claims on goodput are judged again over other windows", {

@@ -22,7 +22,7 @@ Part = tuple[str, str]
 def parts_of(instrument: dict[str, Any]) -> Iterable[Part]:
     """List the parts of a replicate's instrument with their versions."""
     kernel = instrument.get("kernel") or {}
-    if kernel:
+    if "version" in kernel:
         patches = kernel.get("patches", [])
         yield "kernel", f"Linux {kernel['version']} with {len(patches)} patches of ours"
         yield "BBR", bbr_of(kernel)
