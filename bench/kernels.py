@@ -14,7 +14,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from losslab.instrument import kernel, kernels
 
 # What is looked at of each app, in this order.
 METRICS = ("goodput_mbit", "completion_s", "throughput_mbit")
+USUAL = "999.000 goodput_mbit"  # as wide as most are
 
 
 @dataclass(frozen=True)
@@ -56,28 +57,36 @@ def main(words: Sequence[str] | None = None) -> int:
     ]
     names = list(dict.fromkeys([kernels.default().name, *options.kernel]))
     missing = [name for name in kernels.known() if name not in built]
-    with tempfile.TemporaryDirectory(prefix="losslab-kernels-") as folder:
-        rows = measured(chosen, names, Path(folder), options.timeout_s)
-    table = [("condition", "kernel", "found", "same files"), *map(_cells, rows)]
-    widths = [max(len(row[column]) for row in table) for column in range(4)]
-    for row in table:
-        print(
-            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+    head = ("condition", "kernel", "found", "same files")
+    widths = [
+        max(map(len, texts))
+        for texts in (
+            [head[0], *(g.name for g in chosen)],
+            [head[1], *names],
+            ["0.000 goodput_mbit"],
         )
+    ]
+    table = [head]
+    print(_line(head, widths))
+    with tempfile.TemporaryDirectory(prefix="losslab-kernels-") as folder:
+        for row in measured(chosen, names, Path(folder), options.timeout_s):
+            table.append((row.condition, row.kernel, row.found, row.same))
+            print(_line(table[-1], widths), flush=True)
     for name in missing:
         print(f"not built: {name}; `{kernels.get(name).command(kernel.PLAIN)}`")
     if options.csv:
         options.csv.write_text("".join(",".join(row) + "\n" for row in table))
-    return 1 if any(row.found.startswith("error") for row in rows) else 0
+    return 1 if any(row[2].startswith("error") for row in table) else 0
 
 
-def _cells(row: Row) -> tuple[str, str, str, str]:
-    return row.condition, row.kernel, row.found, row.same
+def _line(texts: Sequence[str], widths: Sequence[int]) -> str:
+    padded = [text.ljust(width) for text, width in zip(texts, [*widths, 0], strict=True)]
+    return "  ".join(padded).rstrip()
 
 
 def measured(
     goldens: Sequence[golden.Golden], names: Sequence[str], folder: Path, timeout_s: float
-) -> list[Row]:
+) -> Iterator[Row]:
     """Measure each condition on each kernel, the default one first.
 
     Args:
@@ -87,17 +96,12 @@ def measured(
         timeout_s: Limit of each in s of wall time.
     """
     jobs = [(each, name) for each in goldens for name in names]
+    reference: dict[str, str] = {}
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        found = list(pool.map(lambda job: _measured(*job, folder, timeout_s), jobs))
-    reference = {
-        each.name: digests
-        for (each, name), (_, digests) in zip(jobs, found, strict=True)
-        if name == names[0]
-    }
-    return [
-        Row(each.name, name, words, _same(reference[each.name], digests))
-        for (each, name), (words, digests) in zip(jobs, found, strict=True)
-    ]
+        runs = pool.map(lambda job: _measured(*job, folder, timeout_s), jobs)
+        for (each, name), (words, digests) in zip(jobs, runs, strict=True):
+            reference = digests if name == names[0] else reference
+            yield Row(each.name, name, words, _same(reference, digests))
 
 
 def _measured(

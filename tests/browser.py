@@ -95,7 +95,7 @@ class Page:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
-    def wait(self, expression: str, limit_s: float = 30.0) -> None:
+    def wait(self, expression: str, limit_s: float = 120.0) -> None:
         """Wait until JavaScript says yes."""
         end = time.monotonic() + limit_s
         while not self.ask(expression):

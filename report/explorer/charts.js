@@ -10,8 +10,7 @@ const css = (name) => getComputedStyle(document.documentElement).getPropertyValu
 lab.dark = () => document.documentElement.dataset.theme === "dark";
 
 // An algorithm's colour; on a dark page as much lighter as it takes to be seen.
-lab.colour = (name) => {
-  const colour = lab.algorithm(name).colour;
+lab.shade = ({ colour }) => {
   if (!lab.dark()) return colour;
   const part = (at) => Math.round(parseInt(colour.slice(at, at + 2), 16) * 0.6 + 255 * 0.4);
   return `rgb(${part(1)}, ${part(3)}, ${part(5)})`;
@@ -19,8 +18,8 @@ lab.colour = (name) => {
 
 // A flow's own algorithm, where a second flow has another.
 const flowColour = (cell, flow) => {
-  const { algorithm, competitor } = cell.condition;
-  return lab.colour(flow === "competitor" && competitor !== "none" ? competitor : algorithm);
+  const { competitor } = cell.condition;
+  return lab.shade(flow === "competitor" && competitor !== "none" ? lab.algorithm(competitor) : lab.controlOf(cell));
 };
 
 const DASHED = ["ssthresh", "smoothed by TCP", "dropped at the bottleneck"];
@@ -111,7 +110,7 @@ lab.chart = (pane, panel, lines, host) => {
       bind: { dblclick: () => () => { lab.zoom(0, Infinity); } },
     },
     series: [
-      { label: "t", value: (_, value) => (value === null ? "–" : `${lab.number(value)} s`) },
+      { label: "time", value: (_, value) => (value === null ? "–" : `${lab.number(value)} s`) },
       ...lines.map((line) => ({
         label: line.name,
         stroke: () => flowColour(cell, line.flow),

@@ -66,6 +66,9 @@ lab.key = (key) => {
 
 lab.algorithm = (name) => lab.index.algorithms[name] ?? { label: name, colour: "#666666" };
 
+// What controls a cell's congestion: the kernel's algorithm, or a scheme over datagrams.
+lab.controlOf = ({ condition }) => lab.algorithm(condition.app === "datagram" ? condition.scheme.split(",")[0] : condition.algorithm);
+
 // By study, the axes in which its cells differ.
 lab.telling = () => {
   const seen = new Map();
@@ -87,7 +90,7 @@ lab.describe = (cell, telling) => {
   for (const axis of lab.index.axes) {
     const value = cell.condition[axis.name];
     if (!ALWAYS.includes(axis.name) && !telling.has(axis.name)) continue;
-    if (axis.name === "algorithm") parts.push(cell.condition.app === "datagram" ? "" : lab.algorithm(value).label);
+    if (axis.name === "algorithm") parts.push(cell.condition.app === "datagram" ? "" : lab.controlOf(cell).label);
     else if (axis.name === "duration_s" || axis.name === "warmup_s" || value === undefined) continue;
     else if (axis.name === "loss_percent" || axis.name === "rtt_ms" || value !== axis.default) {
       const { name, unit } = lab.key(axis.name);

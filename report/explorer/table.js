@@ -3,14 +3,16 @@
 lab.order = { column: 0, down: false };
 
 const condition = (name) => (cell) => cell.condition[name];
+// A trace takes the rate's place.
+const rate = (cell) => (cell.condition.trace === "none" ? cell.condition.rate_mbit : null);
 lab.columns = [
   { title: "Study", of: (cell) => cell.study },
   { title: "Block", of: (cell) => cell.block, wide: true },
   { title: "Cell", of: (cell) => cell.words, show: (cell) => lab.make("span", { textContent: cell.words, title: cell.cell }) },
-  { title: "Algorithm", of: (cell) => lab.algorithm(cell.condition.algorithm).label, wide: true },
+  { title: "Algorithm", of: (cell) => lab.controlOf(cell).label, wide: true },
   { title: "Loss %", of: condition("loss_percent"), number: true, wide: true },
   { title: "RTT ms", of: condition("rtt_ms"), number: true, wide: true },
-  { title: "Rate Mbit/s", of: condition("rate_mbit"), number: true, wide: true },
+  { title: "Rate Mbit/s", of: rate, number: true, wide: true, show: (cell) => (rate(cell) === null ? "trace" : lab.number(rate(cell))) },
   { title: "Buffer packets", of: condition("buffer_packets"), number: true, wide: true },
   { title: "Length s", of: condition("duration_s"), number: true, wide: true },
   { title: "n", of: (cell) => cell.result.n, number: true },

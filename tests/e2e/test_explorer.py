@@ -174,6 +174,15 @@ def test_the_table_is_filtered_and_sorted(page, explored):
     assert heads == ["Loss %"]
 
 
+def test_datagrams_are_called_by_their_scheme(page, explored):
+    cell = named(explored[1], "datagrams")
+    shown = page.ask(
+        f"(c => [lab.controlOf(c).label, lab.columns.find(c => c.title === 'Rate Mbit/s').show(c)])"
+        f"(lab.find('seam', '{cell}'))"
+    )
+    assert shown == ["ewma", "trace"]
+
+
 def test_a_row_of_the_table_opens_its_cell(page, explored):
     page.ask(
         "(f => { f.value = 'video'; f.dispatchEvent(new Event('input')); })"

@@ -84,7 +84,7 @@ def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
     rows = [
         {
             "run": number,
-            "algorithm": run.condition.algorithm,
+            "algorithm": run.control,
             "condition": conditions[number],
             "valid": "FALSE" if run.reasons else "TRUE",
             "reasons": "; ".join(run.reasons),
@@ -145,7 +145,7 @@ def text(runs: Sequence[Run], width: int) -> str:
     """
     width = min(max(width, LEAST_WIDTH), MOST_WIDTH)
     names = series.seeds_apart(runs, series.labels(runs))
-    names = [name or run.condition.algorithm for run, name in zip(runs, names, strict=True)]
+    names = [name or run.control for run, name in zip(runs, names, strict=True)]
     lines = []
     for number, (run, name) in enumerate(zip(runs, names, strict=True), 1):
         lines.append(f"{number}  {name}  ({run.folder})")

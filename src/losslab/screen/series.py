@@ -15,7 +15,7 @@ from losslab.campaign.rerun import load_manifest
 from losslab.emulation.link.forward import LOG as LINK_LOG
 from losslab.errors import LosslabError
 from losslab.study.axes import Value
-from losslab.study.condition import AXES, Condition
+from losslab.study.condition import AXES, NO_SCHEME, Condition
 
 # Video arrives in frames, 30 a second, and slow links carry as few packets; in shorter bins their
 # rate is a comb.
@@ -93,6 +93,12 @@ class Run:
     def condition(self) -> Condition:
         """Say what was measured."""
         return Condition.from_json(self.manifest["cell"])
+
+    @property
+    def control(self) -> str:
+        """Name what controls its congestion: the kernel's algorithm, or a scheme."""
+        its = self.condition
+        return its.algorithm if its.scheme == NO_SCHEME else its.scheme.split(",")[0]
 
     @property
     def reasons(self) -> list[str]:

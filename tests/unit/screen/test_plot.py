@@ -37,6 +37,10 @@ def test_an_invalid_run_says_why_and_has_no_number(recorded):
     assert "mean" not in text
 
 
+def test_datagrams_are_called_by_their_scheme(recorded):
+    assert plot.text(plot.load([recorded("datagrams")]), 90).startswith("1  ewma  (")
+
+
 def test_a_figure_has_a_column_per_condition_and_names_what_is_drawn(recorded, tmp_path):
     folders = [str(recorded(name)) for name in ("bulk_cubic", "bulk_bbr", "too-slow")]
     files = [tmp_path / "new" / "runs.svg", tmp_path / "runs.png", tmp_path / "runs.pdf"]
