@@ -42,21 +42,30 @@ median_interval <- function(x, level = interval_level) {
 }
 
 # The geometric mean of the ratios a / b, with Student's t interval on logarithms: of pairs, or,
-# where the values are no pairs, Welch's. Values must be above zero; of others there is a ratio of
-# means and no interval.
+# where the values are no pairs, Welch's. A zero has no logarithm: where there is one, the ratio of
+# the means, with the same intervals by the delta method.
 ratio_interval <- function(a, b, paired = TRUE, level = interval_level) {
   if (any(c(a, b) <= 0)) {
-    return(list(value = if (mean(b) > 0) mean(a) / mean(b) else NA_real_, low = NA, high = NA))
+    if (mean(a) <= 0 || mean(b) <= 0) {
+      return(list(value = if (mean(b) > 0) mean(a) / mean(b) else NA_real_, low = NA, high = NA))
+    }
+    # The logarithm of a mean changes by as much as its relative change.
+    value <- log(mean(a) / mean(b))
+    a <- a / mean(a)
+    b <- b / mean(b)
+  } else {
+    a <- log(a)
+    b <- log(b)
+    value <- mean(a) - mean(b)
   }
-  value <- mean(log(a)) - mean(log(b))
   if (min(length(a), length(b)) < least_runs) {
     return(list(value = exp(value), low = NA_real_, high = NA_real_))
   }
   if (paired) {
-    error <- stats::sd(log(a) - log(b)) / sqrt(length(a))
+    error <- stats::sd(a - b) / sqrt(length(a))
     freedom <- length(a) - 1
   } else {
-    parts <- c(stats::var(log(a)) / length(a), stats::var(log(b)) / length(b))
+    parts <- c(stats::var(a) / length(a), stats::var(b) / length(b))
     error <- sqrt(sum(parts))
     freedom <- if (error > 0) sum(parts)^2 / sum(parts^2 / (c(length(a), length(b)) - 1)) else 1
   }

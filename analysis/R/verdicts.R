@@ -43,7 +43,7 @@ why_no_interval <- function(found) {
   if (found$n < least_runs) {
     return(paste0("n = ", found$n, ", and an interval takes ", least_runs))
   }
-  "no interval of this statistic, or of zeros"
+  "no interval of this statistic, or of a mean of zero"
 }
 
 # A claim's number, or why it has none.
@@ -58,7 +58,7 @@ measure_claim <- function(claim, data) {
   absent <- why_not_measured(data, claim)
   found <- if (absent == "") kind(data, claim)
   if (absent == "" && is.na(found$value)) {
-    absent <- "nothing to compare with: a mean of zero"
+    absent <- "for one of its cells there is nothing to compare it with"
   }
   if (absent != "") {
     found <- list(value = NA_real_, low = NA_real_, high = NA_real_, n = 0)

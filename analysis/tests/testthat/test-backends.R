@@ -56,7 +56,7 @@ test_that("nothing over nothing is no ratio", {
   expect_true(is.na(found$low))
   sparse <- summarise_backend_ratios(backend_ratios(measured(c(0, 2), c(1, 2))))
   expect_equal(sparse$ratio, 1.5)
-  expect_true(is.na(sparse$high))
+  expect_true(is.na(sparse$high)) # of two pairs
 })
 
 test_that("where nothing was measured in both places there are no rows", {

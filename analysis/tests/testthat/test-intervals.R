@@ -55,9 +55,14 @@ test_that("ratios are geometric means, of pairs or of two groups", {
   expect_equal(ratio_interval(rep(2, 5), rep(1, 5), FALSE), list(value = 2, low = 2, high = 2))
 })
 
-test_that("of zeros there is a ratio of means at most, and no interval", {
-  found <- ratio_interval(c(0, 2, 2, 2, 4), rep(1, 5))
-  expect_equal(found$value, 2)
-  expect_true(is.na(found$low))
+test_that("where there are zeros the ratio is of the means", {
+  values <- c(0, 2, 2, 2, 4)
+  found <- ratio_interval(values, rep(3, 5))
+  expect_equal(found$value, 2 / 3)
+  half <- stats::qt(0.975, 4) * stats::sd(values / 2) / sqrt(5)
+  expect_equal(c(found$low, found$high), 2 / 3 * exp(c(-half, half)))
+  groups <- ratio_interval(values, rep(3, 5), paired = FALSE)
+  expect_equal(groups$low, found$low)
+  expect_true(is.na(ratio_interval(rep(0, 6), six)$low))
   expect_true(is.na(ratio_interval(six, rep(0, 6))$value))
 })
