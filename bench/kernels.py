@@ -23,9 +23,8 @@ from typing import Any
 from bench import golden
 from losslab.errors import LosslabError
 from losslab.instrument import kernel, kernels
+from losslab.study.stopping import PRIMARY_METRICS
 
-# What is looked at of each app, in this order.
-METRICS = ("goodput_mbit", "completion_s", "throughput_mbit")
 USUAL = "999.000 goodput_mbit"  # as wide as most are
 
 
@@ -115,7 +114,7 @@ def _measured(
         print(f"{condition.name} on {name}: {error}", file=sys.stderr, flush=True)
         return "error: " + error.message.splitlines()[0][:60], {}
     summary: Mapping[str, Any] = json.loads((out / "manifest.json").read_text())["summary"]
-    metric = next(each for each in METRICS if each in summary)
+    metric = next(each for each in PRIMARY_METRICS if summary.get(each) is not None)
     # The manifest says which kernel it was, whatever came of it.
     digests = {
         file: digest

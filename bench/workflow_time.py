@@ -77,15 +77,16 @@ def run(folder: Path) -> tuple[float, float]:
 
 def noted(folder: Path) -> dict[str, list[tuple[float, float]]]:
     """Read from Snakemake's notes when the jobs of each rule began and ended."""
-    jobs: dict[str, dict[float, float]] = defaultdict(dict)
+    jobs: dict[str, dict[str, tuple[float, float]]] = defaultdict(dict)
     for file in (folder / ".snakemake" / "metadata").glob("**/*"):
         if file.is_file():
             note = json.loads(file.read_text())
             if note.get("endtime") is not None:
-                # A note per file; those of a job have its beginning.
-                ends, begin = jobs[note["rule"]], note["starttime"]
-                ends[begin] = max(ends.get(begin, 0.0), note["endtime"])
-    return {rule: sorted(times.items()) for rule, times in jobs.items()}
+                # A note per output; those of a job have its log. The last one is of its last run.
+                times, job = jobs[note["rule"]], " ".join(note["log"])
+                run = note["starttime"], note["endtime"]
+                times[job] = max(times.get(job, run), run, key=lambda pair: pair[1])
+    return {rule: sorted(times.values()) for rule, times in jobs.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

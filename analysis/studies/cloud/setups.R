@@ -58,7 +58,8 @@ jain <- function(a, b) (a + b)^2 / (2 * (a^2 + b^2))
 # What is different from the source's set-up, one thing after the other.
 step_levels <- c(
   log = "Source's log", published = "As published", large = "Window without limit",
-  aggregates = "Loss of aggregates", "routers-shallow" = "Delay on routers",
+  aggregates = "Loss of aggregates", "routers-unpaced" = "Delay on routers, no fq",
+  "routers-shallow" = "Delay on routers",
   routers = "As it should be"
 )
 

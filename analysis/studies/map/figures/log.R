@@ -1,5 +1,5 @@
 # The source's log of iperf3 beside BBR's seconds in its four conditions of 30 Mbit/s and 15 ms.
-height_cm <- 7.5
+height_cm <- 8.5
 shown <- function(cells) {
   filter(cells, block == "published", algorithm == "bbr", rate_mbit == 30, rtt_ms == 15)
 }
@@ -21,5 +21,6 @@ draw <- function(data) {
     scale_shape_manual(values = 4, name = NULL) +
     scale_x_continuous(breaks = seq(0, 10, 2)) +
     labs(x = "End of the interval (s)", y = "Goodput (Mbit/s)", colour = NULL) +
-    theme_losslab()
+    theme_losslab() +
+    theme(legend.box = "vertical", legend.box.just = "left", legend.spacing.y = unit(0, "pt"))
 }
