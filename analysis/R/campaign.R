@@ -72,7 +72,7 @@ campaign_in_words <- function(name, overview) {
 show_origin <- function(origin) {
   origin |>
     dplyr::transmute(
-      What = capital(part), Found = escape_markdown(what), Cells = as.character(cells)
+      What = part, Found = escape_markdown(what), Cells = as.character(cells)
     ) |>
     show_table(align = "llr")
 }
