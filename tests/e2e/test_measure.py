@@ -96,7 +96,7 @@ def test_manifest_says_what_was_measured_and_read_back(alone):
     assert manifest["valid"]
     assert manifest["reasons"] == []
     assert manifest["summary"]["rtt_ms"] == pytest.approx(0.44, abs=0.003)
-    assert manifest["summary"]["goodput_mbit"] > 600
+    assert manifest["summary"]["goodput_mbit"] > 500
     assert manifest["instrument"]["kernel"]["version"].startswith("6.12")
     assert manifest["instrument"]["image"]["packages"]["iperf3"]
     assert [flow["found"] for flow in manifest["observed"]["flows"]] == [["bbr"]]
@@ -175,7 +175,7 @@ def test_hung_guest_is_ended_and_explained(tmp_path):
 def test_algorithm_missing_from_the_kernel_names_those_it_has(tmp_path):
     done = measure(tmp_path / "out", "--algorithm", "bbr9")
     assert done.returncode == 2
-    assert "bbr, cubic" in done.stderr
+    assert "bbr, bbr3, cubic" in done.stderr
     assert not (tmp_path / "out").exists()
 
 
