@@ -24,8 +24,8 @@ mathis_mbit <- function(p, rtt_s) {
 
 # A window that grows by alpha packets per RTT and shrinks to beta of itself, in Mbit/s: Yang and
 # Lam, General AIMD Congestion Control, ICNP 2000, with every packet acknowledged; with 1 and 1/2 it
-# is Padhye et al., SIGCOMM 1998, equation 30, for Reno. Linux' retransmission timeout is the RTT and
-# at least 200 ms of margin (tcp_rto_min, net/ipv4/tcp_input.c).
+# is Padhye et al., SIGCOMM 1998, equation 30, for Reno. Linux' retransmission timeout is the RTT
+# and at least 200 ms of margin (tcp_rto_min, net/ipv4/tcp_input.c).
 padhye_mbit <- function(p, rtt_s, alpha = 1, beta = 1 / 2) {
   timeout_s <- rtt_s + 0.2
   packets_per_s <- 1 / (
@@ -47,7 +47,7 @@ response_mbit <- function(algorithm, p, rtt_s) {
   dplyr::case_when(
     p <= 0 ~ NA_real_,
     algorithm == "reno" ~ padhye_mbit(p, rtt_s),
-    # algorithms/gaimd.
+    # The one of the folder algorithms.
     algorithm == "gaimd" ~ padhye_mbit(p, rtt_s, beta = 7 / 8),
     algorithm == "cubic" ~ cubic_mbit(p, rtt_s),
     TRUE ~ NA_real_

@@ -14,7 +14,9 @@ made_up_runs <- function() {
 
 test_that("a change is against the same path without loss, of its own block or of the main one", {
   changes <- changes_with_loss(made_up_runs())
-  of <- function(of_block) changes$measured[changes$block == of_block & changes$algorithm == "cubic"]
+  of <- function(which) {
+    changes$measured[changes$block == which & changes$algorithm == "cubic"]
+  }
   expect_equal(c(of("main"), of("small")), c(-75, -20))
   expect_equal(unique(changes$n), 6)
 })

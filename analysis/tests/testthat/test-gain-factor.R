@@ -3,7 +3,9 @@ gain_data <- function(runs = 6, scatter = 0.01) {
   cells <- tidyr::expand_grid(
     algorithm = c("cubic", "bbr"), loss_percent = c(0.1, 7), rtt_ms = c(15, 250)
   ) |>
-    dplyr::mutate(cell = paste(algorithm, loss_percent, rtt_ms), n_valid = runs, n_replicates = runs)
+    dplyr::mutate(
+      cell = paste(algorithm, loss_percent, rtt_ms), n_valid = runs, n_replicates = runs
+    )
   full <- dplyr::bind_cols(
     cells, conditions(path = rep("symmetric", nrow(cells)))[setdiff(names(condition), names(cells))]
   )
