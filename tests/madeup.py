@@ -81,7 +81,12 @@ def replicate(cell, number, noise, valid=True):
         "queue_mean_packets": 10,
         "rtt_loaded_ms": 1.1 * c.rtt_ms,
         "retransmits": 12,
-    }
+        # Of the samples of the first flow.
+        "srtt_mean_ms": 1.1 * c.rtt_ms + 0.01 * number, "srtt_std_ms": 0.1 + 0.01 * number,
+        "srtt_median_ms": 1.1 * c.rtt_ms, "cwnd_median_packets": 50 + number,
+        "ssthresh_changes": 3 + number, "window_cuts_per_s": 0.5 + 0.01 * number,
+        "retransmits_first_second": 10 + number, "rwnd_limited_percent": 0.0,
+    }  # fmt: skip
     if c.trace != "none":
         throughput, delay_ms = noise.uniform(1, 5), noise.uniform(80, 900)
         row |= {
