@@ -89,6 +89,8 @@ def test_claims_without_a_cell_are_not_judged(folder):
 
 
 def test_figures_without_data_are_sheets_that_say_so(root, folder):
+    studies = {f"{study.name}_{name}" for study in madeup.studies(root) for name in study.figures}
     figures = list((folder / "nothing/results/figures").iterdir())
-    assert len(figures) == sum(len(study.figures) for study in madeup.studies(root))
+    # And those of chapters that are of no study.
+    assert studies <= {figure.stem for figure in figures}
     assert all(Path(figure).stat().st_size > 3000 for figure in figures)
