@@ -16,6 +16,7 @@ from pathlib import Path
 from losslab.campaign.folder import HOST_FILE
 from losslab.instrument import image, kernel
 from losslab.instrument.cache import cache_folder
+from losslab.study import design
 
 ROOT = Path(__file__).resolve().parents[2]
 LOSSLAB = [sys.executable, "-m", "losslab.cli"]
@@ -111,7 +112,9 @@ def campaign(folder: Path) -> list[str]:
     config.write_text(
         "studies:\n  loss:\n    main: {replicates: 2, duration_s: 1, warmup_s: 0.1}\n"
     )
-    names = [f"cubic_loss{p}_symmetric_iperf3_rtt0.44_offloads-off" for p in (8, 9)]
+    cells = design.load_cells(design.load_yaml(config), design.ROOT)
+    begins = tuple(f"cubic_loss{percent}_symmetric_iperf3_" for percent in (8, 9))
+    names = [cell.name for cell in cells if cell.name.startswith(begins)]
     return [
         *SNAKEMAKE, "--cores", "1", "--configfile", str(config), "--directory", str(folder),
         *(f"results/cells/loss/{name}/cell.json" for name in names),
