@@ -115,7 +115,7 @@ def panicking_kernel(folder: Path) -> Outcome:
         "a campaign whose kernel panics at every boot",
         f"stopped before the first cell: {first_line(words, 'register state')}",
         good=done.returncode != 0 and words.count("fp regs failed") == 1 and "make setup" in words
-        and "Traceback (most" not in words and not (folder / "results").exists(),
+        and "Traceback (most" not in words and not (folder / "results" / "cells").exists(),
     )  # fmt: skip
 
 
