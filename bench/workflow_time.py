@@ -26,7 +26,7 @@ from losslab.study import design
 
 COPIED = (
     "Snakefile", "analysis", "config", "containers", "profiles", "report", "scripts", "src",
-    "workflow", "README.md", "pyproject.toml",
+    "tests", "workflow", "README.md", "pyproject.toml",
 )  # fmt: skip
 # In place of `losslab`; the last of its words is the name of the file that it is to write.
 STAND_IN = '#!/bin/sh\nfor out; do :; done\necho {} >"$out"\n'
