@@ -62,7 +62,9 @@ def collect(
         summary={
             **metrics.goodputs(lives, summary, samples, plan),
             **metrics.shares(lives, samples, plan, timeline),
-            **metrics.completion([life for life in lives if not life.stream.bulk]),
+            **metrics.completion(
+                [life for life in lives if not life.stream.bulk and life.start_s >= plan.warmup_s]
+            ),
             "flows_retransmits": sum(life.sent.get("retransmits", 0) for life in lives),
         },
         evidence=_evidence(lives),
