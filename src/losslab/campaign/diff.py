@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import random
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -148,6 +149,25 @@ def ratio_interval(
     ratios.sort()
     edge = (1 - LEVEL) / 2
     return ratios[int(edge * RESAMPLES)], ratios[int((1 - edge) * RESAMPLES) - 1]
+
+
+def as_json(comparison: Comparison) -> str:
+    """Write a comparison for a machine; a number that is none is null."""
+
+    def number(value: float) -> float | None:
+        return value if math.isfinite(value) else None
+
+    rows = [
+        asdict(cell)
+        | {
+            "mean": [number(mean) for mean in cell.mean],
+            "ratio": number(cell.ratio),
+            "interval": [number(edge) for edge in cell.interval],
+        }
+        for cell in comparison.cells
+    ]
+    whole = asdict(comparison) | {"cells": rows, "agree": comparison.agree}
+    return json.dumps(whole, indent=1)
 
 
 def table(comparison: Comparison) -> str:

@@ -12,6 +12,9 @@ from typing import Any
 from losslab.errors import HostError, LosslabError
 from losslab.lock import own_folder
 
+# Of cell.json, manifests and tables, as semantic versioning counts: the first number changes when
+# what was written before is not understood any more, the second when something is added.
+FORMAT = "1.0"
 MANIFEST_FILE = "manifest.json"
 # The one file of a replicate that differs between two runs with the same seed.
 HOST_FILE = "host.json"
