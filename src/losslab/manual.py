@@ -183,12 +183,12 @@ def completion(parser: argparse.ArgumentParser, shell: str) -> str:
     cases = []
     for command in described(parser):
         name = " ".join(command.words)
-        flags = [flag for option in command.options for flag in option.flags]
+        flags = [w for option in command.options for w in option.flags or option.choices]
         cases.append(f"'{name}') words='{' '.join([*flags, '--help'])}' ;;")
         for option in command.options:
-            if not option.choices:
+            if not (option.choices and option.flags):
                 continue
-            place = "|".join(f"'{name} {flag}'" for flag in option.flags) or f"'{name} +'"
+            place = "|".join(f"'{name} {flag}'" for flag in option.flags)
             cases.append(f"{place}) words='{' '.join(option.choices)}' ;;")
     firsts = dict.fromkeys(command.words[0] for command in described(parser))
     seconds: dict[str, list[str]] = {}

@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from losslab.campaign.folder import read_json
 from losslab.campaign.rerun import compare
 from losslab.errors import LosslabError
 from losslab.study.stopping import PRIMARY_METRICS
@@ -82,7 +83,7 @@ def compare_sets(first: Path, second: Path, metric: str | None = None) -> Compar
 
 def compare_cell(name: str, first: Path, second: Path, metric: str | None) -> CellDifference:
     """Compare one cell, by pairs where both sets used the same seeds."""
-    cells = [json.loads(path.read_text()) for path in (first, second)]
+    cells = [read_json(path) for path in (first, second)]
     chosen = metric or _primary_metric(cells[0])
     values = [_values(cell, chosen) for cell in cells]
     shared = sorted(values[0].keys() & values[1].keys())
