@@ -76,6 +76,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         flows=[_flow_evidence(flow, run.last_samples) for flow in tcp_flows],
         traffic=counted,
         real_time=watch is not None,
+        bypassed=accounts.bypassed(seen.before, seen.after),
     )
     reasons += checks.reasons(evidence)
     machine: dict[str, Any] = {}
