@@ -88,6 +88,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         ],
         traffic=counted,
         real_time=watch is not None,
+        bypassed=accounts.bypassed(seen.before, seen.after),
     )
     reasons += checks.reasons(evidence)
     machine: dict[str, Any] = {}

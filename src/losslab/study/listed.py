@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import textwrap
 from collections.abc import Iterable
@@ -28,12 +29,16 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser], r
     """Add `axes`, which prints the table of studies' axes or brings the files up to date."""
 
     def run(options: argparse.Namespace) -> int:
+        if options.json:
+            print(json.dumps({name: its.schema() for name, its in AXES.items()}, indent=1))
+            return 0
         lines = (write(root) or ["nothing changed"]) if options.write else [table()]
         print("\n".join(lines))
         return 0
 
     command = commands.add_parser("axes", help="list the axes of a study's design")
     command.add_argument("--write", action="store_true", help="bring the files that list them up")
+    command.add_argument("--json", action="store_true", help="for a machine, as JSON Schema")
     command.set_defaults(run=run)
 
 
