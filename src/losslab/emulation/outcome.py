@@ -67,6 +67,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         plan.back_router,
         link.get("link_drops", 0),
         link.get("link_back_drops", 0),
+        duplicating=plan.promise.more.duplicate_percent > 0,
     )
     tcp_flows = [flow for flow in plan.flows if flow.protocol == "tcp"]
     evidence = checks.Evidence(
@@ -76,6 +77,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         flows=[_flow_evidence(flow, run.last_samples) for flow in tcp_flows],
         traffic=counted,
         real_time=watch is not None,
+        idle_ms=[rtt for _, rtt in seen.idle],
     )
     reasons += checks.reasons(evidence)
     machine: dict[str, Any] = {}
@@ -96,6 +98,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         "rwnd_limited_percent": _rwnd_limited_percent(evidence.flows),
         **_dynamics(tcp_flows, plan, folder),
         **_queue_summary(waiting, plan),
+        **plan.promise.more.summary(counted),
         **link,
         **machine,
     }
@@ -104,7 +107,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         "reasons": reasons,
         "observed": {
             "state": seen.after,
-            "traffic": asdict(counted),
+            "traffic": counted.to_json(),
             "flows": [asdict(flow) for flow in evidence.flows],
             "started_s": run.timeline.started_s,
             # The 0 s of the replicate on the clock of the data's link.

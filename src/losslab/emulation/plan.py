@@ -15,6 +15,8 @@ from typing import Any
 
 from losslab.emulation.apps import datagram, ffmpeg, iperf3, web
 from losslab.emulation.flows import Flow
+from losslab.emulation.impaired import Impaired
+from losslab.emulation.lines import back_line, data_line
 from losslab.emulation.link.traces import MEAN_BACK_MBIT, MEAN_MBIT
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper
 from losslab.emulation.shaping import shapers
@@ -40,6 +42,8 @@ SAMPLE_INTERVAL_MAX_S = 0.1
 START_JITTER_S = 0.1
 # Queues whose length says how long a packet that comes now will wait.
 IN_ORDER = ("fifo", "bfifo")
+# A path that delays and loses, and no more.
+PLAIN = Impaired()
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,7 @@ class Promise:
     by_trace: bool
     # The receiver's window is Linux's own: where it holds a flow back, that is a finding.
     window_may_limit: bool
+    more: Impaired = PLAIN
 
     @property
     def bare(self) -> bool:
@@ -125,8 +130,11 @@ class Plan:
         return [start.flow for start in self.starts]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON-ready data."""
-        return asdict(self)
+        """Return the plan as JSON-ready data; what only some have, where it has it."""
+        found = asdict(self)
+        if self.promise.more == PLAIN:
+            del found["promise"]["more"]
+        return found
 
 
 def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Plan:
@@ -181,12 +189,11 @@ def _links(condition: Condition, seed: int) -> list[LinkPlan]:
 
 def _promise(condition: Condition) -> Promise:
     at_sender = condition.sender_delay_ms > 0
-    both = condition.loss_direction == "both"
     return Promise(
         rtt_ms=condition.rtt_ms,
         rate_mbit=condition.rate_mbit,
-        loss_percent=0.0 if at_sender else condition.loss_percent,
-        loss_back_percent=condition.loss_percent if both else 0.0,
+        loss_percent=data_line(condition).loss_percent,
+        loss_back_percent=back_line(condition).loss_percent,
         loss_at_sender_percent=condition.loss_percent if at_sender else None,
         single_packets=condition.offloads == "off",
         in_order=(
@@ -196,6 +203,7 @@ def _promise(condition: Condition) -> Promise:
         ),
         by_trace=condition.trace != NO_TRACE,
         window_may_limit=condition.receive_buffer == "linux",
+        more=Impaired.of(condition),
     )
 
 

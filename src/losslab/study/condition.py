@@ -87,7 +87,9 @@ class Condition:
     loss_direction: str = axis(
         "data",
         "where the loss strikes",
-        choices={"data": "", "both": "data and acknowledgements"},
+        choices={
+            "data": "", "both": "data and acknowledgements", "back": "acknowledgements alone",
+        },
         named="loss-{}", seed=Seed.ALWAYS,
     )  # fmt: skip
     competitor: str = axis(
@@ -102,7 +104,7 @@ class Condition:
         choices={
             "fifo": "", "bfifo": "the buffer in bytes: of as many full packets",
             "two-fifos": "bulk flows apart", "red": "", "pie": "", "codel": "", "fq_codel": "",
-            "cake": "",
+            "cake": "", "red-step": "marks, or drops, all that comes while `mark_packets` wait",
         },
     )  # fmt: skip
     sender_delay_ms: float = axis(
@@ -158,6 +160,49 @@ class Condition:
         "kernel that the hosts run on, a name of `kernels.toml` (quoted in a study: YAML reads 6.1 "
         "as a number); `default`: the algorithm's own in `algorithms.tsv`, or else 6.12",
         pattern="[a-z0-9.-]+", named="kernel-{}", seed=Seed.NEVER,
+    )  # fmt: skip
+    loss_burst_packets: float = axis(
+        1.0,
+        "mean length of a burst of losses (Gilbert-Elliott); 1 for independent ones",
+        "[1, 1000]", unit="packets", named="burst{}",
+    )  # fmt: skip
+    jitter_ms: float = axis(
+        0.0,
+        "further delay of each data packet, drawn evenly from 0 to this",
+        "[0, 1000]", unit="ms", named="jitter{}",
+    )  # fmt: skip
+    jitter_order: str = axis(
+        "kept",
+        "whether packets of other delays overtake",
+        choices={"kept": "no: who comes behind a late one waits", "mixed": "yes"},
+        named="jitter-{}",
+    )  # fmt: skip
+    reorder_percent: float = axis(
+        0.0,
+        "data packets that come `reorder_ms` before their turn",
+        "[0, 100)", unit="% of packets", named="reorder{}",
+    )  # fmt: skip
+    reorder_ms: float = axis(
+        5.0,
+        "by how much; at most half of the RTT",
+        "[0.01, 1000]", unit="ms", named="early{}",
+    )  # fmt: skip
+    duplicate_percent: float = axis(
+        0.0,
+        "data packets that come twice",
+        "[0, 100)", unit="% of packets", named="twice{}",
+    )  # fmt: skip
+    ecn: str = axis(
+        "off",
+        "explicit congestion notification of the hosts, and of every queue that can mark (quoted "
+        "in a study: YAML reads on as true)",
+        choices={"off": "", "on": "RFC 3168", "accurate": "AccECN, of newer kernels"},
+        named="ecn-{}", seed=Seed.NEVER,
+    )  # fmt: skip
+    mark_packets: int = axis(
+        20,
+        "what may wait before the queue `red-step` marks; 20 as in the paper on DCTCP at 1 Gbit/s",
+        "[1, 100000]", unit="packets", named="mark{}", seed=Seed.NEVER,
     )  # fmt: skip
     duration_s: float = axis(
         10.0,
