@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from losslab.emulation.accounts import Traffic
 from losslab.emulation.lines import burst_chances, data_line
+from losslab.emulation.shaping import MARKING
 from losslab.study.condition import Condition
 
 # Two-sided normal quantile of a false alarm in 16,000 replicates.
@@ -19,8 +20,6 @@ FALSE_ALARM = 1 / 16_000
 # Of the packets that a flow under ECN sends, all but its handshake and what it sends again carry
 # ECT (RFC 3168, 6.1.5): without ECN none do.
 CAPABLE_SHARE_MIN = 0.5
-# Queues that never mark.
-WITHOUT_MARKS = ("fifo", "bfifo", "two-fifos")
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Impaired:
             early_ms=line.early_ms if line.early_percent else 0.0,
             duplicate_percent=line.duplicate_percent,
             ecn=ecn,
-            marking=ecn != "off" and condition.queue not in WITHOUT_MARKS,
+            marking=ecn != "off" and condition.queue in MARKING,
         )
 
     def reasons(self, traffic: Traffic, idle_ms: Sequence[float], tolerance_ms: float) -> list[str]:

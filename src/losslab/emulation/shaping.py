@@ -27,8 +27,9 @@ OFFLOADED_FRAME_BYTES = 65_550
 # two the time is made up for by the next frame.
 BURST_FRAMES = 2
 
-# Queues that mark only where they are told to; cake does by itself, a FIFO never.
+# Queues that mark, some only where they are told to.
 ASKED_TO_MARK = ("codel", "fq_codel", "pie", "red", "red-step")
+MARKING = (*ASKED_TO_MARK, "cake")
 
 # Behind a trace-driven link.
 SPARE_PACKETS = 1000
