@@ -105,10 +105,10 @@ def test_the_manifest_counts_by_parts_and_without_its_instrument(tmp_path):
 
 def test_a_new_axis_leaves_the_digests_of_conditions_that_do_without_it(monkeypatch):
     plain = Condition("cubic").to_json()
-    monkeypatch.setitem(AXES, "jitter_ms", replace(AXES["rtt_ms"], name="jitter_ms", default=0.0))
+    monkeypatch.setitem(AXES, "wobble_ms", replace(AXES["rtt_ms"], name="wobble_ms", default=0.0))
     known = golden.said(plain)
-    assert golden.said(plain | {"jitter_ms": 0.0}) == known
-    assert golden.said(plain | {"jitter_ms": 2.0}) == known | {"jitter_ms": 2.0}
+    assert golden.said(plain | {"wobble_ms": 0.0}) == known
+    assert golden.said(plain | {"wobble_ms": 2.0}) == known | {"wobble_ms": 2.0}
 
 
 def test_the_record_is_written_as_it_is_read(tmp_path):
