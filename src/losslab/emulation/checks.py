@@ -73,12 +73,12 @@ def reasons(evidence: Evidence) -> list[str]:
         )
     ]
     more = evidence.promise.more.reasons(
-        evidence.traffic, evidence.idle_ms, _tolerance_ms(evidence)
+        evidence.traffic, evidence.idle_ms, rtt_tolerance_ms(evidence)
     )
     return [reason for reason in found if reason] + more
 
 
-def _tolerance_ms(e: Evidence) -> float:
+def rtt_tolerance_ms(e: Evidence) -> float:
     """Return by how much the RTT of the idle path may be off."""
     wanted = e.promise.rtt_ms
     if e.real_time:
@@ -93,7 +93,7 @@ def _rtt(e: Evidence) -> str | None:
     # The least of some twenty: an early one, where there are any, and perhaps never one without
     # further delay.
     below_ms, above_ms = wanted - e.rtt_ms - more.early_ms, e.rtt_ms - wanted - more.jitter_ms
-    if max(below_ms, above_ms) > _tolerance_ms(e):
+    if max(below_ms, above_ms) > rtt_tolerance_ms(e):
         return f"RTT of the idle path must be {wanted:g} ms, found {e.rtt_ms:g} ms"
     return None
 
@@ -144,6 +144,8 @@ def _conservation_back(e: Evidence) -> str | None:
 
 
 def _loss_rate(e: Evidence) -> str | None:
+    if e.promise.more.mean_rate_mbit is not None:
+        return None  # by phases, in `phases`
     if e.promise.loss_at_sender_percent is not None:
         return _loss_at_sender(e, e.promise.loss_at_sender_percent)
     t = e.traffic
@@ -152,6 +154,8 @@ def _loss_rate(e: Evidence) -> str | None:
 
 
 def _loss_rate_back(e: Evidence) -> str | None:
+    if e.promise.more.mean_rate_mbit is not None:
+        return None
     t = e.traffic
     offered = t.received_back + t.link_back_drops + t.loss_back_drops
     burst = e.promise.more.burst_packets
@@ -174,9 +178,10 @@ def _loss_at_sender(e: Evidence, percent: float) -> str | None:
 
 
 def _goodput(e: Evidence) -> str | None:
-    if e.goodput_mbit > e.promise.rate_mbit:
+    rate_mbit = e.promise.more.mean_rate_mbit or e.promise.rate_mbit
+    if e.goodput_mbit > rate_mbit:
         return (
-            f"the receiver cannot be faster than the link's {e.promise.rate_mbit:g} Mbit/s, "
+            f"the receiver cannot be faster than the link's {rate_mbit:g} Mbit/s, "
             f"found {e.goodput_mbit:.1f}"
         )
     return None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from losslab.emulation.accounts import Traffic
 from losslab.emulation.lines import burst_chances, data_line
 from losslab.emulation.shaping import MARKING
+from losslab.study import changes
 from losslab.study.condition import Condition
 
 # Two-sided normal quantile of a false alarm in 16,000 replicates.
@@ -33,6 +34,9 @@ class Impaired:
     duplicate_percent: float = 0.0
     ecn: str = "off"
     marking: bool = False  # the bottleneck's queue, where packets can be marked
+    # Of a path that changes, whose loss is judged phase by phase: the mean rate of the time that
+    # goodput is of.
+    mean_rate_mbit: float | None = None
 
     @classmethod
     def of(cls, condition: Condition) -> Impaired:
@@ -46,7 +50,13 @@ class Impaired:
             duplicate_percent=line.duplicate_percent,
             ecn=ecn,
             marking=ecn != "off" and condition.queue in MARKING,
+            mean_rate_mbit=_mean_rate_mbit(condition),
         )
+
+    @property
+    def uneven(self) -> bool:
+        """Tell whether packets on an idle path differ in their delay, or its rate changes."""
+        return bool(self.jitter_ms or self.early_percent or self.mean_rate_mbit)
 
     def reasons(self, traffic: Traffic, idle_ms: Sequence[float], tolerance_ms: float) -> list[str]:
         """List what was not kept; empty when all was.
@@ -128,8 +138,26 @@ class Impaired:
             yield f"a queue without marks must not mark, found {t.marks} marks"
 
 
+def _mean_rate_mbit(condition: Condition) -> float | None:
+    """Return the mean rate of what may be acknowledged in the time that goodput is of.
+
+    That passed the bottleneck up to a round trip before.
+    """
+    if condition.changes == changes.NONE:
+        return None
+    start = {name: getattr(condition, name) for name in changes.SET}
+    found = changes.until(changes.phases(condition.changes, start), condition.duration_s)
+    longest_s = max(phase.values["rtt_ms"] for phase in found) / 1e3
+    begin_s, end_s = max(0.0, condition.warmup_s - longest_s), condition.duration_s
+    carried = sum(
+        max(0.0, phase.end_s - max(phase.begin_s, begin_s)) * phase.values["rate_mbit"]
+        for phase in found
+    )
+    return carried / (end_s - condition.warmup_s)
+
+
 def outside_interval(
-    what: str, percent: float, offered: int, found: int, burst_packets: float = 1.0
+    what: str, percent: float, offered: int, found: int, burst_packets: float = 1.0, edge: int = 0
 ) -> str | None:
     """Say when a number of picked packets is outside its binomial interval; of 0 %, any is.
 
@@ -141,12 +169,13 @@ def outside_interval(
         burst_packets: Mean length of a run of them, which makes the interval wider: the variance
             of a two-state chain's sum is the binomial's times (1 + c) / (1 - c) with c its
             correlation from one packet to the next.
+        edge: Packets that may have been picked before or after.
     """
     p, wider = percent / 100, 1.0
     if burst_packets > 1 and p:
         correlation = 1 - sum(burst_chances(p, burst_packets))
         wider = (1 + correlation) / (1 - correlation)
-    tolerance = Z * math.sqrt(p * (1 - p) * offered * wider) + 1 if p else 0.0
+    tolerance = edge + (Z * math.sqrt(p * (1 - p) * offered * wider) + 1 if p else 0.0)
     if abs(found - p * offered) <= tolerance:
         return None
     share = 100 * found / offered if offered else 0.0

@@ -57,7 +57,7 @@ class Line:
             self.delay_ms - early_ms + self.jitter_ms / 2,
             self.loss_percent if self.burst_packets == 1 else 0.0,
             derived_seed(seed, purpose),
-            more=[*self._bursts(), *self._jitter(), *self._duplicates()],
+            more=[*self._jitter(), *self._bursts(), *self._duplicates()],
         )
         if not early_ms:
             return [first]

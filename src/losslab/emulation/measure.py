@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import batch, hosts, netns, traffic
+from losslab.emulation.changing import Changing
 from losslab.emulation.instants import wait_for_whole_second
 from losslab.emulation.link import forward, traces
 from losslab.emulation.outcome import Seen, sum_up
@@ -89,10 +90,12 @@ def measure(
         wait_for_whole_second()
         idle = _ping_idle(nodes["sender"].pid, plan, folder)
         before = hosts.read_back(plan.hosts, ready.handles)
+        changing = Changing(plan.changes, ready.handles) if plan.changes else None
         with forward.attached(nodes["r1"], plan, folder) as begin_ns:
-            run = traffic.run(plan, nodes, folder)
+            run = traffic.run(plan, nodes, folder, changing)
     after = hosts.read_back_settled(plan.hosts, ready.handles, plan.promise.rtt_ms)
-    return sum_up(plan, Seen(idle, before, run, begin_ns, after), folder, watch)
+    seen = Seen(idle, before, run, begin_ns, after, changing)
+    return sum_up(plan, seen, folder, watch)
 
 
 def _draw_trace(seed: int, mean_mbit: float, path: Path) -> None:

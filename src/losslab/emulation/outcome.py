@@ -19,6 +19,7 @@ from losslab.emulation.traffic import Run
 from losslab.errors import HostError, LosslabError
 
 if TYPE_CHECKING:
+    from losslab.emulation.changing import Changing
     from losslab.emulation.realtime import Watch
 
 
@@ -31,6 +32,7 @@ class Seen:
     run: Run
     link_begin_ns: int | None  # as of `forward.attached`
     after: dict[str, Any]
+    changing: Changing | None = None  # of a path that does
 
 
 def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[str, Any]:
@@ -49,7 +51,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
     """
     run = seen.run
     reasons = hosts.deviations(plan.hosts, seen.before)
-    reasons += [f"after the traffic: {r}" for r in hosts.deviations(plan.hosts, seen.after)]
+    reasons += [f"after the traffic: {r}" for r in hosts.deviations(plan.hosts_at_end, seen.after)]
     reasons += run.reasons
     # A program that failed left no result to collect; its reason says more than a parser would.
     summary = {} if run.reasons else APPS[plan.app].collect(plan, folder, run.timeline)
@@ -80,6 +82,14 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         idle_ms=[rtt for _, rtt in seen.idle],
     )
     reasons += checks.reasons(evidence)
+    changed: dict[str, Any] = {}
+    if seen.changing is not None:
+        tolerance_ms = checks.rtt_tolerance_ms(evidence)
+        read = (seen.before, seen.after, run.queue)
+        reasons += seen.changing.judge(*read, run.replies, tolerance_ms)
+        if tcp_flows and not run.reasons:
+            port = tcp_flows[0].source_port
+            changed = seen.changing.summary(*read, port, folder)
     machine: dict[str, Any] = {}
     if watch is not None:
         found = watch.findings(plan.promise, evidence.rtt_ms, run.replies, run.queue)
@@ -99,6 +109,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         **_dynamics(tcp_flows, plan, folder),
         **_queue_summary(waiting, plan),
         **plan.promise.more.summary(counted),
+        **changed,
         **link,
         **machine,
     }

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from losslab.emulation.apps import datagram, ffmpeg, iperf3, web
+from losslab.emulation.changing import ChangePlan, plan_of
 from losslab.emulation.flows import Flow
 from losslab.emulation.impaired import Impaired
 from losslab.emulation.lines import back_line, data_line
@@ -120,9 +121,20 @@ class Plan:
     start_jitter_s: float  # between the probes' start and the replicate's 0 s
     sample_interval_s: float  # of flows and queue
     links: list[LinkPlan]  # the data's first, where there is one
+    changes: ChangePlan | None
     promise: Promise
     warmup_s: float
     duration_s: float
+
+    @property
+    def hosts_at_end(self) -> dict[str, HostPlan]:
+        """What the hosts are set to in the end: of a path that changes, other qdiscs."""
+        if self.changes is None:
+            return self.hosts
+        return {
+            host: replace(its, qdiscs=[q for q in self.changes.last if q.where.host == host])
+            for host, its in self.hosts.items()
+        }
 
     @property
     def flows(self) -> list[Flow]:
@@ -132,6 +144,8 @@ class Plan:
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON-ready data; what only some have, where it has it."""
         found = asdict(self)
+        if self.changes is None:
+            del found["changes"]
         if self.promise.more == PLAIN:
             del found["promise"]["more"]
         return found
@@ -165,6 +179,7 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
         start_jitter_s=_jitter_s(seed, "start"),
         sample_interval_s=sample_interval_s(condition.rate_mbit),
         links=_links(condition, seed),
+        changes=plan_of(condition, seed),
         promise=_promise(condition),
         warmup_s=condition.warmup_s,
         duration_s=condition.duration_s,
@@ -200,6 +215,7 @@ def _promise(condition: Condition) -> Promise:
             condition.queue in IN_ORDER
             and condition.trace == NO_TRACE
             and condition.shaper == "tbf"
+            and not Impaired.of(condition).uneven
         ),
         by_trace=condition.trace != NO_TRACE,
         window_may_limit=condition.receive_buffer == "linux",

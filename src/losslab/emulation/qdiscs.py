@@ -35,12 +35,18 @@ class Shaper:
     classes: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
     def command(self) -> str:
-        """Write the `tc -batch` lines."""
-        line = (
-            f"qdisc add dev {self.where.name} {self.parent} handle {self.handle} "
+        """Write the `tc -batch` lines that make it."""
+        return "\n".join([self._line("add"), *self.more])
+
+    def changing(self) -> str:
+        """Write the line that makes one that is there like this, and leaves what waits in it."""
+        return self._line("change")
+
+    def _line(self, verb: str) -> str:
+        return (
+            f"qdisc {verb} dev {self.where.name} {self.parent} handle {self.handle} "
             f"{self.kind} {self.arguments}"
         ).rstrip()
-        return "\n".join([line, *self.more])
 
 
 def netem(

@@ -19,6 +19,7 @@ DRAWN_TRACE = "cellular"
 # What a trace-driven link can do with packets that wait.
 TRACE_QUEUES = ("fifo", "bfifo", "codel")
 NO_SCHEME = "none"
+NO_CHANGES = "none"
 DEFAULT_KERNEL = "default"
 # What netem under htb can do with packets that wait.
 ONE_INTERFACE_QUEUES = ("fifo", "two-fifos")
@@ -160,6 +161,12 @@ class Condition:
         "kernel that the hosts run on, a name of `kernels.toml` (quoted in a study: YAML reads 6.1 "
         "as a number); `default`: the algorithm's own in `algorithms.tsv`, or else 6.12",
         pattern="[a-z0-9.-]+", named="kernel-{}", seed=Seed.NEVER,
+    )  # fmt: skip
+    changes: str = axis(
+        NO_CHANGES,
+        "what becomes of the path while it runs: `at_s=10,rate_mbit=2+at_s=15,rate_mbit=20`, of "
+        "`rate_mbit`, `rtt_ms`, `loss_percent` and `outage_s`, so long everything is lost",
+        pattern="[a-z0-9_=.,+]+", named="changes-{}",
     )  # fmt: skip
     loss_burst_packets: float = axis(
         1.0,

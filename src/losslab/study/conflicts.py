@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from losslab.errors import LosslabError
+from losslab.study import changes
 from losslab.study.condition import (
     AXES,
     BARE_RATE_MAX_MBIT,
@@ -92,6 +94,7 @@ def conflicts(its: Condition) -> Iterator[tuple[bool, str]]:
         f"scheme and the app datagram need each other, found scheme {its.scheme} and app {its.app}",
     )
     yield from _of_impairments(its)
+    yield from _of_changes(its)
 
 
 def _of_impairments(its: Condition) -> Iterator[tuple[bool, str]]:
@@ -145,3 +148,34 @@ def _of_impairments(its: Condition) -> Iterator[tuple[bool, str]]:
         f"mark_packets must be below buffer_packets, {its.buffer_packets} here, found "
         f"{its.mark_packets}",
     )
+
+
+def _of_changes(its: Condition) -> Iterator[tuple[bool, str]]:
+    """List what must hold for a path that changes: each of its phases is a path like others."""
+    if its.changes == changes.NONE:
+        return
+    yield (
+        its.shaper != "tbf" or its.sender_delay_ms > 0,
+        "changes must be none with sender_delay_ms or the shaper htb-netem, found changes",
+    )
+    yield (
+        its.trace != NO_TRACE and "rate_mbit" in its.changes,
+        "changes must leave rate_mbit alone with a trace, which is the link's rate",
+    )
+    try:
+        found = changes.phases(its.changes, {name: getattr(its, name) for name in changes.SET})
+    except LosslabError as error:
+        yield True, error.message
+        return
+    last_s = found[-1].begin_s
+    yield (
+        last_s >= its.duration_s,
+        f"changes must end before the run does, at {its.duration_s:g} s, found one at {last_s:g} s",
+    )
+    for phase in found[1:]:
+        bare = phase.values["rtt_ms"] == 0
+        yield bare, "changes must keep some rtt_ms, whose delay lines they change, found 0"
+        if not bare:
+            where = f"changes, from {phase.begin_s:g} s: "
+            same = type(its).from_json(its.to_json() | phase.values | {"changes": changes.NONE})
+            yield from ((True, where + words) for words in same.problems())
