@@ -162,3 +162,13 @@ def _marks(qdisc: dict[str, Any]) -> int:
     """Count the CE marks that a qdisc has set."""
     parts = [qdisc, *qdisc.get("tins", [])]
     return int(sum(part.get(name, 0) for part in parts for name in MARKS))
+
+
+def bypassed(before: dict[str, Any], after: dict[str, Any]) -> int:
+    """Count the packets between two states that r1 sent on past the bottleneck, over r3.
+
+    What the sender sends belongs over r2; r3 is a way back, if it is used at all.
+    """
+    name = interface("r1", "r3").name
+    passed = [state["r1"]["links"][name]["tx"]["packets"] for state in (before, after)]
+    return int(passed[1] - passed[0])

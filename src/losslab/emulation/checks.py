@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from losslab.emulation.accounts import Traffic
 from losslab.emulation.impaired import Z, outside_interval
 from losslab.emulation.qdiscs import FRAME_BYTES
+from losslab.emulation.topology import RECEIVER_ADDRESS
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import Promise
@@ -53,6 +54,8 @@ class Evidence:
     real_time: bool = False
     # Each ping on the idle path; `rtt_ms` is the least.
     idle_ms: Sequence[float] = ()
+    # Packets of the sender's that did not pass the bottleneck.
+    bypassed: int = 0
 
 
 def reasons(evidence: Evidence) -> list[str]:
@@ -63,6 +66,7 @@ def reasons(evidence: Evidence) -> list[str]:
             _rtt,
             _algorithm,
             _packet_size,
+            _bypassed,
             _conservation,
             _conservation_back,
             _loss_rate,
@@ -113,6 +117,16 @@ def _packet_size(e: Evidence) -> str | None:
         return (
             f"mean packet must be at most {FRAME_BYTES} bytes on every link, found {mean:.0f}: "
             "loss would hit aggregates, not packets"
+        )
+    return None
+
+
+def _bypassed(e: Evidence) -> str | None:
+    if e.bypassed:
+        return (
+            "everything that the sender sends must pass the bottleneck, found "
+            f"{e.bypassed} packets on the way over r3: a program on the receiver must use the "
+            f"address {RECEIVER_ADDRESS}"
         )
     return None
 
