@@ -169,6 +169,12 @@ class Condition:
         "the study's own `flows`; docs/how-to/flows.md has the keys",
         pattern=PATTERN, named="flows-{}", seed=Seed.NEVER,
     )  # fmt: skip
+    second_rate_mbit: float = axis(
+        0.0,
+        "rate of a second bottleneck behind the first, with the same buffer and queue; 0 for none; "
+        "the cell's own flow passes both, `flows` say which with `over`",
+        "[0, 10000]", unit="Mbit/s", named="second{}",
+    )  # fmt: skip
     changes: str = axis(
         NO_CHANGES,
         "what becomes of the path while it runs: `at_s=10,rate_mbit=2+at_s=15,rate_mbit=20`, of "

@@ -12,6 +12,7 @@ from losslab.study.condition import (
     BARE_RATE_MAX_MBIT,
     FETCH_AFTER_S,
     FETCH_BEFORE_END_S,
+    NO_CHANGES,
     NO_COMPETITOR,
     NO_SCHEME,
     NO_TRACE,
@@ -103,6 +104,13 @@ def conflicts(its: Condition) -> Iterator[tuple[bool, str]]:
         "flows need one queue, the shaper tbf and no sender_delay_ms",
     )
     yield from ((True, words) for words in crowd.problems(its))
+    plain = (its.changes, its.ecn, its.trace) == (NO_CHANGES, "off", NO_TRACE)
+    plain &= its.duplicate_percent == its.reorder_percent == its.jitter_ms == 0
+    yield (
+        its.second_rate_mbit > 0 and (not crowded or its.bare or not plain),
+        "second_rate_mbit needs flows, an rtt_ms, and a path without changes, ecn, trace, jitter, "
+        "reordering and duplicates",
+    )
     yield from _of_impairments(its)
     yield from _of_changes(its)
 
