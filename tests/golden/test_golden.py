@@ -8,7 +8,7 @@ import pytest
 from bench import golden
 from losslab.errors import LosslabError
 from losslab.instrument import image
-from losslab.study.condition import AXES
+from losslab.study.condition import AXES, Condition
 
 RECORD = golden.load()
 BACKENDS = sorted({g.backend for g in RECORD.conditions.values()})
@@ -101,6 +101,21 @@ def test_the_manifest_counts_by_parts_and_without_its_instrument(tmp_path):
         )
     found = golden.differences(golden.digests(tmp_path / "a"), golden.digests(tmp_path / "b"))
     assert found == ["manifest.json: summary differs"]
+
+
+def test_a_new_axis_leaves_the_digests_of_conditions_that_do_without_it(monkeypatch):
+    plain = Condition("cubic").to_json()
+    monkeypatch.setitem(AXES, "jitter_ms", replace(AXES["rtt_ms"], name="jitter_ms", default=0.0))
+    known = golden.said(plain)
+    assert golden.said(plain | {"jitter_ms": 0.0}) == known
+    assert golden.said(plain | {"jitter_ms": 2.0}) == known | {"jitter_ms": 2.0}
+
+
+def test_columns_of_such_axes_are_left_out_of_tables(monkeypatch):
+    monkeypatch.setitem(AXES, "jitter_ms", replace(AXES["rtt_ms"], name="jitter_ms", default=0.0))
+    assert golden.without_later("n,jitter_ms,rtt_ms\n1,0.0,20\n2,,20\n") == "n,rtt_ms\n1,20\n2,20\n"
+    uneven = "n,jitter_ms,rtt_ms\n1,0.0,20\n2,3,20\n"
+    assert golden.without_later(uneven) == uneven
 
 
 def test_the_record_is_written_as_it_is_read(tmp_path):
