@@ -11,11 +11,13 @@ import re
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError
 from losslab.study.axes import Axis
 from losslab.study.condition import AXES
+from losslab.study.crowd import NO_FLOWS
 
 README = Path("config", "README.md")
 R_COLUMNS = Path("analysis", "R", "axes.R")
@@ -57,6 +59,34 @@ def add_options(parser: argparse.ArgumentParser, algorithm: str | None = None) -
             required=default is None,
             help=_option_help(its),
         )
+    parser.add_argument(
+        "--flow",
+        dest="flows",
+        action=_AddFlow,
+        default=argparse.SUPPRESS,
+        metavar="ALGORITHM[,KEY=VALUE...]",
+        help="a flow of --flows; as often as wanted (algorithm=cubic,start_s=2,rtt_ms=40)",
+    )
+
+
+class _AddFlow(argparse.Action):
+    """Add a flow to what `--flows` says."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        flow = re.sub(r"^(.*,)?algorithm=([^,]*)", _algorithm_first, values)
+        before = [namespace.flows] if namespace.flows != NO_FLOWS else []
+        namespace.flows = "+".join([*before, flow])
+
+
+def _algorithm_first(match: re.Match[str]) -> str:
+    before, algorithm = match.groups()
+    return ",".join([algorithm, *filter(None, [(before or "").rstrip(",")])])
 
 
 def table() -> str:
