@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from losslab import __version__, asked, new, processes, steps
+from losslab import __version__, asked, new, processes, score, steps
 from losslab.asked import UsageError
 from losslab.backends.base import GUEST
 from losslab.campaign import diff, origin, rerun, verdicts
@@ -102,6 +102,7 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     recipes.add_commands(commands)
     screen.add_commands(commands)
     new.add_commands(commands)
+    score.add_commands(commands)
 
 
 def _asked(options: argparse.Namespace) -> Condition:
