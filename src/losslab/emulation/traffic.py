@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import netns
+from losslab.emulation.crowd.plan import caller
 from losslab.emulation.flows import Flow, Host, Program, Timeline
 from losslab.emulation.instants import wait_for_whole_second
 from losslab.emulation.probes import tcp
@@ -55,10 +56,11 @@ def run(plan: Plan, hosts: dict[str, Host], folder: Path) -> Run:
     flows, limit_s = plan.flows, plan.duration_s + GRACE_S
     with contextlib.ExitStack() as stack:
         listeners = {
-            flow.name: stack.enter_context(_running(hosts, flow.listener, folder)) for flow in flows
+            flow.name: stack.enter_context(_running(hosts, flow.listener, folder))
+            for flow in plan.programs
         }
         processes = list(listeners.values())
-        for flow in flows:
+        for flow in plan.programs:
             _wait_until_listening(hosts[flow.listener.host].pid, flow)
         with netns.inside(sender.pid):
             tcp_probe = stack.enter_context(contextlib.closing(tcp.TcpProbe()))
@@ -68,6 +70,9 @@ def run(plan: Plan, hosts: dict[str, Host], folder: Path) -> Run:
         wait_for_whole_second()
         time.sleep(plan.start_jitter_s)
         log = _SampleLog(tcp_probe, queue_probe, echo_probe, plan.sample_interval_s)
+        if plan.crowd is not None:
+            beside = caller(plan.crowd, log.origin_ns)
+            processes.append(stack.enter_context(_running(hosts, beside, folder)))
         waiting = list(plan.starts)
         unset = [flow for flow in flows if flow.receive_block_bytes]
         due_s = _due_s(waiting, 0.0)

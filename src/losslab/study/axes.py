@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
 import re
 from collections.abc import Mapping
@@ -17,7 +18,9 @@ from losslab.errors import LosslabError
 
 Value = float | int | str
 # What `_`, `,` and `=` are in a cell's name, whose parts are joined by `_`.
-IN_NAME = str.maketrans({"_": "-", ",": "-", "=": None})
+IN_NAME = str.maketrans({"_": "-", ",": "-", "=": None, "+": "-and-"})
+# Of a longer value the beginning is named, and a digest: a file's name has at most 255 letters.
+IN_NAME_LETTERS = 60
 
 
 class Seed(Enum):
@@ -135,7 +138,10 @@ class Axis:
         if self.of_campaign or (value == self.default and not self.always_named):
             return None
         text = f"{value:g}" if isinstance(value, float) else str(value)
-        return self.named.format(text.translate(IN_NAME))
+        word = text.translate(IN_NAME)
+        if len(word) > IN_NAME_LETTERS:
+            word = f"{word[:IN_NAME_LETTERS]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+        return self.named.format(word)
 
     def in_seed(self, value: Value) -> Value | None:
         """Return what of a value enters the seed; None where nothing does.

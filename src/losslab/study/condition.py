@@ -11,6 +11,7 @@ from typing import Any
 
 from losslab.errors import LosslabError
 from losslab.study.axes import Seed, axis, declared
+from losslab.study.crowd import NO_FLOWS, PATTERN
 
 NO_COMPETITOR = "none"
 NO_TRACE = "none"
@@ -158,6 +159,12 @@ class Condition:
         "kernel that the hosts run on, a name of `kernels.toml` (quoted in a study: YAML reads 6.1 "
         "as a number); `default`: the algorithm's own in `algorithms.tsv`, or else 6.12",
         pattern="[a-z0-9.-]+", named="kernel-{}", seed=Seed.NEVER,
+    )  # fmt: skip
+    flows: str = axis(
+        NO_FLOWS,
+        "TCP flows beside the cell's own: `ALGORITHM,key=value,...` joined by `+`, or a name of "
+        "the study's own `flows`; docs/how-to/flows.md has the keys",
+        pattern=PATTERN, named="flows-{}", seed=Seed.NEVER,
     )  # fmt: skip
     duration_s: float = axis(
         10.0,
