@@ -27,7 +27,6 @@ from losslab.errors import LosslabError
 from losslab.study import design, files, suite
 from losslab.study.schemas import SCHEMAS
 
-SUITE = "rfc9743"
 CARD = "scorecard.json"
 SCHEMA = "scorecard.schema.json"
 CAMPAIGN = "campaign.yaml"
@@ -49,7 +48,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--quick", action="store_true", help="fewer scenarios and shorter runs, some ten minutes"
     )
     command.add_argument("--out", type=Path, required=True, help="folder; may be there: goes on")
-    command.add_argument("--suite", default=SUITE, help="a file of config/suites")
     command.add_argument(
         "--cores", type=int, default=len(os.sched_getaffinity(0)), help="runs side by side"
     )
@@ -76,7 +74,7 @@ def _score(options: argparse.Namespace) -> int:
             f"{', '.join(unknown)}",
             hint="`losslab new algorithm NAME` makes one of your own",
         )
-    asked = suite.load_suite(options.suite, root)
+    asked = suite.load_suite(suite.load_study(STUDY, root)["suite"], root)
     form = suite.QUICK if options.quick else suite.FULL
     campaign = plan(asked, form, names)
     before = scorecard.load(options.against) if options.against else None
@@ -111,7 +109,7 @@ def plan(asked: dict[str, Any], form: str, names: Sequence[str]) -> dict[str, An
     return {
         "campaign": STUDY,
         "algorithms": suite.with_baselines(asked, names),
-        "studies": {STUDY: suite.runs(asked, form)},
+        "studies": {STUDY: form},
     }
 
 

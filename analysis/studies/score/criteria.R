@@ -23,10 +23,9 @@ judge_suite <- function(suite, cells, replicates, intervals) {
 
 # A criterion as a claim about one algorithm.
 claim_about <- function(criterion, algorithm) {
-  role <- if (is.null(criterion$role)) "algorithm" else criterion$role
-  criterion$where[[role]] <- algorithm
+  criterion$where$algorithm <- algorithm
   if (!is.null(criterion$against)) {
-    criterion$against <- stats::setNames(list(criterion$against), role)
+    criterion$against <- list(algorithm = criterion$against)
   }
   criterion
 }

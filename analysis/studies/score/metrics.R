@@ -3,7 +3,9 @@
 # `intervals` are the goodputs of a run's seconds.
 score_metrics <- function(replicates, intervals) {
   replicates |>
-    with_columns(c("bottleneck_drops", "competitor_goodput_mbit", "queue_delay_p95_ms")) |>
+    with_columns(c(
+      "bottleneck_drops", "competitor_goodput_mbit", "queue_delay_p95_ms", "time_to_fairness_s"
+    )) |>
     dplyr::mutate(
       # What left the bottleneck was offered to the loss behind it.
       sent_packets = loss_offered_packets + bottleneck_drops,
@@ -12,7 +14,8 @@ score_metrics <- function(replicates, intervals) {
       queue_delay_ms = queue_mean_packets * frame_bytes * 8 / (rate_mbit * 1e3),
       competitor_of_fair_percent = 100 * competitor_goodput_mbit / (total_goodput_mbit / 2),
       own_of_fair_percent = 100 * goodput_mbit / (total_goodput_mbit / 2),
-      trace_share_percent = 100 * total_goodput_mbit / theoretical_goodput(trace_mbit)
+      # Flows that never share are told from those that do by the length of the run.
+      fair_after_s = dplyr::coalesce(time_to_fairness_s, duration_s)
     ) |>
     dplyr::left_join(spread_of_seconds(intervals), by = c("cell", "replicate"))
 }

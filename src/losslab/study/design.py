@@ -15,7 +15,7 @@ from losslab.study.names import Names
 from losslab.study.points import block_points, has, runs_of
 from losslab.study.reading import check_schema
 from losslab.study.stopping import StoppingRule
-from losslab.study.suite import load_study
+from losslab.study.suite import form_runs, load_study
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -243,7 +243,10 @@ def blocks_to_run(config: dict[str, Any], root: Path) -> dict[str, dict[str, Any
 
     Where it has `others`, those studies follow that say in `runs` themselves how they are run.
     """
-    named: dict[str, dict[str, Any]] = config["studies"]
+    named = {
+        name: form_runs(name, root, blocks) if isinstance(blocks, str) else blocks
+        for name, blocks in config["studies"].items()
+    }
     others = {}
     for path in sorted((root / "config" / "studies").glob("*.yaml")):
         if config.get("others") and path.stem not in named:

@@ -134,8 +134,8 @@ def blocks(suite: dict[str, Any], algorithms: Sequence[str]) -> dict[str, list[P
     """
     return {
         name: _distinct(
-            _with_algorithm(suite["defaults"] | point, algorithm)
-            for point in block_points({}, scenario["points"])
+            _with_algorithm(point, algorithm)
+            for point in block_points(suite, scenario["points"])
             for algorithm in algorithms
         )
         for name, scenario in suite["scenarios"].items()
@@ -172,6 +172,20 @@ def runs(suite: dict[str, Any], form: str) -> dict[str, Any]:
     return {
         name: scenario[form] for name, scenario in suite["scenarios"].items() if form in scenario
     }
+
+
+def form_runs(study: str, root: Path, form: str) -> dict[str, Any]:
+    """Say how the blocks of a study of a suite are run in one of `FORMS`.
+
+    Raises:
+        LosslabError: the study has no suite.
+    """
+    named = load_study(study, root).get("suite")
+    if named is None:
+        raise LosslabError(
+            f"blocks of study {study} must be named, found {form}, a form that suites have"
+        )
+    return runs(load_suite(named, root), form)
 
 
 def with_baselines(suite: dict[str, Any], algorithms: Sequence[str]) -> list[str]:

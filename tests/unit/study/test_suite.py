@@ -26,9 +26,7 @@ def test_every_section_of_the_rfc_is_covered_or_said_not_to_be(rfc):
 def test_the_tested_algorithm_takes_its_place(rfc):
     made = suite.blocks(rfc, ["vegas"])
     assert {p["algorithm"] for p in made["beside-cubic"]} == {"vegas"}
-    assert {p["competitor"] for p in made["own"]} == {"vegas"}
-    behind = made["page-behind"]
-    assert [(p["algorithm"], p["competitor"]) for p in behind] == [("cubic", "vegas")]
+    assert {p["competitor"] for p in made["rack"]} == {"vegas"}
 
 
 def test_buffers_in_bdp_become_packets(rfc):
@@ -49,6 +47,13 @@ def test_a_campaign_names_other_algorithms(root, rfc):
 def test_quick_and_full_measure_what_they_say(rfc):
     quick, full = suite.runs(rfc, suite.QUICK), suite.runs(rfc, suite.FULL)
     assert set(full) == set(rfc["scenarios"]) > set(quick)
+
+
+def test_a_campaign_may_name_a_form(root, rfc):
+    cells = design.load_cells({"studies": {"score": "quick"}, "algorithms": ["reno"]}, root)
+    assert {cell.block for cell in cells} == set(suite.runs(rfc, suite.QUICK))
+    with pytest.raises(LosslabError, match="a form that suites have"):
+        design.load_cells({"studies": {"loss": "quick"}}, root)
 
 
 @pytest.mark.parametrize(
