@@ -53,7 +53,7 @@ def stage(
     plan = make_plan(condition, 0)
     hosts.require_algorithms(plan.algorithms)
     with (
-        emulated_hosts(host_class, disposable) as nodes,
+        emulated_hosts(host_class, disposable, plan.crowd.links if plan.crowd else ()) as nodes,
         batch.handles({name: node.pid for name, node in nodes.items()}) as handles,
     ):
         hosts.apply(plan.hosts, handles)

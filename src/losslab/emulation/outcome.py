@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import accounts, checks, dynamics, goodput, hosts
+from losslab.emulation.crowd import books
 from losslab.emulation.crowd import outcome as crowd
 from losslab.emulation.flows import Flow
 from losslab.emulation.link import forward, tracelink, traces
@@ -77,6 +78,8 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         link.get("link_back_drops", 0),
         duplicating=plan.promise.more.duplicate_percent > 0,
     )
+    if plan.crowd is not None:
+        counted = books.of_all_links(counted, plan.crowd, seen.before, seen.after)
     tcp_flows = [flow for flow in plan.flows if flow.protocol == "tcp"]
     evidence = checks.Evidence(
         promise=plan.promise,

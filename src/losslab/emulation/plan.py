@@ -174,16 +174,18 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
     """
     crowd = make_crowd(condition, seed)
     bulk = sum(stream.bulk for stream in crowd.streams) if crowd else 0
-    qdiscs = shapers(condition, seed)
-    ways = routes(condition.path)
+    more = crowd.links if crowd else []
+    ends = [*INTERFACES, *(end for link in more for end in link)]
+    qdiscs = [*shapers(condition, seed), *(crowd.qdiscs if crowd else [])]
+    ways = routes(condition.path, more)
     return Plan(
         app=condition.app,
         hosts={
             host: HostPlan(
-                ip_commands=address_commands(host, condition.path),
+                ip_commands=address_commands(host, condition.path, more),
                 routes={destination: out.name for destination, out in ways[host]},
-                sysctls=sysctls(host, condition),
-                interfaces=[end.name for end in INTERFACES if end.host == host],
+                sysctls=sysctls(host, condition, ends),
+                interfaces=[end.name for end in ends if end.host == host],
                 offloads=condition.offloads,
                 qdiscs=[qdisc for qdisc in qdiscs if qdisc.where.host == host],
             )

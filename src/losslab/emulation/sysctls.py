@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from losslab.emulation.topology import INTERFACES, ROUTERS
+from collections.abc import Sequence
+
+from losslab.emulation.topology import INTERFACES, ROUTERS, Interface
 from losslab.study.condition import Condition
 
 # Buffers that never limit: 512 MiB is the bandwidth-delay product of 10 Gbit/s over 400 ms.
@@ -15,8 +17,16 @@ ECN = {"off": "0", "on": "1", "accurate": "3"}
 ALGORITHM_SYSCTL = "net.ipv4.tcp_congestion_control"
 
 
-def sysctls(host: str, condition: Condition) -> dict[str, str]:
-    """List the sysctls of a host's namespace (Documentation/networking/ip-sysctl.rst)."""
+def sysctls(
+    host: str, condition: Condition, ends: Sequence[Interface] = INTERFACES
+) -> dict[str, str]:
+    """List the sysctls of a host's namespace (Documentation/networking/ip-sysctl.rst).
+
+    Args:
+        host: Whose.
+        condition: What is to be measured.
+        ends: All interfaces that there are.
+    """
     wanted = {
         "net.ipv6.conf.all.disable_ipv6": "1",
         "net.ipv6.conf.default.disable_ipv6": "1",
@@ -25,7 +35,7 @@ def sysctls(host: str, condition: Condition) -> dict[str, str]:
         "net.ipv4.conf.all.send_redirects": "0",
         "net.ipv4.ip_forward": "1" if host in ROUTERS else "0",
     }
-    wanted |= {f"net.ipv4.conf.{end.name}.rp_filter": "0" for end in INTERFACES if end.host == host}
+    wanted |= {f"net.ipv4.conf.{end.name}.rp_filter": "0" for end in ends if end.host == host}
     if host in ROUTERS:
         return wanted
     return wanted | {

@@ -15,7 +15,7 @@ from typing import Any
 
 from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import kernels, kernelsource, kerneltree
+from losslab.instrument import kernels, kernelsource, kerneltree, packed
 from losslab.instrument.archive import UnavailableError, digest, write_sources
 from losslab.instrument.cache import ROOT, building, cache_folder, hash_files, run_logged
 from losslab.instrument.kernels import Kernel
@@ -124,6 +124,8 @@ def build(variant: str = PLAIN, unpinned: bool = False, which: Kernel | None = N
     folder = existing(variant, which)
     if folder is not None and (unpinned or folder != target(variant, which, pinned=False)):
         return folder
+    if not which.algorithms and packed.install(packed.KERNEL, target(variant, which)):
+        return target(variant, which)
     source = _source(which, unpinned)
     made = target(variant, which, source.origin, source.pinned)
     # A tree of 80,000 files goes when the kernel is there already.
