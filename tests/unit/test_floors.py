@@ -108,6 +108,7 @@ def test_a_job_gets_what_it_imports_and_no_more(tmp_path):
         "study/condition.py",
         "study/conflicts.py",
         "study/crowd.py",
+        "study/pathaxes.py",
         "study/seeds.py",
     }
     for path in there.rglob("*.py"):

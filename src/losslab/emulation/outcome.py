@@ -96,7 +96,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         idle_ms=[rtt for _, rtt in seen.idle],
         bypassed=accounts.bypassed(seen.before, seen.after),
     )
-    reasons += checks.reasons(evidence)
+    reasons += checks.reasons(evidence) + plan.promise.more.policed(run.queue)
     changed: dict[str, Any] = {}
     if seen.changing is not None:
         tolerance_ms = checks.rtt_tolerance_ms(evidence)

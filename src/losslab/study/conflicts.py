@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from losslab.study.condition import Condition
 
 # What the routers' delay lines do besides delaying and losing each packet by itself.
-IMPAIRMENTS = ("loss_burst_packets", "jitter_ms", "reorder_percent", "duplicate_percent")
+IMPAIRMENTS = (
+    "loss_burst_packets", "jitter_ms", "reorder_percent", "duplicate_percent", "ack_thinning",
+    "policer_mbit",
+)  # fmt: skip
 
 
 def conflicts(its: Condition) -> Iterator[tuple[bool, str]]:
@@ -128,6 +131,15 @@ def _of_impairments(its: Condition) -> Iterator[tuple[bool, str]]:
     yield (
         bool(asked) and its.offloads == "on",
         f"offloads must be off with {words}: packets are counted, not aggregates",
+    )
+    filtered = its.ack_thinning > 1 or its.policer_mbit > 0
+    yield (
+        filtered and its.trace != NO_TRACE,
+        "ack_thinning must be 1 and policer_mbit 0 with a trace, past whose link packets go",
+    )
+    yield (
+        its.policer_burst_packets != AXES["policer_burst_packets"].default and not its.policer_mbit,
+        f"policer_burst_packets needs a policer_mbit, found {its.policer_burst_packets} without",
     )
     yield (
         its.loss_direction == "back" and its.sender_delay_ms > 0,
