@@ -59,6 +59,10 @@ def _parser() -> argparse.ArgumentParser:
     measure.add_argument("--out", type=Path, required=True, help="folder to make")
     asked.backend_options(measure)
     measure.add_argument("--timeout-s", type=float, help="wall-clock limit of the guest")
+    measure.add_argument(
+        "--capture", action="append", default=[], metavar="LINK",
+        help="leave what crosses an interface, such as r1-r2, as capture-LINK.pcap; repeat for more",
+    )  # fmt: skip
     measure.set_defaults(run=_measure, interrupted="the run was not finished and leaves nothing")
 
     cells = commands.add_parser("cells", help="list the cells of a configuration")
@@ -129,6 +133,7 @@ def _measure(options: argparse.Namespace) -> int:
         asked.video(condition, tools, options.timeout_s),
         timeout_s=options.timeout_s,
         attempts=1,
+        captures=asked.links(options.capture, condition),
     )
     for reason in manifest["reasons"]:
         print(f"losslab: invalid: {reason}", file=sys.stderr)
@@ -163,7 +168,10 @@ def _rerun(options: argparse.Namespace) -> int:
     tools = instrument(manifest["backend"], where, condition)
     with own_folder(Path(tempfile.gettempdir()), "losslab-rerun-") as folder:
         out = options.out or folder / "again"
-        run(condition, manifest["seed"], out, tools, asked.video(condition, tools), attempts=1)
+        run(
+            condition, manifest["seed"], out, tools, asked.video(condition, tools), attempts=1,
+            captures=manifest.get("captures", ()),
+        )  # fmt: skip
         agreement = rerun.compare(original, out)
     now = provenance(condition, tools)
     for difference in rerun.instrument_differences(manifest["instrument"], now):

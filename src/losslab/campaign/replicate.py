@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,6 +47,7 @@ class _How:
     timeout_s: float | None
     templates: Templates | None
     alone: bool
+    captures: Sequence[str]
 
 
 def default_timeout_s(condition: Condition, backend: Backend) -> float:
@@ -63,6 +65,7 @@ def run(
     attempts: int = ATTEMPTS,
     templates: Templates | None = None,
     alone: bool = False,
+    captures: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Measure one replicate into folder `out`, which appears only when it is whole.
 
@@ -80,6 +83,7 @@ def run(
         attempts: How often a guest may be lost.
         templates: Where a guest waits for this cell's next replicate; this one's own by default.
         alone: In a guest that is booted for it, as `base.Job`; the bytes are the same.
+        captures: Interfaces of which every packet goes into a file; all other bytes are the same.
 
     Returns:
         The manifest.
@@ -88,7 +92,7 @@ def run(
         HostError: the host or the instrument failed; `out` is as it was.
     """
     earlier_reasons: list[str] = []
-    how = _How(video, timeout_s, templates, alone)
+    how = _How(video, timeout_s, templates, alone, captures)
     while True:
         last = len(earlier_reasons) + 1 >= attempts
         try:
@@ -117,6 +121,7 @@ def _attempt(
         "video_sha256": None if how.video is None else digest(how.video.read_bytes()),
         "summary": {},
     }
+    manifest |= {"captures": list(how.captures)} if how.captures else {}
     wall_s = None
     with whole_folder(out) as folder, own_folder(out.parent, PARTIAL) as job_folder:
         try:
@@ -163,6 +168,7 @@ def _measure(
         "seed": seed,
         "video": how.video is not None,
     }
+    what |= {"captures": list(how.captures)} if how.captures else {}
     limit_s = how.timeout_s or default_timeout_s(condition, backend)
     job = Job(what, job_folder, seed, limit_s, alone=how.alone, templates=how.templates)
     return runner.run(backend, instrument, job)

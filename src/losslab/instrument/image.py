@@ -1,9 +1,9 @@
 """Build the images without Docker: Debian 13 and a list of packages by mmdebstrap, as a folder.
 
-The host image is what an emulated host has; the engine image adds what runs it as containers. Both
-are made of exactly the packages of their `packages.lock`, whatever Debian's archive has today. As
-root this uses mmdebstrap's root mode, as an ordinary user its unshare mode (needs newuidmap and a
-subuid range).
+The host image is what an emulated host has; the engine image adds what runs it as containers, every
+other one (`containers/NAME/packages.txt`) programs that only some cells run. All are made of exactly
+the packages of their `packages.lock`, whatever Debian's archive has today. As root this uses
+mmdebstrap's root mode, as an ordinary user its unshare mode (needs newuidmap and a subuid range).
 """
 
 from __future__ import annotations
@@ -45,6 +45,10 @@ LEFTOVERS = (
     "var/cache/debconf/tmp.ci",
     "var/lib/apt/extended_states",
     "var/lib/dpkg/*-old",
+    # A key that ssl-cert draws, its certificate, and the links to that.
+    "etc/ssl/private/ssl-cert-snakeoil.key",
+    "etc/ssl/certs/ssl-cert-snakeoil.pem",
+    "etc/ssl/certs/*.0",
 )
 MOUNT_POINTS = ("mnt/losslab", "mnt/out")
 # Part of the hash: change it when this module builds something else from the same list.
@@ -52,8 +56,19 @@ LAYOUT = f"3 {SUITE} {' '.join(EXCLUDED)}"
 INSTANT_FORMAT = "%Y%m%dT%H%M%SZ"  # of the snapshot archive
 
 
+def names() -> list[str]:
+    """Name the images that there are recipes of, the host's first."""
+    found = sorted(path.parent.name for path in RECIPES.glob("*/packages.txt"))
+    return [HOST, *(name for name in found if name != HOST)]
+
+
+def of_hosts() -> list[str]:
+    """Name the images that emulated hosts may have."""
+    return [name for name in names() if name != ENGINE]
+
+
 def packages(name: str = HOST) -> list[str]:
-    """List an image's packages; the engine image has the host image's, too."""
+    """List an image's packages; all others have the host image's, too."""
     lines = (RECIPES / name / "packages.txt").read_text().splitlines()
     own = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     return own if name == HOST else packages(HOST) + own
@@ -66,11 +81,15 @@ def lock(name: str = HOST) -> Lock:
 
 def recipe(name: str = HOST) -> list[Path]:
     """List the files that decide what is built."""
-    own = [RECIPES / name / file for file in ("packages.txt", "packages.lock", "init")]
-    own += [RECIPES / HOST / "hosts"]
-    if name == ENGINE:
-        own += [RECIPES / name / "source.toml", RECIPES / HOST / "packages.txt"]
-    return own
+    own = [RECIPES / name / file for file in ("packages.txt", "packages.lock")]
+    own += [_init(name), RECIPES / HOST / "hosts"]
+    own += [RECIPES / name / "source.toml"] if name == ENGINE else []
+    return own if name == HOST else [*own, RECIPES / HOST / "packages.txt"]
+
+
+def _init(name: str) -> Path:
+    """Return the first program of a guest whose root folder is an image."""
+    return RECIPES / (ENGINE if name == ENGINE else HOST) / "init"
 
 
 def content_hash(name: str = HOST, locked: Lock | None = None) -> str:
@@ -78,7 +97,7 @@ def content_hash(name: str = HOST, locked: Lock | None = None) -> str:
     texts = [LAYOUT, repr(FIXED_FILES), *packages(name), *(locked or lock(name)).rows()]
     if name == ENGINE:
         texts += [engine.containernet()["commit"], repr(engine.ONE_PROCESSOR)]
-    return hash_files([RECIPES / name / "init"], *texts)
+    return hash_files([_init(name)], *texts)
 
 
 def target(name: str = HOST, pinned: bool = True) -> Path:
@@ -102,7 +121,7 @@ def build(name: str = HOST, unpinned: bool = False) -> Path:
     """Build an image unless the cache has it; return its folder (root/, packages.tsv).
 
     Args:
-        name: HOST or ENGINE.
+        name: One of `names`.
         unpinned: Where the pinned packages cannot be had, take those that the archive has now.
 
     Raises:
@@ -138,10 +157,14 @@ def resolve(name: str = HOST) -> Lock:
     return make_lock(files, datetime.now(UTC).strftime(INSTANT_FORMAT))
 
 
-def relock() -> list[str]:
-    """Pin what Debian's archive has now, in every image's lock; return what changed."""
+def relock(*only: str) -> list[str]:
+    """Pin what Debian's archive has now, in every image's lock; return what changed.
+
+    Args:
+        only: The images that are meant; all where nothing is said.
+    """
     changes = []
-    for name in (HOST, ENGINE):
+    for name in only or names():
         path = RECIPES / name / "packages.lock"
         now = resolve(name)
         before = lock(name).versions() if path.exists() else {}
@@ -186,7 +209,7 @@ def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pin
         (root / file).write_text(text)
     for mount_point in MOUNT_POINTS:
         (root / mount_point).mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(RECIPES / name / "init", root / "init")
+    shutil.copyfile(_init(name), root / "init")
     (root / "init").chmod(0o755)
     if name == ENGINE:
         engine.give_one_processor(root)
