@@ -8,7 +8,7 @@ import pytest
 from bench import golden
 from losslab.errors import LosslabError
 from losslab.instrument import image
-from losslab.study.condition import AXES
+from losslab.study.condition import AXES, Condition
 
 RECORD = golden.load()
 BACKENDS = sorted({g.backend for g in RECORD.conditions.values()})
@@ -101,6 +101,14 @@ def test_the_manifest_counts_by_parts_and_without_its_instrument(tmp_path):
         )
     found = golden.differences(golden.digests(tmp_path / "a"), golden.digests(tmp_path / "b"))
     assert found == ["manifest.json: summary differs"]
+
+
+def test_a_new_axis_leaves_the_digests_of_conditions_that_do_without_it(monkeypatch):
+    plain = Condition("cubic").to_json()
+    monkeypatch.setitem(AXES, "jitter_ms", replace(AXES["rtt_ms"], name="jitter_ms", default=0.0))
+    known = golden.said(plain)
+    assert golden.said(plain | {"jitter_ms": 0.0}) == known
+    assert golden.said(plain | {"jitter_ms": 2.0}) == known | {"jitter_ms": 2.0}
 
 
 def test_the_record_is_written_as_it_is_read(tmp_path):

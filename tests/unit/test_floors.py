@@ -98,6 +98,7 @@ def test_a_job_gets_what_it_imports_and_no_more(tmp_path):
         "errors.py",
         "study/axes.py",
         "study/condition.py",
+        "study/conflicts.py",
         "study/seeds.py",
     }
     for path in there.rglob("*.py"):

@@ -8,7 +8,11 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1]
 WING = "emulation"
 # What the wing imports besides the standard library and Mininet; see tests/unit/test_floors.py.
-MORE = ("__init__.py", "errors.py", "study/axes.py", "study/condition.py", "study/seeds.py")
+MORE = (
+    "__init__.py",
+    "errors.py",
+    *(f"study/{name}.py" for name in ("axes", "condition", "conflicts", "seeds")),
+)
 
 
 def pack(folder: Path) -> None:

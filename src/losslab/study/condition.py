@@ -6,7 +6,6 @@ line, the schemas, the tables and their documentation have of an axis follows fr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -182,80 +181,11 @@ class Condition:
 
     def problems(self) -> list[str]:
         """Say what is wrong with the values; empty when the condition can be measured."""
+        from losslab.study.conflicts import conflicts  # which needs this module whole
+
         values = asdict(self)
         wrong = [words for name, its in AXES.items() for words in its.problems(values[name])]
-        return wrong + [words for broken, words in self._conflicts() if broken]
-
-    def _conflicts(self) -> Iterator[tuple[bool, str]]:
-        """List what must hold between axes: whether it is broken, and what to say then."""
-        traced, schemed = self.trace != NO_TRACE, self.scheme != NO_SCHEME
-        after_s, fetch_s = self.duration_s - self.warmup_s, FETCH_AFTER_S + FETCH_BEFORE_END_S
-        yield (
-            self.bare and self.rate_mbit > BARE_RATE_MAX_MBIT,
-            f"rate_mbit must be at most {BARE_RATE_MAX_MBIT:g} with rtt_ms 0, found "
-            f"{self.rate_mbit:g}: without any delay a fast path is knife-edge and small changes "
-            "decide the result",
-        )
-        yield (
-            self.bare and self.loss_percent > 0,
-            "loss_percent must be 0 with rtt_ms 0, a path without netem, found "
-            f"{self.loss_percent:g}",
-        )
-        yield (
-            self.bare and traced,
-            f"trace must be {NO_TRACE} with rtt_ms 0, found {self.trace}",
-        )
-        yield (
-            self.sender_delay_ms > self.rtt_ms,
-            f"sender_delay_ms must be at most rtt_ms, {self.rtt_ms:g} here, found "
-            f"{self.sender_delay_ms:g}",
-        )
-        yield (
-            self.warmup_s >= self.duration_s,
-            f"warmup_s must be below duration_s, {self.duration_s:g} here, found {self.warmup_s:g}",
-        )
-        yield (
-            self.competitor != NO_COMPETITOR and self.app not in ("iperf3", "web"),
-            f"competitor needs the app iperf3 or web, found {self.app}",
-        )
-        yield (
-            self.video != AXES["video"].default and self.app != "ffmpeg",
-            f"video {self.video} needs the app ffmpeg, found {self.app}",
-        )
-        yield (
-            self.app == "web" and after_s < fetch_s,
-            f"duration_s must leave {fetch_s:g} s after the warm-up for the app web, found "
-            f"{after_s:g}",
-        )
-        yield (
-            traced and self.queue not in TRACE_QUEUES,
-            f"queue must be one of {', '.join(TRACE_QUEUES)} with a trace, found {self.queue}",
-        )
-        yield (
-            self.trace_back != NO_TRACE and not traced,
-            f"trace_back needs a trace, found {self.trace_back} without one",
-        )
-        together = self.shaper == "htb-netem"
-        yield (
-            together and (self.bare or traced or self.sender_delay_ms > 0 or self.loss_percent > 0),
-            "shaper htb-netem is rate, delay and buffer on one interface: it needs an rtt_ms, and "
-            "none of loss_percent, sender_delay_ms and trace",
-        )
-        yield (
-            together and self.queue not in ONE_INTERFACE_QUEUES,
-            f"queue must be one of {', '.join(ONE_INTERFACE_QUEUES)} with the shaper htb-netem, "
-            f"found {self.queue}",
-        )
-        yield (
-            self.sender_queue != "fq" and (self.bare or self.sender_delay_ms > 0),
-            f"sender_queue must be fq with rtt_ms 0 or sender_delay_ms, found {self.sender_queue}: "
-            "another qdisc is there, or none",
-        )
-        yield (
-            schemed != (self.app == "datagram"),
-            f"scheme and the app datagram need each other, found scheme {self.scheme} and app "
-            f"{self.app}",
-        )
+        return wrong + [words for broken, words in conflicts(self) if broken]
 
     @property
     def bare(self) -> bool:

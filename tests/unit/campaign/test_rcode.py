@@ -96,9 +96,57 @@ def test_the_names_are_those_that_r_finds(root):
     assert by_r - ours == set()
 
 
+# What a chapter's code assigns in the environment that all share: not in functions, which indent.
+ASSIGNED = re.compile(
+    r"^(?:for \()?([A-Za-z.][\w.]*)`? (?:<<?-|=|in) *(function|\\\()?", re.MULTILINE
+)
+CHUNK = re.compile(r"^```\{r\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def assigned(chapter):
+    """The names that a chapter's chunks assign, and whether as functions."""
+    code = "".join(CHUNK.findall(chapter.read_text()))
+    return {match[1]: bool(match[2]) for match in ASSIGNED.finditer(code)}
+
+
+def test_what_chapters_assign_is_found(tmp_path):
+    chapter = tmp_path / "_one.qmd"
+    chapter.write_text(
+        "word <- 1\n\n```{r}\n#| label: a\nnumber <- 1\na.b <- \\(x) x\nsum_of <- function(x) {\n"
+        "  inner <- x\n}\nfor (each in 1:2) print(each)\nplain = 3\n```\n"
+    )
+    assert assigned(chapter) == {
+        "number": False, "a.b": True, "sum_of": True, "each": False, "plain": False,
+    }  # fmt: skip
+
+
 def test_no_chapter_gives_a_variable_the_name_of_a_function(root):
     """All chapters run in one environment: the chapters after it would not find the function."""
     functions = rcode.definitions(files.functions(root, files.known(root)))
     for chapter in (root / "report").glob("*.qmd"):
-        assigned = set(re.findall(r"^(\w+) <- ", chapter.read_text(), re.MULTILINE))
-        assert assigned & set(functions) == set(), chapter.name
+        assert set(assigned(chapter)) & set(functions) == set(), chapter.name
+
+
+def test_no_chapter_takes_a_name_from_another(root):
+    """A function of one chapter, or what the document itself made for all, means one thing only."""
+    chapters = {path.name: assigned(path) for path in (root / "report").glob("*.qmd")}
+    shared = chapters["index.qmd"]
+    for name, its in chapters.items():
+        for other, theirs in chapters.items():
+            if other == name:
+                continue
+            functions = {word for word, function in its.items() if function}
+            taken = functions & set(theirs)
+            if name == "index.qmd":
+                taken |= set(shared) & set(theirs)
+            assert not taken, f"{other} assigns {sorted(taken)} of {name}"
+
+
+def test_no_script_of_a_study_takes_a_name_of_a_function(root):
+    """They are read into the environment that has the functions."""
+    functions = rcode.definitions(files.functions(root, files.known(root)))
+    for code in (root / "analysis" / "studies").glob("*/figures/*.R"):
+        assert not set(rcode.definitions([code])) & set(functions), code
+    for study in files.known(root):
+        code = files.tables(root, study)
+        assert not set(rcode.definitions([code])) & set(functions), code

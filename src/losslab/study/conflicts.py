@@ -1,0 +1,90 @@
+"""What must hold between a condition's axes. Standard library only, as `condition.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from losslab.study.condition import (
+    AXES,
+    BARE_RATE_MAX_MBIT,
+    FETCH_AFTER_S,
+    FETCH_BEFORE_END_S,
+    NO_COMPETITOR,
+    NO_SCHEME,
+    NO_TRACE,
+    ONE_INTERFACE_QUEUES,
+    TRACE_QUEUES,
+)
+
+if TYPE_CHECKING:
+    from losslab.study.condition import Condition
+
+
+def conflicts(its: Condition) -> Iterator[tuple[bool, str]]:
+    """List what must hold between axes: whether it is broken, and what to say then."""
+    traced, schemed = its.trace != NO_TRACE, its.scheme != NO_SCHEME
+    after_s, fetch_s = its.duration_s - its.warmup_s, FETCH_AFTER_S + FETCH_BEFORE_END_S
+    yield (
+        its.bare and its.rate_mbit > BARE_RATE_MAX_MBIT,
+        f"rate_mbit must be at most {BARE_RATE_MAX_MBIT:g} with rtt_ms 0, found "
+        f"{its.rate_mbit:g}: without any delay a fast path is knife-edge and small changes "
+        "decide the result",
+    )
+    yield (
+        its.bare and its.loss_percent > 0,
+        f"loss_percent must be 0 with rtt_ms 0, a path without netem, found {its.loss_percent:g}",
+    )
+    yield (
+        its.bare and traced,
+        f"trace must be {NO_TRACE} with rtt_ms 0, found {its.trace}",
+    )
+    yield (
+        its.sender_delay_ms > its.rtt_ms,
+        f"sender_delay_ms must be at most rtt_ms, {its.rtt_ms:g} here, found "
+        f"{its.sender_delay_ms:g}",
+    )
+    yield (
+        its.warmup_s >= its.duration_s,
+        f"warmup_s must be below duration_s, {its.duration_s:g} here, found {its.warmup_s:g}",
+    )
+    yield (
+        its.competitor != NO_COMPETITOR and its.app not in ("iperf3", "web"),
+        f"competitor needs the app iperf3 or web, found {its.app}",
+    )
+    yield (
+        its.video != AXES["video"].default and its.app != "ffmpeg",
+        f"video {its.video} needs the app ffmpeg, found {its.app}",
+    )
+    yield (
+        its.app == "web" and after_s < fetch_s,
+        f"duration_s must leave {fetch_s:g} s after the warm-up for the app web, found {after_s:g}",
+    )
+    yield (
+        traced and its.queue not in TRACE_QUEUES,
+        f"queue must be one of {', '.join(TRACE_QUEUES)} with a trace, found {its.queue}",
+    )
+    yield (
+        its.trace_back != NO_TRACE and not traced,
+        f"trace_back needs a trace, found {its.trace_back} without one",
+    )
+    together = its.shaper == "htb-netem"
+    yield (
+        together and (its.bare or traced or its.sender_delay_ms > 0 or its.loss_percent > 0),
+        "shaper htb-netem is rate, delay and buffer on one interface: it needs an rtt_ms, and "
+        "none of loss_percent, sender_delay_ms and trace",
+    )
+    yield (
+        together and its.queue not in ONE_INTERFACE_QUEUES,
+        f"queue must be one of {', '.join(ONE_INTERFACE_QUEUES)} with the shaper htb-netem, "
+        f"found {its.queue}",
+    )
+    yield (
+        its.sender_queue != "fq" and (its.bare or its.sender_delay_ms > 0),
+        f"sender_queue must be fq with rtt_ms 0 or sender_delay_ms, found {its.sender_queue}: "
+        "another qdisc is there, or none",
+    )
+    yield (
+        schemed != (its.app == "datagram"),
+        f"scheme and the app datagram need each other, found scheme {its.scheme} and app {its.app}",
+    )
