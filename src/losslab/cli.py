@@ -17,7 +17,7 @@ from pathlib import Path
 from losslab import __version__, asked, new, processes, steps
 from losslab.asked import UsageError
 from losslab.backends.base import GUEST
-from losslab.campaign import diff, origin, rerun, verdicts
+from losslab.campaign import diff, export, origin, rerun, verdicts
 from losslab.campaign.provenance import provenance
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     measure.add_argument("--timeout-s", type=float, help="wall-clock limit of the guest")
     measure.add_argument(
         "--capture", action="append", default=[], metavar="LINK",
-        help="leave what crosses an interface, such as r1-r2, as capture-LINK.pcap; repeat for more",
+        help="leave what crosses an interface, such as r1-r2, in capture-LINK.pcap; repeat",
     )  # fmt: skip
     measure.set_defaults(run=_measure, interrupted="the run was not finished and leaves nothing")
 
@@ -102,6 +102,7 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 
     verdicts.add_command(commands)
     origin.add_command(commands)
+    export.add_command(commands)
     listed.add_command(commands, design.ROOT)
     recipes.add_commands(commands)
     screen.add_commands(commands)

@@ -1,8 +1,8 @@
 """Capture what crosses an interface, as a file that Wireshark opens, without touching the numbers.
 
 The kernel copies the beginning of each packet into a ring that is as long as the whole run and is
-read behind it: while packets flow nobody wakes, and no clock is looked at. Layouts: linux/if_packet.h
-(TPACKET_V2), and pcap's format (draft-ietf-opsawg-pcap) with nanoseconds.
+read behind it: while packets flow nobody wakes, and no clock is looked at. Layouts: TPACKET_V2 of
+linux/if_packet.h, and pcap's format (draft-ietf-opsawg-pcap) with nanoseconds.
 """
 
 from __future__ import annotations
@@ -103,9 +103,7 @@ def running(
             reasons += each.write(folder / name(each.link))
 
 
-def _open(
-    link: str, plan: Plan, nodes: Mapping[str, Host], stack: contextlib.ExitStack
-) -> Capture:
+def _open(link: str, plan: Plan, nodes: Mapping[str, Host], stack: contextlib.ExitStack) -> Capture:
     host = next((host for host, its in plan.hosts.items() if link in its.interfaces), None)
     if host is None:
         known = sorted(name for its in plan.hosts.values() for name in its.interfaces)
@@ -118,9 +116,7 @@ def _open(
         # Bound to nothing before it has its ring.
         sock = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
         sock.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
-        request = struct.pack(
-            "=IIII", BLOCK_BYTES, octets // BLOCK_BYTES, FRAME_ROOM_BYTES, frames
-        )
+        request = struct.pack("=IIII", BLOCK_BYTES, octets // BLOCK_BYTES, FRAME_ROOM_BYTES, frames)
         sock.setsockopt(SOL_PACKET, PACKET_RX_RING, request)
         ring = stack.enter_context(contextlib.closing(mmap.mmap(sock.fileno(), octets)))
         sock.bind((link, ETH_P_ALL))

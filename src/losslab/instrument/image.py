@@ -1,9 +1,10 @@
 """Build the images without Docker: Debian 13 and a list of packages by mmdebstrap, as a folder.
 
 The host image is what an emulated host has; the engine image adds what runs it as containers, every
-other one (`containers/NAME/packages.txt`) programs that only some cells run. All are made of exactly
-the packages of their `packages.lock`, whatever Debian's archive has today. As root this uses
-mmdebstrap's root mode, as an ordinary user its unshare mode (needs newuidmap and a subuid range).
+other one (`containers/NAME/packages.txt`) programs that only some cells run. All are made of
+exactly the packages of their `packages.lock`, whatever Debian's archive has today. As root this
+uses mmdebstrap's root mode, as an ordinary user its unshare mode (needs newuidmap and a subuid
+range).
 """
 
 from __future__ import annotations
