@@ -17,7 +17,7 @@ from pathlib import Path
 from losslab import __version__, asked, new, processes, steps
 from losslab.asked import UsageError
 from losslab.backends.base import GUEST
-from losslab.campaign import diff, export, origin, rerun, verdicts
+from losslab.campaign import brought, diff, export, origin, rerun, verdicts
 from losslab.campaign.provenance import provenance
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
@@ -25,7 +25,7 @@ from losslab.instrument import recipes
 from losslab.lock import own_folder
 from losslab.screen import commands as screen
 from losslab.study import design, listed
-from losslab.study.condition import AXES, Condition
+from losslab.study.condition import AXES, NOTHING_BROUGHT, Condition
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -111,6 +111,8 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 
 def _asked(options: argparse.Namespace) -> Condition:
     """Make the condition of the axes' options."""
+    if options.bring != NOTHING_BROUGHT:
+        options.bring = brought.named(Path(options.bring))
     return asked.condition({name: getattr(options, name) for name in AXES})
 
 

@@ -15,7 +15,7 @@ from losslab.backends import runner
 from losslab.backends.base import CONSOLE_FILE, Backend, Instrument, Job, Outcome
 from losslab.backends.known import BACKENDS
 from losslab.backends.template import Templates
-from losslab.campaign import intact
+from losslab.campaign import brought, intact
 from losslab.campaign.deciding import TRACES
 from losslab.campaign.folder import (
     HOST_FILE,
@@ -26,6 +26,7 @@ from losslab.campaign.folder import (
     write_json,
 )
 from losslab.campaign.provenance import digest, host, provenance
+from losslab.emulation.apps.command import BROUGHT
 from losslab.emulation.link import traces
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.lock import own_folder
@@ -121,6 +122,7 @@ def _attempt(
         "video_sha256": None if how.video is None else digest(how.video.read_bytes()),
         "summary": {},
     }
+    manifest |= {"brought_sha256": found} if (found := brought.digests(condition)) else {}
     manifest |= {"captures": list(how.captures)} if how.captures else {}
     wall_s = None
     with whole_folder(out) as folder, own_folder(out.parent, PARTIAL) as job_folder:
@@ -162,6 +164,7 @@ def _measure(
         _link_or_copy(how.video, job_folder / "video.mp4")
     for name, text in trace_texts(condition).items():
         (job_folder / name).write_text(text)
+    brought.give(condition, job_folder, BROUGHT)
     what = {
         "kind": "replicate",
         "condition": condition.to_json(),

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from losslab.emulation.apps import datagram, ffmpeg, iperf3, web
+from losslab.emulation.apps import command, datagram, ffmpeg, iperf3, quic, web
 from losslab.emulation.flows import Flow
 from losslab.emulation.link.traces import MEAN_BACK_MBIT, MEAN_MBIT
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper
@@ -29,7 +29,10 @@ from losslab.emulation.topology import (
 from losslab.study.condition import DRAWN_TRACE, NO_TRACE, Condition
 from losslab.study.seeds import derived_seed
 
-APPS: dict[str, ModuleType] = {"iperf3": iperf3, "ffmpeg": ffmpeg, "web": web, "datagram": datagram}
+APPS: dict[str, ModuleType] = {
+    "iperf3": iperf3, "ffmpeg": ffmpeg, "web": web, "datagram": datagram, "command": command,
+    "quic": quic,
+}  # fmt: skip
 
 # A compromise: a sample costs the host about as much as a hundred packets.
 SAMPLE_INTERVAL_S = 0.02
@@ -38,6 +41,8 @@ SAMPLE_PACKETS = 6
 SAMPLE_INTERVAL_MAX_S = 0.1
 # Flows of different replicates must not start in phase with the bottleneck and the probes.
 START_JITTER_S = 0.1
+# Whose programs may hand the kernel many datagrams at once, for it to cut apart.
+UDP_APPS = ("command", "quic")
 # Queues whose length says how long a packet that comes now will wait.
 IN_ORDER = ("fifo", "bfifo")
 
@@ -52,6 +57,7 @@ class HostPlan:
     interfaces: list[str]
     offloads: str  # "on" or "off", of every interface
     qdiscs: list[Shaper]
+    udp_offloads: bool = False  # these are as the others, too; otherwise nobody uses them
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,12 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON-ready data."""
-        return asdict(self)
+        return asdict(self, dict_factory=_said)
+
+
+def _said(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Leave out what came later and is not there."""
+    return {name: value for name, value in fields if (name, value) != ("udp_offloads", False)}
 
 
 def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Plan:
@@ -149,6 +160,7 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
                 interfaces=[end.name for end in INTERFACES if end.host == host],
                 offloads=condition.offloads,
                 qdiscs=[qdisc for qdisc in qdiscs if qdisc.where.host == host],
+                udp_offloads=condition.app in UDP_APPS,
             )
             for host in HOSTS
         },

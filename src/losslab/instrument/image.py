@@ -22,7 +22,7 @@ from typing import Any
 
 from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import engine, repository
+from losslab.instrument import engine, replacing, repository
 from losslab.instrument.apt import Apt
 from losslab.instrument.archive import Found, UnavailableError, debian_archives, write_sources
 from losslab.instrument.cache import ROOT, building, cache_folder, hash_files, run_logged
@@ -32,6 +32,7 @@ RECIPES = ROOT / "containers"
 HOST, ENGINE = "host", "engine"
 CONTAINERNET = "opt/containernet"  # in the engine image
 SUITE = "trixie"
+REPLACED = "replace.toml"
 EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 FIXED_FILES = {
     "etc/apt/sources.list": f"deb http://deb.debian.org/debian {SUITE} main\n",
@@ -85,6 +86,7 @@ def recipe(name: str = HOST) -> list[Path]:
     own = [RECIPES / name / file for file in ("packages.txt", "packages.lock")]
     own += [_init(name), RECIPES / HOST / "hosts"]
     own += [RECIPES / name / "source.toml"] if name == ENGINE else []
+    own += [path] if (path := RECIPES / name / REPLACED).is_file() else []
     return own if name == HOST else [*own, RECIPES / HOST / "packages.txt"]
 
 
@@ -98,6 +100,7 @@ def content_hash(name: str = HOST, locked: Lock | None = None) -> str:
     texts = [LAYOUT, repr(FIXED_FILES), *packages(name), *(locked or lock(name)).rows()]
     if name == ENGINE:
         texts += [engine.containernet()["commit"], repr(engine.ONE_PROCESSOR)]
+    texts += [each.by.hex() for each in replacing.read(RECIPES / name / REPLACED)]
     return hash_files([_init(name)], *texts)
 
 
@@ -214,6 +217,8 @@ def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pin
     (root / "init").chmod(0o755)
     if name == ENGINE:
         engine.give_one_processor(root)
+    for each in replacing.read(RECIPES / name / REPLACED):
+        replacing.replace(root, each)
     _tidy(root, int(instant.timestamp()))
     listing = processes.run(
         ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W", "-f", "${Package}\t${Version}\n"]

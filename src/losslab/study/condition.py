@@ -19,6 +19,9 @@ DRAWN_TRACE = "cellular"
 # What a trace-driven link can do with packets that wait.
 TRACE_QUEUES = ("fifo", "bfifo", "codel")
 NO_SCHEME = "none"
+# What ngtcp2 has.
+QUIC_ALGORITHMS = ("cubic", "reno", "bbr")
+NO_COMMAND, NOTHING_BROUGHT, DEFAULT_IMAGE = "none", "none", "default"
 DEFAULT_KERNEL = "default"
 # What netem under htb can do with packets that wait.
 ONE_INTERFACE_QUEUES = ("fifo", "two-fifos")
@@ -59,7 +62,8 @@ class Condition:
         "what makes the traffic",
         choices={
             "iperf3": "bulk", "ffmpeg": "live video", "web": "a page of 177,669 bytes",
-            "datagram": "UDP under a `scheme`",
+            "datagram": "UDP under a `scheme`", "command": "two programs, whatever they are",
+            "quic": "bulk, by ngtcp2's HTTP/3 under its own `cubic`, `reno` or `bbr`",
         },
         always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
@@ -158,6 +162,27 @@ class Condition:
         "kernel that the hosts run on, a name of `kernels.toml` (quoted in a study: YAML reads 6.1 "
         "as a number); `default`: the algorithm's own in `algorithms.tsv`, or else 6.12",
         pattern="[a-z0-9.-]+", named="kernel-{}", seed=Seed.NEVER,
+    )  # fmt: skip
+    sender_command: str = axis(
+        NO_COMMAND,
+        "of the app `command`: a shell's words, which send to `$RECEIVER`",
+        named="sender-{}", digested=True,
+    )  # fmt: skip
+    receiver_command: str = axis(
+        NO_COMMAND,
+        "of the app `command`: a shell's words, which listen on a port and are started first",
+        named="receiver-{}", digested=True,
+    )  # fmt: skip
+    bring: str = axis(
+        NOTHING_BROUGHT,
+        "a folder that is brought along for the app `command`, which works in a copy of it",
+        named="bring-{}", digested=True, seed=Seed.NEVER,
+    )  # fmt: skip
+    image: str = axis(
+        DEFAULT_IMAGE,
+        "what the hosts have: a folder of `containers/` with `packages.txt`; `default`: `quic` for "
+        "the app of that name, `host` for all others",
+        pattern="[a-z0-9-]+", named="image-{}", seed=Seed.NEVER,
     )  # fmt: skip
     duration_s: float = axis(
         10.0,

@@ -10,10 +10,13 @@ from losslab.study.condition import (
     BARE_RATE_MAX_MBIT,
     FETCH_AFTER_S,
     FETCH_BEFORE_END_S,
+    NO_COMMAND,
     NO_COMPETITOR,
     NO_SCHEME,
     NO_TRACE,
+    NOTHING_BROUGHT,
     ONE_INTERFACE_QUEUES,
+    QUIC_ALGORITHMS,
     TRACE_QUEUES,
 )
 
@@ -87,4 +90,19 @@ def conflicts(its: Condition) -> Iterator[tuple[bool, str]]:
     yield (
         schemed != (its.app == "datagram"),
         f"scheme and the app datagram need each other, found scheme {its.scheme} and app {its.app}",
+    )
+    commands = (its.sender_command, its.receiver_command)
+    yield (
+        any((said not in (NO_COMMAND, "")) != (its.app == "command") for said in commands),
+        "sender_command, receiver_command and the app command need each other, found app "
+        f"{its.app} with {its.sender_command!r} and {its.receiver_command!r}",
+    )
+    yield (
+        its.bring != NOTHING_BROUGHT and its.app != "command",
+        f"bring needs the app command, found {its.app}",
+    )
+    yield (
+        its.app == "quic" and its.algorithm not in QUIC_ALGORITHMS,
+        f"algorithm must be one of {', '.join(QUIC_ALGORITHMS)} with the app quic, whose own they "
+        f"are, found {its.algorithm}",
     )

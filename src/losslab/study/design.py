@@ -13,13 +13,12 @@ import yaml
 
 from losslab.errors import LosslabError
 from losslab.study.condition import DEFAULT_KERNEL, Condition
-from losslab.study.names import Names
+from losslab.study.names import Names, images_of
 from losslab.study.points import block_points, has, runs_of
 from losslab.study.schemas import schema
 from losslab.study.stopping import StoppingRule
 
 ROOT = Path(__file__).resolve().parents[3]
-
 # Where a campaign says nothing else.
 DEFAULT_BACKEND, DEFAULT_WHERE = "virtual", "guest"
 HOST = "host"
@@ -125,7 +124,7 @@ def load_algorithms(path: Path) -> list[dict[str, str]]:
 
 
 def load_names(root: Path) -> Names:
-    """Read what algorithms and kernels there are.
+    """Read what algorithms, kernels and images there are.
 
     Args:
         root: The repository.
@@ -141,7 +140,8 @@ def load_names(root: Path) -> Names:
                 f"the kernel of {row['name']} in config/algorithms.tsv must be one of "
                 f"config/kernels.toml ({', '.join(kernels)}), found {row['kernel']}"
             )
-    return Names({row["name"]: row["kernel"] for row in rows}, frozenset(kernels))
+    algorithms = {row["name"]: row["kernel"] for row in rows}
+    return Names(algorithms, frozenset(kernels), images_of(root))
 
 
 def load_kernels(path: Path) -> dict[str, Any]:
