@@ -6,7 +6,7 @@ WHERE ?= guest
 export LANG := C.UTF-8
 export TZ := UTC
 
-.PHONY: help tools setup demo containernet report claims test relock
+.PHONY: help tools setup demo containernet report claims figure docs test relock
 
 help: ## Print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10
@@ -30,6 +30,16 @@ report: tools ## Measure the quick configuration and write results/report/report
 claims: tools ## Print every claim with its number, interval, limit, verdict and reason
 	.venv/bin/snakemake --quiet all --cores $(CORES) --configfile $(CONFIG) --until judge_claims
 	@.venv/bin/losslab claims
+
+figure: tools ## Measure and draw the README's figure, and write the sentence below it
+	.venv/bin/snakemake --cores $(CORES) --configfile config/quick.yaml \
+		results/figures/loss_goodput.svg results/tables/loss_decrease.csv
+	.venv/bin/python -m bench.readme
+
+docs: tools ## Make the documentation's site, site/index.html
+	@scripts/group.sh docs
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
+	@echo "losslab: site/index.html"
 
 test: setup ## Run every test
 	@scripts/packages.sh browser

@@ -13,7 +13,9 @@ as long as no byte does.
 from __future__ import annotations
 
 import argparse
+import csv
 import hashlib
+import io
 import json
 import os
 import subprocess
@@ -211,6 +213,21 @@ def said(cell: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in cell.items()
         if name in FIRST_AXES or value != AXES[name].default
     }
+
+
+def without_later(table: str) -> str:
+    """Leave out of a table in CSV the columns of such axes."""
+    rows = list(csv.reader(io.StringIO(table)))
+    kept = [
+        at
+        for at, name in enumerate(rows[0])
+        if name not in AXES
+        or name in FIRST_AXES
+        or any(row[at] not in ("", "NA", str(AXES[name].default)) for row in rows[1:])
+    ]
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([row[at] for at in kept] for row in rows)
+    return table if len(kept) == len(rows[0]) else out.getvalue()
 
 
 def differences(recorded: Mapping[str, str], found: Mapping[str, str]) -> list[str]:

@@ -19,3 +19,7 @@ lock() {
 # What builds the packages that PyPI has as sources only, and losslab; and everything else.
 echo setuptools | lock --output-file requirements-build.lock -
 lock --extra dev --output-file requirements.lock pyproject.toml
+# What only some need, with the versions of the above where they share a package.
+for group in docs artifact slurm kubernetes; do
+    lock --constraints requirements.lock --group "$group" --output-file "requirements/$group.lock"
+done

@@ -14,6 +14,8 @@ def root() -> Path:
     return ROOT
 
 
+# Before pytest-xdist, which asks for the groups when its own hook of this name runs.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Keep the tests that share what costs (a fixture of a module or of the session) together."""
     for item in items:

@@ -5,13 +5,13 @@
 condition_columns <- c(
   "algorithm", "loss_percent", "path", "app", "rtt_ms", "rate_mbit", "buffer_packets", "offloads",
   "loss_direction", "competitor", "queue", "sender_delay_ms", "trace", "trace_back", "scheme",
-  "video", "receive_buffer", "shaper", "sender_queue", "kernel", "sender_command",
+  "video", "receive_buffer", "shaper", "sender_queue", "kernel", "flows", "sender_command",
   "receiver_command", "bring", "image", "duration_s", "warmup_s"
 )
 
 # Those of words; the others are numbers.
 condition_words <- c(
   "algorithm", "path", "app", "offloads", "loss_direction", "competitor", "queue", "trace",
-  "trace_back", "scheme", "video", "receive_buffer", "shaper", "sender_queue", "kernel",
+  "trace_back", "scheme", "video", "receive_buffer", "shaper", "sender_queue", "kernel", "flows",
   "sender_command", "receiver_command", "bring", "image"
 )

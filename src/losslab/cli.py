@@ -1,23 +1,26 @@
 """The `losslab` command.
 
-Exit status: 0 done (for `measure`: valid), 1 failed or invalid with the reasons on stderr, 2 wrong
-usage or bad input, 130 interrupted.
+What is asked for goes to stdout, everything else to stderr.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from losslab import __version__, asked, new, processes, steps
+from losslab import __version__, asked, manual, new, processes, steps
 from losslab.asked import UsageError
 from losslab.backends.base import GUEST
 from losslab.campaign import brought, diff, export, origin, rerun, verdicts
+from losslab.campaign.folder import FORMAT
 from losslab.campaign.provenance import provenance
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
@@ -27,14 +30,27 @@ from losslab.screen import commands as screen
 from losslab.study import design, listed
 from losslab.study.condition import AXES, NOTHING_BROUGHT, Condition
 
+STATUSES = """\
+0    done; for `measure`: valid; for `rerun` and `diff`: the two agree
+1    failed or invalid, with the reasons on stderr
+2    wrong usage or bad input; nothing ran
+130  interrupted; what is kept is said
+141  nobody reads the output any more, as in `losslab axes | head`"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit status."""
-    options = _parser().parse_args(arguments)
+    """Run the command; return its exit status, one of STATUSES."""
+    try:
+        options = parser().parse_args(arguments)
+    except BrokenPipeError:
+        return _nobody_reads()
     processes.unwind_on_signals()
     try:
         status: int = options.run(options)
         processes.heed()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _nobody_reads()
     except UsageError as error:
         print(f"losslab: error: {error}", file=sys.stderr)
         return 2
@@ -47,11 +63,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="losslab", description=__doc__)
-    parser.add_argument("--version", action="version", version=__version__)
-    parser.set_defaults(interrupted="nothing was changed")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+def _nobody_reads() -> int:
+    """End quietly where stdout is closed; the interpreter would complain when it flushes."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + signal.SIGPIPE
+
+
+class _Version(argparse.Action):
+    """Print the version, and what would be measured with."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from losslab.campaign.instrument import installed
+
+        print(f"losslab {__version__}", f"results {FORMAT}", *installed(), sep="\n")
+        parser.exit()
+
+
+def parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="losslab",
+        description=__doc__,
+        epilog=f"exit status:\n{STATUSES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print it, and the instrument")
+
+    def overview(_: argparse.Namespace) -> int:
+        print(manual.overview(parser))
+        return 0
+
+    parser.set_defaults(interrupted="nothing was changed", run=overview)
+    commands = parser.add_subparsers(metavar="COMMAND")
 
     measure = commands.add_parser("measure", help="run one ad-hoc replicate")
     listed.add_options(measure)
@@ -68,22 +111,26 @@ def _parser() -> argparse.ArgumentParser:
     cells = commands.add_parser("cells", help="list the cells of a configuration")
     cells.add_argument("study", nargs="?")
     cells.add_argument("--config", type=Path, default=design.ROOT / "config" / "config.yaml")
+    cells.add_argument("--json", action="store_true", help="for a machine: with their conditions")
     cells.set_defaults(run=_cells)
 
     again = commands.add_parser("rerun", help="repeat a replicate and compare the bytes")
     again.add_argument("manifest", type=Path, help="manifest.json, or the folder that holds it")
     again.add_argument("--out", type=Path, help="keep the second run in this new folder")
+    again.add_argument("--json", action="store_true", help="for a machine")
     again.set_defaults(run=_rerun)
 
     compared = commands.add_parser("diff", help="compare two result sets cell by cell")
     compared.add_argument("first", type=Path, help="a results folder")
     compared.add_argument("second", type=Path, help="another")
     compared.add_argument("--metric", help="a key of the summary; default: the app's own")
+    compared.add_argument("--json", action="store_true", help="for a machine")
     compared.set_defaults(run=_diff)
 
     steps.add_commands(commands)
     _tool_commands(commands)
-    return parser
+    manual.add_commands(commands, parser, f"losslab {__version__}", STATUSES)
+    return manual.with_examples(parser)
 
 
 def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -92,6 +139,7 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     doctor.add_argument(
         "--self-test", action="store_true", help="only boot a guest and measure one short cell"
     )
+    doctor.add_argument("--json", action="store_true", help="for a machine")
     doctor.set_defaults(run=_doctor)
 
     shell = commands.add_parser("shell", help="a shell inside the emulated path")
@@ -153,9 +201,17 @@ def _cells(options: argparse.Namespace) -> int:
             f"{options.study}",
             hint="name another campaign with --config, such as config/quick.yaml",
         )
-    for cell in (cell for study in studies for cell in study.cells):
-        if options.study in (None, cell.study):
-            print(cell.study, cell.name, cell.stopping, sep="\t")
+    cells = [c for study in studies for c in study.cells if options.study in (None, c.study)]
+    if options.json:
+        rows = [
+            {"study": c.study, "cell": c.name, "block": c.block, "condition": c.condition.to_json(),
+             "replicates": c.stopping.least, "max_replicates": c.stopping.most}
+            for c in cells
+        ]  # fmt: skip
+        print(json.dumps(rows, indent=1))
+        return 0
+    for cell in cells:
+        print(cell.study, cell.name, cell.stopping, sep="\t")
     return 0
 
 
@@ -177,7 +233,11 @@ def _rerun(options: argparse.Namespace) -> int:
         )  # fmt: skip
         agreement = rerun.compare(original, out)
     now = provenance(condition, tools)
-    for difference in rerun.instrument_differences(manifest["instrument"], now):
+    changes = rerun.instrument_differences(manifest["instrument"], now)
+    if options.json:
+        print(json.dumps(asdict(agreement) | {"instrument": changes}, indent=1))
+        return 0 if agreement.whole else 1
+    for difference in changes:
         print(f"another instrument: {difference}")
     for file, difference in agreement.different.items():
         print(f"differs: {file}: {difference}")
@@ -188,7 +248,7 @@ def _rerun(options: argparse.Namespace) -> int:
 
 def _diff(options: argparse.Namespace) -> int:
     comparison = diff.compare_sets(options.first, options.second, options.metric)
-    print(diff.table(comparison))
+    print(diff.as_json(comparison) if options.json else diff.table(comparison))
     return 0 if comparison.agree else 1
 
 
@@ -201,7 +261,10 @@ def _doctor(options: argparse.Namespace) -> int:
         print(selftest.require(instrument()))
         return 0
     sections = doctor.examine()
-    print("\n\n".join(section.text() for section in sections))
+    if options.json:
+        print(json.dumps([asdict(each) | {"usable": each.usable} for each in sections], indent=1))
+    else:
+        print("\n\n".join(section.text() for section in sections))
     return 0 if sections[0].usable else 1
 
 

@@ -42,7 +42,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     kept = "finished replicates are kept, the one at work leaves nothing; the same command goes on "
     cell.set_defaults(run=_cell, interrupted=f"{kept}there")
 
-    collected = commands.add_parser("collect", help="gather a study's cells into tables")
+    collected = commands.add_parser(
+        "collect", help="gather a study's cells into tables (used by the workflow)"
+    )
     collected.add_argument("cells", nargs="+", type=Path, help="cell.json files")
     collected.add_argument("--overview", type=Path, required=True, help="a row per cell")
     for table in ("--replicates", "--intervals", "--flows", "--queue"):

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from bench.golden import without_later
 from losslab.study import design
 from tests import madeup
 from tests.golden import netlink
@@ -137,7 +138,8 @@ def tables(folder: Path) -> dict[str, str]:
     if done.returncode != 0:
         raise RuntimeError(done.stdout + done.stderr)
     return {
-        str(path.relative_to(results)): path.read_text() for path in sorted(results.rglob("*.csv"))
+        str(path.relative_to(results)): without_later(path.read_text())
+        for path in sorted(results.rglob("*.csv"))
     }
 
 

@@ -48,7 +48,7 @@ def test_every_cell_and_app_is_recorded(folder, cells):
     assert {path.name for path in cells.iterdir()} == {cell.name for cell in wanted}
     for cell in wanted:
         found = json.loads((cells / cell.name / "cell.json").read_text())
-        assert found["condition"] == cell.condition.to_json()
+        assert Condition.from_json(found["condition"]) == cell.condition
         assert len(found["replicates"]) == cell.stopping.least
 
 

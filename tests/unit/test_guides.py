@@ -1,4 +1,4 @@
-"""What README.md and CONTRIBUTING.md name is there, and in the order in which they say."""
+"""What the guides name is there, and in the order in which they say."""
 
 import ast
 import itertools
@@ -14,8 +14,7 @@ PATH = re.compile(
 
 
 def steps(root):
-    text = (root / "README.md").read_text()
-    return STEP.findall(text[text.index("## Where things are") :])
+    return STEP.findall((root / "docs" / "explanation" / "layout.md").read_text())
 
 
 def test_seven_files_lie_between_the_snakefile_and_the_packets(root):
@@ -45,8 +44,12 @@ def test_each_of_them_leads_to_the_next_and_none_back(root):
             assert re.search(words, (root / one).read_text()), f"{one} leads to {other}"
 
 
-@pytest.mark.parametrize("guide", ["README.md", "CONTRIBUTING.md"])
-def test_paths_are_there(root, guide):
-    named = {m for line in (root / guide).read_text().splitlines() for m in PATH.findall(line)}
-    assert len(named) > 10
+@pytest.mark.parametrize(
+    ("guides", "least"),
+    [("README.md", 0), ("CONTRIBUTING.md", 10), ("docs/**/*.md", 20)],
+)
+def test_paths_are_there(root, guides, least):
+    lines = [line for guide in root.glob(guides) for line in guide.read_text().splitlines()]
+    named = {m for line in lines for m in PATH.findall(line)}
+    assert len(named) > least
     assert [p for p in sorted(named) if "NAME" not in p and not (root / p).exists()] == []

@@ -11,7 +11,7 @@ WING = "emulation"
 MORE = (
     "__init__.py",
     "errors.py",
-    *(f"study/{name}.py" for name in ("axes", "condition", "conflicts", "seeds")),
+    *(f"study/{name}.py" for name in ("axes", "condition", "conflicts", "crowd", "seeds")),
 )
 
 

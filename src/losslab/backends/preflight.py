@@ -21,7 +21,8 @@ from losslab.emulation.qdiscs import Shaper
 from losslab.emulation.shaping import shapers
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel
-from losslab.study.condition import NO_COMPETITOR, Condition
+from losslab.study.condition import Condition
+from losslab.study.names import algorithms_of
 
 PROBE_TIMEOUT_S = 20.0
 DEFAULT_SOCKET = Path("/var/run/docker.sock")
@@ -102,7 +103,7 @@ def host(
         yield kernel_qdisc(shaper, root, image_root)
     path = ALGORITHMS_ALLOWED
     allowed = path.read_text().split() if path.exists() else []
-    missing = sorted({condition.algorithm, condition.competitor} - {NO_COMPETITOR, *allowed})
+    missing = sorted(algorithms_of(condition) - set(allowed))
     modules = "; ".join(f"modprobe tcp_{name}" for name in missing)
     yield Finding(
         "algorithms allowed to namespaces", not missing, ", ".join(allowed) or "none",

@@ -13,7 +13,7 @@ from losslab.backends.base import Instrument
 from losslab.backends.known import BACKENDS
 from losslab.backends.template import Templates
 from losslab.campaign import brought, selftest
-from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE, PARTIAL, write_json
+from losslab.campaign.folder import FORMAT, HOST_FILE, MANIFEST_FILE, PARTIAL, write_json
 from losslab.campaign.provenance import provenance
 from losslab.campaign.replicate import run, trace_digests
 from losslab.errors import HostError
@@ -120,6 +120,7 @@ def cell_result(
             | {key: host[key] for key in ("attempt", "earlier_reasons")}
         )
     return {
+        "format": FORMAT,
         "study": study,
         "block": block,
         "cell": folder.name,

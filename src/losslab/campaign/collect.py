@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -13,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from losslab.backends.base import GUEST
+from losslab.campaign.folder import read_json
 from losslab.emulation.apps.ffmpeg import SOURCE_PORT as VIDEO_PORT
 from losslab.emulation.apps.iperf3 import SOURCE_PORT
 from losslab.emulation.apps.web import PORT as WEB_PORT
@@ -80,7 +80,7 @@ def gather(
     """
     tables = Tables()
     for path in cells:
-        cell = json.loads(path.read_text())
+        cell = read_json(path)
         condition = Condition.from_json(cell["condition"])
         wants_series = cell["cell"] in series
         tables.cells.append(cell_row(cell, condition))

@@ -1,8 +1,8 @@
 """What decides a cell's numbers: the files of this repository that make another instrument.
 
 A cell's code is what its guest imports, but for what this cell does not use: the apps that it does
-not run, the trace-driven link of a cell without a trace, other schemes. A version number, words of
-errors and another backend decide nothing.
+not run, the trace-driven link of a cell without a trace, flows beside its own, other schemes. A
+version number, words of errors and another backend decide nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from losslab.instrument import image, kernel
 from losslab.instrument.cache import hash_files
 from losslab.instrument.kernels import Kernel
 from losslab.study.condition import DRAWN_TRACE, NO_SCHEME, NO_TRACE, Condition
+from losslab.study.crowd import NO_FLOWS
 
 PACKAGE = Path(__file__).resolve().parents[1]
 TRACES = PACKAGE.parents[1] / "config" / "traces"
@@ -31,6 +32,7 @@ RUNNER = "backends/runner.py"
 IMPORTERS = {"emulation/measure.py", "emulation/outcome.py", "emulation/plan.py"}
 # Programs that are started by their names, which no import shows.
 DATAGRAM, LINK = "emulation/apps/datagram_program.py", "emulation/link/forward.py"
+CROWD, OF_CROWDS = "emulation/crowd/program.py", "emulation/crowd/"
 OF_TRACES = {LINK, "emulation/link/tracelink.py", "emulation/link/traces.py"}
 # Imported, but not by what measures: words, an interactive shell, captures, a look at the machine;
 # and what kernel and images are made by, of which what was made counts (`built`).
@@ -70,12 +72,13 @@ def modules(condition: Condition, backend: str, where: str) -> tuple[Path, ...]:
     scheme = None
     if condition.scheme != NO_SCHEME:
         scheme = type(make_scheme(condition.scheme)).__module__.rpartition(".")[2]
-    return _modules(condition.app, condition.trace != NO_TRACE, scheme, backend, where)
+    crowd, trace = condition.flows != NO_FLOWS, condition.trace != NO_TRACE
+    return _modules(condition.app, crowd, trace, scheme, backend, where)
 
 
 @functools.cache
 def _modules(
-    app: str, trace: bool, scheme: str | None, backend: str, where: str
+    app: str, crowd: bool, trace: bool, scheme: str | None, backend: str, where: str
 ) -> tuple[Path, ...]:
     """Follow the imports from a cell's entries."""
 
@@ -86,6 +89,8 @@ def _modules(
             return imported != f"emulation/apps/{app}.py"
         if importer in IMPORTERS and imported in OF_TRACES:
             return not trace
+        if imported.startswith(OF_CROWDS) and not importer.startswith(OF_CROWDS):
+            return not crowd
         if importer == SCHEMES:
             return imported not in ("emulation/schemes/base.py", f"emulation/schemes/{scheme}.py")
         return False
@@ -94,6 +99,7 @@ def _modules(
     waiting = [RUNNER, *_files_of(type(runs).__module__), runs.needs.job]
     waiting += [DATAGRAM] if scheme else []
     waiting += [LINK] if trace else []
+    waiting += [CROWD] if crowd else []
     found: set[str] = set()
     while waiting:
         module = waiting.pop()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import random
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from losslab.campaign.folder import read_json
 from losslab.campaign.rerun import compare
 from losslab.errors import LosslabError
 from losslab.study.stopping import PRIMARY_METRICS
@@ -81,7 +83,7 @@ def compare_sets(first: Path, second: Path, metric: str | None = None) -> Compar
 
 def compare_cell(name: str, first: Path, second: Path, metric: str | None) -> CellDifference:
     """Compare one cell, by pairs where both sets used the same seeds."""
-    cells = [json.loads(path.read_text()) for path in (first, second)]
+    cells = [read_json(path) for path in (first, second)]
     chosen = metric or _primary_metric(cells[0])
     values = [_values(cell, chosen) for cell in cells]
     shared = sorted(values[0].keys() & values[1].keys())
@@ -148,6 +150,25 @@ def ratio_interval(
     ratios.sort()
     edge = (1 - LEVEL) / 2
     return ratios[int(edge * RESAMPLES)], ratios[int((1 - edge) * RESAMPLES) - 1]
+
+
+def as_json(comparison: Comparison) -> str:
+    """Write a comparison for a machine; a number that is none is null."""
+
+    def number(value: float) -> float | None:
+        return value if math.isfinite(value) else None
+
+    rows = [
+        asdict(cell)
+        | {
+            "mean": [number(mean) for mean in cell.mean],
+            "ratio": number(cell.ratio),
+            "interval": [number(edge) for edge in cell.interval],
+        }
+        for cell in comparison.cells
+    ]
+    whole = asdict(comparison) | {"cells": rows, "agree": comparison.agree}
+    return json.dumps(whole, indent=1)
 
 
 def table(comparison: Comparison) -> str:

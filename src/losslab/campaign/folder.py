@@ -12,6 +12,10 @@ from typing import Any
 from losslab.errors import HostError, LosslabError
 from losslab.lock import own_folder
 
+# Of results, as semantic versioning counts: the first number changes when what was written before
+# is not understood any more, the second when something is added. cell.json and host.json have it,
+# because a manifest's bytes are not to change with it; results without one are of 1.0.
+FORMAT = "1.0"
 MANIFEST_FILE = "manifest.json"
 # The one file of a replicate that differs between two runs with the same seed.
 HOST_FILE = "host.json"
@@ -54,6 +58,36 @@ def refuse_full(folder: Path, cause: LosslabError) -> None:
         raise HostError(
             f"{folder} must have room for a replicate's files, found it full", hint=KEPT
         ) from cause
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a cell.json or host.json.
+
+    Raises:
+        LosslabError: it was written in a format that this version does not understand.
+    """
+    data: dict[str, Any] = json.loads(path.read_text())
+    require_format(data, path)
+    return data
+
+
+def require_format(data: dict[str, Any], path: Path) -> None:
+    """Refuse results of another major format.
+
+    Args:
+        data: What a cell.json or host.json says.
+        path: That file.
+
+    Raises:
+        LosslabError: this version does not understand it.
+    """
+    found = str(data.get("format", FORMAT))
+    if found.partition(".")[0] != FORMAT.partition(".")[0]:
+        raise LosslabError(
+            f"{path} must be of the results' format {FORMAT.partition('.')[0]}.x, found {found}",
+            hint="read it with the losslab that wrote it (host.json names its commit), or measure "
+            "again; CHANGELOG.md says what changed",
+        )
 
 
 def write_json(data: Any, path: Path) -> None:

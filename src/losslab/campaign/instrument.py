@@ -71,6 +71,22 @@ def instrument(
     )
 
 
+def installed() -> list[str]:
+    """Say which kernel and image of the default backend are here: a line each, with the hash."""
+    lines = []
+    for what, folder, of, wanted in (
+        ("kernel", kernel.existing(), kernel.provenance, kernel.target()),
+        ("image", image.existing(), image.provenance, image.target()),
+    ):
+        if folder is None:
+            lines.append(f"{what} {wanted.name}, not built")
+            continue
+        made_of = of(folder)
+        words = f"Linux {made_of['version']}" if what == "kernel" else f"Debian {made_of['suite']}"
+        lines.append(f"{what} {folder.name}, {words}" + ("" if made_of["pinned"] else ", UNPINNED"))
+    return lines
+
+
 def _which(needs: Needs, condition: Condition) -> Kernel:
     """Choose the kernel that measures a condition, or makes the videos of this machine's own."""
     if needs.kernel is not None:

@@ -11,6 +11,7 @@ from typing import Any
 from losslab import __version__, processes
 from losslab.backends.base import Instrument
 from losslab.campaign import deciding
+from losslab.campaign.folder import FORMAT
 from losslab.study.condition import Condition
 
 
@@ -38,6 +39,7 @@ def host(started: datetime, wall_s: float | None, earlier_reasons: list[str]) ->
         "host_kernel": platform.release(),
         "host_cpu": _cpu_model(),
         "losslab": __version__,
+        "format": FORMAT,
         "git": git_state(Path(__file__).parent),
     }
 

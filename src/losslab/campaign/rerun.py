@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE
+from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE, read_json
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 
@@ -35,6 +36,9 @@ def load_manifest(path: Path) -> dict[str, Any]:
         LosslabError: it is not there or is no manifest.
     """
     file = path / MANIFEST_FILE if path.is_dir() else path
+    beside = file.parent / HOST_FILE
+    with contextlib.suppress(OSError, ValueError):  # a manifest may stand alone
+        read_json(beside)
     try:
         manifest: dict[str, Any] = json.loads(file.read_text())
         Condition.from_json(manifest["cell"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
@@ -202,7 +203,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
             print("\n".join(changed or ["nothing changed"]))
         else:
             rows = [r for r in read_claims(options.claims) if options.study in (None, r["study"])]
-            print(table(rows))
+            print(json.dumps(rows, indent=1) if options.json else table(rows))
         return 0
 
     command = commands.add_parser("claims", help="print the claims and what became of them")
@@ -211,4 +212,5 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command.add_argument("--check", type=Path, metavar="TSV", help="compare with recorded verdicts")
     command.add_argument("--record", type=Path, metavar="TSV", help="record the verdicts")
     command.add_argument("--why", help="why verdicts changed, to record with them")
+    command.add_argument("--json", action="store_true", help="for a machine")
     command.set_defaults(run=run)

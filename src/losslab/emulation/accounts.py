@@ -114,3 +114,13 @@ def traffic(
         loss_back_drops=qdisc(back, "r1", "drops"),
         link_back_drops=link_back_drops,
     )
+
+
+def bypassed(before: dict[str, Any], after: dict[str, Any]) -> int:
+    """Count the packets between two states that r1 sent on past the bottleneck, over r3.
+
+    What the sender sends belongs over r2; r3 is a way back, if it is used at all.
+    """
+    name = interface("r1", "r3").name
+    passed = [state["r1"]["links"][name]["tx"]["packets"] for state in (before, after)]
+    return int(passed[1] - passed[0])

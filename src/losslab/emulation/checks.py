@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from losslab.emulation.accounts import Traffic
 from losslab.emulation.qdiscs import FRAME_BYTES
+from losslab.emulation.topology import RECEIVER_ADDRESS
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import Promise
@@ -51,6 +52,8 @@ class Evidence:
     flows: list[FlowEvidence]
     traffic: Traffic
     real_time: bool = False
+    # Packets of the sender's that did not pass the bottleneck.
+    bypassed: int = 0
 
 
 def reasons(evidence: Evidence) -> list[str]:
@@ -61,6 +64,7 @@ def reasons(evidence: Evidence) -> list[str]:
             _rtt,
             _algorithm,
             _packet_size,
+            _bypassed,
             _conservation,
             _conservation_back,
             _loss_rate,
@@ -100,6 +104,16 @@ def _packet_size(e: Evidence) -> str | None:
         return (
             f"mean packet must be at most {FRAME_BYTES} bytes on every link, found {mean:.0f}: "
             "loss would hit aggregates, not packets"
+        )
+    return None
+
+
+def _bypassed(e: Evidence) -> str | None:
+    if e.bypassed:
+        return (
+            "everything that the sender sends must pass the bottleneck, found "
+            f"{e.bypassed} packets on the way over r3: a program on the receiver must use the "
+            f"address {RECEIVER_ADDRESS}"
         )
     return None
 

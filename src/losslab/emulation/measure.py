@@ -49,7 +49,7 @@ def stage(
         LosslabError: the kernel lacks an algorithm, or a command failed.
     """
     plan = make_plan(condition, 0)
-    hosts.require_algorithms({flow.algorithm for flow in plan.flows})
+    hosts.require_algorithms(plan.algorithms)
     with (
         emulated_hosts(host_class, disposable) as nodes,
         batch.handles({name: node.pid for name, node in nodes.items()}) as handles,

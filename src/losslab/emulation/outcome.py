@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import accounts, checks, dynamics, goodput, hosts
+from losslab.emulation.crowd import outcome as crowd
 from losslab.emulation.flows import Flow
 from losslab.emulation.link import forward, tracelink, traces
 from losslab.emulation.plan import APPS, Plan
@@ -53,6 +54,11 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
     reasons += run.reasons
     # A program that failed left no result to collect; its reason says more than a parser would.
     summary = {} if run.reasons else APPS[plan.app].collect(plan, folder, run.timeline)
+    beside = None
+    if plan.crowd is not None and not run.reasons:
+        beside = crowd.collect(plan.crowd, summary, plan, folder, run.timeline)
+        summary |= beside.summary
+        reasons += beside.reasons
     link = {}
     waiting = run.queue
     begin_ms = None
@@ -73,9 +79,13 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         promise=plan.promise,
         rtt_ms=min((rtt for _, rtt in seen.idle), default=None),
         goodput_mbit=summary.get("total_goodput_mbit", summary.get("throughput_mbit", 0.0)),
-        flows=[_flow_evidence(flow, run.last_samples) for flow in tcp_flows],
+        flows=[
+            *(_flow_evidence(flow, run.last_samples) for flow in tcp_flows),
+            *(beside.evidence if beside else []),
+        ],
         traffic=counted,
         real_time=watch is not None,
+        bypassed=accounts.bypassed(seen.before, seen.after),
     )
     reasons += checks.reasons(evidence)
     machine: dict[str, Any] = {}
@@ -94,6 +104,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         "sender_drops": counted.sender_drops,
         "unexplained_packets": counted.unexplained,
         "rwnd_limited_percent": _rwnd_limited_percent(evidence.flows),
+        **(crowd.of_the_link(counted) if beside else {}),
         **_dynamics(tcp_flows, plan, folder),
         **_queue_summary(waiting, plan),
         **link,

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from losslab.emulation.apps import command, datagram, ffmpeg, iperf3, quic, web
+from losslab.emulation.crowd.plan import Crowd, make_crowd
 from losslab.emulation.flows import Flow
 from losslab.emulation.link.traces import MEAN_BACK_MBIT, MEAN_MBIT
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper
@@ -39,6 +40,8 @@ SAMPLE_INTERVAL_S = 0.02
 # Packets that the bottleneck passes between two samples, where it is slower than that.
 SAMPLE_PACKETS = 6
 SAMPLE_INTERVAL_MAX_S = 0.1
+# A thousand lines of samples per second, whatever the number of flows.
+SAMPLE_PER_FLOW_S = 0.001
 # Flows of different replicates must not start in phase with the bottleneck and the probes.
 START_JITTER_S = 0.1
 # Whose programs may hand the kernel many datagrams at once, for it to cut apart.
@@ -121,6 +124,7 @@ class Plan:
     start_jitter_s: float  # between the probes' start and the replicate's 0 s
     sample_interval_s: float  # of flows and queue
     links: list[LinkPlan]  # the data's first, where there is one
+    crowd: Crowd | None  # the flows beside the app's
     promise: Promise
     warmup_s: float
     duration_s: float
@@ -130,14 +134,29 @@ class Plan:
         """List the flows in the order of their start."""
         return [start.flow for start in self.starts]
 
+    @property
+    def programs(self) -> list[Flow]:
+        """List all pairs of programs: those of the flows, and of all flows beside them."""
+        return [*self.flows, *([self.crowd.flow] if self.crowd else [])]
+
+    @property
+    def algorithms(self) -> set[str]:
+        """Name the kernel's algorithms that are needed."""
+        beside = self.crowd.algorithms if self.crowd else []
+        return {flow.algorithm for flow in self.flows} | set(beside)
+
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON-ready data."""
+        """Return the plan as JSON-ready data, without what it does not have."""
         return asdict(self, dict_factory=_said)
 
 
+# What came later and is said only where it is there.
+LATER = (("crowd", None), ("udp_offloads", False))
+
+
 def _said(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Leave out what came later and is not there."""
-    return {name: value for name, value in fields if (name, value) != ("udp_offloads", False)}
+    """Leave out what a plan does not have."""
+    return {name: value for name, value in fields if (name, value) not in LATER}
 
 
 def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Plan:
@@ -148,6 +167,8 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
         seed: Decides every random draw.
         video: The stream that the ffmpeg app sends.
     """
+    crowd = make_crowd(condition, seed)
+    bulk = sum(stream.bulk for stream in crowd.streams) if crowd else 0
     qdiscs = shapers(condition, seed)
     ways = routes(condition.path)
     return Plan(
@@ -167,8 +188,9 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
         back_router=reverse_router(condition.path),
         starts=_starts(APPS[condition.app].flows(condition, video), seed),
         start_jitter_s=_jitter_s(seed, "start"),
-        sample_interval_s=sample_interval_s(condition.rate_mbit),
+        sample_interval_s=sample_interval_s(condition.rate_mbit, bulk),
         links=_links(condition, seed),
+        crowd=crowd,
         promise=_promise(condition),
         warmup_s=condition.warmup_s,
         duration_s=condition.duration_s,
@@ -227,7 +249,13 @@ def _jitter_s(seed: int, purpose: str) -> float:
     return random.Random(derived_seed(seed, purpose)).uniform(0, START_JITTER_S)
 
 
-def sample_interval_s(rate_mbit: float) -> float:
-    """Choose how often flows and queue are sampled: every 20 ms, less often on slow links."""
+def sample_interval_s(rate_mbit: float, beside: int = 0) -> float:
+    """Choose how often flows and queue are sampled: every 20 ms, less often on slow links.
+
+    Args:
+        rate_mbit: Of the link.
+        beside: How many flows run beside the first; of many a sample costs more.
+    """
     packet_s = FRAME_BYTES * 8 / 1e6 / rate_mbit
-    return min(max(SAMPLE_INTERVAL_S, SAMPLE_PACKETS * packet_s), SAMPLE_INTERVAL_MAX_S)
+    wanted_s = max(SAMPLE_INTERVAL_S, SAMPLE_PACKETS * packet_s, SAMPLE_PER_FLOW_S * beside)
+    return min(wanted_s, SAMPLE_INTERVAL_MAX_S)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from losslab.emulation import netns
+from losslab.emulation.crowd.plan import caller
 from losslab.emulation.flows import ANY_PORT, Flow, Host, Timeline, Unknown
 from losslab.emulation.instants import wait_for_whole_second
 from losslab.emulation.probes import arrivals, tcp
@@ -52,10 +53,11 @@ def run(plan: Plan, hosts: dict[str, Host], folder: Path) -> Run:
     flows, limit_s = plan.flows, plan.duration_s + GRACE_S
     with contextlib.ExitStack() as stack:
         listeners = {
-            flow.name: stack.enter_context(running(hosts, flow.listener, folder)) for flow in flows
+            flow.name: stack.enter_context(running(hosts, flow.listener, folder))
+            for flow in plan.programs
         }
         processes = list(listeners.values())
-        for flow in flows:
+        for flow in plan.programs:
             _wait_until_listening(hosts[flow.listener.host].pid, flow, listeners[flow.name])
         with netns.inside(sender.pid):
             tcp_probe = stack.enter_context(contextlib.closing(tcp.TcpProbe()))
@@ -68,6 +70,9 @@ def run(plan: Plan, hosts: dict[str, Host], folder: Path) -> Run:
         if any(isinstance(flow, Unknown) for flow in flows):
             name = interface("receiver", "r2").name
             log.arrivals = arrivals.ArrivalProbe(hosts["receiver"].pid, name)
+        if plan.crowd is not None:
+            beside = caller(plan.crowd, log.origin_ns)
+            processes.append(stack.enter_context(running(hosts, beside, folder)))
         waiting = list(plan.starts)
         unset = [flow for flow in flows if flow.receive_block_bytes]
         due_s = _due_s(waiting, 0.0)

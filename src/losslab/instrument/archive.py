@@ -98,7 +98,7 @@ def debian_archives() -> list[str]:
     if done.status == processes.NOT_RUN:
         raise LosslabError(
             "apt-get must be there to fetch Debian's packages, found none",
-            hint="use the containers (see README) where the system is not Debian",
+            hint="on other systems fetch the instrument: see docs/how-to/instrument.md",
         )
     found = {
         uri

@@ -1,10 +1,9 @@
 """Build the images without Docker: Debian 13 and a list of packages by mmdebstrap, as a folder.
 
 The host image is what an emulated host has; the engine image adds what runs it as containers, every
-other one (`containers/NAME/packages.txt`) programs that only some cells run. All are made of
-exactly the packages of their `packages.lock`, whatever Debian's archive has today. As root this
-uses mmdebstrap's root mode, as an ordinary user its unshare mode (needs newuidmap and a subuid
-range).
+other (`containers/NAME/packages.txt`) programs of some cells. All are made of exactly the packages
+of their `packages.lock`, whatever Debian's archive has today. As root this uses mmdebstrap's root
+mode, as an ordinary user its unshare mode (needs newuidmap and a subuid range).
 """
 
 from __future__ import annotations
@@ -47,10 +46,8 @@ LEFTOVERS = (
     "var/cache/debconf/tmp.ci",
     "var/lib/apt/extended_states",
     "var/lib/dpkg/*-old",
-    # A key that ssl-cert draws, its certificate, and the links to that.
-    "etc/ssl/private/ssl-cert-snakeoil.key",
-    "etc/ssl/certs/ssl-cert-snakeoil.pem",
-    "etc/ssl/certs/*.0",
+    "etc/ssl/private/*",  # a key that ssl-cert draws, and its certificate
+    "etc/ssl/certs/*",
 )
 MOUNT_POINTS = ("mnt/losslab", "mnt/out")
 # Part of the hash: change it when this module builds something else from the same list.
@@ -60,8 +57,8 @@ INSTANT_FORMAT = "%Y%m%dT%H%M%SZ"  # of the snapshot archive
 
 def names() -> list[str]:
     """Name the images that there are recipes of, the host's first."""
-    found = sorted(path.parent.name for path in RECIPES.glob("*/packages.txt"))
-    return [HOST, *(name for name in found if name != HOST)]
+    found = {path.parent.name for path in RECIPES.glob("*/packages.txt")}
+    return [HOST, *sorted(found - {HOST})]
 
 
 def of_hosts() -> list[str]:
@@ -91,7 +88,7 @@ def recipe(name: str = HOST) -> list[Path]:
 
 
 def _init(name: str) -> Path:
-    """Return the first program of a guest whose root folder is an image."""
+    """Return the first program of an image's guest."""
     return RECIPES / (ENGINE if name == ENGINE else HOST) / "init"
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from losslab.errors import LosslabError
@@ -32,6 +34,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     looked = commands.add_parser("pins", help="say where every pinned thing was found")
     looked.add_argument("--check", action="store_true", help="ask the servers what they have now")
+    looked.add_argument("--json", action="store_true", help="for a machine")
     looked.set_defaults(run=_pins)
 
 
@@ -105,5 +108,8 @@ def _say(changes: Sequence[str]) -> int:
 
 def _pins(options: argparse.Namespace) -> int:
     found = pins.examine(options.check)
-    print("\n".join(pin.line() for pin in found))
+    if options.json:
+        print(json.dumps([asdict(pin) for pin in found], indent=1))
+    else:
+        print("\n".join(pin.line() for pin in found))
     return 1 if any(pin.lost for pin in found) else 0

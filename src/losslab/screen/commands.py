@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -26,6 +27,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     asked = commands.add_parser("status", help="say how far a campaign is, from another terminal")
     asked.add_argument("folder", nargs="?", type=Path, default=Path(), help="where it runs")
+    asked.add_argument("--json", action="store_true", help="for a machine")
     asked.set_defaults(run=_status)
 
     page = commands.add_parser("explorer", help="make the run explorer (used by the workflow)")
@@ -59,7 +61,10 @@ def _plot(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    say("\n".join(status.report(options.folder)))
+    if options.json:
+        say(json.dumps(status.facts(options.folder), indent=1))
+    else:
+        say("\n".join(status.report(options.folder)))
     return 0
 
 

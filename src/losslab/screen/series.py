@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.campaign.collect import FLOW_NAMES, read_csv
-from losslab.campaign.folder import MANIFEST_FILE
+from losslab.campaign.folder import MANIFEST_FILE, read_json
 from losslab.campaign.rerun import load_manifest
 from losslab.emulation.link.forward import LOG as LINK_LOG
 from losslab.errors import LosslabError
@@ -278,7 +277,7 @@ def read_overview(path: Path) -> dict[str, Any]:
         LosslabError: it is not there, or is none.
     """
     try:
-        overview: dict[str, Any] = json.loads(path.read_text())
+        overview = read_json(path)
     except (OSError, ValueError) as error:
         raise LosslabError(
             f"{path} must be a cell's result, found: {error}", hint="run snakemake again"

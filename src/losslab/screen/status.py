@@ -5,7 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from losslab.errors import LosslabError
 from losslab.screen import words
@@ -19,12 +21,7 @@ def report(folder: Path) -> list[str]:
     Raises:
         LosslabError: none was started there.
     """
-    tally = Tally.read(folder / FOLDER)
-    if tally is None:
-        raise LosslabError(
-            f"{folder.resolve()} must have a campaign, found none that was started",
-            hint="run this where snakemake runs, or name that folder: losslab status DIR",
-        )
+    tally = _tally(folder)
     cells = Cells.of(folder / FOLDER, folder)
     now_s = time.time()
     if not running(folder):
@@ -41,6 +38,36 @@ def report(folder: Path) -> list[str]:
         *words.lines(tally, cells.todo() if cells else None, now_s),
         *(f"FAILED     {what}" for what in tally.failures),
     ]
+
+
+def facts(folder: Path) -> dict[str, Any]:
+    """Say the same for a machine.
+
+    Raises:
+        LosslabError: none was started there.
+    """
+    tally = _tally(folder)
+    cells = Cells.of(folder / FOLDER, folder)
+    return {
+        "running": running(folder),
+        "complete": tally.complete,
+        "began_s": tally.began_s,
+        "ended_s": tally.ended_s,
+        "failures": tally.failures,
+        "targets": tally.targets,
+        "stages": {name: asdict(stage) for name, stage in tally.stages.items()},
+        "cells": asdict(cells.every()) if cells else None,
+    }
+
+
+def _tally(folder: Path) -> Tally:
+    tally = Tally.read(folder / FOLDER)
+    if tally is None:
+        raise LosslabError(
+            f"{folder.resolve()} must have a campaign, found none that was started",
+            hint="run this where snakemake runs, or name that folder: losslab status DIR",
+        )
+    return tally
 
 
 def running(folder: Path) -> bool:

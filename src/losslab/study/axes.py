@@ -18,7 +18,9 @@ from losslab.errors import LosslabError
 
 Value = float | int | str
 # What `_`, `,` and `=` are in a cell's name, whose parts are joined by `_`.
-IN_NAME = str.maketrans({"_": "-", ",": "-", "=": None})
+IN_NAME = str.maketrans({"_": "-", ",": "-", "=": None, "+": "-and-"})
+# Of a longer value the beginning is named, and a digest: a file's name has at most 255 letters.
+IN_NAME_LETTERS = 60
 
 
 class Seed(Enum):
@@ -140,7 +142,10 @@ class Axis:
         text = f"{value:g}" if isinstance(value, float) else str(value)
         if self.digested:
             return self.named.format(hashlib.sha256(text.encode()).hexdigest()[:8])
-        return self.named.format(text.translate(IN_NAME))
+        word = text.translate(IN_NAME)
+        if len(word) > IN_NAME_LETTERS:
+            word = f"{word[:IN_NAME_LETTERS]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+        return self.named.format(word)
 
     def in_seed(self, value: Value) -> Value | None:
         """Return what of a value enters the seed; None where nothing does.

@@ -64,7 +64,7 @@ def design_points(study: dict[str, Any]) -> list[Point]:
     standard = {name: its.default for name, its in AXES.items()}
     points = []
     for name, block in study["blocks"].items():
-        for point in block_points(study["defaults"], block):
+        for point in block_points(study, block):
             points.append({"block": name, **standard, **point})
     return points
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from losslab.errors import LosslabError
 from losslab.study.axes import Seed, axis, declared
+from losslab.study.crowd import NO_FLOWS, PATTERN
 
 NO_COMPETITOR = "none"
 NO_TRACE = "none"
@@ -163,15 +164,21 @@ class Condition:
         "as a number); `default`: the algorithm's own in `algorithms.tsv`, or else 6.12",
         pattern="[a-z0-9.-]+", named="kernel-{}", seed=Seed.NEVER,
     )  # fmt: skip
+    flows: str = axis(
+        NO_FLOWS,
+        "TCP flows beside the cell's own: `ALGORITHM,key=value,...` joined by `+`, or a name of "
+        "the study's own `flows`; docs/how-to/flows.md has the keys",
+        pattern=PATTERN, named="flows-{}", seed=Seed.NEVER,
+    )  # fmt: skip
     sender_command: str = axis(
         NO_COMMAND,
         "of the app `command`: a shell's words, which send to `$RECEIVER`",
-        named="sender-{}", digested=True,
+        named="sends-{}", digested=True,
     )  # fmt: skip
     receiver_command: str = axis(
         NO_COMMAND,
         "of the app `command`: a shell's words, which listen on a port and are started first",
-        named="receiver-{}", digested=True,
+        named="receives-{}", digested=True,
     )  # fmt: skip
     bring: str = axis(
         NOTHING_BROUGHT,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from losslab.study import crowd
 from losslab.study.condition import (
     AXES,
     BARE_RATE_MAX_MBIT,
@@ -106,3 +107,13 @@ def conflicts(its: Condition) -> Iterator[tuple[bool, str]]:
         f"algorithm must be one of {', '.join(QUIC_ALGORITHMS)} with the app quic, whose own they "
         f"are, found {its.algorithm}",
     )
+    crowded = its.flows != crowd.NO_FLOWS
+    yield (
+        crowded and (its.competitor != NO_COMPETITOR or its.app in ("datagram", "command")),
+        "flows exclude a competitor, which is one of them, and the apps datagram and command",
+    )
+    yield (
+        crowded and (together or its.queue == "two-fifos" or its.sender_delay_ms > 0),
+        "flows need one queue, the shaper tbf and no sender_delay_ms",
+    )
+    yield from ((True, words) for words in crowd.problems(its))

@@ -186,7 +186,7 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> li
     cells = []
     for block, run in ((block, run) for block, told in runs.items() for run in runs_of(told)):
         backend, where = run.get("backend", DEFAULT_BACKEND), run.get("where", DEFAULT_WHERE)
-        points = list(block_points(study["defaults"], study["blocks"][block]))
+        points = list(block_points(study, study["blocks"][block]))
         chosen = [point for point in points if has(point, run.get("only", {}))]
         if not chosen:
             raise LosslabError(
@@ -272,7 +272,7 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
 def cells_left_out(study: dict[str, Any], cells: list[Cell]) -> dict[str, int]:
     """Count the cells of each block that are not among `cells`, where there are any."""
     counts = {
-        block: sum(1 for _ in block_points(study["defaults"], points))
+        block: sum(1 for _ in block_points(study, points))
         - sum(cell.block == block for cell in cells)
         for block, points in study["blocks"].items()
     }

@@ -6,15 +6,18 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError
 from losslab.study.axes import Axis
 from losslab.study.condition import AXES
+from losslab.study.crowd import NO_FLOWS
 
 README = Path("config", "README.md")
 R_COLUMNS = Path("analysis", "R", "axes.R")
@@ -26,12 +29,16 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser], r
     """Add `axes`, which prints the table of studies' axes or brings the files up to date."""
 
     def run(options: argparse.Namespace) -> int:
+        if options.json:
+            print(json.dumps({name: its.schema() for name, its in AXES.items()}, indent=1))
+            return 0
         lines = (write(root) or ["nothing changed"]) if options.write else [table()]
         print("\n".join(lines))
         return 0
 
     command = commands.add_parser("axes", help="list the axes of a study's design")
     command.add_argument("--write", action="store_true", help="bring the files that list them up")
+    command.add_argument("--json", action="store_true", help="for a machine, as JSON Schema")
     command.set_defaults(run=run)
 
 
@@ -52,6 +59,34 @@ def add_options(parser: argparse.ArgumentParser, algorithm: str | None = None) -
             required=default is None,
             help=_option_help(its),
         )
+    parser.add_argument(
+        "--flow",
+        dest="flows",
+        action=_AddFlow,
+        default=argparse.SUPPRESS,
+        metavar="ALGORITHM[,KEY=VALUE...]",
+        help="a flow of --flows; as often as wanted (algorithm=cubic,start_s=2,rtt_ms=40)",
+    )
+
+
+class _AddFlow(argparse.Action):
+    """Add a flow to what `--flows` says."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        flow = re.sub(r"^(.*,)?algorithm=([^,]*)", _algorithm_first, values)
+        before = [namespace.flows] if namespace.flows != NO_FLOWS else []
+        namespace.flows = "+".join([*before, flow])
+
+
+def _algorithm_first(match: re.Match[str]) -> str:
+    before, algorithm = match.groups()
+    return ",".join([algorithm, *filter(None, [(before or "").rstrip(",")])])
 
 
 def table() -> str:

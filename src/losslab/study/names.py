@@ -8,6 +8,7 @@ from pathlib import Path
 
 from losslab.emulation.schemes import make_scheme
 from losslab.errors import LosslabError
+from losslab.study import crowd
 from losslab.study.condition import (
     DEFAULT_IMAGE,
     DEFAULT_KERNEL,
@@ -36,6 +37,10 @@ class Names:
 
     def problems(self, condition: Condition) -> list[str]:
         """Say which of a condition's names are unknown or do not go together."""
+        try:
+            crowd.parse(condition.flows)
+        except LosslabError as error:
+            return [error.message]
         return list(self._problems(condition))
 
     def _problems(self, condition: Condition) -> Iterator[str]:
@@ -80,7 +85,8 @@ class Names:
 
 def algorithms_of(condition: Condition) -> set[str]:
     """Name the kernel's algorithms that a condition uses."""
-    return {condition.algorithm, condition.competitor} - {NO_COMPETITOR}
+    beside = crowd.algorithms(condition.flows)
+    return {condition.algorithm, condition.competitor, *beside} - {NO_COMPETITOR}
 
 
 def images_of(root: Path) -> frozenset[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from losslab.study import crowd
 from losslab.study.condition import AXES
 
 # A study's word for a competitor that runs the cell's own algorithm.
@@ -13,18 +14,27 @@ SAME = "same"
 
 
 def block_points(
-    defaults: dict[str, Any], block: dict[str, Any] | list[dict[str, Any]]
+    study: Mapping[str, Any], block: dict[str, Any] | list[dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Cross the axes of a block, or of each of its products, over the defaults."""
+    """Cross the axes of a block, or of each of its products, over the study's defaults.
+
+    Where a point's `flows` is a name of the study's own `flows`, those take its place.
+
+    Raises:
+        LosslabError: such a name stands for what are no flows.
+    """
+    named = {name: crowd.words(listed) for name, listed in study.get("flows", {}).items()}
     for product in block if isinstance(block, list) else [block]:
         axes = {
             axis: value if isinstance(value, list) else [value]
-            for axis, value in (defaults | product).items()
+            for axis, value in (study["defaults"] | product).items()
         }
         for values in itertools.product(*axes.values()):
             point = dict(zip(axes, values, strict=True))
             if point.get("competitor") == SAME:
                 point["competitor"] = point["algorithm"]
+            if "flows" in point:
+                point["flows"] = named.get(point["flows"], point["flows"])
             yield point
 
 

@@ -19,6 +19,7 @@ CELLS = {
     "video": (dataclasses.replace(CONDITION, app="ffmpeg"), "virtual", "guest"),
     "drawn": (dataclasses.replace(CONDITION, trace="cellular"), "virtual", "guest"),
     "trace": (dataclasses.replace(CONDITION, trace=TRACE), "virtual", "guest"),
+    "crowd": (dataclasses.replace(CONDITION, flows="same"), "virtual", "guest"),
     "scheme": (
         dataclasses.replace(CONDITION, app="datagram", scheme="ewma,alpha=0.9"),
         "virtual",
@@ -51,6 +52,10 @@ DEPENDENT = {
     "src/losslab/emulation/apps/iperf3.py": ALL - {"video", "scheme"},
     "src/losslab/emulation/apps/web.py": {"page"},
     "src/losslab/emulation/apps/ffmpeg.py": {"video"},
+    "src/losslab/emulation/crowd/plan.py": {"crowd"},
+    "src/losslab/emulation/crowd/program.py": {"crowd"},
+    "src/losslab/emulation/crowd/outcome.py": {"crowd"},
+    "src/losslab/study/crowd.py": ALL,
     "src/losslab/emulation/link/forward.py": {"drawn", "trace"},
     "src/losslab/emulation/link/tracelink.py": {"drawn", "trace"},
     "src/losslab/emulation/link/traces.py": {"drawn", "trace"},
@@ -98,6 +103,7 @@ def test_programs_that_a_guest_starts_by_name_are_known(root):
     # The last is imported, too.
     assert started == {
         "losslab.emulation.apps.datagram_program",
+        "losslab.emulation.crowd.program",
         "losslab.emulation.link.forward",
         "losslab.emulation.realtime",
     }

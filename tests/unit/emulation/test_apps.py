@@ -7,6 +7,7 @@ import pytest
 from losslab.emulation.apps import ffmpeg, iperf3, web
 from losslab.emulation.flows import Timeline
 from losslab.emulation.plan import make_plan
+from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
 from tests.unit.study.test_condition import CONDITION
 
@@ -133,6 +134,15 @@ def test_the_rtt_counts_between_warm_up_and_fetch(tmp_path):
     assert summary["rtt_before_fetch_min_ms"] == 500
     assert summary["rtt_before_fetch_max_ms"] == 700
     assert summary["rtt_before_fetch_mdev_ms"] == 100
+
+
+@pytest.mark.parametrize(("path", "bound"), [("symmetric", False), ("asymmetric", True)])
+def test_what_curl_asks_for_comes_over_the_bottleneck_on_either_path(path, bound):
+    [fetch] = web.flows(dataclasses.replace(WEB, path=path))
+    assert ("--interface" in fetch.caller.command) is bound
+    if bound:
+        address = fetch.caller.command[fetch.caller.command.index("--interface") + 1]
+        assert address == interface("receiver", "r2").address
 
 
 @pytest.mark.parametrize(

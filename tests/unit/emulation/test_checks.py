@@ -62,6 +62,7 @@ def test_a_sound_run_passes():
         ({"found": ["bbr"]}, "must use cubic"),
         ({"found": []}, "no connection"),
         ({"largest_mean_packet_bytes": 17_000.0}, "aggregates"),
+        ({"bypassed": 1}, "pass the bottleneck"),
         ({"received": 98_989}, "1 unexplained"),
         ({"sender_drops": 1}, "own qdisc"),
         ({"loss_drops": 2_000, "received": 97_990}, "loss must be"),
@@ -128,3 +129,8 @@ def test_a_sender_with_netem_that_loses_too_little_is_refused():
     found = reasons(condition=AT_SENDER, sender_drops=2, loss_drops=0, received=99_990)
     assert len(found) == 1
     assert "the sender's netem must lose 1 %" in found[0]
+
+
+def test_what_r1_sends_over_r3_did_not_pass_the_bottleneck():
+    before, after = ({"r1": {"links": {"r1-r3": {"tx": {"packets": n}}}}} for n in (3, 130))
+    assert accounts.bypassed(before, after) == 127

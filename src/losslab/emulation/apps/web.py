@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from losslab.emulation.apps import iperf3
 from losslab.emulation.flows import Flow, Program, Timeline
 from losslab.emulation.goodput import Deliveries, read_rows
-from losslab.emulation.topology import SENDER_ADDRESS
+from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.condition import FETCH_AFTER_S, FETCH_BEFORE_END_S, NO_COMPETITOR, Condition
 
@@ -35,6 +35,9 @@ def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
     """List the bulk flow, if there is one, and the fetch."""
     page = f"mkdir -p {FOLDER} && head -c {PAGE_BYTES} /dev/zero >{FOLDER}/index.html"
     serve = f"python3 -m http.server {PORT} --bind {SENDER_ADDRESS} --directory {FOLDER}"
+    # Left to itself curl takes the address of the interface that the route back leaves by, and what
+    # is sent to r3's link does not pass the bottleneck.
+    own_address = [] if condition.path == "symmetric" else ["--interface", RECEIVER_ADDRESS]
     fetch = Flow(
         name="web",
         algorithm=condition.algorithm,
@@ -46,7 +49,7 @@ def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
         caller=Program(
             "receiver",
             [
-                "curl", "--silent", "--show-error", "--output", "/dev/null",
+                "curl", "--silent", "--show-error", "--output", "/dev/null", *own_address,
                 "--max-time", f"{FETCH_LIMIT_S:g}", "--write-out", "%{json}\n",
                 f"http://{SENDER_ADDRESS}:{PORT}/index.html",
             ],

@@ -1,0 +1,80 @@
+"""Bring the README's figure and the sentence below it up to date.
+
+    python -m bench.readme [RESULTS]
+
+The figure and the table that the sentence is made of are copied to docs/figures. `make
+figure` measures first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import re
+import shutil
+import textwrap
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs" / "figures"
+FIGURE, TABLE = "loss_goodput.svg", "loss_decrease.csv"
+MARK = "<!-- answer: written by `python -m bench.readme` -->\n"
+
+
+def answer(table: Path) -> str:
+    """Say what the table of goodput's decrease says, on the symmetric path."""
+    with table.open(newline="") as file:
+        rows = {
+            (row["algorithm"], int(row["loss_percent"])): row
+            for row in csv.DictReader(file)
+            if row["path"] == "symmetric"
+        }
+    # Which is less is what the sentence tells; on other numbers it would be another sentence.
+    for loss in (1, 10):
+        if float(rows["cubic", loss]["high"]) >= float(rows["bbr", loss]["low"]):
+            raise SystemExit(f"at {loss} % loss BBR must keep more: write another answer")
+    n = {row["n"] for row in rows.values()}
+    if len(n) != 1:
+        raise SystemExit(f"every cell must have as many runs, found {n}")
+    ours = {key: _lost(row["measured"]) for key, row in rows.items()}
+    theirs = {key: _lost(row["published"]) for key, row in rows.items()}
+    text = (
+        f"On a path of 1 Gbit/s, **a loss of 1 % costs CUBIC {ours['cubic', 1]} % of its goodput "
+        f"and BBR {ours['bbr', 1]} %** (published: {theirs['cubic', 1]} and {theirs['bbr', 1]} %); "
+        f"a loss of 10 %, {ours['cubic', 10]} and {ours['bbr', 10]} % (published: "
+        f"{theirs['cubic', 10]} and {theirs['bbr', 10]} %). Means of {n.pop()} runs each, RTT "
+        "0.42 ms, Linux 6.12."
+    )
+    # A number and its unit stay on one line.
+    whole = re.sub(r"(\d) (%|ms|Gbit)", "\\1\N{NO-BREAK SPACE}\\2", text)
+    return textwrap.fill(whole, 108).replace("\N{NO-BREAK SPACE}", " ") + "\n"
+
+
+def _lost(percent: str) -> str:
+    lost = -float(percent)
+    # Between 99 and 100 % the decimals are what counts.
+    return f"{lost:.1f}" if lost > 99 else f"{lost:.0f}"
+
+
+def with_answer(readme: str, text: str) -> str:
+    """Put a text after the mark, up to the next empty line."""
+    pattern = re.escape(MARK) + r"(?:[^\n]+\n)*"
+    if not re.search(pattern, readme):
+        raise SystemExit(f"README.md must have the line {MARK!r}")
+    return re.sub(pattern, lambda _: MARK + text, readme)
+
+
+def main() -> None:
+    """Copy, and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", nargs="?", type=Path, default=ROOT / "results")
+    results = parser.parse_args().results
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(results / "figures" / FIGURE, FOLDER / FIGURE)
+    shutil.copyfile(results / "tables" / TABLE, FOLDER / TABLE)
+    readme = ROOT / "README.md"
+    readme.write_text(with_answer(readme.read_text(), answer(FOLDER / TABLE)))
+
+
+if __name__ == "__main__":
+    main()

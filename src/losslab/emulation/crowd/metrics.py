@@ -1,0 +1,168 @@
+"""Metrics of many flows: what each got, how they share, and how long those of a size took."""
+
+from __future__ import annotations
+
+import bisect
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from losslab.emulation.apps import iperf3
+from losslab.emulation.crowd.plan import Stream
+from losslab.emulation.goodput import ROUNDING_S, Deliveries
+
+if TYPE_CHECKING:
+    from losslab.emulation.flows import Timeline
+    from losslab.emulation.plan import Plan
+
+COLUMNS = (
+    "name", "algorithm", "source_port", "rtt_ms", "start_s", "end_s", "size_bytes", "how",
+    "goodput_mbit", "received_bytes", "retransmits", "fct_s",
+)  # fmt: skip
+# A bulk flow that gets less of an equal share has starved: a limit of ours.
+STARVED_SHARE = 0.1
+# Two flows share fairly when one has at most twice the other's goodput, which is a Jain index of
+# 0.9: delta-fair convergence (Bansal et al., SIGCOMM 2001) with a delta of 1/3, for any number.
+FAIR_JAIN = 0.9
+FAIR_WINDOW_S = 1.0
+# Shares of a shorter time are what the flows' phases happen to be.
+COMMON_LEAST_S = 0.5
+
+
+@dataclass(frozen=True)
+class Life:
+    """A flow as it was."""
+
+    stream: Stream
+    sent: Mapping[str, Any]  # what the sender's program said
+    received: Mapping[str, Any]
+    start_s: float
+    end_s: float
+    goodput_mbit: float | None
+
+    @property
+    def finished(self) -> bool:
+        """Tell whether all that it was to send arrived."""
+        return self.sent.get("how") == self.received.get("how") == "finished"
+
+    @property
+    def fct_s(self) -> float | None:
+        """Return the time from its first word to the last byte read; None where it has no end."""
+        if self.stream.bulk or not self.finished:
+            return None
+        return float(self.received["ended_ns"] - self.sent["started_ns"]) / 1e9
+
+    def row(self) -> str:
+        """Format as a line of the table."""
+        stream, fct = self.stream, self.fct_s
+        values = (
+            stream.name, stream.algorithm, stream.source_port, f"{stream.rtt_ms:g}",
+            f"{self.start_s:.6f}", f"{self.end_s:.6f}", stream.size_bytes,
+            self.sent.get("how", "not started"),
+            None if self.goodput_mbit is None else f"{self.goodput_mbit:.6f}",
+            self.received.get("bytes", 0), self.sent.get("retransmits"),
+            None if fct is None else f"{fct:.6f}",
+        )  # fmt: skip
+        return ",".join("" if value is None else str(value) for value in values)
+
+
+def mbit(its: Deliveries | None, begin_s: float, end_s: float) -> float | None:
+    """Return a goodput in a window; None where the window is too short to have one."""
+    if end_s - begin_s < COMMON_LEAST_S:
+        return None
+    if its is None:
+        return 0.0
+    first = bisect.bisect_left(its.instants_s, begin_s - ROUNDING_S)
+    last = bisect.bisect_right(its.instants_s, end_s + ROUNDING_S) - 1
+    return its.mbit(begin_s, end_s) if last > first else None
+
+
+def goodputs(
+    lives: Sequence[Life],
+    summary: Mapping[str, Any],
+    samples: Mapping[int, Deliveries],
+    plan: Plan,
+) -> dict[str, float]:
+    """Add up what all flows got between the warm-up and the end of the run."""
+    seconds = plan.duration_s - plan.warmup_s
+    beside = 0.0
+    for life in lives:
+        if life.stream.bulk:
+            beside += (
+                mbit(samples.get(life.stream.source_port), plan.warmup_s, plan.duration_s) or 0
+            )
+        else:
+            # Too short for samples: its bytes, evenly over its life.
+            lived = max(life.end_s - life.start_s, 1e-9)
+            inside = min(life.end_s, plan.duration_s) - max(life.start_s, plan.warmup_s)
+            octets = life.received.get("bytes", 0) * max(0.0, inside) / lived
+            beside += octets * 8 / 1e6 / seconds
+    own = summary.get("total_goodput_mbit", summary.get("throughput_mbit", 0.0))
+    return {"flows_goodput_mbit": beside, "total_goodput_mbit": own + beside}
+
+
+def shares(
+    lives: Sequence[Life], samples: Mapping[int, Deliveries], plan: Plan, timeline: Timeline
+) -> dict[str, float | None]:
+    """Compare bulk flows, the cell's own among them, in the time in which all of them run."""
+    bulk = [life for life in lives if life.stream.bulk]
+    first = next((f for f in plan.flows if f.bulk and f.protocol == "tcp"), None)
+    ports = [life.stream.source_port for life in bulk]
+    starts, ends = [life.start_s for life in bulk], [life.end_s for life in bulk]
+    if first is not None and first.source_port is not None:
+        ports.insert(0, first.source_port)
+        starts.append(timeline.started_s[first.name])
+    if len(ports) < 2:
+        return {}
+    last_start_s, end_s = max(starts), min([*ends, plan.duration_s])
+    begin_s = max(last_start_s, plan.warmup_s)
+    rates = [mbit(samples.get(port), begin_s, end_s) for port in ports]
+    shares = [rate for rate in rates if rate is not None]
+    if len(shares) < len(ports):
+        return {}
+    equal = statistics.fmean(shares)
+    return {
+        "flow_goodput_min_mbit": min(shares),
+        "flow_goodput_median_mbit": statistics.median(shares),
+        "flow_goodput_max_mbit": max(shares),
+        "jain_index": iperf3.jain_index(shares),
+        "starved_flows": sum(share < STARVED_SHARE * equal for share in shares),
+        "time_to_fairness_s": _time_to_fairness(ports, samples, last_start_s, end_s),
+        **({"share_of_fair": shares[0] / equal if equal else None} if first else {}),
+    }
+
+
+def _time_to_fairness(
+    ports: Sequence[int], samples: Mapping[int, Deliveries], start_s: float, end_s: float
+) -> float | None:
+    """Return how long after the last start the first second ends that is shared fairly.
+
+    None where none is.
+    """
+    for number in range(int((end_s - start_s) / FAIR_WINDOW_S)):
+        window = start_s + number * FAIR_WINDOW_S, start_s + (number + 1) * FAIR_WINDOW_S
+        rates = [mbit(samples.get(port), *window) or 0.0 for port in ports]
+        if any(rates) and iperf3.jain_index(rates) >= FAIR_JAIN:
+            return window[1] - start_s
+    return None
+
+
+def completion(sized: Sequence[Life]) -> dict[str, float | None]:
+    """Describe how long flows of a size took."""
+    if not sized:
+        return {}
+    times = sorted(fct for life in sized if (fct := life.fct_s) is not None)
+
+    def quantile(share: float) -> float | None:
+        return times[math.ceil(share * len(times)) - 1] if times else None
+
+    return {
+        "short_flows": len(sized),
+        "short_unfinished": len(sized) - len(times),
+        "fct_mean_s": statistics.fmean(times) if times else None,
+        "fct_median_s": quantile(0.5),
+        "fct_p95_s": quantile(0.95),
+        "fct_p99_s": quantile(0.99),
+    }

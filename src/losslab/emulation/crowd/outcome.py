@@ -1,0 +1,178 @@
+"""What became of the flows beside a cell's own: metrics, a table, and what must hold of each."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from losslab.emulation.accounts import Traffic
+from losslab.emulation.checks import FlowEvidence
+from losslab.emulation.crowd import metrics
+from losslab.emulation.crowd.metrics import Life
+from losslab.emulation.crowd.plan import Crowd, Stream
+from losslab.emulation.goodput import Deliveries, read_rows
+from losslab.errors import LosslabError
+
+if TYPE_CHECKING:
+    from losslab.emulation.flows import Timeline
+    from losslab.emulation.plan import Plan
+
+TABLE = "flows.csv"
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What all of them come to."""
+
+    summary: dict[str, Any]
+    evidence: list[FlowEvidence]
+    reasons: list[str]
+
+
+def collect(
+    crowd: Crowd, summary: Mapping[str, Any], plan: Plan, folder: Path, timeline: Timeline
+) -> Beside:
+    """Turn the programs' reports and the sender's samples into flows.csv, metrics and evidence.
+
+    Args:
+        crowd: What was planned.
+        summary: That of the cell's own flow.
+        plan: What was run.
+        folder: Where the logs and tcp.csv are.
+        timeline: When the replicate's clock has its 0 s.
+
+    Raises:
+        LosslabError: a program did not print its report.
+    """
+    sent = _report(folder / crowd.flow.caller.log)
+    received = _report(folder / crowd.flow.listener.log)
+    samples = _deliveries(folder / "tcp.csv")
+    lives = [
+        _life(s, sent.get(str(s.source_port), {}), received.get(str(s.source_port), {}),
+              samples, plan, timeline)
+        for s in crowd.streams
+    ]  # fmt: skip
+    lines = [",".join(metrics.COLUMNS), *(life.row() for life in lives)]
+    (folder / TABLE).write_text("\n".join(lines) + "\n")
+    return Beside(
+        summary={
+            **metrics.goodputs(lives, summary, samples, plan),
+            **metrics.shares(lives, samples, plan, timeline),
+            **metrics.completion(
+                [life for life in lives if not life.stream.bulk and life.start_s >= plan.warmup_s]
+            ),
+            "flows_retransmits": sum(life.sent.get("retransmits", 0) for life in lives),
+        },
+        evidence=_evidence(lives),
+        reasons=[reason for life in lives if (reason := _conserved(life))],
+    )
+
+
+def of_the_link(counted: Traffic) -> dict[str, float]:
+    """Say what share of the packets that came to the bottleneck it had no room for."""
+    offered = counted.received + counted.loss_drops + counted.bottleneck_drops
+    return {"bottleneck_loss_percent": 100 * counted.bottleneck_drops / offered if offered else 0.0}
+
+
+def _report(path: Path) -> dict[str, Any]:
+    text = path.read_text()
+    try:
+        found: dict[str, Any] = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise LosslabError(
+            f"{path.name} must be a report as JSON, found: {text.strip()[-200:]}"
+        ) from error
+    return found
+
+
+def _deliveries(table: Path) -> dict[int, Deliveries]:
+    """Read every connection's samples at once: there are many."""
+    own: dict[int, dict[float, int]] = defaultdict(dict)
+    instants: set[float] = set()
+    for row in read_rows(table):
+        t_s = float(row["t_s"])
+        instants.add(t_s)
+        own[int(row["flow"])][t_s] = int(row["delivered_bytes"])
+    ordered = sorted(instants)
+    found = {}
+    for port, its in own.items():
+        octets, most = [], 0
+        for t_s in ordered:
+            most = max(most, its.get(t_s, 0))
+            octets.append(most)
+        found[port] = Deliveries(ordered, octets)
+    return found
+
+
+def _life(
+    stream: Stream,
+    sent: Mapping[str, Any],
+    received: Mapping[str, Any],
+    samples: Mapping[int, Deliveries],
+    plan: Plan,
+    timeline: Timeline,
+) -> Life:
+    """Say when a flow was, and what it got of that time after the warm-up."""
+    start_s, end_s = stream.start_s, stream.end_s
+    if "started_ns" in sent:
+        start_s = (sent["started_ns"] - timeline.origin_ns) / 1e9
+    if "ended_ns" in sent:
+        end_s = (sent["ended_ns"] - timeline.origin_ns) / 1e9
+    window = max(start_s, plan.warmup_s), min(end_s, plan.duration_s)
+    rate = None
+    if stream.bulk:
+        rate = metrics.mbit(samples.get(stream.source_port), *window)
+    return Life(stream, sent, received, start_s, end_s, rate)
+
+
+def _conserved(life: Life) -> str | None:
+    """Say where a flow's bytes are not where they must be.
+
+    Every byte that the sender's kernel counts as acknowledged was read by the receiver, which reads
+    none that was not sent; of a flow that ended all were.
+    """
+    if "how" not in life.sent:
+        return f"flow {life.stream.name} must be started and ended, found it was not"
+    # The connection's own two, of its SYN and, where it was closed, its FIN.
+    acked = life.sent["acked_bytes"] - 2
+    told, read = life.sent["told_bytes"], life.received.get("bytes", 0)
+    low = told if life.finished else min(acked, told)
+    if low <= read <= told and (not life.finished or told == life.stream.size_bytes):
+        return None
+    return (
+        f"flow {life.stream.name} must have been read from what is acknowledged to what was sent, "
+        f"{low} to {told} bytes, found {read}"
+    )
+
+
+def _evidence(lives: Sequence[Life]) -> list[FlowEvidence]:
+    """Say what algorithm each bulk flow had, and what held it back; of sized flows together."""
+    found = [
+        FlowEvidence(
+            name=f"flow {life.stream.name}",
+            wanted=life.stream.algorithm,
+            found=[life.sent["algorithm"]] if "algorithm" in life.sent else [],
+            window_limited_share=_share(life, "rwnd_limited_s"),
+            buffer_limited_share=_share(life, "sndbuf_limited_s"),
+        )
+        for life in lives
+        if life.stream.bulk
+    ]
+    for wanted in sorted({life.stream.algorithm for life in lives if not life.stream.bulk}):
+        had = {
+            life.sent["algorithm"]
+            for life in lives
+            if not life.stream.bulk and life.stream.algorithm == wanted and "algorithm" in life.sent
+        }
+        name = f"flows of a size under {wanted}"
+        found.append(FlowEvidence(name, wanted, sorted(had), 0.0, 0.0, bulk=False))
+    return found
+
+
+def _share(life: Life, what: str) -> float:
+    busy = life.sent.get("busy_s", 0.0)
+    return float(life.sent.get(what, 0.0) / busy) if busy else 0.0

@@ -1,0 +1,176 @@
+"""What the axis `flows` and a seed stand for: one stream for each flow, with all that is drawn."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from losslab.emulation.flows import Flow, Program
+from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
+from losslab.study import crowd
+from losslab.study.condition import Condition
+from losslab.study.crowd import SAME, Group
+from losslab.study.seeds import derived_seed
+
+PORT = 5_300
+# Below the ports that Linux gives away (ip_local_port_range), so that none is taken.
+SOURCE_PORT = 10_001
+# Flows must not start in phase with each other, the bottleneck or the probes.
+START_JITTER_S = 0.1
+KILOBYTE = 1000
+# Files on the web have a tail of a shape of about 1.1 (Crovella and Bestavros, 1997). Bounded: one
+# flow in a thousand would decide a run's mean.
+PARETO_SHAPE = 1.1
+PARETO_MOST = 1000.0  # the largest in units of the least
+# Flows in a word of the command line, which may have 128 KiB (MAX_ARG_STRLEN, linux/binfmts.h).
+CHUNK = 500
+PROGRAM = ["python3", "-m", "losslab.emulation.crowd.program"]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One flow of data from the sender to the receiver."""
+
+    name: str
+    algorithm: str
+    source: str  # address
+    source_port: int
+    destination: str
+    start_s: float
+    end_s: float  # it is stopped then, if it has not ended
+    size_bytes: int | None  # None: as much as it can
+    rtt_ms: float
+    short: bool  # one of a process of arrivals
+
+    @property
+    def bulk(self) -> bool:
+        """Tell whether it wants all that the path can carry, for its whole life."""
+        return self.size_bytes is None
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Flows beside a cell's own; one program at each end makes all of them."""
+
+    flow: Flow  # those programs
+    algorithms: list[str]  # all that may be used, whatever is drawn
+    streams: list[Stream]
+
+
+def make_crowd(condition: Condition, seed: int) -> Crowd | None:
+    """Plan a condition's flows; None where it has none.
+
+    Args:
+        condition: What to measure.
+        seed: Decides when flows start within their jitter, arrivals and sizes.
+    """
+    groups = crowd.parse(condition.flows)
+    if not groups:
+        return None
+    streams = [
+        stream
+        for number, group in enumerate(groups, 1)
+        for stream in _streams(group, number, condition, seed)
+    ]
+    streams.sort(key=lambda stream: stream.start_s)
+    return Crowd(
+        flow=_programs(condition),
+        algorithms=sorted({_algorithm(group, condition) for group in groups}),
+        streams=[replace(s, source_port=SOURCE_PORT + n) for n, s in enumerate(streams)],
+    )
+
+
+def caller(crowd: Crowd, origin_ns: int) -> Program:
+    """Give the sender's program, which must know when the replicate's clock has its 0 s.
+
+    Args:
+        crowd: The flows.
+        origin_ns: On the monotonic clock.
+    """
+    told = [
+        [s.source, s.source_port, s.destination, s.algorithm, s.start_s, s.end_s, s.size_bytes]
+        for s in crowd.streams
+    ]
+    chunks = [json.dumps(told[at : at + CHUNK]) for at in range(0, len(told), CHUNK)]
+    program = crowd.flow.caller
+    return replace(program, command=[*program.command, str(origin_ns), *chunks])
+
+
+def _programs(condition: Condition) -> Flow:
+    return Flow(
+        name="flows",
+        algorithm=condition.algorithm,
+        port=PORT,
+        listener=Program("receiver", [*PROGRAM, "receive", str(PORT)], "flows-receiver.log"),
+        caller=Program("sender", [*PROGRAM, "send", str(PORT)], "flows-sender.log"),
+        bulk=False,
+    )
+
+
+def _algorithm(group: Group, condition: Condition) -> str:
+    return condition.algorithm if group.algorithm == SAME else group.algorithm
+
+
+def _streams(group: Group, number: int, condition: Condition, seed: int) -> Iterator[Stream]:
+    """Draw the flows of a group; their ports come later."""
+    end_s = condition.duration_s if group.end_s is None else group.end_s
+    draw = random.Random(derived_seed(seed, f"flows-{number}"))
+    if group.short:
+        starts = list(_arrivals(draw, group.arrivals_per_s or 0.0, group.start_s, end_s))
+        sizes: list[int | None] = [_size_bytes(draw, group) for _ in starts]
+    else:
+        starts = [
+            group.start_s + each * group.every_s + draw.uniform(0, START_JITTER_S)
+            for each in range(group.count)
+        ]
+        size = None if group.size_kb is None else _bytes(group.size_kb)
+        sizes = [size for _ in starts]
+    for each, (start_s, octets) in enumerate(zip(starts, sizes, strict=True), 1):
+        yield Stream(
+            name=f"{number}-{each}",
+            algorithm=_algorithm(group, condition),
+            source=SENDER_ADDRESS,
+            source_port=0,
+            destination=RECEIVER_ADDRESS,
+            start_s=start_s,
+            end_s=end_s,
+            size_bytes=octets,
+            rtt_ms=condition.rtt_ms if group.rtt_ms is None else group.rtt_ms,
+            short=group.short,
+        )
+
+
+def _arrivals(draw: random.Random, per_s: float, start_s: float, end_s: float) -> Iterator[float]:
+    """Draw the instants of a Poisson process."""
+    at_s = start_s + draw.expovariate(per_s)
+    while at_s < end_s:
+        yield at_s
+        at_s += draw.expovariate(per_s)
+
+
+def _size_bytes(draw: random.Random, group: Group) -> int:
+    """Draw a short flow's size; its mean is the group's `size_kb`."""
+    mean_kb = group.size_kb or 0.0
+    if group.sizes == "exponential":
+        return _bytes(draw.expovariate(1 / mean_kb))
+    if group.sizes == "pareto":
+        return _bytes(pareto(draw.random(), mean_kb))
+    return _bytes(mean_kb)
+
+
+def _bytes(kilobytes: float) -> int:
+    return max(1, round(kilobytes * KILOBYTE))
+
+
+def pareto(u: float, mean: float) -> float:
+    """Return the quantile `u` of the bounded Pareto distribution with a mean.
+
+    With the least size l, the largest h = 1000 l and shape a the distribution function is
+    (1 - (l/x)^a) / (1 - (l/h)^a), and the mean l^a a / (a-1) (l^(1-a) - h^(1-a)) / (1 - (l/h)^a).
+    """
+    a, tail = PARETO_SHAPE, 1 - math.pow(PARETO_MOST, -PARETO_SHAPE)
+    mean_of_least = a / (a - 1) * (1 - math.pow(PARETO_MOST, 1 - a)) / tail
+    return mean / mean_of_least * math.exp(-math.log(1 - u * tail) / a)

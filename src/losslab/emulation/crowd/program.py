@@ -1,0 +1,256 @@
+"""Both ends of many TCP flows, one process each: who sends what when is said on the command line.
+
+The sender starts and stops flows on time and sends what TCP lets it; the receiver reads and drops.
+Each prints, as JSON, what it saw of every flow, by the port that the flow comes from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import gc
+import heapq
+import json
+import os
+import select
+import socket
+import struct
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from losslab.emulation.probes.tcp import parse_tcp_info
+
+# As iperf3's of the cell's own flow.
+BLOCK = bytes(16 * 1024)
+# Per turn and flow, so that one does not keep the others waiting.
+TURN_BLOCKS = 64
+READ_BYTES = 1 << 20
+TCP_CONGESTION, ALGORITHM_BYTES = 13, 16  # linux/tcp.h, TCP_CA_NAME_MAX of net/tcp.h
+TCP_INFO, TCP_INFO_BYTES = 11, 256
+ABORT = struct.pack("ii", 1, 0)  # linger for 0 s: what waits is thrown away, and a reset sent
+BACKLOG = 4096
+# A last connection, from this port, says that there will be no more. The receiver then waits for
+# those that are open: a reset may have been lost.
+END_PORT = 10_000
+END_WAIT_S = 3.0
+END_LIMIT_S = 60.0
+
+
+@dataclass
+class Sending:
+    """A flow at the sender."""
+
+    source: str
+    source_port: int
+    destination: str
+    algorithm: str
+    start_s: float
+    end_s: float
+    size_bytes: int | None
+    socket: socket.socket | None = None
+    told: int = 0  # bytes that the kernel took
+    report: dict[str, Any] = field(default_factory=dict)
+
+
+class Sender:
+    """Starts, feeds and stops flows."""
+
+    def __init__(self, flows: Sequence[Sending], port: int, origin_ns: int) -> None:
+        """Stand before the first start; the flows' clock has its 0 s at `origin_ns`."""
+        self._port, self._origin_ns = port, origin_ns
+        self._flows = flows
+        self._poll = select.epoll()
+        self._open: dict[int, Sending] = {}
+        self._due = [(f.start_s, n, True) for n, f in enumerate(flows)]
+        heapq.heapify(self._due)
+
+    def run(self) -> None:
+        """Run until every flow has ended."""
+        while self._due or self._open:
+            now_s = self._now_s()
+            while self._due and self._due[0][0] <= now_s:
+                _, number, starts = heapq.heappop(self._due)
+                flow = self._flows[number]
+                if starts:
+                    self._start(flow)
+                    heapq.heappush(self._due, (flow.end_s, number, False))
+                elif flow.socket is not None:
+                    self._end(flow, "stopped")
+            self._drop_ends()
+            if not self._due and not self._open:
+                break
+            wait_s = self._due[0][0] - self._now_s() if self._due else None
+            for descriptor, _ in self._poll.poll(None if wait_s is None else max(0.0, wait_s)):
+                if descriptor in self._open:
+                    self._serve(self._open[descriptor])
+
+    def _drop_ends(self) -> None:
+        """Forget the ends of flows that have ended, if nothing else is left to wait for."""
+        if not self._open and not any(starts for _, _, starts in self._due):
+            self._due.clear()
+
+    def _now_s(self) -> float:
+        return (time.monotonic_ns() - self._origin_ns) / 1e9
+
+    def _start(self, flow: Sending) -> None:
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        # Before it connects: what a socket was born under has then left nothing behind
+        # (tcp_reinit_congestion_control, net/ipv4/tcp_cong.c).
+        sock.setsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, flow.algorithm.encode())
+        sock.bind((flow.source, flow.source_port))
+        flow.socket = sock
+        flow.report["started_ns"] = time.monotonic_ns()
+        with contextlib.suppress(BlockingIOError):
+            sock.connect((flow.destination, self._port))
+        self._open[sock.fileno()] = flow
+        self._poll.register(sock.fileno(), select.EPOLLOUT)
+
+    def _serve(self, flow: Sending) -> None:
+        """Send what the kernel takes; of a flow that has sent all, see whether it was received."""
+        assert flow.socket is not None
+        code = flow.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self._end(flow, errno.errorcode.get(code, str(code)))
+        elif flow.told == flow.size_bytes:
+            # The receiver closes when it has read to the end.
+            with contextlib.suppress(BlockingIOError):
+                if not flow.socket.recv(1):
+                    self._end(flow, "finished")
+        else:
+            self._send(flow)
+
+    def _send(self, flow: Sending) -> None:
+        assert flow.socket is not None
+        for _ in range(TURN_BLOCKS):
+            left = len(BLOCK) if flow.size_bytes is None else flow.size_bytes - flow.told
+            if left == 0:
+                break
+            try:
+                flow.told += flow.socket.send(BLOCK[:left])
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._end(flow, errno.errorcode.get(error.errno or 0, str(error)))
+                return
+        if flow.told == flow.size_bytes:
+            flow.socket.shutdown(socket.SHUT_WR)
+            self._poll.modify(flow.socket.fileno(), select.EPOLLIN)
+
+    def _end(self, flow: Sending, how: str) -> None:
+        sock = flow.socket
+        assert sock is not None
+        algorithm = sock.getsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, ALGORITHM_BYTES)
+        info = sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, TCP_INFO_BYTES)
+        seen = parse_tcp_info(flow.source_port, algorithm.rstrip(b"\0").decode(), info)
+        flow.report |= {
+            "how": how,
+            "ended_ns": time.monotonic_ns(),
+            "algorithm": seen.algorithm,
+            "told_bytes": flow.told,
+            "acked_bytes": seen.bytes_acked,
+            "retransmits": seen.retransmits,
+            "busy_s": seen.busy_s,
+            "rwnd_limited_s": seen.rwnd_limited_s,
+            "sndbuf_limited_s": seen.sndbuf_limited_s,
+        }
+        self._poll.unregister(sock.fileno())
+        del self._open[sock.fileno()]
+        if how != "finished":
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABORT)
+        sock.close()
+        flow.socket = None
+
+
+def send(flows: Sequence[Sending], port: int, origin_ns: int) -> dict[str, Any]:
+    """Run all flows, then tell the receiver; return what was seen of each."""
+    Sender(flows, port, origin_ns).run()
+    if flows:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as last:
+            last.settimeout(END_LIMIT_S)
+            last.bind(("", END_PORT))
+            last.connect((flows[0].destination, port))
+            last.recv(1)
+    return {str(flow.source_port): flow.report for flow in flows}
+
+
+def receive(port: int) -> dict[str, Any]:
+    """Read every flow to its end; return what was seen of each."""
+    seen: dict[str, Any] = {}
+    readers: dict[int, tuple[socket.socket, dict[str, Any]]] = {}
+    last: socket.socket | None = None
+    until_s = float("inf")
+    block = bytearray(READ_BYTES)
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener, select.epoll() as poll:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("", port))
+        listener.listen(BACKLOG)
+        poll.register(listener.fileno(), select.EPOLLIN)
+        while last is None or (readers and time.monotonic() < until_s):
+            wait_s = None if last is None else max(0.0, until_s - time.monotonic())
+            for descriptor, _ in poll.poll(wait_s):
+                if descriptor == listener.fileno():
+                    connection, (_, source_port) = listener.accept()
+                    if source_port == END_PORT:
+                        last, until_s = connection, time.monotonic() + END_WAIT_S
+                        continue
+                    # Fewer wake-ups: see `emulation.wakeups`. An end of data wakes, too.
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, len(BLOCK))
+                    connection.setblocking(False)
+                    seen[str(source_port)] = {"bytes": 0, "how": "open"}
+                    readers[connection.fileno()] = connection, seen[str(source_port)]
+                    poll.register(connection.fileno(), select.EPOLLIN)
+                else:
+                    connection, its = readers[descriptor]
+                    if not _read(connection, its, block):
+                        poll.unregister(descriptor)
+                        del readers[descriptor]
+                        connection.close()
+    if last is not None:
+        last.close()
+    return seen
+
+
+def _read(connection: socket.socket, its: dict[str, Any], block: bytearray) -> bool:
+    """Read what has come; tell whether more may come."""
+    try:
+        while count := connection.recv_into(block, 0, socket.MSG_TRUNC):
+            its["bytes"] += count
+    except BlockingIOError:
+        return True
+    except OSError as error:
+        its["how"] = errno.errorcode.get(error.errno or 0, str(error))
+    else:
+        its["how"] = "finished"
+    its["ended_ns"] = time.monotonic_ns()
+    return False
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one end."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    ends = parser.add_subparsers(dest="end", required=True)
+    ends.add_parser("receive").add_argument("port", type=int)
+    sender = ends.add_parser("send")
+    sender.add_argument("port", type=int)
+    sender.add_argument("origin_ns", type=int)
+    sender.add_argument("flows", nargs="+", help="JSON lists of the values of `Sending`")
+    options = parser.parse_args(arguments)
+    gc.disable()  # as in measure.py
+    if options.end == "receive":
+        seen = receive(options.port)
+    else:
+        told = [Sending(*values) for chunk in options.flows for values in json.loads(chunk)]
+        seen = send(told, options.port, options.origin_ns)
+    # At once, and past Python's own end, which would look at the clock.
+    sys.stdout.write(json.dumps(seen) + "\n")
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

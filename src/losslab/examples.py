@@ -1,0 +1,62 @@
+"""Lines that use each command, and what commands are for: shown by `--help`, run by a test."""
+
+from __future__ import annotations
+
+# What one may want, and the commands for it; a command that none names stands under `more`.
+GROUPS = {
+    "look at this machine": ("doctor", "pins"),
+    "measure": ("demo", "measure", "shell"),
+    "look at runs and campaigns": ("plot", "export", "status", "cells", "claims", "axes"),
+    "check": ("rerun", "diff", "origin"),
+    "bring something of your own": ("new algorithm", "kernel", "image"),
+    "learn the words": ("completion", "man"),
+}
+_RESULTS = "results/summary/loss_cells.csv"
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "measure": (
+        "losslab measure --algorithm bbr --loss-percent 1 --rate-mbit 20 --out my-run",
+        "losslab measure --algorithm cubic --path asymmetric --rtt-ms 40 --seed 7 --out other-run",
+    ),
+    "cells": ("losslab cells loss", "losslab cells --config config/quick.yaml --json"),
+    "export": (
+        "losslab export my-run --qlog --out my-run.qlog",
+        "losslab export my-run --pcap r1-r2 --out bottleneck.pcap",
+    ),
+    "rerun": ("losslab rerun my-run", "losslab rerun results/cells/loss/CELL/0 --out again"),
+    "diff": ("losslab diff results other-results", "losslab diff A B --metric retransmits"),
+    "try": ("losslab try --record results/instrument/tried-virtual-guest.json",),
+    "cell": (
+        "losslab cell --study loss --block main --condition '{...}' --replicates 10 "
+        "--out CELL/cell.json",
+    ),
+    "collect": (
+        "losslab collect results/cells/loss/*/cell.json --overview o.csv --replicates r.csv "
+        "--intervals i.csv --flows f.csv --queue q.csv",
+    ),
+    "doctor": ("losslab doctor", "losslab doctor --self-test"),
+    "shell": (
+        "losslab shell --path asymmetric --rtt-ms 20",
+        "losslab shell -c 'sender ping -c 3 10.0.3.2'",
+    ),
+    "claims": (
+        "losslab claims loss",
+        "losslab claims --check report/verdicts/quick.tsv",
+        "losslab claims --record report/verdicts/quick.tsv --why 'the warm-up is longer'",
+    ),
+    "origin": (f"losslab origin {_RESULTS} --out results/tables/origin.csv",),
+    "axes": ("losslab axes", "losslab axes --write"),
+    "kernel": (
+        "losslab kernel",
+        "losslab kernel --name 6.1",
+        "losslab kernel --algorithm mine",
+    ),
+    "image": ("losslab image", "losslab image --variant engine"),
+    "pins": ("losslab pins", "losslab pins --check"),
+    "plot": ("losslab plot my-run other-run", "losslab plot my-run --out run.svg"),
+    "status": ("losslab status", "losslab status /data/campaign"),
+    "explorer": (f"losslab explorer {_RESULTS} --out results/report/explorer.html",),
+    "demo": ("losslab demo", "losslab demo --out /tmp/demo"),
+    "new algorithm": ("losslab new algorithm mine --label Mine",),
+    "completion": ('eval "$(losslab completion bash)"',),
+    "man": ("losslab man | man -l -",),
+}

@@ -1,0 +1,27 @@
+"""The README's and the tutorial's commands, run one after the other as a reader would."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import pages
+
+RUN = {"measure", "rerun", "plot"}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+def test_a_pages_commands_do_what_it_says(root, tmp_path, page):
+    shown = [c for c in pages.shown(root) if c.page == page and pages.program(c) == "losslab"]
+    to_run = [c.words[1:] for c in shown if c.words[1:2] and c.words[1] in RUN]
+    assert {words[0] for words in to_run} == RUN
+    environment = {**os.environ, "NO_COLOR": "1"}
+    for words in to_run:
+        command = [str(Path(sys.executable).parent / "losslab"), *words]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{words}: {done.stderr}"
+        assert "\x1b" not in done.stdout + done.stderr

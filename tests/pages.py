@@ -1,0 +1,73 @@
+"""The commands that pages show, taken from their ```sh fences."""
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+FENCE = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INNER = re.compile(r"\$\(([^()]+)\)")
+ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=.*")
+OPERATORS = {"|", "||", "&", "&&", ";"}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command as it stands on a page: its words, and the variables set before it."""
+
+    page: str
+    words: tuple[str, ...]
+    variables: tuple[str, ...] = ()
+
+    def __str__(self):
+        return f"{self.page}: {shlex.join(self.words)}"
+
+
+def pages(root: Path) -> list[Path]:
+    """List the pages, whoever wrote them."""
+    found = [root / "README.md", root / "CONTRIBUTING.md", *root.glob("*/README.md")]
+    return [*found, *sorted((root / "docs").rglob("*.md"))]
+
+
+def lines(text: str) -> list[str]:
+    """List the lines of a text's fences, those that go on joined."""
+    return [
+        line.strip()
+        for fence in FENCE.findall(text)
+        for line in fence.replace("\\\n", " ").splitlines()
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
+
+
+def commands(line: str, page: str = "") -> list[Shown]:
+    """Split a line of shell into its commands, also those within `$(...)`."""
+    found = [each for inner in INNER.findall(line) for each in commands(inner, page)]
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;")
+    lexer.whitespace_split = True
+    lexer.commenters = "#"
+    words: list[str] = []
+    for word in [*lexer, ";"]:
+        if word not in OPERATORS:
+            words.append(word)
+        elif words:
+            variables = [w for w in words if ASSIGNMENT.fullmatch(w)]
+            first = next((i for i, w in enumerate(words) if not ASSIGNMENT.fullmatch(w)), None)
+            if first is not None:
+                found.append(Shown(page, tuple(words[first:]), tuple(variables[:first])))
+            words = []
+    return found
+
+
+def shown(root: Path) -> list[Shown]:
+    """List every command of every page."""
+    return [
+        command
+        for page in pages(root)
+        for line in lines(page.read_text())
+        for command in commands(line, str(page.relative_to(root)))
+    ]
+
+
+def program(command: Shown) -> str:
+    """Name a command's program, wherever it lies."""
+    return command.words[0].rpartition("/")[2]

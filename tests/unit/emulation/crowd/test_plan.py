@@ -1,0 +1,95 @@
+"""The streams that a value of `flows` and a seed stand for."""
+
+import dataclasses
+import itertools
+import json
+import statistics
+
+import pytest
+
+from losslab.emulation.crowd import plan as crowd
+from losslab.emulation.plan import make_plan, sample_interval_s
+from tests.unit.study.test_condition import CONDITION
+
+
+def streams(flows, seed=7, **more):
+    condition = dataclasses.replace(CONDITION, **({"duration_s": 10.0} | more), flows=flows)
+    return crowd.make_crowd(condition, seed).streams
+
+
+def test_a_condition_without_flows_has_the_plan_that_it_had():
+    made = make_plan(CONDITION, 7)
+    assert made.crowd is None
+    assert "crowd" not in made.to_json()
+    assert made.programs == made.flows
+
+
+def test_each_flow_has_its_algorithm_start_end_and_port():
+    first, *others = streams("same,count=2,every_s=3+bbr,start_s=1,end_s=5,size_kb=30")
+    assert [s.algorithm for s in [first, *others]] == [CONDITION.algorithm, "bbr", "cubic"]
+    starts = [s.start_s for s in [first, *others]]
+    assert [int(start * 10) / 10 for start in starts] == [0.0, 1.0, 3.0]
+    assert [s.end_s for s in [first, *others]] == [10.0, 5.0, 10.0]
+    assert [s.size_bytes for s in [first, *others]] == [None, 30_000, None]
+    assert [s.bulk for s in [first, *others]] == [True, False, True]
+    assert [s.source_port for s in [first, *others]] == [10_001, 10_002, 10_003]
+
+
+def test_starts_are_drawn_from_the_seed():
+    assert streams("same,count=3") == streams("same,count=3")
+    assert streams("same,count=3") != streams("same,count=3", seed=8)
+    assert len({s.start_s for s in streams("same,count=50")}) == 50
+
+
+def test_arrivals_are_a_poisson_process():
+    found = [s for seed in range(20) for s in streams("same,arrivals_per_s=50,size_kb=10", seed)]
+    # 10,000 expected; a Poisson count is within 4 standard deviations.
+    assert abs(len(found) - 10_000) < 400
+    gaps = [b.start_s - a.start_s for a, b in itertools.pairwise(found)]
+    gaps = [gap for gap in gaps if gap > 0]
+    assert statistics.fmean(gaps) == pytest.approx(0.02, rel=0.05)
+    assert statistics.pstdev(gaps) == pytest.approx(0.02, rel=0.1)
+    assert {s.size_bytes for s in found} == {10_000}
+    assert all(s.short for s in found)
+
+
+@pytest.mark.parametrize(("sizes", "median_kb"), [("exponential", 6.93), ("pareto", 3.42)])
+def test_sizes_have_the_mean_that_was_asked_for(sizes, median_kb):
+    quantiles = [(number + 0.5) / 200_000 for number in range(200_000)]
+    if sizes == "pareto":
+        found = [crowd.pareto(u, 10.0) for u in quantiles]
+        assert crowd.pareto(1.0, 10.0) / crowd.pareto(0.0, 10.0) == pytest.approx(1000)
+        assert statistics.fmean(found) == pytest.approx(10.0, rel=0.01)
+        assert statistics.median(found) == pytest.approx(median_kb, rel=0.01)
+    drawn = [
+        s.size_bytes
+        for seed in range(20)
+        for s in streams(f"same,arrivals_per_s=400,size_kb=10,sizes={sizes}", seed)
+    ]
+    assert statistics.median(drawn) == pytest.approx(1000 * median_kb, rel=0.03)
+
+
+def test_the_senders_program_gets_every_flow_in_words_that_are_short_enough():
+    condition = dataclasses.replace(CONDITION, duration_s=10.0, flows="same,count=1000")
+    made = crowd.make_crowd(condition, 7)
+    command = crowd.caller(made, 123).command
+    assert command[:5] == ["python3", "-m", "losslab.emulation.crowd.program", "send", "5300"]
+    assert command[5] == "123"
+    told = [values for chunk in command[6:] for values in json.loads(chunk)]
+    assert len(told) == 1000
+    assert max(map(len, command)) < 128 * 1024
+    first = made.streams[0]
+    assert told[0][1:4] == [first.source_port, first.destination, first.algorithm]
+
+
+def test_many_flows_are_sampled_less_often():
+    assert sample_interval_s(1000) == sample_interval_s(1000, 20) == 0.02
+    assert sample_interval_s(1000, 50) == 0.05
+    assert sample_interval_s(1000, 500) == 0.1
+
+
+def test_what_may_be_drawn_is_known_before_the_seed():
+    condition = dataclasses.replace(
+        CONDITION, flows="bbr,arrivals_per_s=0.001,size_kb=1+same", duration_s=5.0
+    )
+    assert make_plan(condition, 0).algorithms == {"cubic", "bbr"}

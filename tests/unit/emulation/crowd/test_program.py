@@ -1,0 +1,80 @@
+"""Both ends over this machine's loopback."""
+
+import socket
+import threading
+import time
+
+import pytest
+
+from losslab.emulation.crowd import program
+from losslab.emulation.crowd.program import Sending
+
+HERE = "127.0.0.1"
+
+
+@pytest.fixture
+def ends(monkeypatch):
+    """Run flows from free ports; return what each end says of them."""
+
+    def run(*flows):
+        with socket.socket() as one, socket.socket() as other:
+            one.bind(("", 0))
+            other.bind(("", 0))
+            port, end_port = one.getsockname()[1], other.getsockname()[1]
+        monkeypatch.setattr(program, "END_PORT", end_port)
+        received = {}
+        reader = threading.Thread(target=lambda: received.update(program.receive(port)))
+        reader.start()
+        while True:
+            try:
+                # The listener is there when a flow of ours is taken.
+                with socket.create_connection((HERE, port)):
+                    break
+            except ConnectionRefusedError:
+                time.sleep(0.01)
+        sent = program.send(flows, port, time.monotonic_ns())
+        reader.join(10)
+        assert not reader.is_alive()
+        return sent, received
+
+    return run
+
+
+def flow(source_port, start_s=0.0, end_s=5.0, size_bytes=None):
+    return Sending(HERE, source_port, HERE, "cubic", start_s, end_s, size_bytes)
+
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind((HERE, 0))
+        return sock.getsockname()[1]
+
+
+def test_a_flow_of_a_size_arrives_whole_and_ends(ends):
+    port = free_port()
+    sent, received = ends(flow(port, size_bytes=300_001))
+    its = sent[str(port)]
+    assert (its["how"], its["told_bytes"], its["algorithm"]) == ("finished", 300_001, "cubic")
+    # The connection's SYN and FIN count, too.
+    assert its["acked_bytes"] - 2 == 300_001
+    assert received[str(port)]["bytes"] == 300_001
+    assert its["started_ns"] < received[str(port)]["ended_ns"]
+
+
+def test_a_flow_without_one_is_stopped_at_its_end(ends):
+    one, other = free_port(), free_port()
+    sent, received = ends(flow(one, 0.1, 0.3), flow(other, 0.0, 0.2))
+    for port, seconds in ((one, 0.2), (other, 0.2)):
+        its = sent[str(port)]
+        assert its["how"] == "stopped"
+        assert (its["ended_ns"] - its["started_ns"]) / 1e9 == pytest.approx(seconds, abs=0.1)
+        assert its["acked_bytes"] - 2 <= received[str(port)]["bytes"] <= its["told_bytes"]
+        assert received[str(port)]["bytes"] > 0
+    assert sent[str(one)]["started_ns"] > sent[str(other)]["started_ns"]
+
+
+def test_a_flow_that_nobody_takes_says_why():
+    port = free_port()
+    sender = program.Sender([flow(port, size_bytes=5)], free_port(), time.monotonic_ns())
+    sender.run()
+    assert sender._flows[0].report["how"] == "ECONNREFUSED"

@@ -1,0 +1,162 @@
+"""How the command behaves: help, pipes, machines that read, and what is written where."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from losslab import __version__, cli, manual
+from losslab.campaign import diff, folder, rerun
+from losslab.errors import LosslabError
+
+LOSSLAB = str(Path(sys.executable).parent / "losslab")
+
+
+def run(*words, **more):
+    return subprocess.run([LOSSLAB, *words], capture_output=True, text=True, check=False, **more)
+
+
+def said(capsys, *words):
+    assert cli.main(list(words)) == 0
+    return capsys.readouterr().out
+
+
+def test_alone_it_says_what_one_can_do(capsys):
+    text = said(capsys)
+    for command in manual.described(cli.parser()):
+        shown = f"  {' '.join(command.words)} "
+        assert (shown in text) == (manual.OF_WORKFLOW not in command.summary), command.title
+
+
+def test_help_has_the_examples_of_every_command(capsys):
+    for command in manual.described(cli.parser()):
+        with pytest.raises(SystemExit) as end:
+            cli.parser().parse_args([*command.words, "--help"])
+        assert end.value.code == 0
+        text = capsys.readouterr().out
+        assert "examples:" in text
+        assert all(line in text for line in command.examples)
+
+
+def test_the_version_names_kernel_and_image(capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(["--version"])
+    lines = capsys.readouterr().out.splitlines()
+    assert end.value.code == 0
+    assert [line.split()[0] for line in lines] == ["losslab", "results", "kernel", "image"]
+    assert lines[1] == f"results {folder.FORMAT}"
+
+
+def test_a_pipe_that_is_closed_is_no_error():
+    # Closed before anything is written, whatever the pipe's size.
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [LOSSLAB, "axes"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writer)
+    assert done.stderr == ""
+    assert done.returncode == 141
+
+
+def test_a_closed_pipe_is_no_error_of_the_help_either():
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [LOSSLAB, "--help"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writer)
+    assert "Traceback" not in done.stderr
+
+
+def test_errors_go_to_stderr_and_nothing_to_stdout(tmp_path):
+    done = run("claims", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("losslab: error: ")
+
+
+def test_a_machine_reads_cells_and_axes(capsys):
+    cells = json.loads(said(capsys, "cells", "loss", "--json"))
+    assert cells[0]["study"] == "loss"
+    lines = said(capsys, "cells", "loss").splitlines()
+    assert [cell["cell"] for cell in cells] == [line.split("\t")[1] for line in lines]
+    axes = json.loads(said(capsys, "axes", "--json"))
+    assert axes["loss_percent"]["exclusiveMaximum"] == 100
+
+
+def test_a_machine_reads_a_comparison(tmp_path, capsys):
+    for name in ("a", "b"):
+        cell = tmp_path / name / "loss" / "cell"
+        cell.mkdir(parents=True)
+        summary = {"goodput_mbit": 5.0}
+        rows = [{"seed": 1, "valid": True, "summary": summary}]
+        (cell / "cell.json").write_text(json.dumps({"replicates": rows if name == "a" else []}))
+    data = json.loads(said(capsys, "diff", str(tmp_path / "a"), str(tmp_path / "b"), "--json"))
+    assert data["cells"][0]["ratio"] is None
+    assert data["agree"] is True
+
+
+def complete(*words):
+    """Ask bash what it offers for the last of some words."""
+    script = manual.completion(cli.parser(), "bash") + (
+        f"COMP_WORDS=({' '.join(repr(word) for word in words)}); COMP_CWORD={len(words) - 1}; "
+        '_losslab; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["losslab", "me"], ["measure"]),
+        (["losslab", "new", "a"], ["algorithm"]),
+        (["losslab", "measure", "--loss-d"], ["--loss-direction"]),
+        (["losslab", "measure", "--loss-direction", ""], ["data", "both"]),
+        (["losslab", "new", "algorithm", "--l"], ["--label"]),
+        (["losslab", "completion", "z"], ["zsh"]),
+    ],
+)
+def test_bash_completes(words, offered):
+    assert complete(*words) == offered
+
+
+def test_the_manual_page_is_one(tmp_path):
+    page = tmp_path / "losslab.1"
+    page.write_text(manual.roff(cli.parser(), "losslab 1", cli.STATUSES))
+    text = page.read_text()
+    assert all(f'.SS "{manual._roff(c.title)}"' in text for c in manual.described(cli.parser()))
+    # A line that begins with a dot must be a request that man knows.
+    requests = {line.split()[0] for line in text.splitlines() if line.startswith((".", "'"))}
+    assert requests <= {".TH", ".SH", ".SS", ".TP", ".B", ".PP", ".nf", ".fi"}
+
+
+@pytest.mark.parametrize("found", ["2.0", "0.9"])
+def test_results_of_another_major_format_are_refused(tmp_path, found):
+    cell = tmp_path / "loss" / "cell" / "cell.json"
+    cell.parent.mkdir(parents=True)
+    cell.write_text(json.dumps({"format": found, "replicates": []}))
+    with pytest.raises(LosslabError, match=rf"format 1\.x, found {found}"):
+        diff.compare_sets(tmp_path, tmp_path)
+    (cell.parent / "host.json").write_text(json.dumps({"format": found}))
+    with pytest.raises(LosslabError, match="must be of the results' format"):
+        rerun.load_manifest(cell.parent)
+
+
+@pytest.mark.parametrize("data", [{}, {"format": "1.0"}, {"format": "1.7"}])
+def test_results_of_this_major_format_are_read(tmp_path, data):
+    path = tmp_path / "cell.json"
+    path.write_text(json.dumps(data))
+    assert folder.read_json(path) == data
+
+
+def test_the_citation_is_of_this_version(root):
+    citation = yaml.safe_load((root / "CITATION.cff").read_text())
+    assert citation["version"] == __version__
+    # What version 1.2.0 of the format requires.
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)

@@ -1,0 +1,164 @@
+"""Every command that a page shows is one: parsed by its program, and run where that is quick."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+from snakemake.cli import parse_args
+
+from bench import readme
+from losslab import cli, examples, manual
+from tests import pages
+
+ROOT = Path(__file__).resolve().parents[2]
+SHOWN = pages.shown(ROOT)
+EXAMPLES = [
+    command
+    for lines in examples.EXAMPLES.values()
+    for line in lines
+    for command in pages.commands(line, "examples.py")
+]
+# Other programs that pages may name; nothing of theirs is checked.
+OTHERS = {
+    "apt-get", "cd", "conda", "cp", "curl", "docker", "eval", "export", "git", "kubectl", "ls",
+    "man", "mkdir", "mv", "sbatch", "squeue", "tar", "scp", "unzip",
+}  # fmt: skip
+# Commands that take no time and change nothing are run, unless an option makes them.
+QUICK = {(), ("axes",), ("cells",), ("completion",), ("man",), ("pins",), ("--version",)}
+SLOW_OPTIONS = {"--check", "--write"}
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+SETTINGS = set(re.findall(r"^([A-Z]+) \?=", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def of(program):
+    return [c for c in [*SHOWN, *EXAMPLES] if pages.program(c) == program]
+
+
+def test_pages_are_found_and_their_commands_too():
+    names = {command.page for command in SHOWN}
+    assert {"README.md", "docs/tutorial.md", "docs/how-to/campaign.md"} <= names
+    assert len(of("losslab")) > 30
+    assert len(of("make")) > 5
+
+
+def test_every_program_is_known():
+    known = {"losslab", "make", "python", "pytest", "snakemake"} | OTHERS
+    assert {str(c) for c in SHOWN if pages.program(c) not in known} == set()
+
+
+@pytest.mark.parametrize("command", of("losslab"), ids=str)
+def test_losslab_understands_it(command, capsys):
+    if command.words[1:] == ("--version",):
+        return
+    try:
+        cli.parser().parse_args(command.words[1:])
+    except SystemExit as error:
+        assert error.code == 0, capsys.readouterr().err
+
+
+QUICK_ONES = [c for c in of("losslab") if c.words[1:2] in QUICK and not SLOW_OPTIONS & set(c.words)]
+
+
+@pytest.mark.parametrize("words", sorted({c.words[1:] for c in QUICK_ONES}), ids=" ".join)
+def test_a_quick_one_does_it(words, capsys, root, monkeypatch):
+    monkeypatch.chdir(root)
+    try:
+        status = cli.main(words)
+    except SystemExit as error:
+        status = error.code
+    said = capsys.readouterr()
+    assert status == 0, said.err
+    assert said.out
+    assert said.err == ""
+
+
+@pytest.mark.parametrize("command", of("make"), ids=str)
+def test_make_has_it(command):
+    for word in command.words[1:]:
+        name, is_setting, value = word.partition("=")
+        assert name in (SETTINGS if is_setting else TARGETS), word
+        if name == "CONFIG":
+            assert (ROOT / value).is_file(), value
+
+
+@pytest.mark.parametrize("command", of("snakemake"), ids=str)
+def test_snakemake_understands_it(command):
+    _, options = parse_args(list(command.words[1:]))
+    assert [f for f in options.configfile or [] if not Path(ROOT / f).is_file()] == []
+    profile = options.workflow_profile or options.profile
+    assert profile is None or (ROOT / profile).is_dir() or profile == "none"
+
+
+@pytest.mark.parametrize("command", [*of("python"), *of("pytest")], ids=str)
+def test_there_is_such_a_module_or_test(command):
+    words = command.words[1:]
+    if pages.program(command) == "python":
+        assert words[0] == "-m", "a page shows modules, not files"
+        assert importlib.util.find_spec(words[1]), words[1]
+    else:
+        assert [w for w in words if w.startswith("tests") and not (ROOT / w).exists()] == []
+
+
+def test_variables_are_explained():
+    text = (ROOT / "docs/reference/environment.md").read_text()
+    explained = set(re.findall(r"^\| `(LOSSLAB_\w+)`", text, re.MULTILINE))
+    code = [*ROOT.glob("src/**/*.py"), *ROOT.glob("scripts/*.sh"), *ROOT.glob("config/*.toml"),
+            *ROOT.glob("analysis/R/*.R")]  # fmt: skip
+    read = re.compile(
+        r'(?:environ(?:\.get)?[(\[]|Sys\.getenv\(|= |variable = |\$\{)"?(LOSSLAB_[A-Z0-9_]+)'
+    )
+    found = {name for path in code for name in read.findall(path.read_text())}
+    # A guest's own, which nobody sets by hand.
+    assert found - {"LOSSLAB_SOURCE", "LOSSLAB_OUT"} == explained
+    named = {w.partition("=")[0] for c in SHOWN for w in c.variables}
+    named |= {w.partition("=")[0] for c in of("export") for w in c.words[1:]}
+    assert {name for name in named if name.startswith("LOSSLAB")} <= explained
+
+
+def test_exit_statuses_are_those_of_the_help():
+    table = (ROOT / "docs/reference/environment.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| (.*) \|$", table, re.MULTILINE)
+    said = [tuple(line.split(maxsplit=1)) for line in cli.STATUSES.splitlines()]
+    assert [(number, words.replace("\\|", "|")) for number, words in rows] == said
+
+
+def test_every_command_has_examples_that_use_it():
+    for command in manual.described(cli.parser()):
+        assert command.examples, f"{command.title} has no line in losslab/examples.py"
+        for line in command.examples:
+            used = {c.words[: len(command.words) + 1] for c in pages.commands(line)}
+            assert ("losslab", *command.words) in used, line
+
+
+def test_the_readme_says_what_its_figures_numbers_say(root):
+    text = (root / "README.md").read_text()
+    said = readme.answer(root / "docs/figures/loss_decrease.csv")
+    assert readme.with_answer(text, said) == text
+    assert "docs/figures/loss_goodput.svg" in text
+
+
+def test_other_numbers_give_another_sentence(root, tmp_path):
+    text = (root / "docs/figures/loss_decrease.csv").read_text()
+    row = next(line for line in text.splitlines() if line.startswith("symmetric,cubic,1,"))
+    other = tmp_path / "table.csv"
+    other.write_text(text.replace(row, "symmetric,cubic,1,-42.3,-43,-41,10,-70.7"))
+    assert "costs CUBIC 42 %" in readme.answer(other)
+    other.write_text(text.replace(row, "symmetric,cubic,1,-0.5,-0.6,-0.4,10,-70.7"))
+    with pytest.raises(SystemExit, match="BBR must keep more"):
+        readme.answer(other)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("make docs  # a comment", [("make", "docs")]),
+        ("losslab man | man -l -", [("losslab", "man"), ("man", "-l", "-")]),
+        ('eval "$(losslab completion bash)"',
+         [("losslab", "completion", "bash"), ("eval", "$(losslab completion bash)")]),
+        ("A=1 B=2 losslab axes && ls", [("losslab", "axes"), ("ls",)]),
+        ("losslab shell -c 'a | b'", [("losslab", "shell", "-c", "a | b")]),
+    ],
+)  # fmt: skip
+def test_lines_are_split_as_a_shell_does(line, words):
+    assert [c.words for c in pages.commands(line)] == words
