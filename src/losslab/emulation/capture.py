@@ -8,7 +8,6 @@ linux/if_packet.h, and pcap's format (draft-ietf-opsawg-pcap) with nanoseconds.
 from __future__ import annotations
 
 import contextlib
-import mmap
 import socket
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +20,8 @@ from losslab.emulation.qdiscs import FRAME_BYTES
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
+    import mmap
+
     from losslab.emulation.flows import Host
     from losslab.emulation.plan import Plan
 
@@ -108,6 +109,9 @@ def _open(link: str, plan: Plan, nodes: Mapping[str, Host], stack: contextlib.Ex
     if host is None:
         known = sorted(name for its in plan.hosts.values() for name in its.interfaces)
         raise LosslabError(f"a link to capture must be one of {', '.join(known)}, found {link}")
+    # Not before: what is not used is not loaded either.
+    import mmap
+
     seconds = plan.duration_s + MORE_S
     packets = ROOM * plan.promise.rate_mbit * 1e6 / 8 / FRAME_BYTES * seconds
     octets = min(RING_MAX_BYTES, BLOCK_BYTES * (1 + int(packets * FRAME_ROOM_BYTES) // BLOCK_BYTES))

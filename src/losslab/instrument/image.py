@@ -26,6 +26,7 @@ from losslab.instrument.apt import Apt
 from losslab.instrument.archive import Found, UnavailableError, debian_archives, write_sources
 from losslab.instrument.cache import ROOT, building, cache_folder, hash_files, run_logged
 from losslab.instrument.packages import Lock, make_lock, read_lock
+from losslab.instrument.tidying import tidy
 
 RECIPES = ROOT / "containers"
 HOST, ENGINE = "host", "engine"
@@ -40,15 +41,6 @@ FIXED_FILES = {
     # Names for the addresses of emulation.topology, which a test compares.
     "etc/hosts": (RECIPES / HOST / "hosts").read_text(),
 }
-# Bookkeeping of the tools that install, of which no two versions leave the same.
-LEFTOVERS = (
-    "var/cache/debconf/*-old",
-    "var/cache/debconf/tmp.ci",
-    "var/lib/apt/extended_states",
-    "var/lib/dpkg/*-old",
-    "etc/ssl/private/*",  # a key that ssl-cert draws, and its certificate
-    "etc/ssl/certs/*",
-)
 MOUNT_POINTS = ("mnt/losslab", "mnt/out")
 # Part of the hash: change it when this module builds something else from the same list.
 LAYOUT = f"3 {SUITE} {' '.join(EXCLUDED)}"
@@ -216,7 +208,7 @@ def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pin
         engine.give_one_processor(root)
     for each in replacing.read(RECIPES / name / REPLACED):
         replacing.replace(root, each)
-    _tidy(root, int(instant.timestamp()))
+    tidy(root, int(instant.timestamp()))
     listing = processes.run(
         ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W", "-f", "${Package}\t${Version}\n"]
     )
@@ -263,22 +255,6 @@ def _bootstrap(name: str, source: str, tar: Path, epoch_s: int, log: Path) -> No
         ],
         log,
     )
-
-
-def _tidy(root: Path, epoch_s: int) -> None:
-    """Leave nothing by which two builds differ: no file is younger than its packages."""
-    for pattern in LEFTOVERS:
-        for left in root.glob(pattern):
-            if left.is_dir():
-                shutil.rmtree(left)
-            else:
-                left.unlink()
-    for folder, _, files in os.walk(root):
-        os.utime(folder, (epoch_s, epoch_s))
-        for name in files:
-            path = os.path.join(folder, name)
-            if os.lstat(path).st_mtime > epoch_s:
-                os.utime(path, (epoch_s, epoch_s), follow_symlinks=False)
 
 
 def check_installed(installed: dict[str, str], locked: dict[str, str]) -> None:
