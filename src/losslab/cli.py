@@ -28,7 +28,8 @@ from losslab.instrument import recipes
 from losslab.lock import own_folder
 from losslab.screen import commands as screen
 from losslab.study import design, listed
-from losslab.study.condition import AXES, NOTHING_BROUGHT, Condition
+from losslab.study.condition import AXES, Condition
+from losslab.study.programs import NOTHING_BROUGHT
 
 STATUSES = """\
 0    done; for `measure`: valid; for `rerun` and `diff`: the two agree

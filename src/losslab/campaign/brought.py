@@ -7,8 +7,9 @@ import shutil
 from pathlib import Path
 
 from losslab.errors import LosslabError
-from losslab.study.condition import NOTHING_BROUGHT, Condition
+from losslab.study.condition import Condition
 from losslab.study.design import ROOT
+from losslab.study.programs import NOTHING_BROUGHT
 
 # Byte code that one run leaves would be another one's.
 IGNORED = "__pycache__"

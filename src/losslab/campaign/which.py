@@ -7,8 +7,9 @@ import functools
 from losslab.instrument import image, kernels
 from losslab.instrument.kernels import Kernel
 from losslab.study import design
-from losslab.study.condition import DEFAULT_IMAGE, Condition
+from losslab.study.condition import Condition
 from losslab.study.names import Names, algorithms_of
+from losslab.study.programs import DEFAULT_IMAGE
 
 # What the hosts have where a condition does not say it, by its app.
 APP_IMAGES = {"quic": "quic"}

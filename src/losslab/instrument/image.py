@@ -21,7 +21,7 @@ from typing import Any
 
 from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import engine, replacing, repository
+from losslab.instrument import engine, packed, replacing, repository
 from losslab.instrument.apt import Apt
 from losslab.instrument.archive import Found, UnavailableError, debian_archives, write_sources
 from losslab.instrument.cache import ROOT, building, cache_folder, hash_files, run_logged
@@ -124,6 +124,8 @@ def build(name: str = HOST, unpinned: bool = False) -> Path:
     built = existing(name)
     if built is not None and (unpinned or built != target(name, pinned=False)):
         return built
+    if packed.install(packed.IMAGE, target(name)):
+        return target(name)
     try:
         with building(target(name)) as folder:
             if folder is not None:

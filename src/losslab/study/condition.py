@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from losslab.errors import LosslabError
+from losslab.study import programs
 from losslab.study.axes import Seed, axis, declared
 from losslab.study.crowd import NO_FLOWS, PATTERN
 
@@ -20,9 +21,7 @@ DRAWN_TRACE = "cellular"
 # What a trace-driven link can do with packets that wait.
 TRACE_QUEUES = ("fifo", "bfifo", "codel")
 NO_SCHEME = "none"
-# What ngtcp2 has.
-QUIC_ALGORITHMS = ("cubic", "reno", "bbr")
-NO_COMMAND, NOTHING_BROUGHT, DEFAULT_IMAGE = "none", "none", "default"
+NO_CHANGES = "none"
 DEFAULT_KERNEL = "default"
 # What netem under htb can do with packets that wait.
 ONE_INTERFACE_QUEUES = ("fifo", "two-fifos")
@@ -92,7 +91,9 @@ class Condition:
     loss_direction: str = axis(
         "data",
         "where the loss strikes",
-        choices={"data": "", "both": "data and acknowledgements"},
+        choices={
+            "data": "", "both": "data and acknowledgements", "back": "acknowledgements alone",
+        },
         named="loss-{}", seed=Seed.ALWAYS,
     )  # fmt: skip
     competitor: str = axis(
@@ -107,7 +108,7 @@ class Condition:
         choices={
             "fifo": "", "bfifo": "the buffer in bytes: of as many full packets",
             "two-fifos": "bulk flows apart", "red": "", "pie": "", "codel": "", "fq_codel": "",
-            "cake": "",
+            "cake": "", "red-step": "marks, or drops, all that comes while `mark_packets` wait",
         },
     )  # fmt: skip
     sender_delay_ms: float = axis(
@@ -170,27 +171,59 @@ class Condition:
         "the study's own `flows`; docs/how-to/flows.md has the keys",
         pattern=PATTERN, named="flows-{}", seed=Seed.NEVER,
     )  # fmt: skip
-    sender_command: str = axis(
-        NO_COMMAND,
-        "of the app `command`: a shell's words, which send to `$RECEIVER`",
-        named="sends-{}", digested=True,
+    changes: str = axis(
+        NO_CHANGES,
+        "what becomes of the path while it runs: `at_s=10,rate_mbit=2+at_s=15,rate_mbit=20`, of "
+        "`rate_mbit`, `rtt_ms`, `loss_percent` and `outage_s`, so long everything is lost",
+        pattern="[a-z0-9_=.,+]+", named="changes-{}",
     )  # fmt: skip
-    receiver_command: str = axis(
-        NO_COMMAND,
-        "of the app `command`: a shell's words, which listen on a port and are started first",
-        named="receives-{}", digested=True,
+    loss_burst_packets: float = axis(
+        1.0,
+        "mean length of a burst of losses (Gilbert-Elliott); 1 for independent ones",
+        "[1, 1000]", unit="packets", named="burst{}",
     )  # fmt: skip
-    bring: str = axis(
-        NOTHING_BROUGHT,
-        "a folder that is brought along for the app `command`, which works in a copy of it",
-        named="bring-{}", digested=True, seed=Seed.NEVER,
+    jitter_ms: float = axis(
+        0.0,
+        "further delay of each data packet, drawn evenly from 0 to this",
+        "[0, 1000]", unit="ms", named="jitter{}",
     )  # fmt: skip
-    image: str = axis(
-        DEFAULT_IMAGE,
-        "what the hosts have: a folder of `containers/` with `packages.txt`; `default`: `quic` for "
-        "the app of that name, `host` for all others",
-        pattern="[a-z0-9-]+", named="image-{}", seed=Seed.NEVER,
+    jitter_order: str = axis(
+        "kept",
+        "whether packets of other delays overtake",
+        choices={"kept": "no: who comes behind a late one waits", "mixed": "yes"},
+        named="jitter-{}",
     )  # fmt: skip
+    reorder_percent: float = axis(
+        0.0,
+        "data packets that come `reorder_ms` before their turn",
+        "[0, 100)", unit="% of packets", named="reorder{}",
+    )  # fmt: skip
+    reorder_ms: float = axis(
+        5.0,
+        "by how much; at most half of the RTT",
+        "[0.01, 1000]", unit="ms", named="early{}",
+    )  # fmt: skip
+    duplicate_percent: float = axis(
+        0.0,
+        "data packets that come twice",
+        "[0, 100)", unit="% of packets", named="twice{}",
+    )  # fmt: skip
+    ecn: str = axis(
+        "off",
+        "explicit congestion notification of the hosts, and of every queue that can mark (quoted "
+        "in a study: YAML reads on as true)",
+        choices={"off": "", "on": "RFC 3168", "accurate": "AccECN, of newer kernels"},
+        named="ecn-{}", seed=Seed.NEVER,
+    )  # fmt: skip
+    mark_packets: int = axis(
+        20,
+        "what may wait before the queue `red-step` marks; 20 as in the paper on DCTCP at 1 Gbit/s",
+        "[1, 100000]", unit="packets", named="mark{}", seed=Seed.NEVER,
+    )  # fmt: skip
+    sender_command: str = programs.sender_command()
+    receiver_command: str = programs.receiver_command()
+    bring: str = programs.bring()
+    image: str = programs.image()
     duration_s: float = axis(
         10.0,
         "length of a run, warm-up included",

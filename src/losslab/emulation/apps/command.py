@@ -11,7 +11,8 @@ from losslab.emulation.flows import ANY_PORT, Timed, Timeline, Unknown
 from losslab.emulation.goodput import COLUMNS, INTERVAL_S, ROUNDING_S, read_rows
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 from losslab.errors import LosslabError
-from losslab.study.condition import NOTHING_BROUGHT, Condition
+from losslab.study.condition import Condition
+from losslab.study.programs import NOTHING_BROUGHT
 
 if TYPE_CHECKING:
     from losslab.emulation.flows import Flow
