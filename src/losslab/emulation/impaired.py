@@ -23,6 +23,10 @@ FALSE_ALARM = 1 / 16_000
 CAPABLE_SHARE_MIN = 0.5
 
 
+# Apps whose programs say by themselves whether they know ECN; ngtcp2 always does.
+OWN_ECN = ("command", "quic")
+
+
 @dataclass(frozen=True)
 class Impaired:
     """What it promises; percentages of packets on the way to the receiver."""
@@ -42,6 +46,8 @@ class Impaired:
     def of(cls, condition: Condition) -> Impaired:
         """Say what a condition's path promises."""
         line, ecn = data_line(condition), condition.ecn
+        if ecn == "off" and condition.app in OWN_ECN:
+            ecn = "their own"
         return cls(
             burst_packets=line.burst_packets,
             jitter_ms=line.jitter_ms,
@@ -49,7 +55,7 @@ class Impaired:
             early_ms=line.early_ms if line.early_percent else 0.0,
             duplicate_percent=line.duplicate_percent,
             ecn=ecn,
-            marking=ecn != "off" and condition.queue in MARKING,
+            marking=condition.ecn != "off" and condition.queue in MARKING,
             mean_rate_mbit=_mean_rate_mbit(condition),
         )
 
@@ -115,6 +121,8 @@ class Impaired:
         return float(self.jitter_ms * (FALSE_ALARM / count) ** (1 / (count - 1)))
 
     def _ecn(self, t: Traffic) -> Iterator[str]:
+        if self.ecn == "their own":
+            return
         if self.ecn == "off":
             if t.ecn_capable:
                 yield (

@@ -18,6 +18,7 @@ from losslab.emulation.programs import Process
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 from losslab.study.seeds import replicate_seed
+from tests.unit.emulation.test_checks import TRAFFIC
 
 COMMAND = Condition(
     algorithm="cubic", app="command", sender_command="./send | tee log", receiver_command="./get",
@@ -62,6 +63,14 @@ def test_the_kernel_cuts_no_datagrams_apart_either(condition):
     assert make_plan(condition, 1).to_json()["hosts"]["sender"]["udp_offloads"] is True
     others = make_plan(Condition(algorithm="cubic"), 1).to_json()
     assert "udp_offloads" not in others["hosts"]["sender"]
+
+
+def test_programs_that_speak_ecn_by_themselves_may(condition=QUIC):
+    found = make_plan(condition, 1).promise.more
+    counted = replace(TRAFFIC, ecn_capable=9)
+    assert found.reasons(counted, [], 0.0) == []
+    off = make_plan(replace(condition, app="iperf3"), 1).promise.more
+    assert "no packet may say" in off.reasons(counted, [], 0.0)[0]
 
 
 def arrived(folder: Path, *rows):
