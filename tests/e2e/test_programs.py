@@ -42,7 +42,7 @@ def test_a_folder_brought_along_with_the_programs_own_logs(tmp_path, root):
     # 1,200 bytes each 2 ms, of which a hundredth is lost.
     assert found["goodput_mbit"] == pytest.approx(4.8 * 0.99, rel=0.04)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert list(manifest["brought_sha256"]) == ["stream.py"]
+    assert list(manifest["brought_sha256"]) == ["receive", "send", "stream.py"]
     numbers = (tmp_path / "out" / "program-numbers.txt").read_text().split()
     lost = int(numbers[-1]) + 1 - len(numbers)
     assert abs(lost - found["loss_packets"]) <= 3  # pings are lost, too
