@@ -21,6 +21,7 @@ WINGS = {
         "study.changes",
         "study.condition",
         "study.crowd",
+        "study.programs",
         "study.seeds",
     },
     "instrument": GROUND,
@@ -109,6 +110,7 @@ def test_a_job_gets_what_it_imports_and_no_more(tmp_path):
         "study/conflicts.py",
         "study/crowd.py",
         "study/pathaxes.py",
+        "study/programs.py",
         "study/seeds.py",
     }
     for path in there.rglob("*.py"):
