@@ -4,12 +4,20 @@
 #   scripts/setup.sh          all of it, and a first short cell
 #   scripts/setup.sh tools    packages and .venv; the workflow builds the rest where it needs it
 #
+# Where LOSSLAB_INSTRUMENTS names a folder or an address with packed kernels and images, they are taken
+# instead of built.
+#
 # What cannot be had as it is pinned is refused; with LOSSLAB_UNPINNED=1 what there is now takes its
 # place, and every manifest says so.
 set -eu
 cd "$(dirname "$0")/.."
 
-scripts/packages.sh build python analysis tests
+# A fetched instrument needs no compiler.
+if [ -n "${LOSSLAB_INSTRUMENTS:-}" ]; then
+    scripts/packages.sh python analysis tests
+else
+    scripts/packages.sh build python analysis tests
+fi
 
 # /usr/bin/python3 first: it is the one whose venv module the packages above brought.
 python=""
@@ -45,6 +53,9 @@ if [ "$(cat .venv/losslab-stamp 2>/dev/null || true)" != "$stamp" ]; then
     echo "$stamp" >.venv/losslab-stamp
 fi
 
+if [ -n "${LOSSLAB_INSTRUMENTS:-}" ] && ! .venv/bin/losslab instrument fetch; then
+    scripts/packages.sh build
+fi
 [ "${1:-}" = tools ] && exit 0
 echo "losslab: host image and kernel (ten minutes of CPU time when they are new)"
 .venv/bin/losslab image &

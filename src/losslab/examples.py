@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # What one may want, and the commands for it; a command that none names stands under `more`.
 GROUPS = {
-    "look at this machine": ("doctor", "pins"),
+    "look at this machine": ("doctor", "pins", "instrument fetch", "instrument pack"),
     "measure": ("demo", "measure", "shell"),
     "look at runs and campaigns": ("plot", "status", "cells", "claims", "axes"),
     "check": ("rerun", "diff", "origin"),
@@ -47,6 +47,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "losslab kernel --algorithm mine",
     ),
     "image": ("losslab image", "losslab image --variant engine"),
+    "instrument pack": (
+        "losslab instrument pack --out instruments",
+        "losslab instrument pack kernel-plain+6.1 image-engine",
+    ),
+    "instrument fetch": ("LOSSLAB_INSTRUMENTS=/media/usb/instruments losslab instrument fetch",),
     "pins": ("losslab pins", "losslab pins --check"),
     "plot": ("losslab plot my-run other-run", "losslab plot my-run --out run.svg"),
     "status": ("losslab status", "losslab status /data/campaign"),

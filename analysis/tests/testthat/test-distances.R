@@ -33,7 +33,8 @@ test_that("a claim's number shows its three first digits, and on which side of i
   shown <- tibble::tibble(
     published = c(7.3, NA, NA, NA), measured = c(0.0001872, 100.0002, 0, 956.4),
     low = c(-0.00024, NA, NA, 950), high = c(0.0006, NA, NA, 960),
-    tolerance = c("within 2", "at most 100.1", "at most 0", "at least 5"), unit = c("%", "%", "", "s")
+    tolerance = c("within 2", "at most 100.1", "at most 0", "at least 5"),
+    unit = c("%", "%", "", "s")
   )
   expect_equal(
     number_of_claim(shown), c("0.00 [0.00, 0.00] %", "100.000 %", "0", "956 [950, 960] s")

@@ -193,7 +193,7 @@ class Fetcher:
             _remove_left(path)
             partial = path.with_name(f".{file.sha256}.partial-{os.getpid()}")
             try:
-                problem = self._download(place.url, partial)
+                problem = self.download(place.url, partial)
                 found = "" if problem else digest(partial)
                 if found == file.sha256:
                     origin.write_text(f"{place.name} {place.url}\n")
@@ -228,7 +228,8 @@ class Fetcher:
             problem = self._ask(urllib.request.Request(place.url), Path(name) / "text")
             return "" if problem else (Path(name) / "text").read_text()
 
-    def _download(self, url: str, target: Path) -> str:
+    def download(self, url: str, target: Path) -> str:
+        """Copy what an address has; return what went wrong, or nothing."""
         problem = self._ask(urllib.request.Request(url), target)
         for pause_s in RETRY_AFTER_S:
             # The snapshot archive turns hurried callers away for a while.

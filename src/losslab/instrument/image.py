@@ -21,14 +21,14 @@ from typing import Any
 
 from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import engine, repository
+from losslab.instrument import engine, packed, repository
 from losslab.instrument.apt import Apt
 from losslab.instrument.archive import Found, UnavailableError, debian_archives, write_sources
 from losslab.instrument.cache import ROOT, building, cache_folder, hash_files, run_logged
 from losslab.instrument.packages import Lock, make_lock, read_lock
 
 RECIPES = ROOT / "containers"
-HOST, ENGINE = "host", "engine"
+NAMES = HOST, ENGINE = "host", "engine"
 CONTAINERNET = "opt/containernet"  # in the engine image
 SUITE = "trixie"
 EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
@@ -112,6 +112,8 @@ def build(name: str = HOST, unpinned: bool = False) -> Path:
     built = existing(name)
     if built is not None and (unpinned or built != target(name, pinned=False)):
         return built
+    if packed.install(packed.IMAGE, target(name)):
+        return target(name)
     try:
         with building(target(name)) as folder:
             if folder is not None:

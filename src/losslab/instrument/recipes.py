@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from losslab.errors import LosslabError
-from losslab.instrument import archive, image, kernel, kernels, kernelsource, pins, records
+from losslab.instrument import archive, image, kernel, kernels, kernelsource, packed, pins, records
+from losslab.instrument.cache import ROOT
+
+DEFAULT_PARTS = (f"{records.KERNEL}-{kernel.PLAIN}", f"{records.IMAGE}-{image.HOST}")
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `kernel`, `image` and `pins`."""
+    """Add `kernel`, `image`, `instrument` and `pins`."""
     made = commands.add_parser("kernel", help="build the pinned kernel and print its folder")
     made.add_argument("--variant", choices=kernel.VARIANTS, default=kernel.VARIANTS[0])
     made.add_argument(
@@ -27,15 +32,88 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _record_options(made)
     made.set_defaults(run=_build_kernel)
     made = commands.add_parser("image", help="build an image and print its folder")
-    made.add_argument("--variant", choices=("host", "engine"), default="host")
+    made.add_argument("--variant", choices=image.NAMES, default=image.HOST)
     _pin_options(made)
     _record_options(made)
     made.set_defaults(run=_build_image)
 
+    _packed_commands(commands)
     looked = commands.add_parser("pins", help="say where every pinned thing was found")
     looked.add_argument("--check", action="store_true", help="ask the servers what they have now")
     looked.add_argument("--json", action="store_true", help="for a machine")
     looked.set_defaults(run=_pins)
+
+
+def _packed_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `instrument pack` and `instrument fetch`."""
+    group = commands.add_parser("instrument", help="kernels and images as archives")
+    kinds = group.add_subparsers(required=True, metavar="WHAT")
+    made = kinds.add_parser("pack", help="write an archive of each kernel and image")
+    taken = kinds.add_parser(
+        "fetch", help=f"take kernels and images from where {packed.PLACE} names"
+    )
+    for command in (made, taken):
+        command.add_argument(
+            "parts", nargs="*", metavar="PART", default=DEFAULT_PARTS,
+            help="kernel-plain, kernel-containers, kernel-plain+6.1, image-host, image-engine ... "
+            f"(default: {' '.join(DEFAULT_PARTS)})",
+        )  # fmt: skip
+    made.add_argument("--out", type=Path, default=Path("instruments"), help="folder to write to")
+    made.add_argument(
+        "--record", action="store_true",
+        help=f"vouch for the archives in {packed.PINS.relative_to(ROOT)}: no others are taken",
+    )  # fmt: skip
+    made.set_defaults(run=_pack)
+    taken.set_defaults(run=_fetch)
+
+
+def _folder(part: str) -> tuple[str, Path, Path | None]:
+    """Say of a part of what kind it is, where it belongs in the cache, and where it is there."""
+    kind, _, name = part.partition("-")
+    if kind == records.KERNEL:
+        variant, which = kernel.parsed(name)
+        if variant in kernel.VARIANTS:
+            return kind, kernel.target(variant, which), kernel.existing(variant, which)
+    elif kind == records.IMAGE and name in image.NAMES:
+        return kind, image.target(name), image.existing(name)
+    raise LosslabError(
+        f"a part must be a kernel ({', '.join(kernel.VARIANTS)}, with +NAME of "
+        f"config/kernels.toml) or an image ({', '.join(image.NAMES)}), found {part}",
+        hint=f"such as {' '.join(DEFAULT_PARTS)}",
+    )
+
+
+def _pack(options: argparse.Namespace) -> int:
+    archives = []
+    for part in options.parts:
+        kind, _, folder = _folder(part)
+        if folder is None:
+            raise LosslabError(
+                f"{part} must be built before it is packed, found none",
+                hint="`make setup` builds the default ones, `losslab kernel` and `losslab image` "
+                "the others",
+            )
+        archives.append(packed.pack(folder, kind, options.out))
+        print(archives[-1], flush=True)
+    if options.record:
+        packed.write_pins(archives)
+    return 0
+
+
+def _fetch(options: argparse.Namespace) -> int:
+    missing = []
+    for part in options.parts:
+        kind, wanted, folder = _folder(part)
+        if folder is None and not packed.install(kind, wanted):
+            missing.append(part)
+        else:
+            print(folder or wanted, flush=True)
+    if missing and not os.environ.get(packed.PLACE):
+        print(
+            f"losslab: note: {packed.PLACE} names no place to take {' '.join(missing)} from",
+            file=sys.stderr,
+        )
+    return 1 if missing else 0
 
 
 def _pin_options(parser: argparse.ArgumentParser) -> None:

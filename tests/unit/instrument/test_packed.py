@@ -1,0 +1,185 @@
+"""Packed instruments: from a folder and from a server, whole, damaged, wrong or not there."""
+
+import json
+import os
+import socket
+
+import pytest
+
+from losslab.errors import LosslabError
+from losslab.instrument import image, kernel, packed
+
+NAME = "0123456789abcdef"
+ARCHIVE, FACTS = f"kernel-{NAME}.tar.xz", f"kernel-{NAME}.json"
+
+
+@pytest.fixture(autouse=True)
+def no_pins(monkeypatch, tmp_path):
+    monkeypatch.setattr(packed, "PINS", tmp_path / "instruments.tsv")
+
+
+def built(folder, name=NAME, pinned=True):
+    """Make what a build leaves."""
+    folder = folder / name
+    (folder / "root").mkdir(parents=True)
+    (folder / "linux").write_bytes(os.urandom(50_000))
+    (folder / "linux").chmod(0o755)
+    (folder / "root" / "sh").symlink_to("/bin/dash")
+    (folder / "root" / "one").write_text("1")
+    os.link(folder / "root" / "one", folder / "root" / "other")
+    os.utime(folder / "linux", ns=(10**18 + 7, 10**18 + 7))
+    (folder / "build.log").write_text("long")
+    (folder / "provenance.json").write_text(json.dumps({"hash": name, "pinned": pinned}))
+    return folder
+
+
+@pytest.fixture
+def archives(tmp_path):
+    folder = built(tmp_path / "built")
+    packed.pack(folder, packed.KERNEL, tmp_path / "instruments")
+    return tmp_path / "instruments"
+
+
+@pytest.fixture
+def place(request, archives, server, monkeypatch):
+    """The archives in a folder, or on a server that has what the folder has when it is asked."""
+    if request.param == "folder":
+        monkeypatch.setenv(packed.PLACE, str(archives))
+        return lambda: None
+    monkeypatch.setenv(packed.PLACE, f"{server.url}/instruments/")
+
+    def publish():
+        files = {f"/instruments/{path.name}": path.read_bytes() for path in archives.iterdir()}
+        server.files |= files
+
+    return publish
+
+
+def both(test):
+    return pytest.mark.parametrize("place", ["folder", "server"], indirect=True)(test)
+
+
+@both
+def test_what_was_packed_is_there_again(place, tmp_path):
+    place()
+    target = tmp_path / "cache" / "kernel" / NAME
+    assert packed.install(packed.KERNEL, target)
+    original = tmp_path / "built" / NAME
+    assert (target / "linux").read_bytes() == (original / "linux").read_bytes()
+    now, before = (target / "linux").stat(), (original / "linux").stat()
+    assert (now.st_mtime_ns, now.st_mode) == (before.st_mtime_ns, before.st_mode)
+    assert os.readlink(target / "root" / "sh") == "/bin/dash"
+    assert (target / "root" / "one").stat().st_ino == (target / "root" / "other").stat().st_ino
+    assert not (target / "build.log").exists()
+    assert set(json.loads((target / packed.ORIGIN).read_text())) == {"from", "sha256"}
+    assert not [p.name for p in target.parent.iterdir() if "partial" in p.name]
+
+
+def corrupted(archives):
+    content = bytearray((archives / ARCHIVE).read_bytes())
+    content[len(content) // 2] ^= 1
+    (archives / ARCHIVE).write_bytes(content)
+
+
+def truncated(archives):
+    content = (archives / ARCHIVE).read_bytes()
+    (archives / ARCHIVE).write_bytes(content[: len(content) // 2])
+
+
+def missing(archives):
+    (archives / ARCHIVE).unlink()
+
+
+def no_facts(archives):
+    (archives / FACTS).write_text("<html>not found</html>")
+
+
+def facts_of_another(archives):
+    facts = json.loads((archives / FACTS).read_text())
+    (archives / FACTS).write_text(json.dumps(facts | {"hash": "fedcba9876543210"}))
+
+
+def made_of_another(archives):
+    """An archive that was renamed."""
+    other = built(archives.parent / "more", "fedcba9876543210")
+    packed.pack(other, packed.KERNEL, archives)
+    (archives / "kernel-fedcba9876543210.tar.xz").rename(archives / ARCHIVE)
+    facts = json.loads((archives / "kernel-fedcba9876543210.json").read_text())
+    (archives / FACTS).write_text(json.dumps(facts | {"hash": NAME}))
+
+
+def others_than_recorded(archives):
+    packed.PINS.write_text(f"archive\tsha256\n{ARCHIVE}\t{'0' * 64}\n")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (corrupted, "wanted "),
+        (truncated, "bytes, sha256"),
+        (missing, f"{ARCHIVE}: not there"),
+        (no_facts, "says no sha256"),
+        (facts_of_another, "it says that it is kernel fedcba9876543210"),
+        (made_of_another, "was made of fedcba9876543210"),
+        (others_than_recorded, "instruments.tsv has 000000000000"),
+    ],
+)
+@both
+def test_what_is_not_right_is_not_taken(place, archives, spoil, words, tmp_path, capsys):
+    spoil(archives)
+    place()
+    target = tmp_path / "cache" / "kernel" / NAME
+    assert not packed.install(packed.KERNEL, target)
+    said = capsys.readouterr()
+    assert words in said.err
+    assert said.err.startswith(f"losslab: note: kernel {NAME} is not taken from ")
+    assert said.out == ""
+    assert [p.name for p in target.parent.iterdir()] == [f".{NAME}.lock"]
+
+
+def test_a_server_that_does_not_answer_is_said(tmp_path, monkeypatch, capsys):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    monkeypatch.setenv(packed.PLACE, f"http://127.0.0.1:{port}")
+    assert not packed.install(packed.KERNEL, tmp_path / "cache" / "kernel" / NAME)
+    assert "cannot be reached" in capsys.readouterr().err
+
+
+def test_a_server_that_breaks_off_is_said(tmp_path, archives, server, monkeypatch, capsys):
+    monkeypatch.setenv(packed.PLACE, f"{server.url}/instruments")
+    server.files |= {f"/instruments/{p.name}": p.read_bytes() for p in archives.iterdir()}
+    server.busy = 100
+    assert not packed.install(packed.KERNEL, tmp_path / "cache" / "kernel" / NAME)
+    assert "HTTP 429" in capsys.readouterr().err
+
+
+def test_recorded_archives_are_taken(tmp_path, archives, monkeypatch):
+    packed.write_pins([archives / ARCHIVE])
+    monkeypatch.setenv(packed.PLACE, str(archives))
+    assert packed.install(packed.KERNEL, tmp_path / "cache" / "kernel" / NAME)
+
+
+def test_without_a_place_nothing_is_asked(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv(packed.PLACE, raising=False)
+    assert not packed.install(packed.KERNEL, tmp_path / "cache" / "kernel" / NAME)
+    assert capsys.readouterr().err == ""
+
+
+def test_what_is_not_pinned_is_not_packed(tmp_path):
+    with pytest.raises(LosslabError, match="must be pinned"):
+        packed.pack(built(tmp_path, pinned=False), packed.KERNEL, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("module", [kernel, image])
+def test_set_up_takes_what_there_is_and_builds_nothing(module, tmp_path, monkeypatch):
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    wanted = module.target()
+    folder = built(tmp_path / "built", wanted.name)
+    packed.pack(folder, module.__name__.rpartition(".")[2], tmp_path / "instruments")
+    monkeypatch.setenv(packed.PLACE, str(tmp_path / "instruments"))
+    # Nothing that a build would ask for is there.
+    monkeypatch.setenv("LOSSLAB_ARCHIVE", "http://127.0.0.1:1/debian")
+    assert module.build() == wanted
+    assert module.existing() == wanted
