@@ -34,7 +34,7 @@ def text(root: Path, runs: list[Replicate], campaign: str, archive_note: str) ->
             [
                 ("hardware", f"x86-64; measured on {_origin(root, 'machine')}"),
                 ("memory", "2 GB for each processor that measures"),
-                ("disk", f"{size / 2**30:.2f} GB of results, 0.6 GB kernel and image"),
+                ("disk", f"{size / 1e6:.0f} MB of results, 0.6 GB kernel and image"),
                 ("time", f"{wall_s / 60:.0f} min of one processor for all replicates, "
                  "then some minutes of R"),
                 ("software", "Debian 12 or 13; the rest is installed or in the archive"),

@@ -62,7 +62,7 @@ def pack(work: Path, campaign: Path, out: Path, limit_mb: float, instrument: boo
         raw = [path for path in everything if _is_raw(path)]
         raw_bytes = sum((work / path).stat().st_size for path in raw)
         left_out = set(raw) if raw_bytes > limit_mb * 1e6 else set()
-        note = f"{raw_bytes / 2**30:.2f} GB, " + ("digests only" if left_out else "in the archive")
+        note = f"{raw_bytes / 1e6:.0f} MB, " + ("digests only" if left_out else "in the archive")
         for path in everything:
             if path not in left_out:
                 _link(work / path, root / path)
