@@ -25,7 +25,6 @@ containernet: setup ## Prepare the containernet backend (WHERE=host: Docker on t
 
 report: tools ## Measure the quick configuration and write results/report/report.{html,pdf}
 	.venv/bin/snakemake --cores $(CORES) --configfile $(CONFIG)
-	@echo "losslab: results/report/report.html and results/report/report.pdf"
 
 claims: tools ## Print every claim with its number, interval, limit, verdict and reason
 	.venv/bin/snakemake --quiet all --cores $(CORES) --configfile $(CONFIG) --until judge_claims

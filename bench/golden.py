@@ -223,11 +223,16 @@ def without_later(table: str) -> str:
         for at, name in enumerate(rows[0])
         if name not in AXES
         or name in FIRST_AXES
-        or any(row[at] not in ("", "NA", str(AXES[name].default)) for row in rows[1:])
+        or any(row[at] not in ("", "NA", *_written(AXES[name].default)) for row in rows[1:])
     ]
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows([row[at] for at in kept] for row in rows)
     return table if len(kept) == len(rows[0]) else out.getvalue()
+
+
+def _written(value: object) -> tuple[str, ...]:
+    """Write a value as Python does, and as R does."""
+    return (str(value), f"{value:g}") if isinstance(value, float) else (str(value),)
 
 
 def differences(recorded: Mapping[str, str], found: Mapping[str, str]) -> list[str]:

@@ -101,15 +101,20 @@ knit_report <- function(job) {
     figures <- yaml::read_yaml(file.path("config/studies", paste0(study, ".yaml")))$figures
     file.create(file.path(folder, paste0(study, "_", unlist(figures), ".svg")))
   }
-  file.create(file.path(folder, "agreement_paths.svg"))
+  file.create(file.path(folder, c("agreement_paths.svg", "claims.svg")))
   writeLines("nothing", file.path(folder, "renderer.txt"))
   writeLines("made-up", file.path(folder, "campaign.txt"))
+  writeLines("made up", file.path(folder, "command.txt"))
   document <- readLines("report/index.qmd")
-  at <- which(document == "{{< include _chapters.qmd >}}")
-  text <- c(
-    document[seq_len(at - 1)], unlist(lapply(chapters, readLines)),
-    document[-seq_len(at)]
-  )
+  text <- unlist(lapply(document, function(line) {
+    part <- sub("^\\{\\{< include (.*) >\\}\\}$", "\\1", line)
+    if (part == line) {
+      return(line)
+    }
+    unlist(lapply(
+      if (part == "_chapters.qmd") chapters else file.path("report", part), readLines
+    ))
+  }))
   writeLines(text, file.path(folder, "index.Rmd"))
   old <- setwd(folder)
   on.exit(setwd(old))

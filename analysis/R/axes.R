@@ -5,11 +5,14 @@
 condition_columns <- c(
   "algorithm", "loss_percent", "path", "app", "rtt_ms", "rate_mbit", "buffer_packets", "offloads",
   "loss_direction", "competitor", "queue", "sender_delay_ms", "trace", "trace_back", "scheme",
-  "video", "receive_buffer", "shaper", "sender_queue", "kernel", "flows", "duration_s", "warmup_s"
+  "video", "receive_buffer", "shaper", "sender_queue", "kernel", "flows", "changes",
+  "loss_burst_packets", "jitter_ms", "jitter_order", "reorder_percent", "reorder_ms",
+  "duplicate_percent", "ecn", "mark_packets", "duration_s", "warmup_s"
 )
 
 # Those of words; the others are numbers.
 condition_words <- c(
   "algorithm", "path", "app", "offloads", "loss_direction", "competitor", "queue", "trace",
-  "trace_back", "scheme", "video", "receive_buffer", "shaper", "sender_queue", "kernel", "flows"
+  "trace_back", "scheme", "video", "receive_buffer", "shaper", "sender_queue", "kernel", "flows",
+  "changes", "jitter_order", "ecn"
 )

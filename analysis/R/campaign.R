@@ -7,6 +7,14 @@ read_origin <- function(path) {
   read_measured(path, words = c("part", "what"))
 }
 
+# A digest of what each cell's runs gave.
+read_digests <- function(path) {
+  if (!file.exists(path)) {
+    return(tibble::tibble(study = character(), cell = character(), digest = character()))
+  }
+  read_measured(path)
+}
+
 # One row per study and block: cells, runs per cell, length and warm-up, each from least to most.
 campaign_overview <- function(cells) {
   cells |>
@@ -111,4 +119,22 @@ limits_of_campaign <- function(overview) {
       )
     }
   )
+}
+
+# Every cell of the campaign, as the appendix lists them.
+show_cells <- function(cells, replicates, digests) {
+  first <- replicates |>
+    dplyr::group_by(study, cell) |>
+    dplyr::summarise(seed = seed[which.min(replicate)], .groups = "drop")
+  cells |>
+    dplyr::filter(!is.na(cell)) |>
+    dplyr::left_join(first, by = c("study", "cell")) |>
+    dplyr::left_join(digests, by = c("study", "cell")) |>
+    dplyr::transmute(
+      Study = study, Cell = breakable(cell),
+      n = ifelse(n_valid == n_replicates, n_valid, paste0(n_valid, " of ", n_replicates)),
+      Length = short(duration_s, 4), `Warm-up` = short(warmup_s, 4), Seed = as.character(seed),
+      Digest = ifelse(is.na(digest), "", paste0("`", digest, "`"))
+    ) |>
+    show_table(align = "llrrrrl")
 }

@@ -52,7 +52,7 @@ log_mbit <- function() {
   )
 }
 
-# Save a figure under each of the paths: SVG with text as paths, PNG at 200 dpi, PDF.
+# Save a figure under each of the paths: SVG with text that can be searched, PNG at 200 dpi, PDF.
 #
 # `missing` are the cells that it should have and that have no number (`missing_cells()`); the
 # figure names them. One without any data is a sheet that says so.
@@ -63,7 +63,7 @@ save_figure <- function(figure, paths, height_cm, missing) {
   } else if (note != "") {
     figure <- with_note(figure, note)
   }
-  devices <- list(svg = grDevices::svg, pdf = grDevices::cairo_pdf, png = ragg::agg_png)
+  devices <- list(svg = svglite::svglite, pdf = grDevices::cairo_pdf, png = ragg::agg_png)
   for (path in paths) {
     format <- tools::file_ext(path)
     ggplot2::ggsave(

@@ -2,28 +2,65 @@
 
 verdicts <- c("reproduced", "differs", "undecided", "not comparable", "not measured")
 
-# A number with its interval, and how many runs of each cell it is of.
+# Decimal places that show a claim's number three digits deep, and on which side of its limit it is.
+places_of <- function(claims) {
+  bound <- as.numeric(sub("^(within|at most|at least) ", "", claims$tolerance))
+  limit <- ifelse(
+    grepl("^within", claims$tolerance),
+    claims$published + ifelse(claims$measured < claims$published, -1, 1) * bound, bound
+  )
+  scale <- pmax(abs(claims$measured), abs(limit), na.rm = TRUE)
+  scale <- ifelse(scale %in% c(0, NA), 1000, scale)
+  slack <- abs(claims$measured - limit)
+  slack <- ifelse(slack == 0, scale, pmax(slack, 1e-4))
+  pmin(pmax(3 - ceiling(log10(scale)), ceiling(-log10(slack)) + 1, 0), 5)
+}
+
+# A number with its interval and its unit.
 number_of_claim <- function(claims) {
+  with_places <- function(x, places) {
+    text <- mapply(fixed_or_empty, x + 0, places)
+    # No zero has a sign.
+    sub("^-(0[.]?0*)$", "\\1", as.character(text))
+  }
+  places <- places_of(claims)
+  number <- with_places(claims$measured, places)
+  interval <- paste0(
+    " [", with_places(claims$low, places), ", ", with_places(claims$high, places), "]"
+  )
+  unit <- ifelse(said(claims$unit, "") == "", "", paste0(" ", claims$unit))
+  ifelse(number == "", "", paste0(number, ifelse(is.na(claims$low), "", interval), unit))
+}
+
+# A verdict's sign, which the first page's figure has, too, and its word, which leads to its reason.
+verdict_signs <- c(
+  reproduced = "\u25cf", differs = "\u25a0", undecided = "\u25cb", "not comparable" = "\u25c7",
+  "not measured" = "\u2013"
+)
+
+anchor_of <- function(claims) paste0("why-", claims$study, "-", gsub("[.]", "-", claims$claim))
+
+verdict_in_cell <- function(claims) {
+  word <- ifelse(
+    claims$verdict == "reproduced", claims$verdict,
+    paste0("[", claims$verdict, "](#", anchor_of(claims), ")")
+  )
   paste0(
-    short_or_empty(claims$measured + 0, 4),
-    ifelse(
-      is.na(claims$low), "",
-      paste0(" [", short_or_empty(claims$low, 3), ", ", short_or_empty(claims$high, 3), "]")
-    )
+    "[", verdict_signs[claims$verdict], "\u00a0", word, "]{.verdict .verdict-",
+    gsub(" ", "-", claims$verdict), "}"
   )
 }
 
 show_claims <- function(claims) {
   claims |>
     dplyr::transmute(
-      Claim = sentence, Source = source, Published = short_or_empty(published),
-      Measured = number_of_claim(claims), n = ifelse(n > 0, as.character(n), ""), Unit = unit,
-      Limit = tolerance,
-      Verdict = ifelse(verdict == "reproduced", verdict, paste0("*", verdict, "*"))
+      Claim = paste0(sentence, ifelse(is.na(source), "", paste0(" (", source, ")"))),
+      Verdict = verdict_in_cell(claims), Published = short_or_empty(published),
+      `Measured [95 %]` = number_of_claim(claims), Limit = tolerance,
+      n = ifelse(n > 0, as.character(n), "")
     ) |>
     dplyr::mutate(dplyr::across(dplyr::everything(), \(x) dplyr::coalesce(x, ""))) |>
-    dplyr::select(tidyselect::where(\(column) any(column != ""))) |>
-    show_table()
+    show_table(align = "lllllr", widths = c(40, 17, 11, 21, 13, 6))
 }
 
 # "3 of 12".
@@ -71,7 +108,10 @@ unjudged <- function(claims) {
     said(claims$unsupported, "") != "" ~ paste0("**", claims$unsupported, "**"),
     TRUE ~ said(claims$reason, "")
   )
-  lines <- paste0("- ", claims$sentence, " *", capital(claims$verdict), ":* ", full_stop(why))
+  lines <- paste0(
+    "- [", capital(claims$verdict), ":]{#", anchor_of(claims), " .verdict .verdict-",
+    gsub(" ", "-", claims$verdict), "} ", claims$sentence, " ", full_stop(capital(why))
+  )
   paste(c("Behind the verdicts:", "", lines), collapse = "\n")
 }
 

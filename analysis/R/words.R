@@ -45,14 +45,27 @@ with_interval <- function(x, low, high, digits, as = fixed_or_empty) {
   )
 }
 
-# A table in Markdown. One without rows says so.
-show_table <- function(rows, align = NULL) {
+# A table in Markdown. One without rows says so. `widths` are its columns' relative widths; without
+# them a column is as wide as what it holds.
+show_table <- function(rows, align = NULL, widths = NULL) {
   if (nrow(rows) == 0) {
     rows <- tibble::tibble(" " = "Nothing to show: too few of its cells have a valid replicate.")
     align <- "l"
+    widths <- NULL
+  }
+  if (is.null(align)) {
+    align <- paste(ifelse(vapply(rows, is.numeric, TRUE), "r", "l"), collapse = "")
   }
   # What is not there is an empty field.
   old <- options(knitr.kable.NA = "")
   on.exit(options(old))
-  knitr::kable(rows, format = "pipe", align = align)
+  table <- knitr::kable(rows, format = "pipe", align = align)
+  if (!is.null(widths)) {
+    # The line below the header says them, where a line is longer than a page.
+    dashes <- strrep("-", round(widths / sum(widths) * 250))
+    ends <- ifelse(strsplit(align, "")[[1]] == "r", ":", "-")
+    starts <- ifelse(ends == "-", ":", "-")
+    table[2] <- paste0("|", paste0(starts, dashes, ends, collapse = "|"), "|")
+  }
+  table
 }

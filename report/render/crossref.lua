@@ -95,6 +95,20 @@ local function resolve(cite)
   return pandoc.Link(text, "#" .. id)
 end
 
+-- typst knows no classes: a verdict's colour is its template's.
+local function color_verdict(span)
+  local kind = nil
+  for _, class in ipairs(span.classes) do kind = class:match("^verdict%-(.+)$") or kind end
+  if not (kind and FORMAT:match("typst")) then return nil end
+  local inlines = pandoc.Inlines({ pandoc.RawInline("typst", '#verdict("' .. kind .. '")[') })
+  inlines:extend(span.content)
+  inlines:insert(pandoc.RawInline("typst", "]"))
+  if span.identifier ~= "" then
+    inlines:insert(pandoc.RawInline("typst", "<" .. span.identifier .. ">"))
+  end
+  return inlines
+end
+
 function Pandoc(doc)
   local blocks = pandoc.Blocks({})
   for _, block in ipairs(doc.blocks) do
@@ -107,6 +121,6 @@ function Pandoc(doc)
       blocks:insert(new)
     end
   end
-  doc.blocks = blocks:walk({ Cite = resolve })
+  doc.blocks = blocks:walk({ Cite = resolve, Span = color_verdict })
   return doc
 end

@@ -7,6 +7,8 @@ beside their sources. Both read the same files.
 from __future__ import annotations
 
 import argparse
+import csv
+import datetime
 import re
 import shutil
 import sys
@@ -14,14 +16,20 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from losslab import processes
+from losslab import htmlpage, processes
 from losslab.errors import LosslabError
 
 RENDER = Path(__file__).resolve().parents[2] / "report" / "render"
 QUARTO_MINIMUM = (1, 9)  # earlier ones need the network for typst callouts
 INCLUDE = re.compile(r"^\{\{< include (\S+) >\}\}$", re.MULTILINE)
-# Seconds since 1970 in the PDF's metadata: 2024-01-01, so that equal results are equal bytes.
-PDF_TIMESTAMP = 1_704_067_200
+# A figure that a chunk takes from a file, and one that stands in the text.
+PICTURE = re.compile(r"""include_graphics\("([^"]+)"\)|^!\[[^\n]*\]\(([^)\s]+)\)""", re.MULTILINE)
+# What renderers only warn of. A reference is one that ends with what its kind is called by.
+WARNINGS = {
+    "cross-references must lead somewhere": r"Unable to resolve crossref (\S+)",
+    "citations must stand in the bibliography": r"citation (\S+) not found",
+    "pictures must be there": r"Could not fetch resource (\S+?):?(?:\s|$)",
+}
 
 
 def quarto() -> Path | None:
@@ -42,6 +50,7 @@ def render(
     html: Path,
     pdf: Path,
     campaign: str = "",
+    command: str = "",
 ) -> str:
     """Render `document`, whose `_chapters.qmd` includes the chapters; return the renderer's name.
 
@@ -52,9 +61,11 @@ def render(
         html: Where the page goes.
         pdf: Where the PDF goes.
         campaign: The campaign's name, if it has one.
+        command: What measures it again.
 
     Raises:
-        LosslabError: a chunk failed or a cross-reference leads nowhere.
+        LosslabError: a chunk failed; a cross-reference leads nowhere; a citation, a picture or an
+            included file is not there.
     """
     with tempfile.TemporaryDirectory(prefix="losslab-report-") as name:
         staging = Path(name)
@@ -66,32 +77,69 @@ def render(
         renderer = "Quarto" if program else "knitr, pandoc and typst"
         (staging / "renderer.txt").write_text(renderer + "\n")
         (staging / "campaign.txt").write_text(campaign + "\n")
+        (staging / "command.txt").write_text(command + "\n")
+        check_pictures(expand_includes((staging / document.name).read_text(), staging), staging)
         if program:
             _render_quarto(program, staging, document.name)
         else:
             _render_fallback(staging, document.name)
+        page = staging / f"{document.stem}.html"
+        page.write_text(htmlpage.finish(page.read_text()))
         for suffix, target in ((".html", html), (".pdf", pdf)):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(staging / (document.stem + suffix), target)
     return renderer
 
 
-def _run(command: Sequence[str], staging: Path) -> str:
-    """Run a renderer's step; its words are the error."""
-    done = processes.attempt(command, cwd=staging, limit_s=processes.WORK_LIMIT_S)
+def measured_at(staging: Path) -> int:
+    """Say when the last run was measured, in seconds since 1970: the day of the PDF's metadata.
+
+    Equal results are equal bytes that way; without a record of it, it is 2024-01-01.
+    """
+    origin = staging / "origin.csv"
+    rows = list(csv.DictReader(origin.open())) if origin.is_file() else []
+    days = re.findall(
+        r"\d{4}-\d\d-\d\d", " ".join(row["what"] for row in rows if row["part"] == "measured on")
+    )
+    day = datetime.date.fromisoformat(max(days, default="2024-01-01"))
+    midnight = datetime.datetime.combine(day, datetime.time(), datetime.UTC)
+    return int(midnight.timestamp())
+
+
+def _run(command: Sequence[str], staging: Path) -> None:
+    """Run a renderer's step; its words are the error, and so is what it only warns of."""
+    done = processes.attempt(
+        command,
+        cwd=staging,
+        limit_s=processes.WORK_LIMIT_S,
+        more={"SOURCE_DATE_EPOCH": str(measured_at(staging))},
+    )
     words = done.out + done.err
     if not done.good:
         raise LosslabError(f"`{' '.join(command[:3])}` must succeed, found:\n{words}")
-    return words
+    for must, pattern in WARNINGS.items():
+        if found := sorted(set(re.findall(pattern, words))):
+            raise LosslabError(f"{must}, found {', '.join(found)}")
 
 
 def _render_quarto(program: Path, staging: Path, name: str) -> None:
     for target in ("html", "typst"):
-        words = _run([str(program), "render", name, "--to", target], staging)
-        # Quarto only warns of a reference that leads nowhere.
-        dangling = re.findall(r"Unable to resolve crossref (\S+)", words)
-        if dangling:
-            raise LosslabError(f"cross-references must lead somewhere, found {dangling}")
+        _run([str(program), "render", name, "--to", target], staging)
+
+
+def check_pictures(text: str, folder: Path) -> None:
+    """Check that the pictures of a document are beside it.
+
+    Raises:
+        LosslabError: naming those that are not.
+    """
+    names = {quoted or linked for quoted, linked in PICTURE.findall(text)}
+    missing = sorted(name for name in names if not (folder / name).is_file())
+    if missing:
+        raise LosslabError(
+            f"pictures must be there, found no {', '.join(missing)}",
+            hint="a study's figures are those that its YAML file names",
+        )
 
 
 def expand_includes(text: str, folder: Path) -> str:
@@ -127,8 +175,9 @@ def _render_fallback(staging: Path, name: str) -> None:
     ]  # fmt: skip
     _run(
         [
-            *common, "--to", "html5", "--mathml", "--toc", "--toc-depth", "2",
-            "--embed-resources", "--css", "style.css", "--output", f"{stem}.html",
+            *common, "--to", "html5", "--template", str(RENDER / "template.html"), "--mathml",
+            "--toc", "--toc-depth", "2", "--embed-resources", "--css", "style.css",
+            "--output", f"{stem}.html",
         ],
         staging,
     )  # fmt: skip
@@ -141,7 +190,7 @@ def _render_fallback(staging: Path, name: str) -> None:
         typst.compile(
             str(staging / f"{stem}.typ"),
             output=str(staging / f"{stem}.pdf"),
-            timestamp=PDF_TIMESTAMP,
+            timestamp=measured_at(staging),
         )
     except typst.TypstError as error:
         raise LosslabError(f"typst must make a PDF of the report, found: {error}") from error
@@ -156,6 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--html", type=Path, required=True)
     parser.add_argument("--pdf", type=Path, required=True)
     parser.add_argument("--campaign", default="", help="the campaign's name")
+    parser.add_argument("--command", default="", help="what measures it again")
     options = parser.parse_args(arguments)
     try:
         renderer = render(
@@ -165,6 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.html,
             options.pdf,
             options.campaign,
+            options.command,
         )
         print("rendered with", renderer)
     except LosslabError as error:

@@ -19,7 +19,8 @@ REPORT = "results/report/report.html"
 def analysis(studies):
     """The rules after measuring and collecting."""
     return [
-        "summarise_study", "judge_claims", "test_agreement", "trace_origin", "check_verdicts",
+        "summarise_study", "judge_claims", "test_agreement", "trace_origin", "draw_claims",
+        "check_verdicts",
         *(f"tabulate_{study}" for study in studies), "plot_figure", "render_report", "all",
     ]  # fmt: skip
 

@@ -128,7 +128,7 @@ def test_a_replicate_is_summed_up_as_it_was(monkeypatch, cells, name):
     )
     # The state before the traffic is not kept, but what was counted between is.
     counted = accounts.Traffic(**observed["traffic"])
-    monkeypatch.setattr(accounts, "traffic", lambda *states_and_drops: counted)
+    monkeypatch.setattr(accounts, "traffic", lambda *states_and_drops, **more: counted)
     state = observed["state"]
     link_begin_ns = None
     if plan.links:

@@ -16,7 +16,13 @@ GROUND = {"errors", "processes", "lock"}
 WINGS = {
     # The schemes' names are checked where a study is loaded.
     "study": GROUND | {"emulation.schemes"},
-    "emulation": {"errors", "study.condition", "study.crowd", "study.seeds"},
+    "emulation": {
+        "errors",
+        "study.changes",
+        "study.condition",
+        "study.crowd",
+        "study.seeds",
+    },
     "instrument": GROUND,
     "backends": GROUND | {"study", "emulation", "instrument"},
     "campaign": GROUND | {"__init__", "study", "emulation", "instrument", "backends"},
@@ -79,8 +85,8 @@ def test_nothing_imports_from_above(module):
 
 
 def test_every_part_is_on_a_floor():
-    commands = {"__init__", "asked", "cli", "doctor", "examples", "manual", "new", "report"}
-    commands |= {"shell", "steps"}
+    commands = {"__init__", "asked", "cli", "doctor", "examples", "htmlpage", "manual", "new"}
+    commands |= {"report", "shell", "steps"}
     assert {part(module) for module in MODULES} == GROUND | set(WINGS) | commands
 
 
@@ -101,6 +107,7 @@ def test_a_job_gets_what_it_imports_and_no_more(tmp_path):
         "__init__.py",
         "errors.py",
         "study/axes.py",
+        "study/changes.py",
         "study/condition.py",
         "study/conflicts.py",
         "study/crowd.py",

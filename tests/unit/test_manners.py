@@ -117,7 +117,7 @@ def complete(*words):
         (["losslab", "me"], ["measure"]),
         (["losslab", "new", "a"], ["algorithm"]),
         (["losslab", "measure", "--loss-d"], ["--loss-direction"]),
-        (["losslab", "measure", "--loss-direction", ""], ["data", "both"]),
+        (["losslab", "measure", "--loss-direction", ""], ["data", "both", "back"]),
         (["losslab", "new", "algorithm", "--l"], ["--label"]),
         (["losslab", "completion", "z"], ["zsh"]),
     ],

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from losslab import report
@@ -72,10 +74,83 @@ def test_failing_chunk_is_one_line_that_names_it(fallback, tmp_path):
     assert len(str(failure.value).splitlines()) < 6
 
 
-@pytest.mark.parametrize("missing", ["![Gone](gone.svg)", "\n{{< include _gone.qmd >}}\n"])
-def test_what_is_not_there_is_named(fallback, tmp_path, missing):
-    with pytest.raises(LosslabError, match="gone"):
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ("![Gone](gone.svg)", r"pictures must be there, found no gone\.svg"),
+        ('```{r}\nknitr::include_graphics("gone.svg")\n```', r"found no gone\.svg"),
+        ("\n{{< include _gone.qmd >}}\n", r"include _gone.qmd >.* found none"),
+        ("As @gone2020 has it.", "citations must stand in the bibliography, found gone2020"),
+    ],
+)
+def test_what_is_not_there_is_named(fallback, tmp_path, missing, words):
+    with pytest.raises(LosslabError, match=words):
         render(tmp_path, missing)
+
+
+def test_the_pdf_is_of_the_day_of_the_last_run(tmp_path):
+    assert report.measured_at(tmp_path) == 1_704_067_200  # 2024-01-01
+    (tmp_path / "origin.csv").write_text(
+        "part,what,cells\nmeasured on,2026-11-20 to 2026-11-21,2\nlosslab,2027-01-01,2\n"
+    )
+    assert report.measured_at(tmp_path) == 1_795_219_200  # 2026-11-21
+
+
+QUARTO = """#!/bin/sh
+# Stands in for Quarto: says its version, and renders what WORDS and the document's name are.
+[ "$1" = --version ] && { echo "$QUARTO_SAYS"; exit 0; }
+echo "$@" >> "$QUARTO_CALLS"
+test -f _chapters.qmd && test -f renderer.txt && test -f style.css || exit 3
+stem=${2%.qmd}
+echo "$QUARTO_WARNS" >&2
+case $4 in
+    html) echo "<html lang=en>by quarto</html>" > "$stem.html" ;;
+    typst) echo "%PDF by quarto, $SOURCE_DATE_EPOCH" > "$stem.pdf" ;;
+esac
+"""
+
+
+@pytest.fixture
+def quarto(tmp_path, monkeypatch):
+    """A program of Quarto's name on PATH; gives the file of its calls."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "quarto").write_text(QUARTO)
+    (folder / "quarto").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("QUARTO_SAYS", "1.9.36")
+    monkeypatch.setenv("QUARTO_WARNS", "")
+    monkeypatch.setenv("QUARTO_CALLS", str(tmp_path / "calls"))
+    return tmp_path / "calls"
+
+
+def test_quarto_renders_where_it_is(quarto, tmp_path):
+    html, pdf = render(tmp_path)
+    assert "by quarto" in html
+    assert pdf == b"%PDF by quarto, 1704067200\n"
+    assert quarto.read_text().splitlines() == [
+        "render doc.qmd --to html", "render doc.qmd --to typst",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("version", ["1.8.27", "0.9", "none"])
+def test_an_old_quarto_does_not(quarto, monkeypatch, tmp_path, version):
+    monkeypatch.setenv("QUARTO_SAYS", version)
+    assert report.quarto() is None
+
+
+@pytest.mark.parametrize(
+    ("warning", "words"),
+    [
+        ("WARNING: Unable to resolve crossref @fig-nowhere", "lead somewhere, found @fig-nowhere"),
+        ("[WARNING] Citeproc: citation gone2020 not found", "bibliography, found gone2020"),
+        ("[WARNING] Could not fetch resource gone.png", r"be there, found gone\.png"),
+    ],
+)
+def test_what_quarto_warns_of_is_an_error(quarto, monkeypatch, tmp_path, warning, words):
+    monkeypatch.setenv("QUARTO_WARNS", warning)
+    with pytest.raises(LosslabError, match=words):
+        render(tmp_path)
 
 
 SENTENCE = """

@@ -38,6 +38,22 @@ rule judge_claims:
         "../../analysis/claims.R"
 
 
+rule draw_claims:
+    input:
+        functions=functions_of(ANALYSIS / "distances.R"),
+        claims="results/claims.csv",
+    output:
+        expand("results/figures/claims.{format}", format=["svg", "png", "pdf"]),
+    log:
+        "logs/draw_claims.log",
+    conda:
+        "../envs/tools.yaml"
+    message:
+        "Draw the claims"
+    script:
+        "../../analysis/distances.R"
+
+
 rule test_agreement:
     input:
         functions=functions_of(ANALYSIS / "agreement.R"),
@@ -66,7 +82,8 @@ rule trace_origin:
     input:
         expand("results/summary/{study}_cells.csv", study=STUDIES),
     output:
-        "results/tables/origin.csv",
+        origin="results/tables/origin.csv",
+        digests="results/tables/digests.csv",
     log:
         "logs/trace_origin.log",
     conda:
@@ -74,7 +91,7 @@ rule trace_origin:
     message:
         "List what the cells were measured with"
     shell:
-        "losslab origin {input:q} --out {output:q} &> {log:q}"
+        "losslab origin {input:q} --out {output.origin:q} --digests {output.digests:q} &> {log:q}"
 
 
 rule check_verdicts:

@@ -7,6 +7,12 @@ AGREEMENT = str(design.ROOT / "report" / "_agreement.qmd")
 rule render_report:
     input:
         document=workflow.source_path("../../report/index.qmd"),
+        # What the document includes besides chapters.
+        parts=[
+            workflow.source_path("../../report/_limits.qmd"),
+            workflow.source_path("../../report/_glossary.qmd"),
+            workflow.source_path("../../report/_appendix.qmd"),
+        ],
         # A chapter per study, in the configuration's order.
         chapters=[
             *(str(files.chapter(design.ROOT, study)) for study in STUDIES),
@@ -14,6 +20,8 @@ rule render_report:
         ],
         functions=functions_of(
             design.ROOT / "report" / "index.qmd",
+            design.ROOT / "report" / "_limits.qmd",
+            design.ROOT / "report" / "_appendix.qmd",
             Path(AGREEMENT),
             *(files.chapter(design.ROOT, study) for study in STUDIES),
             studies=STUDIES,
@@ -21,12 +29,15 @@ rule render_report:
         beside=[
             workflow.source_path("../../report/references.bib"),
             workflow.source_path("../../report/style.css"),
+            workflow.source_path("../../report/quarto.typ"),
             workflow.source_path("../../config/algorithms.tsv"),
             # How often intervals cover: by simulation, and so the same in every campaign.
             workflow.source_path("../../report/coverage.csv"),
         ],
         renderer=[
             workflow.source_path("../../src/losslab/report.py"),
+            workflow.source_path("../../src/losslab/htmlpage.py"),
+            workflow.source_path("../../report/render/template.html"),
             workflow.source_path("../../report/render/crossref.lua"),
             workflow.source_path("../../report/render/knit.R"),
             workflow.source_path("../../report/render/template.typ"),
@@ -34,6 +45,7 @@ rule render_report:
         figures=[
             *(file for study in STUDIES for file in figure_files(study, "svg")),
             "results/figures/agreement_paths.svg",
+            "results/figures/claims.svg",
         ],
         tables=[
             *(file for study in STUDIES for file in table_files(study).values()),
@@ -42,6 +54,7 @@ rule render_report:
                 table=["seeds", "paths", "windows"],
             ),
             "results/tables/origin.csv",
+            "results/tables/digests.csv",
         ],
         summaries=expand(
             "results/summary/{study}{table}.csv",
@@ -61,10 +74,11 @@ rule render_report:
         "../envs/tools.yaml"
     params:
         campaign=config.get("campaign", ""),
+        command=repeating.command(workflow.configfiles, design.ROOT),
     message:
         "Render the report"
     shell:
         "python -m losslab.report --document {input.document:q} --chapters {input.chapters:q}"
-        " --beside {input.functions:q} {input.beside:q} {input.figures:q} {input.tables:q}"
+        " --beside {input.parts:q} {input.functions:q} {input.beside:q} {input.figures:q} {input.tables:q}"
         " {input.summaries:q} {input.invalid:q} {input.claims:q}"
-        " --campaign={params.campaign:q} --html {output.html:q} --pdf {output.pdf:q} &> {log:q}"
+        " --campaign={params.campaign:q} --command={params.command:q} --html {output.html:q} --pdf {output.pdf:q} &> {log:q}"

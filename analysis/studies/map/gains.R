@@ -38,7 +38,9 @@ winner <- function(low, high) {
 gains <- function(replicates) {
   found <- replicates |>
     with_columns("retransmits") |>
-    dplyr::filter(valid, goodput_mbit > 0, algorithm %in% c("cubic", "bbr")) |>
+    dplyr::filter(
+      valid, goodput_mbit > 0, algorithm %in% c("cubic", "bbr"), block != start_block
+    ) |>
     dplyr::group_by(dplyr::across(dplyr::all_of(gain_axes))) |>
     dplyr::filter(dplyr::n_distinct(algorithm) == 2) |>
     dplyr::summarise(

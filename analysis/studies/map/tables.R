@@ -2,8 +2,10 @@
 tables <- function(data, write) {
   measured <- gains(data$replicates)
   published <- data$published
-  # A condition that two blocks have counts once.
+  # A condition that two blocks have counts once, and as it is everywhere else: with fq, but for the
+  # source's own.
   conditions <- measured |>
+    filter(block != unpaced_block) |>
     distinct(rtt_ms, rate_mbit, buffer_packets, loss_percent, .keep_all = TRUE)
 
   published |>
@@ -31,10 +33,10 @@ tables <- function(data, write) {
 
   # The paper's and its replication's conditions that were measured here, without random loss.
   compared <- measured |>
-    filter(block != "published") |>
+    filter(!block %in% c("published", unpaced_block)) |>
     distinct(rtt_ms, rate_mbit, buffer_packets, .keep_all = TRUE)
-  others <- published |>
-    filter(!grepl("^kim", source)) |>
+  of_map <- filter(published, !startsWith(source, "kim"), is.na(from_s))
+  others <- of_map |>
     semi_join(compared, by = c("rtt_ms", "rate_mbit", "buffer_packets"))
   bind_rows(
     others |> mutate(ratio = coalesce(1 + gain_percent / 100, bbr_mbit / cubic_mbit)),
@@ -49,9 +51,10 @@ tables <- function(data, write) {
     ) |>
     write("paper")
 
+  pacing_rows(data$replicates, published) |> write("pacing")
+
   # Of all conditions of the paper and its replication, measured here or not: how far the two agree.
-  published |>
-    filter(!grepl("^kim", source)) |>
+  of_map |>
     mutate(ratio = coalesce(1 + gain_percent / 100, bbr_mbit / cubic_mbit)) |>
     select(source, rtt_ms, rate_mbit, buffer_packets, ratio) |>
     tidyr::pivot_wider(names_from = source, values_from = ratio) |>

@@ -15,6 +15,51 @@ test_that("the models give the values of their papers", {
   expect_equal(cubic_mbit(1e-4, 0.1) / 0.11584, 187, tolerance = 0.02)
 })
 
+# Mean of CUBIC's window (RFC 9438, at least that of Reno) over round trips, over that
+# of the formula: with losses at equal distances, or each packet's on its own with probability p.
+cubic_over_formula <- function(p, rtt_s, random, converges_fast, round_trips = 50000) {
+  set.seed(1, kind = "Mersenne-Twister")
+  draws <- stats::runif(round_trips)
+  window <- reno <- top <- last <- 20
+  wait <- since_s <- sent <- total <- 0
+  for (i in seq_len(round_trips)) {
+    total <- total + window
+    sent <- sent + window
+    since_s <- since_s + rtt_s
+    lost <- if (random) draws[i] < 1 - (1 - p)^window else sent >= 1 / p
+    if (lost) {
+      sent <- sent - 1 / p
+      top <- if (converges_fast && window < last) window * (1 + 0.7) / 2 else window
+      last <- window
+      window <- reno <- 0.7 * window
+      wait <- (max(top - window, 0) / 0.4)^(1 / 3)
+      since_s <- 0
+    } else {
+      reno <- reno + 3 * (1 - 0.7) / (1 + 0.7)
+      wanted <- 0.4 * (since_s + rtt_s - wait)^3 + top
+      window <- max(reno, min(max(wanted, window), 1.5 * window))
+    }
+  }
+  payload_bytes * 8 / 1e6 * total / round_trips / rtt_s / cubic_mbit(p, rtt_s)
+}
+
+test_that("losses at random are worth 15 to 28 % to CUBIC, as its claim's limit says", {
+  for (cell in list(c(0.0003, 0.1), c(0.001, 0.2))) {
+    expect_equal(cubic_over_formula(cell[1], cell[2], FALSE, FALSE), 1, tolerance = 0.06)
+    fast <- cubic_over_formula(cell[1], cell[2], TRUE, TRUE)
+    expect_gt(fast, 1.12)
+    slow <- cubic_over_formula(cell[1], cell[2], TRUE, FALSE)
+    expect_gt(slow, fast)
+    expect_lt(slow, 1.3)
+  }
+})
+
+test_that("where losses are frequent Mathis' formula exceeds Padhye's by the claim's limit", {
+  cells <- expand.grid(p = c(0.001, 0.003, 0.01), rtt_s = c(0.02, 0.1))
+  apart <- mathis_mbit(cells$p, cells$rtt_s) / padhye_mbit(cells$p, cells$rtt_s)
+  expect_equal(max(apart), 1.25, tolerance = 0.005)
+})
+
 test_that("pooled losses are compared with the binomial distribution", {
   replicates <- conditions(
     cell = "a", valid = c(TRUE, TRUE, FALSE), loss_percent = 1,

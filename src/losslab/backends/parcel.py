@@ -11,7 +11,10 @@ WING = "emulation"
 MORE = (
     "__init__.py",
     "errors.py",
-    *(f"study/{name}.py" for name in ("axes", "condition", "conflicts", "crowd", "seeds")),
+    *(
+        f"study/{name}.py"
+        for name in ("axes", "changes", "condition", "conflicts", "crowd", "seeds")
+    ),
 )
 
 

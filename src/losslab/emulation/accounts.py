@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from losslab.emulation.topology import INTERFACES, interface
+
+OF_SOME_PATHS = ("duplicates", "reordered", "marks", "ecn_capable", "ce_received")
+# What qdiscs call the CE marks that they set (tc's xstats); of cake's, each tin has its own.
+MARKS = ("ecn_mark", "marked")
+# Where packets wait for the bottleneck: host, interface and handle.
+BOTTLENECK_QUEUE = ("r1", interface("r1", "r2").name, "10:")
+# Where some may be sent before their turn, which netem counts as requeued (netem_enqueue,
+# net/sched/sch_netem.c).
+DELAY_LINES = ("1:", "10:")
 
 
 @dataclass(frozen=True)
@@ -28,6 +37,22 @@ class Traffic:
     received_back: int
     loss_back_drops: int
     link_back_drops: int
+    # Of a path that does more than delay and lose. By the emulator: packets made twice, and sent
+    # before their turn; CE marks that its queue set.
+    duplicates: int = 0
+    reordered: int = 0
+    marks: int = 0
+    # By the receiver: packets that say their flow knows ECN, and those with a mark.
+    ecn_capable: int = 0
+    ce_received: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the counts as JSON-ready data; of what not every path has, those that are any."""
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if value or name not in OF_SOME_PATHS
+        }
 
     @property
     def unexplained_back(self) -> int:
@@ -39,7 +64,7 @@ class Traffic:
     def unexplained(self) -> int:
         """Data-direction packets that neither arrived nor were dropped by the emulator."""
         drops = self.bottleneck_drops + self.link_drops + self.loss_drops
-        return self.sent - self.received - drops
+        return self.sent + self.duplicates - self.received - drops
 
     @property
     def loss_offered(self) -> int:
@@ -66,6 +91,7 @@ def traffic(
     back: str,
     link_drops: int = 0,
     link_back_drops: int = 0,
+    duplicating: bool = False,
 ) -> Traffic:
     """Count what passed between two states as `hosts.read_back` gives them.
 
@@ -75,17 +101,18 @@ def traffic(
         back: The first router that the receiver's packets meet.
         link_drops: What a trace-driven link dropped.
         link_back_drops: What that of the way back did.
+        duplicating: The delay line of the data may make packets twice.
     """
 
     def link(host: str, towards: str, side: str, what: str) -> int:
         name = interface(host, towards).name
         return int(after[host]["links"][name][side][what] - before[host]["links"][name][side][what])
 
-    def qdisc(host: str, towards: str, what: str) -> int:
+    def qdisc(host: str, towards: str, what: str, handle: str = "1:") -> int:
         name = interface(host, towards).name
         return int(
-            _qdisc(after, host, name, "1:").get(what, 0)
-            - _qdisc(before, host, name, "1:").get(what, 0)
+            _qdisc(after, host, name, handle).get(what, 0)
+            - _qdisc(before, host, name, handle).get(what, 0)
         )
 
     def counter(host: str, name: str) -> int:
@@ -99,6 +126,16 @@ def traffic(
         for side in ("rx", "tx")
         if (packets := link(end.host, end.towards, side, "packets")) > 0
     ]
+
+    def received_by_ip(name: str) -> int:
+        return counter("receiver", f"IpExtIn{name}Pkts")
+
+    # What left the delay line or was lost there, less what came to it: netem does not count them.
+    duplicates = 0
+    if duplicating:
+        duplicates = qdisc("r2", "receiver", "packets") + qdisc("r2", "receiver", "drops")
+        duplicates -= link("r2", "r1", "rx", "packets")
+    marks_of = [_marks(_qdisc(state, *BOTTLENECK_QUEUE)) for state in (before, after)]
     return Traffic(
         sent=link("sender", "r1", "tx", "packets"),
         received=link("receiver", "r2", "rx", "packets"),
@@ -113,7 +150,18 @@ def traffic(
         received_back=link("sender", "r1", "rx", "packets"),
         loss_back_drops=qdisc(back, "r1", "drops"),
         link_back_drops=link_back_drops,
+        duplicates=duplicates,
+        reordered=sum(qdisc("r2", "receiver", "requeues", line) for line in DELAY_LINES),
+        marks=marks_of[1] - marks_of[0],
+        ecn_capable=sum(map(received_by_ip, ("ECT0", "ECT1", "CE"))),
+        ce_received=received_by_ip("CE"),
     )
+
+
+def _marks(qdisc: dict[str, Any]) -> int:
+    """Count the CE marks that a qdisc has set."""
+    parts = [qdisc, *qdisc.get("tins", [])]
+    return int(sum(part.get(name, 0) for part in parts for name in MARKS))
 
 
 def bypassed(before: dict[str, Any], after: dict[str, Any]) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from losslab.emulation.accounts import Traffic
+from losslab.emulation.impaired import Z, outside_interval
 from losslab.emulation.qdiscs import FRAME_BYTES
 from losslab.emulation.topology import RECEIVER_ADDRESS
 
@@ -20,8 +22,6 @@ RTT_TOLERANCE_MS = 0.003
 # In real time every hop's timer and wake-up comes late by some microseconds, and never early.
 REAL_TIME_RTT_SHARE = 0.01
 REAL_TIME_RTT_MS = 0.1
-# Two-sided normal quantile of a false alarm in 16,000 replicates.
-LOSS_Z = 4.0
 # Full segments in an aggregate of GSO_LEGACY_MAX_SIZE bytes (linux/netdevice.h).
 AGGREGATE_PACKETS_MAX = 45
 # A window or buffer that limits for less cannot move the mean by as much as replicates differ.
@@ -52,6 +52,8 @@ class Evidence:
     flows: list[FlowEvidence]
     traffic: Traffic
     real_time: bool = False
+    # Each ping on the idle path; `rtt_ms` is the least.
+    idle_ms: Sequence[float] = ()
     # Packets of the sender's that did not pass the bottleneck.
     bypassed: int = 0
 
@@ -74,17 +76,28 @@ def reasons(evidence: Evidence) -> list[str]:
             _limited,
         )
     ]
-    return [reason for reason in found if reason]
+    more = evidence.promise.more.reasons(
+        evidence.traffic, evidence.idle_ms, rtt_tolerance_ms(evidence)
+    )
+    return [reason for reason in found if reason] + more
+
+
+def rtt_tolerance_ms(e: Evidence) -> float:
+    """Return by how much the RTT of the idle path may be off."""
+    wanted = e.promise.rtt_ms
+    if e.real_time:
+        return REAL_TIME_RTT_MS + REAL_TIME_RTT_SHARE * wanted
+    return max(RTT_TOLERANCE_MS, RTT_TOLERANCE_SHARE * wanted)
 
 
 def _rtt(e: Evidence) -> str | None:
-    wanted = e.promise.rtt_ms
+    wanted, more = e.promise.rtt_ms, e.promise.more
     if e.rtt_ms is None:
         return f"ping must measure an RTT of {wanted:g} ms, found no reply at all"
-    tolerance_ms = max(RTT_TOLERANCE_MS, RTT_TOLERANCE_SHARE * wanted)
-    if e.real_time:
-        tolerance_ms = REAL_TIME_RTT_MS + REAL_TIME_RTT_SHARE * wanted
-    if abs(e.rtt_ms - wanted) > tolerance_ms:
+    # The least of some twenty: an early one, where there are any, and perhaps never one without
+    # further delay.
+    below_ms, above_ms = wanted - e.rtt_ms - more.early_ms, e.rtt_ms - wanted - more.jitter_ms
+    if max(below_ms, above_ms) > rtt_tolerance_ms(e):
         return f"RTT of the idle path must be {wanted:g} ms, found {e.rtt_ms:g} ms"
     return None
 
@@ -145,30 +158,23 @@ def _conservation_back(e: Evidence) -> str | None:
 
 
 def _loss_rate(e: Evidence) -> str | None:
+    if e.promise.more.mean_rate_mbit is not None:
+        return None  # by phases, in `phases`
     if e.promise.loss_at_sender_percent is not None:
         return _loss_at_sender(e, e.promise.loss_at_sender_percent)
     t = e.traffic
-    return _outside_interval("loss", e.promise.loss_percent, t.loss_offered, t.loss_drops)
+    burst = e.promise.more.burst_packets
+    return outside_interval("loss", e.promise.loss_percent, t.loss_offered, t.loss_drops, burst)
 
 
 def _loss_rate_back(e: Evidence) -> str | None:
+    if e.promise.more.mean_rate_mbit is not None:
+        return None
     t = e.traffic
     offered = t.received_back + t.link_back_drops + t.loss_back_drops
-    return _outside_interval(
-        "loss on the way back", e.promise.loss_back_percent, offered, t.loss_back_drops
-    )
-
-
-def _outside_interval(what: str, percent: float, offered: int, lost: int) -> str | None:
-    """Say when a number of lost packets is outside its binomial interval; of 0 %, any is."""
-    p = percent / 100
-    tolerance = LOSS_Z * math.sqrt(p * (1 - p) * offered) + 1 if p else 0.0
-    if abs(lost - p * offered) <= tolerance:
-        return None
-    found = 100 * lost / offered if offered else 0.0
-    return (
-        f"{what} must be {percent:g} % of {offered} packets (within {tolerance:.0f}), found {lost} "
-        f"lost ({found:.3f} %)"
+    burst = e.promise.more.burst_packets
+    return outside_interval(
+        "loss on the way back", e.promise.loss_back_percent, offered, t.loss_back_drops, burst
     )
 
 
@@ -176,7 +182,7 @@ def _loss_at_sender(e: Evidence, percent: float) -> str | None:
     """Judge by a bound: aggregates are not counted, nor those for which netem had no room."""
     p, drops = percent / 100, e.traffic.sender_drops
     least = p * e.traffic.sent / AGGREGATE_PACKETS_MAX
-    least -= LOSS_Z * math.sqrt(least)
+    least -= Z * math.sqrt(least)
     if drops < least:
         return (
             f"the sender's netem must lose {percent:g} % of at least "
@@ -186,9 +192,10 @@ def _loss_at_sender(e: Evidence, percent: float) -> str | None:
 
 
 def _goodput(e: Evidence) -> str | None:
-    if e.goodput_mbit > e.promise.rate_mbit:
+    rate_mbit = e.promise.more.mean_rate_mbit or e.promise.rate_mbit
+    if e.goodput_mbit > rate_mbit:
         return (
-            f"the receiver cannot be faster than the link's {e.promise.rate_mbit:g} Mbit/s, "
+            f"the receiver cannot be faster than the link's {rate_mbit:g} Mbit/s, "
             f"found {e.goodput_mbit:.1f}"
         )
     return None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import batch, hosts, netns, traffic
+from losslab.emulation.changing import Changing
 from losslab.emulation.instants import wait_for_whole_second
 from losslab.emulation.link import forward, traces
 from losslab.emulation.outcome import Seen, sum_up
@@ -22,6 +23,7 @@ from losslab.study.condition import Condition
 
 if TYPE_CHECKING:
     from losslab.emulation.batch import Handle
+    from losslab.emulation.plan import Plan
     from losslab.emulation.realtime import Watch
 
 
@@ -51,7 +53,7 @@ def stage(
     plan = make_plan(condition, 0)
     hosts.require_algorithms(plan.algorithms)
     with (
-        emulated_hosts(host_class, disposable) as nodes,
+        emulated_hosts(host_class, disposable, plan.crowd.links if plan.crowd else ()) as nodes,
         batch.handles({name: node.pid for name, node in nodes.items()}) as handles,
     ):
         hosts.apply(plan.hosts, handles)
@@ -86,12 +88,14 @@ def measure(
     hosts.shape(plan.hosts, ready.handles)
     with watch or contextlib.nullcontext():
         wait_for_whole_second()
-        idle = _ping_idle(nodes["sender"].pid, plan.promise.rtt_ms, folder)
+        idle = _ping_idle(nodes["sender"].pid, plan, folder)
         before = hosts.read_back(plan.hosts, ready.handles)
+        changing = Changing(plan.changes, ready.handles) if plan.changes else None
         with forward.attached(nodes["r1"], plan, folder) as begin_ns:
-            run = traffic.run(plan, nodes, folder)
+            run = traffic.run(plan, nodes, folder, changing)
     after = hosts.read_back_settled(plan.hosts, ready.handles, plan.promise.rtt_ms)
-    return sum_up(plan, Seen(idle, before, run, begin_ns, after), folder, watch)
+    seen = Seen(idle, before, run, begin_ns, after, changing)
+    return sum_up(plan, seen, folder, watch)
 
 
 def _draw_trace(seed: int, mean_mbit: float, path: Path) -> None:
@@ -99,11 +103,12 @@ def _draw_trace(seed: int, mean_mbit: float, path: Path) -> None:
     path.write_text(traces.write(traces.generate(seed, mean=mean_mbit)))
 
 
-def _ping_idle(sender_pid: int, rtt_ms: float, folder: Path) -> list[tuple[float, float]]:
-    """Measure the round-trip time of the empty path."""
+def _ping_idle(sender_pid: int, plan: Plan, folder: Path) -> list[tuple[float, float]]:
+    """Measure the round-trip time of the empty path, each by itself: none waits behind another."""
+    promise = plan.promise
     with netns.inside(sender_pid):
         probe = ping.EchoProbe(RECEIVER_ADDRESS)
     with contextlib.closing(probe):
-        replies = ping.measure_idle(probe, rtt_ms)
+        replies = ping.measure_idle(probe, promise.rtt_ms, promise.more.jitter_ms / 1e3)
     ping.write_csv(replies, folder / "ping_idle.csv")
     return replies

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import accounts, checks, dynamics, goodput, hosts
+from losslab.emulation.crowd import books
 from losslab.emulation.crowd import outcome as crowd
 from losslab.emulation.flows import Flow
 from losslab.emulation.link import forward, tracelink, traces
@@ -20,6 +21,7 @@ from losslab.emulation.traffic import Run
 from losslab.errors import HostError, LosslabError
 
 if TYPE_CHECKING:
+    from losslab.emulation.changing import Changing
     from losslab.emulation.realtime import Watch
 
 
@@ -32,6 +34,7 @@ class Seen:
     run: Run
     link_begin_ns: int | None  # as of `forward.attached`
     after: dict[str, Any]
+    changing: Changing | None = None  # of a path that does
 
 
 def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[str, Any]:
@@ -50,7 +53,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
     """
     run = seen.run
     reasons = hosts.deviations(plan.hosts, seen.before)
-    reasons += [f"after the traffic: {r}" for r in hosts.deviations(plan.hosts, seen.after)]
+    reasons += [f"after the traffic: {r}" for r in hosts.deviations(plan.hosts_at_end, seen.after)]
     reasons += run.reasons
     # A program that failed left no result to collect; its reason says more than a parser would.
     summary = {} if run.reasons else APPS[plan.app].collect(plan, folder, run.timeline)
@@ -73,7 +76,10 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         plan.back_router,
         link.get("link_drops", 0),
         link.get("link_back_drops", 0),
+        duplicating=plan.promise.more.duplicate_percent > 0,
     )
+    if plan.crowd is not None:
+        counted = books.of_all_links(counted, plan.crowd, seen.before, seen.after)
     tcp_flows = [flow for flow in plan.flows if flow.protocol == "tcp"]
     evidence = checks.Evidence(
         promise=plan.promise,
@@ -85,9 +91,18 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         ],
         traffic=counted,
         real_time=watch is not None,
+        idle_ms=[rtt for _, rtt in seen.idle],
         bypassed=accounts.bypassed(seen.before, seen.after),
     )
     reasons += checks.reasons(evidence)
+    changed: dict[str, Any] = {}
+    if seen.changing is not None:
+        tolerance_ms = checks.rtt_tolerance_ms(evidence)
+        read = (seen.before, seen.after, run.queue)
+        reasons += seen.changing.judge(*read, run.replies, tolerance_ms)
+        if tcp_flows and not run.reasons:
+            port = tcp_flows[0].source_port
+            changed = seen.changing.summary(*read, port, folder)
     machine: dict[str, Any] = {}
     if watch is not None:
         found = watch.findings(plan.promise, evidence.rtt_ms, run.replies, run.queue)
@@ -107,6 +122,8 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         **(crowd.of_the_link(counted) if beside else {}),
         **_dynamics(tcp_flows, plan, folder),
         **_queue_summary(waiting, plan),
+        **plan.promise.more.summary(counted),
+        **changed,
         **link,
         **machine,
     }
@@ -115,7 +132,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         "reasons": reasons,
         "observed": {
             "state": seen.after,
-            "traffic": asdict(counted),
+            "traffic": counted.to_json(),
             "flows": [asdict(flow) for flow in evidence.flows],
             "started_s": run.timeline.started_s,
             # The 0 s of the replicate on the clock of the data's link.

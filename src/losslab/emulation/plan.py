@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from losslab.emulation.apps import datagram, ffmpeg, iperf3, web
+from losslab.emulation.changing import ChangePlan, plan_of
 from losslab.emulation.crowd.plan import Crowd, make_crowd
 from losslab.emulation.flows import Flow
+from losslab.emulation.impaired import Impaired
+from losslab.emulation.lines import back_line, data_line
 from losslab.emulation.link.traces import MEAN_BACK_MBIT, MEAN_MBIT
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper
 from losslab.emulation.shaping import shapers
@@ -43,6 +46,8 @@ SAMPLE_PER_FLOW_S = 0.001
 START_JITTER_S = 0.1
 # Queues whose length says how long a packet that comes now will wait.
 IN_ORDER = ("fifo", "bfifo")
+# A path that delays and loses, and no more.
+PLAIN = Impaired()
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,7 @@ class Promise:
     by_trace: bool
     # The receiver's window is Linux's own: where it holds a flow back, that is a finding.
     window_may_limit: bool
+    more: Impaired = PLAIN
 
     @property
     def bare(self) -> bool:
@@ -118,10 +124,21 @@ class Plan:
     start_jitter_s: float  # between the probes' start and the replicate's 0 s
     sample_interval_s: float  # of flows and queue
     links: list[LinkPlan]  # the data's first, where there is one
+    changes: ChangePlan | None
     crowd: Crowd | None  # the flows beside the app's
     promise: Promise
     warmup_s: float
     duration_s: float
+
+    @property
+    def hosts_at_end(self) -> dict[str, HostPlan]:
+        """What the hosts are set to in the end: of a path that changes, other qdiscs."""
+        if self.changes is None:
+            return self.hosts
+        return {
+            host: replace(its, qdiscs=[q for q in self.changes.last if q.where.host == host])
+            for host, its in self.hosts.items()
+        }
 
     @property
     def flows(self) -> list[Flow]:
@@ -141,7 +158,10 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON-ready data, without what it does not have."""
-        return {name: part for name, part in asdict(self).items() if part is not None}
+        found = {name: part for name, part in asdict(self).items() if part is not None}
+        if self.promise.more == PLAIN:
+            del found["promise"]["more"]
+        return found
 
 
 def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Plan:
@@ -154,16 +174,18 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
     """
     crowd = make_crowd(condition, seed)
     bulk = sum(stream.bulk for stream in crowd.streams) if crowd else 0
-    qdiscs = shapers(condition, seed)
-    ways = routes(condition.path)
+    more = crowd.links if crowd else []
+    ends = [*INTERFACES, *(end for link in more for end in link)]
+    qdiscs = [*shapers(condition, seed), *(crowd.qdiscs if crowd else [])]
+    ways = routes(condition.path, more)
     return Plan(
         app=condition.app,
         hosts={
             host: HostPlan(
-                ip_commands=address_commands(host, condition.path),
+                ip_commands=address_commands(host, condition.path, more),
                 routes={destination: out.name for destination, out in ways[host]},
-                sysctls=sysctls(host, condition),
-                interfaces=[end.name for end in INTERFACES if end.host == host],
+                sysctls=sysctls(host, condition, ends),
+                interfaces=[end.name for end in ends if end.host == host],
                 offloads=condition.offloads,
                 qdiscs=[qdisc for qdisc in qdiscs if qdisc.where.host == host],
             )
@@ -174,6 +196,7 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
         start_jitter_s=_jitter_s(seed, "start"),
         sample_interval_s=sample_interval_s(condition.rate_mbit, bulk),
         links=_links(condition, seed),
+        changes=plan_of(condition, seed),
         crowd=crowd,
         promise=_promise(condition),
         warmup_s=condition.warmup_s,
@@ -199,21 +222,22 @@ def _links(condition: Condition, seed: int) -> list[LinkPlan]:
 
 def _promise(condition: Condition) -> Promise:
     at_sender = condition.sender_delay_ms > 0
-    both = condition.loss_direction == "both"
     return Promise(
         rtt_ms=condition.rtt_ms,
         rate_mbit=condition.rate_mbit,
-        loss_percent=0.0 if at_sender else condition.loss_percent,
-        loss_back_percent=condition.loss_percent if both else 0.0,
+        loss_percent=data_line(condition).loss_percent,
+        loss_back_percent=back_line(condition).loss_percent,
         loss_at_sender_percent=condition.loss_percent if at_sender else None,
         single_packets=condition.offloads == "off",
         in_order=(
             condition.queue in IN_ORDER
             and condition.trace == NO_TRACE
             and condition.shaper == "tbf"
+            and not Impaired.of(condition).uneven
         ),
         by_trace=condition.trace != NO_TRACE,
         window_may_limit=condition.receive_buffer == "linux",
+        more=Impaired.of(condition),
     )
 
 

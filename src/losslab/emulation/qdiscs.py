@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,12 +35,18 @@ class Shaper:
     classes: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
     def command(self) -> str:
-        """Write the `tc -batch` lines."""
-        line = (
-            f"qdisc add dev {self.where.name} {self.parent} handle {self.handle} "
+        """Write the `tc -batch` lines that make it."""
+        return "\n".join([self._line("add"), *self.more])
+
+    def changing(self) -> str:
+        """Write the line that makes one that is there like this, and leaves what waits in it."""
+        return self._line("change")
+
+    def _line(self, verb: str) -> str:
+        return (
+            f"qdisc {verb} dev {self.where.name} {self.parent} handle {self.handle} "
             f"{self.kind} {self.arguments}"
         ).rstrip()
-        return "\n".join([line, *self.more])
 
 
 def netem(
@@ -51,14 +57,29 @@ def netem(
     limit_packets: int = NEVER_FULL_PACKETS,
     parent: str = "root",
     handle: str = "1:",
+    more: Sequence[tuple[str, Mapping[str, Any]]] = (),
 ) -> Shaper:
-    """Make a delay line, which may lose packets and which its limit may make a queue."""
+    """Make a delay line, which may lose packets and which its limit may make a queue.
+
+    Args:
+        where: The interface.
+        delay_ms: Of every packet.
+        loss_percent: Of packets, each drawn for itself.
+        seed: Of all that is drawn.
+        limit_packets: What may be in it.
+        parent: Of the qdisc, in tc's words.
+        handle: Of the qdisc.
+        more: What follows the delay, in tc's words, each with what must read back.
+    """
     delay_ns = round(delay_ms * 1e6)
     arguments = f"limit {limit_packets} delay {delay_ns}ns"
     expected: dict[str, Any] = {
         "limit": limit_packets,
         "delay.delay": delay_ns / 1e9,
     }
+    for words, its in more:
+        arguments += f" {words}"
+        expected |= its
     if loss_percent > 0:
         arguments += f" loss random {loss_percent:g}%"
         expected["loss-random.loss"] = loss_percent / 100

@@ -223,9 +223,9 @@ def rate_share(promise: Promise, queue: Sequence[QueueSample]) -> float | None:
     """Divide what the bottleneck sent while packets waited by what its rate allows.
 
     Only spans count at whose beginning more waits than the link can send until their end; None when
-    there is less than RATE_SPAN_S of them.
+    there is less than RATE_SPAN_S of them, or the rate is not one.
     """
-    if promise.by_trace:
+    if promise.by_trace or promise.more.mean_rate_mbit is not None:
         return None
     bytes_per_s = promise.rate_mbit * 1e6 / 8
     sent = seconds = 0.0

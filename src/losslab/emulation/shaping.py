@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from losslab.emulation.lines import back_line, data_line
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper, netem
 from losslab.emulation.topology import Interface, interface, reverse_router
 from losslab.study.condition import NO_TRACE, Condition
@@ -25,6 +26,10 @@ OFFLOADED_FRAME_BYTES = 65_550
 # A bucket of one frame loses every nanosecond by which its timer is late (3 % of 1 Gbit/s); with
 # two the time is made up for by the next frame.
 BURST_FRAMES = 2
+
+# Queues that mark, some only where they are told to.
+ASKED_TO_MARK = ("codel", "fq_codel", "pie", "red", "red-step")
+MARKING = (*ASKED_TO_MARK, "cake")
 
 # Behind a trace-driven link.
 SPARE_PACKETS = 1000
@@ -85,9 +90,27 @@ def queue(condition: Condition) -> list[Shaper]:
             f"bandwidth {condition.rate_mbit:g}mbit",
             {"limit": octets, "min": least, "max": 3 * least},
         ),
+        "red-step": _red_step(condition),
     }
     kind, arguments, expected = choices[condition.queue]
+    if condition.ecn != "off" and condition.queue in ASKED_TO_MARK:
+        arguments, expected = f"{arguments} ecn", expected | {"ecn": True}
     return [Shaper(bottleneck(), "parent 1:1", "10:", kind, arguments, expected)]
+
+
+def _red_step(condition: Condition) -> tuple[str, str, dict[str, Any]]:
+    """Make RED a step (Alizadeh et al., Data Center TCP, SIGCOMM 2010, section 3.1).
+
+    Its thresholds are a byte apart, and a burst of as many packets as the threshold makes it look
+    at a mean of half the present queue and half its past one (tc_red_eval_ewma, tc/tc_red.c), the
+    nearest to the present that it has.
+    """
+    octets, least = condition.buffer_packets * FRAME_BYTES, condition.mark_packets * FRAME_BYTES
+    arguments = (
+        f"limit {octets} min {least} max {least + 1} avpkt {FRAME_BYTES} "
+        f"burst {condition.mark_packets} probability 1 bandwidth {condition.rate_mbit:g}mbit"
+    )
+    return "red", arguments, {"limit": octets, "min": least, "max": least + 1}
 
 
 def _two_fifos(packets: int) -> list[Shaper]:
@@ -191,11 +214,9 @@ def shapers(condition: Condition, seed: int) -> list[Shaper]:
     """
     if condition.shaper == "htb-netem":
         return [_sender(condition, seed), *one_interface(condition, seed)]
-    half_ms = (condition.rtt_ms - condition.sender_delay_ms) / 2
     frame_bytes = FRAME_BYTES if condition.offloads == "off" else OFFLOADED_FRAME_BYTES
     burst_bytes = BURST_FRAMES * frame_bytes
     rate_bytes = math.floor(condition.rate_mbit * 1e6 / 8)
-    reverse_loss = condition.loss_percent if condition.loss_direction == "both" else 0.0
     back = reverse_router(condition.path)
     link = [
         Shaper(
@@ -214,11 +235,6 @@ def shapers(condition: Condition, seed: int) -> list[Shaper]:
     return [
         _sender(condition, seed),
         *link,
-        netem(
-            interface("r2", "receiver"),
-            half_ms,
-            0.0 if condition.sender_delay_ms else condition.loss_percent,
-            derived_seed(seed, "netem-data"),
-        ),
-        netem(interface(back, "r1"), half_ms, reverse_loss, derived_seed(seed, "netem-reverse")),
+        *data_line(condition).shapers(interface("r2", "receiver"), seed, "netem-data"),
+        *back_line(condition).shapers(interface(back, "r1"), seed, "netem-reverse"),
     ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from losslab.emulation.topology import INTERFACES, ROUTERS
+from collections.abc import Sequence
+
+from losslab.emulation.topology import INTERFACES, ROUTERS, Interface
 from losslab.study.condition import Condition
 
 # Buffers that never limit: 512 MiB is the bandwidth-delay product of 10 Gbit/s over 400 ms.
@@ -10,11 +12,21 @@ MAX_SOCKET_BUFFER_BYTES = 512 * 2**20
 # Linux's own (tcp_init, net/ipv4/tcp.c, 6.12), where memory is not short: the smallest, what a
 # socket begins with, and what it may grow to by what the program has read.
 LINUX_RECEIVE_BUFFER_BYTES = (4096, 131_072, 6 * 2**20)
+# Neither asked for nor granted; both; both as AccECN, since Linux 7.0 (ip-sysctl.rst).
+ECN = {"off": "0", "on": "1", "accurate": "3"}
 ALGORITHM_SYSCTL = "net.ipv4.tcp_congestion_control"
 
 
-def sysctls(host: str, condition: Condition) -> dict[str, str]:
-    """List the sysctls of a host's namespace (Documentation/networking/ip-sysctl.rst)."""
+def sysctls(
+    host: str, condition: Condition, ends: Sequence[Interface] = INTERFACES
+) -> dict[str, str]:
+    """List the sysctls of a host's namespace (Documentation/networking/ip-sysctl.rst).
+
+    Args:
+        host: Whose.
+        condition: What is to be measured.
+        ends: All interfaces that there are.
+    """
     wanted = {
         "net.ipv6.conf.all.disable_ipv6": "1",
         "net.ipv6.conf.default.disable_ipv6": "1",
@@ -23,14 +35,14 @@ def sysctls(host: str, condition: Condition) -> dict[str, str]:
         "net.ipv4.conf.all.send_redirects": "0",
         "net.ipv4.ip_forward": "1" if host in ROUTERS else "0",
     }
-    wanted |= {f"net.ipv4.conf.{end.name}.rp_filter": "0" for end in INTERFACES if end.host == host}
+    wanted |= {f"net.ipv4.conf.{end.name}.rp_filter": "0" for end in ends if end.host == host}
     if host in ROUTERS:
         return wanted
     return wanted | {
         # Before any socket exists: one that is born under another default keeps its pacing.
         ALGORITHM_SYSCTL: condition.algorithm,
         "net.ipv4.tcp_no_metrics_save": "1",
-        "net.ipv4.tcp_ecn": "0",
+        "net.ipv4.tcp_ecn": ECN[condition.ecn],
         "net.ipv4.tcp_rmem": " ".join(map(str, receive_buffer_bytes(condition))),
         "net.ipv4.tcp_wmem": f"4096 16384 {MAX_SOCKET_BUFFER_BYTES}",
     }

@@ -11,7 +11,7 @@ bottleneck is r1's interface towards r2 (`==`).
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -31,13 +31,23 @@ class Interface:
     towards: str
 
 
-def _link(number: int, a: str, b: str) -> tuple[Interface, Interface]:
-    """Make the two ends of link `number`; 10.0.NUMBER.1 is a's, .2 is b's address."""
+Link = tuple[Interface, Interface]
+
+
+def link(number: int, a: str, b: str, called: str = "") -> Link:
+    """Make the two ends of link `number`; 10.0.NUMBER.1 is a's, .2 is b's address.
+
+    Args:
+        number: Of its network and hardware addresses.
+        a: A host.
+        b: Another.
+        called: How each end's interface is called behind its host; by default as the other host.
+    """
 
     def end(side: int, here: str, there: str) -> Interface:
         return Interface(
             host=here,
-            name=f"{here}-{there}"[:15],  # IFNAMSIZ - 1, linux/if.h
+            name=f"{here}-{called or there}"[:15],  # IFNAMSIZ - 1, linux/if.h
             address=f"10.0.{number}.{side}",
             mac=f"02:00:00:00:{number:02x}:{side:02x}",
             towards=there,
@@ -47,13 +57,13 @@ def _link(number: int, a: str, b: str) -> tuple[Interface, Interface]:
 
 
 LINKS = (
-    _link(1, "sender", "r1"),
-    _link(2, "r1", "r2"),
-    _link(3, "r2", "receiver"),
-    _link(4, "receiver", "r3"),
-    _link(5, "r3", "r1"),
+    link(1, "sender", "r1"),
+    link(2, "r1", "r2"),
+    link(3, "r2", "receiver"),
+    link(4, "receiver", "r3"),
+    link(5, "r3", "r1"),
 )
-INTERFACES = tuple(end for link in LINKS for end in link)
+INTERFACES = tuple(end for both in LINKS for end in both)
 SENDER_ADDRESS = "10.0.1.1"
 RECEIVER_ADDRESS = "10.0.3.2"
 SENDER_NETWORK = "10.0.1.0/24"
@@ -65,38 +75,45 @@ def interface(host: str, towards: str) -> Interface:
     return next(i for i in INTERFACES if i.host == host and i.towards == towards)
 
 
-def peer(end: Interface) -> Interface:
-    """Find the other end of an interface's link."""
-    return interface(end.towards, end.host)
-
-
 def reverse_router(path: str) -> str:
     """Name the first router that the receiver's packets meet."""
     return {"symmetric": "r2", "asymmetric": "r3"}[path]
 
 
-def routes(path: str) -> dict[str, list[tuple[str, Interface]]]:
-    """List each host's routes beyond its own links, as (destination, outgoing interface)."""
+def routes(path: str, more: Sequence[Link] = ()) -> dict[str, list[tuple[str, Interface]]]:
+    """List each host's routes beyond its own links, as (destination, outgoing interface).
+
+    Args:
+        path: As of the condition.
+        more: Links between sender and r1 beside the path's own.
+    """
     back = reverse_router(path)
+    networks = [SENDER_NETWORK, *(f"{a.address.removesuffix('.1')}.0/24" for a, _ in more)]
     return {
         "sender": [("default", interface("sender", "r1"))],
         "r1": [
             (RECEIVER_NETWORK, interface("r1", "r2")),
             ("10.0.4.0/24", interface("r1", "r3")),
         ],
-        "r2": [(SENDER_NETWORK, interface("r2", "r1"))],
-        "r3": [(SENDER_NETWORK, interface("r3", "r1"))],
+        "r2": [(network, interface("r2", "r1")) for network in networks],
+        "r3": [(network, interface("r3", "r1")) for network in networks],
         "receiver": [("default", interface("receiver", back))],
     }
 
 
-def address_commands(host: str, path: str) -> list[str]:
+def address_commands(host: str, path: str, more: Sequence[Link] = ()) -> list[str]:
     """Write `ip -batch` lines: addresses, permanent neighbours, routes.
 
     Neighbours are permanent because a resolution would pass through netem, where the first packet
     would see twice the delay or be lost.
+
+    Args:
+        host: Whose.
+        path: As of the condition.
+        more: As of `routes`.
     """
-    mine = [i for i in INTERFACES if i.host == host]
+    others = {end: other for a, b in (*LINKS, *more) for end, other in ((a, b), (b, a))}
+    mine = [end for end in others if end.host == host]
     lines = ["link set lo up"]
     for end in mine:
         lines += [
@@ -105,12 +122,12 @@ def address_commands(host: str, path: str) -> list[str]:
             f"link set {end.name} up",
         ]
     for end in mine:
-        other = peer(end)
+        other = others[end]
         lines.append(
             f"neigh replace {other.address} lladdr {other.mac} dev {end.name} nud permanent"
         )
-    for destination, out in routes(path)[host]:
-        lines.append(f"route replace {destination} via {peer(out).address} dev {out.name}")
+    for destination, out in routes(path, more)[host]:
+        lines.append(f"route replace {destination} via {others[out].address} dev {out.name}")
     return lines
 
 
@@ -121,13 +138,14 @@ DESCRIPTOR_LIMIT = 256
 
 @contextmanager
 def emulated_hosts(
-    host_class: type | None = None, disposable: bool = False
+    host_class: type | None = None, disposable: bool = False, more: Sequence[Link] = ()
 ) -> Iterator[dict[str, Any]]:
     """Build the five hosts and five links with Mininet's API; take them down at the end.
 
     Args:
         host_class: Mininet's `Host`, or a class with its methods such as Containernet's `Docker`.
         disposable: Leave the hosts to the power-off that ends the guest.
+        more: Further links.
 
     Yields:
         Each host's name with its Mininet node.
@@ -139,7 +157,7 @@ def emulated_hosts(
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTOR_LIMIT, DESCRIPTOR_LIMIT))
     try:
         nodes = {name: net.addHost(name, ip=None) for name in HOSTS}
-        for a, b in LINKS:
+        for a, b in (*LINKS, *more):
             # Not up yet: Mininet would call ifconfig, which makes a host's kernel load modules of
             # protocols that no one speaks. `address_commands` does it.
             net.addLink(nodes[a.host], nodes[b.host], intfName1=a.name, intfName2=b.name, up=None)

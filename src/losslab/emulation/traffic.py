@@ -26,6 +26,7 @@ from losslab.emulation.wakeups import receive_blocks
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
+    from losslab.emulation.changing import Changing
     from losslab.emulation.plan import Plan, Start
 
 POLL_INTERVAL_S = 0.01
@@ -46,8 +47,14 @@ class Run:
     reasons: list[str]
 
 
-def run(plan: Plan, hosts: dict[str, Host], folder: Path) -> Run:
+def run(plan: Plan, hosts: dict[str, Host], folder: Path, changing: Changing | None = None) -> Run:
     """Run every flow of a plan to its end; leave logs and samples in `folder`.
+
+    Args:
+        plan: What to run.
+        hosts: Where.
+        folder: An existing one.
+        changing: What changes the path meanwhile.
 
     Raises:
         LosslabError: a listener does not listen.
@@ -70,6 +77,8 @@ def run(plan: Plan, hosts: dict[str, Host], folder: Path) -> Run:
         wait_for_whole_second()
         time.sleep(plan.start_jitter_s)
         log = _SampleLog(tcp_probe, queue_probe, echo_probe, plan.sample_interval_s)
+        if changing is not None:
+            stack.enter_context(changing.running(log.origin_ns))
         if plan.crowd is not None:
             beside = caller(plan.crowd, log.origin_ns)
             processes.append(stack.enter_context(_running(hosts, beside, folder)))

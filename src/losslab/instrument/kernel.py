@@ -27,6 +27,8 @@ RECIPE = ROOT / "containers" / "kernel"
 # it would be if there were no variants.
 PLAIN, CONTAINERS = "plain", "containers"
 VARIANTS = (PLAIN, CONTAINERS)
+# Of every kernel, and in the folder of a series what it has alone.
+FRAGMENT = "fragment.config"
 # In a kernel's folder, the SHA-256 of the finished `linux`; and what making it said.
 DIGEST = "linux.sha256"
 LOG = "build.log"
@@ -34,15 +36,17 @@ LOG = "build.log"
 TREES = "tree"
 
 
-def _fragments(variant: str) -> list[Path]:
-    more = [] if variant == PLAIN else [RECIPE / f"{variant}.config"]
-    return [RECIPE / "fragment.config", *more]
+def _fragments(variant: str, which: Kernel) -> list[Path]:
+    """List the parts of a configuration: everybody's, the variant's, and the series' own."""
+    base, own = RECIPE / FRAGMENT, which.series.folder / FRAGMENT
+    found = [base] if variant == PLAIN else [base, RECIPE / f"{variant}.config"]
+    return found if own == base or not own.exists() else [*found, own]
 
 
 def recipe(variant: str = PLAIN, which: Kernel | None = None) -> list[Path]:
     """List the files that decide what is built."""
     which = which or kernels.default()
-    return [*_fragments(variant), which.series.pins, *which.all_patches, *which.algorithms]
+    return [*_fragments(variant, which), which.series.pins, *which.all_patches, *which.algorithms]
 
 
 def content_hash(
@@ -52,7 +56,7 @@ def content_hash(
     which = which or kernels.default()
     settings = [
         line
-        for part in _fragments(variant)
+        for part in _fragments(variant, which)
         for line in part.read_text().splitlines()
         if line.startswith("CONFIG_")
     ]
@@ -191,11 +195,11 @@ def _compiled(variant: str, which: Kernel, source: Source, work: Path, log: Path
     for patch in (*which.series.patches, *fetched, *which.patches):
         run_logged(["patch", "-p1", "--forward", "--fuzz=0", "-i", patch], log, cwd=tree)
     fragment = work / "fragment.config"
-    fragment.write_text("".join(part.read_text() for part in _fragments(variant)))
+    fragment.write_text("".join(part.read_text() for part in _fragments(variant, which)))
     run_logged([*MAKE, "allnoconfig", f"KCONFIG_ALLCONFIG={fragment}"], log, cwd=tree)
     missing = dropped_symbols(fragment.read_text(), (tree / ".config").read_text())
     if missing:
-        parts = " and ".join(map(str, _fragments(variant)))
+        parts = " and ".join(map(str, _fragments(variant, which)))
         raise LosslabError(
             f"every symbol of {parts} must be in the finished .config, found dropped: "
             f"{', '.join(missing)}",

@@ -20,6 +20,7 @@ DRAWN_TRACE = "cellular"
 # What a trace-driven link can do with packets that wait.
 TRACE_QUEUES = ("fifo", "bfifo", "codel")
 NO_SCHEME = "none"
+NO_CHANGES = "none"
 DEFAULT_KERNEL = "default"
 # What netem under htb can do with packets that wait.
 ONE_INTERFACE_QUEUES = ("fifo", "two-fifos")
@@ -88,7 +89,9 @@ class Condition:
     loss_direction: str = axis(
         "data",
         "where the loss strikes",
-        choices={"data": "", "both": "data and acknowledgements"},
+        choices={
+            "data": "", "both": "data and acknowledgements", "back": "acknowledgements alone",
+        },
         named="loss-{}", seed=Seed.ALWAYS,
     )  # fmt: skip
     competitor: str = axis(
@@ -103,7 +106,7 @@ class Condition:
         choices={
             "fifo": "", "bfifo": "the buffer in bytes: of as many full packets",
             "two-fifos": "bulk flows apart", "red": "", "pie": "", "codel": "", "fq_codel": "",
-            "cake": "",
+            "cake": "", "red-step": "marks, or drops, all that comes while `mark_packets` wait",
         },
     )  # fmt: skip
     sender_delay_ms: float = axis(
@@ -165,6 +168,55 @@ class Condition:
         "TCP flows beside the cell's own: `ALGORITHM,key=value,...` joined by `+`, or a name of "
         "the study's own `flows`; docs/how-to/flows.md has the keys",
         pattern=PATTERN, named="flows-{}", seed=Seed.NEVER,
+    )  # fmt: skip
+    changes: str = axis(
+        NO_CHANGES,
+        "what becomes of the path while it runs: `at_s=10,rate_mbit=2+at_s=15,rate_mbit=20`, of "
+        "`rate_mbit`, `rtt_ms`, `loss_percent` and `outage_s`, so long everything is lost",
+        pattern="[a-z0-9_=.,+]+", named="changes-{}",
+    )  # fmt: skip
+    loss_burst_packets: float = axis(
+        1.0,
+        "mean length of a burst of losses (Gilbert-Elliott); 1 for independent ones",
+        "[1, 1000]", unit="packets", named="burst{}",
+    )  # fmt: skip
+    jitter_ms: float = axis(
+        0.0,
+        "further delay of each data packet, drawn evenly from 0 to this",
+        "[0, 1000]", unit="ms", named="jitter{}",
+    )  # fmt: skip
+    jitter_order: str = axis(
+        "kept",
+        "whether packets of other delays overtake",
+        choices={"kept": "no: who comes behind a late one waits", "mixed": "yes"},
+        named="jitter-{}",
+    )  # fmt: skip
+    reorder_percent: float = axis(
+        0.0,
+        "data packets that come `reorder_ms` before their turn",
+        "[0, 100)", unit="% of packets", named="reorder{}",
+    )  # fmt: skip
+    reorder_ms: float = axis(
+        5.0,
+        "by how much; at most half of the RTT",
+        "[0.01, 1000]", unit="ms", named="early{}",
+    )  # fmt: skip
+    duplicate_percent: float = axis(
+        0.0,
+        "data packets that come twice",
+        "[0, 100)", unit="% of packets", named="twice{}",
+    )  # fmt: skip
+    ecn: str = axis(
+        "off",
+        "explicit congestion notification of the hosts, and of every queue that can mark (quoted "
+        "in a study: YAML reads on as true)",
+        choices={"off": "", "on": "RFC 3168", "accurate": "AccECN, of newer kernels"},
+        named="ecn-{}", seed=Seed.NEVER,
+    )  # fmt: skip
+    mark_packets: int = axis(
+        20,
+        "what may wait before the queue `red-step` marks; 20 as in the paper on DCTCP at 1 Gbit/s",
+        "[1, 100000]", unit="packets", named="mark{}", seed=Seed.NEVER,
     )  # fmt: skip
     duration_s: float = axis(
         10.0,

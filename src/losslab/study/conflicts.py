@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from losslab.study import crowd
+from losslab.errors import LosslabError
+from losslab.study import changes, crowd
 from losslab.study.condition import (
     AXES,
     BARE_RATE_MAX_MBIT,
@@ -20,6 +21,9 @@ from losslab.study.condition import (
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition
+
+# What the routers' delay lines do besides delaying and losing each packet by itself.
+IMPAIRMENTS = ("loss_burst_packets", "jitter_ms", "reorder_percent", "duplicate_percent")
 
 
 def conflicts(its: Condition) -> Iterator[tuple[bool, str]]:
@@ -99,3 +103,89 @@ def conflicts(its: Condition) -> Iterator[tuple[bool, str]]:
         "flows need one queue, the shaper tbf and no sender_delay_ms",
     )
     yield from ((True, words) for words in crowd.problems(its))
+    yield from _of_impairments(its)
+    yield from _of_changes(its)
+
+
+def _of_impairments(its: Condition) -> Iterator[tuple[bool, str]]:
+    """List what must hold for delay lines that do more than delay and lose."""
+    asked = [name for name in IMPAIRMENTS if getattr(its, name) != AXES[name].default]
+    words = ", ".join(asked)
+    plain = its.rtt_ms > 0 and its.sender_delay_ms == 0 and its.shaper == "tbf"
+    yield (
+        bool(asked) and not plain,
+        f"{words} must be at their defaults with rtt_ms 0, sender_delay_ms or the shaper "
+        "htb-netem, which have no delay line of the routers' for them",
+    )
+    yield (
+        bool(asked) and its.offloads == "on",
+        f"offloads must be off with {words}: packets are counted, not aggregates",
+    )
+    yield (
+        its.loss_direction == "back" and its.sender_delay_ms > 0,
+        "loss_direction must not be back with sender_delay_ms, where the sender loses data",
+    )
+    yield (
+        its.loss_burst_packets > 1 and its.loss_percent == 0,
+        f"loss_burst_packets needs a loss_percent, found {its.loss_burst_packets:g} without one",
+    )
+    yield (
+        its.jitter_order != AXES["jitter_order"].default and its.jitter_ms == 0,
+        f"jitter_order {its.jitter_order} needs a jitter_ms, found none",
+    )
+    yield (
+        its.reorder_percent > 0 and its.reorder_ms > its.rtt_ms / 2,
+        f"reorder_ms must be at most half of rtt_ms, {its.rtt_ms / 2:g} here, found "
+        f"{its.reorder_ms:g}",
+    )
+    lossy = its.loss_percent > 0 and its.loss_direction != "back"
+    yield (
+        its.duplicate_percent > 0 and lossy,
+        "duplicate_percent needs a way of data without loss: netem draws a packet's loss and its "
+        f"copy together, found loss_percent {its.loss_percent:g}",
+    )
+    yield (
+        its.ecn != "off" and (its.trace != NO_TRACE or its.app == "datagram"),
+        f"ecn must be off with a trace, whose link does not mark, and with the app datagram, found "
+        f"{its.ecn}",
+    )
+    yield (
+        its.mark_packets != AXES["mark_packets"].default and its.queue != "red-step",
+        f"mark_packets needs the queue red-step, found {its.queue}",
+    )
+    yield (
+        its.queue == "red-step" and its.mark_packets >= its.buffer_packets,
+        f"mark_packets must be below buffer_packets, {its.buffer_packets} here, found "
+        f"{its.mark_packets}",
+    )
+
+
+def _of_changes(its: Condition) -> Iterator[tuple[bool, str]]:
+    """List what must hold for a path that changes: each of its phases is a path like others."""
+    if its.changes == changes.NONE:
+        return
+    yield (
+        its.shaper != "tbf" or its.sender_delay_ms > 0,
+        "changes must be none with sender_delay_ms or the shaper htb-netem, found changes",
+    )
+    yield (
+        its.trace != NO_TRACE and "rate_mbit" in its.changes,
+        "changes must leave rate_mbit alone with a trace, which is the link's rate",
+    )
+    try:
+        found = changes.phases(its.changes, {name: getattr(its, name) for name in changes.SET})
+    except LosslabError as error:
+        yield True, error.message
+        return
+    last_s = found[-1].begin_s
+    yield (
+        last_s >= its.duration_s,
+        f"changes must end before the run does, at {its.duration_s:g} s, found one at {last_s:g} s",
+    )
+    for phase in found[1:]:
+        bare = phase.values["rtt_ms"] == 0
+        yield bare, "changes must keep some rtt_ms, whose delay lines they change, found 0"
+        if not bare:
+            where = f"changes, from {phase.begin_s:g} s: "
+            same = type(its).from_json(its.to_json() | phase.values | {"changes": changes.NONE})
+            yield from ((True, where + words) for words in same.problems())

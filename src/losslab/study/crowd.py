@@ -27,6 +27,8 @@ SIZES = ("fixed", "exponential", "pareto")
 WAYS = ("both", "first", "second")
 # A port each, and a line of the sender's samples: what has been tried.
 FLOWS_MAX = 1000
+# A link each.
+RTTS_MAX = 50
 # Of short flows as many may be expected: their arrivals stand in the plan.
 ARRIVALS_MAX = 5000
 
@@ -139,6 +141,12 @@ def algorithms(text: str) -> set[str]:
     return {group.algorithm for group in parse(text)} - {SAME}
 
 
+def own_rtts_ms(condition: Condition) -> list[float]:
+    """List the round-trip times of flows that are not the path's, from the least."""
+    own = {group.rtt_ms for group in parse(condition.flows) if group.rtt_ms is not None}
+    return sorted(own - {condition.rtt_ms})
+
+
 def problems(condition: Condition) -> list[str]:
     """Say what is wrong with a condition's flows; empty when they can be measured."""
     try:
@@ -155,6 +163,8 @@ def _together(groups: tuple[Group, ...], condition: Condition) -> Iterator[tuple
     """List what must hold of all flows: whether it is broken, and what to say then."""
     count = sum(group.count for group in groups)
     arrivals = sum(expected_arrivals(group, condition.duration_s) for group in groups)
+    rtts = len(own_rtts_ms(condition))
+    yield rtts > RTTS_MAX, f"RTTs of flows must be at most {RTTS_MAX}, found {rtts}"
     yield count > FLOWS_MAX, f"flows must be at most {FLOWS_MAX}, found {count}"
     yield (
         arrivals > ARRIVALS_MAX,

@@ -11,7 +11,7 @@ INSTRUMENT = {
 }
 HOST = {
     "started_utc": "2026-11-20T23:59:59+00:00", "losslab": "0.1.0", "host_cpu": "A processor",
-    "host_kernel": "6.1", "git": {"commit": "0123456789abcdef", "dirty": True},
+    "host_kernel": "6.1", "wall_s": 900.0, "git": {"commit": "0123456789abcdef", "dirty": True},
 }  # fmt: skip
 
 
@@ -38,6 +38,7 @@ def test_parts_are_counted_by_cells(tmp_path):
     found = {(row["part"], row["what"]): row["cells"] for row in collect.read_csv(out)}
     assert found == {
         ("measured on", "2026-11-20 to 2026-11-21"): "2",
+        ("time", "1 h 0 min, the runs one after the other"): "2",
         ("losslab", "0.1.0, commit 0123456789ab with changes"): "1",
         ("losslab", "0.1.0"): "1",
         ("machine", "A processor, Linux 6.1"): "2",

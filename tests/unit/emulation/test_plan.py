@@ -93,7 +93,9 @@ def test_the_way_back_is_another_router_on_the_asymmetric_path():
 def test_every_queue_has_its_qdisc_behind_the_rate(queue):
     rate, *waiting = plan(queue=queue).hosts["r1"].qdiscs
     assert rate.kind == "tbf"
-    assert waiting[0].kind == {"fifo": "pfifo", "two-fifos": "drr"}.get(queue, queue)
+    assert waiting[0].kind == {"fifo": "pfifo", "two-fifos": "drr", "red-step": "red"}.get(
+        queue, queue
+    )
     assert plan(queue=queue).promise.in_order == (queue in ("fifo", "bfifo"))
 
 

@@ -109,8 +109,8 @@ def test_every_queue_waits_behind_the_bucket_with_the_stated_buffer(queue):
     condition = dataclasses.replace(CONDITION, queue=queue, buffer_packets=100, rate_mbit=1.5)
     child = next(s for s in shapers(condition, 7) if s.handle == "10:")
     assert child.parent == "parent 1:1"
-    octets = {"red": 100 * 1514, "bfifo": 100 * 1514, "cake": 100 * 2304}.get(queue, 100)
-    assert octets in child.expected.values()
+    in_bytes = {"red": 1514, "red-step": 1514, "bfifo": 1514, "cake": 2304}
+    assert 100 * in_bytes.get(queue, 1) in child.expected.values()
     found = readback(condition)
     broken = next(q for q in found["r1"] if q["handle"] == "10:")
     broken["kind"] = "pfifo_fast"

@@ -89,3 +89,13 @@ def test_a_kernel_is_written_as_one_word():
         assert kernel.parsed(kernel.named(kernel.PLAIN, which)) == (kernel.PLAIN, which)
     assert kernel.named(kernel.CONTAINERS, kernels.default()) == "containers"
     assert kernels.of_key(kernels.get("6.1").key) == kernels.get("6.1")
+
+
+def test_a_series_may_have_settings_that_the_others_do_not():
+    """They count for its kernels alone, besides everybody's."""
+    names = {name: [p.name for p in kernel.recipe(which=which) if p.suffix == ".config"]
+             for name, which in kernels.known().items()}  # fmt: skip
+    assert names["7.2"] == ["fragment.config", "fragment.config"]
+    assert names["6.12"] == names["6.1"] == ["fragment.config"]
+    own = kernel.recipe(which=kernels.get("7.2"))[1]
+    assert "CONFIG_NET_SCH_DUALPI2=y" in own.read_text().splitlines()

@@ -123,41 +123,41 @@ def test_a_condition_without_an_algorithm_is_refused():
 
 @pytest.fixture
 def wider(monkeypatch):
-    """A condition with an axis more, `jitter_ms`; declaring it is all that is done."""
-    declaration = axes.axis(0.0, "how uneven the delay is", "[0, 100]", unit="ms", named="jitter{}")
+    """A condition with an axis more, `wobble_ms`; declaring it is all that is done."""
+    declaration = axes.axis(0.0, "how uneven the delay is", "[0, 100]", unit="ms", named="wobble{}")
     kind = dataclasses.make_dataclass(
-        "Wider", [("jitter_ms", "float", declaration)], bases=(Condition,), frozen=True
+        "Wider", [("wobble_ms", "float", declaration)], bases=(Condition,), frozen=True
     )
-    monkeypatch.setitem(AXES, "jitter_ms", axes.declared(kind)["jitter_ms"])
+    monkeypatch.setitem(AXES, "wobble_ms", axes.declared(kind)["wobble_ms"])
     return kind
 
 
 def test_a_new_axis_is_one_declaration(wider, root):
-    plain, uneven = wider("cubic", jitter_ms=0), wider("cubic", jitter_ms=2)
+    plain, uneven = wider("cubic", wobble_ms=0), wider("cubic", wobble_ms=2)
     # Names and seeds of cells without it stay as they were.
     assert (plain.slug(), replicate_seed(plain, 3)) == (PLAIN_NAME, PLAIN_SEED)
-    assert uneven.slug() == f"{PLAIN_NAME}_jitter2"
+    assert uneven.slug() == f"{PLAIN_NAME}_wobble2"
     assert replicate_seed(uneven, 3) != PLAIN_SEED
-    assert uneven.to_json()["jitter_ms"] == 2.0
-    assert wider("cubic", jitter_ms=200).problems() == [
-        "jitter_ms must be in [0, 100], found 200"
+    assert uneven.to_json()["wobble_ms"] == 2.0
+    assert wider("cubic", wobble_ms=200).problems() == [
+        "wobble_ms must be in [0, 100], found 200"
     ]  # fmt: skip
-    assert options(["--algorithm", "cubic", "--jitter-ms", "2"]).jitter_ms == 2.0
+    assert options(["--algorithm", "cubic", "--wobble-ms", "2"]).wobble_ms == 2.0
     made = schemas.schema.__wrapped__("study")
     study = design.load_yaml(root / "config/studies/loss.yaml")
-    study["blocks"]["main"]["jitter_ms"] = [1, 2]
+    study["blocks"]["main"]["wobble_ms"] = [1, 2]
     assert jsonschema.Draft202012Validator(made).is_valid(study)
-    study["blocks"]["main"]["jitter_ms"] = [1, 200]
+    study["blocks"]["main"]["wobble_ms"] = [1, 200]
     assert not jsonschema.Draft202012Validator(made).is_valid(study)
     for name in ("claims", "published"):
-        assert "jitter_ms" in schemas.schema.__wrapped__(name)["$defs"]["axis"]["enum"]
-    row = "| `jitter_ms` | ms | [0, 100] | `0` | how uneven the delay is |\n"
+        assert "wobble_ms" in schemas.schema.__wrapped__(name)["$defs"]["axis"]["enum"]
+    row = "| `wobble_ms` | ms | [0, 100] | `0` | how uneven the delay is |\n"
     assert row in listed.readme((root / listed.README).read_text())
-    assert '"jitter_ms"' in listed.r_columns()
+    assert '"wobble_ms"' in listed.r_columns()
 
 
 # By word of an axis or queue the greatest number of modules that act on it.
-ACTING = {"loss_direction": 2, "sender_delay_ms": 2, "two-fifos": 1, "pie": 1, "fq_codel": 1}
+ACTING = {"loss_direction": 2, "sender_delay_ms": 3, "two-fifos": 1, "pie": 1, "fq_codel": 1}
 
 
 @pytest.mark.parametrize("word", ACTING)

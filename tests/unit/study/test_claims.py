@@ -169,13 +169,13 @@ def test_a_mistake_in_a_published_table(copy, old, new, line, words):
 def test_a_study_may_have_published_numbers_of_its_own(copy):
     path = copy / "config" / "published" / "loss.csv"
     lines = path.read_text().splitlines()
-    path.write_text("\n".join([lines[0] + ",jitter_ms", *(f"{line},0.5" for line in lines[1:])]))
-    assert "found jitter_ms" in refusal(copy, "loss")
+    path.write_text("\n".join([lines[0] + ",wobble_ms", *(f"{line},0.5" for line in lines[1:])]))
+    assert "found wobble_ms" in refusal(copy, "loss")
     study = copy / "config/studies/loss.yaml"
-    replace(study, "figures:", "published_numbers: [jitter_ms]\nfigures:")
+    replace(study, "figures:", "published_numbers: [wobble_ms]\nfigures:")
     claims.check(["loss"], copy)
     replace(path, "0.5\n", "half\n")
-    assert "line 2: jitter_ms must be a number, found 'half'" in refusal(copy, "loss")
+    assert "line 2: wobble_ms must be a number, found 'half'" in refusal(copy, "loss")
 
 
 def test_kinds_are_those_of_the_code(root):

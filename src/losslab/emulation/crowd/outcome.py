@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
 
 TABLE = "flows.csv"
+# The kernel counts whole microseconds.
+RTT_ROUNDING_MS = 0.001
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,9 @@ def collect(
             "flows_retransmits": sum(life.sent.get("retransmits", 0) for life in lives),
         },
         evidence=_evidence(lives),
-        reasons=[reason for life in lives if (reason := _conserved(life))],
+        reasons=[
+            reason for life in lives for check in (_conserved, _delayed) if (reason := check(life))
+        ],
     )
 
 
@@ -137,8 +141,8 @@ def _conserved(life: Life) -> str | None:
     """
     if "how" not in life.sent:
         return f"flow {life.stream.name} must be started and ended, found it was not"
-    # The connection's own two, of its SYN and, where it was closed, its FIN.
-    acked = life.sent["acked_bytes"] - 2
+    # The connection's SYN counts, too; its FIN is beyond what was told.
+    acked = max(0, life.sent["acked_bytes"] - 1)
     told, read = life.sent["told_bytes"], life.received.get("bytes", 0)
     low = told if life.finished else min(acked, told)
     if low <= read <= told and (not life.finished or told == life.stream.size_bytes):
@@ -147,6 +151,17 @@ def _conserved(life: Life) -> str | None:
         f"flow {life.stream.name} must have been read from what is acknowledged to what was sent, "
         f"{low} to {told} bytes, found {read}"
     )
+
+
+def _delayed(life: Life) -> str | None:
+    """Say when a flow had a shorter round-trip time than its path has.
+
+    Its own queue may have made all of its round trips longer; none is shorter.
+    """
+    found, wanted = life.sent.get("min_rtt_ms"), life.stream.rtt_ms
+    if found is None or found >= wanted - RTT_ROUNDING_MS:
+        return None
+    return f"flow {life.stream.name} must have an RTT of {wanted:g} ms at least, found {found:g} ms"
 
 
 def _evidence(lives: Sequence[Life]) -> list[FlowEvidence]:

@@ -8,8 +8,10 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from losslab.emulation.crowd.network import access_links, delays, source_address
 from losslab.emulation.flows import Flow, Program
-from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
+from losslab.emulation.qdiscs import Shaper
+from losslab.emulation.topology import RECEIVER_ADDRESS, Link
 from losslab.study import crowd
 from losslab.study.condition import Condition
 from losslab.study.crowd import SAME, Group
@@ -58,6 +60,8 @@ class Crowd:
     flow: Flow  # those programs
     algorithms: list[str]  # all that may be used, whatever is drawn
     streams: list[Stream]
+    links: list[Link]  # beside the path's own
+    qdiscs: list[Shaper]  # on these
 
 
 def make_crowd(condition: Condition, seed: int) -> Crowd | None:
@@ -80,6 +84,8 @@ def make_crowd(condition: Condition, seed: int) -> Crowd | None:
         flow=_programs(condition),
         algorithms=sorted({_algorithm(group, condition) for group in groups}),
         streams=[replace(s, source_port=SOURCE_PORT + n) for n, s in enumerate(streams)],
+        links=list(access_links(condition).values()),
+        qdiscs=delays(condition, seed),
     )
 
 
@@ -117,6 +123,7 @@ def _algorithm(group: Group, condition: Condition) -> str:
 def _streams(group: Group, number: int, condition: Condition, seed: int) -> Iterator[Stream]:
     """Draw the flows of a group; their ports come later."""
     end_s = condition.duration_s if group.end_s is None else group.end_s
+    rtt_ms = condition.rtt_ms if group.rtt_ms is None else group.rtt_ms
     draw = random.Random(derived_seed(seed, f"flows-{number}"))
     if group.short:
         starts = list(_arrivals(draw, group.arrivals_per_s or 0.0, group.start_s, end_s))
@@ -132,13 +139,13 @@ def _streams(group: Group, number: int, condition: Condition, seed: int) -> Iter
         yield Stream(
             name=f"{number}-{each}",
             algorithm=_algorithm(group, condition),
-            source=SENDER_ADDRESS,
+            source=source_address(condition, rtt_ms),
             source_port=0,
             destination=RECEIVER_ADDRESS,
             start_s=start_s,
             end_s=end_s,
             size_bytes=octets,
-            rtt_ms=condition.rtt_ms if group.rtt_ms is None else group.rtt_ms,
+            rtt_ms=rtt_ms,
             short=group.short,
         )
 

@@ -31,6 +31,7 @@ TURN_BLOCKS = 64
 READ_BYTES = 1 << 20
 TCP_CONGESTION, ALGORITHM_BYTES = 13, 16  # linux/tcp.h, TCP_CA_NAME_MAX of net/tcp.h
 TCP_INFO, TCP_INFO_BYTES = 11, 256
+MIN_RTT_AT = 148  # of tcpi_min_rtt in struct tcp_info, in µs, and all bits set where there is none
 ABORT = struct.pack("ii", 1, 0)  # linger for 0 s: what waits is thrown away, and a reset sent
 BACKLOG = 4096
 # A last connection, from this port, says that there will be no more. The receiver then waits for
@@ -157,6 +158,7 @@ class Sender:
             "busy_s": seen.busy_s,
             "rwnd_limited_s": seen.rwnd_limited_s,
             "sndbuf_limited_s": seen.sndbuf_limited_s,
+            "min_rtt_ms": struct.unpack_from("=I", info, MIN_RTT_AT)[0] / 1e3,
         }
         self._poll.unregister(sock.fileno())
         del self._open[sock.fileno()]
@@ -210,6 +212,10 @@ def receive(port: int) -> dict[str, Any]:
                         poll.unregister(descriptor)
                         del readers[descriptor]
                         connection.close()
+        # What is less than a block wakes nobody, and a reset that was lost does not, either.
+        for connection, its in readers.values():
+            _read(connection, its, block)
+            connection.close()
     if last is not None:
         last.close()
     return seen

@@ -98,12 +98,18 @@ class EchoProbe:
         self._socket.close()
 
 
-def measure_idle(probe: EchoProbe, rtt_ms: float) -> list[tuple[float, float]]:
-    """Send a few requests over a path of about `rtt_ms` and wait for their answers."""
+def measure_idle(
+    probe: EchoProbe, rtt_ms: float, apart_s: float = 0.0
+) -> list[tuple[float, float]]:
+    """Send a few requests over a path of about `rtt_ms` and wait for their answers.
+
+    They are at least `apart_s` apart.
+    """
+    interval_s = max(BEFORE_INTERVAL_S, apart_s)
     for number in range(BEFORE_COUNT):
-        probe.send(number * BEFORE_INTERVAL_S)
-        time.sleep(BEFORE_INTERVAL_S)
-    deadline = time.monotonic() + BEFORE_PATIENCE_S + 2 * rtt_ms / 1e3
+        probe.send(number * interval_s)
+        time.sleep(interval_s)
+    deadline = time.monotonic() + BEFORE_PATIENCE_S + 2 * rtt_ms / 1e3 + apart_s
     while not probe.answered and time.monotonic() < deadline:
         time.sleep(BEFORE_INTERVAL_S)
         probe.receive()

@@ -118,6 +118,7 @@ def test_flows_of_a_size_have_completion_times(tmp_path):
     [
         (lambda s, r: r.clear(), "must have been read from what is acknowledged"),
         (lambda s, r: r["10001"].update(bytes=r["10001"]["bytes"] + 1), "must have been read"),
+        (lambda s, r: s["10001"].update(min_rtt_ms=0.3), "must have an RTT of 0.44 ms at least"),
         (lambda s, r: s["10001"].pop("how"), "must be started and ended"),
     ],
 )

@@ -1,0 +1,42 @@
+judged_claims <- tibble::tibble(
+  study = c("a", "a", "b", "b"), claim = c("one", "two", "three", "four"),
+  published = c(200, NA, -4, 0), measured = c(150, 0.5, -5, 3), low = c(140, NA, -6, NA),
+  high = c(160, NA, -4.5, NA), tolerance = c("within 20", "at most 1", "within 2", "at most 0"),
+  verdict = c("differs", "reproduced", "reproduced", "differs")
+)
+
+test_that("distances are from the published number, or from the limit", {
+  found <- claim_distances(judged_claims)
+  expect_equal(found$distance, c(-25, -50, -25, Inf))
+  expect_equal(found$low, c(-30, NA, -50, NA))
+  expect_equal(found$least, c(-10, -Inf, -50, -Inf))
+  expect_equal(found$most, c(10, 0, 50, 0))
+  expect_equal(found$against, c("published", "limit", "published", "limit"))
+})
+
+test_that("no claim is left out of the figure, and one without a number is", {
+  expect_equal(distance_columns(factor(c("a", "a", "b"), c("a", "b"))), c(a = 1, b = 2))
+  judged_claims$measured[1] <- NA
+  path <- tempfile(fileext = ".svg")
+  on.exit(unlink(path))
+  save_figure(
+    draw_distances(claim_distances(judged_claims)), path, 4, tibble::tibble(cell = character())
+  )
+  drawn <- paste(readLines(path), collapse = "")
+  expect_equal(
+    vapply(judged_claims$claim, \(name) grepl(paste0(">", name, "<"), drawn), TRUE),
+    c(one = FALSE, two = TRUE, three = TRUE, four = TRUE)
+  )
+})
+
+test_that("a claim's number shows its three first digits, and on which side of its limit it is", {
+  shown <- tibble::tibble(
+    published = c(7.3, NA, NA, NA), measured = c(0.0001872, 100.0002, 0, 956.4),
+    low = c(-0.00024, NA, NA, 950), high = c(0.0006, NA, NA, 960),
+    tolerance = c("within 2", "at most 100.1", "at most 0", "at least 5"),
+    unit = c("%", "%", "", "s")
+  )
+  expect_equal(
+    number_of_claim(shown), c("0.00 [0.00, 0.00] %", "100.000 %", "0", "956 [950, 960] s")
+  )
+})

@@ -1,0 +1,47 @@
+runs_of_sender <- function(block, queue, mbit, duration_s, warmup_s, ...) {
+  conditions(
+    study = "map", block = block, algorithm = "cubic", rtt_ms = 100, rate_mbit = 250,
+    buffer_packets = 66, loss_percent = 0, sender_queue = queue, duration_s = duration_s,
+    warmup_s = warmup_s, goodput_mbit = mbit
+  ) |>
+    dplyr::mutate(replicate = dplyr::row_number(), valid = TRUE, retransmits = 80)
+}
+
+published_start <- tibble::tibble(
+  source = paste0("datta2023 (Linux ", c("4.15", "4.15; log", "5.15; log"), ")"),
+  rtt_ms = 100, rate_mbit = 250, buffer_packets = 66, cubic_mbit = c(128, 31, 33),
+  bbr_mbit = c(224, NA, NA), from_s = c(NA, 1, 1), to_s = c(NA, 10, 10),
+  retransmits_first_second = c(NA, 82, 80)
+)
+
+test_that("fq's worth is of pairs, and stands beside the same seconds of the replication", {
+  replicates <- dplyr::bind_rows(
+    runs_of_sender("shallow-start", "fq", c(160, 162, 164, 166, 168), 10.5, 1.5),
+    runs_of_sender("shallow-start", "fq_codel", c(32, 32.4, 32.8, 33.2, 33.6), 10.5, 1.5),
+    runs_of_sender("shallow", "fq", rep(210, 5), 60, 0),
+    runs_of_sender("shallow-unpaced", "fq_codel", rep(140, 5), 60, 0)
+  )
+  found <- pacing_rows(replicates, published_start)
+  start <- found[found$to_s == 10, ]
+  expect_equal(c(start$factor, start$factor_low, start$factor_high), rep(5, 3))
+  expect_equal(c(start$replication_least_mbit, start$replication_most_mbit), c(31, 33))
+  expect_equal(start$replication_again_first_s, 81)
+  whole <- found[found$to_s == 60, ]
+  expect_equal(c(whole$factor, whole$replication_most_mbit), c(1.5, 128))
+})
+
+test_that("without a counterpart there is no row, but its columns", {
+  lonely <- runs_of_sender("shallow", "fq", rep(210, 5), 60, 0)
+  found <- pacing_rows(lonely, published_start)
+  expect_equal(nrow(found), 0)
+  expect_true(all(c("factor", "paced_mbit", "replication_least_mbit") %in% names(found)))
+})
+
+test_that("starts are no conditions of the map", {
+  pair <- dplyr::bind_rows(
+    runs_of_sender("shallow-start", "fq", rep(160, 5), 10.5, 1.5),
+    runs_of_sender("shallow-start", "fq", rep(200, 5), 10.5, 1.5) |>
+      dplyr::mutate(algorithm = "bbr")
+  )
+  expect_equal(nrow(gains(pair)), 0)
+})

@@ -1,0 +1,225 @@
+"""Change a path while its traffic runs, each change at its time; and judge what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from losslab.emulation import phases
+from losslab.emulation.goodput import Deliveries
+from losslab.emulation.lines import back_line, data_line
+from losslab.emulation.phases import Boundary, Step
+from losslab.emulation.qdiscs import Shaper, differences
+from losslab.emulation.topology import interface, reverse_router
+from losslab.errors import LosslabError
+from losslab.study import changes
+from losslab.study.changes import Phase
+from losslab.study.condition import Condition
+
+if TYPE_CHECKING:
+    from losslab.emulation.batch import Handle
+    from losslab.emulation.probes.queue import QueueSample
+
+TABLE = "phases.csv"
+COLUMNS = (
+    "phase,begin_s,end_s,rate_mbit,rtt_ms,loss_percent,outage,goodput_mbit,utilisation,"
+    "queue_mean_packets,loss_packets,settle_s"
+)
+# How often a settling flow's goodput is looked at.
+SETTLE_STEP_S = 0.1
+# Of a phase, at the most, what a window is long; of a shorter one it says nothing.
+WINDOW_OF_PHASE = 0.5
+
+
+@dataclass(frozen=True)
+class ChangePlan:
+    """What changes, and what is promised of it."""
+
+    steps: list[Step]
+    phases: list[Phase]  # the first included; the last ends with the run
+    strikes: tuple[bool, bool]  # whether loss strikes data, and acknowledgements
+    burst_packets: float
+    early_ms: float  # by which a ping may be faster
+    lines: list[tuple[str, str]]  # host and interface of both delay lines
+
+    @property
+    def last(self) -> list[Shaper]:
+        """List the qdiscs as they are at the end."""
+        return self.steps[-1].then
+
+
+def plan_of(condition: Condition, seed: int) -> ChangePlan | None:
+    """Plan a condition's changes; None where nothing changes."""
+    if condition.changes == changes.NONE:
+        return None
+    one = data_line(condition)
+    sure = phases.as_in(condition, Phase(0.0, 0.0, {"loss_percent": 1.0}))
+    ends = (interface("r2", "receiver"), interface(reverse_router(condition.path), "r1"))
+    return ChangePlan(
+        steps=phases.steps(condition, seed),
+        phases=phases.phases_of(condition),
+        strikes=(data_line(sure).loss_percent > 0, back_line(sure).loss_percent > 0),
+        burst_packets=condition.loss_burst_packets,
+        early_ms=one.early_ms if one.early_percent else 0.0,
+        lines=[(end.host, end.name) for end in ends],
+    )
+
+
+@dataclass
+class Changing:
+    """Carries a plan out, in a thread of its own: the sampling of flows and queue goes on."""
+
+    plan: ChangePlan
+    handles: Mapping[str, Handle]
+    boundaries: list[Boundary] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def running(self, origin_ns: int) -> Iterator[None]:
+        """Make each change at its time, for the length of the block.
+
+        Args:
+            origin_ns: The monotonic clock at the replicate's 0 s.
+
+        Raises:
+            LosslabError: a command failed.
+        """
+        ended = threading.Event()
+        thread = threading.Thread(target=self._run, args=(origin_ns, ended))
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+        for step in self.plan.steps[len(self.boundaries) :]:
+            self.reasons.append(
+                f"the change at {step.phase.begin_s:g} s must be made, found that the traffic had "
+                "ended"
+            )
+
+    def _run(self, origin_ns: int, ended: threading.Event) -> None:
+        try:
+            for step in self.plan.steps:
+                wait_s = step.phase.begin_s - (time.monotonic_ns() - origin_ns) / 1e9
+                if ended.wait(max(0.0, wait_s)):
+                    return
+                self._make(step, origin_ns)
+        except LosslabError as error:
+            self.reasons.append(str(error))
+
+    def _make(self, step: Step, origin_ns: int) -> None:
+        begin_ns = time.monotonic_ns()
+        hosts = sorted({qdisc.where.host for qdisc in step.then})
+        for host in hosts:
+            if lines := [q.changing() for q in step.becoming if q.where.host == host]:
+                self.handles[host].tc.do(lines)
+        found = {host: self.handles[host].tc.ask(["qdisc show"], 1)[0] for host in hosts}
+        end_ns = time.monotonic_ns()
+        state = {host: {"qdiscs": qdiscs} for host, qdiscs in found.items()}
+        boundary = Boundary((end_ns - origin_ns) / 1e9, (end_ns - begin_ns) / 1e9, state)
+        self.boundaries.append(boundary)
+        self.reasons += [
+            f"after the change at {step.phase.begin_s:g} s: {reason}"
+            for reason in differences(step.then, found)
+        ]
+
+    def all_boundaries(self, before: Any, after: Any) -> list[Boundary]:
+        """List every reading, with those before and after the traffic."""
+        return [Boundary(0.0, 0.0, before), *self.boundaries, Boundary(0.0, 0.0, after)]
+
+    def judge(
+        self,
+        before: Any,
+        after: Any,
+        queue: list[QueueSample],
+        replies: list[tuple[float, float]],
+        tolerance_ms: float,
+    ) -> list[str]:
+        """Say what was not kept; empty when all was.
+
+        Args:
+            before: What was read back before the traffic.
+            after: What was, after it.
+            queue: Samples of the bottleneck.
+            replies: Pings in the traffic.
+            tolerance_ms: By which one may be faster than the path.
+        """
+        its = self.plan
+        if self.reasons or len(self.boundaries) != len(its.steps):
+            return self.reasons
+        read = self.all_boundaries(before, after)
+        return [
+            *phases.reasons(its.phases, its.strikes, its.burst_packets, read, its.lines),
+            *phases.rate_reasons(its.phases, queue),
+            *phases.rtt_reasons(its.phases, replies, its.early_ms + tolerance_ms),
+        ]
+
+    def summary(
+        self, before: Any, after: Any, queue: list[QueueSample], source_port: int | None,
+        folder: Path,
+    ) -> dict[str, float | None]:  # fmt: skip
+        """Write what the first flow made of each phase, and describe the whole.
+
+        Args:
+            before: What was read back before the traffic.
+            after: What was, after it.
+            queue: Samples of the bottleneck.
+            source_port: The first flow's.
+            folder: Where tcp.csv is, and where the table goes.
+        """
+        if len(self.boundaries) != len(self.plan.steps):
+            return {}
+        delivered = Deliveries.read(folder / "tcp.csv", source_port)
+        read = self.all_boundaries(before, after)
+        rows, settled = [COLUMNS], []
+        for number, phase in enumerate(self.plan.phases):
+            counts = phases.counted(read[number].state, read[number + 1].state, self.plan.lines)
+            carries_mbit = phase.values["rate_mbit"] * phases.PAYLOAD_SHARE
+            goodput = delivered.mbit(phase.begin_s, phase.end_s)
+            waiting = [
+                s.backlog_packets for s in queue if phase.begin_s <= s.t_s <= phase.end_s
+            ]  # fmt: skip
+            settle_s = None if phase.outage else _settle_s(delivered, phase, carries_mbit)
+            if number and not phase.outage:
+                settled.append(settle_s)
+            values = [phase.values[name] for name in changes.SET]
+            cells: list[object] = [
+                number, f"{phase.begin_s:g}", f"{phase.end_s:g}", *(f"{v:g}" for v in values),
+                int(phase.outage), f"{goodput:.6f}", f"{goodput / carries_mbit:.6f}",
+                f"{sum(waiting) / len(waiting):.3f}" if waiting else "", counts.lost,
+                "" if settle_s is None else f"{settle_s:.1f}",
+            ]  # fmt: skip
+            rows.append(",".join(map(str, cells)))
+        (folder / TABLE).write_text("\n".join(rows) + "\n")
+        last = self.plan.phases[-1]
+        share = delivered.mbit(last.begin_s, last.end_s) / (
+            last.values["rate_mbit"] * phases.PAYLOAD_SHARE
+        )
+        found = [settle_s for settle_s in settled if settle_s is not None]
+        return {
+            "settle_s": max(found) if found and len(found) == len(settled) else None,
+            "after_change_share": share,
+        }
+
+
+def _settle_s(delivered: Deliveries, phase: Phase, carries_mbit: float) -> float | None:
+    """Say how long a flow needs to find most of what the link carries; None where it does not.
+
+    Args:
+        delivered: Of the flow.
+        phase: In which it looks for it.
+        carries_mbit: What the link carries.
+    """
+    window_s = min(phases.SETTLE_WINDOW_S, WINDOW_OF_PHASE * (phase.end_s - phase.begin_s))
+    steps = int((phase.end_s - phase.begin_s - window_s) / SETTLE_STEP_S)
+    for step in range(steps + 1):
+        at_s = phase.begin_s + step * SETTLE_STEP_S
+        if delivered.mbit(at_s, at_s + window_s) >= phases.SETTLED_SHARE * carries_mbit:
+            return step * SETTLE_STEP_S
+    return None

@@ -1,0 +1,62 @@
+"""What becomes of a page of HTML once a renderer, whichever it is, has written it.
+
+Figures are drawings in the page instead of pictures of them, so that their words can be searched;
+what is wider than a phone scrolls in itself, also by the keyboard.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+from xml.etree import ElementTree
+
+_IMAGE = re.compile(r'<img\b[^>]*\bsrc="data:image/svg\+xml;base64,([^"]+)"[^>]*>')
+_ALT = re.compile(r'\balt="([^"]*)"')
+_TABLE_BLOCK = re.compile(r'(<div\b[^>]*class="[^"]*\btable-block\b[^"]*")>')
+SVG = "http://www.w3.org/2000/svg"
+XLINK = "http://www.w3.org/1999/xlink"
+
+
+def finish(page: str) -> str:
+    """Give the page with its figures as drawings, and with all that scrolls reached by keyboard."""
+    count = 0
+
+    def drawn(match: re.Match[str]) -> str:
+        nonlocal count
+        count += 1
+        alt = _ALT.search(match[0])
+        words = html.unescape(alt[1]) if alt else ""
+        drawing = inlined(base64.b64decode(match[1]), f"f{count}-", words)
+        return f'<span class="plot" tabindex="0">{drawing}</span>'
+
+    return _TABLE_BLOCK.sub(r'\1 tabindex="0">', _IMAGE.sub(drawn, page))
+
+
+def inlined(drawing: bytes, prefix: str, words: str) -> str:
+    """Make of an SVG file an element of a page.
+
+    Args:
+        drawing: The file's content.
+        prefix: What its names begin with, so that two figures of a page share none.
+        words: What is seen on it, for those who do not see it.
+    """
+    ElementTree.register_namespace("", SVG)
+    ElementTree.register_namespace("xlink", XLINK)
+    root = ElementTree.fromstring(drawing)
+    for element in root.iter():
+        for name, value in list(element.attrib.items()):
+            if name == "id":
+                element.set(name, prefix + value)
+            elif name.endswith("href") and value.startswith("#"):
+                element.set(name, f"#{prefix}{value[1:]}")
+            elif "url(#" in value:
+                element.set(name, value.replace("url(#", f"url(#{prefix}"))
+        if element.text and "url(#" in element.text:
+            element.text = element.text.replace("url(#", f"url(#{prefix}")
+    # As wide as its place; the ratio of its sides stands in its viewBox.
+    for name in ("width", "height", "version"):
+        root.attrib.pop(name, None)
+    root.set("role", "img")
+    root.set("aria-label", words)
+    return ElementTree.tostring(root, encoding="unicode")

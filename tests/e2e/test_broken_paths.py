@@ -1,0 +1,124 @@
+"""Impaired paths that are broken on purpose, in one guest: each is refused by its check.
+
+As tests/e2e/test_broken_emulation.py, but for one guest that measures them one after the other.
+"""
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from losslab.backends import runner, virtual
+from losslab.backends.base import Job
+from losslab.campaign.instrument import instrument
+from losslab.study.condition import Condition
+
+CONDITION = {
+    "algorithm": "cubic", "app": "iperf3", "rtt_ms": 20, "rate_mbit": 10, "buffer_packets": 40,
+    "duration_s": 2, "warmup_s": 0.5,
+}  # fmt: skip
+
+# Runs in the guest: each case's lines of tc, on a host, once the hosts are configured.
+SCRIPT = """
+import json, subprocess
+from pathlib import Path
+from losslab.emulation import measure, netns
+from losslab.study.condition import Condition
+
+shape = measure.hosts.shape
+found = {{}}
+for name, (condition, host, lines) in json.loads({cases!r}).items():
+
+    def shape_broken(plans, handles):
+        shape(plans, handles)
+        with netns.inside(handles[host].pid):
+            for line in lines:
+                subprocess.run(line.split(), check=True)
+
+    measure.hosts.shape = shape_broken
+    folder = Path("/mnt/out", name.replace(" ", "-"), "raw")
+    folder.mkdir(parents=True)
+    with measure.stage(Condition.from_json(condition)) as ready:
+        result = measure.measure(ready, 7, folder)
+    found[name] = {{"reasons": result["reasons"], "summary": result["summary"]}}
+Path("/mnt/out/found.json").write_text(json.dumps(found))
+"""
+
+LINE = "tc qdisc change dev r2-receiver root handle 1: netem seed 1 limit 200000000 delay"
+EARLY_LINE = "tc qdisc change dev r2-receiver parent 1:1 handle 10: netem seed 1 limit 200000000"
+# name: (axes, host, what breaks it there, words of the checks that must refuse it)
+CASES = {
+    "nothing broken": (
+        {
+            "loss_percent": 2, "loss_burst_packets": 4, "loss_direction": "back", "jitter_ms": 4,
+            "reorder_percent": 2, "reorder_ms": 5, "duplicate_percent": 2, "ecn": "on",
+            "queue": "codel",
+        },
+        "r2", [], [],
+    ),
+    "bursts of one": (
+        {"loss_percent": 2, "loss_burst_packets": 5},
+        "r2", [f"{LINE} 10ms loss 2%"], ["must have loss-gemodel.p"],
+    ),
+    "no jitter": (
+        {"jitter_ms": 10}, "r2", [f"{LINE} 15ms rate 1000gbit"],
+        ["must have delay.jitter 0.005, found 0", "must differ by"],
+    ),
+    "more reordering": (
+        {"reorder_percent": 2}, "r2", [f"{EARLY_LINE} delay 5ms reorder 20%"],
+        ["must have reorder.reorder 0.02, found 0.2", "early packets must be 2 %"],
+    ),
+    "reordering that nobody asked for": (
+        {}, "r2", [f"{LINE} 10ms reorder 2%"], ["early packets must be 0 %"],
+    ),
+    "more duplicates": (
+        {"duplicate_percent": 2}, "r2", [f"{LINE} 10ms duplicate 20%"],
+        ["must have duplicate.duplicate 0.02, found 0.2", "packets made twice must be 2 %"],
+    ),
+    "duplicates that nobody asked for": (
+        {}, "r2", [f"{LINE} 10ms duplicate 2%"], ["unexplained"],
+    ),
+    "a receiver without ECN": (
+        {"ecn": "on"}, "receiver", ["sysctl -qw net.ipv4.tcp_ecn=0"],
+        ["sysctl net.ipv4.tcp_ecn on receiver must be 1, found 0", "at least 50 % of"],
+    ),
+    "ECN that nobody asked for": (
+        {}, "sender", ["sysctl -qw net.ipv4.tcp_ecn=1"],
+        ["sysctl net.ipv4.tcp_ecn on sender must be 0, found 1"],
+    ),
+    "marks of another": (
+        {"ecn": "on", "queue": "codel"}, "r2", [f"{LINE} 10ms loss 2% ecn"],
+        ["packets that the bottleneck marked must equal"],
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found():
+    cases = {
+        name: (CONDITION | axes, host, lines) for name, (axes, host, lines, _) in CASES.items()
+    }
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "broken.py").write_text(SCRIPT.format(cases=json.dumps(cases)))
+        what = {"kind": "command", "command": ["python3", "/mnt/out/broken.py"]}
+        runner.run(virtual.Guest(), instrument(), Job(what, folder, 7, 300))
+        return json.loads((folder / "found.json").read_text())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_refused_where_broken_and_only_there(found, name):
+    axes, _, lines, expected = CASES[name]
+    assert Condition.from_json(CONDITION | axes).problems() == []
+    reasons = found[name]["reasons"]
+    missing = [words for words in expected if not any(words in reason for reason in reasons)]
+    assert not missing, reasons
+    assert bool(reasons) == bool(lines), reasons
+
+
+def test_what_was_done_is_counted(found):
+    summary = found["nothing broken"]["summary"]
+    for name in ("reordered_packets", "duplicate_packets", "ecn_marks"):
+        assert summary[name] > 0
+    assert summary["ecn_marks"] == summary["ce_received_packets"]

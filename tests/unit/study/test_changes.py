@@ -1,0 +1,84 @@
+"""What becomes of a path while it runs."""
+
+import dataclasses
+import math
+
+import pytest
+
+from losslab.errors import LosslabError
+from losslab.study import changes
+from tests.unit.study.test_condition import CONDITION
+
+START = {"rate_mbit": 20.0, "rtt_ms": 40.0, "loss_percent": 0.0}
+
+
+def test_what_a_change_does_not_name_stays():
+    first, slow, far = changes.phases("at_s=10,rate_mbit=2+at_s=15,rtt_ms=80", START)
+    assert (first.begin_s, first.end_s, first.values) == (0.0, 10.0, START)
+    assert (slow.end_s, slow.values) == (15.0, START | {"rate_mbit": 2.0})
+    assert far.values == {"rate_mbit": 2.0, "rtt_ms": 80.0, "loss_percent": 0.0}
+    assert far.end_s == math.inf
+    assert changes.until([first, slow, far], 20.0)[-1].end_s == 20.0
+
+
+def test_an_outage_is_a_phase_of_its_own_within_others():
+    found = changes.phases("at_s=2,outage_s=3+at_s=4,loss_percent=1", START)
+    assert [(p.begin_s, p.outage, p.values["loss_percent"]) for p in found] == [
+        (0.0, False, 0.0), (2.0, True, 0.0), (4.0, True, 1.0), (5.0, False, 1.0),
+    ]  # fmt: skip
+
+
+def test_nothing_changes_where_nothing_is_asked():
+    assert changes.phases("none", START) == [changes.Phase(0.0, math.inf, START)]
+
+
+def test_lists_of_mappings_are_words():
+    text = changes.word([{"at_s": 10, "rate_mbit": 2}, {"at_s": 15, "outage_s": 0.5}])
+    assert text == "at_s=10,rate_mbit=2+at_s=15,outage_s=0.5"
+    assert changes.parsed(text) == [
+        {"at_s": 10, "rate_mbit": 2}, {"at_s": 15, "outage_s": 0.5},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("rate_mbit=2", "each must say at_s"),
+        ("at_s=2", "what changes then"),
+        ("at_s=2,rate=2", "found 'rate=2'"),
+        ("at_s=2,at_s=3,rate_mbit=2", "found 'at_s=3'"),
+        ("at_s=2,rate_mbit=fast", "must be a number, found 'fast'"),
+        ("at_s=2,rate_mbit=inf", "must be a finite number"),
+        ("at_s=2,outage_s=0", "outage_s must be above 0"),
+        ("at_s=0,rate_mbit=2", "after 0 s"),
+        ("at_s=3,rate_mbit=2+at_s=2,rate_mbit=3", "one after the other"),
+        ("at_s=3,outage_s=2+at_s=4,outage_s=1", "must not overlap, found one until 5 s"),
+    ],
+)
+def test_a_mistake_is_named(text, words):
+    with pytest.raises(LosslabError, match=words.replace("(", r"\(")):
+        changes.phases(text, START)
+
+
+QUIET = dataclasses.replace(CONDITION, loss_percent=0, rtt_ms=20, duration_s=10)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"changes": "at_s=10,rate_mbit=2"}, "must end before the run does, at 10 s, found one"),
+        ({"changes": "at_s=8,outage_s=2"}, "must end before the run does"),
+        ({"changes": "at_s=8,rate_mbit=0"}, "from 8 s: rate_mbit must be in [0.01, 10000], found"),
+        ({"changes": "at_s=8,rtt_ms=0"}, "must keep some rtt_ms"),
+        ({"changes": "at_s=8,rate_mbit=1", "trace": "cellular"}, "leave rate_mbit alone"),
+        ({"changes": "at_s=8,rtt_ms=30", "sender_delay_ms": 5}, "none with sender_delay_ms"),
+        ({"changes": "fast"}, "must be written as"),
+        (
+            {"changes": "at_s=8,rtt_ms=4", "reorder_percent": 1, "reorder_ms": 5},
+            "from 8 s: reorder_ms must be at most half of rtt_ms, 2 here",
+        ),
+    ],
+)
+def test_a_condition_says_what_is_wrong_with_its_changes(values, words):
+    [problem] = dataclasses.replace(QUIET, **values).problems()
+    assert words in problem

@@ -1,0 +1,45 @@
+"""What becomes of a rendered page: drawings in it, with names of their own."""
+
+import base64
+
+from losslab import htmlpage
+
+SVG = (
+    '<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg" '
+    'xmlns:xlink="http://www.w3.org/1999/xlink" width="10pt" height="5pt" viewBox="0 0 10 5">'
+    '<style type="text/css">.a { fill: none; }</style>'
+    '<defs><clipPath id="c"><rect/></clipPath></defs>'
+    '<g clip-path="url(#c)"><text>Goodput</text><use xlink:href="#c"/></g></svg>'
+)
+
+
+def image(alt):
+    data = base64.b64encode(SVG.encode()).decode()
+    return f'<img role="img" src="data:image/svg+xml;base64,{data}" alt="{alt}" style="width:100%">'
+
+
+def test_figures_are_drawings_whose_words_can_be_searched():
+    page = htmlpage.finish(f"<figure>{image('Falls &amp; rises.')}</figure>{image('Other.')}")
+    assert "<img" not in page
+    assert page.count("<text>Goodput</text>") == 2
+    assert 'aria-label="Falls &amp; rises."' in page
+    assert 'viewBox="0 0 10 5"' in page
+    assert "10pt" not in page
+
+
+def test_no_two_figures_share_a_name():
+    page = htmlpage.finish(image("One.") + image("Two."))
+    for name in ("f1-c", "f2-c"):
+        assert page.count(f'id="{name}"') == 1
+        assert page.count(f"url(#{name})") == 1
+        assert page.count(f'href="#{name}"') == 1
+
+
+def test_what_scrolls_is_reached_by_the_keyboard():
+    page = htmlpage.finish('<div id="tbl-x" class="table-block"><table></table></div>')
+    assert page.startswith('<div id="tbl-x" class="table-block" tabindex="0">')
+
+
+def test_other_pictures_stay():
+    page = '<img src="data:image/png;base64,AAAA" alt="A photograph">'
+    assert htmlpage.finish(page) == page
