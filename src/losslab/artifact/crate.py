@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,7 @@ def describe(folder: Path, campaign: str, runs: Sequence[Replicate], day: str) -
         for number, author in enumerate(citation["authors"])
     ]
     workflow = crate.add_workflow(folder / "Snakefile", "Snakefile", main=True, lang="snakemake")
+    workflow["programmingLanguage"]["version"] = metadata.version("snakemake")
     workflow["name"] = "losslab"
     workflow["version"] = __version__
     for name, (what, kind) in FILES.items():
@@ -93,7 +95,7 @@ def _add_measuring(crate: Any, runs: Sequence[Replicate], campaign: str) -> None
             _entity(
                 crate, f"#kernel-{json.loads(text).get('hash', 'own')}".replace(" ", "-"),
                 "SoftwareApplication", name=f"Linux {json.loads(text)['version']}",
-                softwareVersion=json.loads(text)["version"],
+                version=json.loads(text)["version"], url="https://www.kernel.org",
             )
         )
         for text in sorted(instruments)

@@ -100,7 +100,8 @@ def _refuse_other_sources(work: Path, runs: Sequence[Replicate]) -> None:
         manifest = rerun.load_manifest(work / one.path)
         condition = Condition.from_json(manifest["cell"])
         where = one.instrument.get("where", "guest")
-        if source_hash(condition, one.backend, where) != one.instrument["source"]:
+        now = source_hash(condition, one.backend, where)
+        if one.instrument["source"] != now:
             raise LosslabError(
                 f"{one.path} must have been measured by the sources that are packed, found that "
                 "they changed since",

@@ -121,7 +121,10 @@ def _again(root: Path, one: Replicate, digests: dict[str, Digest], verdict: Verd
         out = folder / "again"
         run(condition, manifest["seed"], out, tools, video, attempts=1)
         problem = _difference(one.path, out, digests)
+        now = json.loads((out / MANIFEST_FILE).read_text())["instrument"]
     if problem:
+        others = rerun.instrument_differences(one.instrument, now)
+        problem += "".join(f"; another instrument: {other}" for other in others)
         verdict.different[one.path] = problem
     else:
         verdict.same.append(one.path)
