@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab import __version__, asked, manual, new, processes, score, steps
+from losslab.artifact import commands as artifact
 from losslab.asked import UsageError
 from losslab.backends.base import GUEST
 from losslab.campaign import brought, diff, export, origin, rerun, verdicts
@@ -157,6 +158,7 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     screen.add_commands(commands)
     new.add_commands(commands)
     score.add_commands(commands)
+    artifact.add_commands(commands)
 
 
 def _asked(options: argparse.Namespace) -> Condition:

@@ -7,7 +7,7 @@ GROUPS = {
     "look at this machine": ("doctor", "pins", "instrument fetch", "instrument pack"),
     "measure": ("demo", "measure", "shell"),
     "look at runs and campaigns": ("plot", "export", "status", "cells", "claims", "axes"),
-    "check": ("rerun", "diff", "origin"),
+    "check": ("rerun", "diff", "origin", "artifact verify", "artifact pack"),
     "bring something of your own": ("new algorithm", "kernel", "image"),
     "learn the words": ("completion", "man"),
 }
@@ -62,6 +62,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "explorer": (f"losslab explorer {_RESULTS} --out results/report/explorer.html",),
     "demo": ("losslab demo", "losslab demo --out /tmp/demo"),
     "new algorithm": ("losslab new algorithm mine --label Mine",),
+    "artifact pack": (
+        "losslab artifact pack --campaign config/quick.yaml",
+        "losslab artifact pack --raw-limit-mb 0 --no-instrument --out small.tar.gz",
+    ),
+    "artifact verify": (
+        "losslab artifact verify",
+        "losslab artifact verify losslab-artifact --sample 60 --day 2026-01-31",
+    ),
     "completion": ('eval "$(losslab completion bash)"',),
     "man": ("losslab man | man -l -",),
 }

@@ -27,6 +27,9 @@ WINGS = {
     "instrument": GROUND,
     "backends": GROUND | {"study", "emulation", "instrument"},
     "campaign": GROUND | {"__init__", "study", "emulation", "instrument", "backends"},
+    # What it asks for is made as commands make it.
+    "artifact": GROUND
+    | {"__init__", "asked", "study", "emulation", "instrument", "backends", "campaign"},
     # How a link's log is called in a replicate's folder.
     "screen": GROUND | {"study", "instrument", "backends", "campaign", "emulation.link.forward"},
 }
