@@ -12,7 +12,6 @@ from losslab.study.condition import (
     BARE_RATE_MAX_MBIT,
     FETCH_AFTER_S,
     FETCH_BEFORE_END_S,
-    NO_CHANGES,
     NO_COMPETITOR,
     NO_SCHEME,
     NO_TRACE,
@@ -123,7 +122,7 @@ def conflicts(its: Condition) -> Iterator[tuple[bool, str]]:
         "flows need one queue, the shaper tbf and no sender_delay_ms",
     )
     yield from ((True, words) for words in crowd.problems(its))
-    plain = (its.changes, its.ecn, its.trace) == (NO_CHANGES, "off", NO_TRACE)
+    plain = (its.changes, its.ecn, its.trace) == (changes.NONE, "off", NO_TRACE)
     plain &= its.duplicate_percent == its.reorder_percent == its.jitter_ms == 0
     yield (
         its.second_rate_mbit > 0 and (not crowded or its.bare or not plain),
