@@ -7,6 +7,7 @@ GROUPS = {
     "look at this machine": ("doctor", "pins", "instrument fetch", "instrument pack"),
     "measure": ("demo", "measure", "shell"),
     "look at runs and campaigns": ("plot", "export", "status", "cells", "claims", "axes"),
+    "judge an algorithm": ("score",),
     "check": ("rerun", "diff", "origin", "artifact verify", "artifact pack"),
     "bring something of your own": ("new algorithm", "kernel", "image"),
     "learn the words": ("completion", "man"),
@@ -18,6 +19,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "losslab measure --algorithm cubic --path asymmetric --rtt-ms 40 --seed 7 --out other-run",
     ),
     "cells": ("losslab cells loss", "losslab cells --config config/quick.yaml --json"),
+    "score": (
+        "losslab score cubic bbr --quick --out scores",
+        "losslab score mine --out scores --against recorded/scorecard.json",
+    ),
     "export": (
         "losslab export my-run --qlog --out my-run.qlog",
         "losslab export my-run --pcap r1-r2 --out bottleneck.pcap",
