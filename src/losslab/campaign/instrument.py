@@ -13,7 +13,7 @@ from losslab.backends.known import BACKENDS
 from losslab.campaign.which import kernel_of
 from losslab.emulation.apps import ffmpeg
 from losslab.errors import HostError, LosslabError
-from losslab.instrument import image, kernel, kernels
+from losslab.instrument import image, kernel, kernels, packed
 from losslab.instrument.cache import building, cache_folder
 from losslab.instrument.kernels import Kernel
 from losslab.study.condition import DEFAULT_KERNEL, Condition
@@ -50,7 +50,12 @@ def instrument(
     variant, command = runs.needs.kernel or kernel.PLAIN, runs.needs.command
     linux = _kernel(variant, which, command)
     folders = {
-        name: _built(image.existing(name), f"{name} image", command) for name in runs.needs.images
+        name: _built(
+            image.existing(name) or _packed(packed.IMAGE, image.target(name)),
+            f"{name} image",
+            command,
+        )
+        for name in runs.needs.images
     }
     provenance: dict[str, Any] = {
         PARTS[name]: image.provenance(folder) for name, folder in folders.items()
@@ -99,12 +104,19 @@ def _which(needs: Needs, condition: Condition) -> Kernel:
 
 def _kernel(variant: str, which: Kernel, command: str) -> Path:
     """Find a kernel; one that needs seconds, with an algorithm of one's own, is made at once."""
-    folder = kernel.existing(variant, which)
+    folder = kernel.existing(variant, which) or _packed(
+        packed.KERNEL, kernel.target(variant, which)
+    )
     if which == kernels.default():
         return _built(folder, "kernel", command)
     if folder is None and kernel.quickly_made(variant, which):
         folder = kernel.build(variant, which=which)
     return _built(folder, f"kernel {which.title}", which.command(variant))
+
+
+def _packed(kind: str, target: Path) -> Path | None:
+    """Take what is not built here from where packed ones lie, as a cluster's node does."""
+    return target if packed.install(kind, target) else None
 
 
 def _built(folder: Path | None, what: str, command: str) -> Path:
