@@ -6,7 +6,8 @@ As root, with Debian's slurm-wlm and munge (`scripts/packages.sh cluster`). It s
 slurmctld and slurmd by hand with files in a folder of its own, without systemd, accounting or the
 machine's configuration; measures the campaign once with this machine's instrument and once through
 Slurm as `nobody`, whose cache is empty and takes the instrument from an archive; compares all
-replicates; and ends what it started. With --kill the node is killed while it measures, and comes back.
+replicates; and ends what it started. With --kill the node is killed while it measures, and comes
+back.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from losslab.campaign.rerun import compare
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 USER = "nobody"
-# Cells of a few packets, twice as many as a group of the profile's would be told apart in.
+# Four cells of a few packets, in groups of two.
 CAMPAIGN = {
     "campaign": "cluster",
     "studies": {
@@ -39,7 +40,7 @@ CAMPAIGN = {
             "sensitivity": [
                 {
                     "only": {"rtt_ms": [10, 50], "loss_percent": [5, 10], "offloads": "off"},
-                    "replicates": 3,
+                    "replicates": 2,
                     "duration_s": 3,
                     "warmup_s": 1,
                 }
