@@ -13,7 +13,7 @@ from losslab.backends.known import BACKENDS
 from losslab.campaign.which import image_of, kernel_of
 from losslab.emulation.apps import ffmpeg
 from losslab.errors import HostError, LosslabError
-from losslab.instrument import image, kernel, kernels
+from losslab.instrument import image, kernel, kernels, packed
 from losslab.instrument.cache import building, cache_folder
 from losslab.instrument.kernels import Kernel
 from losslab.study.condition import DEFAULT_KERNEL, Condition
@@ -49,8 +49,19 @@ def instrument(
     which = _which(runs.needs, condition) if which is None else which
     variant, command = runs.needs.kernel or kernel.PLAIN, runs.needs.command
     linux = _kernel(variant, which, command)
+<<<<<<< HEAD
     names = (image_of(condition), *runs.needs.images[1:])
     folders = [_image(name, command) for name in names]
+=======
+    folders = {
+        name: _built(
+            image.existing(name) or _packed(packed.IMAGE, image.target(name)),
+            f"{name} image",
+            command,
+        )
+        for name in runs.needs.images
+    }
+>>>>>>> refs/heads/stranger
     provenance: dict[str, Any] = {
         part: image.provenance(folder) for part, folder in zip(PARTS, folders, strict=False)
     }
@@ -98,7 +109,9 @@ def _which(needs: Needs, condition: Condition) -> Kernel:
 
 def _kernel(variant: str, which: Kernel, command: str) -> Path:
     """Find a kernel; one that needs seconds, with an algorithm of one's own, is made at once."""
-    folder = kernel.existing(variant, which)
+    folder = kernel.existing(variant, which) or _packed(
+        packed.KERNEL, kernel.target(variant, which)
+    )
     if which == kernels.default():
         return _built(folder, "kernel", command)
     if folder is None and kernel.quickly_made(variant, which):
@@ -106,11 +119,17 @@ def _kernel(variant: str, which: Kernel, command: str) -> Path:
     return _built(folder, f"kernel {which.title}", which.command(variant))
 
 
+<<<<<<< HEAD
 def _image(name: str, command: str) -> Path:
     """Find an image."""
     if name not in (image.HOST, image.ENGINE):
         command = f"losslab image --variant {name}"
     return _built(image.existing(name), f"{name} image", command)
+=======
+def _packed(kind: str, target: Path) -> Path | None:
+    """Take what is not built here from where packed ones lie, as a cluster's node does."""
+    return target if packed.install(kind, target) else None
+>>>>>>> refs/heads/stranger
 
 
 def _built(folder: Path | None, what: str, command: str) -> Path:
