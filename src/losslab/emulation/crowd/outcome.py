@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
 
 TABLE = "flows.csv"
+# What the app of the cell's own flow calls its goodput; a page has none.
+OWN = ("total_goodput_mbit", "throughput_mbit", "goodput_mbit")
 # The kernel counts whole microseconds.
 RTT_ROUNDING_MS = 0.001
 
@@ -63,7 +65,7 @@ def collect(
     ]  # fmt: skip
     lines = [",".join(metrics.COLUMNS), *(life.row() for life in lives)]
     (folder / TABLE).write_text("\n".join(lines) + "\n")
-    own = summary.get("total_goodput_mbit", summary.get("throughput_mbit", 0.0))
+    own = next((float(summary[name]) for name in OWN if name in summary), 0.0)
     over = dict.fromkeys(WAYS, 0.0)
     for life in lives:
         over[life.stream.over] += metrics.carried(life, samples, plan)
