@@ -76,7 +76,11 @@ def collect(
             "total_goodput_mbit": own + beside,
             **metrics.shares(lives, samples, plan, timeline),
             **metrics.completion(
-                [life for life in lives if not life.stream.bulk and life.start_s >= plan.warmup_s]
+                [
+                    life
+                    for life in lives
+                    if life.stream.size_bytes is not None and life.start_s >= plan.warmup_s
+                ]
             ),
             "flows_retransmits": sum(life.sent.get("retransmits", 0) for life in lives),
         },
@@ -142,7 +146,7 @@ def _life(
         end_s = (sent["ended_ns"] - timeline.origin_ns) / 1e9
     window = max(start_s, plan.warmup_s), min(end_s, plan.duration_s)
     rate = None
-    if stream.bulk:
+    if stream.size_bytes is None:
         rate = metrics.mbit(samples.get(stream.source_port), *window)
     return Life(stream, sent, received, start_s, end_s, rate)
 
@@ -192,7 +196,7 @@ def _delayed(life: Life, plan: Plan) -> str | None:
 
 
 def _evidence(lives: Sequence[Life]) -> list[FlowEvidence]:
-    """Say what algorithm each bulk flow had, and what held it back; of sized flows together."""
+    """Say what algorithm each bulk flow had, and what held it back; of others together."""
     found = [
         FlowEvidence(
             name=f"flow {life.stream.name}",
@@ -210,7 +214,7 @@ def _evidence(lives: Sequence[Life]) -> list[FlowEvidence]:
             for life in lives
             if not life.stream.bulk and life.stream.algorithm == wanted and "algorithm" in life.sent
         }
-        name = f"flows of a size under {wanted}"
+        name = f"flows of a size or rate under {wanted}"
         found.append(FlowEvidence(name, wanted, sorted(had), 0.0, 0.0, bulk=False))
     return found
 
