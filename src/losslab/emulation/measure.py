@@ -48,10 +48,11 @@ def stage(
         disposable: Leave the hosts to the guest's power-off.
 
     Raises:
-        LosslabError: the kernel lacks an algorithm, or a command failed.
+        LosslabError: the kernel lacks an algorithm or Accurate ECN, or a command failed.
     """
     plan = make_plan(condition, 0)
     hosts.require_algorithms(plan.algorithms)
+    hosts.require_ecn(plan.hosts)
     with (
         emulated_hosts(host_class, disposable, plan.crowd.links if plan.crowd else ()) as nodes,
         batch.handles({name: node.pid for name, node in nodes.items()}) as handles,
