@@ -18,7 +18,7 @@ def block_points(
 ) -> Iterator[dict[str, Any]]:
     """Cross the axes of a block, or of each of its products, over the study's defaults.
 
-    Where a point's `flows` or `changes` is a name of the study's own, what it names takes its place.
+    Where a point's `flows` or `changes` is a name of the study's own, that takes its place.
 
     Raises:
         LosslabError: such a name stands for what are no flows.
