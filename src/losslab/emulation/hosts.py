@@ -40,7 +40,7 @@ def apply(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
             for name, value in plan.sysctls.items():
                 netns.write_sysctl(name, value)
             for interface in plan.interfaces:
-                offloads.set_all(interface, plan.offloads)
+                offloads.set_all(interface, plan.offloads, plan.udp_offloads)
         handles[host].ip.do(plan.ip_commands)
 
 
@@ -73,7 +73,9 @@ def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> d
                     for link in found_links
                 },
                 "sysctls": {name: netns.read_sysctl(name) for name in plan.sysctls},
-                "offloads": {name: offloads.read(name) for name in plan.interfaces},
+                "offloads": {
+                    name: offloads.read(name, plan.udp_offloads) for name in plan.interfaces
+                },
                 "counters": netns.read_counters(),
             }
             if names := [q.where.name for q in plan.qdiscs if isinstance(q, filters.Filter)]:

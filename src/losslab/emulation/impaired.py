@@ -25,6 +25,10 @@ FALSE_ALARM = 1 / 16_000
 CAPABLE_SHARE_MIN = 0.5
 
 
+# Apps whose programs say by themselves whether they know ECN; ngtcp2 always does.
+OWN_ECN = ("command", "quic")
+
+
 @dataclass(frozen=True)
 class Impaired:
     """What it promises; percentages of packets on the way to the receiver."""
@@ -47,6 +51,8 @@ class Impaired:
     def of(cls, condition: Condition) -> Impaired:
         """Say what a condition's path promises."""
         line, ecn = data_line(condition), condition.ecn
+        if ecn == "off" and condition.app in OWN_ECN:
+            ecn = "their own"
         return cls(
             burst_packets=line.burst_packets,
             jitter_ms=line.jitter_ms,
@@ -57,7 +63,7 @@ class Impaired:
             policer_mbit=condition.policer_mbit,
             policer_burst_packets=condition.policer_burst_packets if condition.policer_mbit else 0,
             ecn=ecn,
-            marking=ecn != "off" and condition.queue in MARKING,
+            marking=condition.ecn != "off" and condition.queue in MARKING,
             mean_rate_mbit=_mean_rate_mbit(condition),
         )
 
@@ -163,6 +169,8 @@ class Impaired:
         ]
 
     def _ecn(self, t: Traffic, accurate: bool) -> Iterator[str]:
+        if self.ecn == "their own":
+            return
         if self.ecn == "accurate" and not accurate:
             yield "both ends must agree on Accurate ECN with ecn accurate, found that they did not"
         if self.ecn == "off":

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from losslab.errors import LosslabError
-from losslab.study import pathaxes
+from losslab.study import pathaxes, programs
 from losslab.study.axes import Seed, axis, declared
 from losslab.study.crowd import NO_FLOWS, PATTERN
 
@@ -61,7 +61,8 @@ class Condition:
         "what makes the traffic",
         choices={
             "iperf3": "bulk", "ffmpeg": "live video", "web": "a page of 177,669 bytes",
-            "datagram": "UDP under a `scheme`",
+            "datagram": "UDP under a `scheme`", "command": "two programs, whatever they are",
+            "quic": "bulk, by ngtcp2's HTTP/3 under its own `cubic`, `reno` or `bbr`",
         },
         always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
@@ -170,6 +171,12 @@ class Condition:
         "the study's own `flows`; docs/how-to/flows.md has the keys",
         pattern=PATTERN, named="flows-{}", seed=Seed.NEVER,
     )  # fmt: skip
+    second_rate_mbit: float = axis(
+        0.0,
+        "rate of a second bottleneck behind the first, with the same buffer and queue; 0 for none; "
+        "the cell's own flow passes both, `flows` say which with `over`",
+        "[0, 10000]", unit="Mbit/s", named="second{}",
+    )  # fmt: skip
     # What a path does to packets besides delaying and losing each by itself.
     changes: str = pathaxes.changes
     loss_burst_packets: float = pathaxes.loss_burst_packets
@@ -183,6 +190,10 @@ class Condition:
     policer_burst_packets: int = pathaxes.policer_burst_packets
     ecn: str = pathaxes.ecn
     mark_packets: int = pathaxes.mark_packets
+    sender_command: str = programs.sender_command()
+    receiver_command: str = programs.receiver_command()
+    bring: str = programs.bring()
+    image: str = programs.image()
     duration_s: float = axis(
         10.0,
         "length of a run, warm-up included",
