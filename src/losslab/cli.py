@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from losslab import __version__, asked, manual, new, processes, steps
+from losslab import __version__, asked, manual, new, processes, steps, sweep
 from losslab.asked import UsageError
 from losslab.backends.base import GUEST
 from losslab.campaign import brought, diff, export, origin, rerun, verdicts
@@ -128,6 +128,7 @@ def parser() -> argparse.ArgumentParser:
     compared.add_argument("--json", action="store_true", help="for a machine")
     compared.set_defaults(run=_diff)
 
+    sweep.add_command(commands)
     steps.add_commands(commands)
     _tool_commands(commands)
     manual.add_commands(commands, parser, f"losslab {__version__}", STATUSES)
