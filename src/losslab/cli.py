@@ -16,7 +16,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from losslab import __version__, asked, manual, new, processes, steps, sweep
+from losslab import __version__, asked, manual, new, processes, score, steps, sweep
+from losslab.artifact import commands as artifact
 from losslab.asked import UsageError
 from losslab.backends.base import GUEST
 from losslab.campaign import brought, diff, export, origin, rerun, verdicts
@@ -157,6 +158,8 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     recipes.add_commands(commands)
     screen.add_commands(commands)
     new.add_commands(commands)
+    score.add_commands(commands)
+    artifact.add_commands(commands)
 
 
 def _asked(options: argparse.Namespace) -> Condition:

@@ -7,7 +7,8 @@ GROUPS = {
     "look at this machine": ("doctor", "pins", "instrument fetch", "instrument pack"),
     "measure": ("demo", "measure", "sweep", "shell"),
     "look at runs and campaigns": ("plot", "export", "status", "cells", "claims", "axes"),
-    "check": ("rerun", "diff", "origin"),
+    "judge an algorithm": ("score",),
+    "check": ("rerun", "diff", "origin", "artifact verify", "artifact pack"),
     "bring something of your own": ("new algorithm", "kernel", "image"),
     "learn the words": ("completion", "man"),
 }
@@ -22,6 +23,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "losslab sweep --algorithm reno --rtt-ms 10,20,40 --rate-mbit 20 --replicates 3 --out rtts",
     ),
     "cells": ("losslab cells loss", "losslab cells --config config/quick.yaml --json"),
+    "score": (
+        "losslab score cubic bbr --quick --out scores",
+        "losslab score mine --out scores --against recorded/scorecard.json",
+    ),
     "export": (
         "losslab export my-run --qlog --out my-run.qlog",
         "losslab export my-run --pcap r1-r2 --out bottleneck.pcap",
@@ -66,6 +71,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "explorer": (f"losslab explorer {_RESULTS} --out results/report/explorer.html",),
     "demo": ("losslab demo", "losslab demo --out /tmp/demo"),
     "new algorithm": ("losslab new algorithm mine --label Mine",),
+    "artifact pack": (
+        "losslab artifact pack --campaign config/quick.yaml",
+        "losslab artifact pack --raw-limit-mb 0 --no-instrument --out small.tar.gz",
+    ),
+    "artifact verify": (
+        "losslab artifact verify",
+        "losslab artifact verify losslab-artifact --sample 60 --day 2026-01-31",
+    ),
     "completion": ('eval "$(losslab completion bash)"',),
     "man": ("losslab man | man -l -",),
 }

@@ -20,7 +20,7 @@ def analysis(studies):
     """The rules after measuring and collecting."""
     return [
         "summarise_study", "judge_claims", "test_agreement", "trace_origin", "draw_claims",
-        "check_verdicts",
+        "draw_path", "check_verdicts",
         *(f"tabulate_{study}" for study in studies), "plot_figure", "render_report", "all",
     ]  # fmt: skip
 

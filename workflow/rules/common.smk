@@ -226,6 +226,11 @@ def published_numbers(study):
     return list(map(str, files.published(design.ROOT, study)))
 
 
+def suite_file(study):
+    """List the file of the suite that a study runs, if it runs one."""
+    return list(map(str, files.suite(design.ROOT, study)))
+
+
 def functions_of(*code, studies=()):
     """List the files of R functions that scripts or chapters of these studies use."""
     library = files.functions(design.ROOT, studies)

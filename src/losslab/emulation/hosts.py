@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import netns, offloads
+from losslab.emulation import filters, netns, offloads
 from losslab.emulation.qdiscs import differences
 from losslab.errors import LosslabError
 
@@ -67,6 +67,8 @@ def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> d
                 },
                 "counters": netns.read_counters(),
             }
+            if names := [q.where.name for q in plan.qdiscs if isinstance(q, filters.Filter)]:
+                state[host]["filters"] = {name: filters.read(name) for name in names}
     return state
 
 
@@ -90,6 +92,9 @@ def deviations(plans: Mapping[str, HostPlan], state: Mapping[str, Any]) -> list[
     classes = {name: its for host in plans for name, its in state[host]["classes"].items()}
     reasons = differences(qdiscs, {host: state[host]["qdiscs"] for host in plans}, classes)
     for host, plan in plans.items():
+        for qdisc in plan.qdiscs:
+            if isinstance(qdisc, filters.Filter):
+                reasons += qdisc.differences(state[host]["filters"][qdisc.where.name])
         for name, value in plan.sysctls.items():
             found = state[host]["sysctls"][name]
             if found != value:

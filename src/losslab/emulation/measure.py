@@ -18,7 +18,7 @@ from losslab.emulation.link import forward, traces
 from losslab.emulation.outcome import Seen, sum_up
 from losslab.emulation.plan import make_plan
 from losslab.emulation.probes import ping
-from losslab.emulation.topology import RECEIVER_ADDRESS, emulated_hosts
+from losslab.emulation.topology import NOTHING, RECEIVER_ADDRESS, emulated_hosts
 from losslab.study.condition import Condition
 
 if TYPE_CHECKING:
@@ -52,8 +52,9 @@ def stage(
     """
     plan = make_plan(condition, 0)
     hosts.require_algorithms(plan.algorithms)
+    beside = plan.crowd.network if plan.crowd else NOTHING
     with (
-        emulated_hosts(host_class, disposable, plan.crowd.links if plan.crowd else ()) as nodes,
+        emulated_hosts(host_class, disposable, beside) as nodes,
         batch.handles({name: node.pid for name, node in nodes.items()}) as handles,
     ):
         hosts.apply(plan.hosts, handles)

@@ -26,6 +26,7 @@ from losslab.emulation.sysctls import sysctls
 from losslab.emulation.topology import (
     HOSTS,
     INTERFACES,
+    NOTHING,
     address_commands,
     reverse_router,
     routes,
@@ -183,23 +184,23 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
     """
     crowd = make_crowd(condition, seed)
     bulk = sum(stream.bulk for stream in crowd.streams) if crowd else 0
-    more = crowd.links if crowd else []
-    ends = [*INTERFACES, *(end for link in more for end in link)]
+    beside = crowd.network if crowd else NOTHING
+    ends = [*INTERFACES, *beside.ends]
     qdiscs = [*shapers(condition, seed), *(crowd.qdiscs if crowd else [])]
-    ways = routes(condition.path, more)
+    ways = routes(condition.path, beside)
     return Plan(
         app=condition.app,
         hosts={
             host: HostPlan(
-                ip_commands=address_commands(host, condition.path, more),
-                routes={destination: out.name for destination, out in ways[host]},
+                ip_commands=address_commands(host, condition.path, beside),
+                routes={destination: out.name for destination, out in ways.get(host, [])},
                 sysctls=sysctls(host, condition, ends),
                 interfaces=[end.name for end in ends if end.host == host],
                 offloads=condition.offloads,
                 qdiscs=[qdisc for qdisc in qdiscs if qdisc.where.host == host],
                 udp_offloads=condition.app in UDP_APPS,
             )
-            for host in HOSTS
+            for host in (*HOSTS, *beside.hosts)
         },
         back_router=reverse_router(condition.path),
         starts=_starts(APPS[condition.app].flows(condition, video), seed),

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from losslab.study.condition import Condition
 
 # What the routers' delay lines do besides delaying and losing each packet by itself.
-IMPAIRMENTS = ("loss_burst_packets", "jitter_ms", "reorder_percent", "duplicate_percent")
+IMPAIRMENTS = (
+    "loss_burst_packets", "jitter_ms", "reorder_percent", "duplicate_percent", "ack_thinning",
+    "policer_mbit",
+)  # fmt: skip
 
 
 def conflicts(its: Condition) -> Iterator[tuple[bool, str]]:
@@ -119,6 +122,13 @@ def conflicts(its: Condition) -> Iterator[tuple[bool, str]]:
         "flows need one queue, the shaper tbf and no sender_delay_ms",
     )
     yield from ((True, words) for words in crowd.problems(its))
+    plain = (its.changes, its.ecn, its.trace) == (changes.NONE, "off", NO_TRACE)
+    plain &= its.duplicate_percent == its.reorder_percent == its.jitter_ms == 0
+    yield (
+        its.second_rate_mbit > 0 and (not crowded or its.bare or not plain),
+        "second_rate_mbit needs flows, an rtt_ms, and a path without changes, ecn, trace, jitter, "
+        "reordering and duplicates",
+    )
     yield from _of_impairments(its)
     yield from _of_changes(its)
 
@@ -136,6 +146,15 @@ def _of_impairments(its: Condition) -> Iterator[tuple[bool, str]]:
     yield (
         bool(asked) and its.offloads == "on",
         f"offloads must be off with {words}: packets are counted, not aggregates",
+    )
+    filtered = its.ack_thinning > 1 or its.policer_mbit > 0
+    yield (
+        filtered and its.trace != NO_TRACE,
+        "ack_thinning must be 1 and policer_mbit 0 with a trace, past whose link packets go",
+    )
+    yield (
+        its.policer_burst_packets != AXES["policer_burst_packets"].default and not its.policer_mbit,
+        f"policer_burst_packets needs a policer_mbit, found {its.policer_burst_packets} without",
     )
     yield (
         its.loss_direction == "back" and its.sender_delay_ms > 0,

@@ -194,6 +194,8 @@ def _wrong(group: Group, condition: Condition) -> Iterator[str]:
         yield f"sizes of flows must be one of {', '.join(SIZES)}, found {group.sizes}"
     if group.over not in WAYS:
         yield f"over of flows must be one of {', '.join(WAYS)}, found {group.over}"
+    if group.over != "both" and not condition.second_rate_mbit:
+        yield f"over of flows needs a second_rate_mbit, found {group.over} without one"
     if group.short and (group.size_kb is None or group.count != 1 or group.every_s):
         yield "arrivals_per_s of flows needs a size_kb, and neither count nor every_s"
     if group.sizes != "fixed" and not group.short:

@@ -174,7 +174,8 @@ def send(flows: Sequence[Sending], port: int, origin_ns: int) -> dict[str, Any]:
     if flows:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as last:
             last.settimeout(END_LIMIT_S)
-            last.bind(("", END_PORT))
+            # From where its acknowledgements find back.
+            last.bind((flows[0].source, END_PORT))
             last.connect((flows[0].destination, port))
             last.recv(1)
     return {str(flow.source_port): flow.report for flow in flows}
