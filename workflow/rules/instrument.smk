@@ -6,6 +6,8 @@ rule build_image:
         "results/instrument/image-{variant}.json",
     log:
         "logs/build_image/{variant}.log",
+    # Where the workflow runs, which looks into the cache; other nodes fetch what they lack.
+    localrule: True
     conda:
         "../envs/tools.yaml"
     params:
@@ -26,6 +28,8 @@ rule build_kernel:
         "results/instrument/kernel-{kernel}.json",
     log:
         "logs/build_kernel/{kernel}.log",
+    # Where the workflow runs, which looks into the cache; other nodes fetch what they lack.
+    localrule: True
     conda:
         "../envs/tools.yaml"
     params:
@@ -45,6 +49,8 @@ rule try_instrument:
         "results/instrument/tried-{backend}-{where}{on}{image}.json",
     log:
         "logs/try_instrument/{backend}-{where}{on}{image}.log",
+    # Where the workflow runs, which looks into the cache; other nodes fetch what they lack.
+    localrule: True
     conda:
         "../envs/tools.yaml"
     params:

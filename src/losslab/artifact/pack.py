@@ -67,7 +67,7 @@ def pack(work: Path, campaign: Path, out: Path, limit_mb: float, instrument: boo
             if path not in left_out:
                 _link(work / path, root / path)
         if instrument:
-            for archive in _instrument():
+            for archive in packed_instrument():
                 _link(archive, root / "instruments" / archive.name)
         name = str(campaign)
         (root / "APPENDIX.md").write_text(appendix.text(work, runs, name, note))
@@ -131,8 +131,8 @@ def _export_sources(root: Path) -> None:
     (root / "COMMIT").write_text(commit)
 
 
-def _instrument() -> list[Path]:
-    """Pack the default kernel and image, unless the cache has them packed."""
+def packed_instrument() -> list[Path]:
+    """Pack the default kernel and image, unless the cache has them packed; list the files."""
     out = cache_folder() / "packed"
     archives = []
     for kind, folder in ((packed.KERNEL, kernel.existing()), (packed.IMAGE, image.existing())):

@@ -13,7 +13,7 @@ from losslab.backends.known import BACKENDS
 from losslab.campaign.which import image_of, kernel_of
 from losslab.emulation.apps import ffmpeg
 from losslab.errors import HostError, LosslabError
-from losslab.instrument import image, kernel, kernels
+from losslab.instrument import image, kernel, kernels, packed
 from losslab.instrument.cache import building, cache_folder
 from losslab.instrument.kernels import Kernel
 from losslab.study.condition import DEFAULT_KERNEL, Condition
@@ -98,7 +98,9 @@ def _which(needs: Needs, condition: Condition) -> Kernel:
 
 def _kernel(variant: str, which: Kernel, command: str) -> Path:
     """Find a kernel; one that needs seconds, with an algorithm of one's own, is made at once."""
-    folder = kernel.existing(variant, which)
+    folder = kernel.existing(variant, which) or _packed(
+        packed.KERNEL, kernel.target(variant, which)
+    )
     if which == kernels.default():
         return _built(folder, "kernel", command)
     if folder is None and kernel.quickly_made(variant, which):
@@ -110,7 +112,14 @@ def _image(name: str, command: str) -> Path:
     """Find an image."""
     if name not in (image.HOST, image.ENGINE):
         command = f"losslab image --variant {name}"
-    return _built(image.existing(name), f"{name} image", command)
+    return _built(
+        image.existing(name) or _packed(packed.IMAGE, image.target(name)), f"{name} image", command
+    )
+
+
+def _packed(kind: str, target: Path) -> Path | None:
+    """Take what is not built here from where packed ones lie, as a cluster's node does."""
+    return target if packed.install(kind, target) else None
 
 
 def _built(folder: Path | None, what: str, command: str) -> Path:

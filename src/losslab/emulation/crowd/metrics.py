@@ -50,7 +50,7 @@ class Life:
     @property
     def fct_s(self) -> float | None:
         """Return the time from its first word to the last byte read; None where it has no end."""
-        if self.stream.bulk or not self.finished:
+        if self.stream.size_bytes is None or not self.finished:
             return None
         return float(self.received["ended_ns"] - self.sent["started_ns"]) / 1e9
 
@@ -81,7 +81,7 @@ def mbit(its: Deliveries | None, begin_s: float, end_s: float) -> float | None:
 
 def carried(life: Life, samples: Mapping[int, Deliveries], plan: Plan) -> float:
     """Return what a flow got between the warm-up and the end of the run, in Mbit/s of that time."""
-    if life.stream.bulk:
+    if life.stream.size_bytes is None:
         its = samples.get(life.stream.source_port)
         return mbit(its, plan.warmup_s, plan.duration_s) or 0.0
     # Too short for samples: its bytes, evenly over its life.

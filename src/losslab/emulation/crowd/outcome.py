@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
 
 TABLE = "flows.csv"
+# What the app of the cell's own flow calls its goodput; a page has none.
+OWN = ("total_goodput_mbit", "throughput_mbit", "goodput_mbit")
 # The kernel counts whole microseconds.
 RTT_ROUNDING_MS = 0.001
 
@@ -63,7 +65,7 @@ def collect(
     ]  # fmt: skip
     lines = [",".join(metrics.COLUMNS), *(life.row() for life in lives)]
     (folder / TABLE).write_text("\n".join(lines) + "\n")
-    own = summary.get("total_goodput_mbit", summary.get("throughput_mbit", 0.0))
+    own = next((float(summary[name]) for name in OWN if name in summary), 0.0)
     over = dict.fromkeys(WAYS, 0.0)
     for life in lives:
         over[life.stream.over] += metrics.carried(life, samples, plan)
@@ -74,7 +76,11 @@ def collect(
             "total_goodput_mbit": own + beside,
             **metrics.shares(lives, samples, plan, timeline),
             **metrics.completion(
-                [life for life in lives if not life.stream.bulk and life.start_s >= plan.warmup_s]
+                [
+                    life
+                    for life in lives
+                    if life.stream.size_bytes is not None and life.start_s >= plan.warmup_s
+                ]
             ),
             "flows_retransmits": sum(life.sent.get("retransmits", 0) for life in lives),
         },
@@ -140,7 +146,7 @@ def _life(
         end_s = (sent["ended_ns"] - timeline.origin_ns) / 1e9
     window = max(start_s, plan.warmup_s), min(end_s, plan.duration_s)
     rate = None
-    if stream.bulk:
+    if stream.size_bytes is None:
         rate = metrics.mbit(samples.get(stream.source_port), *window)
     return Life(stream, sent, received, start_s, end_s, rate)
 
@@ -190,7 +196,7 @@ def _delayed(life: Life, plan: Plan) -> str | None:
 
 
 def _evidence(lives: Sequence[Life]) -> list[FlowEvidence]:
-    """Say what algorithm each bulk flow had, and what held it back; of sized flows together."""
+    """Say what algorithm each bulk flow had, and what held it back; of others together."""
     found = [
         FlowEvidence(
             name=f"flow {life.stream.name}",
@@ -208,7 +214,7 @@ def _evidence(lives: Sequence[Life]) -> list[FlowEvidence]:
             for life in lives
             if not life.stream.bulk and life.stream.algorithm == wanted and "algorithm" in life.sent
         }
-        name = f"flows of a size under {wanted}"
+        name = f"flows of a size or rate under {wanted}"
         found.append(FlowEvidence(name, wanted, sorted(had), 0.0, 0.0, bulk=False))
     return found
 

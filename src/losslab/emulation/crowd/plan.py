@@ -50,6 +50,7 @@ class Stream:
     start_s: float
     end_s: float  # it is stopped then, if it has not ended
     size_bytes: int | None  # None: as much as it can
+    rate_mbit: float | None  # what its program gives it to send; None: as much as it can
     rtt_ms: float
     over: str  # which bottlenecks, where there are two
     short: bool  # one of a process of arrivals
@@ -57,7 +58,7 @@ class Stream:
     @property
     def bulk(self) -> bool:
         """Tell whether it wants all that the path can carry, for its whole life."""
-        return self.size_bytes is None
+        return self.size_bytes is None and self.rate_mbit is None
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,16 @@ def caller(crowd: Crowd, origin_ns: int) -> Program:
         origin_ns: On the monotonic clock.
     """
     told = [
-        [s.source, s.source_port, s.destination, s.algorithm, s.start_s, s.end_s, s.size_bytes]
+        [
+            s.source,
+            s.source_port,
+            s.destination,
+            s.algorithm,
+            s.start_s,
+            s.end_s,
+            s.size_bytes,
+            s.rate_mbit,
+        ]
         for s in crowd.streams
     ]
     chunks = [json.dumps(told[at : at + CHUNK]) for at in range(0, len(told), CHUNK)]
@@ -154,6 +164,7 @@ def _streams(group: Group, number: int, condition: Condition, seed: int) -> Iter
             start_s=start_s,
             end_s=end_s,
             size_bytes=octets,
+            rate_mbit=group.rate_mbit,
             rtt_ms=rtt_ms,
             over=group.over,
             short=group.short,
