@@ -59,6 +59,23 @@ rule draw_claims:
         "../../analysis/distances.R"
 
 
+rule draw_path:
+    input:
+        functions=functions_of(ANALYSIS / "path.R"),
+        cells=expand("results/summary/{study}_cells.csv", study=STUDIES),
+    output:
+        figure=expand("results/figures/path.{format}", format=["svg", "png", "pdf"]),
+        words="results/figures/path.txt",
+    log:
+        "logs/draw_path.log",
+    conda:
+        "../envs/tools.yaml"
+    message:
+        "Draw the path"
+    script:
+        "../../analysis/path.R"
+
+
 rule test_agreement:
     input:
         functions=functions_of(ANALYSIS / "agreement.R"),
@@ -135,6 +152,7 @@ for study in STUDIES:
             flows=f"results/summary/{study}_flows.csv",
             queue=f"results/summary/{study}_queue.csv",
             published=published_numbers(study),
+            suite=suite_file(study),
         output:
             **table_files(study),
         log:
@@ -153,6 +171,7 @@ rule plot_figure:
         code=figure_code,
         algorithms=workflow.source_path("../../config/algorithms.tsv"),
         published=lambda wildcards: published_numbers(wildcards.study),
+        suite=lambda wildcards: suite_file(wildcards.study),
         cells="results/summary/{study}_cells.csv",
         summary="results/summary/{study}.csv",
         ratios="results/summary/{study}_ratios.csv",
@@ -161,14 +180,19 @@ rule plot_figure:
         flows="results/summary/{study}_flows.csv",
         queue="results/summary/{study}_queue.csv",
     output:
-        report(
-            "results/figures/{study}_{figure}.svg",
-            caption="../captions/figure.rst",
-            category="{study}",
-            labels={"figure": "{figure}"},
-        ),
-        "results/figures/{study}_{figure}.png",
-        "results/figures/{study}_{figure}.pdf",
+        figure=[
+            report(
+                "results/figures/{study}_{figure}.svg",
+                caption="../captions/figure.rst",
+                category="{study}",
+                labels={"figure": "{figure}"},
+            ),
+            "results/figures/{study}_{figure}.png",
+            "results/figures/{study}_{figure}.pdf",
+        ],
+        data="results/figures/{study}_{figure}.csv",
+        cells="results/figures/{study}_{figure}.cells.csv",
+        words="results/figures/{study}_{figure}.txt",
     log:
         "logs/plot_figure/{study}_{figure}.log",
     conda:
