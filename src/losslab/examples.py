@@ -5,7 +5,7 @@ from __future__ import annotations
 # What one may want, and the commands for it; a command that none names stands under `more`.
 GROUPS = {
     "look at this machine": ("doctor", "pins", "instrument fetch", "instrument pack"),
-    "measure": ("demo", "measure", "shell"),
+    "measure": ("demo", "measure", "score", "shell"),
     "look at runs and campaigns": ("plot", "status", "cells", "claims", "axes"),
     "check": ("rerun", "diff", "origin"),
     "bring something of your own": ("new algorithm", "kernel", "image"),
@@ -18,6 +18,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "losslab measure --algorithm cubic --path asymmetric --rtt-ms 40 --seed 7 --out other-run",
     ),
     "cells": ("losslab cells loss", "losslab cells --config config/quick.yaml --json"),
+    "score": (
+        "losslab score bbr vegas --quick --out card",
+        "losslab score mine --quick --out card --against recorded.json",
+    ),
     "rerun": ("losslab rerun my-run", "losslab rerun results/cells/loss/CELL/0 --out again"),
     "diff": ("losslab diff results other-results", "losslab diff A B --metric retransmits"),
     "try": ("losslab try --record results/instrument/tried-virtual-guest.json",),
