@@ -39,7 +39,7 @@ claim_about <- function(criterion, algorithm) {
 
 judge_criterion <- function(criterion, algorithm, data) {
   claim <- claim_about(criterion, algorithm)
-  found <- measure_claim(claim, data)
+  found <- without_doubt(measure_claim(claim, data), claim)
   most <- !is.null(criterion$at_most)
   # Not tibble(), in which `algorithm` would be the new column from there on.
   tibble::as_tibble(list(
@@ -64,6 +64,16 @@ judge_criterion <- function(criterion, algorithm, data) {
     absent = found$absent,
     cells = paste(select_cells(data, claim)$cell, collapse = " ")
   ))
+}
+
+# Where no run has anything a ratio has no interval, and there is no doubt: none is what it is.
+without_doubt <- function(found, claim) {
+  if (isTRUE(found$value == 0) && is.na(found$low) && found$n >= least_runs) {
+    found$low <- found$high <- 0
+    found$verdict <- verdict_of(found, allowed_range(claim))
+    found$absent <- ""
+  }
+  found
 }
 
 read_criteria <- function(path) read_measured(path, words = criteria_words)
