@@ -17,8 +17,8 @@ read_card <- function() {
 score_subtitle <- function() {
   card <- read_card()
   paste0(
-    card$suite$source, ". The ", card$told$form, " form of the suite `", card$told$suite, "`, on real Linux ",
-    "TCP in virtual time; losslab ", card$told$losslab, "."
+    card$suite$source, ". The ", card$told$form, " form of the suite `", card$told$suite,
+    "`, on real Linux TCP in virtual time; losslab ", card$told$losslab, "."
   )
 }
 
