@@ -12,8 +12,11 @@ library(dplyr, warn.conflicts = FALSE)
 shown <- identity
 source(snakemake@input[["code"]], local = TRUE)
 data <- study_data(snakemake@input)
+cells <- shown(data$cells)
+figure <- draw(data)
 save_figure(
-  draw(data), unlist(snakemake@output),
+  figure, unlist(snakemake@output[["figure"]]),
   height_cm = if (is.function(height_cm)) height_cm(data) else height_cm,
-  missing = missing_cells(shown(data$cells))
+  missing = missing_cells(cells)
 )
+describe_in_files(figure, cells, snakemake@output)

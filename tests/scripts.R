@@ -76,7 +76,12 @@ study_jobs <- function(job, study) {
   for (figure in unlist(described$figures)) {
     input$code <- file.path("analysis/studies", study, "figures", paste0(figure, ".R"))
     attempt(paste(job$name, study, "figure", figure), run_script(
-      "analysis/figure.R", input, list(inside("figures/", study, "_", figure, ".svg"))
+      "analysis/figure.R", input, list(
+        figure = list(inside("figures/", study, "_", figure, ".svg")),
+        data = inside("figures/", study, "_", figure, ".csv"),
+        cells = inside("figures/", study, "_", figure, ".cells.csv"),
+        words = inside("figures/", study, "_", figure, ".txt")
+      )
     ))
   }
 }
@@ -101,7 +106,7 @@ knit_report <- function(job) {
     figures <- yaml::read_yaml(file.path("config/studies", paste0(study, ".yaml")))$figures
     file.create(file.path(folder, paste0(study, "_", unlist(figures), ".svg")))
   }
-  file.create(file.path(folder, c("agreement_paths.svg", "claims.svg")))
+  file.create(file.path(folder, c("agreement_paths.svg", "claims.svg", "path.svg")))
   writeLines("nothing", file.path(folder, "renderer.txt"))
   writeLines("made-up", file.path(folder, "campaign.txt"))
   writeLines("made up", file.path(folder, "command.txt"))

@@ -59,6 +59,7 @@ show_table <- function(rows, align = NULL, widths = NULL) {
   # What is not there is an empty field.
   old <- options(knitr.kable.NA = "")
   on.exit(options(old))
+  write_latex(rows, align)
   table <- knitr::kable(rows, format = "pipe", align = align)
   if (!is.null(widths)) {
     # The line below the header says them, where a line is longer than a page.
@@ -68,4 +69,23 @@ show_table <- function(rows, align = NULL, widths = NULL) {
     table[2] <- paste0("|", paste0(starts, dashes, ends, collapse = "|"), "|")
   }
   table
+}
+
+# A table of the report as LaTeX (booktabs), for papers, where a folder for such lies here.
+write_latex <- function(rows, align, label = knitr::opts_current$get("label")) {
+  if (is.null(label) || !startsWith(label, "tbl-") || !dir.exists("tables")) {
+    return(invisible())
+  }
+  rows <- dplyr::mutate(rows, dplyr::across(dplyr::everything(), \(x) plain_words(as.character(x))))
+  names(rows) <- plain_words(names(rows))
+  table <- knitr::kable(rows, format = "latex", booktabs = TRUE, align = align, linesep = "")
+  writeLines(as.character(table), file.path("tables", paste0(label, ".tex")))
+}
+
+# Words without the marks that Markdown has for their looks.
+plain_words <- function(text) {
+  text <- gsub("\\[([^][]*)\\]\\([^)]*\\)", "\\1", text)
+  text <- gsub("\\[([^][]*)\\]\\{[^}]*\\}", "\\1", text)
+  text <- gsub("[*`\u200b]|[\u25cf\u25a0\u25cb\u25c7]\u00a0", "", text)
+  gsub("\\\\([][\\\\_{}()#+!<>@$~^-])", "\\1", text)
 }

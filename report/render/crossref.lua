@@ -109,6 +109,35 @@ local function color_verdict(span)
   return inlines
 end
 
+local function is_trace(block)
+  local span = block.t == "Para" and #block.content == 1 and block.content[1]
+  return span and span.t == "Span" and span.classes:includes("trace")
+end
+
+-- What stands behind a figure or table: below it, in smaller print. On paper links are words, and a
+-- figure may be moved to another page, so that the line goes with its caption.
+local function place_traces(blocks)
+  local placed = pandoc.Blocks({})
+  for _, block in ipairs(blocks) do
+    local last = placed[#placed]
+    if not is_trace(block) then
+      placed:insert(block)
+    elseif not FORMAT:match("typst") then
+      placed:insert(pandoc.Div(pandoc.Para(block.content[1].content), { class = "trace" }))
+    else
+      local words = pandoc.Inlines({ pandoc.RawInline("typst", "#trace[") })
+      words:extend(block.content[1].content:walk({ Link = function(l) return l.content end }))
+      words:insert(pandoc.RawInline("typst", "]"))
+      if last and last.t == "Figure" then
+        last.caption.long:insert(pandoc.Para(words))
+      else
+        placed:insert(pandoc.Para(words))
+      end
+    end
+  end
+  return placed
+end
+
 function Pandoc(doc)
   local blocks = pandoc.Blocks({})
   for _, block in ipairs(doc.blocks) do
@@ -121,6 +150,7 @@ function Pandoc(doc)
       blocks:insert(new)
     end
   end
+  blocks = place_traces(blocks)
   doc.blocks = blocks:walk({ Cite = resolve, Span = color_verdict })
   return doc
 end

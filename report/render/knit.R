@@ -7,7 +7,13 @@ option <- function(options, name) {
 }
 
 figure <- function(x, options) {
-  sprintf("\n![%s](%s){#%s width=100%%}\n", option(options, "fig-cap"), x, options$label)
+  # What is seen stands beside the figure.
+  words <- sub("[.]svg$", ".txt", x)
+  alt <- if (file.exists(words)) gsub("\"", "'", paste(readLines(words), collapse = " "))
+  sprintf(
+    "\n![%s](%s){#%s width=100%%%s}\n", option(options, "fig-cap"), x, options$label,
+    if (is.null(alt)) "" else paste0(' alt="', alt, '"')
+  )
 }
 
 # A captioned table in a div that carries its label.

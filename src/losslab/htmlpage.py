@@ -14,6 +14,8 @@ from xml.etree import ElementTree
 _IMAGE = re.compile(r'<img\b[^>]*\bsrc="data:image/svg\+xml;base64,([^"]+)"[^>]*>')
 _ALT = re.compile(r'\balt="([^"]*)"')
 _TABLE_BLOCK = re.compile(r'(<div\b[^>]*class="[^"]*\btable-block\b[^"]*")>')
+# The use of a name in an SVG file.
+_USED = re.compile(r"(url\(#|^#)([^)]+)")
 SVG = "http://www.w3.org/2000/svg"
 XLINK = "http://www.w3.org/1999/xlink"
 
@@ -44,19 +46,28 @@ def inlined(drawing: bytes, prefix: str, words: str) -> str:
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", XLINK)
     root = ElementTree.fromstring(drawing)
+    # Of any letters in the file, of those that a page allows here.
+    names = {old: f"{prefix}{number}" for number, old in enumerate(_names(root))}
+
+    def renamed(value: str) -> str:
+        return _USED.sub(lambda use: use[1] + names.get(use[2], use[2]), value)
+
     for element in root.iter():
         for name, value in list(element.attrib.items()):
             if name == "id":
-                element.set(name, prefix + value)
-            elif name.endswith("href") and value.startswith("#"):
-                element.set(name, f"#{prefix}{value[1:]}")
-            elif "url(#" in value:
-                element.set(name, value.replace("url(#", f"url(#{prefix}"))
+                element.set(name, names[value])
+            elif "#" in value:
+                element.set(name, renamed(value))
         if element.text and "url(#" in element.text:
-            element.text = element.text.replace("url(#", f"url(#{prefix}")
+            element.text = renamed(element.text)
     # As wide as its place; the ratio of its sides stands in its viewBox.
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     root.set("role", "img")
     root.set("aria-label", words)
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def _names(root: ElementTree.Element) -> list[str]:
+    """List the names of an SVG file's elements, in their order."""
+    return list(dict.fromkeys(e.attrib["id"] for e in root.iter() if "id" in e.attrib))

@@ -14,9 +14,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from losslab import htmlpage, processes
+from losslab import htmlpage, processes, tracing
 from losslab.errors import LosslabError
 
 RENDER = Path(__file__).resolve().parents[2] / "report" / "render"
@@ -43,25 +44,36 @@ def quarto() -> Path | None:
     return Path(found) if new_enough else None
 
 
-def render(
-    document: Path,
-    chapters: Sequence[Path],
-    beside: Sequence[Path],
-    html: Path,
-    pdf: Path,
-    campaign: str = "",
-    command: str = "",
-) -> str:
-    """Render `document`, whose `_chapters.qmd` includes the chapters; return the renderer's name.
+@dataclass(frozen=True)
+class Parts:
+    """What a report is made of.
 
-    Args:
-        document: The report's main file.
+    Attributes:
+        document: Its main file, whose `_chapters.qmd` includes the chapters.
         chapters: The studies' chapters, in order.
         beside: Files that they read.
-        html: Where the page goes.
-        pdf: Where the PDF goes.
+        scripts: Studies' scripts, to lie beside the page that leads to them.
         campaign: The campaign's name, if it has one.
         command: What measures it again.
+    """
+
+    document: Path
+    chapters: Sequence[Path] = ()
+    beside: Sequence[Path] = ()
+    scripts: Sequence[Path] = ()
+    campaign: str = ""
+    command: str = ""
+
+
+def render(parts: Parts, html: Path, pdf: Path) -> str:
+    """Render a report; return the renderer's name.
+
+    Beside the page go `tables/`, with the tables as LaTeX, and `scripts/`.
+
+    Args:
+        parts: What it is made of.
+        html: Where the page goes.
+        pdf: Where the PDF goes.
 
     Raises:
         LosslabError: a chunk failed; a cross-reference leads nowhere; a citation, a picture or an
@@ -69,15 +81,21 @@ def render(
     """
     with tempfile.TemporaryDirectory(prefix="losslab-report-") as name:
         staging = Path(name)
-        for file in (document, *chapters, *beside):
+        for file in (parts.document, *parts.chapters, *parts.beside):
             shutil.copy(file, staging / file.name)
-        includes = [f"{{{{< include {chapter.name} >}}}}\n" for chapter in chapters]
+        results = tracing.Results(staging)
+        for chapter in parts.chapters:
+            study = chapter.stem.removeprefix("_")
+            (staging / chapter.name).write_text(tracing.trace(chapter, study, results))
+        includes = [f"{{{{< include {chapter.name} >}}}}\n" for chapter in parts.chapters]
         (staging / "_chapters.qmd").write_text("\n".join(includes))
+        (staging / "tables").mkdir()
         program = quarto()
         renderer = "Quarto" if program else "knitr, pandoc and typst"
         (staging / "renderer.txt").write_text(renderer + "\n")
-        (staging / "campaign.txt").write_text(campaign + "\n")
-        (staging / "command.txt").write_text(command + "\n")
+        (staging / "campaign.txt").write_text(parts.campaign + "\n")
+        (staging / "command.txt").write_text(parts.command + "\n")
+        document = parts.document
         check_pictures(expand_includes((staging / document.name).read_text(), staging), staging)
         if program:
             _render_quarto(program, staging, document.name)
@@ -88,7 +106,19 @@ def render(
         for suffix, target in ((".html", html), (".pdf", pdf)):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(staging / (document.stem + suffix), target)
+        shutil.copytree(staging / "tables", html.parent / "tables", dirs_exist_ok=True)
+        copy_scripts(parts.scripts, html.parent / "scripts")
     return renderer
+
+
+def copy_scripts(scripts: Sequence[Path], folder: Path) -> None:
+    """Copy studies' scripts, each below its study's name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for script in scripts:
+        below = script.parts[script.parts.index("studies") + 1 :]
+        target = folder.joinpath(*below)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(script, target)
 
 
 def measured_at(staging: Path) -> int:
@@ -202,21 +232,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--document", type=Path, required=True)
     parser.add_argument("--chapters", type=Path, nargs="+", required=True)
     parser.add_argument("--beside", type=Path, nargs="*", default=[])
+    parser.add_argument("--scripts", type=Path, nargs="*", default=[])
     parser.add_argument("--html", type=Path, required=True)
     parser.add_argument("--pdf", type=Path, required=True)
     parser.add_argument("--campaign", default="", help="the campaign's name")
     parser.add_argument("--command", default="", help="what measures it again")
-    options = parser.parse_args(arguments)
+    options = vars(parser.parse_args(arguments))
+    html, pdf = options.pop("html"), options.pop("pdf")
     try:
-        renderer = render(
-            options.document,
-            options.chapters,
-            options.beside,
-            options.html,
-            options.pdf,
-            options.campaign,
-            options.command,
-        )
+        renderer = render(Parts(**options), html, pdf)
         print("rendered with", renderer)
     except LosslabError as error:
         print(f"losslab: error: {error}", file=sys.stderr)

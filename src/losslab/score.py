@@ -210,5 +210,5 @@ def _page(card: Card, name: str, label: str, out: Path, figures: Path) -> list[P
             out / CRITERIA, out / CELLS, out / CARD, subject,
         ]  # fmt: skip
         html, pdf = out / f"{name}.html", out / f"{name}.pdf"
-        report.render(named, [], beside, html, pdf)
+        report.render(report.Parts(named, beside=beside), html, pdf)
     return [html, pdf]

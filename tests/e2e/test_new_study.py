@@ -34,7 +34,7 @@ def snakemake(folder, *words):
     campaign = folder.parent / "campaign.yaml"
     campaign.write_text(yaml.safe_dump(CAMPAIGN))
     rules = ["collect_study", "summarise_study", "judge_claims", "tabulate_tiny", "plot_figure",
-             "test_agreement", "trace_origin", "draw_claims",
+             "test_agreement", "trace_origin", "draw_claims", "draw_path",
              "render_report", "make_explorer", "all"]  # fmt: skip
     return run(
         folder, "snakemake", "--cores", "2", "--configfile", str(campaign),

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 import subprocess
 
@@ -10,7 +11,7 @@ import yaml
 
 from losslab.campaign import collect
 from losslab.study import files
-from tests import madeup
+from tests import axe, browser, madeup
 
 # The run explorer is of what the workflow measures, and these measurements are made up.
 REPORT = "results/report/report.html"
@@ -20,7 +21,7 @@ def analysis(studies):
     """The rules after measuring and collecting."""
     return [
         "summarise_study", "judge_claims", "test_agreement", "trace_origin", "draw_claims",
-        "check_verdicts",
+        "draw_path", "check_verdicts",
         *(f"tabulate_{study}" for study in studies), "plot_figure", "render_report", "all",
     ]  # fmt: skip
 
@@ -68,12 +69,83 @@ def test_report_is_there_in_both_formats(rendered):
     assert (rendered / "results/report/report.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_every_figure_has_three_formats(root, rendered):
-    written = list((rendered / "results/figures").iterdir())
-    # One is of all studies: how far symmetric and asymmetric paths agree.
-    figures = 1 + sum(len(study.figures) for study in madeup.studies(root))
-    assert len(written) == 3 * figures
-    assert all(file.stat().st_size > 3000 for file in written)
+def test_every_figure_has_three_formats_its_data_and_its_words(root, rendered):
+    names = [f"{s.name}_{figure}" for s in madeup.studies(root) for figure in s.figures]
+    # Three are of all studies: the claims, the path, and how far the two paths agree.
+    drawn = [*names, "claims", "path", "agreement_paths"]
+    wanted = {f"{name}.{suffix}" for name in drawn for suffix in ("svg", "png", "pdf")}
+    wanted |= {f"{name}.{more}" for name in names for more in ("csv", "cells.csv", "txt")}
+    written = {path.name: path for path in (rendered / "results/figures").iterdir()}
+    assert set(written) == wanted | {"path.txt"}
+    for name, path in written.items():
+        assert path.stat().st_size > (3000 if name.endswith(("svg", "png", "pdf")) else 10), name
+
+
+def page_of(rendered):
+    return (rendered / "results/report/report.html").read_text()
+
+
+def test_the_page_says_first_what_was_asked_found_and_how_to_have_it_again(rendered):
+    page = " ".join(page_of(rendered).split())
+    first = page.index('id="sec-read"')
+    places = [
+        page.index(words, first)
+        for words in ("can anyone else get the same numbers?", "<em>The same numbers</em>",
+                      "This campaign", "--configfile campaign.yaml", 'id="fig-claims"', "How to read")
+    ]  # fmt: skip
+    assert places == sorted(places)
+
+
+def test_every_link_of_the_page_leads_somewhere(rendered):
+    page = page_of(rendered)
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    targets = set(re.findall(r'<a\b[^>]*href="([^"]+)"', page))
+    inner = {target[1:] for target in targets if target.startswith("#")}
+    assert inner - set(ids) == set()
+    # The explorer is another rule's, and is not made here.
+    files = {t for t in targets if not t.startswith(("#", "http", "explorer.html"))}
+    assert len(files) > 100
+    assert {t for t in files if not (rendered / "results/report" / t).is_file()} == set()
+
+
+def test_from_a_figure_to_a_rerun_and_from_a_failed_claim_to_its_reason(rendered):
+    page = page_of(rendered)
+    figure = page.index('id="fig-goodput"')
+    behind = " ".join(page[figure:][: page[figure:].index("</div>")].split())
+    cell = re.search(r"losslab rerun results/cells/(loss/[^/<]+)/(\d+)", behind)
+    assert f'href="explorer.html#a={cell[1]}/{cell[2]}"' in behind
+    # A step each: the verdict is a link, and the reason stands where it leads.
+    verdict = re.search(r'<a href="#(why-loss-cubic-asymmetric-baseline)">differs</a>', page)
+    there = page.index(f'id="{verdict[1]}"')
+    assert "Our two ways back have the same delay" in " ".join(page[there : there + 1000].split())
+
+
+def test_tables_are_latex_too(rendered):
+    table = (rendered / "results/report/tables/tbl-summary-cubic.tex").read_text()
+    assert "\\toprule" in table
+    assert "\\end{tabular}" in table
+
+
+@pytest.mark.skipif(browser.program() is None, reason="no Chromium here: apt-get install chromium")
+def test_the_page_is_fit_for_phones_and_for_those_who_do_not_see_it(rendered, tmp_path):
+    with browser.page(tmp_path) as page:
+        page.size(390, 844, phone=True)
+        page.open(rendered / "results/report/report.html")
+        page.wait("document.readyState === 'complete'")
+        assert page.ask("document.documentElement.scrollWidth") == 390
+        assert page.ask("document.documentElement.lang") == "en"
+        unseen = page.ask(
+            "[...document.querySelectorAll('main figure svg')].filter("
+            "s => s.getAttribute('aria-label').length < 20).length"
+        )
+        assert unseen == 0
+        if axe.program() is None:
+            pytest.skip("axe-core is not to be had here: npm pack axe-core")
+        for scheme in ("light", "dark"):
+            page.scheme(scheme)
+            assert axe.faults(page) == []
+        assert page.complaints == []
 
 
 def test_invalid_replicates_are_shown_and_left_out(rendered):
@@ -164,7 +236,7 @@ def test_a_clone_path_with_spaces_is_as_good_as_any(copy):
     assert done.returncode == 0, done.stderr + logs
     assert (copy / "results/report/report.pdf").read_bytes().startswith(b"%PDF")
     html = (copy / "results/report/report.html").read_text()
-    assert "<img" in html
+    assert "<svg" in html
     assert "What is missing here." in html
     assert lost in html
     explorer = (copy / "results/report/explorer.html").read_text()

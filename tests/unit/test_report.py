@@ -41,7 +41,8 @@ def render(tmp_path, more=""):
     style.write_text("body { color: black }")
     chapter = tmp_path / "_chapter.qmd"
     chapter.write_text("# Chapter\n\nA word from the chapter.\n")
-    report.render(document, [chapter], [style], tmp_path / "o.html", tmp_path / "o.pdf")
+    parts = report.Parts(document, [chapter], [style])
+    report.render(parts, tmp_path / "o.html", tmp_path / "o.pdf")
     return (tmp_path / "o.html").read_text(), (tmp_path / "o.pdf").read_bytes()
 
 
@@ -194,7 +195,8 @@ def render_sentences(root, tmp_path, text):
     document.write_text("---\ntitle: Test\n---\n\n{{< include _chapters.qmd >}}\n")
     (tmp_path / "style.css").write_text("body { color: black }")
     beside = [tmp_path / name for name in ("style.css", "prose.R", "script.R")]
-    report.render(document, [chapter], beside, tmp_path / "o.html", tmp_path / "o.pdf")
+    parts = report.Parts(document, [chapter], beside)
+    report.render(parts, tmp_path / "o.html", tmp_path / "o.pdf")
     return (tmp_path / "o.html").read_text(), (tmp_path / "o.pdf").read_bytes()
 
 
@@ -216,7 +218,7 @@ def test_first_page_says_what_was_not_pinned(root, fallback, tmp_path):
         root / "report/references.bib", root / "report/style.css",
     ]  # fmt: skip
     html = tmp_path / "o.html"
-    report.render(tmp_path / "doc.qmd", [], beside, html, tmp_path / "o.pdf")
+    report.render(report.Parts(tmp_path / "doc.qmd", [], beside), html, tmp_path / "o.pdf")
     words = " ".join(html.read_text().split())
     assert "1 of 2 cells were measured with parts of the instrument" in words
     assert words.index("image and kernel") < words.index('id="TOC"')
@@ -224,6 +226,6 @@ def test_first_page_says_what_was_not_pinned(root, fallback, tmp_path):
     (tmp_path / "x_cells.csv").write_text(
         "study,block,cell,n_replicates,n_valid,reasons,unpinned,hosts\nx,main,a,3,3,,,processes\n"
     )
-    report.render(tmp_path / "doc.qmd", [], beside, html, tmp_path / "o.pdf")
+    report.render(report.Parts(tmp_path / "doc.qmd", [], beside), html, tmp_path / "o.pdf")
     assert "pinned instrument" not in html.read_text().lower()
     assert "Containernet" not in html.read_text()

@@ -54,6 +54,23 @@ rule draw_claims:
         "../../analysis/distances.R"
 
 
+rule draw_path:
+    input:
+        functions=functions_of(ANALYSIS / "path.R"),
+        cells=expand("results/summary/{study}_cells.csv", study=STUDIES),
+    output:
+        figure=expand("results/figures/path.{format}", format=["svg", "png", "pdf"]),
+        words="results/figures/path.txt",
+    log:
+        "logs/draw_path.log",
+    conda:
+        "../envs/tools.yaml"
+    message:
+        "Draw the path"
+    script:
+        "../../analysis/path.R"
+
+
 rule test_agreement:
     input:
         functions=functions_of(ANALYSIS / "agreement.R"),
@@ -158,9 +175,14 @@ rule plot_figure:
         flows="results/summary/{study}_flows.csv",
         queue="results/summary/{study}_queue.csv",
     output:
-        "results/figures/{study}_{figure}.svg",
-        "results/figures/{study}_{figure}.png",
-        "results/figures/{study}_{figure}.pdf",
+        figure=[
+            "results/figures/{study}_{figure}.svg",
+            "results/figures/{study}_{figure}.png",
+            "results/figures/{study}_{figure}.pdf",
+        ],
+        data="results/figures/{study}_{figure}.csv",
+        cells="results/figures/{study}_{figure}.cells.csv",
+        words="results/figures/{study}_{figure}.txt",
     log:
         "logs/plot_figure/{study}_{figure}.log",
     conda:

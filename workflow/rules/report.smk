@@ -37,15 +37,22 @@ rule render_report:
         renderer=[
             workflow.source_path("../../src/losslab/report.py"),
             workflow.source_path("../../src/losslab/htmlpage.py"),
+            workflow.source_path("../../src/losslab/tracing.py"),
             workflow.source_path("../../report/render/template.html"),
             workflow.source_path("../../report/render/crossref.lua"),
             workflow.source_path("../../report/render/knit.R"),
             workflow.source_path("../../report/render/template.typ"),
         ],
         figures=[
-            *(file for study in STUDIES for file in figure_files(study, "svg")),
+            *(
+                file
+                for study in STUDIES
+                for file in figure_files(study, "svg", "txt", "cells.csv")
+            ),
             "results/figures/agreement_paths.svg",
             "results/figures/claims.svg",
+            "results/figures/path.svg",
+            "results/figures/path.txt",
         ],
         tables=[
             *(file for study in STUDIES for file in table_files(study).values()),
@@ -63,11 +70,25 @@ rule render_report:
         ),
         invalid=expand("results/tables/{study}_invalid.csv", study=STUDIES),
         claims="results/claims.csv",
+        # The page leads to them.
+        scripts=[
+            str(script)
+            for study in STUDIES.values()
+            for script in (
+                files.tables(design.ROOT, study.name),
+                *(
+                    files.figure(design.ROOT, study.name, name)
+                    for name in study.figures
+                ),
+            )
+        ],
         # Where verdicts are recorded, a claim that changes its own stops the report.
         verdicts=["results/verdicts.checked"] if recorded_verdicts() else [],
     output:
         html="results/report/report.html",
         pdf="results/report/report.pdf",
+        tables=directory("results/report/tables"),
+        scripts=directory("results/report/scripts"),
     log:
         "logs/render_report.log",
     conda:
@@ -81,4 +102,5 @@ rule render_report:
         "python -m losslab.report --document {input.document:q} --chapters {input.chapters:q}"
         " --beside {input.parts:q} {input.functions:q} {input.beside:q} {input.figures:q} {input.tables:q}"
         " {input.summaries:q} {input.invalid:q} {input.claims:q}"
+        " --scripts {input.scripts:q}"
         " --campaign={params.campaign:q} --command={params.command:q} --html {output.html:q} --pdf {output.pdf:q} &> {log:q}"

@@ -11,7 +11,7 @@ from typing import Any
 from losslab.errors import LosslabError
 from losslab.study import reading
 from losslab.study.condition import DEFAULT_KERNEL, Condition
-from losslab.study.names import Names
+from losslab.study.names import Names, images_of
 from losslab.study.points import block_points, has, runs_of
 from losslab.study.reading import check_schema
 from losslab.study.stopping import StoppingRule
@@ -86,7 +86,7 @@ def load_algorithms(path: Path) -> list[dict[str, str]]:
 
 
 def load_names(root: Path) -> Names:
-    """Read what algorithms and kernels there are.
+    """Read what algorithms, kernels and images there are.
 
     Args:
         root: The repository.
@@ -102,7 +102,8 @@ def load_names(root: Path) -> Names:
                 f"the kernel of {row['name']} in config/algorithms.tsv must be one of "
                 f"config/kernels.toml ({', '.join(kernels)}), found {row['kernel']}"
             )
-    return Names({row["name"]: row["kernel"] for row in rows}, frozenset(kernels))
+    algorithms = {row["name"]: row["kernel"] for row in rows}
+    return Names(algorithms, frozenset(kernels), images_of(root))
 
 
 def load_kernels(path: Path) -> dict[str, Any]:

@@ -1,0 +1,66 @@
+# The path that most cells have, as a drawing: five hosts, and what is done to packets where.
+
+# The values that a campaign's cells have of what shapes a path, from least to most.
+path_values <- function(cells) {
+  cells <- cells[!is.na(cells$cell) & cells$trace == "none", ]
+  of <- function(column, unit) {
+    values <- cells[[column]]
+    paste(said(from_to(least(values), most(values))), unit)
+  }
+  list(
+    rate = of("rate_mbit", "Mbit/s"), buffer = of("buffer_packets", "packets"),
+    rtt = of("rtt_ms", "ms"), loss = of("loss_percent", "%")
+  )
+}
+
+path_in_words <- function(values) {
+  paste0(
+    "Data go from the sender over routers r1 and r2 to the receiver. r1 has the bottleneck: ",
+    values$rate, ", with a buffer of ", values$buffer, ". r2 has half of the RTT, ", values$rtt,
+    " in all, and the loss, ", values$loss, ". The symmetric way back leads over r2 and r1, the ",
+    "asymmetric one over r3 and r1; the first router on it has the other half of the RTT."
+  )
+}
+
+draw_path <- function(values) {
+  hosts <- tibble::tibble(
+    name = c("sender", "r1", "r2", "receiver", "r3"),
+    x = c(0, 3.2, 7.4, 10.6, 7.4), y = c(2, 2, 2, 2, 0)
+  )
+  links <- tibble::tibble(
+    x = c(0, 3.2, 7.4, 10.6, 7.4), y = c(2, 2, 2, 2, 0), xend = c(3.2, 7.4, 10.6, 7.4, 3.2),
+    yend = c(2, 2, 2, 0, 2), width = c(0.4, 1.6, 0.4, 0.4, 0.4),
+    way = c("forward", "forward", "forward", "back", "back")
+  )
+  notes <- tibble::tibble(
+    x = c(5.3, 5.7, 7.4, 7.4), y = c(2.32, 1.72, 2.75, -0.55),
+    text = c(
+      paste0("bottleneck: ", values$rate), paste0("its FIFO: ", values$buffer),
+      paste0("half of the RTT (", values$rtt, "), and the loss (", values$loss, ")"),
+      "the asymmetric way back: the other half of the RTT on r3"
+    )
+  )
+  text <- function(...) ggplot2::geom_text(family = "DejaVu Sans", ...)
+  ggplot2::ggplot(hosts, ggplot2::aes(x, y)) +
+    ggplot2::geom_segment(
+      ggplot2::aes(xend = xend, yend = yend, linetype = way, linewidth = width),
+      data = links, colour = "grey45"
+    ) +
+    ggplot2::geom_label(
+      ggplot2::aes(label = name),
+      family = "DejaVu Sans", size = 3.2, fontface = "bold", fill = "white",
+      label.padding = grid::unit(5, "pt"), colour = "#00598c"
+    ) +
+    text(ggplot2::aes(label = text), data = notes, size = 2.7) +
+    text(
+      x = 1.6, y = 2.32, label = "fq, no shaping", size = 2.7, check_overlap = TRUE
+    ) +
+    text(
+      x = 0, y = 0.55, hjust = 0, size = 2.7, lineheight = 1, check_overlap = TRUE,
+      label = "the symmetric way back:\nthe same links, the other\nhalf of the RTT on r2"
+    ) +
+    ggplot2::scale_linewidth_identity() +
+    ggplot2::scale_linetype_manual(values = c(forward = "solid", back = "22"), guide = "none") +
+    ggplot2::coord_cartesian(xlim = c(-0.8, 11.4), ylim = c(-0.8, 3)) +
+    ggplot2::theme_void()
+}
