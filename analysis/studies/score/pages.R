@@ -18,12 +18,7 @@ score_subtitle <- function() {
   card <- read_card()
   paste0(
     card$suite$source, ". The ", card$told$form, " form of the suite `", card$told$suite,
-<<<<<<< HEAD
     "`, on real Linux TCP in virtual time; losslab ", card$told$losslab, "."
-=======
-    "`, on real Linux ",
-    "TCP in virtual time; losslab ", card$told$losslab, "."
->>>>>>> main
   )
 }
 
