@@ -6,10 +6,10 @@ WHERE ?= guest
 export LANG := C.UTF-8
 export TZ := UTC
 
-.PHONY: help tools setup demo containernet report claims figure docs test relock
+.PHONY: help tools setup demo containernet report claims artifact verify-artifact figure docs test relock
 
 help: ## Print this list
-	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 18
 
 tools:
 	@scripts/setup.sh tools
@@ -35,6 +35,14 @@ figure: tools ## Measure and draw the README's figure, and write the sentence be
 		results/figures/loss_goodput.svg results/tables/loss_decrease.csv
 	.venv/bin/python -m bench.readme
 
+artifact: tools ## Pack a measured campaign with all it needs: losslab-artifact.tar.gz
+	@scripts/group.sh artifact
+	.venv/bin/losslab artifact pack --campaign $(CONFIG)
+
+verify-artifact: ## In an unpacked artifact: re-run a sample of the day, compare every byte
+	@LOSSLAB_INSTRUMENTS="$${LOSSLAB_INSTRUMENTS:-instruments}" scripts/setup.sh
+	.venv/bin/losslab artifact verify
+
 docs: tools ## Make the documentation's site, site/index.html
 	@scripts/group.sh docs
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
@@ -42,6 +50,8 @@ docs: tools ## Make the documentation's site, site/index.html
 
 test: setup ## Run every test
 	@scripts/packages.sh browser
+	@scripts/group.sh docs
+	@scripts/group.sh artifact
 	@scripts/test.sh
 
 relock: ## Pin the newest packages of images and Python (changes what is measured)

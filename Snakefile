@@ -12,6 +12,7 @@ if "studies" not in config:
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/wanted.smk"
 include: "workflow/rules/instrument.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/analyse.smk"

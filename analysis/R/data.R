@@ -5,7 +5,8 @@ table_readers <- function() {
   list(
     algorithms = read_algorithms, published = read_published, cells = read_cells,
     summary = read_measured, ratios = read_measured, replicates = read_replicates,
-    intervals = read_measured, flows = read_measured, queue = read_measured
+    intervals = read_measured, flows = read_measured, queue = read_measured,
+    suite = yaml::read_yaml
   )
 }
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from losslab.backends.base import GUEST, VIRTUAL, Instrument
 from losslab.backends.known import NAMES, PLACES
+from losslab.emulation.plan import make_plan
 from losslab.errors import LosslabError
 from losslab.study import design
 from losslab.study.condition import Condition
@@ -55,6 +57,22 @@ def instrument(options: argparse.Namespace, asked: Condition) -> Instrument:
     from losslab.campaign.instrument import instrument
 
     return instrument(options.backend, options.where, asked)
+
+
+def links(names: Sequence[str], asked: Condition) -> list[str]:
+    """Return the links of which captures are wanted.
+
+    Raises:
+        UsageError: a condition has no such link.
+    """
+    known = [name for host in make_plan(asked, 0).hosts.values() for name in host.interfaces]
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        raise UsageError(
+            f"a link to capture must be one of {', '.join(sorted(known))}, found "
+            f"{', '.join(unknown)}"
+        )
+    return list(dict.fromkeys(names))
 
 
 def video(asked: Condition, tools: Instrument, timeout_s: float | None = None) -> Path | None:

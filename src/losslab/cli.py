@@ -16,10 +16,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from losslab import __version__, asked, manual, new, processes, steps
+from losslab import __version__, asked, manual, new, processes, score, steps
+from losslab.artifact import commands as artifact
 from losslab.asked import UsageError
 from losslab.backends.base import GUEST
-from losslab.campaign import diff, origin, rerun, verdicts
+from losslab.campaign import brought, diff, export, origin, rerun, verdicts
 from losslab.campaign.folder import FORMAT
 from losslab.campaign.provenance import provenance
 from losslab.campaign.replicate import run
@@ -29,6 +30,7 @@ from losslab.lock import own_folder
 from losslab.screen import commands as screen
 from losslab.study import design, listed
 from losslab.study.condition import AXES, Condition
+from losslab.study.programs import NOTHING_BROUGHT
 
 STATUSES = """\
 0    done; for `measure`: valid; for `rerun` and `diff`: the two agree
@@ -102,6 +104,10 @@ def parser() -> argparse.ArgumentParser:
     measure.add_argument("--out", type=Path, required=True, help="folder to make")
     asked.backend_options(measure)
     measure.add_argument("--timeout-s", type=float, help="wall-clock limit of the guest")
+    measure.add_argument(
+        "--capture", action="append", default=[], metavar="LINK",
+        help="leave what crosses an interface, such as r1-r2, in capture-LINK.pcap; repeat",
+    )  # fmt: skip
     measure.set_defaults(run=_measure, interrupted="the run was not finished and leaves nothing")
 
     cells = commands.add_parser("cells", help="list the cells of a configuration")
@@ -146,14 +152,19 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 
     verdicts.add_command(commands)
     origin.add_command(commands)
+    export.add_command(commands)
     listed.add_command(commands, design.ROOT)
     recipes.add_commands(commands)
     screen.add_commands(commands)
     new.add_commands(commands)
+    score.add_commands(commands)
+    artifact.add_commands(commands)
 
 
 def _asked(options: argparse.Namespace) -> Condition:
     """Make the condition of the axes' options."""
+    if options.bring != NOTHING_BROUGHT:
+        options.bring = brought.named(Path(options.bring))
     return asked.condition({name: getattr(options, name) for name in AXES})
 
 
@@ -177,6 +188,7 @@ def _measure(options: argparse.Namespace) -> int:
         asked.video(condition, tools, options.timeout_s),
         timeout_s=options.timeout_s,
         attempts=1,
+        captures=asked.links(options.capture, condition),
     )
     for reason in manifest["reasons"]:
         print(f"losslab: invalid: {reason}", file=sys.stderr)
@@ -219,7 +231,10 @@ def _rerun(options: argparse.Namespace) -> int:
     tools = instrument(manifest["backend"], where, condition)
     with own_folder(Path(tempfile.gettempdir()), "losslab-rerun-") as folder:
         out = options.out or folder / "again"
-        run(condition, manifest["seed"], out, tools, asked.video(condition, tools), attempts=1)
+        run(
+            condition, manifest["seed"], out, tools, asked.video(condition, tools), attempts=1,
+            captures=manifest.get("captures", ()),
+        )  # fmt: skip
         agreement = rerun.compare(original, out)
     now = provenance(condition, tools)
     changes = rerun.instrument_differences(manifest["instrument"], now)

@@ -6,8 +6,9 @@ from __future__ import annotations
 GROUPS = {
     "look at this machine": ("doctor", "pins", "instrument fetch", "instrument pack"),
     "measure": ("demo", "measure", "shell"),
-    "look at runs and campaigns": ("plot", "status", "cells", "claims", "axes"),
-    "check": ("rerun", "diff", "origin"),
+    "look at runs and campaigns": ("plot", "export", "status", "cells", "claims", "axes"),
+    "judge an algorithm": ("score",),
+    "check": ("rerun", "diff", "origin", "artifact verify", "artifact pack"),
     "bring something of your own": ("new algorithm", "kernel", "image"),
     "learn the words": ("completion", "man"),
 }
@@ -18,6 +19,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "losslab measure --algorithm cubic --path asymmetric --rtt-ms 40 --seed 7 --out other-run",
     ),
     "cells": ("losslab cells loss", "losslab cells --config config/quick.yaml --json"),
+    "score": (
+        "losslab score cubic bbr --quick --out scores",
+        "losslab score mine --out scores --against recorded/scorecard.json",
+    ),
+    "export": (
+        "losslab export my-run --qlog --out my-run.qlog",
+        "losslab export my-run --pcap r1-r2 --out bottleneck.pcap",
+    ),
     "rerun": ("losslab rerun my-run", "losslab rerun results/cells/loss/CELL/0 --out again"),
     "diff": ("losslab diff results other-results", "losslab diff A B --metric retransmits"),
     "try": ("losslab try --record results/instrument/tried-virtual-guest.json",),
@@ -58,6 +67,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "explorer": (f"losslab explorer {_RESULTS} --out results/report/explorer.html",),
     "demo": ("losslab demo", "losslab demo --out /tmp/demo"),
     "new algorithm": ("losslab new algorithm mine --label Mine",),
+    "artifact pack": (
+        "losslab artifact pack --campaign config/quick.yaml",
+        "losslab artifact pack --raw-limit-mb 0 --no-instrument --out small.tar.gz",
+    ),
+    "artifact verify": (
+        "losslab artifact verify",
+        "losslab artifact verify losslab-artifact --sample 60 --day 2026-01-31",
+    ),
     "completion": ('eval "$(losslab completion bash)"',),
     "man": ("losslab man | man -l -",),
 }

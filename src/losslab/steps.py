@@ -12,7 +12,7 @@ from losslab.backends.known import BACKENDS
 from losslab.campaign import cellrun, collect, selftest
 from losslab.campaign.folder import write_json
 from losslab.campaign.instrument import instrument
-from losslab.instrument import kernels, records
+from losslab.instrument import image, kernels, records
 from losslab.lock import held
 from losslab.study.stopping import StoppingRule
 
@@ -22,6 +22,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     tried = commands.add_parser("try", help="measure one short cell (used by the workflow)")
     asked.backend_options(tried)
     tried.add_argument("--kernel", default=kernels.DEFAULT, help="a name of config/kernels.toml")
+    tried.add_argument("--image", default=image.HOST, help="what the hosts have")
     tried.add_argument("--needs", nargs="*", type=Path, default=[], help="records of its parts")
     tried.add_argument("--record", type=Path, required=True, help="file to write")
     tried.set_defaults(run=_try)
@@ -65,7 +66,8 @@ def _try(options: argparse.Namespace) -> int:
     words = "not tried: each cell refuses a machine that cannot measure it"
     if BACKENDS[options.backend, options.where].needs.kernel:
         which = kernels.of_key(options.kernel)
-        words = selftest.require(instrument(options.backend, options.where, which=which))
+        hosts = selftest.condition(options.image)
+        words = selftest.require(instrument(options.backend, options.where, hosts, which))
     print(words)
     records.write({"found": words}, options.record)
     return 0

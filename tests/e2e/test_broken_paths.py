@@ -15,20 +15,23 @@ from losslab.campaign.instrument import instrument
 from losslab.study.condition import Condition
 
 CONDITION = {
-    "algorithm": "cubic", "app": "iperf3", "rtt_ms": 20, "rate_mbit": 10, "buffer_packets": 40,
-    "duration_s": 2, "warmup_s": 0.5,
+    "algorithm": "cubic", "app": "iperf3", "rtt_ms": 20, "rate_mbit": 5, "buffer_packets": 25,
+    "duration_s": 1.5, "warmup_s": 0.4,
 }  # fmt: skip
 
-# Runs in the guest: each case's lines of tc, on a host, once the hosts are configured.
+# Runs in the guest: each case's lines of tc, on a host, once the hosts are configured; and what is
+# said in place of what when the path changes, unseen by what reads it back then.
 SCRIPT = """
 import json, subprocess
 from pathlib import Path
-from losslab.emulation import measure, netns
+from losslab.emulation import changing, measure, netns, qdiscs
 from losslab.study.condition import Condition
 
-shape = measure.hosts.shape
+shape, told, look = measure.hosts.shape, qdiscs.Shaper.changing, changing.differences
 found = {{}}
-for name, (condition, host, lines) in json.loads({cases!r}).items():
+for name, (condition, host, lines, swap) in json.loads({cases!r}).items():
+    qdiscs.Shaper.changing = lambda its: told(its).replace(*swap)
+    changing.differences = (lambda *_: []) if swap[0] else look
 
     def shape_broken(plans, handles):
         shape(plans, handles)
@@ -47,7 +50,7 @@ Path("/mnt/out/found.json").write_text(json.dumps(found))
 
 LINE = "tc qdisc change dev r2-receiver root handle 1: netem seed 1 limit 200000000 delay"
 EARLY_LINE = "tc qdisc change dev r2-receiver parent 1:1 handle 10: netem seed 1 limit 200000000"
-# name: (axes, host, what breaks it there, words of the checks that must refuse it)
+# name: (axes, host, what breaks it there, or a change, words of the checks that must refuse it)
 CASES = {
     "nothing broken": (
         {
@@ -87,6 +90,48 @@ CASES = {
         {}, "sender", ["sysctl -qw net.ipv4.tcp_ecn=1"],
         ["sysctl net.ipv4.tcp_ecn on sender must be 0, found 1"],
     ),
+    "nothing broken in a path that changes": (
+        {
+            "changes": "at_s=0.5,rate_mbit=3,rtt_ms=60+at_s=0.8,loss_percent=5+at_s=1,outage_s=0.2",
+            "ack_thinning": 4, "policer_mbit": 6,
+        },
+        "r2", [], [],
+    ),
+    "a change of another rate": (
+        {"changes": "at_s=0.7,rate_mbit=2"}, "r1", {"rate 2000000bit": "rate 5000000bit"},
+        ["after the traffic: qdisc tbf on r1-r2 on r1 must have rate 250000, found 625000",
+         "from 0.7 s the bottleneck must send at most 2 Mbit/s"],
+    ),
+    "a change of another delay": (
+        {"changes": "at_s=0.7,rtt_ms=200"}, "r2", {"delay 100000000ns": "delay 12000000ns"},
+        ["must have delay.delay 0.1, found 0.012", "RTTs from 0.7 s must be at least 200 ms"],
+    ),
+    "a change of another loss": (
+        {"changes": "at_s=0.7,loss_percent=2"}, "r2", {"loss random 2%": "loss random 30%"},
+        ["must have loss-random.loss 0.02, found 0.3", "loss from 0.7 s must be 2 %"],
+    ),
+    "an outage that lets some through": (
+        {"changes": "at_s=0.7,outage_s=0.5"}, "r2", {"loss random 100%": "loss random 50%"},
+        ["loss from 0.7 s must be 100 %"],
+    ),
+    "a policer that does not": (
+        {"policer_mbit": 2}, "r1", ["tc filter del dev r1-r2 egress"],
+        ["filter on r1-r2 on r1 must be", "bytes must pass a policer of 2 Mbit/s"],
+    ),
+    "another thinning": (
+        {"ack_thinning": 4}, "r2",
+        ["tc filter del dev r2-r1 egress",
+         "tc filter add dev r2-r1 egress protocol ip flower ip_proto tcp tcp_flags 0x10/0x1f "
+         "action drop random determ ok 2"],
+        ["filter on r2-r1 on r2 must be", "one of 4 of"],
+    ),
+    "thinning that nobody asked for": (
+        {}, "r2",
+        ["tc qdisc add dev r2-r1 clsact",
+         "tc filter add dev r2-r1 egress protocol ip flower ip_proto tcp tcp_flags 0x10/0x1f "
+         "action drop random determ ok 2"],
+        ["qdisc clsact on r2-r1 of r2 was not asked for", "acknowledgements must get through"],
+    ),
     "marks of another": (
         {"ecn": "on", "queue": "codel"}, "r2", [f"{LINE} 10ms loss 2% ecn"],
         ["packets that the bottleneck marked must equal"],
@@ -96,9 +141,11 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def found():
-    cases = {
-        name: (CONDITION | axes, host, lines) for name, (axes, host, lines, _) in CASES.items()
-    }
+    cases = {}
+    for name, (axes, host, broken, _) in CASES.items():
+        lines = [] if isinstance(broken, dict) else broken
+        [swap] = broken.items() if isinstance(broken, dict) else [("", "")]
+        cases[name] = (CONDITION | axes, host, lines, swap)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "broken.py").write_text(SCRIPT.format(cases=json.dumps(cases)))

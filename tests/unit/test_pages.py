@@ -44,7 +44,20 @@ def test_pages_are_found_and_their_commands_too():
 
 def test_every_program_is_known():
     known = {"losslab", "make", "python", "pytest", "snakemake"} | OTHERS
+    known |= {path.name for path in (ROOT / "scripts").iterdir()}
     assert {str(c) for c in SHOWN if pages.program(c) not in known} == set()
+
+
+@pytest.mark.parametrize("command", [*of("group.sh"), *of("packages.sh")], ids=str)
+def test_scripts_know_their_words(command):
+    if pages.program(command) == "group.sh":
+        assert [
+            w for w in command.words[1:] if not (ROOT / f"requirements/{w}.lock").exists()
+        ] == []
+    else:
+        listed = (ROOT / "scripts/packages.txt").read_text()
+        parts = set(re.findall(r"^([a-z]+) ", listed, re.MULTILINE))
+        assert set(command.words[1:]) <= parts
 
 
 @pytest.mark.parametrize("command", of("losslab"), ids=str)

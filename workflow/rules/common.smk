@@ -10,7 +10,7 @@ from snakemake.exceptions import WorkflowError
 from losslab import lock
 from losslab.backends.known import BACKENDS
 from losslab.campaign import deciding, instrument, rcode, repeating, selftest
-from losslab.campaign.which import kernel_of
+from losslab.campaign.which import image_of, kernel_of
 from losslab.instrument import image, kernel, kernels, records
 from losslab.study import claims, design, files
 from losslab.campaign.cellrun import LOST_FILE
@@ -61,15 +61,18 @@ def test_instruments():
         if job.rule.name == "measure_cell"
     ]
     tools = {
-        (cell.backend, kernel_of(cell.condition).key)
+        (cell.backend, kernel_of(cell.condition).key, image_of(cell.condition))
         for cell in cells
         if not cell.real_time
         and tried_record(cell) not in to_try
         and not records.absent(Path(tried_record(cell)))
     }
     try:
-        for backend, key in sorted(tools):
-            tool = instrument.instrument(backend, which=kernels.of_key(key))
+        for backend, key, name in sorted(tools):
+            hosts = selftest.condition(name)
+            tool = instrument.instrument(
+                backend, condition=hosts, which=kernels.of_key(key)
+            )
             print(selftest.require(tool), file=sys.stderr)
     except LosslabError as error:
         raise WorkflowError(str(error)) from None
@@ -96,12 +99,14 @@ wildcard_constraints:
     study="|".join(STUDIES),
     cell="[a-z0-9._-]+",
     figure="[a-z0-9_]+",
-    variant="[a-z]+",
+    variant="[a-z0-9-]+",
     kernel="[a-z0-9._+-]+",
     backend="[a-z]+",
     where="[a-z]+",
     # Nothing where a cell is on the default kernel.
     on="([+][a-z0-9._+-]+)?",
+    # Nothing where its hosts have the default image.
+    image="(~[a-z0-9-]+)?",
 
 
 def cell_files(wildcards):
@@ -176,73 +181,39 @@ def cell_lost(wildcards):
     lost = json.loads(note.read_text()) if note.exists() else {"when_utc": ""}
     cell = CELLS[wildcards.study, wildcards.cell]
     still_absent = "absent" in lost and not all(
-        records.in_cache(*part)
-        for part in parts(cell.backend, cell.where, kernel_of(cell.condition))
+        records.in_cache(*part) for part in cell_parts(cell)
     )
     return "" if still_absent else lost["when_utc"]
 
 
-def parts(backend, where, which):
-    """List the images and the kernel that a backend needs."""
+def cell_parts(cell):
+    """List the images and the kernel that a cell needs."""
+    which, hosts = kernel_of(cell.condition), image_of(cell.condition)
+    return parts(cell.backend, cell.where, which, hosts)
+
+
+def parts(backend, where, which, hosts):
+    """List the images and the kernel that a backend needs, with an image for its hosts."""
     needs = BACKENDS[backend, where].needs
     # The videos are made in a guest, also where cells are not.
     which = which if needs.kernel else kernels.default()
     built = kernel.named(needs.kernel or kernel.PLAIN, which)
-    return [(records.IMAGE, name) for name in needs.images] + [(records.KERNEL, built)]
+    images = (hosts, *needs.images[1:])
+    return [(records.IMAGE, name) for name in images] + [(records.KERNEL, built)]
 
 
 def tried_record(cell):
-    """Name the record of the first short cell of a backend on a kernel."""
-    which = kernel_of(cell.condition)
+    """Name the record of the first short cell of a backend on a kernel, with an image."""
+    which, hosts = kernel_of(cell.condition), image_of(cell.condition)
     on = "" if which == kernels.default() or cell.real_time else f"+{which.key}"
+    on += "" if hosts == image.HOST else f"~{hosts}"
     return str(records.FOLDER / f"tried-{cell.backend}-{cell.where}{on}.json")
-
-
-def tried_kernel(wildcards):
-    """Name the kernel that is tried."""
-    return wildcards.on.removeprefix("+") or kernels.DEFAULT
-
-
-def tried_parts(wildcards):
-    """List the records of what a backend needs."""
-    which = kernels.of_key(tried_kernel(wildcards))
-    return [
-        str(records.path(*part))
-        for part in parts(wildcards.backend, wildcards.where, which)
-    ]
 
 
 def cell_tried(wildcards):
     """Name the record of a cell's instrument."""
     cell = CELLS[wildcards.study, wildcards.cell]
     return tried_record(cell)
-
-
-def only_with(wildcards):
-    """List the record of the image without which nobody wants a kernel."""
-    engine = [str(records.path(records.IMAGE, image.ENGINE))]
-    return engine if not wildcards.kernel.startswith(kernel.PLAIN) else []
-
-
-def kernel_options(wildcards):
-    """Give the options that say which kernel is built.
-
-    Without the default one there is no campaign. Where another one's source or public patch is to
-    be had nowhere, its cells are left out.
-    """
-    variant, which = kernel.parsed(wildcards.kernel)
-    may_miss = which.series != kernels.default().series or which.fetched
-    return which.options(variant) + (["--optional"] if may_miss else [])
-
-
-def optional(kind, name):
-    """Give the option for what only cells need that may be left out."""
-    need_it = [
-        cell.optional
-        for cell in CELLS.values()
-        if (kind, name) in parts(cell.backend, cell.where, kernel_of(cell.condition))
-    ]
-    return ["--optional"] if need_it and all(need_it) else []
 
 
 def cell_block(wildcards):
@@ -253,6 +224,11 @@ def cell_block(wildcards):
 def published_numbers(study):
     """List the file of a study's published numbers, if it has one."""
     return list(map(str, files.published(design.ROOT, study)))
+
+
+def suite_file(study):
+    """List the file of the suite that a study runs, if it runs one."""
+    return list(map(str, files.suite(design.ROOT, study)))
 
 
 def functions_of(*code, studies=()):

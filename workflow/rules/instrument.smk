@@ -6,6 +6,8 @@ rule build_image:
         "results/instrument/image-{variant}.json",
     log:
         "logs/build_image/{variant}.log",
+    # Where the workflow runs, which looks into the cache; other nodes fetch what they lack.
+    localrule: True
     conda:
         "../envs/tools.yaml"
     params:
@@ -26,6 +28,8 @@ rule build_kernel:
         "results/instrument/kernel-{kernel}.json",
     log:
         "logs/build_kernel/{kernel}.log",
+    # Where the workflow runs, which looks into the cache; other nodes fetch what they lack.
+    localrule: True
     conda:
         "../envs/tools.yaml"
     params:
@@ -42,15 +46,18 @@ rule try_instrument:
     input:
         tried_parts,
     output:
-        "results/instrument/tried-{backend}-{where}{on}.json",
+        "results/instrument/tried-{backend}-{where}{on}{image}.json",
     log:
-        "logs/try_instrument/{backend}-{where}{on}.log",
+        "logs/try_instrument/{backend}-{where}{on}{image}.log",
+    # Where the workflow runs, which looks into the cache; other nodes fetch what they lack.
+    localrule: True
     conda:
         "../envs/tools.yaml"
     params:
         kernel=tried_kernel,
+        image=tried_image,
     message:
-        "Try the instrument: {wildcards.backend}, {wildcards.where} {wildcards.on}"
+        "Try the instrument: {wildcards.backend}, {wildcards.where} {wildcards.on} {wildcards.image}"
     shell:
         "losslab try --backend {wildcards.backend} --where {wildcards.where}"
-        " --kernel {params.kernel} --needs {input:q} --record {output:q} &> {log:q}"
+        " --kernel {params.kernel} --image {params.image} --needs {input:q} --record {output:q} &> {log:q}"

@@ -3,7 +3,8 @@ drawn <- tibble::tibble(
   loss_percent = rep(c(0, 10), 2), mean = c(956, 5.6, 950, 760)
 )
 looks <- tibble::tibble(
-  name = c("cubic", "bbr"), label = c("CUBIC", "BBR"), colour = c("#0072B2", "#D55E00"), shape = 16:17
+  name = c("cubic", "bbr"), label = c("CUBIC", "BBR"), colour = c("#0072B2", "#D55E00"),
+    shape = 16:17
 )
 lines_of <- function(data) {
   ggplot2::ggplot(data, ggplot2::aes(loss_percent, mean, colour = algorithm)) +
@@ -15,7 +16,8 @@ lines_of <- function(data) {
 
 test_that("a figure's data are those of its layers, without what is the same in all rows", {
   extra <- ggplot2::geom_point(
-    ggplot2::aes(loss_percent, mean), tibble::tibble(loss_percent = 5, mean = 100), inherit.aes = FALSE
+    ggplot2::aes(loss_percent, mean), tibble::tibble(loss_percent = 5, mean = 100),
+    inherit.aes = FALSE
   )
   found <- figure_data(lines_of(drawn) + extra)
   expect_equal(nrow(found), 5)

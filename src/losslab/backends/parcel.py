@@ -13,7 +13,16 @@ MORE = (
     "errors.py",
     *(
         f"study/{name}.py"
-        for name in ("axes", "changes", "condition", "conflicts", "crowd", "seeds")
+        for name in (
+            "axes",
+            "changes",
+            "condition",
+            "conflicts",
+            "crowd",
+            "pathaxes",
+            "programs",
+            "seeds",
+        )
     ),
 )
 

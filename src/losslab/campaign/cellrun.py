@@ -12,7 +12,7 @@ from typing import Any
 from losslab.backends.base import Instrument
 from losslab.backends.known import BACKENDS
 from losslab.backends.template import Templates
-from losslab.campaign import selftest
+from losslab.campaign import brought, selftest
 from losslab.campaign.folder import FORMAT, HOST_FILE, MANIFEST_FILE, PARTIAL, write_json
 from losslab.campaign.provenance import provenance
 from losslab.campaign.replicate import run, trace_digests
@@ -147,5 +147,6 @@ def finished(
         and manifest["instrument"] == provenance(condition, instrument)
         and not manifest.get("lost", False)
         and manifest.get("trace_sha256") == trace_digests(condition)
+        and manifest.get("brought_sha256", {}) == brought.digests(condition)
     )
     return manifest if same else None

@@ -16,6 +16,7 @@ from losslab.campaign.folder import read_json
 from losslab.emulation.apps.ffmpeg import SOURCE_PORT as VIDEO_PORT
 from losslab.emulation.apps.iperf3 import SOURCE_PORT
 from losslab.emulation.apps.web import PORT as WEB_PORT
+from losslab.emulation.crowd.outcome import TABLE as FLOW_TABLE
 from losslab.study.condition import AXES, Condition
 
 SHARED = ("study", "block", "cell", *AXES, "replicate")
@@ -28,6 +29,8 @@ FLOW_NAMES = {
     str(WEB_PORT): "web",
     str(VIDEO_PORT): "video",
 }
+# More lines than these are no figure.
+BESIDE_MAX = 9
 FLOW_COLUMNS = (
     *SHARED, "flow", "t_s", "cwnd_packets", "ssthresh_packets", "srtt_ms", "pacing_mbit",
     "delivery_mbit",
@@ -109,15 +112,29 @@ def gather(
                 ]
             if wants_series:
                 wants_series = False
+                names = flow_names(folder)
                 tables.flows += [
-                    shared | row | {"flow": FLOW_NAMES[row["flow"]]}
+                    shared | row | {"flow": names[row["flow"]]}
                     for row in read_csv(folder / "tcp.csv")
-                    if row["flow"] in FLOW_NAMES
+                    if row["flow"] in names
                 ]
                 tables.queue += [shared | row for row in read_csv(folder / "queue.csv")]
     studies = {row["study"] for row in tables.cells}
     tables.cells += [row for study in studies for row in left_out_rows(study, left_out)]
     return tables
+
+
+def flow_names(folder: Path) -> dict[str, str]:
+    """Name the flows of a replicate whose samples are looked at, by the port they come from.
+
+    Of the flows beside a cell's own these are the first ones without a size.
+    """
+    table = folder / FLOW_TABLE
+    beside = [row for row in read_csv(table) if not row["size_bytes"]] if table.is_file() else []
+    beside.sort(key=lambda row: [int(part) for part in row["name"].split("-")])
+    return FLOW_NAMES | {
+        row["source_port"]: f"{row['algorithm']} {row['name']}" for row in beside[:BESIDE_MAX]
+    }
 
 
 def left_out_rows(study: str, left_out: Mapping[str, int]) -> list[Row]:

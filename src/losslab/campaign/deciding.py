@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from losslab.backends.known import BACKENDS
-from losslab.campaign.which import kernel_of
+from losslab.campaign import brought
+from losslab.campaign.which import image_of, kernel_of
 from losslab.emulation.schemes import make_scheme
 from losslab.instrument import image, kernel
 from losslab.instrument.cache import hash_files
@@ -33,9 +34,11 @@ IMPORTERS = {"emulation/measure.py", "emulation/outcome.py", "emulation/plan.py"
 DATAGRAM, LINK = "emulation/apps/datagram_program.py", "emulation/link/forward.py"
 CROWD, OF_CROWDS = "emulation/crowd/program.py", "emulation/crowd/"
 OF_TRACES = {LINK, "emulation/link/tracelink.py", "emulation/link/traces.py"}
-# Imported, but not by what measures: words, an interactive shell, a look at the machine before; and
-# what kernel and images are made by, of which what was made counts (`built`).
-UNDECIDING = {"errors.py", "emulation/jobs/console.py", "backends/preflight.py"}
+# Imported, but not by what measures: words, an interactive shell, captures, a look at the machine;
+# and what kernel and images are made by, of which what was made counts (`built`).
+UNDECIDING = {
+    "errors.py", "emulation/jobs/console.py", "emulation/capture.py", "backends/preflight.py",
+}  # fmt: skip
 MAKERS = "instrument/"
 # Of the packages' own files, this one holds more than a sentence.
 SCHEMES = "emulation/schemes/__init__.py"
@@ -45,7 +48,9 @@ def files(condition: Condition, backend: str, where: str) -> list[Path]:
     """List the files that decide a cell's numbers: code, recipes of kernel and images, trace."""
     needs = BACKENDS[backend, where].needs
     found = [*modules(condition, backend, where)]
-    found += [path for name in needs.images for path in image.recipe(name)]
+    images = (image_of(condition), *needs.images[1:])
+    found += [path for name in images for path in image.recipe(name)]
+    found += brought.files(condition)
     found += kernel.recipe(needs.kernel, kernel_of(condition)) if needs.kernel else []
     links = (condition.trace, condition.trace_back)
     found += [TRACES / trace for trace in links if trace not in (NO_TRACE, DRAWN_TRACE)]
@@ -140,14 +145,14 @@ def built(condition: Condition, backend: str, where: str) -> str:
 
     Where something else was built for want of the pinned sources, it is that.
     """
-    return _built(kernel_of(condition), backend, where)
+    return _built(kernel_of(condition), image_of(condition), backend, where)
 
 
 @functools.cache
-def _built(which: Kernel, backend: str, where: str) -> str:
+def _built(which: Kernel, hosts: str, backend: str, where: str) -> str:
     parts: list[object] = []
     needs = BACKENDS[backend, where].needs
-    for name in needs.images:
+    for name in (hosts, *needs.images[1:]):
         folder = image.existing(name)
         other = folder is not None and folder != image.target(name)
         parts.append(image.provenance(folder) if folder and other else image.content_hash(name))

@@ -10,17 +10,17 @@ from typing import Any
 from losslab.backends import preflight, runner, virtual
 from losslab.backends.base import GUEST, VIRTUAL, Instrument, Job, Needs
 from losslab.backends.known import BACKENDS
-from losslab.campaign.which import kernel_of
+from losslab.campaign.which import image_of, kernel_of
 from losslab.emulation.apps import ffmpeg
 from losslab.errors import HostError, LosslabError
-from losslab.instrument import image, kernel, kernels
+from losslab.instrument import image, kernel, kernels, packed
 from losslab.instrument.cache import building, cache_folder
 from losslab.instrument.kernels import Kernel
 from losslab.study.condition import DEFAULT_KERNEL, Condition
 from losslab.study.design import OWN_KERNEL
 
 # What a manifest calls the images.
-PARTS = {image.HOST: "image", image.ENGINE: "engine"}
+PARTS = ("image", "engine")
 # A kernel without this patch has no guest that waits to be copied; every job boots one.
 COPIES = "0005-um-copies-of-a-waiting-guest.patch"
 ENCODE_TIMEOUT_S = 600.0  # 60 s of 720p take half a minute on one core
@@ -49,19 +49,29 @@ def instrument(
     which = _which(runs.needs, condition) if which is None else which
     variant, command = runs.needs.kernel or kernel.PLAIN, runs.needs.command
     linux = _kernel(variant, which, command)
+<<<<<<< HEAD
+    names = (image_of(condition), *runs.needs.images[1:])
+    folders = [_image(name, command) for name in names]
+=======
     folders = {
-        name: _built(image.existing(name), f"{name} image", command) for name in runs.needs.images
+        name: _built(
+            image.existing(name) or _packed(packed.IMAGE, image.target(name)),
+            f"{name} image",
+            command,
+        )
+        for name in runs.needs.images
     }
+>>>>>>> refs/heads/stranger
     provenance: dict[str, Any] = {
-        PARTS[name]: image.provenance(folder) for name, folder in folders.items()
+        part: image.provenance(folder) for part, folder in zip(PARTS, folders, strict=False)
     }
     provenance["kernel"] = kernel.provenance(linux)
     if runs.needs.kernel is None:
         # This machine's own kernel is no pin: every manifest names it anyway.
         provenance["kernel"] = {"version": os.uname().release, "hash": os.uname().version}
-    roots = [folder / "root" for folder in folders.values()]
+    roots = [folder / "root" for folder in folders]
     provenance |= runs.ready(roots[-1], condition)
-    parts = (provenance[part] for part in ("kernel", *PARTS.values()) if part in provenance)
+    parts = (provenance[part] for part in ("kernel", *PARTS) if part in provenance)
     provenance["pinned"] = all(part.get("pinned", True) for part in parts)
     copies = COPIES in kernel.provenance(linux).get("patches", [])
     engine_root = roots[1] if len(roots) > 1 else None
@@ -99,12 +109,27 @@ def _which(needs: Needs, condition: Condition) -> Kernel:
 
 def _kernel(variant: str, which: Kernel, command: str) -> Path:
     """Find a kernel; one that needs seconds, with an algorithm of one's own, is made at once."""
-    folder = kernel.existing(variant, which)
+    folder = kernel.existing(variant, which) or _packed(
+        packed.KERNEL, kernel.target(variant, which)
+    )
     if which == kernels.default():
         return _built(folder, "kernel", command)
     if folder is None and kernel.quickly_made(variant, which):
         folder = kernel.build(variant, which=which)
     return _built(folder, f"kernel {which.title}", which.command(variant))
+
+
+<<<<<<< HEAD
+def _image(name: str, command: str) -> Path:
+    """Find an image."""
+    if name not in (image.HOST, image.ENGINE):
+        command = f"losslab image --variant {name}"
+    return _built(image.existing(name), f"{name} image", command)
+=======
+def _packed(kind: str, target: Path) -> Path | None:
+    """Take what is not built here from where packed ones lie, as a cluster's node does."""
+    return target if packed.install(kind, target) else None
+>>>>>>> refs/heads/stranger
 
 
 def _built(folder: Path | None, what: str, command: str) -> Path:

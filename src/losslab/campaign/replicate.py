@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ from losslab.backends import runner
 from losslab.backends.base import CONSOLE_FILE, Backend, Instrument, Job, Outcome
 from losslab.backends.known import BACKENDS
 from losslab.backends.template import Templates
-from losslab.campaign import intact
+from losslab.campaign import brought, intact
 from losslab.campaign.deciding import TRACES
 from losslab.campaign.folder import (
     HOST_FILE,
@@ -25,6 +26,7 @@ from losslab.campaign.folder import (
     write_json,
 )
 from losslab.campaign.provenance import digest, host, provenance
+from losslab.emulation.apps.command import BROUGHT
 from losslab.emulation.link import traces
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.lock import own_folder
@@ -46,6 +48,7 @@ class _How:
     timeout_s: float | None
     templates: Templates | None
     alone: bool
+    captures: Sequence[str]
 
 
 def default_timeout_s(condition: Condition, backend: Backend) -> float:
@@ -63,6 +66,7 @@ def run(
     attempts: int = ATTEMPTS,
     templates: Templates | None = None,
     alone: bool = False,
+    captures: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Measure one replicate into folder `out`, which appears only when it is whole.
 
@@ -80,6 +84,7 @@ def run(
         attempts: How often a guest may be lost.
         templates: Where a guest waits for this cell's next replicate; this one's own by default.
         alone: In a guest that is booted for it, as `base.Job`; the bytes are the same.
+        captures: Interfaces of which every packet goes into a file; all other bytes are the same.
 
     Returns:
         The manifest.
@@ -88,7 +93,7 @@ def run(
         HostError: the host or the instrument failed; `out` is as it was.
     """
     earlier_reasons: list[str] = []
-    how = _How(video, timeout_s, templates, alone)
+    how = _How(video, timeout_s, templates, alone, captures)
     while True:
         last = len(earlier_reasons) + 1 >= attempts
         try:
@@ -117,6 +122,8 @@ def _attempt(
         "video_sha256": None if how.video is None else digest(how.video.read_bytes()),
         "summary": {},
     }
+    manifest |= {"brought_sha256": found} if (found := brought.digests(condition)) else {}
+    manifest |= {"captures": list(how.captures)} if how.captures else {}
     wall_s = None
     with whole_folder(out) as folder, own_folder(out.parent, PARTIAL) as job_folder:
         try:
@@ -157,12 +164,14 @@ def _measure(
         _link_or_copy(how.video, job_folder / "video.mp4")
     for name, text in trace_texts(condition).items():
         (job_folder / name).write_text(text)
+    brought.give(condition, job_folder, BROUGHT)
     what = {
         "kind": "replicate",
         "condition": condition.to_json(),
         "seed": seed,
         "video": how.video is not None,
     }
+    what |= {"captures": list(how.captures)} if how.captures else {}
     limit_s = how.timeout_s or default_timeout_s(condition, backend)
     job = Job(what, job_folder, seed, limit_s, alone=how.alone, templates=how.templates)
     return runner.run(backend, instrument, job)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from losslab.backends.base import Instrument
@@ -25,6 +26,11 @@ CONDITION = Condition(
     warmup_s=0.5,
 )
 SEED = 1
+
+
+def condition(hosts: str) -> Condition:
+    """Return the short cell's condition with an image for its hosts."""
+    return replace(CONDITION, image=hosts)
 
 
 def require(instrument: Instrument) -> str:

@@ -1,14 +1,18 @@
-"""Which kernel a condition is measured on: the one it names, or its algorithm's own."""
+"""Which kernel and image a condition is measured with: those it names, or its program's own."""
 
 from __future__ import annotations
 
 import functools
 
-from losslab.instrument import kernels
+from losslab.instrument import image, kernels
 from losslab.instrument.kernels import Kernel
 from losslab.study import design
 from losslab.study.condition import Condition
 from losslab.study.names import Names, algorithms_of
+from losslab.study.programs import DEFAULT_IMAGE
+
+# What the hosts have where a condition does not say it, by its app.
+APP_IMAGES = {"quic": "quic"}
 
 
 def kernel_of(condition: Condition) -> Kernel:
@@ -18,6 +22,13 @@ def kernel_of(condition: Condition) -> Kernel:
         LosslabError: its name is unknown.
     """
     return kernels.get(_names().kernel(condition), algorithms_of(condition))
+
+
+def image_of(condition: Condition) -> str:
+    """Return the name of the image that its hosts have."""
+    if condition.image != DEFAULT_IMAGE:
+        return condition.image
+    return APP_IMAGES.get(condition.app, image.HOST)
 
 
 @functools.cache

@@ -7,9 +7,14 @@ from typing import Any
 
 from losslab.emulation.topology import INTERFACES, interface
 
-OF_SOME_PATHS = ("duplicates", "reordered", "marks", "ecn_capable", "ce_received")
+OF_SOME_PATHS = (
+    "duplicates", "reordered", "marks", "ecn_capable", "ce_received", "policer_drops", "acks_seen",
+    "acks_thinned",
+)  # fmt: skip
 # What qdiscs call the CE marks that they set (tc's xstats); of cake's, each tin has its own.
 MARKS = ("ecn_mark", "marked")
+# Of what filters drop; its `drops` are all of theirs.
+FILTERS = "ffff:"
 # Where packets wait for the bottleneck: host, interface and handle.
 BOTTLENECK_QUEUE = ("r1", interface("r1", "r2").name, "10:")
 # Where some may be sent before their turn, which netem counts as requeued (netem_enqueue,
@@ -45,6 +50,10 @@ class Traffic:
     # By the receiver: packets that say their flow knows ECN, and those with a mark.
     ecn_capable: int = 0
     ce_received: int = 0
+    # Dropped by the policer, and acknowledgements: those that were to be thinned out, and were.
+    policer_drops: int = 0
+    acks_seen: int = 0
+    acks_thinned: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts as JSON-ready data; of what not every path has, those that are any."""
@@ -57,13 +66,13 @@ class Traffic:
     @property
     def unexplained_back(self) -> int:
         """Packets on the way back that neither arrived nor were dropped by the emulator."""
-        drops = self.loss_back_drops + self.link_back_drops
+        drops = self.loss_back_drops + self.link_back_drops + self.acks_thinned
         return self.sent_back - self.received_back - drops
 
     @property
     def unexplained(self) -> int:
         """Data-direction packets that neither arrived nor were dropped by the emulator."""
-        drops = self.bottleneck_drops + self.link_drops + self.loss_drops
+        drops = self.bottleneck_drops + self.link_drops + self.loss_drops + self.policer_drops
         return self.sent + self.duplicates - self.received - drops
 
     @property
@@ -155,7 +164,16 @@ def traffic(
         marks=marks_of[1] - marks_of[0],
         ecn_capable=sum(map(received_by_ip, ("ECT0", "ECT1", "CE"))),
         ce_received=received_by_ip("CE"),
+        policer_drops=qdisc("r1", "r2", "drops", FILTERS),
+        acks_seen=_acted_on(after, back) - _acted_on(before, back),
+        acks_thinned=qdisc(back, "r1", "drops", FILTERS),
     )
+
+
+def _acted_on(state: dict[str, Any], back: str) -> int:
+    """Count the packets on the way back that a filter has acted on."""
+    found = state[back].get("filters", {}).get(interface(back, "r1").name, [])
+    return sum(int(action["packets"]) for action in found)
 
 
 def _marks(qdisc: dict[str, Any]) -> int:

@@ -154,10 +154,11 @@ class Changing:
         if self.reasons or len(self.boundaries) != len(its.steps):
             return self.reasons
         read = self.all_boundaries(before, after)
+        made_s = [boundary.t_s for boundary in read[:-1]]
         return [
             *phases.reasons(its.phases, its.strikes, its.burst_packets, read, its.lines),
-            *phases.rate_reasons(its.phases, queue),
-            *phases.rtt_reasons(its.phases, replies, its.early_ms + tolerance_ms),
+            *phases.rate_reasons(its.phases, made_s, queue),
+            *phases.rtt_reasons(its.phases, made_s, replies, its.early_ms + tolerance_ms),
         ]
 
     def summary(

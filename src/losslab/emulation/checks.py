@@ -140,8 +140,8 @@ def _conservation(e: Evidence) -> str | None:
         return (
             "packets sent must equal packets received plus those that the emulator dropped, found "
             f"{t.sent} sent, {t.received} received, {t.bottleneck_drops} dropped at the "
-            f"bottleneck, {t.link_drops} by the trace-driven link, {t.loss_drops} lost: "
-            f"{t.unexplained} unexplained"
+            f"bottleneck, {t.link_drops} by the trace-driven link, {t.policer_drops} by the "
+            f"policer, {t.loss_drops} lost, {t.duplicates} made twice: {t.unexplained} unexplained"
         )
     return None
 
@@ -151,8 +151,8 @@ def _conservation_back(e: Evidence) -> str | None:
     if e.promise.single_packets and t.unexplained_back != 0:
         return (
             "packets sent back must equal packets received plus those that the emulator dropped, "
-            f"found {t.sent_back} sent, {t.received_back} received, {t.loss_back_drops} lost: "
-            f"{t.unexplained_back} unexplained"
+            f"found {t.sent_back} sent, {t.received_back} received, {t.loss_back_drops} lost, "
+            f"{t.acks_thinned} thinned out: {t.unexplained_back} unexplained"
         )
     return None
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+ANY_PORT = 0
 
 
 class Host(Protocol):
@@ -30,6 +33,14 @@ class Program:
 
 
 @dataclass(frozen=True)
+class Timed(Program):
+    """One that is told to end when the run does, if it has not by then; any status will do then."""
+
+    until_s: float = 0.0
+    ending: int = signal.SIGTERM
+
+
+@dataclass(frozen=True)
 class Flow:
     """Two programs and the connection between them, whose data the sender sends."""
 
@@ -47,6 +58,14 @@ class Flow:
     protocol: str = "tcp"  # or "udp", whose congestion control is the program's own
     # What the receiving program reads at a time; it need not wake for less.
     receive_block_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Unknown(Flow):
+    """Programs of which nothing is known: what arrives is counted at the receiver's link.
+
+    The port is `ANY_PORT`: the listener is one that listens on any.
+    """
 
 
 @dataclass(frozen=True)

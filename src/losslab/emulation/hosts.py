@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import netns, offloads
+from losslab.emulation import filters, netns, offloads
 from losslab.emulation.qdiscs import differences
 from losslab.errors import LosslabError
 
@@ -33,7 +33,7 @@ def apply(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
             for name, value in plan.sysctls.items():
                 netns.write_sysctl(name, value)
             for interface in plan.interfaces:
-                offloads.set_all(interface, plan.offloads)
+                offloads.set_all(interface, plan.offloads, plan.udp_offloads)
         handles[host].ip.do(plan.ip_commands)
 
 
@@ -62,9 +62,13 @@ def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> d
                     for link in found_links
                 },
                 "sysctls": {name: netns.read_sysctl(name) for name in plan.sysctls},
-                "offloads": {name: offloads.read(name) for name in plan.interfaces},
+                "offloads": {
+                    name: offloads.read(name, plan.udp_offloads) for name in plan.interfaces
+                },
                 "counters": netns.read_counters(),
             }
+            if names := [q.where.name for q in plan.qdiscs if isinstance(q, filters.Filter)]:
+                state[host]["filters"] = {name: filters.read(name) for name in names}
     return state
 
 
@@ -88,6 +92,9 @@ def deviations(plans: Mapping[str, HostPlan], state: Mapping[str, Any]) -> list[
     classes = {name: its for host in plans for name, its in state[host]["classes"].items()}
     reasons = differences(qdiscs, {host: state[host]["qdiscs"] for host in plans}, classes)
     for host, plan in plans.items():
+        for qdisc in plan.qdiscs:
+            if isinstance(qdisc, filters.Filter):
+                reasons += qdisc.differences(state[host]["filters"][qdisc.where.name])
         for name, value in plan.sysctls.items():
             found = state[host]["sysctls"][name]
             if found != value:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from losslab.emulation.accounts import Traffic
 from losslab.emulation.lines import burst_chances, data_line
+from losslab.emulation.probes.queue import QueueSample
+from losslab.emulation.qdiscs import FRAME_BYTES
 from losslab.emulation.shaping import MARKING
 from losslab.study import changes
 from losslab.study.condition import Condition
@@ -23,6 +25,10 @@ FALSE_ALARM = 1 / 16_000
 CAPABLE_SHARE_MIN = 0.5
 
 
+# Apps whose programs say by themselves whether they know ECN; ngtcp2 always does.
+OWN_ECN = ("command", "quic")
+
+
 @dataclass(frozen=True)
 class Impaired:
     """What it promises; percentages of packets on the way to the receiver."""
@@ -32,6 +38,9 @@ class Impaired:
     early_percent: float = 0.0
     early_ms: float = 0.0
     duplicate_percent: float = 0.0
+    ack_thinning: int = 1
+    policer_mbit: float = 0.0
+    policer_burst_packets: int = 0
     ecn: str = "off"
     marking: bool = False  # the bottleneck's queue, where packets can be marked
     # Of a path that changes, whose loss is judged phase by phase: the mean rate of the time that
@@ -42,14 +51,19 @@ class Impaired:
     def of(cls, condition: Condition) -> Impaired:
         """Say what a condition's path promises."""
         line, ecn = data_line(condition), condition.ecn
+        if ecn == "off" and condition.app in OWN_ECN:
+            ecn = "their own"
         return cls(
             burst_packets=line.burst_packets,
             jitter_ms=line.jitter_ms,
             early_percent=line.early_percent,
             early_ms=line.early_ms if line.early_percent else 0.0,
             duplicate_percent=line.duplicate_percent,
+            ack_thinning=condition.ack_thinning,
+            policer_mbit=condition.policer_mbit,
+            policer_burst_packets=condition.policer_burst_packets if condition.policer_mbit else 0,
             ecn=ecn,
-            marking=ecn != "off" and condition.queue in MARKING,
+            marking=condition.ecn != "off" and condition.queue in MARKING,
             mean_rate_mbit=_mean_rate_mbit(condition),
         )
 
@@ -72,6 +86,7 @@ class Impaired:
                              traffic.reordered),
             outside_interval("packets made twice", self.duplicate_percent,
                              traffic.received - traffic.duplicates, traffic.duplicates),
+            self._thinning(traffic),
             *self._ecn(traffic),
         ]  # fmt: skip
         return [reason for reason in found if reason]
@@ -83,6 +98,10 @@ class Impaired:
             found["reordered_packets"] = t.reordered
         if self.duplicate_percent:
             found["duplicate_packets"] = t.duplicates
+        if self.ack_thinning > 1:
+            found["acks_thinned"] = t.acks_thinned
+        if self.policer_mbit:
+            found["policer_drops"] = t.policer_drops
         if self.ecn != "off":
             found |= {
                 "ecn_marks": t.marks,
@@ -114,7 +133,37 @@ class Impaired:
             return 0.0
         return float(self.jitter_ms * (FALSE_ALARM / count) ** (1 / (count - 1)))
 
+    def _thinning(self, t: Traffic) -> str | None:
+        wanted = t.acks_seen - t.acks_seen // self.ack_thinning
+        if t.acks_thinned == wanted:
+            return None
+        return (
+            f"one of {self.ack_thinning} of {t.acks_seen} acknowledgements must get through and "
+            f"{wanted} be dropped, found {t.acks_thinned} dropped"
+        )
+
+    def policed(self, queue: Sequence[QueueSample]) -> list[str]:
+        """Say that more passed the policer than it lets through; empty when it did not.
+
+        Args:
+            queue: Samples of the bottleneck behind it.
+        """
+        if not self.policer_mbit or len(queue) < 2:
+            return []
+        first, last = queue[0], queue[-1]
+        passed = last.sent_bytes + last.backlog_bytes - first.sent_bytes - first.backlog_bytes
+        allowed = (last.t_s - first.t_s) * self.policer_mbit * 1e6 / 8
+        allowed += (self.policer_burst_packets + 1) * FRAME_BYTES
+        if passed <= allowed:
+            return []
+        return [
+            f"at most {allowed:.0f} bytes must pass a policer of {self.policer_mbit:g} Mbit/s in "
+            f"{last.t_s - first.t_s:.3f} s, found {passed}"
+        ]
+
     def _ecn(self, t: Traffic) -> Iterator[str]:
+        if self.ecn == "their own":
+            return
         if self.ecn == "off":
             if t.ecn_capable:
                 yield (

@@ -6,19 +6,19 @@ Runs inside the guest, or in an image entered on the host; standard library and 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import batch, hosts, netns, traffic
+from losslab.emulation import batch, capture, hosts, netns, traffic
 from losslab.emulation.changing import Changing
 from losslab.emulation.instants import wait_for_whole_second
 from losslab.emulation.link import forward, traces
 from losslab.emulation.outcome import Seen, sum_up
 from losslab.emulation.plan import make_plan
 from losslab.emulation.probes import ping
-from losslab.emulation.topology import RECEIVER_ADDRESS, emulated_hosts
+from losslab.emulation.topology import NOTHING, RECEIVER_ADDRESS, emulated_hosts
 from losslab.study.condition import Condition
 
 if TYPE_CHECKING:
@@ -52,8 +52,9 @@ def stage(
     """
     plan = make_plan(condition, 0)
     hosts.require_algorithms(plan.algorithms)
+    beside = plan.crowd.network if plan.crowd else NOTHING
     with (
-        emulated_hosts(host_class, disposable, plan.crowd.links if plan.crowd else ()) as nodes,
+        emulated_hosts(host_class, disposable, beside) as nodes,
         batch.handles({name: node.pid for name, node in nodes.items()}) as handles,
     ):
         hosts.apply(plan.hosts, handles)
@@ -66,6 +67,7 @@ def measure(
     folder: Path,
     video: Path | None = None,
     watch: Watch | None = None,
+    captures: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Run one replicate and leave its raw files in `folder`.
 
@@ -76,6 +78,7 @@ def measure(
             those that are drawn.
         video: The stream that the ffmpeg app sends.
         watch: Time is the machine's own, and this sees whether it was good enough.
+        captures: Interfaces of which every packet goes into a file.
 
     Returns:
         As `outcome.sum_up`.
@@ -86,16 +89,19 @@ def measure(
             _draw_trace(link.drawn_seed, link.drawn_mbit, folder.parent / link.file)
     nodes = ready.nodes
     hosts.shape(plan.hosts, ready.handles)
-    with watch or contextlib.nullcontext():
-        wait_for_whole_second()
-        idle = _ping_idle(nodes["sender"].pid, plan, folder)
-        before = hosts.read_back(plan.hosts, ready.handles)
-        changing = Changing(plan.changes, ready.handles) if plan.changes else None
-        with forward.attached(nodes["r1"], plan, folder) as begin_ns:
-            run = traffic.run(plan, nodes, folder, changing)
-    after = hosts.read_back_settled(plan.hosts, ready.handles, plan.promise.rtt_ms)
+    missing: list[str] = []
+    with capture.running(captures, plan, nodes, folder, missing):
+        with watch or contextlib.nullcontext():
+            wait_for_whole_second()
+            idle = _ping_idle(nodes["sender"].pid, plan, folder)
+            before = hosts.read_back(plan.hosts, ready.handles)
+            changing = Changing(plan.changes, ready.handles) if plan.changes else None
+            with forward.attached(nodes["r1"], plan, folder) as begin_ns:
+                run = traffic.run(plan, nodes, folder, changing)
+        after = hosts.read_back_settled(plan.hosts, ready.handles, plan.promise.rtt_ms)
     seen = Seen(idle, before, run, begin_ns, after, changing)
-    return sum_up(plan, seen, folder, watch)
+    result = sum_up(plan, seen, folder, watch)
+    return result | {"reasons": result["reasons"] + missing}
 
 
 def _draw_trace(seed: int, mean_mbit: float, path: Path) -> None:

@@ -84,7 +84,9 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
     evidence = checks.Evidence(
         promise=plan.promise,
         rtt_ms=min((rtt for _, rtt in seen.idle), default=None),
-        goodput_mbit=summary.get("total_goodput_mbit", summary.get("throughput_mbit", 0.0)),
+        goodput_mbit=beside.first_mbit
+        if beside
+        else summary.get("total_goodput_mbit", summary.get("throughput_mbit", 0.0)),
         flows=[
             *(_flow_evidence(flow, run.last_samples) for flow in tcp_flows),
             *(beside.evidence if beside else []),
@@ -94,7 +96,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         idle_ms=[rtt for _, rtt in seen.idle],
         bypassed=accounts.bypassed(seen.before, seen.after),
     )
-    reasons += checks.reasons(evidence)
+    reasons += checks.reasons(evidence) + plan.promise.more.policed(run.queue)
     changed: dict[str, Any] = {}
     if seen.changing is not None:
         tolerance_ms = checks.rtt_tolerance_ms(evidence)
@@ -120,6 +122,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         "unexplained_packets": counted.unexplained,
         "rwnd_limited_percent": _rwnd_limited_percent(evidence.flows),
         **(crowd.of_the_link(counted) if beside else {}),
+        **(books.second(plan.crowd, seen.before, seen.after) if plan.crowd else {}),
         **_dynamics(tcp_flows, plan, folder),
         **_queue_summary(waiting, plan),
         **plan.promise.more.summary(counted),

@@ -176,11 +176,19 @@ def _passed(boundary: Boundary, phase: Phase) -> int:
     return math.ceil(boundary.took_s * phase.values["rate_mbit"] * 1e6 / 8 / FRAME_BYTES)
 
 
-def rate_reasons(promised: Sequence[Phase], queue: Sequence[QueueSample]) -> list[str]:
-    """Say in which phase the bottleneck sent more than its rate allows."""
+def rate_reasons(
+    promised: Sequence[Phase], made_s: Sequence[float], queue: Sequence[QueueSample]
+) -> list[str]:
+    """Say in which phase the bottleneck sent more than its rate allows.
+
+    Args:
+        promised: Phases that were made.
+        made_s: When the change was complete that began each.
+        queue: Samples of the bottleneck.
+    """
     found = []
-    for phase in promised:
-        inside = [s for s in queue if phase.begin_s < s.t_s < phase.end_s]
+    for phase, since_s in zip(promised, made_s, strict=True):
+        inside = [s for s in queue if since_s < s.t_s < phase.end_s]
         if len(inside) < 2:
             continue
         first, last = inside[0], inside[-1]
@@ -197,6 +205,7 @@ def rate_reasons(promised: Sequence[Phase], queue: Sequence[QueueSample]) -> lis
 
 def rtt_reasons(
     promised: Sequence[Phase],
+    made_s: Sequence[float],
     replies: Sequence[tuple[float, float]],
     below_ms: float,
 ) -> list[str]:
@@ -204,15 +213,14 @@ def rtt_reasons(
 
     Args:
         promised: Phases that were made.
+        made_s: When the change was complete that began each.
         replies: Pings, as (s, RTT in ms).
         below_ms: By how much one may be faster.
     """
     found = []
-    for phase in promised:
+    for phase, since_s in zip(promised, made_s, strict=True):
         inside = [
-            rtt_ms
-            for t_s, rtt_ms in replies
-            if phase.begin_s < t_s and t_s + rtt_ms / 1e3 < phase.end_s
+            rtt_ms for t_s, rtt_ms in replies if since_s < t_s and t_s + rtt_ms / 1e3 < phase.end_s
         ]
         wanted_ms = phase.values["rtt_ms"]
         if inside and phase.outage:

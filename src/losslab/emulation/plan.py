@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from losslab.emulation.apps import datagram, ffmpeg, iperf3, web
+from losslab.emulation.apps import command, datagram, ffmpeg, iperf3, quic, web
 from losslab.emulation.changing import ChangePlan, plan_of
 from losslab.emulation.crowd.plan import Crowd, make_crowd
 from losslab.emulation.flows import Flow
@@ -26,6 +26,7 @@ from losslab.emulation.sysctls import sysctls
 from losslab.emulation.topology import (
     HOSTS,
     INTERFACES,
+    NOTHING,
     address_commands,
     reverse_router,
     routes,
@@ -33,7 +34,10 @@ from losslab.emulation.topology import (
 from losslab.study.condition import DRAWN_TRACE, NO_TRACE, Condition
 from losslab.study.seeds import derived_seed
 
-APPS: dict[str, ModuleType] = {"iperf3": iperf3, "ffmpeg": ffmpeg, "web": web, "datagram": datagram}
+APPS: dict[str, ModuleType] = {
+    "iperf3": iperf3, "ffmpeg": ffmpeg, "web": web, "datagram": datagram, "command": command,
+    "quic": quic,
+}  # fmt: skip
 
 # A compromise: a sample costs the host about as much as a hundred packets.
 SAMPLE_INTERVAL_S = 0.02
@@ -44,6 +48,8 @@ SAMPLE_INTERVAL_MAX_S = 0.1
 SAMPLE_PER_FLOW_S = 0.001
 # Flows of different replicates must not start in phase with the bottleneck and the probes.
 START_JITTER_S = 0.1
+# Whose programs may hand the kernel many datagrams at once, for it to cut apart.
+UDP_APPS = ("command", "quic")
 # Queues whose length says how long a packet that comes now will wait.
 IN_ORDER = ("fifo", "bfifo")
 # A path that delays and loses, and no more.
@@ -60,6 +66,7 @@ class HostPlan:
     interfaces: list[str]
     offloads: str  # "on" or "off", of every interface
     qdiscs: list[Shaper]
+    udp_offloads: bool = False  # these are as the others, too; otherwise nobody uses them
 
 
 @dataclass(frozen=True)
@@ -159,6 +166,9 @@ class Plan:
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON-ready data, without what it does not have."""
         found = {name: part for name, part in asdict(self).items() if part is not None}
+        for host in found["hosts"].values():
+            if not host["udp_offloads"]:
+                del host["udp_offloads"]
         if self.promise.more == PLAIN:
             del found["promise"]["more"]
         return found
@@ -174,22 +184,23 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
     """
     crowd = make_crowd(condition, seed)
     bulk = sum(stream.bulk for stream in crowd.streams) if crowd else 0
-    more = crowd.links if crowd else []
-    ends = [*INTERFACES, *(end for link in more for end in link)]
+    beside = crowd.network if crowd else NOTHING
+    ends = [*INTERFACES, *beside.ends]
     qdiscs = [*shapers(condition, seed), *(crowd.qdiscs if crowd else [])]
-    ways = routes(condition.path, more)
+    ways = routes(condition.path, beside)
     return Plan(
         app=condition.app,
         hosts={
             host: HostPlan(
-                ip_commands=address_commands(host, condition.path, more),
-                routes={destination: out.name for destination, out in ways[host]},
+                ip_commands=address_commands(host, condition.path, beside),
+                routes={destination: out.name for destination, out in ways.get(host, [])},
                 sysctls=sysctls(host, condition, ends),
                 interfaces=[end.name for end in ends if end.host == host],
                 offloads=condition.offloads,
                 qdiscs=[qdisc for qdisc in qdiscs if qdisc.where.host == host],
+                udp_offloads=condition.app in UDP_APPS,
             )
-            for host in HOSTS
+            for host in (*HOSTS, *beside.hosts)
         },
         back_router=reverse_router(condition.path),
         starts=_starts(APPS[condition.app].flows(condition, video), seed),

@@ -119,7 +119,7 @@ def differences(
         A sentence for every qdisc or class that is missing, differs, or was not asked for.
     """
     reasons = []
-    shaping_kinds = {"netem", "tbf", "htb"}
+    shaping_kinds = {"netem", "tbf", "htb", "clsact"}
     for shaper in wanted:
         where = f"{shaper.where.name} on {shaper.where.host}"
         candidates = [

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from losslab.emulation.filters import filters
 from losslab.emulation.lines import back_line, data_line
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper, netem
 from losslab.emulation.topology import Interface, interface, reverse_router
@@ -237,4 +238,5 @@ def shapers(condition: Condition, seed: int) -> list[Shaper]:
         *link,
         *data_line(condition).shapers(interface("r2", "receiver"), seed, "netem-data"),
         *back_line(condition).shapers(interface(back, "r1"), seed, "netem-reverse"),
+        *filters(condition),
     ]

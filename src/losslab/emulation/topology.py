@@ -11,13 +11,14 @@ bottleneck is r1's interface towards r2 (`==`).
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 HOSTS = ("sender", "r1", "r2", "r3", "receiver")
-ROUTERS = ("r1", "r2", "r3")
+# The last where there is a second bottleneck.
+ROUTERS = ("r1", "r2", "r3", "r4")
 
 
 @dataclass(frozen=True)
@@ -80,39 +81,54 @@ def reverse_router(path: str) -> str:
     return {"symmetric": "r2", "asymmetric": "r3"}[path]
 
 
-def routes(path: str, more: Sequence[Link] = ()) -> dict[str, list[tuple[str, Interface]]]:
-    """List each host's routes beyond its own links, as (destination, outgoing interface).
+Route = tuple[str, Interface]
 
-    Args:
-        path: As of the condition.
-        more: Links between sender and r1 beside the path's own.
-    """
+
+@dataclass(frozen=True)
+class Beside:
+    """What a network has besides the path of five hosts."""
+
+    hosts: tuple[str, ...] = ()
+    links: tuple[Link, ...] = ()
+    # By host, as of `routes`.
+    routes: Mapping[str, Sequence[Route]] = field(default_factory=dict)
+    # Further `ip -batch` lines by host, before its routes.
+    commands: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def ends(self) -> list[Interface]:
+        """List the interfaces of its links."""
+        return [end for both in self.links for end in both]
+
+
+NOTHING = Beside()
+
+
+def routes(path: str, beside: Beside = NOTHING) -> dict[str, list[Route]]:
+    """List each host's routes beyond its own links, as (destination, outgoing interface)."""
     back = reverse_router(path)
-    networks = [SENDER_NETWORK, *(f"{a.address.removesuffix('.1')}.0/24" for a, _ in more)]
-    return {
+    found = {
         "sender": [("default", interface("sender", "r1"))],
         "r1": [
             (RECEIVER_NETWORK, interface("r1", "r2")),
             ("10.0.4.0/24", interface("r1", "r3")),
         ],
-        "r2": [(network, interface("r2", "r1")) for network in networks],
-        "r3": [(network, interface("r3", "r1")) for network in networks],
+        "r2": [(SENDER_NETWORK, interface("r2", "r1"))],
+        "r3": [(SENDER_NETWORK, interface("r3", "r1"))],
         "receiver": [("default", interface("receiver", back))],
     }
+    for host, its in beside.routes.items():
+        found[host] = [*found.get(host, []), *its]
+    return found
 
 
-def address_commands(host: str, path: str, more: Sequence[Link] = ()) -> list[str]:
+def address_commands(host: str, path: str, beside: Beside = NOTHING) -> list[str]:
     """Write `ip -batch` lines: addresses, permanent neighbours, routes.
 
     Neighbours are permanent because a resolution would pass through netem, where the first packet
     would see twice the delay or be lost.
-
-    Args:
-        host: Whose.
-        path: As of the condition.
-        more: As of `routes`.
     """
-    others = {end: other for a, b in (*LINKS, *more) for end, other in ((a, b), (b, a))}
+    others = {end: other for a, b in (*LINKS, *beside.links) for end, other in ((a, b), (b, a))}
     mine = [end for end in others if end.host == host]
     lines = ["link set lo up"]
     for end in mine:
@@ -126,7 +142,8 @@ def address_commands(host: str, path: str, more: Sequence[Link] = ()) -> list[st
         lines.append(
             f"neigh replace {other.address} lladdr {other.mac} dev {end.name} nud permanent"
         )
-    for destination, out in routes(path, more)[host]:
+    lines += beside.commands.get(host, ())
+    for destination, out in routes(path, beside).get(host, []):
         lines.append(f"route replace {destination} via {others[out].address} dev {out.name}")
     return lines
 
@@ -138,14 +155,14 @@ DESCRIPTOR_LIMIT = 256
 
 @contextmanager
 def emulated_hosts(
-    host_class: type | None = None, disposable: bool = False, more: Sequence[Link] = ()
+    host_class: type | None = None, disposable: bool = False, beside: Beside = NOTHING
 ) -> Iterator[dict[str, Any]]:
     """Build the five hosts and five links with Mininet's API; take them down at the end.
 
     Args:
         host_class: Mininet's `Host`, or a class with its methods such as Containernet's `Docker`.
         disposable: Leave the hosts to the power-off that ends the guest.
-        more: Further links.
+        beside: Further hosts and links.
 
     Yields:
         Each host's name with its Mininet node.
@@ -156,8 +173,8 @@ def emulated_hosts(
     net = Mininet(host=host_class or Host, controller=None, build=False)
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTOR_LIMIT, DESCRIPTOR_LIMIT))
     try:
-        nodes = {name: net.addHost(name, ip=None) for name in HOSTS}
-        for a, b in (*LINKS, *more):
+        nodes = {name: net.addHost(name, ip=None) for name in (*HOSTS, *beside.hosts)}
+        for a, b in (*LINKS, *beside.links):
             # Not up yet: Mininet would call ifconfig, which makes a host's kernel load modules of
             # protocols that no one speaks. `address_commands` does it.
             net.addLink(nodes[a.host], nodes[b.host], intfName1=a.name, intfName2=b.name, up=None)

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import signal
-import subprocess
-import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from losslab.emulation import netns
 from losslab.emulation.crowd.plan import caller
-from losslab.emulation.flows import Flow, Host, Program, Timeline
+from losslab.emulation.flows import ANY_PORT, Flow, Host, Timeline, Unknown
 from losslab.emulation.instants import wait_for_whole_second
-from losslab.emulation.probes import tcp
+from losslab.emulation.probes import arrivals, tcp
 from losslab.emulation.probes.ping import DURING_INTERVAL_S, EchoProbe, write_csv
 from losslab.emulation.probes.queue import QueueProbe, QueueSample
+from losslab.emulation.programs import Process, last_words, running
 from losslab.emulation.shaping import bottleneck
 from losslab.emulation.sysctls import ALGORITHM_SYSCTL
-from losslab.emulation.topology import RECEIVER_ADDRESS
+from losslab.emulation.topology import RECEIVER_ADDRESS, interface
 from losslab.emulation.wakeups import receive_blocks
 from losslab.errors import LosslabError
 
@@ -63,12 +60,12 @@ def run(plan: Plan, hosts: dict[str, Host], folder: Path, changing: Changing | N
     flows, limit_s = plan.flows, plan.duration_s + GRACE_S
     with contextlib.ExitStack() as stack:
         listeners = {
-            flow.name: stack.enter_context(_running(hosts, flow.listener, folder))
+            flow.name: stack.enter_context(running(hosts, flow.listener, folder))
             for flow in plan.programs
         }
         processes = list(listeners.values())
         for flow in plan.programs:
-            _wait_until_listening(hosts[flow.listener.host].pid, flow)
+            _wait_until_listening(hosts[flow.listener.host].pid, flow, listeners[flow.name])
         with netns.inside(sender.pid):
             tcp_probe = stack.enter_context(contextlib.closing(tcp.TcpProbe()))
             echo_probe = stack.enter_context(contextlib.closing(EchoProbe(RECEIVER_ADDRESS)))
@@ -79,9 +76,12 @@ def run(plan: Plan, hosts: dict[str, Host], folder: Path, changing: Changing | N
         log = _SampleLog(tcp_probe, queue_probe, echo_probe, plan.sample_interval_s)
         if changing is not None:
             stack.enter_context(changing.running(log.origin_ns))
+        if any(isinstance(flow, Unknown) for flow in flows):
+            name = interface("receiver", "r2").name
+            log.arrivals = arrivals.ArrivalProbe(hosts["receiver"].pid, name)
         if plan.crowd is not None:
             beside = caller(plan.crowd, log.origin_ns)
-            processes.append(stack.enter_context(_running(hosts, beside, folder)))
+            processes.append(stack.enter_context(running(hosts, beside, folder)))
         waiting = list(plan.starts)
         unset = [flow for flow in flows if flow.receive_block_bytes]
         due_s = _due_s(waiting, 0.0)
@@ -91,8 +91,10 @@ def run(plan: Plan, hosts: dict[str, Host], folder: Path, changing: Changing | N
                 flow = waiting.pop(0).flow
                 _set_algorithm(sender, flow.algorithm)
                 started_s[flow.name] = log.now_s()
-                processes.append(stack.enter_context(_running(hosts, flow.caller, folder)))
+                processes.append(stack.enter_context(running(hosts, flow.caller, folder)))
                 due_s = _due_s(waiting, log.now_s())
+            for process in processes:
+                process.end_if_due(log.now_s)
             if not waiting and all(p.ended for p in processes):
                 break
             log.sample()
@@ -111,7 +113,7 @@ def run(plan: Plan, hosts: dict[str, Host], folder: Path, changing: Changing | N
     )
 
 
-def _receives_blocks(flow: Flow, listener: _Process, log: _SampleLog) -> bool:
+def _receives_blocks(flow: Flow, listener: Process, log: _SampleLog) -> bool:
     """Set the size of a flow's receive blocks once its data flow; tell whether that is done.
 
     Not before: the program's first words on the connection are shorter than a block, and it would
@@ -146,101 +148,36 @@ def _set_algorithm(sender: Host, algorithm: str) -> None:
             netns.write_sysctl(ALGORITHM_SYSCTL, algorithm)
 
 
-@dataclass(frozen=True)
-class _Process:
-    """A program that was started on its host."""
-
-    program: Program
-    popen: subprocess.Popen[bytes]
-    words: Path  # what it says when it fails
-
-    @property
-    def ended(self) -> bool:
-        return self.program.lasting or self.popen.poll() is not None
-
-    def reason(self, limit_s: float) -> str | None:
-        """Say how it failed; None when it ended well."""
-        name, status = f"{self.program.command[0]} on {self.program.host}", self.popen.poll()
-        if status is None and not self.program.lasting:
-            return f"{name} must end within {limit_s:g} s, found it still running"
-        if status not in (None, 0):
-            return f"{name} must exit with 0, found {status}: {_last_words(self.words)}"
-        if status == 0 and self.program.lasting:
-            return f"{name} must serve until the end, found that it ended"
-        return None
-
-
-@contextlib.contextmanager
-def _running(hosts: dict[str, Host], program: Program, folder: Path) -> Iterator[_Process]:
-    """Start a program on its host; at the end of the block it is gone and its log is whole."""
-    path = folder / program.log
-    with contextlib.ExitStack() as stack:
-        if program.stamped:
-            words = path.with_suffix(".err")
-            out: Any = subprocess.PIPE
-            errors: Any = stack.enter_context(words.open("wb"))
-        else:
-            words = path
-            out = stack.enter_context(path.open("wb"))
-            errors = subprocess.STDOUT
-        popen = hosts[program.host].popen(
-            program.command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors
-        )
-        stamper = threading.Thread(target=_stamp_lines, args=(popen.stdout, path))
-        if program.stamped:
-            stamper.start()
-        try:
-            yield _Process(program, popen, words)
-        finally:
-            if popen.poll() is None:
-                popen.send_signal(signal.SIGKILL)
-            popen.wait()
-            if program.stamped:
-                stamper.join()
-
-
-def _last_words(path: Path) -> str:
-    """Return what a program says of its failure: in iperf3's JSON by name, else at the end."""
-    lines = path.read_text(errors="replace").split("\n")
-    said = [line.strip() for line in lines if line.strip()]
-    named = [line for line in said if line.startswith('"error"')]
-    return (named or said or ["nothing"])[-1]
-
-
-def _stamp_lines(pipe: Any, path: Path) -> None:
-    """Copy lines from `pipe` to `path`, each behind the monotonic clock's nanoseconds."""
-    with path.open("w") as out:
-        for line in pipe:
-            out.write(f"{time.monotonic_ns()} {line.decode(errors='replace')}")
-
-
-def _wait_until_listening(pid: int, flow: Flow) -> None:
+def _wait_until_listening(pid: int, flow: Flow, listener: Process) -> None:
     """Poll until the flow's listener listens.
 
     Raises:
         LosslabError: it does not.
     """
+    port = "any port" if flow.port == ANY_PORT else f"port {flow.port}"
     deadline = time.monotonic() + LISTEN_TIMEOUT_S
     while not _listening(pid, flow):
         if time.monotonic() > deadline:
             raise LosslabError(
-                f"{flow.name} must listen on port {flow.port} of {flow.listener.host} within "
-                f"{LISTEN_TIMEOUT_S:g} s, found it does not"
+                f"{flow.name} must listen on {port} of {flow.listener.host} within "
+                f"{LISTEN_TIMEOUT_S:g} s, found it does not; it said: {last_words(listener.words)}"
             )
         time.sleep(POLL_INTERVAL_S)
 
 
 def _listening(pid: int, flow: Flow) -> bool:
     """Tell whether a socket waits on the flow's port in the namespace of `pid`."""
-    with netns.inside(pid):
-        lines = Path(f"/proc/thread-self/net/{flow.protocol}").read_text().splitlines()[1:]
     # Columns: number, local address:port, remote, state (net/tcp_states.h): 0A is TCP_LISTEN, and
     # 07, TCP_CLOSE, stands for a UDP socket that is bound.
-    waiting = {"tcp": "0A", "udp": "07"}[flow.protocol]
-    return any(
-        fields[3] == waiting and int(fields[1].split(":")[1], 16) == flow.port
-        for fields in map(str.split, lines)
-    )
+    waiting = {"tcp": "0A", "udp": "07"}
+    for protocol in (flow.protocol,) if flow.protocol in waiting else tuple(waiting):
+        with netns.inside(pid):
+            lines = Path(f"/proc/thread-self/net/{protocol}").read_text().splitlines()[1:]
+        for fields in map(str.split, lines):
+            port = int(fields[1].split(":")[1], 16)
+            if fields[3] == waiting[protocol] and flow.port in (ANY_PORT, port):
+                return True
+    return False
 
 
 class _SampleLog:
@@ -261,6 +198,8 @@ class _SampleLog:
         self.last: dict[int, tcp.TcpSample] = {}
         self.queue: list[QueueSample] = []
         self._tcp_rows = [tcp.COLUMNS]
+        self.arrivals: arrivals.ArrivalProbe | None = None
+        self._arrival_rows = [arrivals.COLUMNS]
 
     def now_s(self) -> float:
         """Return the time since the start."""
@@ -280,9 +219,13 @@ class _SampleLog:
         for sample in self._tcp_probe.sample():
             self._tcp_rows.append(sample.row(now_s))
             self.last[sample.source_port] = sample
+        if self.arrivals is not None:
+            self._arrival_rows.append(self.arrivals.row(now_s))
         self.queue.append(self._queue_probe.sample(now_s))
         time.sleep(max(0.0, len(self.queue) * self._interval_s - self.now_s()))
 
     def write(self, folder: Path) -> None:
-        """Write tcp.csv."""
+        """Write tcp.csv, and arrivals.csv where arrivals are counted."""
         (folder / "tcp.csv").write_text("\n".join(self._tcp_rows) + "\n")
+        if self.arrivals is not None:
+            (folder / "arrivals.csv").write_text("\n".join(self._arrival_rows) + "\n")

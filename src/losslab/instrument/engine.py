@@ -10,6 +10,7 @@ from pathlib import Path
 from losslab.errors import LosslabError
 from losslab.instrument.archive import UnavailableError
 from losslab.instrument.cache import ROOT, run_logged
+from losslab.instrument.replacing import Replacement, replace
 
 RECIPE = ROOT / "containers" / "engine" / "source.toml"
 SOURCE = "LOSSLAB_CONTAINERNET_SOURCE"
@@ -35,23 +36,7 @@ def give_one_processor(root: Path) -> None:
         LosslabError: it is not there exactly once.
     """
     for file, (words, others) in ONE_PROCESSOR.items():
-        _replace(root / file, words, others)
-
-
-def _replace(path: Path, words: bytes, others: bytes) -> None:
-    """Replace the one occurrence of some bytes in a file by as many others.
-
-    Raises:
-        LosslabError: they are not there exactly once.
-    """
-    content = path.read_bytes()
-    count = content.count(words)
-    if count != 1:
-        raise LosslabError(
-            f"{path} must contain {words.decode()} once, found it {count} times",
-            hint="another version of the package: see ONE_PROCESSOR in instrument/engine.py",
-        )
-    path.write_bytes(content.replace(words, others))
+        replace(root, Replacement(file, words, others, "ONE_PROCESSOR in instrument/engine.py"))
 
 
 def install_containernet(target_folder: Path, log: Path) -> None:

@@ -1,9 +1,9 @@
 """Build the images without Docker: Debian 13 and a list of packages by mmdebstrap, as a folder.
 
-The host image is what an emulated host has; the engine image adds what runs it as containers. Both
-are made of exactly the packages of their `packages.lock`, whatever Debian's archive has today. As
-root this uses mmdebstrap's root mode, as an ordinary user its unshare mode (needs newuidmap and a
-subuid range).
+The host image is what an emulated host has; the engine image adds what runs it as containers, every
+other (`containers/NAME/packages.txt`) programs of some cells. All are made of exactly the packages
+of their `packages.lock`, whatever Debian's archive has today. As root this uses mmdebstrap's root
+mode, as an ordinary user its unshare mode (needs newuidmap and a subuid range).
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from typing import Any
 
 from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import engine, packed, repository
+from losslab.instrument import engine, packed, replacing, repository
 from losslab.instrument.apt import Apt
 from losslab.instrument.archive import Found, UnavailableError, debian_archives, write_sources
 from losslab.instrument.cache import ROOT, building, cache_folder, hash_files, run_logged
 from losslab.instrument.packages import Lock, make_lock, read_lock
+from losslab.instrument.tidying import tidy
 
 RECIPES = ROOT / "containers"
-NAMES = HOST, ENGINE = "host", "engine"
+HOST, ENGINE = "host", "engine"
 CONTAINERNET = "opt/containernet"  # in the engine image
 SUITE = "trixie"
+REPLACED = "replace.toml"
 EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 FIXED_FILES = {
     "etc/apt/sources.list": f"deb http://deb.debian.org/debian {SUITE} main\n",
@@ -39,21 +41,25 @@ FIXED_FILES = {
     # Names for the addresses of emulation.topology, which a test compares.
     "etc/hosts": (RECIPES / HOST / "hosts").read_text(),
 }
-# Bookkeeping of the tools that install, of which no two versions leave the same.
-LEFTOVERS = (
-    "var/cache/debconf/*-old",
-    "var/cache/debconf/tmp.ci",
-    "var/lib/apt/extended_states",
-    "var/lib/dpkg/*-old",
-)
 MOUNT_POINTS = ("mnt/losslab", "mnt/out")
 # Part of the hash: change it when this module builds something else from the same list.
 LAYOUT = f"3 {SUITE} {' '.join(EXCLUDED)}"
 INSTANT_FORMAT = "%Y%m%dT%H%M%SZ"  # of the snapshot archive
 
 
+def names() -> list[str]:
+    """Name the images that there are recipes of, the host's first."""
+    found = {path.parent.name for path in RECIPES.glob("*/packages.txt")}
+    return [HOST, *sorted(found - {HOST})]
+
+
+def of_hosts() -> list[str]:
+    """Name the images that emulated hosts may have."""
+    return [name for name in names() if name != ENGINE]
+
+
 def packages(name: str = HOST) -> list[str]:
-    """List an image's packages; the engine image has the host image's, too."""
+    """List an image's packages; all others have the host image's, too."""
     lines = (RECIPES / name / "packages.txt").read_text().splitlines()
     own = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     return own if name == HOST else packages(HOST) + own
@@ -66,11 +72,16 @@ def lock(name: str = HOST) -> Lock:
 
 def recipe(name: str = HOST) -> list[Path]:
     """List the files that decide what is built."""
-    own = [RECIPES / name / file for file in ("packages.txt", "packages.lock", "init")]
-    own += [RECIPES / HOST / "hosts"]
-    if name == ENGINE:
-        own += [RECIPES / name / "source.toml", RECIPES / HOST / "packages.txt"]
-    return own
+    own = [RECIPES / name / file for file in ("packages.txt", "packages.lock")]
+    own += [_init(name), RECIPES / HOST / "hosts"]
+    own += [RECIPES / name / "source.toml"] if name == ENGINE else []
+    own += [path] if (path := RECIPES / name / REPLACED).is_file() else []
+    return own if name == HOST else [*own, RECIPES / HOST / "packages.txt"]
+
+
+def _init(name: str) -> Path:
+    """Return the first program of an image's guest."""
+    return RECIPES / (ENGINE if name == ENGINE else HOST) / "init"
 
 
 def content_hash(name: str = HOST, locked: Lock | None = None) -> str:
@@ -78,7 +89,8 @@ def content_hash(name: str = HOST, locked: Lock | None = None) -> str:
     texts = [LAYOUT, repr(FIXED_FILES), *packages(name), *(locked or lock(name)).rows()]
     if name == ENGINE:
         texts += [engine.containernet()["commit"], repr(engine.ONE_PROCESSOR)]
-    return hash_files([RECIPES / name / "init"], *texts)
+    texts += [each.by.hex() for each in replacing.read(RECIPES / name / REPLACED)]
+    return hash_files([_init(name)], *texts)
 
 
 def target(name: str = HOST, pinned: bool = True) -> Path:
@@ -102,7 +114,7 @@ def build(name: str = HOST, unpinned: bool = False) -> Path:
     """Build an image unless the cache has it; return its folder (root/, packages.tsv).
 
     Args:
-        name: HOST or ENGINE.
+        name: One of `names`.
         unpinned: Where the pinned packages cannot be had, take those that the archive has now.
 
     Raises:
@@ -140,10 +152,14 @@ def resolve(name: str = HOST) -> Lock:
     return make_lock(files, datetime.now(UTC).strftime(INSTANT_FORMAT))
 
 
-def relock() -> list[str]:
-    """Pin what Debian's archive has now, in every image's lock; return what changed."""
+def relock(*only: str) -> list[str]:
+    """Pin what Debian's archive has now, in every image's lock; return what changed.
+
+    Args:
+        only: The images that are meant; all where nothing is said.
+    """
     changes = []
-    for name in (HOST, ENGINE):
+    for name in only or names():
         path = RECIPES / name / "packages.lock"
         now = resolve(name)
         before = lock(name).versions() if path.exists() else {}
@@ -188,11 +204,13 @@ def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pin
         (root / file).write_text(text)
     for mount_point in MOUNT_POINTS:
         (root / mount_point).mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(RECIPES / name / "init", root / "init")
+    shutil.copyfile(_init(name), root / "init")
     (root / "init").chmod(0o755)
     if name == ENGINE:
         engine.give_one_processor(root)
-    _tidy(root, int(instant.timestamp()))
+    for each in replacing.read(RECIPES / name / REPLACED):
+        replacing.replace(root, each)
+    tidy(root, int(instant.timestamp()))
     listing = processes.run(
         ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W", "-f", "${Package}\t${Version}\n"]
     )
@@ -239,22 +257,6 @@ def _bootstrap(name: str, source: str, tar: Path, epoch_s: int, log: Path) -> No
         ],
         log,
     )
-
-
-def _tidy(root: Path, epoch_s: int) -> None:
-    """Leave nothing by which two builds differ: no file is younger than its packages."""
-    for pattern in LEFTOVERS:
-        for left in root.glob(pattern):
-            if left.is_dir():
-                shutil.rmtree(left)
-            else:
-                left.unlink()
-    for folder, _, files in os.walk(root):
-        os.utime(folder, (epoch_s, epoch_s))
-        for name in files:
-            path = os.path.join(folder, name)
-            if os.lstat(path).st_mtime > epoch_s:
-                os.utime(path, (epoch_s, epoch_s), follow_symlinks=False)
 
 
 def check_installed(installed: dict[str, str], locked: dict[str, str]) -> None:

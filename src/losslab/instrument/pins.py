@@ -67,8 +67,7 @@ def examine(check: bool = False) -> list[Pin]:
     return [
         *(_kernel(series[name], fetcher if check else None) for name in reversed(series)),
         *(_patch(which, patch, check) for which in known for patch in which.fetched),
-        _image(image.HOST, fetcher if check else None),
-        _image(image.ENGINE, fetcher if check else None),
+        *(_image(name, fetcher if check else None) for name in image.names()),
         _containernet(check),
         _python(check),
     ]

@@ -32,7 +32,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _record_options(made)
     made.set_defaults(run=_build_kernel)
     made = commands.add_parser("image", help="build an image and print its folder")
-    made.add_argument("--variant", choices=image.NAMES, default=image.HOST)
+    made.add_argument("--variant", choices=image.names(), default=image.HOST)
     _pin_options(made)
     _record_options(made)
     made.set_defaults(run=_build_image)
@@ -74,11 +74,11 @@ def _folder(part: str) -> tuple[str, Path, Path | None]:
         variant, which = kernel.parsed(name)
         if variant in kernel.VARIANTS:
             return kind, kernel.target(variant, which), kernel.existing(variant, which)
-    elif kind == records.IMAGE and name in image.NAMES:
+    elif kind == records.IMAGE and name in image.names():
         return kind, image.target(name), image.existing(name)
     raise LosslabError(
         f"a part must be a kernel ({', '.join(kernel.VARIANTS)}, with +NAME of "
-        f"config/kernels.toml) or an image ({', '.join(image.NAMES)}), found {part}",
+        f"config/kernels.toml) or an image ({', '.join(image.names())}), found {part}",
         hint=f"such as {' '.join(DEFAULT_PARTS)}",
     )
 

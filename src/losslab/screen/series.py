@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign.collect import FLOW_NAMES, read_csv
+from losslab.campaign.collect import flow_names, read_csv
 from losslab.campaign.folder import MANIFEST_FILE, read_json
 from losslab.campaign.rerun import load_manifest
 from losslab.emulation.link.forward import LOG as LINK_LOG
@@ -142,9 +142,10 @@ def replicates(folder: Path) -> list[Path]:
 
 def _series(folder: Path, manifest: dict[str, Any]) -> Iterator[Series]:
     flows: dict[str, list[Row]] = {}
+    names = flow_names(folder)
     for row in _table(folder, "tcp.csv"):
-        if row["flow"] in FLOW_NAMES:
-            flows.setdefault(FLOW_NAMES[row["flow"]], []).append(row)
+        if row["flow"] in names:
+            flows.setdefault(names[row["flow"]], []).append(row)
     begin_ms = manifest.get("observed", {}).get("link_begin_ms") or 0.0
     yield from _goodput(folder, flows, begin_ms)
     columns = (

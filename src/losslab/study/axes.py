@@ -81,6 +81,7 @@ class Axis:
         pattern: A regular expression for words that are not listed.
         named: Its part of a cell's name.
         always_named: Also where it is the default, which otherwise has no part in the name.
+        digested: Its part is a digest of it: words of which nothing is known.
         seed: How it enters the seeds.
         of_campaign: Campaigns set it, not studies.
         name: As its field is called.
@@ -95,6 +96,7 @@ class Axis:
     pattern: str = ""
     named: str = "{}"
     always_named: bool = False
+    digested: bool = False
     seed: Seed = Seed.UNLESS_DEFAULT
     of_campaign: bool = False
     name: str = ""
@@ -138,6 +140,8 @@ class Axis:
         if self.of_campaign or (value == self.default and not self.always_named):
             return None
         text = f"{value:g}" if isinstance(value, float) else str(value)
+        if self.digested:
+            return self.named.format(hashlib.sha256(text.encode()).hexdigest()[:8])
         word = text.translate(IN_NAME)
         if len(word) > IN_NAME_LETTERS:
             word = f"{word[:IN_NAME_LETTERS]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

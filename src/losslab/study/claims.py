@@ -18,6 +18,7 @@ from losslab.study.condition import AXES
 from losslab.study.design import ROOT, load_yaml
 from losslab.study.points import block_points
 from losslab.study.schemas import schema
+from losslab.study.suite import load_study
 
 COMPARISONS = ("at_most", "at_least", "within")
 # Beside `where`, what each kind needs; it may have nothing else of these.
@@ -52,7 +53,7 @@ def check(studies: Iterable[str], root: Path) -> None:
         LosslabError: naming the file, the claim or row, what was found and what is allowed.
     """
     for name in studies:
-        study = load_yaml(root / "config" / "studies" / f"{name}.yaml")
+        study = load_study(name, root)
         points = design_points(study)
         check_claims(files.claims(root, name), name, points)
         for published in files.published(root, name):

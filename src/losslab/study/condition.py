@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from losslab.errors import LosslabError
+from losslab.study import pathaxes, programs
 from losslab.study.axes import Seed, axis, declared
 from losslab.study.crowd import NO_FLOWS, PATTERN
 
@@ -20,7 +21,6 @@ DRAWN_TRACE = "cellular"
 # What a trace-driven link can do with packets that wait.
 TRACE_QUEUES = ("fifo", "bfifo", "codel")
 NO_SCHEME = "none"
-NO_CHANGES = "none"
 DEFAULT_KERNEL = "default"
 # What netem under htb can do with packets that wait.
 ONE_INTERFACE_QUEUES = ("fifo", "two-fifos")
@@ -61,7 +61,8 @@ class Condition:
         "what makes the traffic",
         choices={
             "iperf3": "bulk", "ffmpeg": "live video", "web": "a page of 177,669 bytes",
-            "datagram": "UDP under a `scheme`",
+            "datagram": "UDP under a `scheme`", "command": "two programs, whatever they are",
+            "quic": "bulk, by ngtcp2's HTTP/3 under its own `cubic`, `reno` or `bbr`",
         },
         always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
@@ -169,55 +170,29 @@ class Condition:
         "the study's own `flows`; docs/how-to/flows.md has the keys",
         pattern=PATTERN, named="flows-{}", seed=Seed.NEVER,
     )  # fmt: skip
-    changes: str = axis(
-        NO_CHANGES,
-        "what becomes of the path while it runs: `at_s=10,rate_mbit=2+at_s=15,rate_mbit=20`, of "
-        "`rate_mbit`, `rtt_ms`, `loss_percent` and `outage_s`, so long everything is lost",
-        pattern="[a-z0-9_=.,+]+", named="changes-{}",
-    )  # fmt: skip
-    loss_burst_packets: float = axis(
-        1.0,
-        "mean length of a burst of losses (Gilbert-Elliott); 1 for independent ones",
-        "[1, 1000]", unit="packets", named="burst{}",
-    )  # fmt: skip
-    jitter_ms: float = axis(
+    second_rate_mbit: float = axis(
         0.0,
-        "further delay of each data packet, drawn evenly from 0 to this",
-        "[0, 1000]", unit="ms", named="jitter{}",
+        "rate of a second bottleneck behind the first, with the same buffer and queue; 0 for none; "
+        "the cell's own flow passes both, `flows` say which with `over`",
+        "[0, 10000]", unit="Mbit/s", named="second{}",
     )  # fmt: skip
-    jitter_order: str = axis(
-        "kept",
-        "whether packets of other delays overtake",
-        choices={"kept": "no: who comes behind a late one waits", "mixed": "yes"},
-        named="jitter-{}",
-    )  # fmt: skip
-    reorder_percent: float = axis(
-        0.0,
-        "data packets that come `reorder_ms` before their turn",
-        "[0, 100)", unit="% of packets", named="reorder{}",
-    )  # fmt: skip
-    reorder_ms: float = axis(
-        5.0,
-        "by how much; at most half of the RTT",
-        "[0.01, 1000]", unit="ms", named="early{}",
-    )  # fmt: skip
-    duplicate_percent: float = axis(
-        0.0,
-        "data packets that come twice",
-        "[0, 100)", unit="% of packets", named="twice{}",
-    )  # fmt: skip
-    ecn: str = axis(
-        "off",
-        "explicit congestion notification of the hosts, and of every queue that can mark (quoted "
-        "in a study: YAML reads on as true)",
-        choices={"off": "", "on": "RFC 3168", "accurate": "AccECN, of newer kernels"},
-        named="ecn-{}", seed=Seed.NEVER,
-    )  # fmt: skip
-    mark_packets: int = axis(
-        20,
-        "what may wait before the queue `red-step` marks; 20 as in the paper on DCTCP at 1 Gbit/s",
-        "[1, 100000]", unit="packets", named="mark{}", seed=Seed.NEVER,
-    )  # fmt: skip
+    # What a path does to packets besides delaying and losing each by itself.
+    changes: str = pathaxes.changes
+    loss_burst_packets: float = pathaxes.loss_burst_packets
+    jitter_ms: float = pathaxes.jitter_ms
+    jitter_order: str = pathaxes.jitter_order
+    reorder_percent: float = pathaxes.reorder_percent
+    reorder_ms: float = pathaxes.reorder_ms
+    duplicate_percent: float = pathaxes.duplicate_percent
+    ack_thinning: int = pathaxes.ack_thinning
+    policer_mbit: float = pathaxes.policer_mbit
+    policer_burst_packets: int = pathaxes.policer_burst_packets
+    ecn: str = pathaxes.ecn
+    mark_packets: int = pathaxes.mark_packets
+    sender_command: str = programs.sender_command()
+    receiver_command: str = programs.receiver_command()
+    bring: str = programs.bring()
+    image: str = programs.image()
     duration_s: float = axis(
         10.0,
         "length of a run, warm-up included",

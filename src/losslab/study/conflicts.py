@@ -18,12 +18,16 @@ from losslab.study.condition import (
     ONE_INTERFACE_QUEUES,
     TRACE_QUEUES,
 )
+from losslab.study.programs import NO_COMMAND, NOTHING_BROUGHT, QUIC_ALGORITHMS
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition
 
 # What the routers' delay lines do besides delaying and losing each packet by itself.
-IMPAIRMENTS = ("loss_burst_packets", "jitter_ms", "reorder_percent", "duplicate_percent")
+IMPAIRMENTS = (
+    "loss_burst_packets", "jitter_ms", "reorder_percent", "duplicate_percent", "ack_thinning",
+    "policer_mbit",
+)  # fmt: skip
 
 
 def conflicts(its: Condition) -> Iterator[tuple[bool, str]]:
@@ -93,16 +97,38 @@ def conflicts(its: Condition) -> Iterator[tuple[bool, str]]:
         schemed != (its.app == "datagram"),
         f"scheme and the app datagram need each other, found scheme {its.scheme} and app {its.app}",
     )
+    commands = (its.sender_command, its.receiver_command)
+    yield (
+        any((said not in (NO_COMMAND, "")) != (its.app == "command") for said in commands),
+        "sender_command, receiver_command and the app command need each other, found app "
+        f"{its.app} with {its.sender_command!r} and {its.receiver_command!r}",
+    )
+    yield (
+        its.bring != NOTHING_BROUGHT and its.app != "command",
+        f"bring needs the app command, found {its.app}",
+    )
+    yield (
+        its.app == "quic" and its.algorithm not in QUIC_ALGORITHMS,
+        f"algorithm must be one of {', '.join(QUIC_ALGORITHMS)} with the app quic, whose own they "
+        f"are, found {its.algorithm}",
+    )
     crowded = its.flows != crowd.NO_FLOWS
     yield (
-        crowded and (its.competitor != NO_COMPETITOR or its.app == "datagram"),
-        "flows exclude a competitor, which is one of them, and the app datagram",
+        crowded and (its.competitor != NO_COMPETITOR or its.app in ("datagram", "command")),
+        "flows exclude a competitor, which is one of them, and the apps datagram and command",
     )
     yield (
         crowded and (together or its.queue == "two-fifos" or its.sender_delay_ms > 0),
         "flows need one queue, the shaper tbf and no sender_delay_ms",
     )
     yield from ((True, words) for words in crowd.problems(its))
+    plain = (its.changes, its.ecn, its.trace) == (changes.NONE, "off", NO_TRACE)
+    plain &= its.duplicate_percent == its.reorder_percent == its.jitter_ms == 0
+    yield (
+        its.second_rate_mbit > 0 and (not crowded or its.bare or not plain),
+        "second_rate_mbit needs flows, an rtt_ms, and a path without changes, ecn, trace, jitter, "
+        "reordering and duplicates",
+    )
     yield from _of_impairments(its)
     yield from _of_changes(its)
 
@@ -120,6 +146,15 @@ def _of_impairments(its: Condition) -> Iterator[tuple[bool, str]]:
     yield (
         bool(asked) and its.offloads == "on",
         f"offloads must be off with {words}: packets are counted, not aggregates",
+    )
+    filtered = its.ack_thinning > 1 or its.policer_mbit > 0
+    yield (
+        filtered and its.trace != NO_TRACE,
+        "ack_thinning must be 1 and policer_mbit 0 with a trace, past whose link packets go",
+    )
+    yield (
+        its.policer_burst_packets != AXES["policer_burst_packets"].default and not its.policer_mbit,
+        f"policer_burst_packets needs a policer_mbit, found {its.policer_burst_packets} without",
     )
     yield (
         its.loss_direction == "back" and its.sender_delay_ms > 0,

@@ -43,6 +43,7 @@ class Group:
         start_s: When the first starts, on the replicate's clock.
         every_s: How much later each starts than the one before.
         end_s: When they stop, at once; None: with the run.
+        rate_mbit: What their programs give them to send at most; None: as much as they can.
         size_kb: What each sends before it closes, in kB of 1000 bytes; of arrivals the mean.
         rtt_ms: Their own round-trip time; None: the cell's.
         arrivals_per_s: They are a Poisson process of short flows instead, from start to end.
@@ -55,6 +56,7 @@ class Group:
     start_s: float = 0.0
     every_s: float = 0.0
     end_s: float | None = None
+    rate_mbit: float | None = None
     size_kb: float | None = None
     rtt_ms: float | None = None
     arrivals_per_s: float | None = None
@@ -69,7 +71,7 @@ class Group:
     @property
     def bulk(self) -> bool:
         """Tell whether they want all that the path can carry until they are stopped."""
-        return self.size_kb is None
+        return self.size_kb is None and self.rate_mbit is None
 
     def words(self) -> str:
         """Write it as a part of the axis's value."""
@@ -185,6 +187,8 @@ def _wrong(group: Group, condition: Condition) -> Iterator[str]:
         )
     if group.size_kb is not None and group.size_kb <= 0:
         yield f"size_kb of flows must be positive, found {group.size_kb:g}"
+    if group.rate_mbit is not None and (group.rate_mbit <= 0 or group.size_kb is not None):
+        yield f"rate_mbit of flows must be positive and have no size_kb, found {group.rate_mbit:g}"
     if group.rtt_ms is not None and (condition.bare or group.rtt_ms < condition.rtt_ms):
         yield (
             f"rtt_ms of flows must be at least the path's {condition.rtt_ms:g}, which is not 0, "
@@ -194,6 +198,8 @@ def _wrong(group: Group, condition: Condition) -> Iterator[str]:
         yield f"sizes of flows must be one of {', '.join(SIZES)}, found {group.sizes}"
     if group.over not in WAYS:
         yield f"over of flows must be one of {', '.join(WAYS)}, found {group.over}"
+    if group.over != "both" and not condition.second_rate_mbit:
+        yield f"over of flows needs a second_rate_mbit, found {group.over} without one"
     if group.short and (group.size_kb is None or group.count != 1 or group.every_s):
         yield "arrivals_per_s of flows needs a size_kb, and neither count nor every_s"
     if group.sizes != "fixed" and not group.short:

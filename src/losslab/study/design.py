@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-import yaml
-
 from losslab.errors import LosslabError
+from losslab.study import reading
 from losslab.study.condition import DEFAULT_KERNEL, Condition
-from losslab.study.names import Names
+from losslab.study.names import Names, images_of
 from losslab.study.points import block_points, has, runs_of
-from losslab.study.schemas import schema
+from losslab.study.reading import check_schema
 from losslab.study.stopping import StoppingRule
+from losslab.study.suite import form_runs, load_study
 
 ROOT = Path(__file__).resolve().parents[3]
+
+# Where studies are loaded, campaigns are, too.
+load_yaml = reading.load_yaml
 
 # Where a campaign says nothing else.
 DEFAULT_BACKEND, DEFAULT_WHERE = "virtual", "guest"
@@ -69,47 +71,6 @@ class Study:
     left_out: dict[str, int]
 
 
-def check_schema(data: Any, schema_name: str, where: str) -> None:
-    """Validate against a closed schema of workflow/schemas.
-
-    Raises:
-        LosslabError: naming the key, what must hold, and the file.
-    """
-    validator = jsonschema.Draft202012Validator(schema(schema_name))
-    errors = sorted(validator.iter_errors(data), key=lambda e: list(map(str, e.path)))
-    if errors:
-        lines = [f"{'.'.join(map(str, e.path)) or '(top level)'}: {e.message}" for e in errors]
-        raise LosslabError(
-            f"{where} must follow workflow/schemas/{schema_name}.schema.yaml, found:\n    "
-            + "\n    ".join(lines),
-            hint="config/README.md explains every key",
-        )
-
-
-def load_yaml(path: Path) -> Any:
-    """Parse a YAML file; a missing file, a syntax error or a repeated key is a LosslabError."""
-
-    class Loader(yaml.SafeLoader):
-        """A loader that refuses repeated keys, of which YAML keeps the last in silence."""
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-            repeated = {str(key) for key in keys if keys.count(key) > 1}
-            if repeated:
-                raise LosslabError(
-                    f"keys must be unique, found {', '.join(sorted(repeated))} twice in {path}, "
-                    f"line {node.start_mark.line + 1}"
-                )
-            return super().construct_mapping(node, deep)
-
-    try:
-        return yaml.load(path.read_text(), Loader)
-    except FileNotFoundError as error:
-        raise LosslabError(f"{path} must exist, found no such file") from error
-    except yaml.YAMLError as error:
-        raise LosslabError(f"{path} must be YAML, found: {error}") from error
-
-
 def load_algorithms(path: Path) -> list[dict[str, str]]:
     """Read algorithms.tsv; validates rows and refuses duplicate names."""
     with path.open(newline="") as file:
@@ -125,7 +86,7 @@ def load_algorithms(path: Path) -> list[dict[str, str]]:
 
 
 def load_names(root: Path) -> Names:
-    """Read what algorithms and kernels there are.
+    """Read what algorithms, kernels and images there are.
 
     Args:
         root: The repository.
@@ -141,7 +102,8 @@ def load_names(root: Path) -> Names:
                 f"the kernel of {row['name']} in config/algorithms.tsv must be one of "
                 f"config/kernels.toml ({', '.join(kernels)}), found {row['kernel']}"
             )
-    return Names({row["name"]: row["kernel"] for row in rows}, frozenset(kernels))
+    algorithms = {row["name"]: row["kernel"] for row in rows}
+    return Names(algorithms, frozenset(kernels), images_of(root))
 
 
 def load_kernels(path: Path) -> dict[str, Any]:
@@ -252,9 +214,7 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
     names = load_names(root)
     studies = []
     for name, runs in blocks_to_run(config, root).items():
-        path = root / "config" / "studies" / f"{name}.yaml"
-        study = load_yaml(path)
-        check_schema(study, "study", str(path))
+        study = load_study(name, root, config.get("algorithms", ()))
         # What is said of the whole campaign holds for blocks that say nothing themselves; a place
         # is its backend's.
         common = {key: config[key] for key in ("backend", "where") if key in config}
@@ -284,11 +244,14 @@ def blocks_to_run(config: dict[str, Any], root: Path) -> dict[str, dict[str, Any
 
     Where it has `others`, those studies follow that say in `runs` themselves how they are run.
     """
-    named: dict[str, dict[str, Any]] = config["studies"]
+    named = {
+        name: form_runs(name, root, blocks) if isinstance(blocks, str) else blocks
+        for name, blocks in config["studies"].items()
+    }
     others = {}
     for path in sorted((root / "config" / "studies").glob("*.yaml")):
         if config.get("others") and path.stem not in named:
-            runs = load_yaml(path).get("runs")
+            runs = load_study(path.stem, root).get("runs")
             if runs is not None:
                 check_schema({"studies": {path.stem: runs}}, "config", f"`runs` of {path}")
                 others[path.stem] = runs

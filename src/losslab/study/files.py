@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from losslab.errors import LosslabError
+from losslab.study.suite import load_study, suite_path
 
 if TYPE_CHECKING:
     from losslab.study.design import Study
@@ -32,6 +33,12 @@ def published(root: Path, study: str) -> list[Path]:
     """Give the file of a study's published numbers, if it has one."""
     path = root / "config" / "published" / f"{study}.csv"
     return [path] if path.exists() else []
+
+
+def suite(root: Path, study: str) -> list[Path]:
+    """Give the file of the suite that a study runs, if it runs one."""
+    named = load_study(study, root).get("suite")
+    return [suite_path(named, root)] if named else []
 
 
 def claims(root: Path, study: str) -> Path:

@@ -1,14 +1,24 @@
-"""The names that a condition may use: of algorithms and of kernels, which other files declare."""
+"""The names that a condition may use: of algorithms, kernels and images, declared elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from losslab.emulation.schemes import make_scheme
 from losslab.errors import LosslabError
 from losslab.study import crowd
-from losslab.study.condition import DEFAULT_KERNEL, NO_COMPETITOR, NO_SCHEME, Condition
+from losslab.study.condition import (
+    DEFAULT_KERNEL,
+    NO_COMPETITOR,
+    NO_SCHEME,
+    Condition,
+)
+from losslab.study.programs import DEFAULT_IMAGE
+
+# An image that is no host's.
+ENGINE = "engine"
 
 
 @dataclass(frozen=True)
@@ -18,10 +28,12 @@ class Names:
     Attributes:
         algorithms: The names of algorithms.tsv, each with the kernel that it needs, or `default`.
         kernels: The names of kernels.toml.
+        images: The folders of `containers/` that are what hosts may have.
     """
 
     algorithms: Mapping[str, str]
     kernels: frozenset[str] = frozenset()
+    images: frozenset[str] = frozenset()
 
     def problems(self, condition: Condition) -> list[str]:
         """Say which of a condition's names are unknown or do not go together."""
@@ -41,6 +53,11 @@ class Names:
             yield (
                 f"kernel must be one of config/kernels.toml ({', '.join(sorted(self.kernels))}) or "
                 f"{DEFAULT_KERNEL}, found {condition.kernel!r}"
+            )
+        if condition.image not in (DEFAULT_IMAGE, *self.images):
+            yield (
+                f"image must be one of containers/ ({', '.join(sorted(self.images))}) or "
+                f"{DEFAULT_IMAGE}, found {condition.image!r}"
             )
         needed = self._needed(condition)
         asked = {condition.kernel} - {DEFAULT_KERNEL}
@@ -70,3 +87,9 @@ def algorithms_of(condition: Condition) -> set[str]:
     """Name the kernel's algorithms that a condition uses."""
     beside = crowd.algorithms(condition.flows)
     return {condition.algorithm, condition.competitor, *beside} - {NO_COMPETITOR}
+
+
+def images_of(root: Path) -> frozenset[str]:
+    """Name the images that hosts may have: those of which `root` has recipes, but the engine's."""
+    found = (path.parent.name for path in (root / "containers").glob("*/packages.txt"))
+    return frozenset(found) - {ENGINE}

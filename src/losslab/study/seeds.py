@@ -13,10 +13,12 @@ def replicate_seed(condition: Condition, replicate: int) -> int:
 
     Algorithms thus meet the same losses, phases and start jitter, so that comparisons are paired,
     while different conditions stay independent. Which algorithm a competitor has does not count
-    either, only that there is one. Over a trace, the app and the link's queue do not count: schemes
-    and the kernel's algorithms meet the same traces.
+    either, only that there is one. The app quic has the seeds of iperf3. Over a trace, the app and
+    the link's queue do not count: schemes and the kernel's algorithms meet the same traces.
     """
     values = condition.to_json()
+    if condition.app == "quic":
+        values["app"] = "iperf3"
     if condition.trace != NO_TRACE:
         values |= {"app": "datagram", "queue": "fifo"}
     counting = {name: its.in_seed(values[name]) for name, its in AXES.items()}

@@ -1,5 +1,6 @@
 import pytest
 
+from losslab.campaign import collect
 from losslab.campaign.collect import one_second_means, other_windows
 
 
@@ -58,3 +59,16 @@ def test_other_windows_weigh_intervals_by_their_part_inside():
         "whole_goodput_mbit": (10 + 20 + 60) / 4,
     })  # fmt: skip
     assert other_windows([], 1, 4) == {}
+
+
+def test_flows_beside_a_cells_own_are_named_by_algorithm_and_number(tmp_path):
+    assert collect.flow_names(tmp_path) == collect.FLOW_NAMES
+    lines = [f"1-{n},cubic,{10_000 + n}," for n in range(12, 1, -1)]
+    lines += ["2-1,bbr,10050,30000", "1-1,bbr,10001,"]
+    table = ["name,algorithm,source_port,size_bytes", *lines]
+    (tmp_path / "flows.csv").write_text("\n".join(table) + "\n")
+    found = collect.flow_names(tmp_path)
+    beside = {port: name for port, name in found.items() if port not in collect.FLOW_NAMES}
+    # The first of those that have no size.
+    assert list(beside.values()) == ["bbr 1-1", *(f"cubic 1-{n}" for n in range(2, 10))]
+    assert beside["10009"] == "cubic 1-9"

@@ -1,7 +1,7 @@
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import cache, engine, image, kernel
+from losslab.instrument import cache, engine, image, kernel, replacing
 
 
 def test_dropped_symbols_are_named():
@@ -52,10 +52,24 @@ def test_a_missing_command_says_what_to_do(tmp_path):
 def test_bytes_are_replaced_only_where_they_are_there_once(tmp_path):
     program = tmp_path / "shim"
     program.write_bytes(b"\0TODOGOMAXPROCS=4unix\0")
-    engine._replace(program, b"GOMAXPROCS=4", b"GOMAXPROCS=1")
+    each = replacing.Replacement("shim", b"GOMAXPROCS=4", b"GOMAXPROCS=1", "a recipe")
+    replacing.replace(tmp_path, each)
     assert program.read_bytes() == b"\0TODOGOMAXPROCS=1unix\0"
     with pytest.raises(LosslabError, match="once, found it 0 times"):
-        engine._replace(program, b"GOMAXPROCS=4", b"GOMAXPROCS=1")
+        replacing.replace(tmp_path, each)
+
+
+def test_a_recipe_replaces_bytes_by_as_many(tmp_path):
+    recipe = tmp_path / "replace.toml"
+    assert replacing.read(recipe) == []
+    recipe.write_text('[[replace]]\nfile = "a"\nfound = "00ff"\nby = "ff"\n')
+    with pytest.raises(LosslabError, match="by as many others"):
+        replacing.read(recipe)
+    recipe.write_text('[[replace]]\nfile = "a"\nfound = "nothing"\n')
+    with pytest.raises(LosslabError, match="must have"):
+        replacing.read(recipe)
+    (each,) = replacing.read(image.RECIPES / "quic" / image.REPLACED)
+    assert each.by.startswith(bytes.fromhex("f30f1efa"))
 
 
 def test_replacements_keep_the_length_of_a_program():

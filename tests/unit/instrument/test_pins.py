@@ -60,7 +60,7 @@ def test_the_list_names_every_pin_without_asking_anyone(server):
     found = pins.examine()
     names = [
         "kernel source", "kernel source 6.1", "kernel source 7.2", "patch 0002-bbr3.patch",
-        "host image", "engine image", "Containernet", "Python",
+        "host image", "engine image", "quic image", "rsync image", "Containernet", "Python",
     ]  # fmt: skip
     assert [pin.name for pin in found] == names
     assert server.asked == []

@@ -45,6 +45,8 @@ def test_words_say_flows_and_flows_say_words():
         ("cubic,start_s=4,end_s=3", "must start and end within"),
         ("cubic,count=5,every_s=3", "found 0 to 12 s for the starts"),
         ("cubic,rtt_ms=0.1", "rtt_ms of flows must be at least the path's"),
+        ("cubic,rate_mbit=0", "rate_mbit of flows must be positive"),
+        ("cubic,rate_mbit=1,size_kb=5", "have no size_kb, found 1"),
         ("cubic,size_kb=0", "size_kb of flows must be positive"),
         ("cubic,arrivals_per_s=5", "needs a size_kb"),
         ("cubic,size_kb=5,sizes=pareto", "needs arrivals_per_s"),

@@ -50,7 +50,7 @@ class Life:
     @property
     def fct_s(self) -> float | None:
         """Return the time from its first word to the last byte read; None where it has no end."""
-        if self.stream.bulk or not self.finished:
+        if self.stream.size_bytes is None or not self.finished:
             return None
         return float(self.received["ended_ns"] - self.sent["started_ns"]) / 1e9
 
@@ -79,28 +79,16 @@ def mbit(its: Deliveries | None, begin_s: float, end_s: float) -> float | None:
     return its.mbit(begin_s, end_s) if last > first else None
 
 
-def goodputs(
-    lives: Sequence[Life],
-    summary: Mapping[str, Any],
-    samples: Mapping[int, Deliveries],
-    plan: Plan,
-) -> dict[str, float]:
-    """Add up what all flows got between the warm-up and the end of the run."""
-    seconds = plan.duration_s - plan.warmup_s
-    beside = 0.0
-    for life in lives:
-        if life.stream.bulk:
-            beside += (
-                mbit(samples.get(life.stream.source_port), plan.warmup_s, plan.duration_s) or 0
-            )
-        else:
-            # Too short for samples: its bytes, evenly over its life.
-            lived = max(life.end_s - life.start_s, 1e-9)
-            inside = min(life.end_s, plan.duration_s) - max(life.start_s, plan.warmup_s)
-            octets = life.received.get("bytes", 0) * max(0.0, inside) / lived
-            beside += octets * 8 / 1e6 / seconds
-    own = summary.get("total_goodput_mbit", summary.get("throughput_mbit", 0.0))
-    return {"flows_goodput_mbit": beside, "total_goodput_mbit": own + beside}
+def carried(life: Life, samples: Mapping[int, Deliveries], plan: Plan) -> float:
+    """Return what a flow got between the warm-up and the end of the run, in Mbit/s of that time."""
+    if life.stream.size_bytes is None:
+        its = samples.get(life.stream.source_port)
+        return mbit(its, plan.warmup_s, plan.duration_s) or 0.0
+    # Too short for samples: its bytes, evenly over its life.
+    lived = max(life.end_s - life.start_s, 1e-9)
+    inside = min(life.end_s, plan.duration_s) - max(life.start_s, plan.warmup_s)
+    octets = float(life.received.get("bytes", 0)) * max(0.0, inside) / lived
+    return octets * 8 / 1e6 / (plan.duration_s - plan.warmup_s)
 
 
 def shares(

@@ -1,4 +1,4 @@
-r"""Links of flows with a round-trip time of their own: the access links of a dumbbell.
+r"""What flows need of a network besides the path: access links, and a second bottleneck.
 
     sender ==== r1            the link that every path has, which the data of all flows take
        \-- a1 --/             one more for each further round-trip time, which takes the
@@ -7,18 +7,47 @@ r"""Links of flows with a round-trip time of their own: the access links of a du
 The router delays on such a link what is longer than the path's. All of that delay is on the way
 back: where on its round a flow's delay sits shifts its clock against the bottleneck's and changes
 nothing else.
+
+    sender --- r1 ==== r2 ==== r4 --- receiver       a flow over both bottlenecks
+    sender --- r1 ==== r2 ----------- receiver       over the first
+    sender ----------- r2 ==== r4 --- receiver       over the second
+
+The receiver has an address for each way; acknowledgements come back as on every path.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
+
+from losslab.emulation.lines import data_line
 from losslab.emulation.qdiscs import Shaper, netem
-from losslab.emulation.topology import SENDER_ADDRESS, Interface, Link, link
+from losslab.emulation.shaping import bottleneck, shapers
+from losslab.emulation.topology import (
+    RECEIVER_ADDRESS,
+    SENDER_ADDRESS,
+    Beside,
+    Interface,
+    Link,
+    Route,
+    interface,
+    link,
+)
 from losslab.study import crowd
 from losslab.study.condition import Condition
 from losslab.study.seeds import derived_seed
 
-# Their networks are 10.0.20.0/24 and on; those of the path's own links are below.
+# Their networks are 10.0.21.0/24 and on; those of the path's own links are below.
 FIRST = 20
+ROUTER = "r4"
+ENTRY, SECOND, LAST = (
+    link(10, "sender", "r2"),
+    link(11, "r2", ROUTER),
+    link(12, ROUTER, "receiver"),
+)
+# The receiver's second one on its link to r2, and its own on that to r4.
+FIRST_ONLY_ADDRESS, SECOND_ONLY_ADDRESS = "10.0.3.3", LAST[1].address
+SECOND_ONLY_NETWORK = "10.0.12.0/24"
 
 
 def access_links(condition: Condition) -> dict[float, Link]:
@@ -36,6 +65,12 @@ def source_address(condition: Condition, rtt_ms: float) -> str:
     return access_links(condition)[rtt_ms][0].address
 
 
+def destination_address(over: str) -> str:
+    """Return the address to which flows over `both`, the `first` or the `second` bottleneck go."""
+    ways = {"both": RECEIVER_ADDRESS, "first": FIRST_ONLY_ADDRESS, "second": SECOND_ONLY_ADDRESS}
+    return ways[over]
+
+
 def delays(condition: Condition, seed: int) -> list[Shaper]:
     """List the access links' delay lines, which lose nothing."""
     return [
@@ -44,6 +79,55 @@ def delays(condition: Condition, seed: int) -> list[Shaper]:
     ]
 
 
-def ends(condition: Condition, host: str) -> list[Interface]:
+def second_bottleneck(condition: Condition, seed: int) -> list[Shaper]:
+    """List the qdiscs of the way over r4: as the path's own, but for the rate."""
+    if not condition.second_rate_mbit:
+        return []
+    rate_bytes = math.floor(condition.second_rate_mbit * 1e6 / 8)
+    own = shapers(dataclasses.replace(condition, rate_mbit=condition.second_rate_mbit), seed)
+    moved = {bottleneck(): SECOND[0], interface("sender", "r1"): ENTRY[0]}
+    found = [
+        dataclasses.replace(qdisc, where=moved[qdisc.where])
+        for qdisc in own
+        if qdisc.where in moved
+    ]
+    assert found[1].expected["rate"] == rate_bytes
+    return [*found, *data_line(condition).shapers(LAST[0], seed, "netem-data-second")]
+
+
+def network_of(condition: Condition) -> Beside:
+    """Say which hosts, links and routes a condition's flows need."""
+    access = list(access_links(condition).values())
+
+    def over_r1(router: str) -> list[Route]:
+        networks = [f"{near.address.removesuffix('.1')}.0/24" for near, _ in access]
+        return [(network, interface(router, "r1")) for network in networks]
+
+    if not condition.second_rate_mbit:
+        return Beside(links=tuple(access), routes={"r2": over_r1("r2"), "r3": over_r1("r3")})
+    near, far = interface("r2", "receiver"), interface("receiver", "r2")
+    return Beside(
+        hosts=(ROUTER,),
+        links=(*access, ENTRY, SECOND, LAST),
+        routes={
+            "sender": [(SECOND_ONLY_NETWORK, ENTRY[0])],
+            "r2": [
+                *over_r1("r2"),
+                (RECEIVER_ADDRESS, SECOND[0]),
+                (SECOND_ONLY_NETWORK, SECOND[0]),
+            ],
+            "r3": over_r1("r3"),
+            ROUTER: [(RECEIVER_ADDRESS, LAST[0])],
+        },
+        commands={
+            "receiver": [f"addr add {FIRST_ONLY_ADDRESS}/24 dev {far.name}"],
+            "r2": [
+                f"neigh replace {FIRST_ONLY_ADDRESS} lladdr {far.mac} dev {near.name} nud permanent"
+            ],
+        },
+    )
+
+
+def ends_of(found: Beside, host: str) -> list[Interface]:
     """List a host's interfaces on these links."""
-    return [end for its in access_links(condition).values() for end in its if end.host == host]
+    return [end for end in found.ends if end.host == host]

@@ -16,12 +16,15 @@ from losslab.emulation.crowd.metrics import Life
 from losslab.emulation.crowd.plan import Crowd, Stream
 from losslab.emulation.goodput import Deliveries, read_rows
 from losslab.errors import LosslabError
+from losslab.study.crowd import WAYS
 
 if TYPE_CHECKING:
     from losslab.emulation.flows import Timeline
     from losslab.emulation.plan import Plan
 
 TABLE = "flows.csv"
+# What the app of the cell's own flow calls its goodput; a page has none.
+OWN = ("total_goodput_mbit", "throughput_mbit", "goodput_mbit")
 # The kernel counts whole microseconds.
 RTT_ROUNDING_MS = 0.001
 
@@ -31,6 +34,8 @@ class Beside:
     """What all of them come to."""
 
     summary: dict[str, Any]
+    # What passed the first bottleneck; all flows together may be more where there are two.
+    first_mbit: float
     evidence: list[FlowEvidence]
     reasons: list[str]
 
@@ -60,18 +65,31 @@ def collect(
     ]  # fmt: skip
     lines = [",".join(metrics.COLUMNS), *(life.row() for life in lives)]
     (folder / TABLE).write_text("\n".join(lines) + "\n")
+    own = next((float(summary[name]) for name in OWN if name in summary), 0.0)
+    over = dict.fromkeys(WAYS, 0.0)
+    for life in lives:
+        over[life.stream.over] += metrics.carried(life, samples, plan)
+    beside = sum(over.values())
     return Beside(
         summary={
-            **metrics.goodputs(lives, summary, samples, plan),
+            "flows_goodput_mbit": beside,
+            "total_goodput_mbit": own + beside,
             **metrics.shares(lives, samples, plan, timeline),
             **metrics.completion(
-                [life for life in lives if not life.stream.bulk and life.start_s >= plan.warmup_s]
+                [
+                    life
+                    for life in lives
+                    if life.stream.size_bytes is not None and life.start_s >= plan.warmup_s
+                ]
             ),
             "flows_retransmits": sum(life.sent.get("retransmits", 0) for life in lives),
         },
+        first_mbit=own + over["both"] + over["first"],
         evidence=_evidence(lives),
         reasons=[
-            reason for life in lives for check in (_conserved, _delayed) if (reason := check(life))
+            *_faster_than_the_second(own + over["both"] + over["second"], crowd.second_rate_mbit),
+            *(reason for life in lives if (reason := _conserved(life))),
+            *(reason for life in lives if (reason := _delayed(life, plan))),
         ],
     )
 
@@ -128,7 +146,7 @@ def _life(
         end_s = (sent["ended_ns"] - timeline.origin_ns) / 1e9
     window = max(start_s, plan.warmup_s), min(end_s, plan.duration_s)
     rate = None
-    if stream.bulk:
+    if stream.size_bytes is None:
         rate = metrics.mbit(samples.get(stream.source_port), *window)
     return Life(stream, sent, received, start_s, end_s, rate)
 
@@ -153,19 +171,32 @@ def _conserved(life: Life) -> str | None:
     )
 
 
-def _delayed(life: Life) -> str | None:
+def _faster_than_the_second(carried_mbit: float, rate_mbit: float) -> list[str]:
+    """Say when more passed the second bottleneck than it lets pass; 0 stands for none."""
+    if not rate_mbit or carried_mbit <= rate_mbit:
+        return []
+    return [
+        f"flows over the second bottleneck cannot be faster than its {rate_mbit:g} Mbit/s, found "
+        f"{carried_mbit:.1f}"
+    ]
+
+
+def _delayed(life: Life, plan: Plan) -> str | None:
     """Say when a flow had a shorter round-trip time than its path has.
 
-    Its own queue may have made all of its round trips longer; none is shorter.
+    Its own queue may have made all of its round trips longer; none is shorter, but for packets that
+    come early and on a path that changes.
     """
     found, wanted = life.sent.get("min_rtt_ms"), life.stream.rtt_ms
-    if found is None or found >= wanted - RTT_ROUNDING_MS:
+    if plan.changes or found is None:
+        return None
+    if found >= wanted - plan.promise.more.early_ms - RTT_ROUNDING_MS:
         return None
     return f"flow {life.stream.name} must have an RTT of {wanted:g} ms at least, found {found:g} ms"
 
 
 def _evidence(lives: Sequence[Life]) -> list[FlowEvidence]:
-    """Say what algorithm each bulk flow had, and what held it back; of sized flows together."""
+    """Say what algorithm each bulk flow had, and what held it back; of others together."""
     found = [
         FlowEvidence(
             name=f"flow {life.stream.name}",
@@ -183,7 +214,7 @@ def _evidence(lives: Sequence[Life]) -> list[FlowEvidence]:
             for life in lives
             if not life.stream.bulk and life.stream.algorithm == wanted and "algorithm" in life.sent
         }
-        name = f"flows of a size under {wanted}"
+        name = f"flows of a size or rate under {wanted}"
         found.append(FlowEvidence(name, wanted, sorted(had), 0.0, 0.0, bulk=False))
     return found
 

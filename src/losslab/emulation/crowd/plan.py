@@ -8,10 +8,16 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from losslab.emulation.crowd.network import access_links, delays, source_address
+from losslab.emulation.crowd.network import (
+    delays,
+    destination_address,
+    network_of,
+    second_bottleneck,
+    source_address,
+)
 from losslab.emulation.flows import Flow, Program
 from losslab.emulation.qdiscs import Shaper
-from losslab.emulation.topology import RECEIVER_ADDRESS, Link
+from losslab.emulation.topology import Beside
 from losslab.study import crowd
 from losslab.study.condition import Condition
 from losslab.study.crowd import SAME, Group
@@ -44,13 +50,15 @@ class Stream:
     start_s: float
     end_s: float  # it is stopped then, if it has not ended
     size_bytes: int | None  # None: as much as it can
+    rate_mbit: float | None  # what its program gives it to send; None: as much as it can
     rtt_ms: float
+    over: str  # which bottlenecks, where there are two
     short: bool  # one of a process of arrivals
 
     @property
     def bulk(self) -> bool:
         """Tell whether it wants all that the path can carry, for its whole life."""
-        return self.size_bytes is None
+        return self.size_bytes is None and self.rate_mbit is None
 
 
 @dataclass(frozen=True)
@@ -60,8 +68,9 @@ class Crowd:
     flow: Flow  # those programs
     algorithms: list[str]  # all that may be used, whatever is drawn
     streams: list[Stream]
-    links: list[Link]  # beside the path's own
-    qdiscs: list[Shaper]  # on these
+    network: Beside  # for them, besides the path
+    qdiscs: list[Shaper]  # of its links
+    second_rate_mbit: float  # 0: there is no second bottleneck
 
 
 def make_crowd(condition: Condition, seed: int) -> Crowd | None:
@@ -84,8 +93,9 @@ def make_crowd(condition: Condition, seed: int) -> Crowd | None:
         flow=_programs(condition),
         algorithms=sorted({_algorithm(group, condition) for group in groups}),
         streams=[replace(s, source_port=SOURCE_PORT + n) for n, s in enumerate(streams)],
-        links=list(access_links(condition).values()),
-        qdiscs=delays(condition, seed),
+        network=network_of(condition),
+        qdiscs=[*delays(condition, seed), *second_bottleneck(condition, seed)],
+        second_rate_mbit=condition.second_rate_mbit,
     )
 
 
@@ -97,7 +107,16 @@ def caller(crowd: Crowd, origin_ns: int) -> Program:
         origin_ns: On the monotonic clock.
     """
     told = [
-        [s.source, s.source_port, s.destination, s.algorithm, s.start_s, s.end_s, s.size_bytes]
+        [
+            s.source,
+            s.source_port,
+            s.destination,
+            s.algorithm,
+            s.start_s,
+            s.end_s,
+            s.size_bytes,
+            s.rate_mbit,
+        ]
         for s in crowd.streams
     ]
     chunks = [json.dumps(told[at : at + CHUNK]) for at in range(0, len(told), CHUNK)]
@@ -141,11 +160,13 @@ def _streams(group: Group, number: int, condition: Condition, seed: int) -> Iter
             algorithm=_algorithm(group, condition),
             source=source_address(condition, rtt_ms),
             source_port=0,
-            destination=RECEIVER_ADDRESS,
+            destination=destination_address(group.over),
             start_s=start_s,
             end_s=end_s,
             size_bytes=octets,
+            rate_mbit=group.rate_mbit,
             rtt_ms=rtt_ms,
+            over=group.over,
             short=group.short,
         )
 

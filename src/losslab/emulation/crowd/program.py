@@ -29,6 +29,10 @@ BLOCK = bytes(16 * 1024)
 # Per turn and flow, so that one does not keep the others waiting.
 TURN_BLOCKS = 64
 READ_BYTES = 1 << 20
+# What may be due, in the order in which it is done at one instant; how often a flow with a rate
+# gets something, more often than a video has frames.
+START, FEED, END = 0, 1, 2
+FEED_S = 0.02
 TCP_CONGESTION, ALGORITHM_BYTES = 13, 16  # linux/tcp.h, TCP_CA_NAME_MAX of net/tcp.h
 TCP_INFO, TCP_INFO_BYTES = 11, 256
 MIN_RTT_AT = 148  # of tcpi_min_rtt in struct tcp_info, in µs, and all bits set where there is none
@@ -52,8 +56,10 @@ class Sending:
     start_s: float
     end_s: float
     size_bytes: int | None
+    rate_mbit: float | None = None
     socket: socket.socket | None = None
     told: int = 0  # bytes that the kernel took
+    connected_s: float | None = None  # of a flow with a rate
     report: dict[str, Any] = field(default_factory=dict)
 
 
@@ -66,7 +72,7 @@ class Sender:
         self._flows = flows
         self._poll = select.epoll()
         self._open: dict[int, Sending] = {}
-        self._due = [(f.start_s, n, True) for n, f in enumerate(flows)]
+        self._due = [(f.start_s, n, START) for n, f in enumerate(flows)]
         heapq.heapify(self._due)
 
     def run(self) -> None:
@@ -74,13 +80,18 @@ class Sender:
         while self._due or self._open:
             now_s = self._now_s()
             while self._due and self._due[0][0] <= now_s:
-                _, number, starts = heapq.heappop(self._due)
+                _, number, what = heapq.heappop(self._due)
                 flow = self._flows[number]
-                if starts:
+                if what == START:
                     self._start(flow)
-                    heapq.heappush(self._due, (flow.end_s, number, False))
-                elif flow.socket is not None:
+                    heapq.heappush(self._due, (flow.end_s, number, END))
+                    if flow.rate_mbit is not None:
+                        heapq.heappush(self._due, (now_s + FEED_S, number, FEED))
+                elif flow.socket is not None and what == END:
                     self._end(flow, "stopped")
+                elif flow.socket is not None:
+                    heapq.heappush(self._due, (now_s + FEED_S, number, FEED))
+                    self._feed(flow, now_s)
             self._drop_ends()
             if not self._due and not self._open:
                 break
@@ -91,7 +102,7 @@ class Sender:
 
     def _drop_ends(self) -> None:
         """Forget the ends of flows that have ended, if nothing else is left to wait for."""
-        if not self._open and not any(starts for _, _, starts in self._due):
+        if not self._open and not any(what == START for _, _, what in self._due):
             self._due.clear()
 
     def _now_s(self) -> float:
@@ -117,6 +128,10 @@ class Sender:
         code = flow.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             self._end(flow, errno.errorcode.get(code, str(code)))
+        elif flow.rate_mbit is not None:
+            # From now on it is fed, and not asked whether it has room.
+            flow.connected_s = self._now_s()
+            self._poll.modify(flow.socket.fileno(), 0)
         elif flow.told == flow.size_bytes:
             # The receiver closes when it has read to the end.
             with contextlib.suppress(BlockingIOError):
@@ -141,6 +156,22 @@ class Sender:
         if flow.told == flow.size_bytes:
             flow.socket.shutdown(socket.SHUT_WR)
             self._poll.modify(flow.socket.fileno(), select.EPOLLIN)
+
+    def _feed(self, flow: Sending, now_s: float) -> None:
+        """Give a flow with a rate what it is behind; what the kernel does not take waits."""
+        assert flow.socket is not None
+        assert flow.rate_mbit is not None
+        if flow.connected_s is None:
+            return
+        owed = int((now_s - flow.connected_s) * flow.rate_mbit * 1e6 / 8) - flow.told
+        try:
+            while owed > 0:
+                count = flow.socket.send(BLOCK[:owed])
+                flow.told, owed = flow.told + count, owed - count
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._end(flow, errno.errorcode.get(error.errno or 0, str(error)))
 
     def _end(self, flow: Sending, how: str) -> None:
         sock = flow.socket
@@ -174,7 +205,8 @@ def send(flows: Sequence[Sending], port: int, origin_ns: int) -> dict[str, Any]:
     if flows:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as last:
             last.settimeout(END_LIMIT_S)
-            last.bind(("", END_PORT))
+            # From where its acknowledgements find back.
+            last.bind((flows[0].source, END_PORT))
             last.connect((flows[0].destination, port))
             last.recv(1)
     return {str(flow.source_port): flow.report for flow in flows}

@@ -49,6 +49,7 @@ def replicate(ready: Stage, job: What) -> What:
         int(job["seed"]),
         raw,
         video=Path("/mnt/out/video.mp4") if job["video"] else None,
+        captures=job.get("captures", []),
     )
     result["machine"] = {
         "kernel": os.uname().release,

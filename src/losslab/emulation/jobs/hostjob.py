@@ -72,6 +72,7 @@ def replicate(job: dict[str, Any], hosts: type) -> dict[str, Any]:
             raw,
             video=JOB / "video.mp4" if job["video"] else None,
             watch=realtime.Watch(),
+            captures=job.get("captures", []),
         )
     result["machine"] = {
         "kernel": os.uname().release,

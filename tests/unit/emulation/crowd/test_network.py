@@ -19,7 +19,7 @@ OWN = dataclasses.replace(
 def test_each_round_trip_time_has_a_link_and_each_flow_its_address():
     made = make_plan(OWN, 7)
     assert crowd.own_rtts_ms(OWN) == [50.0, 80.0]
-    assert [(a.name, b.name) for a, b in made.crowd.links] == [
+    assert [(a.name, b.name) for a, b in made.crowd.network.links] == [
         ("sender-a1", "r1-a1"), ("sender-a2", "r1-a2"),
     ]  # fmt: skip
     sources = {s.rtt_ms: s.source for s in made.crowd.streams}
@@ -51,7 +51,7 @@ def test_acknowledgements_count_that_come_over_these_links():
     made = make_plan(OWN, 7)
 
     def state(packets):
-        names = [*INTERFACES, *(end for both in made.crowd.links for end in both)]
+        names = [*INTERFACES, *made.crowd.network.ends]
         return {
             host: {
                 "links": {
@@ -80,3 +80,86 @@ def test_names_and_networks_are_apart():
     assert max(len(e.name) for e in ends) <= 15
     one_more = dataclasses.replace(many, flows=f"{many.flows}+same,rtt_ms=500")
     assert one_more.problems() == ["RTTs of flows must be at most 50, found 51"]
+
+
+LOT = dataclasses.replace(
+    OWN,
+    rate_mbit=20.0,
+    second_rate_mbit=10.0,
+    queue="codel",
+    loss_percent=1.0,
+    flows="same,over=first+same,over=second+same,rtt_ms=50",
+)
+
+
+def test_a_second_bottleneck_is_as_the_first_but_for_its_rate():
+    made = make_plan(LOT, 7)
+    first = [q for q in made.hosts["r1"].qdiscs if q.where.name == "r1-r2"]
+    second = [q for q in made.hosts["r2"].qdiscs if q.where.name == "r2-r4"]
+    assert [q.kind for q in first] == [q.kind for q in second] == ["tbf", "codel"]
+    assert [q.expected.get("rate") for q in (first[0], second[0])] == [2_500_000, 1_250_000]
+    assert first[1].expected == second[1].expected
+    [near], [far] = (
+        [q for q in made.hosts[host].qdiscs if q.where.towards == "receiver"]
+        for host in ("r2", "r4")
+    )
+    assert near.expected["delay.delay"] == far.expected["delay.delay"] == 0.010
+    assert near.expected["loss-random.loss"] == far.expected["loss-random.loss"] == 0.01
+    assert near.expected["seed"] != far.expected["seed"]
+    assert [q.kind for q in made.hosts["sender"].qdiscs] == ["fq", "fq"]
+
+
+def test_each_way_has_its_address_and_its_routes():
+    made = make_plan(LOT, 7)
+    assert {s.over: s.destination for s in made.crowd.streams} == {
+        "both": "10.0.3.2", "first": "10.0.3.3", "second": "10.0.12.2",
+    }  # fmt: skip
+    assert made.hosts["sender"].routes["10.0.12.0/24"] == "sender-r2"
+    assert made.hosts["r2"].routes["10.0.3.2"] == "r2-r4"
+    assert made.hosts["r4"].routes == {"10.0.3.2": "r4-receiver"}
+    assert made.hosts["r4"].sysctls["net.ipv4.ip_forward"] == "1"
+    assert "addr add 10.0.3.3/24 dev receiver-r2" in made.hosts["receiver"].ip_commands
+    assert deviations(made.hosts, read_back(made)) == []
+
+
+def test_packets_of_every_way_are_in_the_books():
+    made = make_plan(LOT, 7)
+
+    def state(packets, drops):
+        names = [*INTERFACES, *made.crowd.network.ends]
+        return {
+            host: {
+                "links": {
+                    end.name: {side: {"packets": packets} for side in ("rx", "tx")}
+                    for end in names
+                    if end.host == host
+                },
+                "qdiscs": [
+                    {"dev": q.where.name, "handle": q.handle, "drops": drops}
+                    for q in made.hosts[host].qdiscs
+                ],
+            }
+            for host in made.hosts
+        }
+
+    before, after = state(5, 0), state(12, 2)
+    found = books.of_all_links(TRAFFIC, made.crowd, before, after)
+    more = {
+        name: getattr(found, name) - getattr(TRAFFIC, name)
+        for name in ("sent", "received", "received_back", "bottleneck_drops", "loss_drops",
+                     "sender_drops")
+    }  # fmt: skip
+    assert more == {
+        "sent": 7, "received": 7, "received_back": 14, "bottleneck_drops": 2, "loss_drops": 2,
+        "sender_drops": 2,
+    }  # fmt: skip
+    assert books.second(made.crowd, before, after) == {"second_bottleneck_drops": 2}
+    assert books.second(make_plan(OWN, 7).crowd, before, after) == {}
+
+
+def test_a_second_bottleneck_needs_flows_and_a_plain_path():
+    assert LOT.problems() == []
+    for more in ({"flows": "none"}, {"jitter_ms": 1.0}, {"ecn": "on"}):
+        assert len(dataclasses.replace(LOT, **more).problems()) >= 1
+    [problem, _] = dataclasses.replace(LOT, second_rate_mbit=0.0).problems()
+    assert "over of flows needs a second_rate_mbit" in problem

@@ -94,6 +94,31 @@ def test_shares_are_of_the_time_that_all_run(tmp_path):
     assert "jain_index" not in apart
 
 
+def test_each_bottleneck_has_its_own_limit(tmp_path):
+    """Flows that do not meet may together be faster than either link."""
+    condition = dataclasses.replace(
+        CONDITION, flows="same,over=first+same,over=second", duration_s=DURATION_S,
+        warmup_s=WARMUP_S, rate_mbit=50.0, second_rate_mbit=50.0, rtt_ms=0.44,
+    )  # fmt: skip
+    plan = make_plan(condition, 7)
+    found = collected(tmp_path, plan, [40.0, 35.0])
+    assert found.summary["total_goodput_mbit"] == pytest.approx(85, rel=0.01)
+    assert found.first_mbit < 50.5
+    assert found.reasons == []
+    rates = [45.0 if s.over == "second" else 5.0 for s in plan.crowd.streams]
+    [reason] = collected(tmp_path, plan, rates).reasons
+    assert reason.startswith("flows over the second bottleneck cannot be faster than its 50 Mbit/s")
+
+
+def test_a_flow_with_a_rate_shares_nothing(tmp_path):
+    found = collected(tmp_path, made("same+bbr,rate_mbit=2"), [10.0, 10.0])
+    assert found.summary["jain_index"] == pytest.approx(1.0)
+    found = collected(tmp_path, made("bbr,rate_mbit=2"), [2.0])
+    assert found.summary["flows_goodput_mbit"] == pytest.approx(2.0, rel=0.01)
+    assert not {"jain_index", "short_flows"} & set(found.summary)
+    assert [e.bulk for e in found.evidence] == [False]
+
+
 def test_flows_of_a_size_have_completion_times(tmp_path):
     plan = made("same,count=4,size_kb=100,every_s=1,start_s=2")
     found = collected(tmp_path, plan, [0.0] * 4).summary

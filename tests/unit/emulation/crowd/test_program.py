@@ -40,8 +40,8 @@ def ends(monkeypatch):
     return run
 
 
-def flow(source_port, start_s=0.0, end_s=5.0, size_bytes=None):
-    return Sending(HERE, source_port, HERE, "cubic", start_s, end_s, size_bytes)
+def flow(source_port, start_s=0.0, end_s=5.0, size_bytes=None, rate_mbit=None):
+    return Sending(HERE, source_port, HERE, "cubic", start_s, end_s, size_bytes, rate_mbit)
 
 
 def free_port():
@@ -71,6 +71,14 @@ def test_a_flow_without_one_is_stopped_at_its_end(ends):
         assert its["acked_bytes"] - 2 <= received[str(port)]["bytes"] <= its["told_bytes"]
         assert received[str(port)]["bytes"] > 0
     assert sent[str(one)]["started_ns"] > sent[str(other)]["started_ns"]
+
+
+def test_a_flow_with_a_rate_gets_no_more_to_send(ends):
+    port = free_port()
+    sent, received = ends(flow(port, 0.0, 0.5, rate_mbit=8.0))
+    # A megabyte per second; it was fed last at most two rounds before its end.
+    assert 350_000 < sent[str(port)]["told_bytes"] <= 500_000
+    assert received[str(port)]["bytes"] == sent[str(port)]["acked_bytes"] - 1
 
 
 def test_a_flow_that_nobody_takes_says_why():

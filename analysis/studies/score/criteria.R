@@ -1,0 +1,62 @@
+# Criteria of a suite (config/suites), judged for each algorithm that was measured: the kinds and
+# verdicts of claims, with the algorithm put in its place.
+
+# What a claim's verdict is called of a criterion.
+score_verdicts <- c(
+  reproduced = "meets", differs = "misses", undecided = "undecided", "not measured" = "not measured"
+)
+
+criteria_words <- c("criterion", "title", "limit", "cells", "against", "limit_because", "scenario")
+
+# The algorithms of which there are cells: those that are scored.
+scored_algorithms <- function(cells) unique(cells$algorithm[!is.na(cells$cell)])
+
+# A row per algorithm and criterion, in the suite's order.
+judge_suite <- function(suite, cells, replicates, intervals) {
+  data <- list(
+    cells = cells, replicates = score_metrics(derive_metrics(replicates), intervals)
+  )
+  dplyr::bind_rows(lapply(scored_algorithms(cells), function(algorithm) {
+    dplyr::bind_rows(lapply(suite$criteria, judge_criterion, algorithm = algorithm, data = data))
+  }))
+}
+
+# A criterion as a claim about one algorithm.
+claim_about <- function(criterion, algorithm) {
+  criterion$where$algorithm <- algorithm
+  if (!is.null(criterion$against)) {
+    criterion$against <- list(algorithm = criterion$against)
+  }
+  criterion
+}
+
+judge_criterion <- function(criterion, algorithm, data) {
+  claim <- claim_about(criterion, algorithm)
+  found <- measure_claim(claim, data)
+  most <- !is.null(criterion$at_most)
+  # Not tibble(), in which `algorithm` would be the new column from there on.
+  tibble::as_tibble(list(
+    algorithm = algorithm,
+    criterion = criterion$id,
+    section = criterion$section,
+    title = criterion$title,
+    scenario = toString(criterion$where$block),
+    metric = criterion$metric,
+    value = found$value,
+    low = found$low,
+    high = found$high,
+    n = found$n,
+    unit = criterion$unit,
+    limit = tolerance_text(claim),
+    at_least = if (most) NA_real_ else criterion$at_least,
+    at_most = if (most) criterion$at_most else NA_real_,
+    limit_is = criterion$limit_is,
+    limit_because = criterion$limit_because,
+    against = or_empty(criterion$against),
+    verdict = unname(score_verdicts[found$verdict]),
+    absent = found$absent,
+    cells = paste(select_cells(data, claim)$cell, collapse = " ")
+  ))
+}
+
+read_criteria <- function(path) read_measured(path, words = criteria_words)

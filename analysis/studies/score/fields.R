@@ -1,0 +1,36 @@
+# How verdicts look: colours that the colour-blind tell apart (Okabe and Ito), and a sign beside.
+
+verdict_colours <- c(
+  meets = "#56B4E9", misses = "#D55E00", undecided = "#F0E442", "not measured" = "grey92"
+)
+
+# A criterion in few words: its section and its name.
+short_criterion <- function(section, criterion) {
+  paste(section, gsub("-", " ", criterion))
+}
+
+# A field per criterion and algorithm, with the number in it.
+draw_verdicts <- function(criteria, algorithms) {
+  shown <- criteria |>
+    dplyr::mutate(
+      name = short_criterion(section, criterion),
+      name = factor(name, rev(unique(name))),
+      algorithm = factor(algorithm, unique(algorithm)),
+      verdict = factor(verdict, names(verdict_colours)),
+      number = ifelse(is.na(value), "", short(value, 2))
+    )
+  ggplot2::ggplot(shown, ggplot2::aes(algorithm, name, fill = verdict)) +
+    ggplot2::geom_tile(colour = "white", linewidth = 0.6) +
+    ggplot2::geom_text(ggplot2::aes(label = number), size = 2.5, family = "DejaVu Sans") +
+    ggplot2::scale_fill_manual(values = verdict_colours, drop = FALSE) +
+    ggplot2::scale_x_discrete(
+      labels = \(names) label_algorithms(names, algorithms), position = "top",
+      expand = ggplot2::expansion()
+    ) +
+    ggplot2::scale_y_discrete(expand = ggplot2::expansion()) +
+    ggplot2::labs(x = NULL, y = NULL, fill = NULL) +
+    theme_losslab() +
+    ggplot2::theme(panel.grid = ggplot2::element_blank(), legend.position = "bottom")
+}
+
+verdicts_height_cm <- function(criteria) 2.2 + 0.62 * length(unique(criteria$criterion))

@@ -1,0 +1,30 @@
+# What criteria look at and replicates do not have by themselves.
+
+# `intervals` are the goodputs of a run's seconds.
+score_metrics <- function(replicates, intervals) {
+  replicates |>
+    with_columns(c(
+      "bottleneck_drops", "competitor_goodput_mbit", "queue_delay_p95_ms", "time_to_fairness_s"
+    )) |>
+    dplyr::mutate(
+      # What left the bottleneck was offered to the loss behind it.
+      sent_packets = loss_offered_packets + bottleneck_drops,
+      sent_per_rtt_packets = sent_packets * rtt_ms / 1e3 / duration_s,
+      drop_percent = 100 * bottleneck_drops / sent_packets,
+      queue_delay_ms = queue_mean_packets * frame_bytes * 8 / (rate_mbit * 1e3),
+      competitor_of_fair_percent = 100 * competitor_goodput_mbit / (total_goodput_mbit / 2),
+      own_of_fair_percent = 100 * goodput_mbit / (total_goodput_mbit / 2),
+      # Flows that never share are told from those that do by the length of the run.
+      fair_after_s = dplyr::coalesce(time_to_fairness_s, duration_s)
+    ) |>
+    dplyr::left_join(spread_of_seconds(intervals), by = c("cell", "replicate"))
+}
+
+# How far a run's seconds scatter: their standard deviation in percent of their mean.
+spread_of_seconds <- function(intervals) {
+  intervals |>
+    dplyr::group_by(cell, replicate) |>
+    dplyr::summarise(
+      goodput_cv_percent = 100 * stats::sd(goodput_mbit) / mean(goodput_mbit), .groups = "drop"
+    )
+}

@@ -1,0 +1,181 @@
+# What the pages of a scorecard show (report/score).
+
+# The card's files, which lie beside the page.
+read_card <- function() {
+  subject <- jsonlite::read_json("subject.json")
+  told <- jsonlite::read_json("scorecard.json")
+  suite <- yaml::read_yaml(paste0(told$suite, ".yaml"))
+  algorithms <- read_algorithms("algorithms.tsv")
+  list(
+    name = subject$name, folder = subject$folder, told = told, suite = suite,
+    criteria = read_criteria("score_criteria.csv"), cells = read_cells("score_cells.csv"),
+    labels = stats::setNames(algorithms$label, algorithms$name),
+    baselines = unlist(told$baselines)
+  )
+}
+
+score_subtitle <- function() {
+  card <- read_card()
+  paste0(
+    card$suite$source, ". The ", card$told$form, " form of the suite `", card$told$suite,
+    "`, on real Linux ",
+    "TCP in virtual time; losslab ", card$told$losslab, "."
+  )
+}
+
+# "16 of 21 criteria are met, 3 missed, 2 undecided", in the order of the verdicts.
+verdicts_of_card <- function(own) {
+  counts <- table(factor(own$verdict, unname(score_verdicts)))
+  rest <- counts[-1][counts[-1] > 0]
+  words <- c(misses = "missed", undecided = "undecided", "not measured" = "not measured")
+  paste0(
+    counts[[1]], " of ", nrow(own), " criteria are met",
+    if (length(rest) > 0) paste0("; ", enumerate(paste(rest, words[names(rest)]))), ".",
+    if (any(own$verdict == "misses")) {
+      paste0(" Missed: ", enumerate(paste0(
+        own$criterion[own$verdict == "misses"], " (", own$section[own$verdict == "misses"], ")"
+      ), 20), ".")
+    }
+  )
+}
+
+# A verdict that is not `meets` stands out.
+marked <- function(verdict) ifelse(verdict == "meets", verdict, paste0("*", verdict, "*"))
+
+number_of <- function(rows) {
+  ifelse(is.na(rows$value), "", ifelse(
+    is.na(rows$low) | rows$low == rows$high, short(rows$value, 3),
+    with_interval(rows$value, rows$low, rows$high, 3)
+  ))
+}
+
+show_criteria <- function(own, card) {
+  shown <- own |>
+    dplyr::transmute(
+      Section = section, Criterion = criterion, Number = number_of(own), Unit = unit,
+      n = ifelse(n > 0, as.character(n), ""), Limit = limit
+    )
+  for (name in setdiff(card$baselines, card$name)) {
+    rows <- card$criteria[card$criteria$algorithm == name, ]
+    value <- rows$value[match(own$criterion, rows$criterion)]
+    shown[[card$labels[[name]]]] <- ifelse(is.na(value), "", short(value, 2))
+  }
+  shown$Verdict <- marked(own$verdict)
+  show_table(shown)
+}
+
+# Section by section: what is asked, what was found, the figure, and why the limit is where it is.
+show_sections <- function(own, card) {
+  for (part in card$suite$sections) {
+    rows <- own[own$section == part$section, ]
+    if (nrow(rows) == 0) next
+    cat("\n\n# ", part$section, " ", part$title, "\n\n", part$asks, "\n\n", sep = "")
+    for (i in seq_len(nrow(rows))) cat(sentence_of(rows[i, ], card), "\n", sep = "")
+    figure <- paste0(card$name, "_", gsub("[.]", "-", part$section), ".svg")
+    if (file.exists(figure)) {
+      cat("\n![", strip_caption(part), "](", figure, "){#fig-", gsub("[.]", "-", part$section),
+        " width=100%}\n",
+        sep = ""
+      )
+    }
+  }
+}
+
+strip_caption <- function(part) {
+  paste0(
+    "Section ", part$section, ": numbers with 95 % intervals. What is shaded misses the limit."
+  )
+}
+
+sentence_of <- function(row, card) {
+  of <- paste0(" Of ", cells_in_words(row), ".")
+  found <- if (is.na(row$value)) {
+    paste0("not measured: ", escape_markdown(row$absent))
+  } else {
+    paste0(number_of(row), " ", row$unit, ", ", row$limit, ": ", marked(row$verdict))
+  }
+  whose <- c(ours = "ours", source = "the RFC's", published = "published")
+  paste0(
+    "- **", row$criterion, "**: ", row$title, " ", found, ".",
+    if (!is.na(row$absent) && row$absent != "" && !is.na(row$value)) {
+      paste0(" (", escape_markdown(row$absent), ".)")
+    },
+    of, " The limit is ", whose[[row$limit_is]], ": ", full_stop(row$limit_because)
+  )
+}
+
+cells_of_row <- function(row) {
+  if (is.na(row$cells)) character() else strsplit(row$cells, " ")[[1]]
+}
+
+cells_in_words <- function(row) {
+  count <- length(cells_of_row(row))
+  paste(
+    if (count == 1) "one cell" else paste(count, "cells"), "of", row$scenario
+  )
+}
+
+show_not_covered <- function(card) {
+  titles <- vapply(card$suite$sections, `[[`, "", "title")
+  names(titles) <- vapply(card$suite$sections, `[[`, "", "section")
+  left <- card$suite$not_covered
+  tibble::tibble(
+    Section = vapply(left, `[[`, "", "section"),
+    Title = titles[Section],
+    Why = vapply(left, `[[`, "", "why")
+  ) |>
+    show_table()
+}
+
+runs_of_card <- function(own, card) {
+  names <- unique(unlist(lapply(seq_len(nrow(own)), \(i) cells_of_row(own[i, ]))))
+  card$cells[match(names, card$cells$cell), ]
+}
+
+rerun_example <- function(own, card) {
+  rows <- runs_of_card(own, card)
+  paste0("`losslab rerun ", card$folder, "/results/cells/score/", rows$cell[1], "/0`")
+}
+
+show_card_runs <- function(own, card) {
+  rows <- runs_of_card(own, card)
+  tibble::tibble(
+    Scenario = rows$block,
+    Cell = paste0("[", breakable(rows$cell), "](results/cells/score/", rows$cell, "/)"),
+    Runs = rows$n_replicates,
+    Valid = rows$n_valid
+  ) |>
+    show_table()
+}
+
+count_card_verdicts <- function(criteria) {
+  labels <- read_card()$labels
+  counts <- table(
+    factor(criteria$algorithm, unique(criteria$algorithm)),
+    factor(criteria$verdict, unname(score_verdicts))
+  )
+  dplyr::bind_cols(
+    tibble::tibble(Algorithm = labels[rownames(counts)]),
+    tibble::as_tibble(as.data.frame.matrix(counts))
+  ) |>
+    dplyr::rename_with(capital) |>
+    show_table()
+}
+
+show_comparison <- function(card) {
+  rows <- card$criteria
+  number <- ifelse(is.na(rows$value), "", short(rows$value, 3))
+  rows$shown <- dplyr::case_when(
+    number == "" ~ "",
+    rows$verdict == "misses" ~ paste0("*", number, "*"),
+    rows$verdict == "undecided" ~ paste0("(", number, ")"),
+    TRUE ~ number
+  )
+  rows |>
+    dplyr::transmute(
+      Section = section, Criterion = criterion, Unit = unit, Limit = limit,
+      algorithm = card$labels[algorithm], shown
+    ) |>
+    tidyr::pivot_wider(names_from = algorithm, values_from = shown) |>
+    show_table()
+}

@@ -1,0 +1,108 @@
+"""Runs in the formats of other tools: qlog for qvis, pcap for Wireshark.
+
+A run that was measured without a capture is measured again with one: the same bytes, and what the
+interface saw beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from losslab.backends.base import GUEST
+from losslab.campaign import qlog, rerun
+from losslab.campaign.collect import read_csv
+from losslab.campaign.folder import MANIFEST_FILE
+from losslab.campaign.instrument import instrument, video
+from losslab.campaign.replicate import run
+from losslab.emulation import capture
+from losslab.emulation.topology import interface
+from losslab.errors import LosslabError
+from losslab.lock import own_folder
+from losslab.study.condition import Condition
+
+SENDERS_LINK = interface("sender", "r1").name
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `export`."""
+    command = commands.add_parser("export", help="write a run as qlog (qvis) or pcap (Wireshark)")
+    command.add_argument(
+        "folder", metavar="RUN", type=Path, help="a replicate's folder, or its manifest.json"
+    )
+    what = command.add_mutually_exclusive_group(required=True)
+    what.add_argument("--qlog", action="store_true", help="the TCP connections of the sender")
+    what.add_argument(
+        "--pcap", metavar="LINK", nargs="?", const=SENDERS_LINK,
+        help=f"what crossed an interface, such as r1-r2 (default {SENDERS_LINK})",
+    )  # fmt: skip
+    command.add_argument("--out", type=Path, help="file to write (default: RUN.qlog, RUN.pcap)")
+    command.set_defaults(run=_export)
+
+
+def _export(options: argparse.Namespace) -> int:
+    given: Path = options.folder
+    manifest = rerun.load_manifest(given)
+    folder = given if given.is_dir() else given.parent
+    name = folder.resolve().name
+    link = SENDERS_LINK if options.qlog else options.pcap
+    kind = "qlog" if options.qlog else "pcap"
+    out: Path = options.out or Path(f"{name}.{kind}")
+    if out.exists():
+        raise LosslabError(
+            f"the file to write must not be there yet, found {out}", hint="name another by --out"
+        )
+    with captured(folder, manifest, link) as path:
+        if not options.qlog:
+            shutil.copyfile(path, out)
+        else:
+            origin_ns, seen = qlog.segments(path.read_bytes())
+    if options.qlog:
+        title = f"losslab {Condition.from_json(manifest['cell']).slug()}, seed {manifest['seed']}"
+        content = qlog.log(title, read_csv(folder / "tcp.csv"), seen, origin_ns)
+        if not content["traces"]:
+            raise LosslabError(
+                f"a run must have a TCP connection of its sender to be written as qlog, {folder} "
+                "has none",
+                hint="the app quic leaves its program's own qlog beside its tables",
+            )
+        out.write_text(json.dumps(content) + "\n")
+    print(out)
+    return 0
+
+
+@contextlib.contextmanager
+def captured(folder: Path, manifest: dict[str, Any], link: str) -> Iterator[Path]:
+    """Give the file of a link's capture for the length of the block.
+
+    Raises:
+        LosslabError: the run cannot be measured again here, or has not the same bytes.
+    """
+    there = folder / capture.name(link)
+    if there.is_file():
+        yield there
+        return
+    condition = Condition.from_json(manifest["cell"])
+    links = (*manifest.get("captures", ()), link)
+    tools = instrument(manifest["backend"], manifest["instrument"].get("where", GUEST), condition)
+    streams = manifest["video_sha256"] is not None
+    movie = video(condition.video, condition.duration_s, tools) if streams else None
+    with own_folder(Path(tempfile.gettempdir()), "losslab-export-") as place:
+        again = place / "again"
+        run(condition, manifest["seed"], again, tools, movie, attempts=1, captures=links)
+        found = rerun.compare(folder, again).different
+        # What is in one of them alone is this capture; the manifest names it.
+        found = {n: why for n, why in found.items() if n not in (there.name, MANIFEST_FILE)}
+        if found:
+            raise LosslabError(
+                f"a run that is measured again must have the same bytes, {folder} has others: "
+                + "; ".join(f"{file}: {why}" for file, why in found.items()),
+                hint="another instrument or machine measured it; measure anew with --capture",
+            )
+        yield again / there.name

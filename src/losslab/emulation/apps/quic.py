@@ -1,0 +1,182 @@
+"""Bulk transfer over QUIC: a download by HTTP/3 between ngtcp2's server and client.
+
+Their congestion control is in the server, on the sender; the client, on the receiver, asks for more
+than the path can carry and is told to end with the run.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import json
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from losslab.emulation.flows import Flow, Timed, Timeline
+from losslab.emulation.goodput import COLUMNS, INTERVAL_S
+from losslab.emulation.topology import SENDER_ADDRESS
+from losslab.errors import LosslabError
+from losslab.study.condition import Condition
+
+if TYPE_CHECKING:
+    from losslab.emulation.plan import Plan
+
+PORT = 4433
+# More than an hour at 10 Gbit/s, and how much the client takes in before the program reads it:
+# neither may limit a flow.
+OBJECT_BYTES = 1 << 43
+WINDOW = "1G"
+# By default it is drawn by the processor itself (std::random_device), which no seed decides.
+FIRST_NUMBER = "--initial-pkt-num=0"
+# In the job's folder.
+RAW = "/mnt/out/raw"
+SENDER_LOGS, CLIENT_LOG = "quic-sender", "quic-receiver.sqlog"
+SENDER_LOG = "quic-sender.sqlog"
+SENDER_KEYS = ("congestion_window", "ssthresh", "bytes_in_flight", "smoothed_rtt")
+SENDER_COLUMNS = "t_s,cwnd_bytes,ssthresh_bytes,flight_bytes,srtt_ms"
+KEY, CERTIFICATE = "/tmp/quic.key", "/tmp/quic.crt"
+
+
+def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
+    """List the one download."""
+    certificate = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 "
+        f"-subj /CN=losslab -keyout {KEY} -out {CERTIFICATE}"
+    )
+    serve = (
+        f"exec gtlsserver --quiet --cc={condition.algorithm} --qlog-dir={RAW}/{SENDER_LOGS} "
+        f"{FIRST_NUMBER} --max-dyn-length={OBJECT_BYTES} {SENDER_ADDRESS} {PORT} "
+        f"{KEY} {CERTIFICATE}"
+    )
+    return [
+        Flow(
+            name="quic",
+            algorithm=condition.algorithm,
+            port=PORT,
+            listener=Timed(
+                "sender",
+                ["sh", "-c", f"mkdir {RAW}/{SENDER_LOGS} && {certificate} && {serve}"],
+                "sender.log",
+                until_s=condition.duration_s,
+                ending=signal.SIGINT,
+            ),
+            caller=Timed(
+                "receiver",
+                [
+                    "gtlsclient", "--quiet", "--no-http-dump", FIRST_NUMBER,
+                    f"--qlog-file={RAW}/{CLIENT_LOG}",
+                    f"--max-data={WINDOW}", f"--max-stream-data-bidi-local={WINDOW}",
+                    f"--max-window={WINDOW}", f"--max-stream-window={WINDOW}",
+                    SENDER_ADDRESS, str(PORT), f"https://{SENDER_ADDRESS}:{PORT}/{OBJECT_BYTES}",
+                ],
+                "receiver.log",
+                until_s=condition.duration_s,
+                ending=signal.SIGINT,
+            ),
+            protocol="udp",
+            bulk=False,
+        )
+    ]  # fmt: skip
+
+
+def collect(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
+    """Turn both ends' qlog into intervals.csv, quic.csv and the summary; keep the sender's.
+
+    Goodput counts the bytes of the stream that arrived, each once, between the warm-up and the
+    configured end. A packet is lost that the sender took for lost; its bytes are sent again.
+
+    Raises:
+        LosslabError: an end left no qlog, or nothing arrived after the warm-up.
+    """
+    client = folder / CLIENT_LOG
+    logs = sorted((folder / SENDER_LOGS).glob("*.sqlog"))
+    if not client.is_file() or len(logs) != 1:
+        raise LosslabError(
+            f"client and server must leave a qlog each, found {int(client.is_file())} and "
+            f"{len(logs)}"
+        )
+    log = folder / SENDER_LOG
+    shutil.move(logs[0], log)
+    (folder / SENDER_LOGS).rmdir()
+    start_s = timeline.started_s["quic"]
+    arrivals = list(_arrivals(client, start_s))
+    client.unlink()
+    octets = sum(count for t_s, count in arrivals if plan.warmup_s <= t_s < plan.duration_s)
+    if octets == 0:
+        raise LosslabError("data must arrive after the warm-up, found none")
+    _write_intervals(arrivals, plan.duration_s, folder / "intervals.csv")
+    lost, rows = _sender(log, start_s + plan.promise.rtt_ms / 2e3, plan.sample_interval_s)
+    (folder / "quic.csv").write_text("\n".join([SENDER_COLUMNS, *rows]) + "\n")
+    return {
+        "goodput_mbit": octets * 8 / 1e6 / (plan.duration_s - plan.warmup_s),
+        "bytes_received": sum(count for _, count in arrivals),
+        "retransmits": lost,
+    }
+
+
+def events(path: Path) -> Iterator[dict[str, Any]]:
+    """Give the events of a qlog in JSON text sequences (RFC 7464); times are in ms.
+
+    Its last may be cut off, where the program was told to end.
+    """
+    for record in path.read_text().split("\x1e"):
+        with contextlib.suppress(json.JSONDecodeError):
+            event = json.loads(record)
+            if "name" in event:
+                yield event
+
+
+def _arrivals(path: Path, start_s: float) -> Iterator[tuple[float, int]]:
+    """Give when how many bytes of the stream arrived for the first time."""
+    there: list[tuple[int, int]] = []  # what has arrived, in order, with a hole after each
+    for event in events(path):
+        if event["name"] != "transport:packet_received":
+            continue
+        new = 0
+        for frame in event["data"].get("frames", []):
+            if frame["frame_type"] == "stream" and frame["stream_id"] == 0:
+                new += _add(there, frame["offset"], frame["offset"] + frame["length"])
+        if new:
+            yield start_s + event["time"] / 1e3, new
+
+
+def _add(there: list[tuple[int, int]], begin: int, end: int) -> int:
+    """Add a piece to what has arrived; say how much of it is new."""
+    first = bisect.bisect_left(there, begin, key=lambda piece: piece[1])
+    last = bisect.bisect_right(there, end, key=lambda piece: piece[0])
+    touched = there[first:last]
+    whole = (min([begin, *(a for a, _ in touched)]), max([end, *(b for _, b in touched)]))
+    there[first:last] = [whole]
+    return whole[1] - whole[0] - sum(b - a for a, b in touched)
+
+
+def _write_intervals(arrivals: list[tuple[float, int]], end_s: float, path: Path) -> None:
+    """Write the rates of intervals of `INTERVAL_S` as a table."""
+    counts = [0] * round(end_s / INTERVAL_S)
+    for t_s, octets in arrivals:
+        if 0 <= t_s < len(counts) * INTERVAL_S:
+            counts[min(int(t_s / INTERVAL_S), len(counts) - 1)] += octets
+    lines = [
+        f"{(number + 1) * INTERVAL_S:.6f},{octets * 8 / 1e6 / INTERVAL_S:.6f}"
+        for number, octets in enumerate(counts)
+    ]
+    path.write_text("\n".join([COLUMNS, *lines]) + "\n")
+
+
+def _sender(path: Path, start_s: float, interval_s: float) -> tuple[int, list[str]]:
+    """Count the packets that were taken for lost, and sample the sender's state as lines."""
+    lost, rows, due_s = 0, list[str](), 0.0
+    state: dict[str, float] = {}
+    for event in events(path):
+        lost += event["name"] == "recovery:packet_lost"
+        if event["name"] != "recovery:metrics_updated":
+            continue
+        state |= event["data"]
+        t_s = start_s + event["time"] / 1e3
+        if t_s >= due_s:
+            due_s = t_s + interval_s
+            rows.append(f"{t_s:.3f}," + ",".join(str(state.get(key, "")) for key in SENDER_KEYS))
+    return lost, rows

@@ -1,0 +1,209 @@
+"""`losslab score`: run a suite for algorithms of the kernel, beside the standard ones.
+
+A score is a campaign of the study `score`, in a folder of its own: the workflow measures what is
+not measured yet, and judges the criteria. What is made of it here is the scorecard: a JSON file,
+and pages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from losslab import processes, report
+from losslab.asked import UsageError
+from losslab.campaign import cost, rcode, scorecard
+from losslab.campaign.folder import write_json
+from losslab.campaign.scorecard import STUDY, Card
+from losslab.errors import LosslabError
+from losslab.study import design, files, suite
+from losslab.study.schemas import SCHEMAS
+
+CARD = "scorecard.json"
+SCHEMA = "scorecard.schema.json"
+CAMPAIGN = "campaign.yaml"
+CRITERIA = Path("results", "tables", f"{STUDY}_criteria.csv")
+CELLS = Path("results", "summary", f"{STUDY}_cells.csv")
+PAGES = Path("report", "score")
+COMPARISON = "comparison"
+# A figure takes R half a second, a page the renderer five; on a machine that measures, much more.
+DRAW_LIMIT_S = 1800.0
+# Two guests side by side take each other's caches (bench/campaign_time.py).
+SIDE_BY_SIDE = 1.35
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `score`."""
+    command = commands.add_parser("score", help="judge algorithms by the criteria of RFC 9743")
+    command.add_argument("names", nargs="+", metavar="NAME", help="of config/algorithms.tsv")
+    command.add_argument(
+        "--quick", action="store_true", help="fewer scenarios and shorter runs, some ten minutes"
+    )
+    command.add_argument("--out", type=Path, required=True, help="folder; may be there: goes on")
+    command.add_argument(
+        "--cores", type=int, default=len(os.sched_getaffinity(0)), help="runs side by side"
+    )
+    command.add_argument(
+        "--against", type=Path, metavar="FILE",
+        help="a recorded scorecard.json: exit with 1 where a criterion is worse by more than its "
+        "interval",
+    )  # fmt: skip
+    command.add_argument(
+        "--estimate", action="store_true", help="only say how long it takes, and measure nothing"
+    )
+    kept = "finished runs are kept; the same command goes on there"
+    command.set_defaults(run=_score, interrupted=kept)
+
+
+def _score(options: argparse.Namespace) -> int:
+    root = design.ROOT
+    names = list(dict.fromkeys(options.names))
+    known = [row["name"] for row in design.load_algorithms(root / "config" / "algorithms.tsv")]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise UsageError(
+            f"algorithms must be among those of config/algorithms.tsv ({', '.join(known)}), found "
+            f"{', '.join(unknown)}",
+            hint="`losslab new algorithm NAME` makes one of your own",
+        )
+    asked = suite.load_suite(suite.load_study(STUDY, root)["suite"], root)
+    form = suite.QUICK if options.quick else suite.FULL
+    campaign = plan(asked, form, names)
+    before = scorecard.load(options.against) if options.against else None
+    print(estimate(campaign, options.cores), file=sys.stderr, flush=True)
+    if options.estimate:
+        return 0
+    options.out.mkdir(parents=True, exist_ok=True)
+    measure(campaign, options.out, options.cores)
+    card = scorecard.scorecard(
+        asked, form, names,
+        scorecard.read_table(options.out / CRITERIA), scorecard.read_table(options.out / CELLS),
+    )  # fmt: skip
+    write_json(card, options.out / CARD)
+    write_json(published_schema(), options.out / SCHEMA)
+    pages = write_pages(card, options.out)
+    print(scorecard.table(card))
+    print("\n".join(f"  {path}" for path in (options.out / CARD, *pages)))
+    found = scorecard.worse(card, before) if before else []
+    for words in found:
+        print(f"losslab: worse than {options.against}: {words}", file=sys.stderr)
+    return 1 if found else 0
+
+
+def plan(asked: dict[str, Any], form: str, names: Sequence[str]) -> dict[str, Any]:
+    """Write a campaign that runs a suite for algorithms and its baselines.
+
+    Args:
+        asked: The suite.
+        form: One of its forms.
+        names: The algorithms that are scored.
+    """
+    return {
+        "campaign": STUDY,
+        "algorithms": suite.with_baselines(asked, names),
+        "studies": {STUDY: form},
+    }
+
+
+def estimate(campaign: dict[str, Any], cores: int) -> str:
+    """Say how long a campaign takes where nothing is measured yet."""
+    cells = design.load_cells(campaign, design.ROOT)
+    core_s = sum(
+        cost.CELL_S[cell.backend]
+        + cell.stopping.least * cost.replicate_s(cell.condition, cell.backend)
+        for cell in cells
+    )
+    runs = sum(cell.stopping.least for cell in cells)
+    minutes = core_s * (SIDE_BY_SIDE if cores > 1 else 1.0) / cores / 60
+    return (
+        f"losslab: {len(cells)} cells, {runs} runs: some {minutes:.0f} min of measuring on {cores} "
+        "cores that have nothing else to do, where none is measured yet"
+    )
+
+
+def measure(campaign: dict[str, Any], out: Path, cores: int) -> None:
+    """Measure and judge with the workflow, in a folder of its own.
+
+    Raises:
+        LosslabError: the workflow failed; it has said why.
+    """
+    out = out.resolve()
+    file = out / CAMPAIGN
+    file.write_text(yaml.safe_dump(campaign, sort_keys=False))
+    command: list[str | Path] = [
+        sys.executable, "-m", "snakemake", "--cores", str(cores),
+        "--snakefile", design.ROOT / "Snakefile", "--configfile", file, "--directory", out,
+        "--", CRITERIA, CELLS,
+    ]  # fmt: skip
+    process = processes.spawn(command, cwd=design.ROOT)
+    try:
+        status = process.wait()
+    finally:
+        processes.end_session(process, processes.PATIENCE_S)
+    if status != 0:
+        raise LosslabError(
+            f"the workflow must measure the suite, found status {status}",
+            hint=f"its words are above and in {out}/.snakemake/log; the same command goes on",
+        )
+
+
+def published_schema() -> dict[str, Any]:
+    """Give the schema of scorecards as JSON Schema, without what is ours alone."""
+    content: dict[str, Any] = yaml.safe_load((SCHEMAS / "scorecard.schema.yaml").read_text())
+    return content
+
+
+def write_pages(card: Card, out: Path) -> list[Path]:
+    """Draw the figures; write a page per algorithm that was asked for, and one that compares all.
+
+    Returns:
+        The pages.
+
+    Raises:
+        LosslabError: R or the renderer failed.
+    """
+    root = design.ROOT
+    algorithms = root / "config" / "algorithms.tsv"
+    labels = {row["name"]: row["label"] for row in design.load_algorithms(algorithms)}
+    figures = out / "figures"
+    figures.mkdir(exist_ok=True)
+    code = root / "analysis" / "scorecard.R"
+    functions = rcode.needed([code], files.functions(root, [STUDY]))
+    processes.run(
+        ["Rscript", "--vanilla", code, out / CRITERIA, algorithms, figures, str(len(functions)),
+         *functions, *card["tested"]],
+        limit_s=DRAW_LIMIT_S,
+    )  # fmt: skip
+    pages = []
+    for name in [*card["tested"], COMPARISON]:
+        pages += _page(card, name, labels.get(name, ""), out, figures)
+    return pages
+
+
+def _page(card: Card, name: str, label: str, out: Path, figures: Path) -> list[Path]:
+    """Render one page as HTML and PDF."""
+    root = design.ROOT
+    kind = COMPARISON if name == COMPARISON else "algorithm"
+    document = root / PAGES / f"{kind}.qmd"
+    needed = rcode.needed([document], files.functions(root, [STUDY]))
+    with tempfile.TemporaryDirectory(prefix="losslab-score-") as folder:
+        named = Path(folder, f"{name}.qmd")
+        named.write_text(document.read_text().replace("ALGORITHM", label))
+        subject = Path(folder, "subject.json")
+        subject.write_text(json.dumps({"name": name, "folder": str(out)}))
+        beside = [
+            *needed, *sorted(figures.glob("*.svg")), root / "report" / "style.css",
+            root / "config" / "algorithms.tsv", suite.suite_path(card["suite"], root),
+            out / CRITERIA, out / CELLS, out / CARD, subject,
+        ]  # fmt: skip
+        html, pdf = out / f"{name}.html", out / f"{name}.pdf"
+        report.render(report.Parts(named, beside=beside), html, pdf)
+    return [html, pdf]

@@ -1,0 +1,67 @@
+"""Runs for other tools: what is seen beside a run leaves its bytes alone, and agrees with it."""
+
+import json
+
+import pytest
+
+from losslab.campaign import qlog
+from losslab.campaign.collect import read_csv
+from tests.e2e.test_measure import contents, losslab, measure
+
+WORDS = ["--algorithm", "cubic", "--rate-mbit", 10, "--rtt-ms", 20, "--buffer-packets", 30]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """The same run without a capture and with one of the bottleneck, and the first as qlog."""
+    folder = tmp_path_factory.mktemp("runs")
+    lossy = [*WORDS, "--loss-percent", 1]
+    assert measure(folder / "without", *lossy).returncode == 0
+    assert measure(folder / "with", *lossy, "--capture", "r1-r2").returncode == 0
+    done = losslab("export", folder / "without", "--qlog", "--out", folder / "run.qlog")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_a_capture_leaves_every_other_byte_alone(runs):
+    without, captured = contents(runs / "without"), contents(runs / "with")
+    assert set(captured) - set(without) == {"capture-r1-r2.pcap"}
+    manifest = json.loads(captured["manifest.json"])
+    assert manifest.pop("captures") == ["r1-r2"]
+    assert manifest == json.loads(without["manifest.json"])
+    assert [n for n in without if n != "manifest.json" and without[n] != captured[n]] == []
+
+
+def test_a_capture_has_the_packets_that_the_links_counted(runs):
+    out = runs / "r1-r2.pcap"
+    assert losslab("export", runs / "with", "--pcap", "r1-r2", "--out", out).returncode == 0
+    _, seen = qlog.segments(out.read_bytes())
+    summary = json.loads((runs / "with" / "manifest.json").read_text())["summary"]
+    # Behind the bottleneck: what is offered to the lossy interface. 20 pings before, 20 beside.
+    pings = 20 + len(read_csv(runs / "with" / "ping.csv"))
+    forward = sum(segment.sent for segment in seen)
+    assert 0 <= summary["loss_offered_packets"] - forward - pings + 20 <= 2
+
+
+def test_a_log_has_the_losses_and_bytes_that_the_kernel_counted(runs):
+    log = json.loads((runs / "run.qlog").read_text())
+    assert log["qlog_version"] == "0.3"
+    rows = read_csv(runs / "without" / "tcp.csv")
+    ports = [trace["common_fields"]["ODCID"] for trace in log["traces"]]
+    bulk = log["traces"][ports.index(f"{40001:04x}")]["events"]
+    names = [event["name"] for event in bulk]
+    last = [row for row in rows if row["flow"] == "40001"][-1]
+    assert abs(names.count("recovery:packet_lost") - int(last["retransmits"])) <= 2
+    sent = sum(e["data"]["raw"]["length"] for e in bulk if e["name"] == "transport:packet_sent")
+    lost = 1448 * names.count("recovery:packet_lost")
+    # At the last sample, what the path holds was on its way: 17 packets, and 30 in the buffer.
+    assert 0 <= sent - lost - int(last["delivered_bytes"]) <= 47 * 1448
+
+
+def test_what_cannot_be_captured_or_written_is_refused(runs, tmp_path):
+    done = measure(tmp_path / "out", *WORDS, "--capture", "r9-r1")
+    assert done.returncode == 2
+    assert "a link to capture must be one of r1-r2" in done.stderr
+    done = losslab("export", runs / "with", "--qlog", "--out", runs / "run.qlog")
+    assert done.returncode == 1
+    assert "must not be there yet" in done.stderr

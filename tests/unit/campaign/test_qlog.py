@@ -1,0 +1,89 @@
+"""From a capture and the kernel's samples to what qvis draws."""
+
+import struct
+
+import pytest
+
+from losslab.campaign import qlog
+from losslab.emulation.capture import FILE_HEADER, RECORD
+from losslab.emulation.probes import ping
+from losslab.errors import LosslabError
+
+SENDER, RECEIVER = bytes([10, 0, 1, 1]), bytes([10, 0, 3, 2])
+PORT, START = 40001, 0xFFFF_FF00  # sequence numbers begin anew on the way
+
+
+def frame(protocol, payload, source=SENDER, target=RECEIVER):
+    length = 20 + len(payload)
+    ip = struct.pack("!BBHHHBBH", 0x45, 0, length, 0, 0, 64, protocol, 0) + source + target
+    return bytes(12) + struct.pack("!H", 0x0800) + ip + payload
+
+
+def data(at, octets=1000):
+    header = struct.pack("!HHIIBBHHH", PORT, 5201, (START + at) % 2**32, 1, 5 << 4, 0x10, 0, 0, 0)
+    return frame(6, header + bytes(octets))
+
+
+def ack(at, *blocks):
+    options = b"".join(struct.pack("!II", *((START + n) % 2**32 for n in b)) for b in blocks)
+    if blocks:
+        options = bytes([1, 1, 5, 2 + len(options)]) + options
+    size = (20 + len(options)) // 4 << 4
+    header = struct.pack("!HHIIBBHHH", 5201, PORT, 1, (START + at) % 2**32, size, 0x10, 0, 0, 0)
+    return frame(6, header + options, RECEIVER, SENDER)
+
+
+def capture(*frames):
+    """A pcap with a frame each millisecond, behind the pings of an idle path and the first."""
+    pings = [frame(1, ping.request(number)) for number in (0, 1, 0)]
+    records = [
+        RECORD.pack(7, n * 1_000_000, len(each), len(each)) + each
+        for n, each in enumerate([*pings, *frames])
+    ]
+    return FILE_HEADER + b"".join(records)
+
+
+ROW = {
+    "t_s": "0.0015", "flow": str(PORT), "cwnd_packets": "10", "ssthresh_packets": "",
+    "srtt_ms": "20.5", "rttvar_ms": "1.25", "pacing_mbit": "8.000",
+}  # fmt: skip
+
+
+def events(*frames, rows=(ROW,)):
+    origin_ns, seen = qlog.segments(capture(*frames))
+    (trace,) = qlog.log("run", rows, seen, origin_ns)["traces"]
+    return [(e["time"], e["name"].split(":")[1], e["data"]) for e in trace["events"]]
+
+
+def test_packets_are_sent_acknowledged_selectively_and_lost():
+    found = events(data(0), data(1000), data(2000), ack(1000, (2000, 3000)), data(1000), ack(3000))
+    named = [(t, name, data) for t, name, data in found if name != "metrics_updated"]
+    assert [(t, name) for t, name, _ in named] == [
+        (1, "packet_sent"), (2, "packet_sent"), (3, "packet_sent"), (4, "packet_received"),
+        (5, "packet_lost"), (5, "packet_sent"), (6, "packet_received"),
+    ]  # fmt: skip
+    assert named[3][2]["frames"][0]["acked_ranges"] == [[0, 0], [2, 2]]
+    assert named[4][2]["header"]["packet_number"] == 1
+    assert named[6][2]["frames"][0]["acked_ranges"] == [[3, 3]]
+    flying = [data["bytes_in_flight"] for _, _, data in found if "bytes_in_flight" in data]
+    assert flying == [1000, 2000, 3000, 1000, 0]
+
+
+def test_the_kernels_samples_stand_between_in_bytes_and_ms():
+    found = events(data(0), data(1000))
+    time_ms, _, metrics = next(e for e in found if "congestion_window" in e[2])
+    assert time_ms == 1.5
+    assert metrics == {
+        "congestion_window": 14_480, "smoothed_rtt": 20.5, "rtt_variance": 1.25,
+        "pacing_rate": 8_000_000,
+    }  # fmt: skip
+    assert [t for t, _, _ in found] == sorted(t for t, _, _ in found)
+    limited = events(rows=[ROW | {"ssthresh_packets": "5"}])
+    assert limited[0][2]["ssthresh"] == 7240
+
+
+def test_a_file_that_is_no_capture_of_ours_is_refused():
+    with pytest.raises(LosslabError, match="found another beginning"):
+        qlog.segments(b"\xd4\xc3\xb2\xa1")
+    with pytest.raises(LosslabError, match="first ping"):
+        qlog.segments(FILE_HEADER)

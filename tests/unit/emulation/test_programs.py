@@ -1,0 +1,178 @@
+"""Programs of which little is known: how they are run, and what is read from links and logs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from losslab.emulation.apps import command, quic
+from losslab.emulation.flows import Program, Timed, Timeline
+from losslab.emulation.plan import make_plan
+from losslab.emulation.programs import Process
+from losslab.errors import LosslabError
+from losslab.study.condition import Condition
+from losslab.study.seeds import replicate_seed
+from tests.unit.emulation.test_checks import TRAFFIC
+
+COMMAND = Condition(
+    algorithm="cubic", app="command", sender_command="./send | tee log", receiver_command="./get",
+    duration_s=2, warmup_s=1,
+)  # fmt: skip
+QUIC = Condition(algorithm="bbr", app="quic", duration_s=2, warmup_s=1)
+
+
+def test_both_programs_are_a_shells_and_end_with_the_run():
+    (flow,) = make_plan(COMMAND, 1).flows
+    for program, words in ((flow.caller, "./send | tee log"), (flow.listener, "./get")):
+        assert program.command[:2] == ["sh", "-c"]
+        assert program.command[2].endswith(f"cd /tmp || exit; {words}")
+        assert program.until_s == 2
+    brought = make_plan(replace(COMMAND, bring="some/folder"), 1).flows[0]
+    assert "cd /mnt/out/brought || exit" in brought.caller.command[2]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        replace(COMMAND, sender_command="none"), replace(COMMAND, app="iperf3"),
+        replace(COMMAND, receiver_command=""), replace(QUIC, bring="some/folder"),
+        replace(QUIC, algorithm="vegas"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together_is_refused(wrong):
+    assert wrong.problems() != []
+    assert COMMAND.problems() == QUIC.problems() == []
+
+
+def test_quic_has_the_seeds_of_iperf3_and_commands_their_own():
+    bulk = replace(QUIC, app="iperf3", algorithm="cubic")
+    assert replicate_seed(QUIC, 3) == replicate_seed(bulk, 3)
+    assert replicate_seed(COMMAND, 3) != replicate_seed(replace(COMMAND, sender_command="x"), 3)
+    assert COMMAND.slug() != replace(COMMAND, receiver_command="x").slug()
+    assert "|" not in COMMAND.slug()
+
+
+@pytest.mark.parametrize("condition", [COMMAND, QUIC])
+def test_the_kernel_cuts_no_datagrams_apart_either(condition):
+    assert make_plan(condition, 1).to_json()["hosts"]["sender"]["udp_offloads"] is True
+    others = make_plan(Condition(algorithm="cubic"), 1).to_json()
+    assert "udp_offloads" not in others["hosts"]["sender"]
+
+
+def test_programs_that_speak_ecn_by_themselves_may(condition=QUIC):
+    found = make_plan(condition, 1).promise.more
+    counted = replace(TRAFFIC, ecn_capable=9)
+    assert found.reasons(counted, [], 0.0) == []
+    off = make_plan(replace(condition, app="iperf3"), 1).promise.more
+    assert "no packet may say" in off.reasons(counted, [], 0.0)[0]
+
+
+def arrived(folder: Path, *rows):
+    lines = ["t_s,packets,bytes,tcp_segments,udp_datagrams", *rows]
+    (folder / command.ARRIVALS).write_text("\n".join(lines) + "\n")
+    plan = make_plan(COMMAND, 1)
+    return command.collect(plan, folder, Timeline(0, {"command": 0.0}))
+
+
+def test_goodput_is_what_stands_behind_headers_and_pings_are_ours(tmp_path):
+    # In the second that counts: 100 datagrams of 1,000 bytes, 10 segments of 1,000, and a ping.
+    frames = 100 * 1042 + 10 * 1066 + 98
+    found = arrived(
+        tmp_path, "0.0,0,0,0,0", "0.5,5,5210,0,5", "1.0,5,5210,0,5",
+        f"2.0,116,{5210 + frames},10,105", f"2.5,200,{5210 + 2 * frames},10,189",
+    )  # fmt: skip
+    assert found["goodput_mbit"] == pytest.approx(110_000 * 8 / 1e6)
+    assert found["throughput_mbit"] == pytest.approx((frames - 14 * 111) * 8 / 1e6)
+    assert found["ended_s"] == 2.5
+    assert (tmp_path / "intervals.csv").read_text().splitlines()[1] == "0.500000,0.080000"
+
+
+def test_logs_of_programs_are_kept_and_runs_without_data_refused(tmp_path):
+    logs = tmp_path / "logs" / "deep"
+    logs.mkdir(parents=True)
+    (logs / "own.txt").write_text("words")
+    with pytest.raises(LosslabError, match="must arrive, found none"):
+        arrived(tmp_path, "0.0,0,0,0,0", "1.0,5,490,0,0", "2.0,9,882,0,0")
+    assert (tmp_path / "program-deep-own.txt").read_text() == "words"
+    assert not (tmp_path / "logs").exists()
+    with pytest.raises(LosslabError, match="beyond the warm-up"):
+        arrived(tmp_path, "0.0,0,0,0,0", "0.9,5,490,0,0")
+
+
+def event(time_ms, name, **data):
+    return "\x1e" + json.dumps({"time": time_ms, "name": name, "data": data}) + "\n"
+
+
+def received(time_ms, *frames):
+    frames = [
+        {"frame_type": "stream", "stream_id": 0, "offset": begin, "length": end - begin}
+        for begin, end in frames
+    ]
+    return event(time_ms, "transport:packet_received", frames=frames)
+
+
+def test_each_byte_of_a_stream_counts_once_and_when_it_came(tmp_path):
+    client = received(900, (0, 1000)) + received(1200, (2000, 3000)) + received(1300, (2000, 3000))
+    client += received(1500, (1000, 2500), (4000, 4100)) + '\x1e{"time": 16'
+    (tmp_path / quic.CLIENT_LOG).write_text(client)
+    (tmp_path / quic.SENDER_LOGS).mkdir()
+    sender = event(0, "recovery:metrics_updated", congestion_window=12000, bytes_in_flight=1200)
+    sender += event(900, "recovery:packet_lost", header={})
+    sender += event(901, "recovery:metrics_updated", ssthresh=6000, smoothed_rtt=20)
+    (tmp_path / quic.SENDER_LOGS / "id.sqlog").write_text(sender)
+    plan = make_plan(QUIC, 1)
+    found = quic.collect(plan, tmp_path, Timeline(0, {"quic": 0.0}))
+    assert found["bytes_received"] == 3100
+    assert found["goodput_mbit"] == pytest.approx(2100 * 8 / 1e6)
+    assert found["retransmits"] == 1
+    assert (tmp_path / "quic.csv").read_text().splitlines()[1:] == [
+        "0.000,12000,,1200,", "0.901,12000,6000,1200,20",
+    ]  # fmt: skip
+    rates = (tmp_path / "intervals.csv").read_text().splitlines()
+    assert rates[9] == "0.900000,0.000000"
+    assert rates[10] == "1.000000,0.080000"
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "intervals.csv", "quic-sender.sqlog", "quic.csv",
+    ]  # fmt: skip
+
+
+def test_a_download_of_which_a_log_is_missing_is_refused(tmp_path):
+    with pytest.raises(LosslabError, match="a qlog each, found 0 and 0"):
+        quic.collect(make_plan(QUIC, 1), tmp_path, Timeline(0, {"quic": 0.0}))
+
+
+def started(program, code):
+    popen = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    return Process(program, popen, Path(os.devnull))
+
+
+def test_a_program_that_does_not_end_with_the_run_is_ended():
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    one = started(Timed("sender", ["x"], "x.log", until_s=1.0), code)
+    time.sleep(0.3)  # for it to be deaf
+    one.end_if_due(lambda: 0.9)
+    assert not one.told
+    one.end_if_due(lambda: 1.0)
+    assert one.told
+    one.end_if_due(lambda: 1.5)
+    assert one.popen.poll() is None
+    one.end_if_due(lambda: 2.0)
+    assert one.popen.wait(5) == -signal.SIGKILL
+    assert one.reason(9) is None
+
+
+def test_one_that_fails_by_itself_has_a_reason_and_others_are_left_alone():
+    failed = started(Timed("sender", ["x"], "x.log", until_s=1.0), "raise SystemExit(3)")
+    failed.popen.wait(5)
+    assert failed.reason(9) == "x on sender must exit with 0, found 3: nothing"
+    server = started(Program("sender", ["x"], "x.log"), "import time; time.sleep(60)")
+    server.end_if_due(lambda: 99.0)
+    assert server.popen.poll() is None
+    server.send(signal.SIGKILL)
+    server.popen.wait(5)
