@@ -49,19 +49,8 @@ def instrument(
     which = _which(runs.needs, condition) if which is None else which
     variant, command = runs.needs.kernel or kernel.PLAIN, runs.needs.command
     linux = _kernel(variant, which, command)
-<<<<<<< HEAD
     names = (image_of(condition), *runs.needs.images[1:])
     folders = [_image(name, command) for name in names]
-=======
-    folders = {
-        name: _built(
-            image.existing(name) or _packed(packed.IMAGE, image.target(name)),
-            f"{name} image",
-            command,
-        )
-        for name in runs.needs.images
-    }
->>>>>>> refs/heads/stranger
     provenance: dict[str, Any] = {
         part: image.provenance(folder) for part, folder in zip(PARTS, folders, strict=False)
     }
@@ -119,17 +108,18 @@ def _kernel(variant: str, which: Kernel, command: str) -> Path:
     return _built(folder, f"kernel {which.title}", which.command(variant))
 
 
-<<<<<<< HEAD
 def _image(name: str, command: str) -> Path:
     """Find an image."""
     if name not in (image.HOST, image.ENGINE):
         command = f"losslab image --variant {name}"
-    return _built(image.existing(name), f"{name} image", command)
-=======
+    return _built(
+        image.existing(name) or _packed(packed.IMAGE, image.target(name)), f"{name} image", command
+    )
+
+
 def _packed(kind: str, target: Path) -> Path | None:
     """Take what is not built here from where packed ones lie, as a cluster's node does."""
     return target if packed.install(kind, target) else None
->>>>>>> refs/heads/stranger
 
 
 def _built(folder: Path | None, what: str, command: str) -> Path:
