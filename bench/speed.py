@@ -3,10 +3,14 @@
     python -m bench.speed                          every part that this machine can do
     python -m bench.speed --parts fixed rates      these
     python -m bench.speed --runs 9 --out FILE      medians over nine runs, also as JSON
+    python -m bench.speed --write                  all parts into report/speed.csv, of which the
+                                                   report and docs/reference/speed.md have tables
 
-Give it a quiet machine: it says first how much of the processors others use. A core-second is the
-processor's time of a guest's kernel and processes together, asked of the host when they have ended.
-What a second of a flow costs is the difference between a long and a short run.
+All of it takes ten minutes on a quiet machine; it says first how much of the processors others use.
+A core-second is a second of a processor, of a guest's kernel and processes together, asked of the
+host when they have ended: what others do disturbs it less than the clock. What a second of a flow
+costs is the difference between a long and a short run. The part `setup` makes everything anew in
+another folder, and is done only where it is named.
 """
 
 from __future__ import annotations
@@ -26,6 +30,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bench import beside
+from bench.beside import page
 from losslab.backends.base import (
     CONSOLE_FILE,
     CONTAINERNET,
@@ -42,7 +48,6 @@ from losslab.backends.template import Copy, Templates
 from losslab.campaign.instrument import instrument
 from losslab.emulation import ticks
 from losslab.errors import LosslabError
-from losslab.study import design
 from losslab.study.condition import Condition
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,8 +63,11 @@ ALGORITHMS = ("cubic", "bbr")
 LOSSES_PERCENT = (0, 1)
 # The difference between these is what a flow costs. Slow links need more of it to tell it from
 # nothing, and 10 Gbit/s less.
-SHORT_S = 2.0
-LONG_S = {1: 62.0, 10: 32.0, 100: 12.0, 1000: 7.0, 10_000: 3.0}
+SPAN_S = {1: (2, 32), 10: (2, 17), 100: (2, 8), 1000: (2, 5), 10_000: (1, 2)}
+# Nor does anybody want to wait for more of those: each takes ten seconds.
+MOST_RUNS = {10_000: 3}
+DURATIONS_S = (5, 10, 20, 40)
+FLOWS = (1, 2, 5, 10)
 QUIET_S = 2.0
 # What stands for a replicate that costs next to nothing but its fixed cost.
 LEAST = replace(BASE, algorithm="cubic", rate_mbit=1, buffer_packets=20)
@@ -216,26 +224,42 @@ def fixed(tools: Instrument, runs: int) -> dict[str, Any]:
     }
 
 
-def _cost(tools: Instrument, condition: Condition, long_s: float, runs: int) -> dict[str, float]:
+def _cost(tools: Instrument, condition: Condition, runs: int) -> dict[str, float | None]:
     """Return what a second of a condition costs, from runs of two lengths."""
-    found: dict[float, list[Run]] = {}
-    for duration_s in (SHORT_S, long_s):
-        what = replace(condition, duration_s=duration_s)
-        with Templates() as templates:
-            measure(tools, what, 0, templates)  # reads what the host has not read yet
-            found[duration_s] = [measure(tools, what, 1 + n, templates) for n in range(runs)]
-    short, long = found[SHORT_S], found[long_s]
+    rate_mbit = round(condition.rate_mbit)
+    short_s, long_s = SPAN_S[rate_mbit]
+    found: dict[int, list[Run]] = {short_s: [], long_s: []}
+    with Templates() as for_short, Templates() as for_long:
+        # In turn, so that both see the same machine.
+        for n in range(min(runs, MOST_RUNS.get(rate_mbit, runs))):
+            for duration_s, templates in ((short_s, for_short), (long_s, for_long)):
+                what = replace(condition, duration_s=duration_s)
+                found[duration_s].append(measure(tools, what, 1 + n, templates))
+    short, long = found[short_s], found[long_s]
 
     def more(value: Callable[[Run], float]) -> float:
         return statistics.median(map(value, long)) - statistics.median(map(value, short))
 
-    core_s, hops = more(lambda run: run.cpu_s), more(lambda run: run.packet_hops)
-    seconds = long_s - SHORT_S
+    return per_second(
+        long_s - short_s,
+        core_s=more(lambda run: run.cpu_s),
+        wall_s=more(lambda run: run.wall_s),
+        hops=more(lambda run: run.packet_hops),
+    )
+
+
+def per_second(
+    seconds: float, core_s: float, wall_s: float, hops: float
+) -> dict[str, float | None]:
+    """Relate what was needed to emulated seconds, and to packets and hops.
+
+    None where runs of both lengths took the same, which says nothing of what a second costs.
+    """
     return {
-        "emulated_s_per_core_s": round(seconds / core_s, 2),
-        "wall_s_per_emulated_s": round(more(lambda run: run.wall_s) / seconds, 4),
+        "emulated_s_per_core_s": round(seconds / core_s, 2) if core_s > 0 else None,
+        "wall_s_per_emulated_s": round(wall_s / seconds, 4) if wall_s > 0 else None,
         "packet_hops_per_s": round(hops / seconds),
-        "us_per_packet_and_hop": round(1e6 * core_s / hops, 3),
+        "us_per_packet_and_hop": round(1e6 * core_s / hops, 3) if min(core_s, hops) > 0 else None,
     }
 
 
@@ -250,7 +274,7 @@ def rates(tools: Instrument, runs: int) -> list[dict[str, Any]]:
                     # A bandwidth-delay product, as far as there is one.
                     buffer_packets=max(20, round(rate_mbit * 1e6 * BASE.rtt_ms / 1e3 / 12_112)),
                 )  # fmt: skip
-                cost = _cost(tools, condition, LONG_S[rate_mbit], runs)
+                cost = _cost(tools, condition, runs)
                 rows.append(
                     {"rate_mbit": rate_mbit, "algorithm": algorithm, "loss_percent": loss_percent}
                     | cost
@@ -260,23 +284,23 @@ def rates(tools: Instrument, runs: int) -> list[dict[str, Any]]:
 
 
 def flows(tools: Instrument, runs: int) -> list[dict[str, Any]]:
-    """Say what a second flow, and the longer way back, cost at 100 Mbit/s."""
+    """Say what more flows, and the longer way back, cost at 100 Mbit/s."""
     base = replace(BASE, rate_mbit=100, buffer_packets=165)
     cases = {
-        "one flow": base,
-        "two flows": replace(base, competitor="cubic"),
-        "one flow, asymmetric": replace(base, path="asymmetric"),
-    }
-    return [{"case": name} | _cost(tools, what, LONG_S[100], runs) for name, what in cases.items()]
+        f"{count} flow{'s' if count > 1 else ''}": replace(
+            base, flows=f"same,count={count - 1}" if count > 1 else "none"
+        )
+        for count in FLOWS
+    } | {"1 flow, asymmetric": replace(base, path="asymmetric")}
+    return [{"case": name} | _cost(tools, what, runs) for name, what in cases.items()]
 
 
 def durations(tools: Instrument, runs: int) -> list[dict[str, Any]]:
     """Say how a replicate's time grows with its duration, at 100 Mbit/s."""
     rows = []
-    for duration_s in (5.0, 10.0, 20.0, 40.0):
+    for duration_s in DURATIONS_S:
         what = replace(BASE, rate_mbit=100, buffer_packets=165, duration_s=duration_s)
         with Templates() as templates:
-            measure(tools, what, 0, templates)
             found = [measure(tools, what, 1 + n, templates) for n in range(runs)]
         rows.append(
             {"duration_s": duration_s, "wall_s": _median([run.wall_s for run in found]),
@@ -289,7 +313,7 @@ def pair(tools: Instrument, runs: int) -> dict[str, Any]:
     """Measure a cell alone and two at once, each in a process of its own."""
     words = [
         sys.executable, "-m", "bench.speed", "--cell", json.dumps(
-            replace(BASE, duration_s=5.0).to_json()
+            replace(BASE, duration_s=3).to_json()
         ),
     ]  # fmt: skip
 
@@ -306,32 +330,13 @@ def pair(tools: Instrument, runs: int) -> dict[str, Any]:
     return {"one_s": round(one, 3), "two_s": round(two, 3), "two_over_one": round(two / one, 3)}
 
 
-def snakemake(_: Instrument, runs: int) -> dict[str, Any]:
-    """Say what Snakemake needs to plan a campaign, per cell: a dry run of the full one."""
-    config = ROOT / "config" / "config.yaml"
-    command = [
-        str(Path(sys.executable).parent / "snakemake"), "--cores", "1", "--dry-run", "--quiet",
-        "--configfile", str(config),
-    ]  # fmt: skip
-    count = len(design.load_cells(design.load_yaml(config), ROOT))
-    times = []
-    with tempfile.TemporaryDirectory(prefix="losslab-speed-") as folder:
-        for _ in range(runs):
-            begin = time.monotonic()
-            subprocess.run(
-                [*command, "--directory", folder], cwd=ROOT, check=True, stdout=subprocess.DEVNULL
-            )
-            times.append(time.monotonic() - begin)
-    return {
-        "cells": count,
-        "plan_s": _median(times),
-        "s_per_cell": round(_median(times) / count, 4),
-    }
-
-
 PARTS: dict[str, Callable[[Instrument, int], Any]] = {
     "fixed": fixed, "rates": rates, "flows": flows, "durations": durations, "pair": pair,
-    "snakemake": snakemake,
+}  # fmt: skip
+# Those that need no guest: bench/beside.
+BESIDE: dict[str, Callable[[int], Any]] = {
+    "ns-3": beside.ns3, "statistics": beside.statistics_in_r, "snakemake": beside.snakemake,
+    "setup": beside.setup,
 }  # fmt: skip
 CONTAINERS = "containers"  # the part `fixed`, there
 
@@ -357,38 +362,17 @@ def machine() -> dict[str, Any]:
     }
 
 
-def table(found: dict[str, Any]) -> str:
-    """Format what was found for a terminal and for Markdown."""
-    lines = ["machine: " + ", ".join(f"{k} {v}" for k, v in found["machine"].items()), ""]
-    for part, content in found["parts"].items():
-        rows = content if isinstance(content, list) else [content]
-        flat = [_flat(row) for row in rows]
-        lines += [f"### {part}", "", "| " + " | ".join(flat[0]) + " |"]
-        lines += ["|" + " --- |" * len(flat[0])]
-        lines += ["| " + " | ".join(str(value) for value in row.values()) + " |" for row in flat]
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in row.items():
-        flat |= (
-            _flat(value, f"{before}{key}: ") if isinstance(value, dict) else {before + key: value}
-        )
-    return flat
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the parts asked for; print a table, and write JSON where that is wanted."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.speed", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parts = [*PARTS, CONTAINERS]
-    parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
+    parts = ["fixed", CONTAINERS, *(part for part in (*PARTS, *BESIDE) if part != "fixed")]
+    parser.add_argument("--parts", nargs="+", choices=parts, default=parts[:-1])
     parser.add_argument("--runs", type=int, default=RUNS, help="of which the median is taken")
     parser.add_argument("--out", type=Path, help="a file for the numbers, as JSON")
+    parser.add_argument("--write", action="store_true", help="into the report and the docs")
     parser.add_argument("--cell", help=argparse.SUPPRESS)  # what `pair` starts twice
     options = parser.parse_args(arguments)
     try:
@@ -408,18 +392,25 @@ def _run(options: argparse.Namespace) -> int:
     found: dict[str, Any] = {"machine": machine(), "runs": options.runs, "parts": {}}
     for part in options.parts:
         print(f"speed: {part}", file=sys.stderr, flush=True)
-        if part == CONTAINERS:
-            try:
-                tools = instrument(CONTAINERNET, GUEST)
-            except LosslabError as error:
-                print(f"speed: {part}: skipped: {error}", file=sys.stderr, flush=True)
-                continue
-            found["parts"][part] = fixed(tools, options.runs)
-        else:
-            found["parts"][part] = PARTS[part](instrument(VIRTUAL, GUEST), options.runs)
-    if options.out is not None:
-        options.out.write_text(json.dumps(found, indent=1) + "\n")
-    print(table(found))
+        begin = time.monotonic()
+        try:
+            if part in BESIDE:
+                found["parts"][part] = BESIDE[part](options.runs)
+            elif part == CONTAINERS:
+                found["parts"][part] = fixed(instrument(CONTAINERNET, GUEST), options.runs)
+            else:
+                found["parts"][part] = PARTS[part](instrument(VIRTUAL, GUEST), options.runs)
+        except LosslabError as error:
+            if part not in (CONTAINERS, *BESIDE):
+                raise
+            print(f"speed: {part}: skipped: {error}", file=sys.stderr, flush=True)
+        print(f"speed: {part}: {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
+        if options.out is not None:  # after each, so that an interrupt leaves the parts before
+            options.out.write_text(json.dumps(found, indent=1) + "\n")
+    rows = page.rows(found)
+    if options.write:
+        page.write(rows)
+    print(page.tables(rows))
     return 0
 
 

@@ -33,6 +33,8 @@ rule render_report:
             workflow.source_path("../../config/algorithms.tsv"),
             # How often intervals cover: by simulation, and so the same in every campaign.
             workflow.source_path("../../report/coverage.csv"),
+            # What a replicate costs, on the machine that it was measured on.
+            workflow.source_path("../../report/speed.csv"),
         ],
         renderer=[
             workflow.source_path("../../src/losslab/report.py"),
