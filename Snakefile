@@ -11,6 +11,9 @@ if "studies" not in config:
     configfile: "config/config.yaml"
 
 
+report: "workflow/captions/workflow.rst"
+
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/wanted.smk"
 include: "workflow/rules/instrument.smk"

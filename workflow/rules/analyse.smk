@@ -27,7 +27,12 @@ rule judge_claims:
         replicates=expand("results/summary/{study}_replicates.csv", study=STUDIES),
         claims=[str(files.claims(design.ROOT, study)) for study in STUDIES],
     output:
-        "results/claims.csv",
+        report(
+            "results/claims.csv",
+            caption="../captions/claims.rst",
+            category="Report",
+            labels={"what": "claims"},
+        ),
     log:
         "logs/judge_claims.log",
     conda:
@@ -176,7 +181,12 @@ rule plot_figure:
         queue="results/summary/{study}_queue.csv",
     output:
         figure=[
-            "results/figures/{study}_{figure}.svg",
+            report(
+                "results/figures/{study}_{figure}.svg",
+                caption="../captions/figure.rst",
+                category="{study}",
+                labels={"figure": "{figure}"},
+            ),
             "results/figures/{study}_{figure}.png",
             "results/figures/{study}_{figure}.pdf",
         ],

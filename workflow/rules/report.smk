@@ -86,7 +86,12 @@ rule render_report:
         # Where verdicts are recorded, a claim that changes its own stops the report.
         verdicts=["results/verdicts.checked"] if recorded_verdicts() else [],
     output:
-        html="results/report/report.html",
+        html=report(
+            "results/report/report.html",
+            caption="../captions/report.rst",
+            category="Report",
+            labels={"what": "report"},
+        ),
         pdf="results/report/report.pdf",
         tables=directory("results/report/tables"),
         scripts=directory("results/report/scripts"),
