@@ -209,8 +209,8 @@ def cluster() -> Iterator[Cluster]:
 def snakemake(work: Path, config: Path, *words: str) -> list[str]:
     """Give the command that measures a campaign in a folder."""
     return [
-        str(BIN / "snakemake"), TARGET, "--snakefile", str(ROOT / "Snakefile"), "--directory", str(work),
-        "--configfile", str(config), *words,
+        str(BIN / "snakemake"), TARGET, "--snakefile", str(ROOT / "Snakefile"),
+        "--directory", str(work), "--configfile", str(config), *words,
     ]  # fmt: skip
 
 
