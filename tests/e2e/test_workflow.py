@@ -91,7 +91,8 @@ def test_the_page_says_first_what_was_asked_found_and_how_to_have_it_again(rende
     places = [
         page.index(words, first)
         for words in ("can anyone else get the same numbers?", "<em>The same numbers</em>",
-                      "This campaign", "--configfile campaign.yaml", 'id="fig-claims"', "How to read")
+                      "This campaign", "--configfile campaign.yaml", 'id="fig-claims"',
+                      "How to read")
     ]  # fmt: skip
     assert places == sorted(places)
 
