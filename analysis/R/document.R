@@ -6,3 +6,22 @@
 lock_names <- function(place = knitr::knit_global()) {
   for (name in ls(place)) lockBinding(name, place)
 }
+
+# What is seen on a picture stands in a file beside it: the words for those who do not see it. Both
+# renderers take them from the chunk's options.
+describe_pictures <- function() {
+  knitr::opts_hooks$set(fig.cap = function(options) {
+    words <- picture_words(options$code)
+    if (!is.null(words)) options$fig.alt <- words
+    options
+  })
+}
+
+# The words beside the picture that a chunk's code shows, if there are any.
+picture_words <- function(code) {
+  name <- regmatches(code, regexpr('[^"]+[.]svg', code))
+  path <- sub("[.]svg$", ".txt", name)
+  if (length(path) == 1 && file.exists(path)) {
+    gsub("\"", "'", paste(readLines(path), collapse = " "))
+  }
+}

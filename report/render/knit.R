@@ -7,9 +7,7 @@ option <- function(options, name) {
 }
 
 figure <- function(x, options) {
-  # What is seen stands beside the figure.
-  words <- sub("[.]svg$", ".txt", x)
-  alt <- if (file.exists(words)) gsub("\"", "'", paste(readLines(words), collapse = " "))
+  alt <- option(options, "fig-alt")
   sprintf(
     "\n![%s](%s){#%s width=100%%%s}\n", option(options, "fig-cap"), x, options$label,
     if (is.null(alt)) "" else paste0(' alt="', alt, '"')

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from losslab import __version__, asked, manual, new, processes, score, steps
+from losslab import __version__, asked, manual, new, processes, score, steps, sweep
 from losslab.artifact import commands as artifact
 from losslab.asked import UsageError
 from losslab.backends.base import GUEST
@@ -129,6 +129,7 @@ def parser() -> argparse.ArgumentParser:
     compared.add_argument("--json", action="store_true", help="for a machine")
     compared.set_defaults(run=_diff)
 
+    sweep.add_command(commands)
     steps.add_commands(commands)
     _tool_commands(commands)
     manual.add_commands(commands, parser, f"losslab {__version__}", STATUSES)

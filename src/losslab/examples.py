@@ -5,7 +5,7 @@ from __future__ import annotations
 # What one may want, and the commands for it; a command that none names stands under `more`.
 GROUPS = {
     "look at this machine": ("doctor", "pins", "instrument fetch", "instrument pack"),
-    "measure": ("demo", "measure", "shell"),
+    "measure": ("demo", "measure", "sweep", "shell"),
     "look at runs and campaigns": ("plot", "export", "status", "cells", "claims", "axes"),
     "judge an algorithm": ("score",),
     "check": ("rerun", "diff", "origin", "artifact verify", "artifact pack"),
@@ -17,6 +17,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "measure": (
         "losslab measure --algorithm bbr --loss-percent 1 --rate-mbit 20 --out my-run",
         "losslab measure --algorithm cubic --path asymmetric --rtt-ms 40 --seed 7 --out other-run",
+    ),
+    "sweep": (
+        "losslab sweep --algorithm cubic,bbr --loss-percent 0:10 --out my-sweep",
+        "losslab sweep --algorithm reno --rtt-ms 10,20,40 --rate-mbit 20 --replicates 3 --out rtts",
     ),
     "cells": ("losslab cells loss", "losslab cells --config config/quick.yaml --json"),
     "score": (

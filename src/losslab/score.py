@@ -25,6 +25,7 @@ from losslab.campaign.folder import write_json
 from losslab.campaign.scorecard import STUDY, Card
 from losslab.errors import LosslabError
 from losslab.study import design, files, suite
+from losslab.study.design import Cell
 from losslab.study.schemas import SCHEMAS
 
 CARD = "scorecard.json"
@@ -116,17 +117,21 @@ def plan(asked: dict[str, Any], form: str, names: Sequence[str]) -> dict[str, An
 def estimate(campaign: dict[str, Any], cores: int) -> str:
     """Say how long a campaign takes where nothing is measured yet."""
     cells = design.load_cells(campaign, design.ROOT)
+    runs = sum(cell.stopping.least for cell in cells)
+    return (
+        f"losslab: {len(cells)} cells, {runs} runs: some {minutes(cells, cores):.0f} min of "
+        f"measuring on {cores} cores that have nothing else to do, where none is measured yet"
+    )
+
+
+def minutes(cells: Sequence[Cell], cores: int) -> float:
+    """Estimate how long cells take, in min."""
     core_s = sum(
         cost.CELL_S[cell.backend]
         + cell.stopping.least * cost.replicate_s(cell.condition, cell.backend)
         for cell in cells
     )
-    runs = sum(cell.stopping.least for cell in cells)
-    minutes = core_s * (SIDE_BY_SIDE if cores > 1 else 1.0) / cores / 60
-    return (
-        f"losslab: {len(cells)} cells, {runs} runs: some {minutes:.0f} min of measuring on {cores} "
-        "cores that have nothing else to do, where none is measured yet"
-    )
+    return core_s * (SIDE_BY_SIDE if cores > 1 else 1.0) / cores / 60
 
 
 def measure(campaign: dict[str, Any], out: Path, cores: int) -> None:

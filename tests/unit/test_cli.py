@@ -15,7 +15,7 @@ def test_an_unknown_study_is_an_error_that_names_those_there_are(capsys):
     words = capsys.readouterr()
     assert words.out == ""
     assert (
-        "calibration, loss, bufferbloat, cloud, map, cellular, backends, kernels, score),"
+        "calibration, loss, bufferbloat, cloud, map, cellular, backends, kernels, quic, score),"
         " found nope" in words.err
     )
     assert cli.main(["cells", "loss"]) == 0

@@ -7,7 +7,7 @@ import yaml
 from losslab import doctor
 
 BASE = {"stats", "utils", "grDevices", "grid", "methods", "tools"}
-TIDYVERSE = {"ggplot2", "dplyr", "tidyr", "readr", "tibble", "scales", "tidyselect"}
+TIDYVERSE = {"ggplot2", "dplyr", "tidyr", "readr", "tibble", "scales", "tidyselect", "forcats"}
 # What the linters' test calls.
 LINTERS = {"lintr"}
 

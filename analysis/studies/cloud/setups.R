@@ -33,14 +33,17 @@ draw_windows_by_loss <- function(cwnd, algorithms) {
     label = label_algorithms(algorithm, algorithms)
   )
   ggplot2::ggplot(cwnd, ggplot2::aes(t_s, cwnd_packets, colour = loss)) +
-    ggplot2::geom_step(linewidth = 0.4) +
+    # One that lies on another is seen through its gaps.
+    ggplot2::geom_step(ggplot2::aes(linetype = loss), linewidth = 0.4) +
+    ggplot2::scale_linetype_manual(values = c("solid", "62", "32", "12", "6212")) +
     ggplot2::facet_grid(
       rows = ggplot2::vars(label), cols = ggplot2::vars(setup), scales = "free_y"
     ) +
     ggplot2::scale_colour_viridis_d(end = 0.85) +
     wide_keys() +
     ggplot2::labs(
-      x = "Time since the flow's start (s)", y = window_title, colour = "Added loss"
+      x = "Time since the flow's start (s)", y = window_title, colour = "Added loss",
+      linetype = "Added loss"
     ) +
     theme_losslab()
 }

@@ -8,15 +8,22 @@ score_verdicts <- c(
 
 criteria_words <- c("criterion", "title", "limit", "cells", "against", "limit_because", "scenario")
 
-# The algorithms of which there are cells: those that are scored.
-scored_algorithms <- function(cells) unique(cells$algorithm[!is.na(cells$cell)])
+# The algorithms of which there are cells, but those that a scenario names for itself.
+scored_algorithms <- function(suite, cells) {
+  products <- unlist(lapply(suite$scenarios, \(s) as_products(s$points)), recursive = FALSE)
+  named <- setdiff(unlist(lapply(products, \(p) p$algorithm)), suite$baselines)
+  setdiff(unique(cells$algorithm[!is.na(cells$cell)]), named)
+}
+
+# A scenario's points, which may be one product of axes or a list of them.
+as_products <- function(points) if (is.null(names(points))) points else list(points)
 
 # A row per algorithm and criterion, in the suite's order.
 judge_suite <- function(suite, cells, replicates, intervals) {
   data <- list(
     cells = cells, replicates = score_metrics(derive_metrics(replicates), intervals)
   )
-  dplyr::bind_rows(lapply(scored_algorithms(cells), function(algorithm) {
+  dplyr::bind_rows(lapply(scored_algorithms(suite, cells), function(algorithm) {
     dplyr::bind_rows(lapply(suite$criteria, judge_criterion, algorithm = algorithm, data = data))
   }))
 }
@@ -32,7 +39,7 @@ claim_about <- function(criterion, algorithm) {
 
 judge_criterion <- function(criterion, algorithm, data) {
   claim <- claim_about(criterion, algorithm)
-  found <- measure_claim(claim, data)
+  found <- without_doubt(measure_claim(claim, data), claim)
   most <- !is.null(criterion$at_most)
   # Not tibble(), in which `algorithm` would be the new column from there on.
   tibble::as_tibble(list(
@@ -57,6 +64,16 @@ judge_criterion <- function(criterion, algorithm, data) {
     absent = found$absent,
     cells = paste(select_cells(data, claim)$cell, collapse = " ")
   ))
+}
+
+# Where no run has anything a ratio has no interval, and there is no doubt: none is what it is.
+without_doubt <- function(found, claim) {
+  if (isTRUE(found$value == 0) && is.na(found$low) && found$n >= least_runs) {
+    found$low <- found$high <- 0
+    found$verdict <- verdict_of(found, allowed_range(claim))
+    found$absent <- ""
+  }
+  found
 }
 
 read_criteria <- function(path) read_measured(path, words = criteria_words)

@@ -4,7 +4,8 @@
 score_metrics <- function(replicates, intervals) {
   replicates |>
     with_columns(c(
-      "bottleneck_drops", "competitor_goodput_mbit", "queue_delay_p95_ms", "time_to_fairness_s"
+      "bottleneck_drops", "competitor_goodput_mbit", "time_to_fairness_s", "settle_s",
+      "after_change_share", "flow_goodput_min_mbit"
     )) |>
     dplyr::mutate(
       # What left the bottleneck was offered to the loss behind it.
@@ -14,8 +15,11 @@ score_metrics <- function(replicates, intervals) {
       queue_delay_ms = queue_mean_packets * frame_bytes * 8 / (rate_mbit * 1e3),
       competitor_of_fair_percent = 100 * competitor_goodput_mbit / (total_goodput_mbit / 2),
       own_of_fair_percent = 100 * goodput_mbit / (total_goodput_mbit / 2),
-      # Flows that never share are told from those that do by the length of the run.
-      fair_after_s = dplyr::coalesce(time_to_fairness_s, duration_s)
+      least_of_fair_percent = 100 * flow_goodput_min_mbit / (total_goodput_mbit / 2),
+      after_change_percent = 100 * after_change_share,
+      # What never happens is told from what happens late by the length of the run.
+      fair_after_s = dplyr::coalesce(time_to_fairness_s, duration_s),
+      settled_s = dplyr::coalesce(settle_s, duration_s)
     ) |>
     dplyr::left_join(spread_of_seconds(intervals), by = c("cell", "replicate"))
 }

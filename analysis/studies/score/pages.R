@@ -18,8 +18,7 @@ score_subtitle <- function() {
   card <- read_card()
   paste0(
     card$suite$source, ". The ", card$told$form, " form of the suite `", card$told$suite,
-    "`, on real Linux ",
-    "TCP in virtual time; losslab ", card$told$losslab, "."
+    "`, on real Linux TCP in virtual time; losslab ", card$told$losslab, "."
   )
 }
 
@@ -42,11 +41,10 @@ verdicts_of_card <- function(own) {
 # A verdict that is not `meets` stands out.
 marked <- function(verdict) ifelse(verdict == "meets", verdict, paste0("*", verdict, "*"))
 
+# A number with its interval, which runs that do not scatter have not.
 number_of <- function(rows) {
-  ifelse(is.na(rows$value), "", ifelse(
-    is.na(rows$low) | rows$low == rows$high, short(rows$value, 3),
-    with_interval(rows$value, rows$low, rows$high, 3)
-  ))
+  short_or_nothing <- function(x, digits) short(x, digits, "")
+  with_interval(rows$value, rows$low, rows$high, 3, as = short_or_nothing)
 }
 
 show_criteria <- function(own, card) {
@@ -69,7 +67,7 @@ show_sections <- function(own, card) {
   for (part in card$suite$sections) {
     rows <- own[own$section == part$section, ]
     if (nrow(rows) == 0) next
-    cat("\n\n# ", part$section, " ", part$title, "\n\n", part$asks, "\n\n", sep = "")
+    cat("\n\n# ", part$section, " ", part$title, " {.unnumbered}\n\n", part$asks, "\n\n", sep = "")
     for (i in seq_len(nrow(rows))) cat(sentence_of(rows[i, ], card), "\n", sep = "")
     figure <- paste0(card$name, "_", gsub("[.]", "-", part$section), ".svg")
     if (file.exists(figure)) {
@@ -162,8 +160,8 @@ count_card_verdicts <- function(criteria) {
     show_table()
 }
 
-show_comparison <- function(card) {
-  rows <- card$criteria
+# A row per criterion, a column per algorithm.
+criteria_side_by_side <- function(rows, labels) {
   number <- ifelse(is.na(rows$value), "", short(rows$value, 3))
   rows$shown <- dplyr::case_when(
     number == "" ~ "",
@@ -174,7 +172,7 @@ show_comparison <- function(card) {
   rows |>
     dplyr::transmute(
       Section = section, Criterion = criterion, Unit = unit, Limit = limit,
-      algorithm = card$labels[algorithm], shown
+      algorithm = labels[algorithm], shown
     ) |>
     tidyr::pivot_wider(names_from = algorithm, values_from = shown) |>
     show_table()

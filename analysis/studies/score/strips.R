@@ -14,7 +14,8 @@ draw_strips <- function(rows, subject, algorithms) {
   shown <- rows |>
     dplyr::filter(!is.na(value)) |>
     dplyr::mutate(
-      strip = factor(paste0(title, " (", unit, ")"), unique(paste0(title, " (", unit, ")"))),
+      strip = paste0(sub("[.]$", "", title), " (", unit, ")"),
+      strip = factor(strip, unique(strip)),
       name = factor(algorithm, rev(unique(c(subject, algorithm)))),
       # A point without width is drawn all the same.
       low = dplyr::coalesce(low, value),

@@ -6,3 +6,18 @@ test_that("a name that has a meaning keeps it", {
   assign("own", 2, place)
   expect_equal(place$own, 2)
 })
+
+test_that("a picture has the words that stand beside it", {
+  folder <- tempfile()
+  dir.create(folder)
+  old <- setwd(folder)
+  on.exit({
+    setwd(old)
+    unlink(folder, recursive = TRUE)
+  })
+  writeLines(c("Goodput \"falls\",", "0 to 10."), "loss_goodput.txt")
+  show <- "knitr::include_graphics(\"%s.svg\")"
+  expect_equal(picture_words(sprintf(show, "loss_goodput")), "Goodput 'falls', 0 to 10.")
+  expect_null(picture_words(sprintf(show, "loss_other")))
+  expect_null(picture_words("show_table(rows)"))
+})

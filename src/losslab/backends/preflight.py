@@ -188,7 +188,9 @@ def kernel_qdisc(shaper: Shaper, root: bool, image_root: Path | None = None) -> 
     image_tc = ["chroot", str(image_root), "tc"] if image_root else ["tc"]
     if not (root and shutil.which("unshare") and shutil.which(image_tc[0])):
         return Finding(what, False, "cannot be tried without root, unshare and tc", "run as root")
-    lines = [f"qdisc add dev lo root handle 10: {kind} {shaper.arguments}", *shaper.more]
+    # What filters hang on has a place of its own beside the root.
+    place = "root handle 10:" if shaper.parent else f"handle {shaper.handle}"
+    lines = [f"qdisc add dev lo {place} {kind} {shaper.arguments}", *shaper.more]
     done = processes.attempt(
         ["unshare", "--net", *image_tc, "-batch", "-"],
         text="\n".join(lines).replace(f"dev {shaper.where.name} ", "dev lo "),

@@ -96,7 +96,7 @@ def table(cells: Iterable[Path]) -> list[dict[str, Any]]:
                 host = json.loads(record.read_text())
                 found |= dict.fromkeys(host_parts(host))
                 days.append(host["started_utc"][:10])
-                wall_s += host.get("wall_s", 0.0)
+                wall_s += host.get("wall_s") or 0.0
         counts.update(list(found))
     if days:
         span = min(days) if min(days) == max(days) else f"{min(days)} to {max(days)}"

@@ -144,7 +144,7 @@ def traffic(
     if duplicating:
         duplicates = qdisc("r2", "receiver", "packets") + qdisc("r2", "receiver", "drops")
         duplicates -= link("r2", "r1", "rx", "packets")
-    marks_of = [_marks(_qdisc(state, *BOTTLENECK_QUEUE)) for state in (before, after)]
+    marks_of = [_marks(_bottleneck_queue(state)) for state in (before, after)]
     return Traffic(
         sent=link("sender", "r1", "tx", "packets"),
         received=link("receiver", "r2", "rx", "packets"),
@@ -174,6 +174,12 @@ def _acted_on(state: dict[str, Any], back: str) -> int:
     """Count the packets on the way back that a filter has acted on."""
     found = state[back].get("filters", {}).get(interface(back, "r1").name, [])
     return sum(int(action["packets"]) for action in found)
+
+
+def _bottleneck_queue(state: dict[str, Any]) -> dict[str, Any]:
+    """Return what is known of the qdisc in which packets wait, tc's words or those over netlink."""
+    more: dict[str, Any] = state["r1"].get("dualpi2", {})
+    return _qdisc(state, *BOTTLENECK_QUEUE) | more
 
 
 def _marks(qdisc: dict[str, Any]) -> int:

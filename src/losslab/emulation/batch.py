@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,8 @@ from typing import Any
 from losslab.emulation import netns
 from losslab.errors import LosslabError
 
+# What tc says of a qdisc that it does not know (print_unknown_opt, tc/tc_qdisc.c), JSON or not.
+UNKNOWN_OPTIONS = re.compile(r"\[Unknown qdisc, optlen=\d+\] ?")
 CHUNK_BYTES = 65_536
 # Each listing is answered with a JSON document.
 OPTIONS = ("-json", "-statistics", "-batch", "-")
@@ -106,6 +109,7 @@ def _read(stream: Any) -> bytes:
 def _documents(text: str) -> list[Any]:
     """Return the whole JSON documents that a text begins with, one behind the other."""
     found: list[Any] = []
+    text = UNKNOWN_OPTIONS.sub("", text)
     with contextlib.suppress(json.JSONDecodeError):
         while rest := text.lstrip():
             document, end = json.JSONDecoder().raw_decode(rest)

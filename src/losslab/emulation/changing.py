@@ -182,45 +182,72 @@ class Changing:
         for number, phase in enumerate(self.plan.phases):
             counts = phases.counted(read[number].state, read[number + 1].state, self.plan.lines)
             carries_mbit = phase.values["rate_mbit"] * phases.PAYLOAD_SHARE
-            goodput = delivered.mbit(phase.begin_s, phase.end_s)
-            waiting = [
-                s.backlog_packets for s in queue if phase.begin_s <= s.t_s <= phase.end_s
-            ]  # fmt: skip
-            settle_s = None if phase.outage else _settle_s(delivered, phase, carries_mbit)
+            since_s = self._since_s(number)
+            goodput = _mbit(delivered, since_s, phase.end_s)
+            waiting = [s.backlog_packets for s in queue if phase.begin_s <= s.t_s <= phase.end_s]
+            settle_s = None
+            if not phase.outage:
+                settle_s = _settle_s(delivered, phase, since_s, carries_mbit)
             if number and not phase.outage:
                 settled.append(settle_s)
             values = [phase.values[name] for name in changes.SET]
             cells: list[object] = [
                 number, f"{phase.begin_s:g}", f"{phase.end_s:g}", *(f"{v:g}" for v in values),
-                int(phase.outage), f"{goodput:.6f}", f"{goodput / carries_mbit:.6f}",
-                f"{sum(waiting) / len(waiting):.3f}" if waiting else "", counts.lost,
-                "" if settle_s is None else f"{settle_s:.1f}",
+                int(phase.outage), _written(goodput, 6),
+                _written(goodput and goodput / carries_mbit, 6),
+                _written(sum(waiting) / len(waiting) if waiting else None, 3), counts.lost,
+                _written(settle_s, 1),
             ]  # fmt: skip
             rows.append(",".join(map(str, cells)))
         (folder / TABLE).write_text("\n".join(rows) + "\n")
         last = self.plan.phases[-1]
-        share = delivered.mbit(last.begin_s, last.end_s) / (
-            last.values["rate_mbit"] * phases.PAYLOAD_SHARE
-        )
+        goodput = _mbit(delivered, self._since_s(-1), last.end_s)
+        share = goodput and goodput / (last.values["rate_mbit"] * phases.PAYLOAD_SHARE)
         found = [settle_s for settle_s in settled if settle_s is not None]
         return {
             "settle_s": max(found) if found and len(found) == len(settled) else None,
             "after_change_share": share,
         }
 
+    def _since_s(self, number: int) -> float:
+        """Say from when on what is acknowledged passed the bottleneck in a phase.
 
-def _settle_s(delivered: Deliveries, phase: Phase, carries_mbit: float) -> float | None:
+        That is a round trip after its beginning, of the path as it was or is.
+        """
+        phase = self.plan.phases[number]
+        before = self.plan.phases[number - 1] if phase.begin_s else phase
+        longest_ms = max(before.values["rtt_ms"], phase.values["rtt_ms"])
+        return phase.begin_s + (longest_ms / 1e3 if phase.begin_s else 0.0)
+
+
+def _mbit(delivered: Deliveries, begin_s: float, end_s: float) -> float | None:
+    """Return a goodput; None where the time is too short for one."""
+    try:
+        return delivered.mbit(begin_s, end_s)
+    except LosslabError:
+        return None
+
+
+def _written(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def _settle_s(
+    delivered: Deliveries, phase: Phase, since_s: float, carries_mbit: float
+) -> float | None:
     """Say how long a flow needs to find most of what the link carries; None where it does not.
 
     Args:
         delivered: Of the flow.
         phase: In which it looks for it.
+        since_s: From when on what is acknowledged is of this phase.
         carries_mbit: What the link carries.
     """
     window_s = min(phases.SETTLE_WINDOW_S, WINDOW_OF_PHASE * (phase.end_s - phase.begin_s))
-    steps = int((phase.end_s - phase.begin_s - window_s) / SETTLE_STEP_S)
-    for step in range(steps + 1):
-        at_s = phase.begin_s + step * SETTLE_STEP_S
-        if delivered.mbit(at_s, at_s + window_s) >= phases.SETTLED_SHARE * carries_mbit:
-            return step * SETTLE_STEP_S
+    at_s = since_s
+    while at_s + window_s <= phase.end_s:
+        goodput = _mbit(delivered, at_s, at_s + window_s)
+        if goodput is not None and goodput >= phases.SETTLED_SHARE * carries_mbit:
+            return at_s - phase.begin_s
+        at_s += SETTLE_STEP_S
     return None

@@ -54,6 +54,7 @@ class Evidence:
     real_time: bool = False
     # Each ping on the idle path; `rtt_ms` is the least.
     idle_ms: Sequence[float] = ()
+    accurate_ecn: bool = False  # every connection of the flows agreed on it
     # Packets of the sender's that did not pass the bottleneck.
     bypassed: int = 0
 
@@ -77,7 +78,7 @@ def reasons(evidence: Evidence) -> list[str]:
         )
     ]
     more = evidence.promise.more.reasons(
-        evidence.traffic, evidence.idle_ms, rtt_tolerance_ms(evidence)
+        evidence.traffic, evidence.idle_ms, rtt_tolerance_ms(evidence), evidence.accurate_ecn
     )
     return [reason for reason in found if reason] + more
 

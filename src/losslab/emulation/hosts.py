@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import filters, netns, offloads
+from losslab.emulation.dualpi2 import KIND as DUALPI2
+from losslab.emulation.dualpi2 import DualPi2
 from losslab.emulation.qdiscs import differences
+from losslab.emulation.sysctls import ECN, ECN_SYSCTL
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
     from losslab.emulation.batch import Handle
     from losslab.emulation.plan import HostPlan
 
+# There since Accurate ECN is (ip-sysctl.rst).
+ACCURATE_ECN_SYSCTL = "net.ipv4.tcp_ecn_option"
 SETTLE_S = 0.5
 SETTLE_TRIES = 20
 
@@ -42,6 +49,10 @@ def shape(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
     for host, plan in plans.items():
         if plan.qdiscs:
             handles[host].tc.do([qdisc.command() for qdisc in plan.qdiscs])
+        for qdisc in plan.qdiscs:
+            if isinstance(qdisc, DualPi2):
+                with netns.inside(handles[host].pid):
+                    qdisc.set_limit()
 
 
 def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> dict[str, Any]:
@@ -69,6 +80,9 @@ def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> d
             }
             if names := [q.where.name for q in plan.qdiscs if isinstance(q, filters.Filter)]:
                 state[host]["filters"] = {name: filters.read(name) for name in names}
+            for qdisc in plan.qdiscs:
+                if isinstance(qdisc, DualPi2):
+                    state[host][DUALPI2] = qdisc.read()
     return state
 
 
@@ -95,6 +109,8 @@ def deviations(plans: Mapping[str, HostPlan], state: Mapping[str, Any]) -> list[
         for qdisc in plan.qdiscs:
             if isinstance(qdisc, filters.Filter):
                 reasons += qdisc.differences(state[host]["filters"][qdisc.where.name])
+            if isinstance(qdisc, DualPi2):
+                reasons += qdisc.differences(state[host][DUALPI2])
         for name, value in plan.sysctls.items():
             found = state[host]["sysctls"][name]
             if found != value:
@@ -109,6 +125,21 @@ def deviations(plans: Mapping[str, HostPlan], state: Mapping[str, Any]) -> list[
         if devices != plan.routes:
             reasons.append(f"routes of {host} must be {plan.routes}, found {devices}")
     return reasons
+
+
+def require_ecn(plans: Mapping[str, HostPlan]) -> None:
+    """Refuse Accurate ECN where the running kernel does not have it.
+
+    Raises:
+        LosslabError: it does not, and where it is to be had.
+    """
+    wanted = any(plan.sysctls.get(ECN_SYSCTL) == ECN["accurate"] for plan in plans.values())
+    if wanted and not Path("/proc/sys", *ACCURATE_ECN_SYSCTL.split(".")).exists():
+        raise LosslabError(
+            "ecn accurate needs a kernel that has Accurate ECN (7.0 or later), found "
+            f"{os.uname().release} without {ACCURATE_ECN_SYSCTL}",
+            hint="measure it with the kernel 7.2, or use ecn on",
+        )
 
 
 def require_algorithms(wanted: set[str]) -> None:

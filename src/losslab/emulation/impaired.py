@@ -72,13 +72,20 @@ class Impaired:
         """Tell whether packets on an idle path differ in their delay, or its rate changes."""
         return bool(self.jitter_ms or self.early_percent or self.mean_rate_mbit)
 
-    def reasons(self, traffic: Traffic, idle_ms: Sequence[float], tolerance_ms: float) -> list[str]:
+    def reasons(
+        self,
+        traffic: Traffic,
+        idle_ms: Sequence[float],
+        tolerance_ms: float,
+        accurate_ecn: bool = False,
+    ) -> list[str]:
         """List what was not kept; empty when all was.
 
         Args:
             traffic: What was counted.
             idle_ms: RTTs of the idle path.
             tolerance_ms: By which they may be off.
+            accurate_ecn: Both ends agreed on it.
         """
         found = [
             self._jitter(idle_ms, tolerance_ms),
@@ -87,7 +94,7 @@ class Impaired:
             outside_interval("packets made twice", self.duplicate_percent,
                              traffic.received - traffic.duplicates, traffic.duplicates),
             self._thinning(traffic),
-            *self._ecn(traffic),
+            *self._ecn(traffic, accurate_ecn),
         ]  # fmt: skip
         return [reason for reason in found if reason]
 
@@ -161,9 +168,11 @@ class Impaired:
             f"{last.t_s - first.t_s:.3f} s, found {passed}"
         ]
 
-    def _ecn(self, t: Traffic) -> Iterator[str]:
+    def _ecn(self, t: Traffic, accurate: bool) -> Iterator[str]:
         if self.ecn == "their own":
             return
+        if self.ecn == "accurate" and not accurate:
+            yield "both ends must agree on Accurate ECN with ecn accurate, found that they did not"
         if self.ecn == "off":
             if t.ecn_capable:
                 yield (

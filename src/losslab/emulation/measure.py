@@ -48,10 +48,11 @@ def stage(
         disposable: Leave the hosts to the guest's power-off.
 
     Raises:
-        LosslabError: the kernel lacks an algorithm, or a command failed.
+        LosslabError: the kernel lacks an algorithm or Accurate ECN, or a command failed.
     """
     plan = make_plan(condition, 0)
     hosts.require_algorithms(plan.algorithms)
+    hosts.require_ecn(plan.hosts)
     beside = plan.crowd.network if plan.crowd else NOTHING
     with (
         emulated_hosts(host_class, disposable, beside) as nodes,

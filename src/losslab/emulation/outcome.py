@@ -94,6 +94,14 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         traffic=counted,
         real_time=watch is not None,
         idle_ms=[rtt for _, rtt in seen.idle],
+        accurate_ecn=all(
+            any(
+                s.accurate_ecn
+                for s in run.last_samples
+                if flow.source_port in (None, s.source_port)
+            )
+            for flow in tcp_flows
+        ),
         bypassed=accounts.bypassed(seen.before, seen.after),
     )
     reasons += checks.reasons(evidence) + plan.promise.more.policed(run.queue)

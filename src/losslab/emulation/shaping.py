@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from losslab.emulation import dualpi2
 from losslab.emulation.filters import filters
 from losslab.emulation.lines import back_line, data_line
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper, netem
@@ -30,7 +31,7 @@ BURST_FRAMES = 2
 
 # Queues that mark, some only where they are told to.
 ASKED_TO_MARK = ("codel", "fq_codel", "pie", "red", "red-step")
-MARKING = (*ASKED_TO_MARK, "cake")
+MARKING = (*ASKED_TO_MARK, "cake", dualpi2.KIND)
 
 # Behind a trace-driven link.
 SPARE_PACKETS = 1000
@@ -68,6 +69,10 @@ def queue(condition: Condition) -> list[Shaper]:
         return [Shaper(bottleneck(), "parent 1:1", "10:", "pfifo", f"limit {SPARE_PACKETS}", limit)]
     if condition.queue == "two-fifos":
         return _two_fifos(packets)
+    if condition.queue == dualpi2.KIND:
+        return [
+            dualpi2.DualPi2(bottleneck(), "parent 1:1", "10:", dualpi2.KIND, "", {}, limit=packets)
+        ]
     octets = packets * FRAME_BYTES
     least = max(octets // 12, 2 * FRAME_BYTES)
     # kind, arguments, and what must read back. Buffers are the stated ones; what else an AQM has is

@@ -13,6 +13,7 @@ MAX_SOCKET_BUFFER_BYTES = 512 * 2**20
 # socket begins with, and what it may grow to by what the program has read.
 LINUX_RECEIVE_BUFFER_BYTES = (4096, 131_072, 6 * 2**20)
 # Neither asked for nor granted; both; both as AccECN, since Linux 7.0 (ip-sysctl.rst).
+ECN_SYSCTL = "net.ipv4.tcp_ecn"
 ECN = {"off": "0", "on": "1", "accurate": "3"}
 ALGORITHM_SYSCTL = "net.ipv4.tcp_congestion_control"
 
@@ -42,7 +43,7 @@ def sysctls(
         # Before any socket exists: one that is born under another default keeps its pacing.
         ALGORITHM_SYSCTL: condition.algorithm,
         "net.ipv4.tcp_no_metrics_save": "1",
-        "net.ipv4.tcp_ecn": ECN[condition.ecn],
+        ECN_SYSCTL: ECN[condition.ecn],
         "net.ipv4.tcp_rmem": " ".join(map(str, receive_buffer_bytes(condition))),
         "net.ipv4.tcp_wmem": f"4096 16384 {MAX_SOCKET_BUFFER_BYTES}",
     }

@@ -79,9 +79,7 @@ def run(plan: Plan, hosts: dict[str, Host], folder: Path, changing: Changing | N
         if any(isinstance(flow, Unknown) for flow in flows):
             name = interface("receiver", "r2").name
             log.arrivals = arrivals.ArrivalProbe(hosts["receiver"].pid, name)
-        if plan.crowd is not None:
-            beside = caller(plan.crowd, log.origin_ns)
-            processes.append(stack.enter_context(running(hosts, beside, folder)))
+        beside = None if plan.crowd is None else caller(plan.crowd, log.origin_ns)
         waiting = list(plan.starts)
         unset = [flow for flow in flows if flow.receive_block_bytes]
         due_s = _due_s(waiting, 0.0)
@@ -95,6 +93,12 @@ def run(plan: Plan, hosts: dict[str, Host], folder: Path, changing: Changing | N
                 due_s = _due_s(waiting, log.now_s())
             for process in processes:
                 process.end_if_due(log.now_s)
+            # A bulk flow's data come some round trips after its program's start: the others are not
+            # to have the path to themselves until then.
+            first_is_there = bool(started_s) and log.connected(flows[:1])
+            if beside is not None and (first_is_there or not flows[0].bulk):
+                processes.append(stack.enter_context(running(hosts, beside, folder)))
+                beside = None
             if not waiting and all(p.ended for p in processes):
                 break
             log.sample()

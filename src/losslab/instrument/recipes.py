@@ -32,7 +32,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _record_options(made)
     made.set_defaults(run=_build_kernel)
     made = commands.add_parser("image", help="build an image and print its folder")
-    made.add_argument("--variant", choices=image.names(), default=image.HOST)
+    made.add_argument("--variant", choices=image.names(), help="default: host")
     _pin_options(made)
     _record_options(made)
     made.set_defaults(run=_build_image)
@@ -159,7 +159,8 @@ def _build_kernel(options: argparse.Namespace) -> int:
 
 def _build_image(options: argparse.Namespace) -> int:
     if options.relock:
-        return _say(image.relock())
+        return _say(image.relock(*([options.variant] if options.variant else [])))
+    options.variant = options.variant or image.HOST
     return _build(records.IMAGE, options.variant, image.build, options)
 
 

@@ -108,6 +108,7 @@ class Condition:
             "fifo": "", "bfifo": "the buffer in bytes: of as many full packets",
             "two-fifos": "bulk flows apart", "red": "", "pie": "", "codel": "", "fq_codel": "",
             "cake": "", "red-step": "marks, or drops, all that comes while `mark_packets` wait",
+            "dualpi2": "of kernel 7.2",
         },
     )  # fmt: skip
     sender_delay_ms: float = axis(

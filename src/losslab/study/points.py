@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from losslab.study import crowd
+from losslab.study import changes, crowd
 from losslab.study.condition import AXES
 
 # A study's word for a competitor that runs the cell's own algorithm.
@@ -18,12 +18,17 @@ def block_points(
 ) -> Iterator[dict[str, Any]]:
     """Cross the axes of a block, or of each of its products, over the study's defaults.
 
-    Where a point's `flows` is a name of the study's own `flows`, those take its place.
+    Where a point's `flows` or `changes` is a name of the study's own, that takes its place.
 
     Raises:
         LosslabError: such a name stands for what are no flows.
     """
-    named = {name: crowd.words(listed) for name, listed in study.get("flows", {}).items()}
+    named = {
+        "flows": {name: crowd.words(listed) for name, listed in study.get("flows", {}).items()},
+        "changes": {
+            name: changes.word(listed) for name, listed in study.get("changes", {}).items()
+        },
+    }
     for product in block if isinstance(block, list) else [block]:
         axes = {
             axis: value if isinstance(value, list) else [value]
@@ -33,8 +38,8 @@ def block_points(
             point = dict(zip(axes, values, strict=True))
             if point.get("competitor") == SAME:
                 point["competitor"] = point["algorithm"]
-            if "flows" in point:
-                point["flows"] = named.get(point["flows"], point["flows"])
+            for axis in named.keys() & point.keys():
+                point[axis] = named[axis].get(point[axis], point[axis])
             yield point
 
 

@@ -85,3 +85,18 @@ def test_a_kernel_without_a_qdisc_is_told_from_one_with_it(monkeypatch):
     said[0] = Done(0, "", "")
     assert preflight.kernel_qdisc(netem, root=True).good
     assert not preflight.kernel_qdisc(netem, root=False).good
+
+
+def test_filters_are_tried_beside_the_root(monkeypatch):
+    tried = []
+
+    def attempt(*words, text, **options):
+        tried.append(text)
+        return Done(0, "", "")
+
+    monkeypatch.setattr(preflight.shutil, "which", lambda name: name)
+    monkeypatch.setattr(preflight.processes, "attempt", attempt)
+    condition = dataclasses.replace(CONDITION, loss_percent=0, policer_mbit=5)
+    clsact = next(s for s in shapers(condition, 1) if s.kind == "clsact")
+    assert preflight.kernel_qdisc(clsact, root=True).good
+    assert tried[0].startswith("qdisc add dev lo handle ffff: clsact \nfilter add dev lo egress")

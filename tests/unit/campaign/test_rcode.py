@@ -142,6 +142,17 @@ def test_no_chapter_takes_a_name_from_another(root):
             assert not taken, f"{other} assigns {sorted(taken)} of {name}"
 
 
+def test_no_chapter_uses_a_function_of_another(root):
+    """The other is not there in every campaign."""
+    chapters = {path: assigned(path) for path in (root / "report").glob("_*.qmd")}
+    for chapter, own in chapters.items():
+        called = set(re.findall(r"\b([A-Za-z][\w.]*)\(", chapter.read_text()))
+        used = rcode.used_names(chapter) & called - set(own)
+        for other, theirs in chapters.items():
+            functions = {name for name, is_function in theirs.items() if is_function}
+            assert other == chapter or not used & functions, f"{chapter.name} of {other.name}"
+
+
 def test_no_script_of_a_study_takes_a_name_of_a_function(root):
     """They are read into the environment that has the functions."""
     functions = rcode.definitions(files.functions(root, files.known(root)))

@@ -7,6 +7,7 @@ import pytest
 from losslab.emulation import accounts, checks
 from losslab.emulation.impaired import Impaired, outside_interval
 from losslab.emulation.plan import PLAIN, make_plan
+from losslab.emulation.probes.queue import QueueSample
 from tests.unit.emulation.test_checks import EVIDENCE, TRAFFIC
 from tests.unit.study.test_condition import CONDITION
 
@@ -16,7 +17,7 @@ CLEAN = dataclasses.replace(TRAFFIC, received=99_990, loss_drops=0)
 IDLE = [20.1 + n / 2 for n in range(20)]
 
 
-def reasons(changes, idle=IDLE, **counts):
+def reasons(changes, idle=IDLE, accurate=False, **counts):
     condition = dataclasses.replace(QUIET, **changes)
     assert condition.problems() == []
     evidence = dataclasses.replace(
@@ -24,6 +25,7 @@ def reasons(changes, idle=IDLE, **counts):
         promise=make_plan(condition, 7).promise,
         rtt_ms=min(idle),
         idle_ms=idle,
+        accurate_ecn=accurate,
         traffic=dataclasses.replace(CLEAN, **counts),
     )
     return checks.reasons(evidence)
@@ -71,6 +73,33 @@ def test_a_sound_run_passes(changes, idle, counts):
 def test_each_broken_run_is_refused_once(changes, idle, counts, words):
     [reason] = reasons(changes, idle, **counts)
     assert words in reason
+
+
+def test_accurate_ecn_must_have_been_agreed_on():
+    changes = {"ecn": "accurate", "queue": "codel"}
+    assert reasons(changes, STILL, accurate=True, **MARKED) == []
+    [reason] = reasons(changes, STILL, **MARKED)
+    assert "both ends must agree on Accurate ECN" in reason
+
+
+def test_acknowledgements_are_thinned_to_the_count():
+    thin = {"ack_thinning": 4}
+    sound = {"acks_seen": 4_003, "acks_thinned": 3_003, "received_back": 46_997}
+    assert reasons(thin, STILL, **sound) == []
+    [reason] = reasons(thin, STILL, **(sound | {"acks_thinned": 3_002, "received_back": 46_998}))
+    assert "one of 4 of 4003 acknowledgements must get through and 3003 be dropped" in reason
+    [reason] = reasons({}, STILL, acks_thinned=1, received_back=49_999)
+    assert "one of 1" in reason
+
+
+def test_a_policer_lets_its_rate_and_its_bucket_through():
+    promise = make_plan(dataclasses.replace(QUIET, policer_mbit=8), 7).promise.more
+    begin = QueueSample(1.0, 0, 0, 0, 0)
+    # 1 MB in a second, and 100 packets.
+    assert promise.policed([begin, QueueSample(2.0, 0, 0, 0, 1_150_000)]) == []
+    [reason] = promise.policed([begin, QueueSample(2.0, 10, 15_140, 0, 1_140_000)])
+    assert "must pass a policer of 8 Mbit/s in 1.000 s, found 1155140" in reason
+    assert PLAIN.policed([begin, QueueSample(2.0, 0, 0, 0, 10**9)]) == []
 
 
 def test_bursts_widen_the_interval_of_a_loss():

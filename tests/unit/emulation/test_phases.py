@@ -160,5 +160,12 @@ def test_a_flow_settles_when_it_has_most_of_the_new_rate():
     octets = [int(1e6 / 8 * (20 * min(t, 4) + 2 * max(0.0, t - 5))) for t in instants]
     delivered = changing.Deliveries(instants, octets)
     slow = plan(SLOWER).changes.phases[1]
-    assert changing._settle_s(delivered, slow, 2.0) == pytest.approx(0.8)
-    assert changing._settle_s(delivered, slow, 4.0) is None
+    assert changing._settle_s(delivered, slow, 4.0, 2.0) == pytest.approx(0.8)
+    assert changing._settle_s(delivered, slow, 4.0, 4.0) is None
+    assert changing._mbit(delivered, 4.0, 4.01) is None
+
+
+def test_what_is_acknowledged_first_passed_the_bottleneck_before_the_change():
+    made = Changing(plan("at_s=4,rtt_ms=60+at_s=6,rtt_ms=20").changes, {})
+    assert [made._since_s(n) for n in range(3)] == pytest.approx([0.0, 4.06, 6.06])
+    assert made._since_s(-1) == made._since_s(2)

@@ -138,8 +138,9 @@ def test_each_byte_of_a_stream_counts_once_and_when_it_came(tmp_path):
     assert rates[9] == "0.900000,0.000000"
     assert rates[10] == "1.000000,0.080000"
     assert sorted(p.name for p in tmp_path.iterdir()) == [
-        "intervals.csv", "quic-sender.sqlog", "quic.csv",
+        "intervals.csv", "quic-receiver.sqlog", "quic-sender.sqlog", "quic.csv",
     ]  # fmt: skip
+    assert quic.collect(plan, tmp_path, Timeline(0, {"quic": 0.0})) == found
 
 
 def test_a_download_of_which_a_log_is_missing_is_refused(tmp_path):

@@ -178,12 +178,12 @@ def test_code_names_an_axis_where_it_is_declared_and_where_it_acts(root, word):
 def test_a_new_algorithm_is_one_row(root, tmp_path):
     table = tmp_path / "algorithms.tsv"
     table.write_text(
-        (root / "config/algorithms.tsv").read_text() + "dctcp\tDCTCP\t#CC79A7\t18\tdefault\n"
+        (root / "config/algorithms.tsv").read_text() + "scalable\tScalable\t#CC79A7\t18\tdefault\n"
     )
     names = Names({row["name"]: row["kernel"] for row in design.load_algorithms(table)})
     study = yaml.safe_load((root / "config/studies/loss.yaml").read_text())
-    study["blocks"] = {"main": {"algorithm": "dctcp"}}
+    study["blocks"] = {"main": {"algorithm": "scalable"}}
     run = {"replicates": 1, "duration_s": 5, "warmup_s": 1}
     (cell,) = design.study_cells(study, {"main": run}, names)
-    assert cell.condition.algorithm == "dctcp"
+    assert cell.condition.algorithm == "scalable"
     assert cell.condition.scheme == condition.NO_SCHEME

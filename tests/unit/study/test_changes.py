@@ -6,7 +6,7 @@ import math
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.study import changes
+from losslab.study import changes, design, points
 from tests.unit.study.test_condition import CONDITION
 
 START = {"rate_mbit": 20.0, "rtt_ms": 40.0, "loss_percent": 0.0}
@@ -38,6 +38,18 @@ def test_lists_of_mappings_are_words():
     assert changes.parsed(text) == [
         {"at_s": 10, "rate_mbit": 2}, {"at_s": 15, "outage_s": 0.5},
     ]  # fmt: skip
+
+
+def test_a_study_may_name_its_changes(root):
+    study = design.load_yaml(root / "config/studies/loss.yaml")
+    study["changes"] = {"step": [{"at_s": 2, "rate_mbit": 5}, {"at_s": 3, "outage_s": 0.5}]}
+    study["blocks"] = {"main": {"algorithm": "cubic", "changes": ["none", "step"]}}
+    design.check_schema(study, "study", "loss.yaml")
+    found = [point["changes"] for point in points.block_points(study, study["blocks"]["main"])]
+    assert found == ["none", "at_s=2,rate_mbit=5+at_s=3,outage_s=0.5"]
+    study["changes"]["step"].append({"at_s": 4})
+    with pytest.raises(LosslabError, match=r"changes\.step\.2: "):
+        design.check_schema(study, "study", "loss.yaml")
 
 
 @pytest.mark.parametrize(

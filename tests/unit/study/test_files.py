@@ -46,7 +46,7 @@ def test_others_follow_where_a_campaign_wants_them(root, copy):
     names = [study.name for study in design.load_studies(quick, copy)]
     assert "tiny" not in names
     others = [s.name for s in design.load_studies(quick | {"others": True}, copy)][len(names) :]
-    assert others == ["kernels", "tiny"]
+    assert others == ["kernels", "quic", "tiny"]
     full = design.load_studies(design.load_yaml(copy / "config/config.yaml"), copy)
     assert [len(study.cells) for study in full if study.name == "tiny"] == [4]
 

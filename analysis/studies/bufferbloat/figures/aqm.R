@@ -1,4 +1,4 @@
-# What an AQM buys: download time over RTT beside a long-lived flow.
+# What an AQM buys: download time and RTT beside a long-lived flow, a row per kind of queue.
 height_cm <- 9
 shown <- function(cells) {
   filter(
@@ -7,33 +7,30 @@ shown <- function(cells) {
   )
 }
 
+measure_labels <- c(
+  download_s = "Download of the page (s)", rtt_before_fetch_ms = "RTT before it (ms)"
+)
+
 draw <- function(data) {
-  cells <- data$summary |>
-    filter(
-      block %in% c("web", "two-queues", "aqm"), competitor != "none", buffer_packets == 100,
-      metric %in% c("download_s", "rtt_before_fetch_ms"), statistic_over == "replicates"
-    ) |>
-    select(algorithm, queue, metric, mean, mean_low, mean_high) |>
-    by_metric(c("download_s", "rtt_before_fetch_ms"), c("mean", "mean_low", "mean_high")) |>
+  cells <- shown(data$summary) |>
+    filter(metric %in% names(measure_labels), statistic_over == "replicates") |>
     mutate(
-      queue = label_queues(queue), label = label_algorithms(algorithm, data$algorithms)
+      queue = forcats::fct_rev(label_queues(queue)),
+      measure = factor(measure_labels[metric], measure_labels)
     )
 
-  ggplot(cells, aes(mean_rtt_before_fetch_ms, mean_download_s, colour = queue)) +
-    geom_linerange(aes(ymin = mean_low_download_s, ymax = mean_high_download_s), alpha = 0.6) +
+  ggplot(cells, aes(mean, queue, colour = algorithm)) +
     geom_linerange(
-      aes(xmin = mean_low_rtt_before_fetch_ms, xmax = mean_high_rtt_before_fetch_ms),
-      alpha = 0.6
+      aes(xmin = mean_low, xmax = mean_high, group = algorithm),
+      position = position_dodge(width = 0.6), alpha = 0.6, na.rm = TRUE
     ) +
-    geom_point(aes(shape = queue), size = 2.2) +
-    facet_wrap(vars(label)) +
+    geom_point(
+      aes(shape = algorithm, group = algorithm),
+      position = position_dodge(width = 0.6), size = 2.2
+    ) +
+    facet_wrap(vars(measure), scales = "free_x") +
+    algorithm_scales(data$algorithms) +
     scale_x_log10() +
-    scale_y_log10() +
-    scale_colour_viridis_d(end = 0.9) +
-    scale_shape_manual(values = c(16, 15, 17, 18, 8, 4, 3)) +
-    labs(
-      x = "RTT beside a long-lived flow (ms)", y = "Download of the page (s)",
-      colour = NULL, shape = NULL
-    ) +
+    labs(x = NULL, y = NULL) +
     theme_losslab()
 }

@@ -4,6 +4,7 @@ shown <- function(cells) filter(cells, block == "main", app == "iperf3")
 
 draw <- function(data) {
   ratios <- data$ratios |>
+    filter(block == "main", app == "iperf3") |>
     mutate(path = label_paths(path))
   published <- data$published |>
     select(algorithm, path, loss_percent, mean) |>

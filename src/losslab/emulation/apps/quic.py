@@ -83,7 +83,7 @@ def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
 
 
 def collect(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
-    """Turn both ends' qlog into intervals.csv, quic.csv and the summary; keep the sender's.
+    """Turn both ends' qlog into intervals.csv, quic.csv and the summary; keep both.
 
     Goodput counts the bytes of the stream that arrived, each once, between the warm-up and the
     configured end. A packet is lost that the sender took for lost; its bytes are sent again.
@@ -91,19 +91,18 @@ def collect(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
     Raises:
         LosslabError: an end left no qlog, or nothing arrived after the warm-up.
     """
-    client = folder / CLIENT_LOG
-    logs = sorted((folder / SENDER_LOGS).glob("*.sqlog"))
-    if not client.is_file() or len(logs) != 1:
+    client, log = folder / CLIENT_LOG, folder / SENDER_LOG
+    if (folder / SENDER_LOGS).is_dir():
+        for path in (folder / SENDER_LOGS).glob("*.sqlog"):
+            shutil.move(path, log)
+        (folder / SENDER_LOGS).rmdir()
+    if not client.is_file() or not log.is_file():
         raise LosslabError(
             f"client and server must leave a qlog each, found {int(client.is_file())} and "
-            f"{len(logs)}"
+            f"{int(log.is_file())}"
         )
-    log = folder / SENDER_LOG
-    shutil.move(logs[0], log)
-    (folder / SENDER_LOGS).rmdir()
     start_s = timeline.started_s["quic"]
     arrivals = list(_arrivals(client, start_s))
-    client.unlink()
     octets = sum(count for t_s, count in arrivals if plan.warmup_s <= t_s < plan.duration_s)
     if octets == 0:
         raise LosslabError("data must arrive after the warm-up, found none")

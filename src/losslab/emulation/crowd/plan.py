@@ -48,6 +48,8 @@ class Stream:
     source_port: int
     destination: str
     start_s: float
+    # Of its start; where it is to start before the cell's own flow is there, it is so much after.
+    jitter_s: float
     end_s: float  # it is stopped then, if it has not ended
     size_bytes: int | None  # None: as much as it can
     rate_mbit: float | None  # what its program gives it to send; None: as much as it can
@@ -113,6 +115,7 @@ def caller(crowd: Crowd, origin_ns: int) -> Program:
             s.destination,
             s.algorithm,
             s.start_s,
+            s.jitter_s,
             s.end_s,
             s.size_bytes,
             s.rate_mbit,
@@ -146,22 +149,23 @@ def _streams(group: Group, number: int, condition: Condition, seed: int) -> Iter
     draw = random.Random(derived_seed(seed, f"flows-{number}"))
     if group.short:
         starts = list(_arrivals(draw, group.arrivals_per_s or 0.0, group.start_s, end_s))
+        jitters = [0.0 for _ in starts]
         sizes: list[int | None] = [_size_bytes(draw, group) for _ in starts]
     else:
-        starts = [
-            group.start_s + each * group.every_s + draw.uniform(0, START_JITTER_S)
-            for each in range(group.count)
-        ]
+        starts = [group.start_s + each * group.every_s for each in range(group.count)]
+        jitters = [draw.uniform(0, START_JITTER_S) for _ in starts]
         size = None if group.size_kb is None else _bytes(group.size_kb)
         sizes = [size for _ in starts]
-    for each, (start_s, octets) in enumerate(zip(starts, sizes, strict=True), 1):
+    drawn = zip(starts, jitters, sizes, strict=True)
+    for each, (start_s, jitter_s, octets) in enumerate(drawn, 1):
         yield Stream(
             name=f"{number}-{each}",
             algorithm=_algorithm(group, condition),
             source=source_address(condition, rtt_ms),
             source_port=0,
             destination=destination_address(group.over),
-            start_s=start_s,
+            start_s=start_s + jitter_s,
+            jitter_s=jitter_s,
             end_s=end_s,
             size_bytes=octets,
             rate_mbit=group.rate_mbit,

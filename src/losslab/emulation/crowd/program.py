@@ -54,6 +54,7 @@ class Sending:
     destination: str
     algorithm: str
     start_s: float
+    jitter_s: float  # after this program's own start, where that is later
     end_s: float
     size_bytes: int | None
     rate_mbit: float | None = None
@@ -72,7 +73,8 @@ class Sender:
         self._flows = flows
         self._poll = select.epoll()
         self._open: dict[int, Sending] = {}
-        self._due = [(f.start_s, n, START) for n, f in enumerate(flows)]
+        now_s = self._now_s()
+        self._due = [(max(f.start_s, now_s + f.jitter_s), n, START) for n, f in enumerate(flows)]
         heapq.heapify(self._due)
 
     def run(self) -> None:

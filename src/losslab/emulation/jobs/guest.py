@@ -15,11 +15,13 @@ from losslab.emulation import netns
 from losslab.emulation.jobs.console import run_shell
 from losslab.emulation.jobs.snapshot import JOB, What, serve
 from losslab.emulation.measure import Stage, measure, stage
+from losslab.emulation.plan import make_plan
 from losslab.study.condition import Condition
 
 # Sender and receiver share the guest's memory; TCP's own limits would make its size part of the
 # result. Pages of 4 KiB: 4 GiB, more than the guest has. tcp(7), tcp_mem.
 TCP_MEM_PAGES = "1048576 1048576 1048576"
+ALLOWED_SYSCTL = "net.ipv4.tcp_allowed_congestion_control"
 # What a job needs to its end, which is the power-off: nothing of it is taken down.
 KEPT = contextlib.ExitStack()
 
@@ -29,10 +31,25 @@ def prepare(what: What) -> Callable[[What], What]:
     netns.write_sysctl("net.ipv4.tcp_mem", TCP_MEM_PAGES)
     if what["kind"] == "command":
         return _command
-    ready = KEPT.enter_context(stage(Condition.from_json(what["condition"]), disposable=True))
+    condition = Condition.from_json(what["condition"])
+    _allow(make_plan(condition, 0).algorithms)
+    ready = KEPT.enter_context(stage(condition, disposable=True))
     if what["kind"] == "shell":
         return lambda job: {"status": run_shell(ready, job["seed"], job["command"], JOB)}
     return lambda job: replicate(ready, job)
+
+
+def _allow(algorithms: set[str]) -> None:
+    """Let hosts use algorithms of the kernel that it keeps from network namespaces.
+
+    Those that do not say that everybody may use them (TCP_CONG_NON_RESTRICTED, net/tcp.h), as DCTCP
+    and Vegas; what the kernel does not have is refused later, by its name.
+    """
+    available = set(netns.read_sysctl("net.ipv4.tcp_available_congestion_control").split())
+    allowed = netns.read_sysctl(ALLOWED_SYSCTL).split()
+    missing = sorted((algorithms & available) - set(allowed))
+    if missing:
+        netns.write_sysctl(ALLOWED_SYSCTL, " ".join([*allowed, *missing]))
 
 
 def _command(job: What) -> What:

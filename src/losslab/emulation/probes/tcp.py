@@ -26,6 +26,9 @@ NETLINK_HEADER = struct.Struct("=IHHII")
 ATTRIBUTE_HEADER = struct.Struct("=HH")
 TCP_INFINITE_SSTHRESH = 0x7FFF_FFFF  # net/tcp.h: slow start has no end yet
 
+# Two bits, since Linux 7.0: TCPI_ECN_MODE_ACCECN.
+ECN_MODE_BYTE, ACCURATE = 276, 2
+
 COLUMNS = (
     "t_s,flow,cwnd_packets,ssthresh_packets,srtt_ms,rttvar_ms,pacing_mbit,delivery_mbit,retransmits,"
     "delivered_bytes"
@@ -50,6 +53,7 @@ class TcpSample:
     busy_s: float
     rwnd_limited_s: float
     sndbuf_limited_s: float
+    accurate_ecn: bool = False  # it was agreed on
 
     def row(self, t_s: float) -> str:
         """Format as a line of `COLUMNS`."""
@@ -116,6 +120,7 @@ def parse_tcp_info(source_port: int, algorithm: str, info: bytes) -> TcpSample:
         busy_s=u64(info, 168)[0] / 1e6,
         rwnd_limited_s=u64(info, 176)[0] / 1e6,
         sndbuf_limited_s=u64(info, 184)[0] / 1e6,
+        accurate_ecn=len(info) > ECN_MODE_BYTE and info[ECN_MODE_BYTE] & 3 == ACCURATE,
     )
 
 

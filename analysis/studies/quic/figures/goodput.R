@@ -1,0 +1,23 @@
+# Goodput over loss, a panel per stack: the curves of one name beside each other.
+height_cm <- 8
+shown <- function(cells) filter(cells, block == "loss")
+
+draw <- function(data) {
+  measured <- data$summary |>
+    filter(block == "loss", metric == "goodput_mbit", statistic_over == "replicates") |>
+    mutate(stack = factor(stack_labels[app], stack_labels))
+  # A logarithm has no zero: the cells without loss stand at its left edge.
+  edge_percent <- 0.03
+
+  ggplot(measured, aes(pmax(loss_percent, edge_percent), mean, colour = algorithm)) +
+    geom_line() +
+    geom_linerange(aes(ymin = mean_low, ymax = mean_high), na.rm = TRUE) +
+    geom_point(aes(shape = algorithm), size = 2) +
+    facet_wrap(vars(stack)) +
+    scale_x_log10(breaks = c(edge_percent, 0.1, 1), labels = c("0", "0.1", "1")) +
+    scale_y_continuous(limits = c(0, NA)) +
+    algorithm_scales(data$algorithms) +
+    labs(x = "Packet loss (%)", y = "Goodput (Mbit/s)") +
+    theme_losslab() +
+    theme(panel.spacing.x = unit(8, "mm"))
+}

@@ -1,0 +1,39 @@
+# Two stacks with algorithms of the same names, paired by replicate: the same number has the same
+# seed, and so the same draws of losses and start.
+
+# What makes the traffic, as it is called.
+stack_labels <- c(iperf3 = "kernel's TCP", quic = "ngtcp2's QUIC")
+
+# Pairs of replicates of both stacks.
+stack_pairs <- function(replicates, metric = "goodput_mbit") {
+  shared <- c("block", setdiff(condition_columns, "app"), "replicate")
+  replicates |>
+    dplyr::filter(valid, app %in% names(stack_labels)) |>
+    dplyr::select(dplyr::all_of(shared), app, value = dplyr::all_of(metric)) |>
+    dplyr::filter(!is.na(value)) |>
+    tidyr::pivot_wider(names_from = "app", values_from = "value") |>
+    with_columns(names(stack_labels)) |>
+    dplyr::filter(!is.na(iperf3), !is.na(quic), iperf3 > 0)
+}
+
+# Per condition: both means, and the geometric mean of QUIC over TCP with its interval.
+stack_ratios <- function(pairs) {
+  pairs |>
+    dplyr::arrange(replicate) |>
+    dplyr::group_by(block, algorithm, rate_mbit, rtt_ms, buffer_packets, loss_percent) |>
+    dplyr::summarise(
+      n = dplyr::n(),
+      mean_tcp = mean(iperf3),
+      mean_quic = mean(quic),
+      tibble::as_tibble(ratio_interval(quic, iperf3)),
+      .groups = "drop"
+    ) |>
+    with_columns(c("value", "low", "high")) |>
+    dplyr::rename(ratio = value) |>
+    dplyr::arrange(buffer_packets, loss_percent, algorithm)
+}
+
+# What a condition is called, beside its algorithm.
+stack_condition <- function(buffer_packets, loss_percent) {
+  paste0(loss_percent, " % loss, ", buffer_packets, " packets")
+}

@@ -1,0 +1,62 @@
+# Draw a sweep's cells: means with their intervals (`losslab sweep`). Arguments as of runs.R.
+arguments <- commandArgs(trailingOnly = TRUE)
+n_functions <- as.integer(arguments[3])
+for (path in arguments[3 + seq_len(n_functions)]) source(path)
+one_locale()
+library(ggplot2)
+library(dplyr, warn.conflicts = FALSE)
+
+# Lines are algorithms, whose colours are the report's, or values of another axis.
+line_scales <- function(lines, algorithms) {
+  if (all(lines %in% algorithms$name)) {
+    return(algorithm_scales(algorithms))
+  }
+  list(scale_shape_manual(values = seq_along(unique(lines))), labs(colour = NULL, shape = NULL))
+}
+
+draw_sweep <- function(cells, algorithms) {
+  cells <- filter(cells, !is.na(mean))
+  across <- !all(is.na(cells$x))
+  if (!across) cells$x <- 0
+  counts <- paste(unique(range(cells$n_valid)), collapse = "-")
+  figure <- ggplot(cells, aes(x, mean, colour = line, group = line)) +
+    geom_linerange(
+      aes(ymin = low, ymax = high), position = position_dodge(if (across) 0 else 0.5),
+      na.rm = TRUE
+    ) +
+    geom_point(
+      aes(shape = line), size = 2, position = position_dodge(if (across) 0 else 0.5)
+    ) +
+    line_scales(cells$line, algorithms) +
+    expand_limits(y = 0) +
+    labs(x = if (across) cells$x_label[1], y = cells$y_label[1]) +
+    theme_losslab()
+  if (across) {
+    figure <- figure + geom_line(linewidth = 0.5)
+  } else {
+    figure <- figure + scale_x_continuous(breaks = NULL)
+  }
+  if (n_distinct(cells$panel) > 1) {
+    figure <- figure + facet_wrap(vars(panel))
+  }
+  if (n_distinct(cells$line) == 1 && !all(cells$line %in% algorithms$name)) {
+    figure <- figure + guides(colour = "none", shape = "none")
+  }
+  intervals <- if (all(is.na(cells$low))) "." else "; vertical lines: their 95 % intervals."
+  with_note(figure, paste0("Means of runs with different seeds, n = ", counts, " each", intervals))
+}
+
+save_figure(
+  draw_sweep(
+    readr::read_csv(
+      arguments[1],
+      col_types = readr::cols(
+        line = "c", panel = "c", x_label = "c", y_label = "c", .default = "d"
+      )
+    ),
+    read_algorithms(arguments[2])
+  ),
+  utils::tail(arguments, -(3 + n_functions)),
+  height_cm = 9,
+  missing = tibble(cell = character())
+)

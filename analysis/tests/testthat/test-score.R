@@ -1,0 +1,67 @@
+# Criteria judged on recorded cells: Reno, and three algorithms that are bad on purpose.
+
+of_project <- function(...) testthat::test_path("..", "..", "..", ...)
+recorded <- function(table) of_project("tests", "fixtures", "score", table)
+suite <- yaml::read_yaml(of_project("config", "suites", "rfc9743.yaml"))
+judged <- judge_suite(
+  suite,
+  read_cells(recorded("score_cells.csv")),
+  read_replicates(recorded("score_replicates.csv")),
+  read_measured(recorded("score_intervals.csv"))
+)
+verdict <- function(algorithm, criterion) {
+  judged$verdict[judged$algorithm == algorithm & judged$criterion == criterion]
+}
+
+test_that("Reno meets what the bad ones miss", {
+  expect_identical(verdict("reno", "backs-off"), "meets")
+  expect_identical(verdict("reno", "wired"), "meets")
+  expect_identical(verdict("reno", "steady"), "meets")
+})
+
+test_that("who ignores losses is caught by how much is sent while most is lost", {
+  expect_identical(verdict("ignores_loss", "backs-off"), "misses")
+  expect_identical(verdict("ignores_loss", "breakers"), "misses")
+})
+
+test_that("who never grows is caught by a clean link", {
+  expect_identical(verdict("never_grows", "wired"), "misses")
+  expect_identical(verdict("never_grows", "steady"), "meets")
+  expect_identical(verdict("never_grows", "backs-off"), "meets")
+})
+
+test_that("who oscillates is caught by its seconds", {
+  expect_identical(verdict("oscillates", "steady"), "misses")
+  expect_identical(verdict("oscillates", "backs-off"), "meets")
+})
+
+test_that("what was not measured says so, and names no cell", {
+  rows <- judged[judged$criterion == "own-loss", ]
+  expect_identical(unique(rows$verdict), "not measured")
+  expect_identical(unique(rows$cells), "")
+})
+
+test_that("algorithms that a scenario names for itself are not scored", {
+  cells <- tibble::tibble(cell = letters[1:3], algorithm = c("mine", "dctcp", "cubic"))
+  expect_identical(scored_algorithms(suite, cells), c("mine", "cubic"))
+})
+
+test_that("where no run has anything there is no doubt", {
+  claim <- list(at_least = 0.5)
+  none <- list(value = 0, low = NA_real_, high = NA_real_, n = 5L, verdict = "undecided")
+  expect_identical(without_doubt(none, claim)$verdict, "differs")
+  few <- utils::modifyList(none, list(n = 4L))
+  expect_identical(without_doubt(few, claim)$verdict, "undecided")
+  some <- utils::modifyList(none, list(value = 0.1))
+  expect_identical(without_doubt(some, claim)$verdict, "undecided")
+})
+
+test_that("every criterion's metric is one that replicates have", {
+  known <- names(score_metrics(
+    derive_metrics(read_replicates(recorded("score_replicates.csv"))),
+    read_measured(recorded("score_intervals.csv"))
+  ))
+  of_flows <- c("jain_index", "bottleneck_loss_percent", "fct_mean_s", "download_s")
+  metrics <- vapply(suite$criteria, `[[`, "", "metric")
+  expect_identical(setdiff(metrics, c(known, of_flows)), character())
+})

@@ -1,0 +1,218 @@
+"""A table and a figure over some axes without a study's files: `losslab sweep`.
+
+Every combination of the values becomes a cell, measured by `losslab cell` as the workflow's are:
+what is there is kept, so that the same command goes on where it stopped, and one with more values
+or replicates adds to it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from losslab import asked, processes
+from losslab.asked import UsageError
+from losslab.errors import LosslabError
+from losslab.screen import cellstable
+from losslab.study.axes import Axis
+from losslab.study.condition import AXES, Condition
+
+CELL_FILE = "cell.json"
+LISTS = ("scheme", "flows", "changes", "sender_command", "receiver_command", "bring")
+POLL_S = 0.1
+# Of one sweep; a study has its own ways of leaving cells out.
+MOST_CELLS = 10_000
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A combination of values, and where its replicates are."""
+
+    condition: Condition
+    folder: Path
+
+    @property
+    def file(self) -> Path:
+        """What `losslab cell` leaves."""
+        return self.folder / CELL_FILE
+
+
+def values(its: Axis, text: str) -> list[str | float]:
+    """Read the values of an axis: `cubic,bbr`, `0,1,5`, `0:10` or `0:10:2`.
+
+    Raises:
+        UsageError: they are none.
+    """
+    if its.kind == "str":
+        # Some axes' words have commas of their own.
+        found: list[str | float] = [text] if its.name in LISTS else [*text.split(",")]
+    else:
+        found = [number for part in text.split(",") for number in _numbers(its, part)]
+    if len(set(found)) != len(found):
+        raise UsageError(f"{its.name} must have each value once, found {text}")
+    return found
+
+
+def _numbers(its: Axis, part: str) -> list[float]:
+    """Read a number, or an interval with both its ends: `FROM:TO` in steps of 1, `FROM:TO:STEP`."""
+    try:
+        first, *more = (float(word) for word in part.split(":"))
+        last, step, *rest = *more, *(first, 1.0)[len(more) :]
+        count = math.floor((last - first) / step + 1e-9)
+        if rest or step <= 0 or count < 0:
+            raise ValueError
+    except (ValueError, ZeroDivisionError) as error:
+        raise UsageError(
+            f"{its.name} must be numbers such as 0,1,5 or 0:10 or 0:10:2, found {part!r}"
+        ) from error
+    return [round(first + number * step, 9) for number in range(count + 1)]
+
+
+def cells(given: Mapping[str, Sequence[str | float]], folder: Path) -> list[Cell]:
+    """Cross the values of all axes that are given.
+
+    Raises:
+        UsageError: a combination is impossible, or they are too many.
+    """
+    count = math.prod(map(len, given.values()))
+    if count > MOST_CELLS:
+        raise UsageError(f"a sweep must have at most {MOST_CELLS} cells, found {count}")
+    found = [
+        asked.condition(dict(zip(given, each, strict=True)))
+        for each in itertools.product(*given.values())
+    ]
+    return [Cell(each, folder / "cells" / each.slug()) for each in found]
+
+
+def measure(todo: Sequence[Cell], replicates: int, cores: int, said: Sequence[str]) -> None:
+    """Measure cells, some at a time.
+
+    Args:
+        todo: What to measure.
+        replicates: How many runs of each.
+        cores: How many cells at a time.
+        said: Further options of `losslab cell`.
+
+    Raises:
+        LosslabError: a cell left no result; with its last words.
+    """
+    left, running = list(todo), dict[processes.Process, Cell]()
+    with tempfile.TemporaryDirectory(prefix="losslab-sweep-") as logs:
+        try:
+            while left or running:
+                processes.heed()
+                while left and len(running) < cores:
+                    each = left.pop(0)
+                    log = Path(logs, each.folder.name)
+                    running[_start(each, replicates, said, log)] = each
+                for process in [one for one in running if one.poll() is not None]:
+                    ended = running.pop(process)
+                    words = Path(logs, ended.folder.name).read_text(errors="replace").strip()
+                    if process.returncode != 0:
+                        raise _failed(ended, words)
+                    _progress(len(todo) - len(left) - len(running), len(todo))
+                time.sleep(POLL_S)
+        finally:
+            for process in running:
+                processes.end_session(process, processes.PATIENCE_S)
+
+
+def _start(each: Cell, replicates: int, said: Sequence[str], log: Path) -> processes.Process:
+    each.folder.mkdir(parents=True, exist_ok=True)
+    words = [
+        "cell", "--study", "sweep", "--block", "main", "--replicates", str(replicates),
+        "--condition", json.dumps(each.condition.to_json()), "--out", str(each.file), *said,
+    ]  # fmt: skip
+    with log.open("wb") as console:
+        return processes.spawn([sys.executable, "-m", "losslab.cli", *words], console=console)
+
+
+def _failed(each: Cell, words: str) -> LosslabError:
+    return LosslabError(
+        f"cell {each.folder.name} must leave a result, found: "
+        + words.removeprefix("losslab: error: "),
+        hint="finished runs are kept; the same command goes on there",
+    )
+
+
+def _progress(done: int, total: int) -> None:
+    """Keep one line up to date; where there is no terminal, say the end alone."""
+    if sys.stderr.isatty():
+        end = "\n" if done == total else ""
+        print(f"\rlosslab: measured {done} of {total} cells", end=end, file=sys.stderr, flush=True)
+    elif done == total:
+        print(f"losslab: measured {total} cells", file=sys.stderr)
+
+
+def study(given: Mapping[str, Sequence[str | float]], replicates: int) -> dict[str, Any]:
+    """Write the sweep as a study's block, for those who go on from there.
+
+    Args:
+        given: The values of each axis.
+        replicates: Runs of each cell.
+    """
+    block = {
+        name: list(each) if len(each) > 1 else each[0]
+        for name, each in given.items()
+        if not AXES[name].of_campaign
+    }
+    lengths = {
+        name: float(given[name][0] if name in given else AXES[name].default or 0)
+        for name in ("duration_s", "warmup_s")
+    }
+    return {"blocks": {"main": block}, "runs": {"main": {"replicates": replicates} | lengths}}
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `sweep`."""
+    parser = commands.add_parser("sweep", help="measure all combinations of some axes' values")
+    for name, its in AXES.items():
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, metavar="VALUES", required=its.default is None,
+                            help=its.help.replace("%", "%%").replace("`", ""))  # fmt: skip
+    parser.add_argument("--replicates", type=int, default=5, help="runs of each cell (default 5)")
+    parser.add_argument("--metric", help="a key of the summary; default: the app's own")
+    parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--out", type=Path, required=True, help="folder; what is there is kept")
+    asked.backend_options(parser)
+    kept = "finished runs are kept; the same command goes on there"
+    parser.set_defaults(run=_sweep, interrupted=kept)
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    given = {
+        name: values(its, said)
+        for name, its in AXES.items()
+        if (said := getattr(options, name)) is not None
+    }
+    if options.replicates < 1 or options.cores < 1:
+        raise UsageError("replicates and cores must be at least 1")
+    todo = cells(given, options.out)
+    varied = [name for name, each in given.items() if len(each) > 1] or ["algorithm"]
+    options.out.mkdir(parents=True, exist_ok=True)
+    block = study(given, options.replicates)
+    (options.out / "study.yaml").write_text(yaml.safe_dump(block, sort_keys=False))
+    where = ["--backend", options.backend, "--where", options.where]
+    measure(todo, options.replicates, options.cores, where)
+    measured = [(each.condition, each.file) for each in todo]
+    found = cellstable.rows(measured, varied, options.metric)
+    files = cellstable.write(found, varied, options.out)
+    print(cellstable.text(found, varied))
+    print("\n" + "\n".join(map(str, files)))
+    for row in found:
+        if row["reasons"]:
+            cell = ", ".join(f"{name} {cellstable.word(row[name])}" for name in varied)
+            print(f"losslab: invalid: {cell}: {row['reasons']}", file=sys.stderr)
+    return 0 if all(row["n_valid"] for row in found) else 1

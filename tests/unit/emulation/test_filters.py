@@ -1,0 +1,132 @@
+"""Filters that drop, and DualPI2: what tc is told, and what is read over netlink."""
+
+import dataclasses
+import struct
+
+import pytest
+
+from losslab.emulation import batch, dualpi2, filters, hosts
+from losslab.emulation.plan import make_plan
+from losslab.emulation.shaping import shapers
+from losslab.errors import LosslabError
+from tests.unit.emulation.test_plan import read_back
+from tests.unit.study.test_condition import CONDITION
+
+QUIET = dataclasses.replace(CONDITION, loss_percent=0, rtt_ms=20)
+
+
+def attribute(kind, content):
+    return dualpi2._attribute(kind, content)
+
+
+def action(kind, options):
+    stats = attribute(1, struct.pack("=QI", 3_000, 2)) + attribute(3, struct.pack("=5I", *range(5)))
+    return (
+        attribute(filters.TCA_ACT_KIND, kind + b"\0")
+        + attribute(filters.TCA_ACT_OPTIONS, options)
+        + attribute(filters.TCA_ACT_STATS, stats)
+    )
+
+
+def of_kernel(kind, number, content):
+    """What a dump has of one filter."""
+    options = attribute(number, attribute(1, content))
+    return dict(
+        [(filters.TCA_KIND, kind + b"\0"), (filters.TCA_OPTIONS, options)]
+    )  # fmt: skip
+
+
+def test_a_policers_bucket_is_read_in_whole_packets():
+    rate, burst = 1_250_000, 100 * 1514
+    ticks = round(burst * 1e9 / rate / filters.TICK_NS)
+    police = struct.pack("=IiIIIBBHhHI", 1, 2, 0, ticks, 2_000, 0, 0, 0, 0, 0, rate)
+    parts = of_kernel(b"matchall", 2, action(b"police", attribute(1, police)))
+    [found] = filters._actions(parts)
+    assert found == {
+        "kind": "police", "action": 2, "rate": rate, "burst": burst, "bytes": 3_000, "packets": 2,
+        "drops": 2,
+    }  # fmt: skip
+    asked = filters.policer(10, 100)
+    assert asked.differences([found]) == []
+    assert "police rate 10000000bit burst 151400 conform-exceed drop/ok" in asked.command()
+    for wrong in ([], [found, found], [found | {"rate": 1}], [found | {"burst": 1514}]):
+        [reason] = asked.differences(wrong)
+        assert reason.startswith("filter on r1-r2 on r1 must be")
+
+
+def test_thinning_is_read_with_its_number():
+    gact = attribute(2, struct.pack("=IIi", 1, 0, 2)) + attribute(3, struct.pack("=HHi", 2, 4, 0))
+    [found] = filters._actions(of_kernel(b"flower", 3, action(b"gact", gact)))
+    [asked] = filters.filters(dataclasses.replace(QUIET, ack_thinning=4, path="asymmetric"))
+    assert asked.where.name == "r3-r1"
+    assert asked.differences([found]) == []
+    assert asked.differences([found | {"one_of": 2}]) != []
+    without = attribute(2, struct.pack("=IIi", 1, 0, 2))
+    [found] = filters._actions(of_kernel(b"flower", 3, action(b"gact", without)))
+    assert asked.differences([found]) != []
+
+
+def test_filters_are_among_the_qdiscs_that_must_be_there():
+    made = make_plan(dataclasses.replace(QUIET, policer_mbit=5), 7)
+    state = read_back(made)
+    good = dict(made.hosts["r1"].qdiscs[-1].action)
+    state["r1"]["filters"] = {"r1-r2": [good]}
+    assert hosts.deviations(made.hosts, state) == []
+    state["r1"]["filters"] = {"r1-r2": [good | {"rate": 1}]}
+    [reason] = hosts.deviations(made.hosts, state)
+    assert "filter on r1-r2" in reason
+    state["r1"]["filters"] = {"r1-r2": [good]}
+    state["r1"]["qdiscs"] = [q for q in state["r1"]["qdiscs"] if q["kind"] != "clsact"]
+    assert "qdisc clsact must be on r1-r2" in hosts.deviations(made.hosts, state)[0]
+    plain = make_plan(QUIET, 7)
+    state = read_back(plain)
+    state["r2"]["qdiscs"].append({"dev": "r2-r1", "handle": "ffff:", "kind": "clsact"})
+    [reason] = hosts.deviations(plain.hosts, state)
+    assert "clsact on r2-r1 of r2 was not asked for" in reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"policer_mbit": 5, "trace": "cellular"}, "must be 1 and policer_mbit 0 with a trace"),
+        ({"policer_burst_packets": 5}, "needs a policer_mbit, found 5 without"),
+        ({"ack_thinning": 2, "offloads": "on"}, "offloads must be off with ack_thinning"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(changes, words):
+    [problem] = dataclasses.replace(QUIET, **changes).problems()
+    assert words in problem
+
+
+DUAL = dataclasses.replace(QUIET, queue="dualpi2", ecn="on", buffer_packets=300)
+
+
+def test_dualpi2_has_the_stated_length():
+    its = next(q for q in shapers(DUAL, 7) if q.kind == "dualpi2")
+    assert its.command() == "qdisc add dev r1-r2 parent 1:1 handle 10: dualpi2"
+    stats = struct.pack("=12I", *range(12))
+    parts = {
+        dualpi2.TCA_OPTIONS: attribute(1, struct.pack("=I", 300)),
+        dualpi2.TCA_STATS2: attribute(4, stats),
+    }
+    found = dualpi2._found(parts)
+    assert (found["limit"], found["packets_in_l"], found["ecn_mark"]) == (300, 4, 6)
+    assert its.differences(found) == []
+    [reason] = its.differences({})
+    assert "must have limit 300, found None" in reason
+    made = make_plan(DUAL, 7)
+    state = read_back(made) | {}
+    state["r1"]["dualpi2"] = found | {"limit": 10_000}
+    assert any("limit 300, found 10000" in r for r in hosts.deviations(made.hosts, state))
+
+
+def test_a_qdisc_that_tc_does_not_know_is_still_listed():
+    text = '[{"kind":"dualpi2","options":{[Unknown qdisc, optlen=92] },"bytes":7}]'
+    assert batch._documents(text) == [[{"kind": "dualpi2", "options": {}, "bytes": 7}]]
+
+
+def test_accurate_ecn_is_refused_where_the_kernel_has_none(monkeypatch):
+    monkeypatch.setattr(hosts, "ACCURATE_ECN_SYSCTL", "net.ipv4.no_such_thing")
+    hosts.require_ecn(make_plan(DUAL, 7).hosts)
+    with pytest.raises(LosslabError, match="ecn accurate needs a kernel that has Accurate ECN"):
+        hosts.require_ecn(make_plan(dataclasses.replace(DUAL, ecn="accurate"), 7).hosts)

@@ -1,0 +1,88 @@
+"""A sweep's values, cells and table, without measuring."""
+
+import json
+
+import pytest
+
+from losslab import cli, sweep
+from losslab.asked import UsageError
+from losslab.screen import cellstable
+from losslab.study import design
+from losslab.study.condition import AXES, Condition
+from losslab.study.points import block_points
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "meant"),
+    [
+        ("algorithm", "cubic,bbr", ["cubic", "bbr"]),
+        ("loss_percent", "0,0.5,5", [0, 0.5, 5]),
+        ("loss_percent", "0:3", [0, 1, 2, 3]),
+        ("loss_percent", "0:0.3:0.1", [0, 0.1, 0.2, 0.3]),
+        ("rtt_ms", "10:20:4,100", [10, 14, 18, 100]),
+        ("scheme", "ewma,alpha=0.9", ["ewma,alpha=0.9"]),
+    ],
+)
+def test_values_are_lists_and_intervals(name, said, meant):
+    assert sweep.values(AXES[name], said) == meant
+
+
+@pytest.mark.parametrize("said", ["", "a", "5:1", "1:5:0", "1:2:3:4", "1:", "1,1", "1:3,2"])
+def test_what_is_no_list_of_numbers_is_refused(said):
+    with pytest.raises(UsageError, match="loss_percent must"):
+        sweep.values(AXES["loss_percent"], said)
+
+
+def test_every_combination_is_a_cell_with_a_folder_of_its_own(tmp_path):
+    given = {"algorithm": ["cubic", "bbr"], "loss_percent": [0.0, 1.0], "rate_mbit": [10.0]}
+    found = sweep.cells(given, tmp_path)
+    assert len({cell.folder for cell in found}) == 4
+    assert {(c.condition.algorithm, c.condition.loss_percent) for c in found} == {
+        (a, loss) for a in given["algorithm"] for loss in given["loss_percent"]
+    }
+    with pytest.raises(UsageError, match="rtt_ms must be"):
+        sweep.cells({"algorithm": ["cubic"], "rtt_ms": [-1.0]}, tmp_path)
+    with pytest.raises(UsageError, match="at most"):
+        sweep.cells({"algorithm": ["cubic"], "rtt_ms": list(range(1, 10_003))}, tmp_path)
+
+
+def test_the_study_that_is_left_is_the_same_cells(root, tmp_path):
+    given = {"algorithm": ["cubic", "bbr"], "rtt_ms": [20.0], "duration_s": [3.0]}
+    left = sweep.study(given, 7)
+    study = design.load_yaml(root / "config/studies/loss.yaml")
+    study = {k: v for k, v in study.items() if k != "time_series"} | {"defaults": {}} | left
+    design.check_schema(study, "study", "study.yaml")
+    points = list(block_points({"defaults": {}}, left["blocks"]["main"]))
+    run = left["runs"]["main"]
+    assert run == {"replicates": 7, "duration_s": 3.0, "warmup_s": 1.0}
+    slugs = [Condition(**p, duration_s=3, warmup_s=1).slug() for p in points]
+    assert slugs == [cell.condition.slug() for cell in sweep.cells(given, tmp_path)]
+
+
+def cell(folder, algorithm, *goodputs):
+    folder.mkdir()
+    runs = [
+        {"valid": g is not None, "reasons": [] if g else ["lost"], "summary": {"goodput_mbit": g}}
+        for g in goodputs
+    ]
+    (folder / "cell.json").write_text(json.dumps({"replicates": runs}))
+    return Condition(algorithm=algorithm), folder / "cell.json"
+
+
+def test_a_table_has_means_intervals_and_what_is_invalid(tmp_path):
+    measured = [cell(tmp_path / "a", "cubic", 1, 2, 3, 4, 5), cell(tmp_path / "b", "bbr", 7, None)]
+    one, other = cellstable.rows(measured, ["algorithm"], None)
+    assert (one["mean"], one["n_runs"], one["n_valid"]) == (3, 5, 5)
+    # Student's t for 4 degrees of freedom times the standard error.
+    assert one["high"] - one["mean"] == pytest.approx(2.776 * 2.5**0.5 / 5**0.5)
+    assert (other["low"], other["n_valid"], other["reasons"]) == (None, 1, "lost")
+    words = cellstable.text([one, other], ["algorithm"]).splitlines()
+    assert words[0].split() == ["algorithm", "goodput_mbit", "95", "%", "interval", "n"]
+    assert words[2].endswith("1 of 2")
+
+
+def test_a_sweep_of_an_impossible_cell_measures_nothing(capsys, tmp_path):
+    words = ["sweep", "--algorithm", "cubic,nope", "--out", str(tmp_path / "out")]
+    assert cli.main(words) == 2
+    assert "algorithm must be one of" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
