@@ -51,7 +51,9 @@ rule render_report:
                 for file in figure_files(study, "svg", "txt", "cells.csv")
             ),
             "results/figures/agreement_paths.svg",
+            "results/figures/agreement_paths.txt",
             "results/figures/claims.svg",
+            "results/figures/claims.txt",
             "results/figures/path.svg",
             "results/figures/path.txt",
         ],
