@@ -75,15 +75,18 @@ rule render_report:
         claims="results/claims.csv",
         # The page leads to them.
         scripts=[
-            str(script)
-            for study in STUDIES.values()
-            for script in (
-                files.tables(design.ROOT, study.name),
-                *(
-                    files.figure(design.ROOT, study.name, name)
-                    for name in study.figures
-                ),
-            )
+            str(ANALYSIS / "agreement.R"),
+            *(
+                str(script)
+                for study in STUDIES.values()
+                for script in (
+                    files.tables(design.ROOT, study.name),
+                    *(
+                        files.figure(design.ROOT, study.name, name)
+                        for name in study.figures
+                    ),
+                )
+            ),
         ],
         # Where verdicts are recorded, a claim that changes its own stops the report.
         verdicts=["results/verdicts.checked"] if recorded_verdicts() else [],
