@@ -51,7 +51,9 @@ rule render_report:
                 for file in figure_files(study, "svg", "txt", "cells.csv")
             ),
             "results/figures/agreement_paths.svg",
+            "results/figures/agreement_paths.txt",
             "results/figures/claims.svg",
+            "results/figures/claims.txt",
             "results/figures/path.svg",
             "results/figures/path.txt",
         ],
@@ -73,15 +75,18 @@ rule render_report:
         claims="results/claims.csv",
         # The page leads to them.
         scripts=[
-            str(script)
-            for study in STUDIES.values()
-            for script in (
-                files.tables(design.ROOT, study.name),
-                *(
-                    files.figure(design.ROOT, study.name, name)
-                    for name in study.figures
-                ),
-            )
+            str(ANALYSIS / "agreement.R"),
+            *(
+                str(script)
+                for study in STUDIES.values()
+                for script in (
+                    files.tables(design.ROOT, study.name),
+                    *(
+                        files.figure(design.ROOT, study.name, name)
+                        for name in study.figures
+                    ),
+                )
+            ),
         ],
         # Where verdicts are recorded, a claim that changes its own stops the report.
         verdicts=["results/verdicts.checked"] if recorded_verdicts() else [],
