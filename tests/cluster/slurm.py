@@ -4,10 +4,10 @@
 
 As root, with Debian's slurm-wlm and munge (`scripts/packages.sh cluster`). It starts munged,
 slurmctld and slurmd by hand with files in a folder of its own (and a link to their configuration in
-/etc/slurm), without systemd or accounting; measures the campaign once with this machine's instrument and once through
-Slurm as `nobody`, whose cache is empty and takes the instrument from an archive; compares all
-replicates; and ends what it started. With --kill the node is killed while it measures, and comes
-back.
+/etc/slurm), without systemd or accounting; measures the campaign once with this machine's
+instrument and once through Slurm as `nobody`, whose cache is empty and takes the instrument from an
+archive; compares all replicates; and ends what it started. With --kill the node is killed while it
+measures, and comes back.
 """
 
 import argparse
