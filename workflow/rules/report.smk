@@ -22,6 +22,7 @@ rule render_report:
             design.ROOT / "report" / "index.qmd",
             design.ROOT / "report" / "_limits.qmd",
             design.ROOT / "report" / "_appendix.qmd",
+            design.ROOT / "report" / "_glossary.qmd",
             Path(AGREEMENT),
             *(files.chapter(design.ROOT, study) for study in STUDIES),
             studies=STUDIES,
