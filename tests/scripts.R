@@ -94,7 +94,7 @@ knit_report <- function(job) {
   chapters <- file.path("report", paste0("_", c(studies, "agreement"), ".qmd"))
   file.copy(
     c(
-      "config/algorithms.tsv", "report/coverage.csv",
+      "config/algorithms.tsv", "report/coverage.csv", "report/speed.csv",
       list.files(file.path(results, "summary"), full.names = TRUE),
       list.files(file.path(results, "tables"), full.names = TRUE),
       file.path(results, "claims.csv")
