@@ -42,3 +42,4 @@ save_figure(
   figure, unlist(snakemake@output[["figure"]]),
   height_cm = 8, missing = tibble(cell = character())
 )
+writeLines(describe_figure(figure), snakemake@output[["words"]])

@@ -5,6 +5,7 @@ library(ggplot2)
 
 distances <- claim_distances(read_measured(snakemake@input[["claims"]]))
 save_figure(
-  draw_distances(distances), unlist(snakemake@output),
+  draw_distances(distances), unlist(snakemake@output[["figure"]]),
   height_cm = distances_height_cm(distances), missing = tibble::tibble(cell = character())
 )
+writeLines(distances_in_words(distances), snakemake@output[["words"]])

@@ -155,7 +155,8 @@ for (job in jobs) {
       list(
         seeds = agreement("seeds.csv"), paths = agreement("paths.csv"),
         windows = agreement("windows.csv"),
-        figure = list(file.path(job$folder, "results/figures/agreement_paths.svg"))
+        figure = list(file.path(job$folder, "results/figures/agreement_paths.svg")),
+        words = file.path(job$folder, "results/figures/agreement_paths.txt")
       )
     ))
     attempt(paste(job$name, "report"), knit_report(job))

@@ -136,5 +136,5 @@ show_cells <- function(cells, replicates, digests) {
       Length = short(duration_s, 4), `Warm-up` = short(warmup_s, 4), Seed = as.character(seed),
       Digest = ifelse(is.na(digest), "", paste0("`", digest, "`"))
     ) |>
-    show_table(align = "llrrrrl")
+    show_table(align = "llrrrrl", widths = c(9, 52, 5, 6, 8, 10, 13))
 }

@@ -19,7 +19,7 @@ figure_data <- function(figure) {
     Filter(\(data) is.data.frame(data) && nrow(data) > 0, c(list(plot$data), own))
   }), recursive = FALSE)
   if (length(tables) == 0) {
-    return(tibble::tibble())
+    return(tibble::tibble(drawn_as = integer()))
   }
   tables <- lapply(seq_along(tables), function(number) {
     as_plain <- \(x) if (is.numeric(x) || is.logical(x)) x else as.character(x)

@@ -113,6 +113,27 @@ draw_distance_column <- function(rows) {
     )
 }
 
+# What is seen: how each study's claims stand, and which numbers are farthest from theirs.
+distances_in_words <- function(distances) {
+  distances <- dplyr::filter(distances, !is.na(distance))
+  if (nrow(distances) == 0) {
+    return("Nothing is drawn.")
+  }
+  studies <- vapply(split(distances, droplevels(distances$study)), function(rows) {
+    counts <- table(droplevels(rows$verdict))
+    paste0(rows$study[1], ": ", enumerate(paste(counts, names(counts))), ".")
+  }, "")
+  off <- dplyr::filter(distances, verdict == "differs", is.finite(distance))
+  far <- off[order(-abs(off$distance)), ][seq_len(min(3, nrow(off))), ]
+  farthest <- if (nrow(far) > 0) {
+    paste0(
+      "Farthest off of those that differ: ",
+      enumerate(paste0(far$claim, " (", fixed(far$distance, 0), " %)")), "."
+    )
+  }
+  paste(c(studies, farthest), collapse = " ")
+}
+
 # As high as the longer column's rows need, in cm.
 distances_height_cm <- function(distances) {
   distances <- dplyr::filter(distances, !is.na(distance))

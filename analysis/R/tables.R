@@ -13,7 +13,7 @@ fixed_columns <- c(
 # Columns of words; all others are numbers, also where a table has no row to tell it by.
 word_columns <- c(
   "study", "block", "cell", condition_words, "flow", "reasons", "earlier_reasons", "unpinned",
-  "hosts", "place",
+  "hosts", "place", "digest",
   "metric", "statistic_over", "whose", "setup", "load", "runs_download", "label", "winner", "sign",
   "effect", "kind", "rule", "choose", "feature", "claim", "sentence", "tolerance", "verdict",
   "absent", "unit", "limit_is", "limit_because", "reason", "unsupported", "source", "exercise",

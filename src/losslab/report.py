@@ -112,10 +112,12 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
 
 
 def copy_scripts(scripts: Sequence[Path], folder: Path) -> None:
-    """Copy studies' scripts, each below its study's name."""
+    """Copy scripts, those of studies each below its study's name."""
     folder.mkdir(parents=True, exist_ok=True)
     for script in scripts:
-        below = script.parts[script.parts.index("studies") + 1 :]
+        # Below analysis/, and analysis/studies/: whatever the folders above are called.
+        at = max(place for place, part in enumerate(script.parts) if part == "analysis")
+        below = [part for part in script.parts[at + 1 :] if part != "studies"]
         target = folder.joinpath(*below)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(script, target)

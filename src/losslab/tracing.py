@@ -195,7 +195,7 @@ def figure_line(study: str, name: str, results: Results) -> str:
     )
     return joined(
         f"Figure and data: {files}" if data else f"Figure: {files}",
-        script_words(study, f"figures/{name.removeprefix(f'{study}_')}"),
+        script_words(study, f"figures/{name.removeprefix(f'{study}_')}", results),
         cells_words(results.of_figure(study, name)),
     )
 
@@ -213,7 +213,7 @@ def table_line(
     return joined(
         f"Data: {data}",
         f"as shown: {link('LaTeX', f'tables/{label}.tex')}",
-        script_words(study, "tables"),
+        script_words(study, "tables", results),
         cells_words(results.of_table(study, own[0], behind)),
     )
 
@@ -223,9 +223,13 @@ def joined(*parts: str) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def script_words(study: str, script: str) -> str:
-    """Name a script of a study, below analysis/studies, and lead to the copy beside the report."""
-    return f"script: {link(f'{study}/{script}.R', f'{SCRIPTS}/{study}/{script}.R')}"
+def script_words(study: str, script: str, results: Results) -> str:
+    """Name a script of a study, below analysis/studies, and lead to the copy beside the report.
+
+    A chapter that is of no study has one script, of its own name.
+    """
+    path = f"{study}/{script}.R" if results.rows(f"{study}_cells.csv") else f"{study}.R"
+    return f"script: {link(path, f'{SCRIPTS}/{path}')}"
 
 
 def place_of(name: str) -> str:

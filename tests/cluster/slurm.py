@@ -3,11 +3,11 @@
     python -m tests.cluster.slurm [--configfile FILE] [--kill]
 
 As root, with Debian's slurm-wlm and munge (`scripts/packages.sh cluster`). It starts munged,
-slurmctld and slurmd by hand with files in a folder of its own, without systemd, accounting or the
-machine's configuration; measures the campaign once with this machine's instrument and once through
-Slurm as `nobody`, whose cache is empty and takes the instrument from an archive; compares all
-replicates; and ends what it started. With --kill the node is killed while it measures, and comes
-back.
+slurmctld and slurmd by hand with files in a folder of its own (and a link to their configuration in
+/etc/slurm), without systemd or accounting; measures the campaign once with this machine's
+instrument and once through Slurm as `nobody`, whose cache is empty and takes the instrument from an
+archive; compares all replicates; and ends what it started. With --kill the node is killed while it
+measures, and comes back.
 """
 
 import argparse
@@ -49,7 +49,10 @@ CAMPAIGN = {
     },
 }
 TARGET = "results/summary/loss_cells.csv"
-READY_S = 30.0
+# Where Slurm looks for it by itself: the executor takes SLURM_CONF out of its jobs' environment.
+CONF_PLACE = Path("/etc/slurm/slurm.conf")
+# The machine may be busy.
+READY_S = 120.0
 CONF = """\
 ClusterName=losslab
 SlurmctldHost={host}(127.0.0.1)
@@ -110,6 +113,9 @@ class Cluster:
                 cpus=os.cpu_count(), memory_mb=memory_mb,
             )
         )  # fmt: skip
+        if CONF_PLACE.exists() or CONF_PLACE.is_symlink():
+            raise SystemExit(f"{CONF_PLACE} must not be there: this machine has a cluster")
+        CONF_PLACE.symlink_to(folder / "slurm.conf")
         key = folder / "munge" / "key"
         key.write_bytes(os.urandom(1024))
         key.chmod(0o600)
@@ -182,7 +188,7 @@ class Cluster:
                 process.wait()
 
     def down(self) -> None:
-        """End jobs and daemons."""
+        """End jobs and daemons, and take the link away."""
         if "slurmctld" in self._daemons:
             subprocess.run(
                 ["scancel", f"--user={USER}"], env=self.environment, check=False, timeout=30
@@ -190,6 +196,7 @@ class Cluster:
             time.sleep(1)
         for name in ("slurmd", "slurmctld", "munged"):
             self._end(name, signal.SIGTERM)
+        CONF_PLACE.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -214,8 +221,9 @@ def snakemake(work: Path, config: Path, *words: str) -> list[str]:
     ]  # fmt: skip
 
 
-def through_slurm(made: Cluster, work: Path, config: Path) -> subprocess.Popen[bytes]:
-    """Start the campaign as an ordinary user."""
+@contextlib.contextmanager
+def through_slurm(made: Cluster, work: Path, config: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Start the campaign as an ordinary user; what of it is left at the end is killed."""
     them = pwd.getpwnam(USER)
     home = work / "home"
     home.mkdir(parents=True, exist_ok=True)
@@ -231,10 +239,23 @@ def through_slurm(made: Cluster, work: Path, config: Path) -> subprocess.Popen[b
         "--slurm-no-account", "--cores", str(os.cpu_count()), "--latency-wait", "5",
         "--slurm-init-seconds-before-status-checks", "5", "--group-components", "cells=2",
     ]  # fmt: skip
-    return subprocess.Popen(
+    process = subprocess.Popen(
         snakemake(work, config, *words), env=environment, cwd=work, user=them.pw_uid,
         group=them.pw_gid, extra_groups=[], start_new_session=True,
     )  # fmt: skip
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def measure(made: Cluster, work: Path, config: Path) -> None:
+    """Run the campaign to its end."""
+    with through_slurm(made, work, config) as process:
+        if process.wait() != 0:
+            raise SystemExit("the campaign must end well on Slurm, found it failed")
 
 
 def manifests(work: Path) -> dict[str, int]:
@@ -258,16 +279,14 @@ def differences(first: Path, second: Path) -> list[str]:
 
 def killed_in_the_middle(made: Cluster, work: Path, config: Path) -> None:
     """Kill the node when some replicates are there, let it come back, and finish."""
-    process = through_slurm(made, work, config)
-    made.wait(lambda: len(manifests(work)) > 1 or process.poll() is not None, "a replicate")
-    made.kill_node()
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    with through_slurm(made, work, config) as process:
+        while len(manifests(work)) < 2 and process.poll() is None:
+            time.sleep(0.2)
+        made.kill_node()
     before = manifests(work)
     print(f"killed the node with {len(before)} replicates finished", flush=True)
     made.node_up()
-    if through_slurm(made, work, config).wait() != 0:
-        raise SystemExit("the campaign must go on when the node is back, found it failed")
+    measure(made, work, config)
     after = manifests(work)
     lost = [name for name, when in before.items() if after.get(name) != when]
     if lost:
@@ -281,6 +300,8 @@ def main() -> None:
     parser.add_argument("--configfile", type=Path, help="a campaign of the loss study")
     parser.add_argument("--kill", action="store_true", help="kill the node in the middle")
     options = parser.parse_args()
+    # Unwind, so that nothing is left.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="losslab-cluster-") as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -299,8 +320,8 @@ def main() -> None:
             began = time.monotonic()
             if options.kill:
                 killed_in_the_middle(made, remote, config.resolve())
-            elif through_slurm(made, remote, config.resolve()).wait() != 0:
-                raise SystemExit("the campaign must end well on Slurm, found it failed")
+            else:
+                measure(made, remote, config.resolve())
             wall_s = time.monotonic() - began
         found = differences(local, remote)
         count = len(manifests(remote))

@@ -76,7 +76,8 @@ def test_every_figure_has_three_formats_its_data_and_its_words(root, rendered):
     wanted = {f"{name}.{suffix}" for name in drawn for suffix in ("svg", "png", "pdf")}
     wanted |= {f"{name}.{more}" for name in names for more in ("csv", "cells.csv", "txt")}
     written = {path.name: path for path in (rendered / "results/figures").iterdir()}
-    assert set(written) == wanted | {"path.txt"}
+    wanted |= {"claims.txt", "path.txt", "agreement_paths.txt"}
+    assert set(written) == wanted
     for name, path in written.items():
         assert path.stat().st_size > (3000 if name.endswith(("svg", "png", "pdf")) else 10), name
 

@@ -89,6 +89,17 @@ def test_what_is_not_there_is_named(fallback, tmp_path, missing, words):
         render(tmp_path, missing)
 
 
+def test_scripts_lie_beside_the_page_below_their_study(tmp_path):
+    clone = tmp_path / "studies" / "clone" / "analysis"
+    for name in ("studies/x/figures/a.R", "studies/x/tables.R", "agreement.R"):
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        (clone / name).write_text(name)
+    report.copy_scripts(sorted(clone.rglob("*.R")), tmp_path / "scripts")
+    assert (tmp_path / "scripts/x/figures/a.R").read_text() == "studies/x/figures/a.R"
+    assert (tmp_path / "scripts/x/tables.R").is_file()
+    assert (tmp_path / "scripts/agreement.R").is_file()
+
+
 def test_the_pdf_is_of_the_day_of_the_last_run(tmp_path):
     assert report.measured_at(tmp_path) == 1_704_067_200  # 2024-01-01
     (tmp_path / "origin.csv").write_text(

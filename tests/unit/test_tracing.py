@@ -98,6 +98,14 @@ def test_a_table_is_of_the_data_that_its_chunk_reads_and_of_the_cells_that_agree
     assert "losslab rerun results/cells/x/b/0" in lines[1]
 
 
+def test_a_chapter_that_is_of_no_study_has_a_script_of_its_name(results):
+    assert "[other.R](scripts/other.R)" in tracing.figure_line("other", "other_paths", results)
+    (results.folder / "other_seeds.csv").write_text("study,percent\nx,5\n")
+    line = tracing.table_line("other", "tbl-seeds", ["other_seeds"], results)
+    assert "[other_seeds.csv](../tables/other_seeds.csv)" in line
+    assert "[other.R](scripts/other.R)" in line
+
+
 def test_a_chapter_may_say_which_cells_a_table_is_of(lines):
     assert "1 cell, n = 5" in lines[2]
     assert "losslab rerun results/cells/x/d/0" in lines[2]

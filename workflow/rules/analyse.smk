@@ -48,7 +48,8 @@ rule draw_claims:
         functions=functions_of(ANALYSIS / "distances.R"),
         claims="results/claims.csv",
     output:
-        expand("results/figures/claims.{format}", format=["svg", "png", "pdf"]),
+        figure=expand("results/figures/claims.{format}", format=["svg", "png", "pdf"]),
+        words="results/figures/claims.txt",
     log:
         "logs/draw_claims.log",
     conda:
@@ -90,6 +91,7 @@ rule test_agreement:
         figure=expand(
             "results/figures/agreement_paths.{format}", format=["svg", "png", "pdf"]
         ),
+        words="results/figures/agreement_paths.txt",
     log:
         "logs/test_agreement.log",
     conda:

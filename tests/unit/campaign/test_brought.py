@@ -1,0 +1,82 @@
+"""Folders that are brought along, and images that are chosen: both decide what a cell is."""
+
+import dataclasses
+
+import pytest
+
+from losslab.backends.base import GUEST, VIRTUAL
+from losslab.campaign import brought, deciding
+from losslab.campaign.which import image_of
+from losslab.errors import LosslabError
+from losslab.instrument import image
+from losslab.study import design
+from losslab.study.condition import Condition
+
+PLAIN = Condition(algorithm="cubic")
+COMMAND = Condition(
+    algorithm="cubic", app="command", sender_command="./send", receiver_command="./receive"
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "mine" / "deep").mkdir(parents=True)
+    (tmp_path / "mine" / "send").write_text("#!/bin/sh\n")
+    (tmp_path / "mine" / "send").chmod(0o755)
+    (tmp_path / "mine" / "deep" / "data").write_text("1")
+    (tmp_path / "mine" / "__pycache__").mkdir()
+    (tmp_path / "mine" / "__pycache__" / "x.pyc").write_text("2")
+    return tmp_path / "mine"
+
+
+def test_a_job_gets_the_files_and_the_manifest_their_digests(folder, tmp_path):
+    condition = dataclasses.replace(COMMAND, bring=str(folder))
+    before = brought.digests(condition)
+    assert list(before) == ["deep/data", "send"]
+    assert before["send"].endswith(" x")
+    brought.give(condition, tmp_path, "there")
+    assert (tmp_path / "there" / "deep" / "data").read_text() == "1"
+    assert (tmp_path / "there" / "send").stat().st_mode & 0o111
+    assert not (tmp_path / "there" / "__pycache__").exists()
+    (folder / "deep" / "data").write_text("3")
+    assert brought.digests(condition) != before
+    assert brought.digests(PLAIN) == {}
+
+
+def test_a_cell_is_measured_again_when_a_file_changes(folder):
+    condition = dataclasses.replace(COMMAND, bring=str(folder))
+    files = deciding.files(condition, VIRTUAL, GUEST)
+    assert {folder / "send", folder / "deep" / "data"} < set(files)
+    assert not {folder / "send"} & set(deciding.files(COMMAND, VIRTUAL, GUEST))
+
+
+def test_a_folder_without_files_is_refused(tmp_path):
+    condition = dataclasses.replace(COMMAND, bring=str(tmp_path / "nothing"))
+    with pytest.raises(LosslabError, match="found none in"):
+        brought.digests(condition)
+
+
+def test_a_folder_of_the_repository_is_named_by_its_path_in_it(root, tmp_path):
+    assert brought.named(root / "tests" / "fixtures" / "programs") == "tests/fixtures/programs"
+    assert brought.named(tmp_path) == str(tmp_path.resolve())
+
+
+def test_an_image_is_the_cells_or_its_apps(root):
+    quic = dataclasses.replace(PLAIN, app="quic")
+    assert (image_of(PLAIN), image_of(COMMAND), image_of(quic)) == ("host", "host", "quic")
+    rsync = dataclasses.replace(COMMAND, image="rsync")
+    assert image_of(rsync) == "rsync"
+    recipe = image.RECIPES / "rsync" / "packages.lock"
+    assert recipe in deciding.files(rsync, VIRTUAL, GUEST)
+    assert deciding.built(rsync, VIRTUAL, GUEST) != deciding.built(COMMAND, VIRTUAL, GUEST)
+    names = design.load_names(root)
+    assert names.problems(rsync) == []
+    for wrong in ("engine", "none-such"):
+        assert names.problems(dataclasses.replace(COMMAND, image=wrong)) != []
+
+
+@pytest.mark.parametrize("name", [name for name in image.of_hosts() if name != image.HOST])
+def test_every_other_image_has_the_hosts_packages_in_the_same_versions(name):
+    host, other = image.lock().versions(), image.lock(name).versions()
+    assert {package: other.get(package) for package in host} == host
+    assert set(image.packages(name)) <= set(other)

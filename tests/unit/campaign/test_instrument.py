@@ -1,0 +1,45 @@
+"""What measures is taken from where it lies packed, on a machine that has built nothing."""
+
+import json
+
+import pytest
+
+from losslab.campaign import instrument
+from losslab.errors import HostError
+from losslab.instrument import image, kernel, packed
+
+
+@pytest.fixture
+def nothing_built(monkeypatch, tmp_path):
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv(packed.PLACE, raising=False)
+
+
+def publish(place, kind, name, **facts):
+    folder = place.parent / f"built-{kind}" / name
+    (folder / "root").mkdir(parents=True)
+    (folder / "linux").touch()
+    (folder / "root" / "init").touch()
+    provenance = {"hash": name, "pinned": True, **facts}
+    (folder / "provenance.json").write_text(json.dumps(provenance))
+    packed.pack(folder, kind, place)
+
+
+def test_a_node_without_a_cache_takes_it(nothing_built, monkeypatch, tmp_path):
+    place = tmp_path / "instruments"
+    publish(place, packed.KERNEL, kernel.target().name, version="6.12.1", patches=[])
+    publish(place, packed.IMAGE, image.target().name, suite="trixie")
+    monkeypatch.setenv(packed.PLACE, str(place))
+    found = instrument.instrument()
+    assert found.kernel == kernel.target() / "linux"
+    assert found.provenance["kernel"]["version"] == "6.12.1"
+    assert instrument.installed() == [
+        f"kernel {kernel.target().name}, Linux 6.12.1",
+        f"image {image.target().name}, Debian trixie",
+    ]
+
+
+def test_without_a_place_it_says_what_to_build(nothing_built):
+    with pytest.raises(HostError, match="must be built before anything can be measured"):
+        instrument.instrument()
+    assert all("not built" in line for line in instrument.installed())
