@@ -9,13 +9,16 @@ short_criterion <- function(section, criterion) {
   paste(section, gsub("-", " ", criterion))
 }
 
+# Rows in the order of the source's sections, where some of a suite's criteria are missing.
+in_order_of_sections <- function(rows) rows[order(numeric_version(rows$section)), ]
+
 # A field per criterion and algorithm, with the number in it.
 draw_verdicts <- function(criteria, algorithms) {
-  shown <- criteria |>
+  shown <- in_order_of_sections(criteria) |>
     dplyr::mutate(
       name = short_criterion(section, criterion),
       name = factor(name, rev(unique(name))),
-      algorithm = factor(algorithm, unique(algorithm)),
+      algorithm = factor(algorithm, unique(criteria$algorithm)),
       verdict = factor(verdict, names(verdict_colours)),
       number = ifelse(is.na(value), "", short(value, 2))
     )

@@ -175,10 +175,13 @@ criteria_side_by_side <- function(rows, labels) {
     rows$verdict == "undecided" ~ paste0("(", number, ")"),
     TRUE ~ number
   )
-  rows |>
+  # Of how many cells: a campaign may have fewer than the suite.
+  counts <- lengths(strsplit(dplyr::coalesce(rows$cells, ""), " "))
+  spans <- tapply(counts, rows$criterion, \(n) paste(unique(range(n)), collapse = " to "))
+  in_order_of_sections(rows) |>
     dplyr::transmute(
-      Section = section, Criterion = criterion, Unit = unit, Limit = signed(limit),
-      algorithm = labels[algorithm], shown
+      Section = section, Criterion = criterion, Cells = c(spans[criterion]), Unit = unit,
+      Limit = signed(limit), algorithm = labels[algorithm], shown
     ) |>
     tidyr::pivot_wider(names_from = algorithm, values_from = shown) |>
     show_table()
