@@ -15,6 +15,10 @@ import shutil
 import textwrap
 from pathlib import Path
 
+import yaml
+
+from losslab.instrument import kernels
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "figures"
 FIGURE, TABLE = "loss_goodput.svg", "loss_decrease.csv"
@@ -38,12 +42,13 @@ def answer(table: Path) -> str:
         raise SystemExit(f"every cell must have as many runs, found {n}")
     ours = {key: _lost(row["measured"]) for key, row in rows.items()}
     theirs = {key: _lost(row["published"]) for key, row in rows.items()}
+    path = yaml.safe_load((ROOT / "config/studies/loss.yaml").read_text())["defaults"]
     text = (
-        f"On a path of 1 Gbit/s, **a loss of 1 % costs CUBIC {ours['cubic', 1]} % of its goodput "
-        f"and BBR {ours['bbr', 1]} %** (published: {theirs['cubic', 1]} and {theirs['bbr', 1]} %); "
-        f"a loss of 10 %, {ours['cubic', 10]} and {ours['bbr', 10]} % (published: "
-        f"{theirs['cubic', 10]} and {theirs['bbr', 10]} %). Means of {n.pop()} runs each, RTT "
-        "0.42 ms, Linux 6.12."
+        f"On a path of {path['rate_mbit'] / 1000:g} Gbit/s, **a loss of 1 % costs CUBIC "
+        f"{ours['cubic', 1]} % of its goodput and BBR {ours['bbr', 1]} %** (published: "
+        f"{theirs['cubic', 1]} and {theirs['bbr', 1]} %); a loss of 10 %, {ours['cubic', 10]} and "
+        f"{ours['bbr', 10]} % (published: {theirs['cubic', 10]} and {theirs['bbr', 10]} %). Means "
+        f"of {n.pop()} runs each, RTT {path['rtt_ms']:g} ms, Linux {kernels.default().series.name}."
     )
     # A number and its unit stay on one line.
     whole = re.sub(r"(\d) (%|ms|Gbit)", "\\1\N{NO-BREAK SPACE}\\2", text)
