@@ -5,9 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 
 def test_the_site_is_whole(root, tmp_path):
     mkdocs = Path(sys.executable).parent / "mkdocs"
+    if not mkdocs.exists():  # `make test` installs it
+        pytest.skip("scripts/group.sh docs")
     words = ["build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     done = subprocess.run(
         [mkdocs, *words], cwd=root, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},

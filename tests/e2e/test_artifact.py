@@ -21,6 +21,8 @@ CONDITION = Condition.from_json(
 @pytest.fixture(scope="module")
 def artifact(root, tmp_path_factory):
     """A campaign of one cell, packed from one folder and unpacked in another."""
+    # `make test` installs it.
+    pytest.importorskip("rocrate", reason="scripts/group.sh artifact")
     work = tmp_path_factory.mktemp("campaign")
     cell = work / "results/cells/loss/small"
     cell.mkdir(parents=True)
