@@ -19,9 +19,6 @@ from losslab.campaign import cost
 from losslab.campaign.folder import HOST_FILE
 from losslab.study import design
 
-# Two guests at once take so much longer than one (measured on two cores: 1.03-1.06).
-SIDE_BY_SIDE = 1.05
-
 
 @dataclass
 class Row:
@@ -88,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{study + ' ' + block:32}{row.line()}")
         total += row
     print(f"{'total':32}{total.line()}")
-    slower = SIDE_BY_SIDE if options.cores > 1 else 1.0
+    slower = cost.SIDE_BY_SIDE if options.cores > 1 else 1.0
     minutes = [s * slower / options.cores / 60 for s in (total.least_s, total.most_s)]
     span = f"{minutes[0]:.1f}" + (f" to {minutes[1]:.1f}" if total.most > total.least else "")
     print(f"{span} min of measuring on {options.cores} cores that have nothing else to do")

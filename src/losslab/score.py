@@ -37,8 +37,6 @@ PAGES = Path("report", "score")
 COMPARISON = "comparison"
 # A figure takes R half a second, a page the renderer five; on a machine that measures, much more.
 DRAW_LIMIT_S = 1800.0
-# Two guests side by side take each other's caches (bench/campaign_time.py).
-SIDE_BY_SIDE = 1.35
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -79,6 +77,8 @@ def _score(options: argparse.Namespace) -> int:
     form = suite.QUICK if options.quick else suite.FULL
     campaign = plan(asked, form, names)
     before = scorecard.load(options.against) if options.against else None
+    if before:
+        scorecard.require_comparable(before, asked["suite"], form)
     print(estimate(campaign, options.cores), file=sys.stderr, flush=True)
     if options.estimate:
         return 0
@@ -131,7 +131,7 @@ def minutes(cells: Sequence[Cell], cores: int) -> float:
         + cell.stopping.least * cost.replicate_s(cell.condition, cell.backend)
         for cell in cells
     )
-    return core_s * (SIDE_BY_SIDE if cores > 1 else 1.0) / cores / 60
+    return core_s * (cost.SIDE_BY_SIDE if cores > 1 else 1.0) / cores / 60
 
 
 def measure(campaign: dict[str, Any], out: Path, cores: int) -> None:

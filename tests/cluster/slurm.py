@@ -3,11 +3,11 @@
     python -m tests.cluster.slurm [--configfile FILE] [--kill]
 
 As root, with Debian's slurm-wlm and munge (`scripts/packages.sh cluster`). It starts munged,
-slurmctld and slurmd by hand with files in a folder of its own, without systemd, accounting or the
-machine's configuration; measures the campaign once with this machine's instrument and once through
-Slurm as `nobody`, whose cache is empty and takes the instrument from an archive; compares all
-replicates; and ends what it started. With --kill the node is killed while it measures, and comes
-back.
+slurmctld and slurmd by hand with files in a folder of its own (and a link to their configuration in
+/etc/slurm), without systemd or accounting; measures the campaign once with this machine's
+instrument and once through Slurm as `nobody`, whose cache is empty and takes the instrument from an
+archive; compares all replicates; and ends what it started. With --kill the node is killed while it
+measures, and comes back.
 """
 
 import argparse
@@ -49,7 +49,10 @@ CAMPAIGN = {
     },
 }
 TARGET = "results/summary/loss_cells.csv"
-READY_S = 30.0
+# Where Slurm looks for it by itself: the executor takes SLURM_CONF out of its jobs' environment.
+CONF_PLACE = Path("/etc/slurm/slurm.conf")
+# The machine may be busy.
+READY_S = 120.0
 CONF = """\
 ClusterName=losslab
 SlurmctldHost={host}(127.0.0.1)
@@ -110,6 +113,9 @@ class Cluster:
                 cpus=os.cpu_count(), memory_mb=memory_mb,
             )
         )  # fmt: skip
+        if CONF_PLACE.exists() or CONF_PLACE.is_symlink():
+            raise SystemExit(f"{CONF_PLACE} must not be there: this machine has a cluster")
+        CONF_PLACE.symlink_to(folder / "slurm.conf")
         key = folder / "munge" / "key"
         key.write_bytes(os.urandom(1024))
         key.chmod(0o600)
@@ -182,7 +188,7 @@ class Cluster:
                 process.wait()
 
     def down(self) -> None:
-        """End jobs and daemons."""
+        """End jobs and daemons, and take the link away."""
         if "slurmctld" in self._daemons:
             subprocess.run(
                 ["scancel", f"--user={USER}"], env=self.environment, check=False, timeout=30
@@ -190,6 +196,7 @@ class Cluster:
             time.sleep(1)
         for name in ("slurmd", "slurmctld", "munged"):
             self._end(name, signal.SIGTERM)
+        CONF_PLACE.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -65,3 +65,18 @@ def test_a_kernel_that_is_not_built_is_named_with_its_command(monkeypatch, tmp_p
     words = capsys.readouterr().err
     assert "the pinned kernel 6.1 must be built" in words
     assert "losslab kernel --name 6.1" in words
+
+
+def test_what_newer_kernels_alone_have_marks_and_is_counted(tmp_path):
+    """DualPI2 under Accurate ECN; every other kernel refuses both."""
+    if kernel.existing(which=kernels.get("7.2")) is None:
+        pytest.skip(f"`{kernels.get('7.2').command(kernel.PLAIN)}`: ten minutes")
+    words = ("--algorithm", "cubic", "--loss-percent", "0", "--ecn", "accurate")
+    status, manifest = measured(tmp_path / "a", *words, "--queue", "dualpi2", "--kernel", "7.2")
+    assert (status, manifest["reasons"]) == (0, [])
+    counted = manifest["observed"]["traffic"]
+    assert counted["marks"] == counted["ce_received"] > 0
+    assert manifest["observed"]["state"]["r1"]["dualpi2"]["limit"] == 50
+    status, manifest = measured(tmp_path / "b", *words)
+    assert status == 1
+    assert "ecn accurate needs a kernel that has Accurate ECN" in manifest["reasons"][0]

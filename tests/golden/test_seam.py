@@ -79,6 +79,11 @@ def timeline(plan, folder, observed):
     if plan.app == "ffmpeg":
         [(_, stamp_ns, _), *_] = ffmpeg.parse_frames((folder / "receiver.log").read_text())
         origin_ns = round(stamp_ns - 1e9 * float(table(folder / "frames.csv")[0]["arrival_s"]))
+    if plan.crowd is not None:
+        sent = json.loads((folder / plan.crowd.flow.caller.log).read_text())
+        [first, *_] = table(folder / "flows.csv")
+        started_ns = sent[first["source_port"]]["started_ns"]
+        origin_ns = started_ns - round(1e9 * float(first["start_s"]))
     return Timeline(origin_ns, observed["started_s"])
 
 
@@ -93,6 +98,7 @@ def last_samples(plan, observed):
             sndbuf_limited_s=seen["buffer_limited_share"],
         )
         for seen in observed["flows"]
+        if seen["name"] in flows  # those beside it are summed up from their own program's words
     ]  # fmt: skip
 
 

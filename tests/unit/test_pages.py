@@ -175,3 +175,11 @@ def test_other_numbers_give_another_sentence(root, tmp_path):
 )  # fmt: skip
 def test_lines_are_split_as_a_shell_does(line, words):
     assert [c.words for c in pages.commands(line)] == words
+
+
+def test_the_readme_counts_what_there_is(root, capsys):
+    text = (root / "README.md").read_text()
+    cli.main(["cells", "--config", str(root / "config/quick.yaml")])
+    assert f"measures {len(capsys.readouterr().out.splitlines())} cells" in text
+    studies = len(list((root / "config/studies").glob("*.yaml")))
+    assert f"one of {studies} studies" in text

@@ -41,6 +41,12 @@ verdicts_of_card <- function(own) {
 # A verdict that is not `meets` stands out.
 marked <- function(verdict) ifelse(verdict == "meets", verdict, paste0("*", verdict, "*"))
 
+# "at most 4" as it stands in a narrow column.
+signed <- function(limit) {
+  # With a space that does not break.
+  sub("at least ", "\u2265\u00a0", sub("at most ", "\u2264\u00a0", limit))
+}
+
 # A number with its interval, which runs that do not scatter have not.
 number_of <- function(rows) {
   short_or_nothing <- function(x, digits) short(x, digits, "")
@@ -51,7 +57,7 @@ show_criteria <- function(own, card) {
   shown <- own |>
     dplyr::transmute(
       Section = section, Criterion = criterion, Number = number_of(own), Unit = unit,
-      n = ifelse(n > 0, as.character(n), ""), Limit = limit
+      n = ifelse(n > 0, as.character(n), ""), Limit = signed(limit)
     )
   for (name in setdiff(card$baselines, card$name)) {
     rows <- card$criteria[card$criteria$algorithm == name, ]
@@ -86,7 +92,7 @@ strip_caption <- function(part) {
 }
 
 sentence_of <- function(row, card) {
-  of <- paste0(" Of ", cells_in_words(row), ".")
+  of <- paste0(" Of [", cells_in_words(row), "](#the-runs).")
   found <- if (is.na(row$value)) {
     paste0("not measured: ", escape_markdown(row$absent))
   } else {
@@ -171,7 +177,7 @@ criteria_side_by_side <- function(rows, labels) {
   )
   rows |>
     dplyr::transmute(
-      Section = section, Criterion = criterion, Unit = unit, Limit = limit,
+      Section = section, Criterion = criterion, Unit = unit, Limit = signed(limit),
       algorithm = labels[algorithm], shown
     ) |>
     tidyr::pivot_wider(names_from = algorithm, values_from = shown) |>

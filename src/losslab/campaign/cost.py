@@ -10,6 +10,7 @@ import math
 
 from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.emulation.link.traces import MEAN_MBIT
+from losslab.study import crowd
 from losslab.study.condition import NO_COMPETITOR, NO_TRACE, Condition
 
 # Seconds of one core of an Intel Xeon (Sapphire Rapids, 2.1 GHz), by least squares on the cells of
@@ -25,6 +26,11 @@ AWAKE_PER_S, AWAKE_MBIT = 0.025, 10.0
 PER_GB_S = 3.0
 # The trace-driven link and the datagram schemes are Python: a gigabyte passes them in so many.
 TRACE_PER_GB_S, DATAGRAM_PER_GB_S = 90.0, 45.0
+# Two guests at once take so much longer than one (measured on two cores: 1.03-1.06).
+SIDE_BY_SIDE = 1.05
+# Programs of flows beside the cell's own, a second of one of them, and a short one
+# (`python -m bench.flows`).
+FLOWS_START_S, PER_FLOW_S, PER_SHORT_FLOW_S = 0.5, 0.001, 0.001
 # Rates of the app's own, in Mbit/s; a bulk flow takes what it gets.
 VIDEO_MBIT = 3.0
 SEGMENT_BITS = 1448 * 8
@@ -45,7 +51,8 @@ def expected_mbit(condition: Condition) -> float:
         return rate_mbit * (1 - loss)
     # A bare path has no loss, so that there is a delay to divide by.
     window = max(1.0, math.sqrt(1.5 / loss))
-    return min(rate_mbit, window * SEGMENT_BITS / (c.rtt_ms * 1000))
+    many = 1 + sum(group.count for group in crowd.parse(c.flows))
+    return min(rate_mbit, many * window * SEGMENT_BITS / (c.rtt_ms * 1000))
 
 
 def replicate_s(condition: Condition, backend: str) -> float:
@@ -64,4 +71,11 @@ def replicate_s(condition: Condition, backend: str) -> float:
     if c.app == "datagram":
         per_gb_s += DATAGRAM_PER_GB_S
     gigabytes = mbit * c.duration_s / 8000
-    return FIXED_S[backend] + START_S[c.app] + per_s * c.duration_s + per_gb_s * gigabytes
+    flows_s = 0.0
+    for group in crowd.parse(c.flows):
+        bulk = 0 if group.short else group.count
+        flows_s += PER_FLOW_S * bulk * c.duration_s
+        flows_s += PER_SHORT_FLOW_S * crowd.expected_arrivals(group, c.duration_s)
+    if c.flows != crowd.NO_FLOWS:
+        flows_s += FLOWS_START_S
+    return FIXED_S[backend] + START_S[c.app] + per_s * c.duration_s + per_gb_s * gigabytes + flows_s

@@ -138,6 +138,21 @@ def load(path: Path) -> Card:
     return card
 
 
+def require_comparable(before: Card, suite: str, form: str) -> None:
+    """Refuse a recorded scorecard of another suite or form, whose numbers do not compare.
+
+    Raises:
+        LosslabError: it is one.
+    """
+    for key, value in (("suite", suite), ("form", form)):
+        if before[key] != value:
+            raise LosslabError(
+                f"scorecards must be of one {key} to compare, found {value} now and {before[key]} "
+                "recorded",
+                hint="--quick or not, as it was recorded",
+            )
+
+
 def worse(now: Card, before: Card) -> list[str]:
     """Say what became worse than it was recorded, by more than the intervals.
 
@@ -148,12 +163,7 @@ def worse(now: Card, before: Card) -> list[str]:
     Raises:
         LosslabError: they are of other suites or forms, whose numbers do not compare.
     """
-    for key in ("suite", "form"):
-        if now[key] != before[key]:
-            raise LosslabError(
-                f"scorecards must be of one {key} to compare, found {now[key]} now and "
-                f"{before[key]} recorded"
-            )
+    require_comparable(before, now["suite"], now["form"])
     found = {(each["algorithm"], each["criterion"]): each for each in now["criteria"]}
     asked = [each for each in before["criteria"] if each["algorithm"] in now["tested"]]
     if not asked:

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from bench import campaign_time
+from bench import campaign_time, flows
 from losslab.campaign import cost
 from losslab.study.condition import Condition
 
@@ -29,6 +29,15 @@ def test_a_replicate_costs_more_where_there_is_more_to_do():
     assert changed(loss_percent=1) < plain
     assert changed(trace="cellular") > changed(rate_mbit=5)
     assert cost.replicate_s(BULK, "containernet") > plain
+    few, many = changed(flows="same"), changed(flows="same,count=100")
+    short = changed(flows="same,arrivals_per_s=100,size_kb=5")
+    assert plain < few < many < few + 2
+    assert few < short < few + 2
+    # Together they fill a link that one of them does not.
+    lossy = dataclasses.replace(BULK, loss_percent=1)
+    assert cost.expected_mbit(dataclasses.replace(lossy, flows="same,count=3")) == pytest.approx(
+        4 * cost.expected_mbit(lossy)
+    )
 
 
 def test_the_bench_adds_up_and_compares(root, tmp_path, capsys):
@@ -49,3 +58,14 @@ def test_the_bench_adds_up_and_compares(root, tmp_path, capsys):
     assert block.split()[2:] == total.split()[1:]
     assert "1 cores" in minutes
     assert " to " in minutes
+
+
+def test_what_each_flow_adds_is_a_line_through_what_replicates_took():
+    costs = [flows.Cost(n, 2 + 0.1 * n, 1 + 0.05 * n, 80 + n) for n in (1, 10, 100)]
+    found = flows.growth(costs)
+    assert found["wall_s"] == pytest.approx((2, 0.1))
+    assert found["core_s"] == pytest.approx((1, 0.05))
+    assert found["memory_mib"] == pytest.approx((80, 1))
+    assert flows.with_flows(BULK, 1) == BULK
+    ten = flows.with_flows(BULK, 10)
+    assert (ten.flows, ten.problems()) == ("same,count=9", [])
