@@ -79,6 +79,7 @@ def replicate(cell, number, noise, valid=True):
         "loss_packets": round(1000 * c.loss_percent * noise.uniform(0.99, 1.01)),
         "unexplained_packets": 0,
         "queue_mean_packets": 10,
+        "bottleneck_drops": 20,
         "rtt_loaded_ms": 1.1 * c.rtt_ms,
         "retransmits": 12,
         # Of the samples of the first flow.
@@ -95,11 +96,13 @@ def replicate(cell, number, noise, valid=True):
             "trace_mbit": 5.04, "trace_rate_cv": 0.7, "trace_gap_max_ms": 400,
             "trace_gaps_percent": 3,
         }  # fmt: skip
-    if c.app == "iperf3":
+    if c.app in ("iperf3", "quic", "command"):
         row["goodput_mbit"] = min(goodput, 0.95 * c.rate_mbit) * noise.uniform(0.95, 1.0)
         row["total_goodput_mbit"] = row["goodput_mbit"]
         if c.competitor != "none":
             row |= {"jain_index": 0.999, "competitor_goodput_mbit": row["goodput_mbit"]}
+        if c.flows != "none":
+            row |= {"jain_index": 0.9, "share_of_fair": 1.0, "flows_goodput_mbit": 1.0}
     elif c.app == "web":
         loaded = c.competitor != "none"
         row |= {

@@ -53,6 +53,9 @@ study_jobs <- function(job, study) {
     intervals = summary("_intervals"), flows = summary("_flows"), queue = summary("_queue")
   )
   described <- yaml::read_yaml(file.path("config/studies", paste0(study, ".yaml")))
+  if (!is.null(described$suite)) {
+    input$suite <- file.path("config/suites", paste0(described$suite, ".yaml"))
+  }
   dir.create(inside("tables"), showWarnings = FALSE)
   dir.create(inside("figures"), showWarnings = FALSE)
   attempt(paste(job$name, study, "summary"), run_script(

@@ -168,6 +168,9 @@ count_card_verdicts <- function(criteria) {
 
 # A row per criterion, a column per algorithm.
 criteria_side_by_side <- function(rows, labels) {
+  if (nrow(rows) == 0) {
+    return(show_table(tibble::tibble(Section = character(), Criterion = character())))
+  }
   number <- ifelse(is.na(rows$value), "", short(rows$value, 3))
   rows$shown <- dplyr::case_when(
     number == "" ~ "",
