@@ -79,9 +79,9 @@ def crashing_guest(folder: Path) -> Outcome:
     with (package / "emulation" / "traffic.py").open("a") as file:
         file.write(
             "\nimport os\n_run = run\n"
-            "def run(plan, hosts, folder):\n"
+            "def run(plan, hosts, folder, *more):\n"
             "    if plan.promise.loss_percent == 5: os._exit(3)\n"
-            "    return _run(plan, hosts, folder)\n"
+            "    return _run(plan, hosts, folder, *more)\n"
         )
     change = f"from pathlib import Path; from losslab.backends import parcel; \
 parcel.PACKAGE = Path({str(package)!r})"

@@ -123,9 +123,12 @@ def made_again(done):
 @pytest.mark.parametrize(
     ("file", "rules"),
     [
-        ("analysis/R/models.R", {"summarise_study", "judge_claims", "test_agreement"}),
-        ("analysis/R/claims.R", {"judge_claims", "test_agreement"}),
-        ("analysis/R/look.R", {"plot_figure", "test_agreement"}),
+        (
+            "analysis/R/models.R",
+            {"summarise_study", "judge_claims", "draw_claims", "test_agreement"},
+        ),
+        ("analysis/R/claims.R", {"judge_claims", "draw_claims", "test_agreement"}),
+        ("analysis/R/look.R", {"plot_figure", "draw_claims", "draw_path", "test_agreement"}),
         ("analysis/studies/tiny/losses.R", {"plot_figure", "tabulate_tiny"}),
         ("analysis/studies/tiny/figures/goodput.R", {"plot_figure"}),
         # Another study's.
