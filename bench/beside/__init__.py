@@ -39,7 +39,7 @@ def ns3(runs: int) -> list[dict[str, Any]]:
     if not NS3_HEADERS.is_dir():
         raise LosslabError(
             f"ns-3's headers must be in {NS3_HEADERS}, found none",
-            hint="apt-get install libns3-dev",
+            hint="Debian's package libns3-dev has it",
         )
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="losslab-ns3-") as name:

@@ -22,6 +22,8 @@ RULES = {
     "test_agreement": "tables",
     "trace_origin": "tables",
     "plot_figure": "figures",
+    "draw_claims": "figures",
+    "draw_path": "figures",
     "render_report": "report",
     "make_explorer": "report",
 }
