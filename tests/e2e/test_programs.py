@@ -1,6 +1,7 @@
 """Any programs over real paths: of the image, brought along, and QUIC, byte by byte."""
 
 import json
+import subprocess
 
 import pytest
 
@@ -50,6 +51,24 @@ def test_a_folder_brought_along_with_the_programs_own_logs(tmp_path, root):
     done = measure(tmp_path / "bad", *words[:8], *bad[7:])
     assert done.returncode == 1
     assert "not found" in done.stderr
+
+
+def test_processes_keep_their_vector_registers(tmp_path, root):
+    """Kernel patch 0007 leaves them in the host's process; threads, signals, faults take turns."""
+    (tmp_path / "bring").mkdir()
+    source, program = root / "tests" / "fixtures" / "registers.c", tmp_path / "bring" / "registers"
+    subprocess.run(["gcc", "-O2", "-static", "-pthread", "-o", program, source], check=True)
+    words = [
+        "--algorithm", "cubic", "--app", "command", "--bring", tmp_path / "bring",
+        "--sender-command",
+        "./registers >$LOGS/registers; head -c 3M /dev/zero | socat -u - TCP:$RECEIVER:5000",
+        "--receiver-command", "socat -u TCP-LISTEN:5000 OPEN:/dev/null", *PATH[:6],
+    ]  # fmt: skip
+    done = measure(tmp_path / "out", *words)
+    assert done.returncode == 0, done.stderr
+    # Four threads look 500 times at three places, 50 at a signal and 5 at a child.
+    said = (tmp_path / "out" / "program-registers").read_text()
+    assert said == f"kept {4 * (500 * 3 + 50 + 5)} times\n"
 
 
 @pytest.mark.skipif(image.existing("rsync") is None, reason="losslab image --variant rsync")
