@@ -20,7 +20,8 @@ from losslab.backends.template import Templates
 from losslab.campaign.instrument import instrument
 from losslab.study.condition import Condition
 
-COUNTS = (1, 2, 5, 10, 20, 50, 100)
+# The last is the most that there may be (`study.crowd.FLOWS_MAX`, and the cell's own).
+COUNTS = (1, 2, 5, 10, 20, 50, 100, 1001)
 # A bandwidth-delay product of buffer. Of a hundred flows each gets a megabit, two packets per RTT.
 BASE = Condition(
     algorithm="cubic", rate_mbit=100, rtt_ms=20, buffer_packets=165, duration_s=10, warmup_s=2,

@@ -59,7 +59,9 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
     summary = {} if run.reasons else APPS[plan.app].collect(plan, folder, run.timeline)
     beside = None
     if plan.crowd is not None and not run.reasons:
-        beside = crowd.collect(plan.crowd, summary, plan, folder, run.timeline)
+        beside = crowd.collect(
+            plan.crowd, summary, plan, folder, run.timeline, real_time=watch is not None
+        )
         summary |= beside.summary
         reasons += beside.reasons
     link = {}

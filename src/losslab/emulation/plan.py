@@ -15,7 +15,7 @@ from typing import Any
 
 from losslab.emulation.apps import command, datagram, ffmpeg, iperf3, quic, web
 from losslab.emulation.changing import ChangePlan, plan_of
-from losslab.emulation.crowd.plan import Crowd, make_crowd
+from losslab.emulation.crowd.plan import Crowd, make_crowd, own_start_s
 from losslab.emulation.flows import Flow
 from losslab.emulation.impaired import Impaired
 from losslab.emulation.lines import back_line, data_line
@@ -182,7 +182,8 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
         seed: Decides every random draw.
         video: The stream that the ffmpeg app sends.
     """
-    crowd = make_crowd(condition, seed)
+    flows = APPS[condition.app].flows(condition, video)
+    crowd = make_crowd(condition, seed, iperf3.SETUP_RTTS if flows[0].bulk else 0)
     bulk = sum(stream.bulk for stream in crowd.streams) if crowd else 0
     beside = crowd.network if crowd else NOTHING
     ends = [*INTERFACES, *beside.ends]
@@ -203,7 +204,7 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
             for host in (*HOSTS, *beside.hosts)
         },
         back_router=reverse_router(condition.path),
-        starts=_starts(APPS[condition.app].flows(condition, video), seed),
+        starts=_starts(flows, seed, 0.0 if crowd is None else own_start_s(seed)),
         start_jitter_s=_jitter_s(seed, "start"),
         sample_interval_s=sample_interval_s(condition.rate_mbit, bulk),
         links=_links(condition, seed),
@@ -252,11 +253,11 @@ def _promise(condition: Condition) -> Promise:
     )
 
 
-def _starts(flows: Sequence[Flow], seed: int) -> list[Start]:
+def _starts(flows: Sequence[Flow], seed: int, first_s: float) -> list[Start]:
     """Draw when each flow's caller starts: in its window, or soon after the one before."""
     starts = []
     for number, flow in enumerate(flows):
-        at_s = None if number else 0.0
+        at_s = None if number else first_s
         if flow.start_window_s is not None:
             draw = random.Random(derived_seed(seed, f"start-{flow.name}"))
             at_s = draw.uniform(*flow.start_window_s)

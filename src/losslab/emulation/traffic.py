@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from losslab.emulation.plan import Plan, Start
 
 POLL_INTERVAL_S = 0.01
+# A sleep may be some nanoseconds short.
+ROUNDING_S = 1e-6
 # Past the longest chain of retransmission timeouts that 15 retries of a lost control message make
 # at the minimum RTO; a run that needs more has hung.
 GRACE_S = 120.0
@@ -93,15 +96,13 @@ def run(plan: Plan, hosts: dict[str, Host], folder: Path, changing: Changing | N
                 due_s = _due_s(waiting, log.now_s())
             for process in processes:
                 process.end_if_due(log.now_s)
-            # A bulk flow's data come some round trips after its program's start: the others are not
-            # to have the path to themselves until then.
-            first_is_there = bool(started_s) and log.connected(flows[:1])
-            if beside is not None and (first_is_there or not flows[0].bulk):
+            if beside is not None:
                 processes.append(stack.enter_context(running(hosts, beside, folder)))
                 beside = None
             if not waiting and all(p.ended for p in processes):
                 break
-            log.sample()
+            # The instant of the cell's own flow among others is drawn, and kept.
+            log.sample(due_s if plan.crowd is not None and not started_s else math.inf)
             unset = [f for f in unset if not _receives_blocks(f, listeners[f.name], log)]
         _set_algorithm(sender, plan.hosts["sender"].sysctls[ALGORITHM_SYSCTL])
         replies = echo_probe.replies()
@@ -213,9 +214,14 @@ class _SampleLog:
         """Tell whether the data connections of flows are there, as far as their ports are known."""
         return all(flow.source_port is None or flow.source_port in self.last for flow in flows)
 
-    def sample(self) -> None:
-        """Take a sample and wait until it is time for the next."""
+    def sample(self, wake_s: float = math.inf) -> None:
+        """Take a sample if one is due; wait until it is time for the next, or until `wake_s`."""
         now_s = self.now_s()
+        if now_s >= len(self.queue) * self._interval_s - ROUNDING_S:
+            self._take(now_s)
+        time.sleep(max(0.0, min(len(self.queue) * self._interval_s, wake_s) - self.now_s()))
+
+    def _take(self, now_s: float) -> None:
         if now_s >= self._echo_due_s:
             self._echo_probe.send(now_s)
             self._echo_due_s += DURING_INTERVAL_S
@@ -226,7 +232,6 @@ class _SampleLog:
         if self.arrivals is not None:
             self._arrival_rows.append(self.arrivals.row(now_s))
         self.queue.append(self._queue_probe.sample(now_s))
-        time.sleep(max(0.0, len(self.queue) * self._interval_s - self.now_s()))
 
     def write(self, folder: Path) -> None:
         """Write tcp.csv, and arrivals.csv where arrivals are counted."""

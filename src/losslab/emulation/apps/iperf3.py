@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # Both fixed, so that hashes over the flow's addresses do not vary.
 PORT = BULK_PORT  # iperf3's default; the competitor has the next one
 SOURCE_PORT = 40_001
+# From the caller's start: the control connection, the parameters, the word to make streams, and the
+# data connection.
+SETUP_RTTS = 4
 # iperf3 counts whole blocks only; its 128 KiB would be 10 Mbit/s in an interval.
 BLOCK_BYTES = 16 * 1024
 

@@ -101,7 +101,8 @@ def shares(
     starts, ends = [life.start_s for life in bulk], [life.end_s for life in bulk]
     if first is not None and first.source_port is not None:
         ports.insert(0, first.source_port)
-        starts.append(timeline.started_s[first.name])
+        setup_s = iperf3.SETUP_RTTS * plan.promise.rtt_ms / 1e3
+        starts.append(timeline.started_s[first.name] + setup_s)
     if len(ports) < 2:
         return {}
     last_start_s, end_s = max(starts), min([*ends, plan.duration_s])

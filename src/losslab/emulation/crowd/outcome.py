@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 TABLE = "flows.csv"
 # What the app of the cell's own flow calls its goodput; a page has none.
 OWN = ("total_goodput_mbit", "throughput_mbit", "goodput_mbit")
+# Each flow starts at its instant, but for a few looks at the clock and what is due with it.
+START_TOLERANCE_S = 0.001
 # The kernel counts whole microseconds.
 RTT_ROUNDING_MS = 0.001
 
@@ -41,7 +43,13 @@ class Beside:
 
 
 def collect(
-    crowd: Crowd, summary: Mapping[str, Any], plan: Plan, folder: Path, timeline: Timeline
+    crowd: Crowd,
+    summary: Mapping[str, Any],
+    plan: Plan,
+    folder: Path,
+    timeline: Timeline,
+    *,
+    real_time: bool = False,
 ) -> Beside:
     """Turn the programs' reports and the sender's samples into flows.csv, metrics and evidence.
 
@@ -51,6 +59,7 @@ def collect(
         plan: What was run.
         folder: Where the logs and tcp.csv are.
         timeline: When the replicate's clock has its 0 s.
+        real_time: Programs start when the machine lets them.
 
     Raises:
         LosslabError: a program did not print its report.
@@ -90,6 +99,7 @@ def collect(
             *_faster_than_the_second(own + over["both"] + over["second"], crowd.second_rate_mbit),
             *(reason for life in lives if (reason := _conserved(life))),
             *(reason for life in lives if (reason := _delayed(life, plan))),
+            *([] if real_time else _not_on_time(lives, plan, timeline)),
         ],
     )
 
@@ -178,6 +188,19 @@ def _faster_than_the_second(carried_mbit: float, rate_mbit: float) -> list[str]:
     return [
         f"flows over the second bottleneck cannot be faster than its {rate_mbit:g} Mbit/s, found "
         f"{carried_mbit:.1f}"
+    ]
+
+
+def _not_on_time(lives: Sequence[Life], plan: Plan, timeline: Timeline) -> list[str]:
+    """Say which flows, the cell's own among them, did not start when they were to."""
+    first = plan.starts[0]
+    instants = [(f"flow {life.stream.name}", life.stream.start_s, life.start_s) for life in lives]
+    if first.at_s is not None and first.flow.name in timeline.started_s:
+        instants.append((first.flow.name, first.at_s, timeline.started_s[first.flow.name]))
+    return [
+        f"{name} must start at {wanted_s:.6f} s, found {found_s:.6f} s"
+        for name, wanted_s, found_s in instants
+        if abs(found_s - wanted_s) > START_TOLERANCE_S
     ]
 
 

@@ -26,8 +26,11 @@ from losslab.study.seeds import derived_seed
 PORT = 5_300
 # Below the ports that Linux gives away (ip_local_port_range), so that none is taken.
 SOURCE_PORT = 10_001
-# Flows must not start in phase with each other, the bottleneck or the probes.
+# Flows must not start in phase with each other, the bottleneck or the probes, and none is to be the
+# first in every run: each starts, the cell's own among them, at an instant of this window.
 START_JITTER_S = 0.1
+# From the replicate's 0 s to the window: in it these flows' program starts.
+LEAD_S = 0.1
 KILOBYTE = 1000
 # Files on the web have a tail of a shape of about 1.1 (Crovella and Bestavros, 1997). Bounded: one
 # flow in a thousand would decide a run's mean.
@@ -48,8 +51,6 @@ class Stream:
     source_port: int
     destination: str
     start_s: float
-    # Of its start; where it is to start before the cell's own flow is there, it is so much after.
-    jitter_s: float
     end_s: float  # it is stopped then, if it has not ended
     size_bytes: int | None  # None: as much as it can
     rate_mbit: float | None  # what its program gives it to send; None: as much as it can
@@ -75,24 +76,32 @@ class Crowd:
     second_rate_mbit: float  # 0: there is no second bottleneck
 
 
-def make_crowd(condition: Condition, seed: int) -> Crowd | None:
+def own_start_s(seed: int) -> float:
+    """Draw when the program of the cell's own flow starts, where there are others."""
+    return LEAD_S + random.Random(derived_seed(seed, "flows-0")).uniform(0, START_JITTER_S)
+
+
+def make_crowd(condition: Condition, seed: int, setup_rtts: int) -> Crowd | None:
     """Plan a condition's flows; None where it has none.
 
     Args:
         condition: What to measure.
         seed: Decides when flows start within their jitter, arrivals and sizes.
+        setup_rtts: What the cell's own flow needs from its program's start to its data connection;
+            the others wait for so long, or they would be the first in every run.
     """
     groups = crowd.parse(condition.flows)
     if not groups:
         return None
+    ready_s = LEAD_S + setup_rtts * condition.rtt_ms / 1e3
     streams = [
         stream
         for number, group in enumerate(groups, 1)
-        for stream in _streams(group, number, condition, seed)
+        for stream in _streams(group, number, condition, seed, ready_s)
     ]
     streams.sort(key=lambda stream: stream.start_s)
     return Crowd(
-        flow=_programs(condition),
+        flow=_programs(condition, len(streams)),
         algorithms=sorted({_algorithm(group, condition) for group in groups}),
         streams=[replace(s, source_port=SOURCE_PORT + n) for n, s in enumerate(streams)],
         network=network_of(condition),
@@ -115,7 +124,6 @@ def caller(crowd: Crowd, origin_ns: int) -> Program:
             s.destination,
             s.algorithm,
             s.start_s,
-            s.jitter_s,
             s.end_s,
             s.size_bytes,
             s.rate_mbit,
@@ -127,12 +135,13 @@ def caller(crowd: Crowd, origin_ns: int) -> Program:
     return replace(program, command=[*program.command, str(origin_ns), *chunks])
 
 
-def _programs(condition: Condition) -> Flow:
+def _programs(condition: Condition, count: int) -> Flow:
+    receiver = [*PROGRAM, "receive", str(PORT), str(count)]
     return Flow(
         name="flows",
         algorithm=condition.algorithm,
         port=PORT,
-        listener=Program("receiver", [*PROGRAM, "receive", str(PORT)], "flows-receiver.log"),
+        listener=Program("receiver", receiver, "flows-receiver.log"),
         caller=Program("sender", [*PROGRAM, "send", str(PORT)], "flows-sender.log"),
         bulk=False,
     )
@@ -142,30 +151,30 @@ def _algorithm(group: Group, condition: Condition) -> str:
     return condition.algorithm if group.algorithm == SAME else group.algorithm
 
 
-def _streams(group: Group, number: int, condition: Condition, seed: int) -> Iterator[Stream]:
-    """Draw the flows of a group; their ports come later."""
+def _streams(
+    group: Group, number: int, condition: Condition, seed: int, ready_s: float
+) -> Iterator[Stream]:
+    """Draw the flows of a group, none before `ready_s`; their ports come later."""
     end_s = condition.duration_s if group.end_s is None else group.end_s
     rtt_ms = condition.rtt_ms if group.rtt_ms is None else group.rtt_ms
     draw = random.Random(derived_seed(seed, f"flows-{number}"))
     if group.short:
-        starts = list(_arrivals(draw, group.arrivals_per_s or 0.0, group.start_s, end_s))
-        jitters = [0.0 for _ in starts]
+        first_s = max(group.start_s, ready_s)
+        starts = list(_arrivals(draw, group.arrivals_per_s or 0.0, first_s, end_s))
         sizes: list[int | None] = [_size_bytes(draw, group) for _ in starts]
     else:
-        starts = [group.start_s + each * group.every_s for each in range(group.count)]
-        jitters = [draw.uniform(0, START_JITTER_S) for _ in starts]
+        asked = [group.start_s + each * group.every_s for each in range(group.count)]
+        starts = [max(at_s, ready_s) + draw.uniform(0, START_JITTER_S) for at_s in asked]
         size = None if group.size_kb is None else _bytes(group.size_kb)
         sizes = [size for _ in starts]
-    drawn = zip(starts, jitters, sizes, strict=True)
-    for each, (start_s, jitter_s, octets) in enumerate(drawn, 1):
+    for each, (start_s, octets) in enumerate(zip(starts, sizes, strict=True), 1):
         yield Stream(
             name=f"{number}-{each}",
             algorithm=_algorithm(group, condition),
             source=source_address(condition, rtt_ms),
             source_port=0,
             destination=destination_address(group.over),
-            start_s=start_s + jitter_s,
-            jitter_s=jitter_s,
+            start_s=start_s,
             end_s=end_s,
             size_bytes=octets,
             rate_mbit=group.rate_mbit,

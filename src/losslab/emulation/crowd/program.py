@@ -22,26 +22,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from losslab.emulation.crowd import reader
+from losslab.emulation.crowd.limits import allow_files
+from losslab.emulation.crowd.reader import BLOCK_BYTES
 from losslab.emulation.probes.tcp import parse_tcp_info
 
-# As iperf3's of the cell's own flow.
-BLOCK = bytes(16 * 1024)
+BLOCK = bytes(BLOCK_BYTES)
 # Per turn and flow, so that one does not keep the others waiting.
 TURN_BLOCKS = 64
-READ_BYTES = 1 << 20
 # What may be due, in the order in which it is done at one instant; how often a flow with a rate
 # gets something, more often than a video has frames.
 START, FEED, END = 0, 1, 2
+# At most at a time: the kernel may be late by a thousandth of a wait (fs/select.c).
+WAIT_S = 0.1
 FEED_S = 0.02
 TCP_CONGESTION, ALGORITHM_BYTES = 13, 16  # linux/tcp.h, TCP_CA_NAME_MAX of net/tcp.h
 TCP_INFO, TCP_INFO_BYTES = 11, 256
 MIN_RTT_AT = 148  # of tcpi_min_rtt in struct tcp_info, in µs, and all bits set where there is none
 ABORT = struct.pack("ii", 1, 0)  # linger for 0 s: what waits is thrown away, and a reset sent
-BACKLOG = 4096
-# A last connection, from this port, says that there will be no more. The receiver then waits for
-# those that are open: a reset may have been lost.
-END_PORT = 10_000
-END_WAIT_S = 3.0
 END_LIMIT_S = 60.0
 
 
@@ -54,7 +52,6 @@ class Sending:
     destination: str
     algorithm: str
     start_s: float
-    jitter_s: float  # after this program's own start, where that is later
     end_s: float
     size_bytes: int | None
     rate_mbit: float | None = None
@@ -73,8 +70,7 @@ class Sender:
         self._flows = flows
         self._poll = select.epoll()
         self._open: dict[int, Sending] = {}
-        now_s = self._now_s()
-        self._due = [(max(f.start_s, now_s + f.jitter_s), n, START) for n, f in enumerate(flows)]
+        self._due = [(flow.start_s, n, START) for n, flow in enumerate(flows)]
         heapq.heapify(self._due)
 
     def run(self) -> None:
@@ -97,8 +93,12 @@ class Sender:
             self._drop_ends()
             if not self._due and not self._open:
                 break
-            wait_s = self._due[0][0] - self._now_s() if self._due else None
-            for descriptor, _ in self._poll.poll(None if wait_s is None else max(0.0, wait_s)):
+            wait_s = None
+            if self._due:
+                wait_s = min(max(0.0, self._due[0][0] - self._now_s()), WAIT_S)
+            # The poll's own limit is in whole milliseconds, at which starts would pile up.
+            select.select([self._poll], [], [], wait_s)
+            for descriptor, _ in self._poll.poll(0):
                 if descriptor in self._open:
                     self._serve(self._open[descriptor])
 
@@ -203,78 +203,25 @@ class Sender:
 
 def send(flows: Sequence[Sending], port: int, origin_ns: int) -> dict[str, Any]:
     """Run all flows, then tell the receiver; return what was seen of each."""
+    allow_files(len(flows))
     Sender(flows, port, origin_ns).run()
     if flows:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as last:
             last.settimeout(END_LIMIT_S)
             # From where its acknowledgements find back.
-            last.bind((flows[0].source, END_PORT))
+            last.bind((flows[0].source, reader.END_PORT))
             last.connect((flows[0].destination, port))
             last.recv(1)
     return {str(flow.source_port): flow.report for flow in flows}
-
-
-def receive(port: int) -> dict[str, Any]:
-    """Read every flow to its end; return what was seen of each."""
-    seen: dict[str, Any] = {}
-    readers: dict[int, tuple[socket.socket, dict[str, Any]]] = {}
-    last: socket.socket | None = None
-    until_s = float("inf")
-    block = bytearray(READ_BYTES)
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener, select.epoll() as poll:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("", port))
-        listener.listen(BACKLOG)
-        poll.register(listener.fileno(), select.EPOLLIN)
-        while last is None or (readers and time.monotonic() < until_s):
-            wait_s = None if last is None else max(0.0, until_s - time.monotonic())
-            for descriptor, _ in poll.poll(wait_s):
-                if descriptor == listener.fileno():
-                    connection, (_, source_port) = listener.accept()
-                    if source_port == END_PORT:
-                        last, until_s = connection, time.monotonic() + END_WAIT_S
-                        continue
-                    # Fewer wake-ups: see `emulation.wakeups`. An end of data wakes, too.
-                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, len(BLOCK))
-                    connection.setblocking(False)
-                    seen[str(source_port)] = {"bytes": 0, "how": "open"}
-                    readers[connection.fileno()] = connection, seen[str(source_port)]
-                    poll.register(connection.fileno(), select.EPOLLIN)
-                else:
-                    connection, its = readers[descriptor]
-                    if not _read(connection, its, block):
-                        poll.unregister(descriptor)
-                        del readers[descriptor]
-                        connection.close()
-        # What is less than a block wakes nobody, and a reset that was lost does not, either.
-        for connection, its in readers.values():
-            _read(connection, its, block)
-            connection.close()
-    if last is not None:
-        last.close()
-    return seen
-
-
-def _read(connection: socket.socket, its: dict[str, Any], block: bytearray) -> bool:
-    """Read what has come; tell whether more may come."""
-    try:
-        while count := connection.recv_into(block, 0, socket.MSG_TRUNC):
-            its["bytes"] += count
-    except BlockingIOError:
-        return True
-    except OSError as error:
-        its["how"] = errno.errorcode.get(error.errno or 0, str(error))
-    else:
-        its["how"] = "finished"
-    its["ended_ns"] = time.monotonic_ns()
-    return False
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one end."""
     parser = argparse.ArgumentParser(description=__doc__)
     ends = parser.add_subparsers(dest="end", required=True)
-    ends.add_parser("receive").add_argument("port", type=int)
+    receiver = ends.add_parser("receive")
+    receiver.add_argument("port", type=int)
+    receiver.add_argument("count", type=int, help="how many flows there will be")
     sender = ends.add_parser("send")
     sender.add_argument("port", type=int)
     sender.add_argument("origin_ns", type=int)
@@ -282,7 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     gc.disable()  # as in measure.py
     if options.end == "receive":
-        seen = receive(options.port)
+        seen = reader.receive(options.port, options.count)
     else:
         told = [Sending(*values) for chunk in options.flows for values in json.loads(chunk)]
         seen = send(told, options.port, options.origin_ns)

@@ -43,7 +43,16 @@ def reports(plan, rates_mbit, **changes):
     return sent, received
 
 
-def collected(tmp_path, plan, rates_mbit, first_mbit=10.0, edit=None, **changes):
+def collected(
+    tmp_path,
+    plan,
+    rates_mbit,
+    first_mbit=10.0,
+    edit=None,
+    own_late_s=0.0,
+    real_time=False,
+    **changes,
+):
     """Collect from made-up files; all flows are steady."""
     sent, received = reports(plan, rates_mbit, **changes)
     if edit:
@@ -63,8 +72,8 @@ def collected(tmp_path, plan, rates_mbit, first_mbit=10.0, edit=None, **changes)
                 rows.append(f"{number / 10},{port},{octets}")
     (tmp_path / "tcp.csv").write_text("\n".join(rows) + "\n")
     summary = {"goodput_mbit": first_mbit, "total_goodput_mbit": first_mbit}
-    timeline = Timeline(ORIGIN_NS, {"iperf3": 0.0})
-    return outcome.collect(plan.crowd, summary, plan, tmp_path, timeline)
+    timeline = Timeline(ORIGIN_NS, {"iperf3": plan.starts[0].at_s + own_late_s})
+    return outcome.collect(plan.crowd, summary, plan, tmp_path, timeline, real_time=real_time)
 
 
 def test_shares_of_flows_that_run_together(tmp_path):
@@ -180,3 +189,16 @@ def test_a_program_that_fell_silent_is_an_error(tmp_path):
     (tmp_path / "flows-sender.log").write_text("Traceback")
     with pytest.raises(LosslabError, match="must be a report as JSON"):
         outcome.collect(plan.crowd, {}, plan, tmp_path, Timeline(ORIGIN_NS, {"iperf3": 0.0}))
+
+
+def test_a_flow_that_starts_at_another_instant_is_a_reason(tmp_path):
+    def late(sent, received):
+        sent["10001"]["started_ns"] += 2_000_000
+
+    plan = made("same")
+    [reason] = collected(tmp_path, plan, [10.0], edit=late).reasons
+    assert reason.startswith("flow 1-1 must start at 0.1")
+    [reason] = collected(tmp_path, plan, [10.0], own_late_s=0.02).reasons
+    assert reason.startswith("iperf3 must start at 0.1")
+    # In real time programs start when the machine lets them.
+    assert collected(tmp_path, plan, [10.0], edit=late, real_time=True).reasons == []

@@ -14,7 +14,7 @@ from tests.unit.study.test_condition import CONDITION
 
 def streams(flows, seed=7, **more):
     condition = dataclasses.replace(CONDITION, **({"duration_s": 10.0} | more), flows=flows)
-    return crowd.make_crowd(condition, seed).streams
+    return crowd.make_crowd(condition, seed, 0).streams
 
 
 def test_a_condition_without_flows_has_the_plan_that_it_had():
@@ -28,7 +28,7 @@ def test_each_flow_has_its_algorithm_start_end_and_port():
     first, *others = streams("same,count=2,every_s=3+bbr,start_s=1,end_s=5,size_kb=30")
     assert [s.algorithm for s in [first, *others]] == [CONDITION.algorithm, "bbr", "cubic"]
     starts = [s.start_s for s in [first, *others]]
-    assert [int(start * 10) / 10 for start in starts] == [0.0, 1.0, 3.0]
+    assert [int(start * 10) / 10 for start in starts] == [0.1, 1.0, 3.0]
     assert [s.end_s for s in [first, *others]] == [10.0, 5.0, 10.0]
     assert [s.size_bytes for s in [first, *others]] == [None, 30_000, None]
     assert [s.bulk for s in [first, *others]] == [True, False, True]
@@ -41,10 +41,29 @@ def test_starts_are_drawn_from_the_seed():
     assert len({s.start_s for s in streams("same,count=50")}) == 50
 
 
+def test_no_flow_is_the_first_in_every_run():
+    """Among four that start together the cell's own has each place in a quarter of the seeds."""
+    condition = dataclasses.replace(CONDITION, rtt_ms=50.0, duration_s=10.0, flows="same,count=3")
+    places = [0] * 4
+    for seed in range(800):
+        plan = make_plan(condition, seed)
+        # Its data connection is there four round trips after its program's start.
+        own_s = plan.starts[0].at_s + 4 * 0.05
+        others = [stream.start_s for stream in plan.crowd.streams]
+        assert all(0.3 <= start_s <= 0.4 for start_s in [own_s, *others])
+        places[sum(start_s < own_s for start_s in others)] += 1
+    # A binomial count of 800 draws with a chance of 1/4: 200, and four standard deviations.
+    assert all(abs(count - 200) < 49 for count in places)
+
+
+def test_alone_a_flow_starts_at_once():
+    assert make_plan(CONDITION, 7).starts[0].at_s == 0.0
+
+
 def test_arrivals_are_a_poisson_process():
     found = [s for seed in range(20) for s in streams("same,arrivals_per_s=50,size_kb=10", seed)]
-    # 10,000 expected; a Poisson count is within 4 standard deviations.
-    assert abs(len(found) - 10_000) < 400
+    # 9,900 expected, as none starts in the first 0.1 s; within four standard deviations.
+    assert abs(len(found) - 9_900) < 398
     gaps = [b.start_s - a.start_s for a, b in itertools.pairwise(found)]
     gaps = [gap for gap in gaps if gap > 0]
     assert statistics.fmean(gaps) == pytest.approx(0.02, rel=0.05)
@@ -71,7 +90,7 @@ def test_sizes_have_the_mean_that_was_asked_for(sizes, median_kb):
 
 def test_the_senders_program_gets_every_flow_in_words_that_are_short_enough():
     condition = dataclasses.replace(CONDITION, duration_s=10.0, flows="same,count=1000")
-    made = crowd.make_crowd(condition, 7)
+    made = crowd.make_crowd(condition, 7, 0)
     command = crowd.caller(made, 123).command
     assert command[:5] == ["python3", "-m", "losslab.emulation.crowd.program", "send", "5300"]
     assert command[5] == "123"

@@ -1,12 +1,14 @@
 """Both ends over this machine's loopback."""
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
-from losslab.emulation.crowd import program
+from losslab.emulation.crowd import program, reader
 from losslab.emulation.crowd.program import Sending
 
 HERE = "127.0.0.1"
@@ -21,10 +23,10 @@ def ends(monkeypatch):
             one.bind(("", 0))
             other.bind(("", 0))
             port, end_port = one.getsockname()[1], other.getsockname()[1]
-        monkeypatch.setattr(program, "END_PORT", end_port)
+        monkeypatch.setattr(reader, "END_PORT", end_port)
         received = {}
-        reader = threading.Thread(target=lambda: received.update(program.receive(port)))
-        reader.start()
+        thread = threading.Thread(target=lambda: received.update(reader.receive(port, len(flows))))
+        thread.start()
         while True:
             try:
                 # The listener is there when a flow of ours is taken.
@@ -33,15 +35,15 @@ def ends(monkeypatch):
             except ConnectionRefusedError:
                 time.sleep(0.01)
         sent = program.send(flows, port, time.monotonic_ns())
-        reader.join(10)
-        assert not reader.is_alive()
+        thread.join(10)
+        assert not thread.is_alive()
         return sent, received
 
     return run
 
 
 def flow(source_port, start_s=0.0, end_s=5.0, size_bytes=None, rate_mbit=None):
-    return Sending(HERE, source_port, HERE, "cubic", start_s, 0.0, end_s, size_bytes, rate_mbit)
+    return Sending(HERE, source_port, HERE, "cubic", start_s, end_s, size_bytes, rate_mbit)
 
 
 def free_port():
@@ -88,3 +90,21 @@ def test_a_flow_that_nobody_takes_says_why():
     sender = program.Sender([flow(port, size_bytes=5)], free_port(), time.monotonic_ns())
     sender.run()
     assert sender._flows[0].report["how"] == "ECONNREFUSED"
+
+
+@pytest.mark.parametrize(("flows", "status"), [(300, 0), (10, 1)])
+def test_a_program_may_open_as_many_files_as_it_has_flows(flows, status):
+    """In a process of its own: a limit that was raised stays."""
+    words = (
+        "import resource, socket\n"
+        "from losslab.emulation.crowd.limits import allow_files\n"
+        "_, most = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (256, most))\n"
+        f"allow_files({flows})\n"
+        "kept = [socket.socket() for _ in range(300)]\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == status, done.stderr
+    assert status == 0 or "Too many open files" in done.stderr
