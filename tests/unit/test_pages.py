@@ -9,6 +9,7 @@ from snakemake.cli import parse_args
 
 from bench import readme
 from losslab import cli, examples, manual
+from losslab.study import design
 from tests import pages
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -181,5 +182,10 @@ def test_the_readme_counts_what_there_is(root, capsys):
     text = (root / "README.md").read_text()
     cli.main(["cells", "--config", str(root / "config/quick.yaml")])
     assert f"measures {len(capsys.readouterr().out.splitlines())} cells" in text
-    studies = len(list((root / "config/studies").glob("*.yaml")))
-    assert f"one of {studies} studies" in text
+    known = len(list((root / "config/studies").glob("*.yaml")))
+    quick = design.load_yaml(root / "config/quick.yaml")
+    measured = len(design.load_studies(quick, root))
+    assert f"one of {known} studies, {measured} of which `make report` measures" in text
+    for page in ("docs/how-to/campaign.md", "config/README.md"):
+        line = next(li for li in (root / page).read_text().splitlines() if "make report" in li)
+        assert f": {measured} studies" in line, page

@@ -245,7 +245,7 @@ def next_steps(folder: Path) -> str:
         " ".join([tool, *command(reno, 1, Path("my-run"))]): "a run of your own",
         f"{tool} rerun {other.out}": "the same run again: the same bytes",
         f"{tool} shell --loss-percent 1 --rtt-ms 40": "the path itself, with ping, tc and ss",
-        "make report": "the quick campaign: every study, every claim",
+        "make report": "the quick campaign: its studies, their claims",
     }
     lines = [f"  {words}\n      {what}" for words, what in steps.items()]
     return "\n".join(["What to try next", *lines])
