@@ -224,7 +224,12 @@ def fixed(tools: Instrument, runs: int) -> dict[str, Any]:
     }
 
 
-def _cost(tools: Instrument, condition: Condition, runs: int) -> dict[str, float | None]:
+def bandwidth_delay_packets(rate_mbit: float) -> int:
+    """Return a bandwidth-delay product of BASE's path, as far as there is one."""
+    return max(20, round(rate_mbit * 1e6 * BASE.rtt_ms / 1e3 / 12_112))
+
+
+def cost(tools: Instrument, condition: Condition, runs: int) -> dict[str, float | None]:
     """Return what a second of a condition costs, from runs of two lengths."""
     rate_mbit = round(condition.rate_mbit)
     short_s, long_s = SPAN_S[rate_mbit]
@@ -271,13 +276,12 @@ def rates(tools: Instrument, runs: int) -> list[dict[str, Any]]:
             for loss_percent in LOSSES_PERCENT:
                 condition = replace(
                     BASE, rate_mbit=rate_mbit, algorithm=algorithm, loss_percent=loss_percent,
-                    # A bandwidth-delay product, as far as there is one.
-                    buffer_packets=max(20, round(rate_mbit * 1e6 * BASE.rtt_ms / 1e3 / 12_112)),
+                    buffer_packets=bandwidth_delay_packets(rate_mbit),
                 )  # fmt: skip
-                cost = _cost(tools, condition, runs)
+                found = cost(tools, condition, runs)
                 rows.append(
                     {"rate_mbit": rate_mbit, "algorithm": algorithm, "loss_percent": loss_percent}
-                    | cost
+                    | found
                 )
                 print(f"  {rows[-1]}", file=sys.stderr, flush=True)
     return rows
@@ -292,7 +296,7 @@ def flows(tools: Instrument, runs: int) -> list[dict[str, Any]]:
         )
         for count in FLOWS
     } | {"1 flow, asymmetric": replace(base, path="asymmetric")}
-    return [{"case": name} | _cost(tools, what, runs) for name, what in cases.items()]
+    return [{"case": name} | cost(tools, what, runs) for name, what in cases.items()]
 
 
 def durations(tools: Instrument, runs: int) -> list[dict[str, Any]]:
