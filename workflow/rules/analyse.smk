@@ -154,7 +154,7 @@ for study in STUDIES:
             flows=f"results/summary/{study}_flows.csv",
             queue=f"results/summary/{study}_queue.csv",
             published=published_numbers(study),
-            suite=suite_file(study),
+            suite=SUITES[study],
         output:
             **table_files(study),
         log:
@@ -173,7 +173,7 @@ rule plot_figure:
         code=figure_code,
         algorithms=workflow.source_path("../../config/algorithms.tsv"),
         published=lambda wildcards: published_numbers(wildcards.study),
-        suite=lambda wildcards: suite_file(wildcards.study),
+        suite=lambda wildcards: SUITES[wildcards.study],
         cells="results/summary/{study}_cells.csv",
         summary="results/summary/{study}.csv",
         ratios="results/summary/{study}_ratios.csv",

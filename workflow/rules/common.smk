@@ -24,6 +24,8 @@ try:
 except LosslabError as error:
     raise WorkflowError(str(error)) from None
 ANALYSIS = design.ROOT / "analysis"
+# The file of the suite that a study runs, if it runs one.
+SUITES = {study: list(map(str, files.suite(design.ROOT, study))) for study in STUDIES}
 CELLS = {
     (study.name, cell.name): cell for study in STUDIES.values() for cell in study.cells
 }
@@ -224,11 +226,6 @@ def cell_block(wildcards):
 def published_numbers(study):
     """List the file of a study's published numbers, if it has one."""
     return list(map(str, files.published(design.ROOT, study)))
-
-
-def suite_file(study):
-    """List the file of the suite that a study runs, if it runs one."""
-    return list(map(str, files.suite(design.ROOT, study)))
 
 
 def functions_of(*code, studies=()):

@@ -40,6 +40,8 @@ UNDECIDING = {
     "errors.py", "emulation/jobs/console.py", "emulation/capture.py", "backends/preflight.py",
 }  # fmt: skip
 MAKERS = "instrument/"
+# What may hold an import; expressions, most of a module, cannot.
+STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
 # Of the packages' own files, this one holds more than a sentence.
 SCHEMES = "emulation/schemes/__init__.py"
 
@@ -127,7 +129,7 @@ def _imports(module: str) -> tuple[str, ...]:
         elif isinstance(node, ast.Import):
             found += [file for alias in node.names for file in _files_of(alias.name)]
         elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
-            waiting += ast.iter_child_nodes(node)
+            waiting += [each for each in ast.iter_child_nodes(node) if isinstance(each, STATEMENTS)]
     return tuple(dict.fromkeys(found))
 
 

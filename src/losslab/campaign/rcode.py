@@ -7,6 +7,7 @@ like a function counts for it, which costs a redraw and no more.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -38,7 +39,7 @@ def needed(code: Iterable[Path], functions: Sequence[Path]) -> list[Path]:
     home = definitions(functions)
     todo, found = list(code), set[Path]()
     while todo:
-        uses = {home[name] for name in used_names(todo.pop()) if name in home} - found
+        uses = {home[name] for name in used_names(todo.pop()) & home.keys()} - found
         found |= uses
         todo += uses
     return [path for path in functions if path in found]
@@ -53,7 +54,7 @@ def definitions(functions: Iterable[Path]) -> dict[str, Path]:
         other = files.setdefault(path.name, path)
         if other != path:
             raise LosslabError(f"files of R functions must differ in name, found {other}, {path}")
-        for name in _DEFINITION.findall(path.read_text()):
+        for name in _defined(path.read_text()):
             other = home.setdefault(name, path)
             if other != path:
                 raise LosslabError(
@@ -63,10 +64,20 @@ def definitions(functions: Iterable[Path]) -> dict[str, Path]:
     return home
 
 
-def used_names(path: Path) -> set[str]:
+@functools.cache
+def _defined(text: str) -> tuple[str, ...]:
+    """List the names that R code defines; by its text, as every figure asks for the same files."""
+    return tuple(_DEFINITION.findall(text))
+
+
+def used_names(path: Path) -> frozenset[str]:
     """List the names in an R script, or in the R code of a Quarto document."""
-    text = path.read_text()
-    if path.suffix == ".qmd":
+    return _names_in(path.read_text(), path.suffix == ".qmd")
+
+
+@functools.cache
+def _names_in(text: str, of_document: bool) -> frozenset[str]:
+    if of_document:
         text = "\n".join(chunk or words for chunk, words in _CHUNK.findall(text))
         text += "\n" + "\n".join(_BRACES.findall(text))
-    return {match[1] for match in _TOKEN.finditer(text) if match[1]}
+    return frozenset(match[1] for match in _TOKEN.finditer(text) if match[1])

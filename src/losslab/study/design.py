@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.errors import LosslabError
-from losslab.study import reading
+from losslab.study import yamls
 from losslab.study.condition import DEFAULT_KERNEL, Condition
 from losslab.study.names import Names, images_of
 from losslab.study.points import block_points, has, runs_of
@@ -20,7 +20,7 @@ from losslab.study.suite import form_runs, load_study
 ROOT = Path(__file__).resolve().parents[3]
 
 # Where studies are loaded, campaigns are, too.
-load_yaml = reading.load_yaml
+load_yaml = yamls.load_yaml
 
 # Where a campaign says nothing else.
 DEFAULT_BACKEND, DEFAULT_WHERE = "virtual", "guest"

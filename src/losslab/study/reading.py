@@ -1,15 +1,15 @@
-"""Configuration files: parse YAML, and validate against the closed schemas of workflow/schemas."""
+"""Configuration files: validate what they say against the closed schemas of workflow/schemas."""
 
 from __future__ import annotations
 
+import copy
+import functools
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-import yaml
-
 from losslab.errors import LosslabError
-from losslab.study.schemas import schema
+from losslab.study import yamls
+from losslab.study.schemas import validator
 
 
 def check_schema(data: Any, schema_name: str, where: str) -> None:
@@ -18,8 +18,7 @@ def check_schema(data: Any, schema_name: str, where: str) -> None:
     Raises:
         LosslabError: naming the key, what must hold, and the file.
     """
-    validator = jsonschema.Draft202012Validator(schema(schema_name))
-    errors = sorted(validator.iter_errors(data), key=lambda e: list(map(str, e.path)))
+    errors = sorted(validator(schema_name).iter_errors(data), key=lambda e: list(map(str, e.path)))
     if errors:
         lines = [f"{'.'.join(map(str, e.path)) or '(top level)'}: {e.message}" for e in errors]
         raise LosslabError(
@@ -29,25 +28,17 @@ def check_schema(data: Any, schema_name: str, where: str) -> None:
         )
 
 
-def load_yaml(path: Path) -> Any:
-    """Parse a YAML file; a missing file, a syntax error or a repeated key is a LosslabError."""
+def load_checked(path: Path, schema_name: str) -> Any:
+    """Parse a YAML file and validate it, once a process for as long as it says the same.
 
-    class Loader(yaml.SafeLoader):
-        """A loader that refuses repeated keys, of which YAML keeps the last in silence."""
+    Returns:
+        The caller's own copy.
+    """
+    return copy.deepcopy(_checked(path, yamls.read(path), schema_name))
 
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-            repeated = {str(key) for key in keys if keys.count(key) > 1}
-            if repeated:
-                raise LosslabError(
-                    f"keys must be unique, found {', '.join(sorted(repeated))} twice in {path}, "
-                    f"line {node.start_mark.line + 1}"
-                )
-            return super().construct_mapping(node, deep)
 
-    try:
-        return yaml.load(path.read_text(), Loader)
-    except FileNotFoundError as error:
-        raise LosslabError(f"{path} must exist, found no such file") from error
-    except yaml.YAMLError as error:
-        raise LosslabError(f"{path} must be YAML, found: {error}") from error
+@functools.cache
+def _checked(path: Path, text: str, schema_name: str) -> Any:
+    data = yamls.parse(text, path)
+    check_schema(data, schema_name, str(path))
+    return data

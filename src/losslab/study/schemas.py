@@ -6,9 +6,10 @@ import functools
 from pathlib import Path
 from typing import Any
 
-import yaml
+import jsonschema
 
 from losslab.study.condition import AXES
+from losslab.study.yamls import load_yaml
 
 SCHEMAS = Path(__file__).resolve().parents[3] / "workflow" / "schemas"
 
@@ -20,9 +21,15 @@ def schema(name: str) -> dict[str, Any]:
     Args:
         name: The file is NAME.schema.yaml.
     """
-    content: dict[str, Any] = yaml.safe_load((SCHEMAS / f"{name}.schema.yaml").read_text())
+    content: dict[str, Any] = load_yaml(SCHEMAS / f"{name}.schema.yaml")
     content["$defs"] = content.get("$defs", {}) | definitions()
     return content
+
+
+@functools.cache
+def validator(name: str) -> jsonschema.Draft202012Validator:
+    """Make a schema's validator, once: it keeps what it looked up."""
+    return jsonschema.Draft202012Validator(schema(name))
 
 
 def definitions() -> dict[str, Any]:

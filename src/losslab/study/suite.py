@@ -14,7 +14,7 @@ from typing import Any
 from losslab.errors import LosslabError
 from losslab.study.condition import AXES
 from losslab.study.points import block_points, has
-from losslab.study.reading import check_schema, load_yaml
+from losslab.study.reading import load_checked
 
 # A suite's word for the algorithm that is scored.
 TESTED = "tested"
@@ -43,8 +43,7 @@ def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[st
         LosslabError: it is not there or does not follow its schema.
     """
     path = root / "config" / "studies" / f"{name}.yaml"
-    study: dict[str, Any] = load_yaml(path)
-    check_schema(study, "study", str(path))
+    study: dict[str, Any] = load_checked(path, "study")
     if "suite" not in study:
         return study
     suite = load_suite(study["suite"], root)
@@ -71,8 +70,7 @@ def load_suite(name: str, root: Path) -> dict[str, Any]:
     if not path.is_file():
         known = sorted(each.stem for each in path.parent.glob("*.yaml"))
         raise LosslabError(f"a suite must be one of {', '.join(known)}, found {name!r}")
-    suite: dict[str, Any] = load_yaml(path)
-    check_schema(suite, "suite", str(path))
+    suite: dict[str, Any] = load_checked(path, "suite")
     problems = list(_problems(suite))
     if problems:
         raise LosslabError(f"{path} must make sense, found:\n    " + "\n    ".join(problems))

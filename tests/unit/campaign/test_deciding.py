@@ -107,3 +107,44 @@ def test_programs_that_a_guest_starts_by_name_are_known(root):
         "losslab.emulation.link.forward",
         "losslab.emulation.realtime",
     }
+
+
+def test_imports_are_found_wherever_a_module_has_them(tmp_path, monkeypatch):
+    names = ("top", "called", "caught", "matched", "held", "nested", "asked", "types")
+    for name in names:
+        (tmp_path / f"{name}.py").write_text("")
+    (tmp_path / "all.py").write_text(
+        """\
+from typing import TYPE_CHECKING
+import losslab.top
+if TYPE_CHECKING:
+    import losslab.types
+else:
+    pass
+class A:
+    async def f(self):
+        from losslab import called
+        return [lambda: called]
+try:
+    pass
+except ImportError:
+    import losslab.caught
+match 1:
+    case 1:
+        import losslab.matched
+with open("x") as file:
+    from losslab.held import x
+for _ in ():
+    while True:
+        import losslab.nested
+if 1:
+    pass
+elif 2:
+    import losslab.asked
+"""
+    )
+    monkeypatch.setattr(deciding, "PACKAGE", tmp_path)
+    deciding._imports.cache_clear()
+    found = deciding._imports("all.py")
+    deciding._imports.cache_clear()
+    assert sorted(found) == sorted(f"{name}.py" for name in names if name != "types")
