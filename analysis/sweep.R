@@ -32,7 +32,11 @@ draw_sweep <- function(cells, algorithms) {
     labs(x = if (across) cells$x_label[1], y = cells$y_label[1]) +
     theme_losslab()
   if (across) {
-    figure <- figure + geom_line(linewidth = 0.5)
+    ends <- line_ends(cells, "x", "mean", "line", "panel", gap = 0.06)
+    of_algorithms <- all(cells$line %in% algorithms$name)
+    say <- \(line) if (of_algorithms) label_algorithms(line, algorithms) else line
+    figure <- figure + geom_line(linewidth = 0.5) + scale_x_continuous(expand = room_for_names())
+    if (n_distinct(cells$line) > 1) figure <- figure + name_lines(ends, "x", "line", say)
   } else {
     figure <- figure + scale_x_continuous(breaks = NULL)
   }

@@ -86,3 +86,17 @@ def test_a_sweep_of_an_impossible_cell_measures_nothing(capsys, tmp_path):
     assert cli.main(words) == 2
     assert "algorithm must be one of" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("goodput_mbit", "Goodput (Mbit/s)"),
+        ("rtt_loaded_ms", "RTT loaded (ms)"),
+        ("loss_percent", "Loss (%)"),
+        ("download_s", "Download (s)"),
+        ("jain_index", "jain index"),
+    ],
+)
+def test_an_axis_of_a_figure_has_words_and_a_unit(name, words):
+    assert cellstable.label(name) == words

@@ -26,6 +26,12 @@ STATISTICS = ("n_runs", "n_valid", "mean", "low", "high", "least", "most")
 # Of fewer, an interval says more of the number of runs than of the cell.
 INTERVAL_RUNS = 5
 
+# Names end in their units; and what is an abbreviation in them.
+UNITS = {
+    "mbit": "Mbit/s", "percent": "%", "ms": "ms", "s": "s", "packets": "packets", "kb": "kB",
+}  # fmt: skip
+CAPITALS = {"rtt": "RTT"}
+
 
 def rows(
     measured: Sequence[tuple[Condition, Path]], varied: Sequence[str], metric: str | None
@@ -88,7 +94,7 @@ def write(found: Sequence[Mapping[str, Any]], varied: Sequence[str], folder: Pat
             "x": "" if across is None else row[across],
             "line": "all" if not others else str(row[others[0]]),
             "panel": ", ".join(f"{name} {row[name]}" for name in others[1:]),
-            "x_label": "" if across is None else _label(across), "y_label": row["metric"],
+            "x_label": "" if across is None else label(across), "y_label": label(row["metric"]),
             **{name: row[name] for name in ("mean", "low", "high", "n_valid")},
         }
         for row in found
@@ -97,9 +103,13 @@ def write(found: Sequence[Mapping[str, Any]], varied: Sequence[str], folder: Pat
     return [table, *figures]
 
 
-def _label(name: str) -> str:
-    unit = AXES[name].unit
-    return f"{name} ({unit})" if unit else name
+def label(name: str) -> str:
+    """Turn the name of an axis or a metric, whose last word is its unit, into an axis's words."""
+    words, _, unit = name.rpartition("_")
+    if not words or unit not in UNITS:
+        return name.replace("_", " ")
+    text = " ".join(CAPITALS.get(word, word) for word in words.split("_"))
+    return f"{text[0].upper()}{text[1:]} ({UNITS[unit]})"
 
 
 def text(found: Sequence[Mapping[str, Any]], varied: Sequence[str]) -> str:

@@ -8,14 +8,18 @@ draw <- function(data) {
   # A logarithm has no zero: the cells without loss stand at its left edge.
   edge_percent <- 0.03
 
-  ggplot(measured, aes(pmax(loss_percent, edge_percent), mean, colour = algorithm)) +
+  measured <- mutate(measured, loss_percent = pmax(loss_percent, edge_percent))
+  ends <- line_ends(measured, "loss_percent", "mean", "algorithm", log_y = TRUE, gap = 0.05)
+
+  ggplot(measured, aes(loss_percent, mean, colour = algorithm)) +
     geom_line() +
     geom_linerange(aes(ymin = mean_low, ymax = mean_high), na.rm = TRUE) +
     geom_point(aes(shape = algorithm), size = 2) +
     scale_x_log10(
       breaks = c(edge_percent, 0.1, 0.5, 1, 2, 5, 10),
-      labels = c("0", "0.1", "0.5", "1", "2", "5", "10")
+      labels = c("0", "0.1", "0.5", "1", "2", "5", "10"), expand = room_for_names(0.12)
     ) +
+    name_lines(ends, "loss_percent", "algorithm", \(name) label_algorithms(name, data$algorithms)) +
     log_mbit() +
     algorithm_scales(data$algorithms) +
     labs(x = "Packet loss (%)", y = "Goodput (Mbit/s)") +

@@ -20,6 +20,9 @@ draw <- function(data) {
   }
   # A logarithm has no zero; what is less is drawn at this floor.
   floor_mbit <- 0.5
+  ends <- both |>
+    mutate(y = pmax(mean, floor_mbit)) |>
+    line_ends("loss_percent", "y", "algorithm", c("whose", "path"), log_y = TRUE)
 
   ggplot(both, aes(loss_percent, pmax(mean, floor_mbit), colour = algorithm)) +
     geom_ribbon(
@@ -29,7 +32,8 @@ draw <- function(data) {
     geom_line() +
     geom_point(aes(shape = algorithm), size = 1.8) +
     facet_grid(vars(whose), vars(path)) +
-    scale_x_continuous(breaks = seq(0, 10, 2)) +
+    name_lines(ends, "loss_percent", "algorithm", \(name) label_algorithms(name, data$algorithms)) +
+    scale_x_continuous(breaks = seq(0, 10, 2), expand = room_for_names()) +
     log_mbit() +
     algorithm_scales(data$algorithms) +
     labs(x = "Packet loss (%)", y = "Goodput (Mbit/s)") +

@@ -14,16 +14,18 @@ draw <- function(data) {
   published <- data$published |>
     filter(algorithm == "cubic", path == "symmetric", loss_percent > 0)
 
+  ends <- line_ends(measured, "loss_percent", "mean", "rtt", "offloads", log_y = TRUE)
+
   ggplot(measured, aes(loss_percent, mean)) +
     geom_line(aes(colour = rtt)) +
     geom_point(aes(colour = rtt), size = 1.4) +
     geom_line(aes(linetype = "published (RTT not stated)"), data = published, linewidth = 0.8) +
     facet_wrap(vars(offloads)) +
-    scale_x_continuous(breaks = c(1, 2, 5, 10)) +
+    name_lines(ends, "loss_percent", "rtt", \(rtt) paste(rtt, "RTT")) +
+    scale_x_continuous(breaks = c(1, 2, 5, 10), expand = room_for_names(0.4)) +
     log_mbit() +
     scale_colour_viridis_d(end = 0.9) +
     scale_linetype_manual(values = "22") +
-    labs(x = "Packet loss (%)", y = "CUBIC's goodput (Mbit/s)", colour = "RTT", linetype = NULL) +
-    theme_losslab() +
-    theme(legend.box = "vertical", legend.box.just = "left", legend.spacing.y = unit(0, "pt"))
+    labs(x = "Packet loss (%)", y = "CUBIC's goodput (Mbit/s)", linetype = NULL) +
+    theme_losslab()
 }

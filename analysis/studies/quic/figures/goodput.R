@@ -9,12 +9,18 @@ draw <- function(data) {
   # A logarithm has no zero: the cells without loss stand at its left edge.
   edge_percent <- 0.03
 
-  ggplot(measured, aes(pmax(loss_percent, edge_percent), mean, colour = algorithm)) +
+  measured <- mutate(measured, loss_percent = pmax(loss_percent, edge_percent))
+  ends <- line_ends(measured, "loss_percent", "mean", "algorithm", "stack")
+
+  ggplot(measured, aes(loss_percent, mean, colour = algorithm)) +
     geom_line() +
     geom_linerange(aes(ymin = mean_low, ymax = mean_high), na.rm = TRUE) +
     geom_point(aes(shape = algorithm), size = 2) +
     facet_wrap(vars(stack)) +
-    scale_x_log10(breaks = c(edge_percent, 0.1, 1), labels = c("0", "0.1", "1")) +
+    scale_x_log10(
+      breaks = c(edge_percent, 0.1, 1), labels = c("0", "0.1", "1"), expand = room_for_names()
+    ) +
+    name_lines(ends, "loss_percent", "algorithm", \(name) label_algorithms(name, data$algorithms)) +
     scale_y_continuous(limits = c(0, NA)) +
     algorithm_scales(data$algorithms) +
     labs(x = "Packet loss (%)", y = "Goodput (Mbit/s)") +

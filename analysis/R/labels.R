@@ -1,0 +1,43 @@
+# Names at the ends of lines, in place of a legend to look up.
+
+# Positions as near to `wanted` as they can be (least squares) that are `gap` apart, in their order.
+apart <- function(wanted, gap) {
+  order <- order(wanted)
+  steps <- gap * (seq_along(wanted) - 1)
+  wanted[order] <- stats::isoreg(wanted[order] - steps)$yf + steps
+  wanted
+}
+
+# The right end of each line of each panel, with where its name goes (`at`), which is beside it or
+# as near as the other names leave room for: `gap` is a name's height as a share of the axis.
+line_ends <- function(data, x, y, name, panels = character(), log_y = FALSE, gap = 0.075) {
+  to <- if (log_y) log10 else identity
+  from <- if (log_y) \(value) 10^value else identity
+  data <- dplyr::filter(data, !is.na(.data[[x]]), !is.na(.data[[y]]))
+  span <- if (nrow(data) > 0) diff(range(to(data[[y]]))) else 0
+  data |>
+    dplyr::group_by(dplyr::across(dplyr::all_of(c(panels, name)))) |>
+    dplyr::slice_max(.data[[x]], n = 1, with_ties = FALSE) |>
+    dplyr::group_by(dplyr::across(dplyr::all_of(panels))) |>
+    dplyr::mutate(at = from(apart(to(.data[[y]]), gap * span))) |>
+    dplyr::ungroup()
+}
+
+# The names of `line_ends()` in a figure whose lines have its colours; `say` turns them into words.
+# The x axis needs room for them: `room_for_names()`.
+name_lines <- function(ends, x, name, say = identity) {
+  ends$name_at_end <- paste0("  ", say(as.character(ends[[name]])))
+  list(
+    ggplot2::geom_text(
+      ggplot2::aes(
+        x = .data[[x]], y = .data$at, label = .data$name_at_end, colour = .data[[name]]
+      ),
+      data = ends, inherit.aes = FALSE, hjust = 0, size = 3, family = "DejaVu Sans",
+      show.legend = FALSE
+    ),
+    ggplot2::guides(colour = "none", fill = "none", shape = "none")
+  )
+}
+
+# What an axis is longer at its right end, in shares of what is on it.
+room_for_names <- function(share = 0.2) ggplot2::expansion(c(0.05, share))
