@@ -1,12 +1,43 @@
-# Heat maps: by how much BBR beats CUBIC over RTT and rate, one per buffer, without random loss.
-height_cm <- 13
+# By how much BBR beats CUBIC over RTT and rate, without random loss: heat maps, one per buffer, or
+# points where conditions are too few to fill one.
+height_cm <- function(data) {
+  conditions <- conditions_of(data)
+  if (few(conditions)) 2.5 + 0.8 * nrow(conditions) else 13
+}
 blocks <- c("grid", "imc", "paper", "shallow")
 shown <- function(cells) filter(cells, block %in% blocks)
 
-draw <- function(data) {
-  conditions <- gains(data$replicates) |>
+# Fewer than a map of three by three has.
+few <- function(conditions) nrow(conditions) < 9
+
+conditions_of <- function(data) {
+  gains(data$replicates) |>
     filter(block %in% blocks) |>
-    distinct(rtt_ms, rate_mbit, buffer_packets, .keep_all = TRUE) |>
+    distinct(rtt_ms, rate_mbit, buffer_packets, .keep_all = TRUE)
+}
+
+draw_points <- function(conditions) {
+  conditions <- conditions |>
+    mutate(condition = paste0(
+      rtt_ms, " ms, ", rate_mbit, " Mbit/s, ", label_bytes(buffer_packets)
+    ))
+
+  ggplot(conditions, aes(ratio, reorder(condition, ratio), colour = winner)) +
+    geom_vline(xintercept = 1, colour = "grey60", linewidth = 0.4) +
+    geom_linerange(aes(xmin = low, xmax = high), na.rm = TRUE) +
+    geom_point(size = 2) +
+    scale_x_log10() +
+    scale_colour_manual(values = winner_colours, drop = FALSE) +
+    labs(x = "Goodput of BBR over that of CUBIC", y = NULL, colour = "Winner") +
+    theme_losslab()
+}
+
+draw <- function(data) {
+  conditions <- conditions_of(data)
+  if (few(conditions)) {
+    return(draw_points(conditions))
+  }
+  conditions <- conditions |>
     mutate(
       gain_percent = 100 * (ratio - 1),
       text = ifelse(winner == "undecided", "\u2248", sprintf("%+.0f", gain_percent)),
