@@ -16,6 +16,8 @@ plots_of <- function(figure) {
 figure_data <- function(figure) {
   tables <- unlist(lapply(plots_of(figure), function(plot) {
     own <- lapply(plot$layers, \(layer) if (is.data.frame(layer$data)) layer$data)
+    # Where a line's name stands is no datum.
+    own <- Filter(\(data) !"name_at_end" %in% names(data), own)
     Filter(\(data) is.data.frame(data) && nrow(data) > 0, c(list(plot$data), own))
   }), recursive = FALSE)
   if (length(tables) == 0) {

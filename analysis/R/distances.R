@@ -37,13 +37,27 @@ verdict_looks <- tibble::tibble(
   shape = c(16, 15, 1, 5)
 )
 
-# Studies in two columns of about as many rows.
+# As many rows as a column has at most: the figure is on the first page, with the answer and the
+# box, which leave it some 10 cm.
+most_rows <- 45
+
+# Studies, which are not parted, in as few columns of about as many rows as will do: two or three.
 distance_columns <- function(studies) {
   rows <- table(studies)
   # A study's name takes as much room as two claims.
-  below <- cumsum(as.vector(rows) + 2)
-  split <- which.min(abs(below - (max(below) - below)))
-  stats::setNames(ifelse(seq_along(rows) <= split, 1, 2), names(rows))
+  room <- as.vector(rows) + 2
+  # In their order into columns of `most` rows at most.
+  filled <- function(most) {
+    Reduce(function(at, more) {
+      if (at[2] > 0 && at[2] + more > most) c(at[1] + 1, more) else c(at[1], at[2] + more)
+    }, room, c(1, 0), accumulate = TRUE)[-1]
+  }
+  numbers <- function(most) vapply(filled(most), `[`, 0, 1)
+  columns <- min(length(rows), if (sum(room) > 2 * most_rows) 3 else 2)
+  # The least height that this number of columns can have.
+  most <- max(room)
+  while (max(numbers(most)) > columns) most <- most + 1
+  stats::setNames(numbers(most), names(rows))
 }
 
 draw_distances <- function(distances) {
@@ -54,7 +68,7 @@ draw_distances <- function(distances) {
     rows <- distances[column[as.character(distances$study)] == which, ]
     draw_distance_column(dplyr::mutate(rows, study = droplevels(study)))
   })
-  patchwork::wrap_plots(parts) +
+  patchwork::wrap_plots(parts, nrow = 1) +
     patchwork::plot_layout(guides = "collect") &
     ggplot2::theme(
       legend.position = "top", legend.justification = "left",
@@ -87,7 +101,8 @@ draw_distance_column <- function(rows) {
     ggplot2::scale_x_continuous(
       trans = scales::pseudo_log_trans(sigma = 15), limits = edge_percent,
       breaks = c(-100, -30, 0, 30, 100, 300, 1000),
-      labels = c("-100", "-30", "0", "30", "100", "300", "+"), expand = ggplot2::expansion(0.01)
+      labels = c("-100", "-30", "0", "30", "100", "300", "+"), expand = ggplot2::expansion(0.01),
+      guide = ggplot2::guide_axis(check.overlap = TRUE)
     ) +
     ggplot2::scale_y_discrete(
       labels = function(names) sub("^[^ ]+ ", "", names), position = "left"

@@ -10,28 +10,39 @@ apart <- function(wanted, gap) {
 
 # The right end of each line of each panel, with where its name goes (`at`), which is beside it or
 # as near as the other names leave room for: `gap` is a name's height as a share of the axis.
-line_ends <- function(data, x, y, name, panels = character(), log_y = FALSE, gap = 0.075) {
+# `axis_of` are the columns whose values have a y axis of their own, `also` what the axis has beside
+# the lines (a zero).
+line_ends <- function(data, x, y, name, panels = character(), log_y = FALSE, gap = 0.075,
+                      axis_of = character(), also = numeric()) {
   to <- if (log_y) log10 else identity
   from <- if (log_y) \(value) 10^value else identity
-  data <- dplyr::filter(data, !is.na(.data[[x]]), !is.na(.data[[y]]))
-  span <- if (nrow(data) > 0) diff(range(to(data[[y]]))) else 0
+  extent <- function(values) {
+    values <- values[is.finite(values)]
+    if (length(values) == 0) 0 else diff(range(values))
+  }
   data |>
+    dplyr::filter(!is.na(.data[[x]]), !is.na(.data[[y]])) |>
+    dplyr::group_by(dplyr::across(dplyr::all_of(axis_of))) |>
+    dplyr::mutate(axis_length = extent(to(c(.data[[y]], also)))) |>
     dplyr::group_by(dplyr::across(dplyr::all_of(c(panels, name)))) |>
     dplyr::slice_max(.data[[x]], n = 1, with_ties = FALSE) |>
     dplyr::group_by(dplyr::across(dplyr::all_of(panels))) |>
-    dplyr::mutate(at = from(apart(to(.data[[y]]), gap * span))) |>
-    dplyr::ungroup()
+    dplyr::mutate(at = from(apart(to(.data[[y]]), gap * .data$axis_length[1]))) |>
+    dplyr::ungroup() |>
+    dplyr::select(-"axis_length")
 }
 
-# The names of `line_ends()` in a figure whose lines have its colours; `say` turns them into words.
-# The x axis needs room for them: `room_for_names()`.
-name_lines <- function(ends, x, name, say = identity) {
-  ends$name_at_end <- paste0("  ", say(as.character(ends[[name]])))
+# The names of `line_ends()` in a figure whose lines have its colours, if `coloured`; `say` turns
+# them into words. The x axis needs room for them: `room_for_names()`.
+name_lines <- function(ends, x, name, say = identity, coloured = TRUE) {
+  # Of nothing there are no names, and no names of nothing.
+  words <- if (nrow(ends) > 0) paste0("  ", say(as.character(ends[[name]]))) else character()
+  ends$name_at_end <- words
+  place <- ggplot2::aes(x = .data[[x]], y = .data$at, label = .data$name_at_end)
+  if (coloured) place["colour"] <- ggplot2::aes(colour = .data[[name]])
   list(
     ggplot2::geom_text(
-      ggplot2::aes(
-        x = .data[[x]], y = .data$at, label = .data$name_at_end, colour = .data[[name]]
-      ),
+      place,
       data = ends, inherit.aes = FALSE, hjust = 0, size = 3, family = "DejaVu Sans",
       show.legend = FALSE
     ),

@@ -10,6 +10,9 @@ theme_losslab <- function() {
       strip.text = ggplot2::element_text(face = "bold", hjust = 0),
       legend.position = "top",
       legend.justification = "left",
+      # Beside the panels, and not a line of nothing above and below it.
+      legend.margin = ggplot2::margin(0, 0, 0, 0),
+      legend.box.spacing = grid::unit(5, "pt"),
       plot.margin = ggplot2::margin(4, 8, 4, 4)
     )
 }

@@ -15,12 +15,14 @@ label_losses <- function(loss_percent) {
 # Congestion windows over time in both set-ups, one colour per algorithm.
 draw_windows <- function(cwnd, algorithms, since) {
   cwnd <- dplyr::mutate(cwnd, setup = label_setups(sender_delay_ms))
+  ends <- line_ends(cwnd, "t_s", "cwnd_packets", "algorithm", "setup", also = 0)
   ggplot2::ggplot(cwnd, ggplot2::aes(t_s, cwnd_packets, colour = algorithm)) +
     ggplot2::geom_step(linewidth = 0.4) +
     ggplot2::facet_wrap(ggplot2::vars(setup)) +
     ggplot2::scale_y_continuous(limits = c(0, NA)) +
     algorithm_scales(algorithms) +
-    wide_keys() +
+    name_lines(ends, "t_s", "algorithm", \(name) label_algorithms(name, algorithms)) +
+    ggplot2::scale_x_continuous(expand = room_for_names()) +
     ggplot2::labs(x = paste("Time since the", since, "start (s)"), y = window_title) +
     theme_losslab()
 }

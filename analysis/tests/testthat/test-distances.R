@@ -25,6 +25,16 @@ test_that("the figure of all claims has words", {
   expect_equal(distances_in_words(claim_distances(judged_claims[0, ])), "Nothing is drawn.")
 })
 
+test_that("studies are in as few columns as fit beside the answer, in their order", {
+  studies <- function(rows) factor(rep(letters[seq_along(rows)], rows))
+  expect_equal(unname(distance_columns(studies(5))), 1)
+  expect_equal(unname(distance_columns(studies(c(12, 16, 12, 12)))), c(1, 1, 2, 2))
+  many <- c(12, 20, 14, 27, 14, 21, 10)
+  found <- distance_columns(studies(many))
+  expect_equal(unname(found), c(1, 1, 2, 2, 3, 3, 3))
+  expect_lte(max(tapply(many, found, sum)), most_rows)
+})
+
 test_that("no claim is left out of the figure, and one without a number is", {
   expect_equal(distance_columns(factor(c("a", "a", "b"), c("a", "b"))), c(a = 1, b = 2))
   judged_claims$measured[1] <- NA

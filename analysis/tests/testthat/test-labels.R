@@ -21,3 +21,29 @@ test_that("each line of each panel has an end, and lines of nothing have none", 
   expect_equal(diff(log10(close$at)), 0.2)
   expect_equal(nrow(line_ends(lines[0, ], "x", "y", "name", "panel")), 0)
 })
+
+test_that("where axes differ, so does what is room for a name; and an axis may begin at zero", {
+  lines <- tibble::tibble(
+    x = 1, y = c(1, 1, 100, 100, 2, 200), name = c("a", "b", "a", "b", "c", "c"),
+    panel = c("p", "p", "q", "q", "p", "q")
+  )
+  ends <- line_ends(lines, "x", "y", "name", "panel", gap = 0.5, axis_of = "panel")
+  at <- split(ends$at, ends$panel)
+  expect_equal(lapply(at, \(x) diff(sort(x))), list(p = c(0.5, 0.75), q = c(50, 75)))
+  ends <- line_ends(lines[1:2, ], "x", "y", "name", gap = 0.5, also = 0)
+  expect_equal(diff(ends$at), 0.5)
+})
+
+test_that("a figure has its lines' names in their colours or in none, its data no name's place", {
+  lines <- tibble::tibble(x = c(1, 2, 1, 2), y = 1:4, line = c("a", "a", "b", "b"))
+  drawn <- function(...) {
+    figure <- ggplot2::ggplot(lines, ggplot2::aes(x, y, colour = line)) +
+      ggplot2::geom_line() +
+      name_lines(line_ends(lines, "x", "y", "line"), "x", "line", toupper, ...)
+    expect_false("name_at_end" %in% names(figure_data(figure)))
+    ggplot2::layer_data(figure, 2)
+  }
+  expect_equal(trimws(drawn()$label), c("A", "B"))
+  expect_equal(length(unique(drawn()$colour)), 2)
+  expect_equal(length(unique(drawn(coloured = FALSE)$colour)), 1)
+})

@@ -13,6 +13,8 @@ draw <- function(data) {
   published <- data$published |>
     filter(from == "text", app == "iperf3", competitor == "none", loss_percent == 0)
 
+  ends <- line_ends(cells, "buffer_packets", "mean", "algorithm", "setup", log_y = TRUE)
+
   ggplot(cells, aes(buffer_packets, mean, colour = algorithm, shape = algorithm)) +
     geom_hline(
       aes(yintercept = goodput_mbit, colour = algorithm, linetype = "published"),
@@ -22,7 +24,10 @@ draw <- function(data) {
     geom_linerange(aes(ymin = mean_low, ymax = mean_high), na.rm = TRUE) +
     geom_point(size = 2) +
     facet_wrap(vars(setup)) +
-    scale_x_log10(breaks = c(10, 20, 40, 80, 320, 1040)) +
+    name_lines(
+      ends, "buffer_packets", "algorithm", \(name) label_algorithms(name, data$algorithms)
+    ) +
+    scale_x_log10(breaks = c(10, 20, 40, 80, 320, 1040), expand = room_for_names()) +
     log_mbit() +
     algorithm_scales(data$algorithms) +
     scale_linetype_manual(values = c(published = "dashed"), name = NULL) +

@@ -13,6 +13,8 @@ draw <- function(data) {
     filter(from == "text", app == "iperf3", competitor == "none") |>
     mutate(loss = label_losses(loss_percent))
 
+  ends <- line_ends(cells, "loss", "mean", "algorithm", "setup", log_y = TRUE)
+
   ggplot(cells, aes(loss, mean, colour = algorithm, shape = algorithm)) +
     geom_line(aes(group = algorithm), linewidth = 0.4) +
     geom_linerange(aes(ymin = mean_low, ymax = mean_high)) +
@@ -24,6 +26,8 @@ draw <- function(data) {
     facet_wrap(vars(setup)) +
     log_mbit() +
     algorithm_scales(data$algorithms)[c(1, 3, 4)] +
+    name_lines(ends, "loss", "algorithm", \(name) label_algorithms(name, data$algorithms)) +
+    scale_x_discrete(expand = expansion(add = c(0.5, 1.2))) +
     scale_fill_manual(values = c(published = "black"), name = NULL) +
     guides(fill = guide_legend(override.aes = list(colour = "black"))) +
     labs(x = "Added loss", y = "Goodput (Mbit/s)") +

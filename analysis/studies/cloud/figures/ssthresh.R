@@ -8,13 +8,15 @@ draw <- function(data) {
     filter(block %in% c("published", "routers"), loss_percent == 0, !is.na(ssthresh_packets)) |>
     mutate(setup = label_setups(sender_delay_ms))
 
+  ends <- line_ends(ssthresh, "t_s", "ssthresh_packets", "algorithm", "setup", log_y = TRUE)
+
   ggplot(ssthresh, aes(t_s, ssthresh_packets, colour = algorithm)) +
     geom_step(linewidth = 0.5) +
     facet_wrap(vars(setup)) +
-    scale_x_continuous(limits = c(0, NA)) +
+    name_lines(ends, "t_s", "algorithm", \(name) label_algorithms(name, data$algorithms)) +
+    scale_x_continuous(limits = c(0, NA), expand = room_for_names()) +
     scale_y_log10() +
     algorithm_scales(data$algorithms) +
-    guides(colour = guide_legend(override.aes = list(linewidth = 1))) +
     labs(x = "Time since the flow's start (s)", y = "Slow start threshold (packets)") +
     theme_losslab()
 }

@@ -24,6 +24,8 @@ draw <- function(data) {
     scale_y_log10() +
     scale_linetype_manual(values = "22") +
     algorithm_scales(data$algorithms) +
+    # It is of one algorithm, which the caption names.
+    guides(colour = "none", shape = "none") +
     labs(x = "Packet loss (%)", y = "Goodput (Mbit/s)", linetype = NULL) +
     theme_losslab()
 }

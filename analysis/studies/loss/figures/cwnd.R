@@ -9,12 +9,18 @@ draw <- function(data) {
     filter(path == "symmetric") |>
     mutate(loss = paste(loss_percent, "% loss"))
 
+  ends <- line_ends(
+    cwnd, "t_s", "cwnd_packets", "algorithm", "loss",
+    log_y = TRUE, gap = 0.12
+  )
+
   ggplot(cwnd, aes(t_s, cwnd_packets, colour = algorithm)) +
     geom_step(linewidth = 0.3) +
     facet_wrap(vars(loss), ncol = 1) +
     scale_y_log10() +
     algorithm_scales(data$algorithms) +
-    guides(colour = guide_legend(override.aes = list(linewidth = 1))) +
+    name_lines(ends, "t_s", "algorithm", \(name) label_algorithms(name, data$algorithms)) +
+    scale_x_continuous(expand = room_for_names(0.1)) +
     labs(x = "Time since the flow's start (s)", y = "Congestion window (packets)") +
     theme_losslab()
 }

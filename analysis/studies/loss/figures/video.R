@@ -17,12 +17,18 @@ draw <- function(data) {
       metric = factor(metric_labels[metric], levels = metric_labels)
     )
 
+  ends <- line_ends(
+    video, "loss_percent", "mean", "algorithm", c("metric", "path"),
+    gap = 0.14, axis_of = "metric", also = 0
+  )
+
   ggplot(video, aes(loss_percent, mean, colour = algorithm)) +
     geom_linerange(aes(ymin = min, ymax = max), alpha = 0.4, position = position_dodge(0.3)) +
     geom_line(position = position_dodge(0.3)) +
     geom_point(aes(shape = algorithm), size = 1.5, position = position_dodge(0.3)) +
     facet_grid(vars(metric), vars(path), scales = "free_y", switch = "y") +
-    scale_x_continuous(breaks = seq(0, 10, 2)) +
+    name_lines(ends, "loss_percent", "algorithm", \(name) label_algorithms(name, data$algorithms)) +
+    scale_x_continuous(breaks = seq(0, 10, 2), expand = room_for_names()) +
     expand_limits(y = 0) +
     algorithm_scales(data$algorithms) +
     labs(x = "Packet loss (%)", y = NULL) +

@@ -13,14 +13,17 @@ draw <- function(data) {
   log <- data$published |>
     filter(source == "kim (log)", to_s - from_s <= 1)
 
+  ends <- line_ends(ours, "t_s", "goodput_mbit", "condition", gap = 0.06)
+
   ggplot(ours, aes(t_s, goodput_mbit)) +
     geom_line(aes(colour = condition), linewidth = 0.4) +
     geom_point(aes(colour = condition), size = 1.4) +
     geom_point(aes(x = to_s, shape = "published log"), data = log, size = 2.2, stroke = 0.8) +
     scale_colour_viridis_d(end = 0.85) +
     scale_shape_manual(values = 4, name = NULL) +
-    scale_x_continuous(breaks = seq(0, 10, 2)) +
-    labs(x = "End of the interval (s)", y = "Goodput (Mbit/s)", colour = NULL) +
-    theme_losslab() +
-    theme(legend.box = "vertical", legend.box.just = "left", legend.spacing.y = unit(0, "pt"))
+    scale_x_continuous(breaks = seq(0, 10, 2), expand = room_for_names(0.25)) +
+    name_lines(ends, "t_s", "condition") +
+    guides(shape = guide_legend()) +
+    labs(x = "End of the interval (s)", y = "Goodput (Mbit/s)") +
+    theme_losslab()
 }

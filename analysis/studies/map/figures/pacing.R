@@ -19,6 +19,8 @@ draw <- function(data) {
   log <- data$published |>
     filter(startsWith(source, "datta2023"), !is.na(from_s), rate_mbit == 250)
 
+  ends <- line_ends(ours, "t_s", "goodput_mbit", "sender", gap = 0.06, also = 0)
+
   ggplot(ours, aes(t_s, goodput_mbit)) +
     geom_ribbon(aes(ymin = least, ymax = most, fill = sender), alpha = 0.25) +
     geom_line(aes(colour = sender), linewidth = 0.6) +
@@ -27,6 +29,8 @@ draw <- function(data) {
       data = log, linewidth = 0.8
     ) +
     scale_colour_manual(values = sender_colours, aesthetics = c("colour", "fill"), name = NULL) +
+    name_lines(ends, "t_s", "sender") +
+    scale_x_continuous(expand = room_for_names(0.3)) +
     scale_linetype_manual(values = "21", name = NULL) +
     scale_y_continuous(limits = c(0, NA)) +
     labs(x = "End of the interval (s)", y = "CUBIC's goodput (Mbit/s)") +
