@@ -53,8 +53,9 @@ if [ "$(cat .venv/losslab-stamp 2>/dev/null || true)" != "$stamp" ]; then
     echo "$stamp" >.venv/losslab-stamp
 fi
 
-if [ -n "${LOSSLAB_INSTRUMENTS:-}" ] && ! .venv/bin/losslab instrument fetch; then
-    scripts/packages.sh build
+if [ -n "${LOSSLAB_INSTRUMENTS:-}" ]; then
+    echo "losslab: fetching kernel and image, where the cache does not have them"
+    .venv/bin/losslab instrument fetch || scripts/packages.sh build
 fi
 [ "${1:-}" = tools ] && exit 0
 echo "losslab: host image and kernel (ten minutes of CPU time when they are new)"

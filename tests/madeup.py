@@ -103,6 +103,9 @@ def replicate(cell, number, noise, valid=True):
             row |= {"jain_index": 0.999, "competitor_goodput_mbit": row["goodput_mbit"]}
         if c.flows != "none":
             row |= {"jain_index": 0.9, "share_of_fair": 1.0, "flows_goodput_mbit": 1.0}
+        if c.policer_mbit:
+            row["goodput_mbit"] = 0.9 * c.policer_mbit * noise.uniform(0.95, 1.0)
+            row["policer_drops"] = 100
     elif c.app == "web":
         loaded = c.competitor != "none"
         row |= {

@@ -123,7 +123,7 @@ def forbidden_ptrace(folder: Path) -> Outcome:
     """A container that forbids ptrace."""
     done = subprocess.run(
         [*LOSSLAB, "doctor", "--self-test"], cwd=ROOT, capture_output=True, text=True, check=False,
-        preexec_fn=_forbid_ptrace,
+        preexec_fn=lambda: forbid(PTRACE),
     )  # fmt: skip
     return Outcome(
         "ptrace forbidden, as in many a container",
@@ -133,15 +133,15 @@ def forbidden_ptrace(folder: Path) -> Outcome:
     )  # fmt: skip
 
 
-def _forbid_ptrace() -> None:
-    """Install a filter (seccomp(2), linux/filter.h): ptrace fails with EPERM, the rest goes on."""
+def forbid(call: int) -> None:
+    """Install a filter (seccomp(2), linux/filter.h): a call fails with EPERM, the rest goes on."""
     load_number, jump_if_equal, give_back = 0x20, 0x15, 0x06
     allow, refuse = 0x7FFF_0000, 0x0005_0001
     code = b"".join(
         struct.pack("HBBI", *step)
         for step in (
             (load_number, 0, 0, 0),
-            (jump_if_equal, 0, 1, PTRACE),
+            (jump_if_equal, 0, 1, call),
             (give_back, 0, 0, refuse),
             (give_back, 0, 0, allow),
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from losslab import processes, report
-from losslab.backends import preflight, runner, virtual
+from losslab.backends import preflight, remedies, runner, virtual
 from losslab.backends.base import Finding, Instrument, Job
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel, kernels
@@ -25,6 +25,14 @@ BOOT_TIMEOUT_S = 60.0
 RESULTS_BYTES = 4 * 2**30
 OF_R = "r-cran-"  # before the name of an R package that is Debian's
 PROBE_TIMEOUT_S = 20.0
+WITHOUT_RANDOM = ["setarch", "--addr-no-randomize", "true"]
+# PTRACE_TRACEME is 0.
+TRACED = [
+    sys.executable, "-c",
+    "import ctypes, os, sys\n"
+    "libc = ctypes.CDLL(None, use_errno=True)\n"
+    "sys.exit(libc.ptrace(0, 0, 0, 0) and f'ptrace: {os.strerror(ctypes.get_errno())}')",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -107,6 +115,7 @@ def _virtual() -> Iterable[Finding]:
         lambda: str(virtual.scratch_folder()),
         "set LOSSLAB_SCRATCH to a folder that allows exec",
     )
+    yield from _allowed()
     if all(built):
         yield _attempt("a guest boots", _boot_seconds, "make setup")
     free = shutil.disk_usage(Path.cwd()).free
@@ -119,6 +128,19 @@ def _virtual() -> Iterable[Finding]:
     )
     cpus = len(os.sched_getaffinity(0))
     yield Finding("CPUs (one guest each)", True, str(cpus))
+
+
+def _allowed() -> Iterable[Finding]:
+    """Try what a kernel of ours asks of the host's, and a container may refuse.
+
+    Where it is not built yet, nothing else would say so before ten minutes have gone by.
+    """
+    for what, command, remedy in (
+        ("programs without address randomisation", WITHOUT_RANDOM, remedies.PERSONALITY),
+        ("programs that trace others", TRACED, remedies.PTRACE),
+    ):
+        done = processes.attempt(command, limit_s=PROBE_TIMEOUT_S)
+        yield Finding(what, done.good, "allowed" if done.good else done.last_line, remedy)
 
 
 def _attempt(what: str, action: Callable[[], str], remedy: str) -> Finding:

@@ -1,5 +1,13 @@
+import subprocess
+import sys
+
+import pytest
+
+from bench.faults.guests import PTRACE, forbid
 from losslab import doctor
 from losslab.instrument import image, kernel
+
+PERSONALITY = 135  # of x86-64, as the kernel's syscall_64.tbl has it
 
 
 def test_what_is_missing_comes_with_its_remedy(monkeypatch):
@@ -18,3 +26,22 @@ def test_only_what_is_required_decides():
     section = doctor.Section("s", [doctor.Finding("python", True, "3.12"), wish])
     assert section.usable
     assert "missing  room: 1 GiB" in section.text()
+
+
+@pytest.mark.parametrize(
+    ("call", "what", "remedy"),
+    [
+        (PERSONALITY, "programs without address randomisation", "seccomp=unconfined"),
+        (PTRACE, "programs that trace others", "SYS_PTRACE"),
+    ],
+)
+def test_what_a_container_refuses_is_named_before_anything_is_built(call, what, remedy):
+    code = "from losslab import doctor\nfor f in doctor._allowed(): print(f.line())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        preexec_fn=lambda: forbid(call),
+    )  # fmt: skip
+    assert f"MISSING  {what}: " in done.stdout
+    assert "Operation not permitted" in done.stdout
+    assert remedy in done.stdout
+    assert done.stdout.count(": allowed") == 1

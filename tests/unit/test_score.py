@@ -1,5 +1,6 @@
 """`losslab score`: what it asks of the workflow, and what it refuses."""
 
+import csv
 import json
 
 import pytest
@@ -37,3 +38,61 @@ def test_the_schema_is_one_and_refuses_others():
 @pytest.mark.parametrize("kind", ["algorithm", "comparison"])
 def test_pages_have_their_documents(root, kind):
     assert (root / score.PAGES / f"{kind}.qmd").is_file()
+
+
+def write_table(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@pytest.fixture
+def scored(root, tmp_path, monkeypatch):
+    """Score an algorithm of which one criterion is measured, as a number from 0 to 100."""
+    criterion = next(c for c in suite.load_suite("rfc9743", root)["criteria"] if c["id"] == "wired")
+
+    def run(value, name, *words):
+        row = {key: criterion[key] for key in ("section", "title", "metric", "unit")} | {
+            "algorithm": "vegas", "criterion": "wired", "value": value, "low": value - 1,
+            "high": value + 1, "n": 5, "at_least": criterion["at_least"], "at_most": "NA",
+            "limit_is": "ours", "limit_because": "why", "verdict": "undecided", "absent": "NA",
+            "cells": "a",
+        }  # fmt: skip
+
+        def measure(campaign, out, cores):
+            assert campaign["algorithms"][0] == "vegas"
+            write_table(out / score.CRITERIA, [row])
+            write_table(out / score.CELLS, [{"cell": "a", "n_replicates": 5, "n_valid": 5}])
+
+        monkeypatch.setattr(score, "measure", measure)
+        monkeypatch.setattr(score, "write_pages", lambda card, out: [])
+        return cli.main(["score", "vegas", "--quick", "--out", str(tmp_path / name), *words])
+
+    return run
+
+
+def test_the_exit_status_says_whether_it_is_worse_than_recorded(scored, tmp_path, capsys):
+    assert scored(90, "recorded") == 0
+    against = ("--against", str(tmp_path / "recorded" / score.CARD))
+    # Within the intervals, better, worse.
+    assert scored(88.5, "like", *against) == 0
+    assert scored(99, "better", *against) == 0
+    assert "worse than" not in capsys.readouterr().err
+    assert scored(80, "worse", *against) == 1
+    said = capsys.readouterr().err
+    assert "vegas, wired (6.3): was 90 [89, 91] % of the link, is 80 [79, 81]" in said
+    # The card is there all the same.
+    assert json.loads((tmp_path / "worse" / score.CARD).read_text())["tested"] == ["vegas"]
+
+
+def test_a_recorded_score_of_the_other_form_is_refused_before_anything_is_measured(
+    scored, tmp_path, capsys
+):
+    assert scored(90, "recorded") == 0
+    path = tmp_path / "recorded" / score.CARD
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"form": "full"}))
+    assert scored(90, "again", "--against", str(path)) == 1
+    assert "scorecards must be of one form" in capsys.readouterr().err
+    assert not (tmp_path / "again").exists()

@@ -24,7 +24,11 @@ judge_suite <- function(suite, cells, replicates, intervals) {
     cells = cells, replicates = score_metrics(derive_metrics(replicates), intervals)
   )
   dplyr::bind_rows(lapply(scored_algorithms(suite, cells), function(algorithm) {
-    dplyr::bind_rows(lapply(suite$criteria, judge_criterion, algorithm = algorithm, data = data))
+    rows <- lapply(
+      suite$criteria, judge_criterion,
+      algorithm = algorithm, data = data, scenarios = suite$scenarios
+    )
+    dplyr::bind_rows(rows)
   }))
 }
 
@@ -37,9 +41,12 @@ claim_about <- function(criterion, algorithm) {
   criterion
 }
 
-judge_criterion <- function(criterion, algorithm, data) {
+judge_criterion <- function(criterion, algorithm, data, scenarios) {
   claim <- claim_about(criterion, algorithm)
   found <- without_doubt(measure_claim(claim, data), claim)
+  if (found$verdict == "not measured") {
+    found$absent <- why_nothing(found$absent, claim, data, scenarios)
+  }
   most <- !is.null(criterion$at_most)
   # Not tibble(), in which `algorithm` would be the new column from there on.
   tibble::as_tibble(list(
@@ -74,6 +81,23 @@ without_doubt <- function(found, claim) {
     found$absent <- ""
   }
   found
+}
+
+# Why a criterion has no number: what its runs say, or the suite of its scenarios; else `otherwise`.
+why_nothing <- function(otherwise, claim, data, scenarios) {
+  own <- missing_cells(select_cells(data, claim))
+  if (nrow(own) > 0) {
+    return(enumerate(unique(own$why), 3))
+  }
+  blocks <- claim$where$block
+  not_quick <- unlist(lapply(scenarios[blocks], `[[`, "not_quick"))
+  if (length(not_quick) < length(blocks)) {
+    return(otherwise)
+  }
+  if (any(data$cells$block %in% blocks & !is.na(data$cells$cell))) {
+    return("the scenario and the algorithm need different kernels")
+  }
+  paste0("not in the quick form. ", paste(sub("[.]$", "", unname(not_quick)), collapse = ". "))
 }
 
 read_criteria <- function(path) read_measured(path, words = criteria_words)

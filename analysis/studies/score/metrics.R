@@ -5,7 +5,7 @@ score_metrics <- function(replicates, intervals) {
   replicates |>
     with_columns(c(
       "bottleneck_drops", "competitor_goodput_mbit", "time_to_fairness_s", "settle_s",
-      "after_change_share", "flow_goodput_min_mbit"
+      "after_change_share", "flow_goodput_min_mbit", "policer_mbit", "policer_drops"
     )) |>
     dplyr::mutate(
       # What left the bottleneck was offered to the loss behind it.
@@ -16,6 +16,10 @@ score_metrics <- function(replicates, intervals) {
       competitor_of_fair_percent = 100 * competitor_goodput_mbit / (total_goodput_mbit / 2),
       own_of_fair_percent = 100 * goodput_mbit / (total_goodput_mbit / 2),
       least_of_fair_percent = 100 * flow_goodput_min_mbit / (total_goodput_mbit / 2),
+      # What the policer dropped came to neither the bottleneck nor the loss.
+      policer_drop_percent = 100 * policer_drops / (sent_packets + policer_drops),
+      policed_percent = 100 * goodput_mbit / theoretical_goodput(policer_mbit),
+      own_of_half_percent = 100 * goodput_mbit / (theoretical_goodput(rate_mbit) / 2),
       after_change_percent = 100 * after_change_share,
       # What never happens is told from what happens late by the length of the run.
       fair_after_s = dplyr::coalesce(time_to_fairness_s, duration_s),

@@ -41,6 +41,29 @@ test_that("what was not measured says so, and names no cell", {
   expect_identical(unique(rows$cells), "")
 })
 
+test_that("what the quick form leaves out, or no kernel can run, says why", {
+  row <- judged[judged$criterion == "two-queues-delay" & judged$algorithm == "reno", ]
+  expect_identical(row$verdict, "not measured")
+  expect_identical(
+    row$absent, "not in the quick form. It needs a kernel of its own, Linux 7.2"
+  )
+  claim <- list(kind = "largest", where = list(block = "two-queues", algorithm = "mine"))
+  cells <- tibble::tibble(
+    cell = c("a", "b"), block = "two-queues", algorithm = c("mine", "reno"), n_valid = 0L,
+    n_replicates = 0L, reasons = "kernel 7.2 must be had, found no source"
+  )
+  replicates <- tibble::tibble(
+    cell = character(), valid = logical(), replicate = integer(), seed = integer()
+  )
+  data <- list(cells = cells, replicates = replicates)
+  why <- function(claim) why_nothing("else", claim, data, suite$scenarios)
+  expect_identical(why(claim), "not measured: kernel 7.2 must be had, found no source")
+  claim$where$algorithm <- "other"
+  expect_identical(why(claim), "the scenario and the algorithm need different kernels")
+  claim$where$block <- "fifo"
+  expect_identical(why(claim), "else")
+})
+
 test_that("algorithms that a scenario names for itself are not scored", {
   cells <- tibble::tibble(cell = letters[1:3], algorithm = c("mine", "dctcp", "cubic"))
   expect_identical(scored_algorithms(suite, cells), c("mine", "cubic"))
@@ -61,7 +84,9 @@ test_that("every criterion's metric is one that replicates have", {
     derive_metrics(read_replicates(recorded("score_replicates.csv"))),
     read_measured(recorded("score_intervals.csv"))
   ))
-  of_flows <- c("jain_index", "bottleneck_loss_percent", "fct_mean_s", "download_s")
+  of_flows <- c(
+    "jain_index", "bottleneck_loss_percent", "fct_mean_s", "download_s", "flows_goodput_mbit"
+  )
   metrics <- vapply(suite$criteria, `[[`, "", "metric")
   expect_identical(setdiff(metrics, c(known, of_flows)), character())
 })

@@ -12,6 +12,10 @@ PTRACE = (
     "allow ptrace: in Docker `--security-opt seccomp=unconfined --cap-add SYS_PTRACE`; elsewhere "
     "`sysctl kernel.yama.ptrace_scope=1` (a scope of 3 lasts until the next boot)"
 )
+PERSONALITY = (
+    "allow personality(2), which Docker's default profile does not: "
+    "`--security-opt seccomp=unconfined`"
+)
 # Words of a kernel that met a page of its memory for which there was no room, by SIGBUS, and of one
 # that could not be copied.
 NO_ROOM = ("Kernel mode signal 7", "snapshot: room for memory")
@@ -26,7 +30,7 @@ CAUSES = (
     (
         ("failed to set personality",),
         "a process must be allowed to do without address randomisation (personality(2))",
-        "in Docker: `--security-opt seccomp=unconfined`",
+        PERSONALITY,
     ),
     (("ptrace",), "the kernel must be allowed to trace its processes", PTRACE),
     (

@@ -18,14 +18,19 @@ from losslab.study.condition import NO_COMPETITOR, NO_TRACE, Condition
 CELL_S = {VIRTUAL: 0.7, CONTAINERNET: 6.0}
 # A replicate that does nothing, by backend, and what its programs' starts add, by app.
 FIXED_S = {VIRTUAL: 0.18, CONTAINERNET: 0.6}
-START_S = {"iperf3": 0.0, "ffmpeg": 0.5, "web": 0.1, "datagram": 0.4}
+START_S = {"iperf3": 0.0, "ffmpeg": 0.5, "web": 0.1, "datagram": 0.4, "command": 0.1, "quic": 0.3}
 # A second of probes and timers, by app; of a flow that keeps all hosts awake, besides, which takes
 # some 10 Mbit/s; and a gigabyte of it.
-PER_S = {"iperf3": 0.015, "ffmpeg": 0.03, "web": 0.015, "datagram": 0.015}
+PER_S = {
+    "iperf3": 0.015, "ffmpeg": 0.03, "web": 0.015, "datagram": 0.015, "command": 0.015,
+    "quic": 0.015,
+}  # fmt: skip
 AWAKE_PER_S, AWAKE_MBIT = 0.025, 10.0
 PER_GB_S = 3.0
 # The trace-driven link and the datagram schemes are Python: a gigabyte passes them in so many.
 TRACE_PER_GB_S, DATAGRAM_PER_GB_S = 90.0, 45.0
+# QUIC's stack makes system calls for each packet, and looks at the clock.
+QUIC_PER_GB_S = 300.0
 # Two guests at once take so much longer than one (measured on two cores: 1.03-1.06).
 SIDE_BY_SIDE = 1.05
 # Programs of flows beside the cell's own, a second of one of them, and a short one
@@ -70,6 +75,8 @@ def replicate_s(condition: Condition, backend: str) -> float:
         per_gb_s += TRACE_PER_GB_S
     if c.app == "datagram":
         per_gb_s += DATAGRAM_PER_GB_S
+    if c.app == "quic":
+        per_gb_s += QUIC_PER_GB_S
     gigabytes = mbit * c.duration_s / 8000
     flows_s = 0.0
     for group in crowd.parse(c.flows):

@@ -128,7 +128,8 @@ def _take(place: str, kind: str, name: str, target: Path) -> None:
             limit_s=processes.WORK_LIMIT_S,
         )  # fmt: skip
         if not done.good:
-            raise _NotTakenError(f"tar: {done.last_line}")
+            # Its first line is the cause, as that there is no xz; its last that it ends.
+            raise _NotTakenError((done.err.strip().splitlines() or [done.last_line])[0])
         found = digest(archive)
     try:
         provenance = _read(target / "provenance.json")

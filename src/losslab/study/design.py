@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from losslab.errors import LosslabError
-from losslab.study import yamls
+from losslab.study import reading, yamls
 from losslab.study.condition import DEFAULT_KERNEL, Condition
 from losslab.study.names import Names, images_of
 from losslab.study.points import block_points, has, runs_of
@@ -21,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 # Where studies are loaded, campaigns are, too.
 load_yaml = yamls.load_yaml
+load_algorithms = reading.load_algorithms
 
 # Where a campaign says nothing else.
 DEFAULT_BACKEND, DEFAULT_WHERE = "virtual", "guest"
@@ -69,20 +69,6 @@ class Study:
     series: list[str]
     # How many cells of a block the campaign does not measure, where there are any.
     left_out: dict[str, int]
-
-
-def load_algorithms(path: Path) -> list[dict[str, str]]:
-    """Read algorithms.tsv; validates rows and refuses duplicate names."""
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t"))
-    check_schema(rows, "algorithms", str(path))
-    names = [row["name"] for row in rows]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise LosslabError(
-            f"names must be unique in {path}, found {', '.join(repeated)} more than once"
-        )
-    return rows
 
 
 def load_names(root: Path) -> Names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import csv
 import functools
 from pathlib import Path
 from typing import Any
@@ -42,3 +43,17 @@ def _checked(path: Path, text: str, schema_name: str) -> Any:
     data = yamls.parse(text, path)
     check_schema(data, schema_name, str(path))
     return data
+
+
+def load_algorithms(path: Path) -> list[dict[str, str]]:
+    """Read algorithms.tsv; validates rows and refuses duplicate names."""
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    check_schema(rows, "algorithms", str(path))
+    names = [row["name"] for row in rows]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise LosslabError(
+            f"names must be unique in {path}, found {', '.join(repeated)} more than once"
+        )
+    return rows

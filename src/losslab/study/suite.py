@@ -7,14 +7,15 @@ algorithms; a campaign may name others in their place (`algorithms`), as `lossla
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from losslab.errors import LosslabError
-from losslab.study.condition import AXES
+from losslab.study.condition import AXES, DEFAULT_KERNEL
 from losslab.study.points import block_points, has
-from losslab.study.reading import load_checked
+from losslab.study.reading import load_algorithms, load_checked
 
 # A suite's word for the algorithm that is scored.
 TESTED = "tested"
@@ -29,6 +30,7 @@ FRAME_BITS = 1514 * 8
 LEAST_BUFFER_PACKETS = 2
 
 Point = dict[str, Any]
+NO_KERNELS: Mapping[str, str] = MappingProxyType({})
 
 
 def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[str, Any]:
@@ -47,10 +49,15 @@ def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[st
     if "suite" not in study:
         return study
     suite = load_suite(study["suite"], root)
+    rows = load_algorithms(root / "config" / "algorithms.tsv")
     return {
         **study,
         "defaults": suite["defaults"],
-        "blocks": blocks(suite, algorithms or study["algorithms"]),
+        "blocks": blocks(
+            suite,
+            algorithms or study["algorithms"],
+            {row["name"]: row["kernel"] for row in rows if row["kernel"] != DEFAULT_KERNEL},
+        ),
         "runs": runs(suite, FULL),
     }
 
@@ -106,7 +113,14 @@ def _selector_problems(
     if unknown:
         yield f"criterion {criterion['id']}: no scenario is called {', '.join(unknown)}"
         return
+    against = criterion.get("against")
+    if against is not None and against not in suite["baselines"]:
+        yield f"criterion {criterion['id']}: {against} is no baseline, and not always measured"
     quick = [block for block in named if QUICK in suite["scenarios"][block]]
+    if not quick and all("not_quick" in suite["scenarios"][block] for block in named):
+        if not any(has(suite["defaults"] | p, where) for block in named for p in made[block]):
+            yield f"criterion {criterion['id']}: no cell is meant"
+        return
     points = [
         point
         for block in quick
@@ -115,17 +129,18 @@ def _selector_problems(
     ]
     if not points:
         yield f"criterion {criterion['id']}: no cell of the quick form is meant"
-    against = criterion.get("against")
-    if against is not None and against not in suite["baselines"]:
-        yield f"criterion {criterion['id']}: {against} is no baseline, and not always measured"
 
 
-def blocks(suite: dict[str, Any], algorithms: Sequence[str]) -> dict[str, list[Point]]:
+def blocks(
+    suite: dict[str, Any], algorithms: Sequence[str], kernels: Mapping[str, str] = NO_KERNELS
+) -> dict[str, list[Point]]:
     """Make a study's blocks of a suite's scenarios.
 
     Args:
         suite: As `load_suite` gives it.
         algorithms: Those that are scored.
+        kernels: Those that algorithms need, by their names. A scenario that needs another one is
+            without these algorithms.
 
     Returns:
         Per scenario its points, each an axis's value by its name.
@@ -135,6 +150,7 @@ def blocks(suite: dict[str, Any], algorithms: Sequence[str]) -> dict[str, list[P
             _with_algorithm(point, algorithm)
             for point in block_points(suite, scenario["points"])
             for algorithm in algorithms
+            if "kernel" not in point or kernels.get(algorithm, point["kernel"]) == point["kernel"]
         )
         for name, scenario in suite["scenarios"].items()
     }

@@ -4,6 +4,7 @@ import pytest
 
 from bench import campaign_time, flows
 from losslab.campaign import cost
+from losslab.study import condition
 from losslab.study.condition import Condition
 
 BULK = Condition(algorithm="cubic", rate_mbit=100, rtt_ms=20, duration_s=10)
@@ -22,6 +23,11 @@ def test_what_is_carried_follows_rate_loss_and_algorithm():
     assert cost.expected_mbit(dataclasses.replace(BULK, app="web")) == 0
 
 
+@pytest.mark.parametrize("app", condition.AXES["app"].choices)
+def test_every_app_has_a_cost(app):
+    assert changed(app=app) > 0
+
+
 def test_a_replicate_costs_more_where_there_is_more_to_do():
     plain = changed()
     assert changed(duration_s=20) > plain
@@ -29,6 +35,7 @@ def test_a_replicate_costs_more_where_there_is_more_to_do():
     assert changed(loss_percent=1) < plain
     assert changed(trace="cellular") > changed(rate_mbit=5)
     assert cost.replicate_s(BULK, "containernet") > plain
+    assert changed(app="quic") > changed(app="command") >= plain
     few, many = changed(flows="same"), changed(flows="same,count=100")
     short = changed(flows="same,arrivals_per_s=100,size_kb=5")
     assert plain < few < many < few + 2

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 
 import pytest
@@ -135,6 +136,15 @@ def test_what_is_not_right_is_not_taken(place, archives, spoil, words, tmp_path,
     assert said.err.startswith(f"losslab: note: kernel {NAME} is not taken from ")
     assert said.out == ""
     assert [p.name for p in target.parent.iterdir()] == [f".{NAME}.lock"]
+
+
+def test_without_a_program_to_unpack_the_note_names_it(archives, tmp_path, monkeypatch, capsys):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "tar").symlink_to(shutil.which("tar"))
+    monkeypatch.setenv(packed.PLACE, str(archives))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert not packed.install(packed.KERNEL, tmp_path / "cache" / "kernel" / NAME)
+    assert "xz: Cannot exec" in capsys.readouterr().err
 
 
 def test_a_server_that_does_not_answer_is_said(tmp_path, monkeypatch, capsys):

@@ -36,6 +36,20 @@ def test_buffers_in_bdp_become_packets(rfc):
     assert suite.buffer_packets({"rate_mbit": 1, "rtt_ms": 1}, 0.1) == 2
 
 
+def test_a_scenario_of_another_kernel_is_without_algorithms_that_need_their_own(rfc):
+    made = suite.blocks(rfc, ["bbr3", "bbr"], {"bbr3": "6.12-bbr3"})
+    assert {point["algorithm"] for point in made["two-queues"]} == {"bbr"}
+    assert {point["algorithm"] for point in made["fifo"]} == {"bbr3", "bbr"}
+
+
+@pytest.mark.parametrize("algorithm", ["bbr3", "gaimd"])
+@pytest.mark.parametrize("form", suite.FORMS)
+def test_every_algorithm_can_be_scored(root, algorithm, form):
+    config = {"studies": {"score": form}, "algorithms": [algorithm, "reno"]}
+    found = {cell.condition.algorithm for cell in design.load_cells(config, root)}
+    assert {algorithm, "reno"} <= found
+
+
 def test_a_campaign_names_other_algorithms(root, rfc):
     runs = {"score": {"collapse": suite.runs(rfc, suite.QUICK)["collapse"]}}
     cells = design.load_cells({"studies": runs, "algorithms": ["gaimd", "reno"]}, root)
@@ -63,6 +77,13 @@ def test_a_campaign_may_name_a_form(root, rfc):
         (lambda s: s["criteria"].append(s["criteria"][0]), "stands there twice"),
         (lambda s: s["criteria"][0]["where"].update(block="nowhere"), "no scenario is called"),
         (lambda s: s["criteria"][0]["where"].update(loss_percent=7), "no cell of the quick form"),
+        (lambda s: s["scenarios"]["two-queues"].pop("not_quick"), "no cell of the quick form"),
+        (lambda s: s["scenarios"]["fifo"].update(not_quick="It is."), "should not be valid under"),
+        (
+            lambda s: s["scenarios"]["two-queues"]["points"].update(rate_mbit=0.5)
+            or s["criteria"][0]["where"].update(block="two-queues", rate_mbit=20),
+            "criterion backs-off: no cell is meant",
+        ),
         (lambda s: s["criteria"][0].update(kind="largest_ratio"), "against"),
         (lambda s: s["criteria"][0].update(at_least=1), "criteria.0"),
         (
