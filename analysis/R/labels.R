@@ -1,7 +1,7 @@
 # Names at the ends of lines, in place of a legend to look up.
 
 # Positions as near to `wanted` as they can be (least squares) that are `gap` apart, in their order.
-apart <- function(wanted, gap) {
+spaced <- function(wanted, gap) {
   order <- order(wanted)
   steps <- gap * (seq_along(wanted) - 1)
   wanted[order] <- stats::isoreg(wanted[order] - steps)$yf + steps
@@ -27,7 +27,7 @@ line_ends <- function(data, x, y, name, panels = character(), log_y = FALSE, gap
     dplyr::group_by(dplyr::across(dplyr::all_of(c(panels, name)))) |>
     dplyr::slice_max(.data[[x]], n = 1, with_ties = FALSE) |>
     dplyr::group_by(dplyr::across(dplyr::all_of(panels))) |>
-    dplyr::mutate(at = from(apart(to(.data[[y]]), gap * .data$axis_length[1]))) |>
+    dplyr::mutate(at = from(spaced(to(.data[[y]]), gap * .data$axis_length[1]))) |>
     dplyr::ungroup() |>
     dplyr::select(-"axis_length")
 }

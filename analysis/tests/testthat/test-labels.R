@@ -1,9 +1,9 @@
 test_that("names are apart, in their order, and as near to their lines as that allows", {
-  expect_equal(apart(c(3, 1, 2), 0.5), c(3, 1, 2))
-  found <- apart(c(5, 1.1, 1), 1)
+  expect_equal(spaced(c(3, 1, 2), 0.5), c(3, 1, 2))
+  found <- spaced(c(5, 1.1, 1), 1)
   expect_equal(found, c(5, 1.55, 0.55))
-  expect_equal(apart(numeric(), 1), numeric())
-  expect_equal(apart(c(2, 2, 2), 1), c(1, 2, 3))
+  expect_equal(spaced(numeric(), 1), numeric())
+  expect_equal(spaced(c(2, 2, 2), 1), c(1, 2, 3))
 })
 
 test_that("each line of each panel has an end, and lines of nothing have none", {
