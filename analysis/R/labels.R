@@ -35,9 +35,9 @@ line_ends <- function(data, x, y, name, panels = character(), log_y = FALSE, gap
 # The names of `line_ends()` in a figure whose lines have its colours, if `coloured`; `say` turns
 # them into words. The x axis needs room for them: `room_for_names()`.
 name_lines <- function(ends, x, name, say = identity, coloured = TRUE) {
-  # Of nothing there are no names, and no names of nothing.
-  words <- if (nrow(ends) > 0) paste0("  ", say(as.character(ends[[name]]))) else character()
-  ends$name_at_end <- words
+  # Of nothing there are no names. Spaces that SVG does not collapse keep them off the marks.
+  words <- if (nrow(ends) > 0) say(as.character(ends[[name]])) else character()
+  ends$name_at_end <- if (nrow(ends) > 0) paste0("\u00a0\u00a0", words) else words
   place <- ggplot2::aes(x = .data[[x]], y = .data$at, label = .data$name_at_end)
   if (coloured) place["colour"] <- ggplot2::aes(colour = .data[[name]])
   list(
