@@ -51,4 +51,4 @@ name_lines <- function(ends, x, name, say = identity, coloured = TRUE) {
 }
 
 # What an axis is longer at its right end, in shares of what is on it.
-room_for_names <- function(share = 0.2) ggplot2::expansion(c(0.05, share))
+room_for_names <- function(share = 0.24) ggplot2::expansion(c(0.05, share))
