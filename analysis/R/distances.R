@@ -115,7 +115,7 @@ draw_distance_column <- function(rows) {
       values = stats::setNames(verdict_looks$shape, verdict_looks$verdict), drop = FALSE,
       limits = verdict_looks$verdict, name = NULL
     ) +
-    ggplot2::labs(x = "Distance from published (%)", y = NULL) +
+    ggplot2::labs(x = "From published (%)", y = NULL) +
     theme_losslab() +
     ggplot2::theme(
       axis.text.y = ggplot2::element_text(size = 4.8),
