@@ -22,7 +22,7 @@ draw <- function(data) {
     geom_line(aes(linetype = "published"), data = published) +
     facet_wrap(vars(path)) +
     name_lines(ends, "loss_percent", "whose", coloured = FALSE) +
-    scale_x_continuous(breaks = seq(0, 10, 2), expand = room_for_names(0.3)) +
+    scale_x_continuous(breaks = seq(0, 10, 2), expand = room_for_names(0.45)) +
     scale_y_log10() +
     scale_linetype_manual(values = c(measured = "solid", published = "22"), guide = "none") +
     labs(x = "Packet loss (%)", y = "Goodput of BBR / CUBIC") +
