@@ -21,7 +21,7 @@ draw <- function(data) {
     geom_point(aes(x = to_s, shape = "published log"), data = log, size = 2.2, stroke = 0.8) +
     scale_colour_viridis_d(end = 0.85) +
     scale_shape_manual(values = 4, name = NULL) +
-    scale_x_continuous(breaks = seq(0, 10, 2), expand = room_for_names(0.25)) +
+    scale_x_continuous(breaks = seq(0, 10, 2), expand = room_for_names(0.32)) +
     name_lines(ends, "t_s", "condition") +
     guides(shape = guide_legend()) +
     labs(x = "End of the interval (s)", y = "Goodput (Mbit/s)") +

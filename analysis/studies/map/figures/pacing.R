@@ -30,7 +30,7 @@ draw <- function(data) {
     ) +
     scale_colour_manual(values = sender_colours, aesthetics = c("colour", "fill"), name = NULL) +
     name_lines(ends, "t_s", "sender") +
-    scale_x_continuous(expand = room_for_names(0.3)) +
+    scale_x_continuous(expand = room_for_names(0.45)) +
     scale_linetype_manual(values = "21", name = NULL) +
     scale_y_continuous(limits = c(0, NA)) +
     labs(x = "End of the interval (s)", y = "CUBIC's goodput (Mbit/s)") +
