@@ -207,3 +207,17 @@ def test_the_sender_may_have_the_qdisc_of_its_distribution():
 def test_what_one_interface_cannot_do_is_refused(changes, word):
     [problem] = dataclasses.replace(LAB, **changes).problems()
     assert word in problem
+
+
+def test_older_kernels_netem_says_no_seed_and_newer_ones_must():
+    found = readback()
+    for qdiscs in found.values():
+        for qdisc in qdiscs:
+            qdisc.get("options", {}).pop("seed", None)
+    wanted = shapers(CONDITION, 7)
+    assert differences(wanted, found, release="6.1.176") == []
+    for release in ("6.6.0", "6.12.117", "7.2.0-rc1"):
+        assert "must have seed" in differences(wanted, found, release=release)[0]
+    found = readback()
+    netem(found)["options"]["seed"] = 8
+    assert differences(wanted, found, release="6.1.176") != []  # one that is told is to be ours
