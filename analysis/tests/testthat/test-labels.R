@@ -43,7 +43,7 @@ test_that("a figure has its lines' names in their colours or in none, its data n
     expect_false("name_at_end" %in% names(figure_data(figure)))
     ggplot2::layer_data(figure, 2)
   }
-  expect_equal(trimws(drawn()$label), c("A", "B"))
+  expect_equal(trimws(drawn()$label, whitespace = "[\\h\\v]"), c("A", "B"))
   expect_equal(length(unique(drawn()$colour)), 2)
   expect_equal(length(unique(drawn(coloured = FALSE)$colour)), 1)
 })
