@@ -101,6 +101,13 @@ def test_a_refused_dump_is_an_error(samples):
         samples(TCP | {"replies": [refusal.hex()]})
 
 
+def test_a_sample_asks_for_no_more_memory_than_the_interpreter_keeps():
+    """mallopt(3): from M_MMAP_THRESHOLD on, 128 KiB, memory is mapped and unmapped each time."""
+    assert tcp.ANSWER_BYTES < 128 * 1024
+    # net/netlink/af_netlink.c: no part of an answer is longer.
+    assert tcp.ANSWER_BYTES >= 32 * 1024
+
+
 def test_a_rate_without_pacing_is_none():
     info = bytearray(232)
     struct.pack_into("=Q", info, 104, 2**64 - 1)

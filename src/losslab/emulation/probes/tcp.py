@@ -23,6 +23,10 @@ TCP_ESTABLISHED, TCP_FIN_WAIT1, TCP_CLOSING = 1, 4, 11
 STATES = 1 << TCP_ESTABLISHED | 1 << TCP_FIN_WAIT1 | 1 << TCP_CLOSING
 DIAG_MSG_BYTES = 72
 NETLINK_HEADER = struct.Struct("=IHHII")
+# The kernel puts no more into one part of an answer (netlink_recvmsg, net/netlink/af_netlink.c).
+# Memory for a longer one would be mapped, touched and unmapped each time: half of a sample's system
+# calls, and all of its page faults.
+ANSWER_BYTES = 1 << 15
 ATTRIBUTE_HEADER = struct.Struct("=HH")
 TCP_INFINITE_SSTHRESH = 0x7FFF_FFFF  # net/tcp.h: slow start has no end yet
 
@@ -82,7 +86,7 @@ def messages(sock: socket.socket) -> list[tuple[int, bytes]]:
     """Receive the messages of one dump, as (type, payload)."""
     found: list[tuple[int, bytes]] = []
     while True:
-        data = sock.recv(1 << 18)
+        data = sock.recv(ANSWER_BYTES)
         at = 0
         while at + 16 <= len(data):
             length, kind, *_ = NETLINK_HEADER.unpack_from(data, at)
