@@ -1,7 +1,16 @@
 #!/bin/sh
-# Install those Debian packages of scripts/packages.txt that are missing: scripts/packages.sh PART ...
+# Install those Debian packages of scripts/packages.txt that are missing.
+#
+#   scripts/packages.sh PART ...
+#   scripts/packages.sh --check PART ...    install nothing; fail where nobody here could
 set -eu
 cd "$(dirname "$0")/.."
+
+check=""
+if [ "${1:-}" = --check ]; then
+    check=yes
+    shift
+fi
 
 wanted() {
     for part in "$@"; do
@@ -29,6 +38,7 @@ else
     echo "  -> run as root:  apt-get update && $install" >&2
     exit 1
 fi
+[ -z "$check" ] || exit 0
 echo "losslab: installing$missing"
 $as_root apt-get update -qq
 DEBIAN_FRONTEND=noninteractive $as_root $install >/dev/null

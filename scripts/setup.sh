@@ -12,12 +12,20 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-# A fetched instrument needs no compiler.
+# A fetched instrument needs no compiler. Who cannot install is told of everything at once.
 if [ -n "${LOSSLAB_INSTRUMENTS:-}" ]; then
-    scripts/packages.sh python analysis tests
+    scripts/packages.sh --check python analysis tests
+    scripts/packages.sh python
 else
-    scripts/packages.sh build python analysis tests
+    scripts/packages.sh --check build python analysis tests
+    scripts/packages.sh build python
 fi
+# R, which only the report and its tests need, comes while Python's packages do and a kernel is built.
+scripts/packages.sh analysis tests &
+later=$!
+image=""
+# The one would go on after an interrupt; the other is to leave no package half installed.
+trap '[ -z "$image" ] || kill "$image" 2>/dev/null || true; wait "$later" || true' EXIT
 
 # /usr/bin/python3 first: it is the one whose venv module the packages above brought.
 python=""
@@ -55,16 +63,21 @@ fi
 
 if [ -n "${LOSSLAB_INSTRUMENTS:-}" ]; then
     echo "losslab: fetching kernel and image, where the cache does not have them"
-    .venv/bin/losslab instrument fetch || scripts/packages.sh build
+    .venv/bin/losslab instrument fetch || {
+        wait "$later" || exit 1
+        scripts/packages.sh build
+    }
 fi
-[ "${1:-}" = tools ] && exit 0
+if [ "${1:-}" = tools ]; then
+    wait "$later" || exit 1
+    exit 0
+fi
 echo "losslab: host image and kernel (ten minutes of CPU time when they are new)"
 .venv/bin/losslab image &
 image=$!
-# It would go on after an interrupt.
-trap 'kill "$image" 2>/dev/null || true' EXIT
 kernel=built
 .venv/bin/losslab kernel || kernel=failed
 wait "$image" || exit 1
 [ "$kernel" = built ] || exit 1
+wait "$later" || exit 1
 .venv/bin/losslab doctor --self-test

@@ -1,11 +1,12 @@
 import dataclasses
 import hashlib
 import json
+import tarfile
 
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import kernel, kernels, kernelsource
+from losslab.instrument import archive, kernel, kernels, kernelsource
 from losslab.instrument.archive import UnavailableError
 
 from .servers import file_of
@@ -25,6 +26,30 @@ def test_debians_source_is_taken_and_unpacked(source, server, tmp_path):
     assert found.pinned
     found.unpack(tmp_path, tmp_path / "tree", tmp_path / "log")
     assert (tmp_path / "tree" / "Makefile").read_text() == "# Linux\n"
+
+
+def test_what_other_machines_need_is_not_unpacked(tmp_path):
+    read = {
+        "arch/um/a.c", "arch/x86/a.h", "arch/x86/um/a.S", "arch/arm/Kconfig", "drivers/base/a.c",
+        "drivers/gpu/Kconfig", "drivers/net/veth.c", "drivers/net/ethernet/Makefile", "net/a.c",
+        "tools/include/a.h", "Documentation/Kconfig",
+    }  # fmt: skip
+    unread = {
+        "arch/arm/a.c", "arch/arm64/boot/a.dts", "arch/xtensa/a.S", "drivers/gpu/drm/amd/a.c",
+        "drivers/net/ethernet/a.c", "sound/soc/a.h", "Documentation/networking/a.rst",
+    }  # fmt: skip
+    for name in read | unread:
+        path = tmp_path / "linux-2" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    packed = tmp_path / "all.tar.xz"
+    with tarfile.open(packed, "w:xz") as tar:
+        tar.add(tmp_path / "linux-2", "linux-2")
+    here = archive.Found(packed, file_of("a", b""), archive.Place("here", ""))
+    found = kernelsource.Source(SERIES, kernelsource.KERNEL_ORG, "6.12.1", here, pinned=True)
+    tree = tmp_path / "tree"
+    found.unpack(tmp_path, tree, tmp_path / "log")
+    assert {str(p.relative_to(tree)) for p in tree.rglob("*") if p.is_file()} == read
 
 
 def test_either_build_in_the_archive_comes_before_the_snapshot(source, server):
