@@ -8,6 +8,7 @@ from losslab.errors import HostError
 
 REBUILD = "run `make setup`, which builds a kernel or image that is missing or out of date"
 ROOM = "free memory, set LOSSLAB_SCRATCH to a folder with room, or use fewer --cores"
+TIME = "leave the machine more time for it: less other work, or fewer --cores"
 PTRACE = (
     "allow ptrace: in Docker `--security-opt seccomp=unconfined --cap-add SYS_PTRACE`; elsewhere "
     "`sysctl kernel.yama.ptrace_scope=1` (a scope of 3 lasts until the next boot)"
@@ -59,8 +60,10 @@ def not_started(console: str, status: int | None) -> HostError:
         status: How its kernel ended; None where it had to be ended.
     """
     fits = [cause for cause in CAUSES if any(word in console for word in cause[0])]
-    _, must, remedy = fits[0] if fits else ((), "a guest must boot and begin its job", REBUILD)
-    how = "it still booting at its time limit" if status is None else f"exit status {status}"
+    late = status is None
+    unknown = ((), "a guest must boot and begin its job", TIME if late else REBUILD)
+    _, must, remedy = fits[0] if fits else unknown
+    how = "it still booting at its time limit" if late else f"exit status {status}"
     return HostError(
         f"{must}, found {how}; last on its console: {last_words(console)}",
         hint=f"{remedy}; then try `losslab doctor --self-test`",

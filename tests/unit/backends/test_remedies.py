@@ -41,6 +41,12 @@ def test_what_the_console_says_comes_with_its_remedy(console, found, remedy):
     assert remedy in error.hint
 
 
+def test_a_guest_that_has_no_time_to_boot_is_not_built_anew():
+    assert "fewer --cores" in remedies.not_started("Linux version 6.12", None).hint
+    # Unless its console names the cause.
+    assert "make setup" in remedies.not_started(AMX, None).hint
+
+
 def end(tmp_path, status, console="", started=True, result=None, full=False):
     if started:
         (tmp_path / base.STARTED).touch()
