@@ -37,6 +37,15 @@ read_measured <- function(path, words = character()) {
   readr::read_csv(path, col_types = do.call(readr::cols, types))
 }
 
+# A table of a study that this campaign may be without; then it has no row of any condition.
+read_study_table <- function(path) {
+  if (file.exists(path)) {
+    return(read_measured(path))
+  }
+  none <- rep(list(logical()), length(condition_columns))
+  tibble::as_tibble(stats::setNames(none, condition_columns))
+}
+
 # Significant digits of every number that is written. A goodput of 30 s at 1 Gbit/s counts packets,
 # one part in two million: six digits carry all that was measured, two more are for arithmetic by
 # the reader. Doubles are uncertain from the fifteenth on, and that is where two versions of R, of
