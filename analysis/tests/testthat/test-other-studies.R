@@ -1,0 +1,15 @@
+test_that("a table of a study that was not measured has no row of any condition", {
+  folder <- tempfile()
+  dir.create(folder)
+  on.exit(unlink(folder, recursive = TRUE))
+  path <- file.path(folder, "kernels_successor.csv")
+  mbit <- function(a, l) {
+    look_up(read_study_table(path), "mean", algorithm == a, loss_percent == l)
+  }
+  expect_identical(mbit("bbr3", 5), NA)
+  expect_identical(
+    tell(mbit("bbr3", 5) < 1, "slow", "fast", without = "not measured"), "not measured"
+  )
+  writeLines(c("algorithm,loss_percent,mean", "bbr3,5,307"), path)
+  expect_equal(mbit("bbr3", 5), 307)
+})
