@@ -2,6 +2,7 @@
 
     python -m bench.kernels                        all kernels that are built, a table
     python -m bench.kernels --only bare cake --kernel 6.1 7.2
+    python -m bench.kernels --write                into docs/reference/kernels.md
 
 Kernels enter no seed: what differs is the kernel's doing. A condition that asks for an algorithm
 which a kernel does not have is an error there, and in the table.
@@ -25,7 +26,18 @@ from losslab.errors import LosslabError
 from losslab.instrument import kernel, kernels
 from losslab.study.stopping import PRIMARY_METRICS
 
-USUAL = "999.000 goodput_mbit"  # as wide as most are
+PAGE = golden.ROOT / "docs" / "reference" / "kernels.md"
+HEAD = """\
+# Kernels side by side
+
+The golden conditions, some seconds each of everything that a path can have, on every kernel of
+`config/kernels.toml`: one replicate with the same seed on each, as
+`python -m bench.kernels --write` measured it and wrote this page. In brackets, how many of the
+replicate's raw files have the same bytes as on {default}. Where all have, the kernels do the same
+to the nanosecond; where none has, they may still have the same answer: one replicate tells nothing
+of that, and `make report CONFIG=config/kernels.yaml` does, with ten.
+
+"""
 
 
 @dataclass(frozen=True)
@@ -48,6 +60,7 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--timeout-s", type=float, default=golden.TIMEOUT_S)
     parser.add_argument("--csv", type=Path, help="write the table there, too")
+    parser.add_argument("--write", action="store_true", help="into the documentation")
     options = parser.parse_args(words)
     chosen = [
         g
@@ -65,17 +78,46 @@ def main(words: Sequence[str] | None = None) -> int:
             ["0.000 goodput_mbit"],
         )
     ]
-    table = [head]
+    table, rows = [head], []
     print(_line(head, widths))
     with tempfile.TemporaryDirectory(prefix="losslab-kernels-") as folder:
         for row in measured(chosen, names, Path(folder), options.timeout_s):
+            rows.append(row)
             table.append((row.condition, row.kernel, row.found, row.same))
             print(_line(table[-1], widths), flush=True)
     for name in missing:
         print(f"not built: {name}; `{kernels.get(name).command(kernel.PLAIN)}`")
     if options.csv:
         options.csv.write_text("".join(",".join(row) + "\n" for row in table))
+    if options.write:
+        PAGE.write_text(page(rows, names))
     return 1 if any(row[2].startswith("error") for row in table) else 0
+
+
+def page(rows: Sequence[Row], names: Sequence[str]) -> str:
+    """Write the page of the documentation: a row for each condition, a column for each kernel.
+
+    Args:
+        rows: Of every condition on every kernel.
+        names: The kernels, the default one first.
+    """
+    known = kernels.known()
+    labels = [known[name].label for name in names]
+    found = {(row.condition, row.kernel): row for row in rows}
+    lines = [
+        "| " + " | ".join(("condition", "metric", *labels)) + " |",
+        "| --- | --- |" + " ---: |" * len(names),
+    ]
+    for condition in dict.fromkeys(row.condition for row in rows):
+        its = [found[condition, name] for name in names]
+        metric = its[0].found.partition(" ")[2]
+        cells = []
+        for row in its:
+            number = row.found.partition(" ")[0]
+            same = "" if row.kernel == names[0] else f" ({row.same.replace(' of ', '/')})"
+            cells.append("cannot be measured" if number == "error:" else number + same)
+        lines.append("| " + " | ".join((condition, f"`{metric}`", *cells)) + " |")
+    return HEAD.format(default=labels[0]) + "\n".join(lines) + "\n"
 
 
 def _line(texts: Sequence[str], widths: Sequence[int]) -> str:
