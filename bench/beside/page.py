@@ -40,7 +40,7 @@ PARTS = {
     "ns-3": (
         "ns-3",
         "The same path in ns-3, compiled against Debian's package (`bench/beside/path.cc`). Its "
-        "goodput is its own model's.",
+        "goodput is its own model's. A row without numbers had not ended after five minutes.",
     ),
     "statistics": ("R", "Summary and ratios of many replicates."),
     "snakemake": ("Snakemake", "Per cell of a campaign whose cells take no time themselves."),
