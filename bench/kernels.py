@@ -37,6 +37,10 @@ replicate's raw files have the same bytes as on {default}. Where all have, the k
 to the nanosecond; where none has, they may still have the same answer: one replicate tells nothing
 of that, and `make report CONFIG=config/kernels.yaml` does, with ten.
 
+Linux 6.1's netem takes no seed: it loses other packets, and in conditions of a second or two what
+it loses at the start decides the number (a lost SYN takes the whole of one). A kernel with BBRv3
+has it in place of BBR.
+
 """
 
 
