@@ -148,7 +148,11 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     shell = commands.add_parser("shell", help="a shell inside the emulated path")
     listed.add_options(shell, algorithm="cubic")
     shell.add_argument("--seed", type=int, default=1)
-    shell.add_argument("-c", "--command", help="run this in virtual time instead, and end")
+    shell.add_argument(
+        "-c", "--command",
+        help="run this in virtual time instead, and end; without it what is on standard input, "
+        "where that is no terminal",
+    )  # fmt: skip
     shell.set_defaults(run=_shell)
 
     verdicts.add_command(commands)
@@ -279,9 +283,12 @@ def _shell(options: argparse.Namespace) -> int:
 
     condition = _asked(options)
     tools = instrument(condition=condition)
-    if options.command is None:
+    command: str | None = options.command
+    if command is None and sys.stdin.isatty():
         return shell.interact(condition, options.seed, tools)
-    status, words = shell.execute(options.command, condition, options.seed, tools)
+    if command is None:  # a console would hang up at the input's end, before it was read
+        command = sys.stdin.read()
+    status, words = shell.execute(command, condition, options.seed, tools)
     print(words, end="")
     return status
 

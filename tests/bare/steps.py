@@ -26,7 +26,8 @@ ALWAYS = {
         ".venv/bin/snakemake --cores 8 --dry-run --quiet all", "lists its jobs: hours",
     ),
     ".venv/bin/losslab shell --rtt-ms 20": (
-        "echo 'ping -c 1 h2; exit' | .venv/bin/losslab shell --rtt-ms 20", "with words to read",
+        "echo 'sender ping -c 1 10.0.3.2' | .venv/bin/losslab shell --rtt-ms 20",
+        "with words to read",
     ),
 }  # fmt: skip
 # What set-up and the workflow say when a part of their work begins.

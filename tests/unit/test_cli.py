@@ -1,5 +1,6 @@
 """Wrong usage and interrupts, as the user sees them."""
 
+import io
 import json
 
 import pytest
@@ -52,3 +53,18 @@ def test_an_interrupt_says_what_is_kept(capsys, tmp_path, monkeypatch, command, 
     assert words.startswith("losslab: interrupted: ")
     assert said in words
     assert "Traceback" not in words
+
+
+def test_a_shell_without_a_terminal_runs_what_it_is_given(capsys, monkeypatch):
+    ran = []
+
+    def execute(command, condition, seed, tools):
+        ran.append((command, condition.rtt_ms, seed))
+        return 3, "64 bytes from 10.0.3.2\n"
+
+    monkeypatch.setattr("losslab.shell.execute", execute)
+    monkeypatch.setattr("losslab.campaign.instrument.instrument", lambda **_: None)
+    monkeypatch.setattr("sys.stdin", io.StringIO("sender ping -c 1 10.0.3.2\n"))
+    assert cli.main(["shell", "--rtt-ms", "20", "--seed", "7"]) == 3
+    assert ran == [("sender ping -c 1 10.0.3.2\n", 20, 7)]
+    assert capsys.readouterr().out == "64 bytes from 10.0.3.2\n"
