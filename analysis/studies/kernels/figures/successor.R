@@ -17,7 +17,7 @@ draw <- function(data) {
     geom_point(aes(shape = algorithm), size = 2) +
     scale_x_log10(
       breaks = c(edge_percent, 0.1, 0.5, 1, 2, 5, 10),
-      labels = c("0", "0.1", "0.5", "1", "2", "5", "10"), expand = room_for_names(0.12)
+      labels = c("0", "0.1", "0.5", "1", "2", "5", "10"), expand = room_for_names(0.22)
     ) +
     name_lines(ends, "loss_percent", "algorithm", \(name) label_algorithms(name, data$algorithms)) +
     log_mbit() +
