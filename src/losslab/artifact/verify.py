@@ -162,7 +162,7 @@ def statement(verdict: Verdict) -> str:
         lines.append("If of all replicates a part were wrong, this would have gone unnoticed with:")
         for fraction in FRACTIONS:
             wrong = math.ceil(fraction * verdict.population)
-            chance = unnoticed(verdict.population, min(wrong, verdict.population - drawn), drawn)
+            chance = unnoticed(verdict.population, wrong, drawn)
             lines.append(f"  {100 * fraction:4.0f} % wrong ({wrong}): probability {chance:.3g}")
     lines.append("VERIFIED" if verdict.good else "NOT VERIFIED")
     return "\n".join(lines)

@@ -96,6 +96,13 @@ def test_the_statement_says_what_it_is_worth():
     assert text.endswith("\nVERIFIED")
 
 
+def test_where_all_are_run_again_nothing_goes_unnoticed():
+    every = verify.Verdict("2026-01-31", 8, 9, same=[f"cell/{n}" for n in range(8)])
+    words = verify.statement(every)
+    assert "1 % wrong (1): probability 0\n" in words
+    assert "20 % wrong (2): probability 0\n" in words
+
+
 @pytest.mark.parametrize(
     "more",
     [{"wrong_files": ["a"]}, {"different": {"cell/9": "tcp.csv: another file"}}],
