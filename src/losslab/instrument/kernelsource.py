@@ -133,8 +133,8 @@ class Source:
         tree.mkdir()
         unread = [f"--exclude=*/{folder}/{of}" for folder in UNREAD_FOLDERS for of in UNREAD_FILES]
         # The cache names files by their hashes: say how it is packed.
-        unpacking = ["tar", "-xJf", tarball, "--strip-components=1", "-C", tree, "--wildcards"]
-        run_logged([*unpacking, *unread], log)
+        command: list[str | Path] = ["tar", "-xJf", tarball, "--strip-components=1", "-C", tree]
+        run_logged([*command, "--wildcards", *unread], log)
 
 
 def pins(series: Series) -> Pins:
