@@ -121,4 +121,6 @@ def page(recorded: Sequence[dict[str, str]]) -> str:
 def _line(row: dict[str, str]) -> str:
     wall_s, core_s = (f"{float(row[k]):.0f}" if row[k] else "" for k in ("wall_s", "core_s"))
     what = row["what"] if row["what"].startswith(("–", "as root")) else f"`{row['what']}`"
-    return f"| {what} | {wall_s} | {core_s} | {row['size_mb']} | {row['note']} |"
+    # A pipe is the end of a table's cell.
+    what, note = (text.replace("|", "\\|") for text in (what, row["note"]))
+    return f"| {what} | {wall_s} | {core_s} | {row['size_mb']} | {note} |"
