@@ -66,6 +66,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--csv", type=Path, help="write the table there, too")
     parser.add_argument("--write", action="store_true", help="into the documentation")
     options = parser.parse_args(words)
+    if options.write and (options.only or options.kernel != built):
+        parser.error("--write is for a page of all conditions on all kernels")
     chosen = [
         g
         for g in golden.load().conditions.values()

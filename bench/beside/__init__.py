@@ -26,8 +26,7 @@ NS3_SPAN_S = (1, 2)
 NS3_CASES = (("cubic", 0), ("cubic", 1), ("bbr", 0), ("bbr", 1))
 # Each of its runs takes seconds, and repeats itself but for what else the machine does.
 NS3_RUNS = 3
-# A second of its BBR (3.37) at 1 % loss had not ended after ten minutes; what ends takes less than
-# one.
+# A second of its BBR (3.37) at 1 % loss had not ended after ten minutes.
 NS3_LIMIT_S = 300
 NS3_FOUND = (
     "emulated_s_per_core_s", "packet_hops_per_s", "us_per_packet_and_hop", "goodput_mbit",
