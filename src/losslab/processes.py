@@ -8,14 +8,15 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import select
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 from losslab.errors import LosslabError
 
@@ -28,10 +29,55 @@ WORK_LIMIT_S = 4 * 3600.0
 PATIENCE_S = 10.0
 QUOTED_LINES = 30
 NOT_RUN = 127
+MS_PER_S = 1000
 _noted: list[int] = []  # signals, by their order
+_held: list[int] = []  # blocks that come to their end first, by how many signals were noted then
 
 
-Process = subprocess.Popen[bytes]
+@contextlib.contextmanager
+def _to_its_end() -> Iterator[None]:
+    """Raise only after the block what a signal raises that arrives in it."""
+    _held.append(len(_noted))
+    try:
+        yield
+    finally:
+        before = _held.pop()
+    if len(_noted) > before and not _held:
+        heed()
+
+
+class Process(subprocess.Popen[bytes]):
+    """A program whose end can be waited for after a signal, too.
+
+    Popen takes a lock to ask for a status. An exception that a signal raises just then leaves it
+    taken, and the wait for the end of what is to be ended with this process would have none.
+    """
+
+    def poll(self) -> int | None:
+        """Return its status; None while it runs."""
+        with _to_its_end():
+            return super().poll()
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end and return its status.
+
+        Raises:
+            subprocess.TimeoutExpired: it runs after `timeout` seconds.
+        """
+        if self.poll() is None:
+            watched = os.pidfd_open(self.pid)
+            try:
+                ready = select.poll()
+                ready.register(watched, select.POLLIN)
+                ready.poll(None if timeout is None else max(0.0, timeout) * MS_PER_S)
+            finally:
+                os.close(watched)
+        status = self.poll()
+        if status is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        return status
+
+
 TimeoutExpired = subprocess.TimeoutExpired
 
 
@@ -103,22 +149,44 @@ def attempt(
             out = stack.enter_context(log.open("a"))
             print("$", *command, file=out, flush=True)
         try:
-            process = subprocess.Popen(
-                list(map(str, command)),
+            process = _start(
+                command,
                 stdin=subprocess.DEVNULL if text is None else subprocess.PIPE,
                 stdout=out, stderr=out, cwd=cwd, env=os.environ | dict(more or {}),
-                text=True, errors="replace",
             )  # fmt: skip
         except OSError as error:
             return Done(NOT_RUN, "", f"{command[0]} must be installed ({error.strerror})")
         with process:
             try:
-                said, complaints = process.communicate(text, timeout=limit_s)
+                words = None if text is None else text.encode()
+                said, complaints = process.communicate(words, timeout=limit_s)
             except subprocess.TimeoutExpired:
                 return Done(None, "", f"no end in {limit_s:g} s")
             finally:
                 end(process, PATIENCE_S)
-        return Done(process.returncode, said or "", complaints or "")
+        return Done(process.returncode, _text(said), _text(complaints))
+
+
+def _text(said: bytes | None) -> str:
+    return (said or b"").decode(errors="replace")
+
+
+def _start(command: Sequence[str | Path], **how: Any) -> Process:
+    """Start a program; where a signal arrives meanwhile there is none.
+
+    Args:
+        command: The program and its arguments.
+        how: As of `subprocess.Popen`.
+    """
+    process = None
+    try:
+        with _to_its_end():
+            process = Process(list(map(str, command)), **how)
+    except BaseException:
+        if process is not None:
+            end(process)
+        raise
+    return process
 
 
 def run(
@@ -186,8 +254,8 @@ def spawn(
         limit = "unlimited" if most == resource.RLIM_INFINITY else most
         bound += ["prlimit", f"--nofile={limit}:{limit}", "--"]
     try:
-        return subprocess.Popen(
-            [*tied, *bound, *map(str, command)],
+        return _start(
+            [*tied, *bound, *command],
             stdin=None if console is None else subprocess.DEVNULL,
             stdout=console,
             stderr=None if console is None else subprocess.STDOUT,
@@ -210,7 +278,8 @@ def unwind_on_signals() -> None:
 
 def _note_and_raise(number: int, _: FrameType | None) -> None:
     _noted.append(number)
-    heed()
+    if not _held:
+        heed()
 
 
 def heed() -> None:
