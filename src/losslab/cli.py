@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from losslab import __version__, asked, manual, new, processes, score, steps, sweep
+from losslab import __version__, asked, interrupts, manual, new, score, steps, sweep
 from losslab.artifact import commands as artifact
 from losslab.asked import UsageError
 from losslab.backends.base import GUEST
@@ -46,10 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parser().parse_args(arguments)
     except BrokenPipeError:
         return _nobody_reads()
-    processes.unwind_on_signals()
+    interrupts.unwind_on_signals()
     try:
         status: int = options.run(options)
-        processes.heed()
+        interrupts.heed()
         sys.stdout.flush()
     except BrokenPipeError:
         return _nobody_reads()

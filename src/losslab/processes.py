@@ -11,13 +11,12 @@ import resource
 import select
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import IO, Any, Protocol
 
+from losslab import interrupts
 from losslab.errors import LosslabError
 
 # What is only asked something; it answers in a second or two, R on a busy machine in ten.
@@ -30,20 +29,6 @@ PATIENCE_S = 10.0
 QUOTED_LINES = 30
 NOT_RUN = 127
 MS_PER_S = 1000
-_noted: list[int] = []  # signals, by their order
-_held: list[int] = []  # blocks that come to their end first, by how many signals were noted then
-
-
-@contextlib.contextmanager
-def _to_its_end() -> Iterator[None]:
-    """Raise only after the block what a signal raises that arrives in it."""
-    _held.append(len(_noted))
-    try:
-        yield
-    finally:
-        before = _held.pop()
-    if len(_noted) > before and not _held:
-        heed()
 
 
 class Process(subprocess.Popen[bytes]):
@@ -55,7 +40,7 @@ class Process(subprocess.Popen[bytes]):
 
     def poll(self) -> int | None:
         """Return its status; None while it runs."""
-        with _to_its_end():
+        with interrupts.held():
             return super().poll()
 
     def wait(self, timeout: float | None = None) -> int:
@@ -180,7 +165,7 @@ def _start(command: Sequence[str | Path], **how: Any) -> Process:
     """
     process = None
     try:
-        with _to_its_end():
+        with interrupts.held():
             process = Process(list(map(str, command)), **how)
     except BaseException:
         if process is not None:
@@ -267,35 +252,6 @@ def spawn(
         raise LosslabError(
             f"setpriv of util-linux must be installed, found: {error}", hint="run `make setup`"
         ) from error
-
-
-def unwind_on_signals() -> None:
-    """Let SIGTERM and SIGINT unwind this process, so that guests end and partial folders go."""
-    _noted.clear()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _note_and_raise)
-
-
-def _note_and_raise(number: int, _: FrameType | None) -> None:
-    _noted.append(number)
-    if not _held:
-        heed()
-
-
-def heed() -> None:
-    """Raise again what a signal raised; called where work goes on.
-
-    Python ignores what is raised in callbacks: of weak references, of which an import has many, and
-    of objects that go.
-
-    Raises:
-        SystemExit: SIGTERM has arrived at some time.
-        KeyboardInterrupt: SIGINT has.
-    """
-    if _noted:
-        if _noted[0] == signal.SIGINT:
-            raise KeyboardInterrupt
-        sys.exit(128 + _noted[0])
 
 
 def wait(process: Running, limit_s: float) -> int | None:

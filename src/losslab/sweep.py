@@ -22,7 +22,7 @@ from typing import Any
 
 import yaml
 
-from losslab import asked, processes
+from losslab import asked, interrupts, processes
 from losslab.asked import UsageError
 from losslab.errors import LosslabError
 from losslab.screen import cellstable
@@ -112,7 +112,7 @@ def measure(todo: Sequence[Cell], replicates: int, cores: int, said: Sequence[st
     with tempfile.TemporaryDirectory(prefix="losslab-sweep-") as logs:
         try:
             while left or running:
-                processes.heed()
+                interrupts.heed()
                 while left and len(running) < cores:
                     each = left.pop(0)
                     log = Path(logs, each.folder.name)

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.speed import machine
-from losslab import processes
+from losslab import interrupts, processes
 from losslab.errors import LosslabError
 from tests.bare import container, outcome, steps
 from tests.bare.folder import ORDINARY_USER, ROOT_USER, Bare, Ran, bare
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.suite in SKIPPED:
         print(f"bare: skipped: {SKIPPED[options.suite]}")
         return 0
-    processes.unwind_on_signals()
+    interrupts.unwind_on_signals()
     try:
         with contextlib.ExitStack() as stack:
             logs = options.out or Path(stack.enter_context(tempfile.TemporaryDirectory()))

@@ -20,7 +20,7 @@ JOBS = """
 import logging, random, signal, sys
 from contextlib import contextmanager
 from pathlib import Path
-from losslab import processes
+from losslab import interrupts, processes
 from losslab.backends import base, runner
 
 class Sleeper:
@@ -36,8 +36,8 @@ sys.unraisablehook = lambda _: None
 job = base.Job({"kind": "command"}, Path(sys.argv[1]), 1, 5.0)
 draw = random.Random(1)
 for _ in range(int(sys.argv[3])):
-    processes.unwind_on_signals()
-    signal.signal(signal.SIGALRM, processes._note_and_raise)
+    interrupts.unwind_on_signals()
+    signal.signal(signal.SIGALRM, interrupts.note_and_raise)
     try:
         signal.setitimer(signal.ITIMER_REAL, draw.uniform(0.0001, 0.006))
         runner.run(Sleeper(), None, job)
@@ -78,7 +78,7 @@ def test_a_signal_at_any_instant_of_a_jobs_start_ends_it(tmp_path):
 
 SWALLOWED = """
 import signal, sys, weakref
-from losslab import processes
+from losslab import interrupts, processes
 
 class Thing: pass
 
@@ -87,12 +87,12 @@ def callback(_):
     pass
 
 sys.unraisablehook = lambda _: None
-processes.unwind_on_signals()
+interrupts.unwind_on_signals()
 thing = Thing()
 reference = weakref.ref(thing, callback)
 del thing
 print("went on", flush=True)
-processes.heed()
+interrupts.heed()
 print("never", flush=True)
 """
 

@@ -8,7 +8,7 @@ import signal
 import time
 from typing import IO
 
-from losslab import processes
+from losslab import interrupts, processes
 from losslab.backends.base import (
     CONSOLE_FILE,
     JOB_FILE,
@@ -87,7 +87,7 @@ def _wait(process: processes.Running, start: Start, job: Job) -> End:
     begin, full = time.monotonic(), False
     while True:
         if not job.cleans_up:
-            processes.heed()
+            interrupts.heed()
         started = start.start_limit_s is None or (job.folder / STARTED).exists()
         status = processes.wait(process, POLL_S if started else START_POLL_S)
         if status is not None:

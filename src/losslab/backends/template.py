@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
-from losslab import processes
+from losslab import interrupts, processes
 from losslab.errors import HostError, LosslabError
 
 # An answer has three numbers and two words.
@@ -176,7 +176,7 @@ def waiting(
         try:
             ready = False
             while not ready and time.monotonic() - begin < limit_s:
-                processes.heed()
+                interrupts.heed()
                 if select.select([ours], [], [], POLL_S)[0]:
                     if not ours.recv(ANSWER_BYTES):
                         break  # it ended

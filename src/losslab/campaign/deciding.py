@@ -33,6 +33,7 @@ IMPORTERS = {"emulation/measure.py", "emulation/outcome.py", "emulation/plan.py"
 # Programs that are started by their names, which no import shows.
 DATAGRAM, LINK = "emulation/apps/datagram_program.py", "emulation/link/forward.py"
 CROWD, OF_CROWDS = "emulation/crowd/program.py", "emulation/crowd/"
+PAGES = "emulation/apps/page_server.py"
 OF_TRACES = {LINK, "emulation/link/tracelink.py", "emulation/link/traces.py"}
 # Imported, but not by what measures: words, an interactive shell, captures, a look at the machine;
 # and what kernel and images are made by, of which what was made counts (`built`).
@@ -102,6 +103,7 @@ def _modules(
     waiting += [DATAGRAM] if scheme else []
     waiting += [LINK] if trace else []
     waiting += [CROWD] if crowd else []
+    waiting += [PAGES] if app == "web" else []
     found: set[str] = set()
     while waiting:
         module = waiting.pop()

@@ -13,9 +13,11 @@ ANY_PORT = 0
 class Host(Protocol):
     """What is needed of a Mininet node."""
 
-    pid: int
+    @property
+    def pid(self) -> int:
+        """A process in its namespaces."""
 
-    def popen(self, *args: Any, **kwargs: Any) -> subprocess.Popen[bytes]:
+    def popen(self, command: list[str], /, **streams: Any) -> subprocess.Popen[bytes]:
         """Start a process in the host's namespaces."""
 
 

@@ -6,12 +6,12 @@ Runs inside the guest, or in an image entered on the host; standard library and 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import batch, capture, hosts, netns, traffic
+from losslab.emulation import batch, capture, hosts, netns, standby, traffic
 from losslab.emulation.changing import Changing
 from losslab.emulation.instants import wait_for_whole_second
 from losslab.emulation.link import forward, traces
@@ -23,6 +23,7 @@ from losslab.study.condition import Condition
 
 if TYPE_CHECKING:
     from losslab.emulation.batch import Handle
+    from losslab.emulation.flows import Host
     from losslab.emulation.plan import Plan
     from losslab.emulation.realtime import Watch
 
@@ -32,13 +33,16 @@ class Stage:
     """Hosts and links of a condition, set up as far as no seed decides."""
 
     condition: Condition
-    nodes: dict[str, Any]  # Mininet's, by host
+    nodes: Mapping[str, Host]
     handles: dict[str, Handle]
 
 
 @contextlib.contextmanager
 def stage(
-    condition: Condition, host_class: type | None = None, disposable: bool = False
+    condition: Condition,
+    host_class: type | None = None,
+    disposable: bool = False,
+    loaded: bool = True,
 ) -> Iterator[Stage]:
     """Make the hosts of a condition for the length of the block.
 
@@ -46,6 +50,7 @@ def stage(
         condition: What is to be measured.
         host_class: The class of Mininet's hosts, as for `topology.emulated_hosts`.
         disposable: Leave the hosts to the guest's power-off.
+        loaded: Load the Python programs that will run on them.
 
     Raises:
         LosslabError: the kernel lacks an algorithm or Accurate ECN, or a command failed.
@@ -54,12 +59,16 @@ def stage(
     hosts.require_algorithms(plan.algorithms)
     hosts.require_ecn(plan.hosts)
     beside = plan.crowd.network if plan.crowd else NOTHING
+    programs = standby.of_flows(plan.programs) + [(forward.ROUTER, forward.MODULE)] * len(
+        plan.links
+    )
     with (
         emulated_hosts(host_class, disposable, beside) as nodes,
         batch.handles({name: node.pid for name, node in nodes.items()}) as handles,
     ):
         hosts.apply(plan.hosts, handles)
-        yield Stage(condition, nodes, handles)
+        with standby.hosts(nodes, programs if loaded else []) as ready:
+            yield Stage(condition, ready, handles)
 
 
 def measure(
@@ -97,7 +106,7 @@ def measure(
             idle = _ping_idle(nodes["sender"].pid, plan, folder)
             before = hosts.read_back(plan.hosts, ready.handles)
             changing = Changing(plan.changes, ready.handles) if plan.changes else None
-            with forward.attached(nodes["r1"], plan, folder) as begin_ns:
+            with forward.attached(nodes, ready.handles, plan, folder) as begin_ns:
                 run = traffic.run(plan, nodes, folder, changing)
         after = hosts.read_back_settled(plan.hosts, ready.handles, plan.promise.rtt_ms)
     seen = Seen(idle, before, run, begin_ns, after, changing)

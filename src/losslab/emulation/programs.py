@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ class Process:
 
 
 @contextlib.contextmanager
-def running(hosts: dict[str, Host], program: Program, folder: Path) -> Iterator[Process]:
+def running(hosts: Mapping[str, Host], program: Program, folder: Path) -> Iterator[Process]:
     """Start a program on its host; at the end of the block it is gone and its log is whole."""
     path = folder / program.log
     with contextlib.ExitStack() as stack:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,7 +48,9 @@ class Run:
     reasons: list[str]
 
 
-def run(plan: Plan, hosts: dict[str, Host], folder: Path, changing: Changing | None = None) -> Run:
+def run(
+    plan: Plan, hosts: Mapping[str, Host], folder: Path, changing: Changing | None = None
+) -> Run:
     """Run every flow of a plan to its end; leave logs and samples in `folder`.
 
     Args:

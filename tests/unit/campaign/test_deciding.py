@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-import itertools
 
 import pytest
 
@@ -51,6 +50,8 @@ DEPENDENT = {
     "src/losslab/emulation/realtime.py": {"engine", "plain"},
     "src/losslab/emulation/apps/iperf3.py": ALL - {"video", "scheme"},
     "src/losslab/emulation/apps/web.py": {"page"},
+    "src/losslab/emulation/apps/page_server.py": {"page"},
+    "src/losslab/emulation/standby.py": ALL,
     "src/losslab/emulation/apps/ffmpeg.py": {"video"},
     "src/losslab/emulation/crowd/plan.py": {"crowd"},
     "src/losslab/emulation/crowd/program.py": {"crowd"},
@@ -94,15 +95,14 @@ def test_code_of_another_app_leaves_a_cells_hash(monkeypatch, tmp_path):
 def test_programs_that_a_guest_starts_by_name_are_known(root):
     """`python3 -m losslab.x` is no import: its module must be an entry of its own."""
     started = set()
-    for path in (root / "src/losslab").rglob("*.py"):
-        texts = [n.value for n in ast.walk(ast.parse(path.read_text()))
-                 if isinstance(n, ast.Constant) and isinstance(n.value, str)]  # fmt: skip
-        for one, other in itertools.pairwise(texts):
-            if one == "-m" and other.startswith("losslab.") and other != "losslab.cli":
-                started.add(other)
+    for path in (root / "src/losslab/emulation").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and str(node.value).startswith("losslab.emulation."):
+                started.add(node.value)
     # The last is imported, too.
     assert started == {
         "losslab.emulation.apps.datagram_program",
+        "losslab.emulation.apps.page_server",
         "losslab.emulation.crowd.program",
         "losslab.emulation.link.forward",
         "losslab.emulation.realtime",

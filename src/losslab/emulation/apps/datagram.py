@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.apps.datagram_program import DATAGRAM_BYTES
 from losslab.emulation.flows import Flow, Program, Timeline
+from losslab.emulation.standby import PYTHON
 from losslab.emulation.topology import RECEIVER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
@@ -21,7 +22,7 @@ SOURCE_PORT = 40_021
 
 def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
     """List the one flow."""
-    end = ["python3", "-m", "losslab.emulation.apps.datagram_program"]
+    end = [*PYTHON, "losslab.emulation.apps.datagram_program"]
     return [
         Flow(
             name="datagram",

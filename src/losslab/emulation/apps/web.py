@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from losslab.emulation.apps import iperf3
 from losslab.emulation.flows import Flow, Program, Timeline
 from losslab.emulation.goodput import Deliveries, read_rows
+from losslab.emulation.standby import PYTHON
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.condition import FETCH_AFTER_S, FETCH_BEFORE_END_S, NO_COMPETITOR, Condition
@@ -23,6 +24,7 @@ from losslab.study.condition import FETCH_AFTER_S, FETCH_BEFORE_END_S, NO_COMPET
 if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
 
+SERVER = "losslab.emulation.apps.page_server"
 PORT = 80
 # http/index.html of the Stanford lab cs144_bufferbloat.
 PAGE_BYTES = 177_669
@@ -33,8 +35,6 @@ BULK_PREFIX = "bulk-"
 
 def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
     """List the bulk flow, if there is one, and the fetch."""
-    page = f"mkdir -p {FOLDER} && head -c {PAGE_BYTES} /dev/zero >{FOLDER}/index.html"
-    serve = f"python3 -m http.server {PORT} --bind {SENDER_ADDRESS} --directory {FOLDER}"
     # Left to itself curl takes the address of the interface that the route back leaves by, and what
     # is sent to r3's link does not pass the bottleneck.
     own_address = [] if condition.path == "symmetric" else ["--interface", RECEIVER_ADDRESS]
@@ -44,7 +44,13 @@ def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
         port=PORT,
         source_port=PORT,
         listener=Program(
-            "sender", ["sh", "-c", f"{page} && exec {serve}"], "web-server.log", lasting=True
+            "sender",
+            [
+                *PYTHON, SERVER, SENDER_ADDRESS, str(PORT), "--folder", FOLDER,
+                "--page-bytes", str(PAGE_BYTES),
+            ],
+            "web-server.log",
+            lasting=True,
         ),
         caller=Program(
             "receiver",

@@ -17,6 +17,7 @@ from losslab.emulation.crowd.network import (
 )
 from losslab.emulation.flows import Flow, Program
 from losslab.emulation.qdiscs import Shaper
+from losslab.emulation.standby import PYTHON
 from losslab.emulation.topology import Beside
 from losslab.study import crowd
 from losslab.study.condition import Condition
@@ -38,7 +39,7 @@ PARETO_SHAPE = 1.1
 PARETO_MOST = 1000.0  # the largest in units of the least
 # Flows in a word of the command line, which may have 128 KiB (MAX_ARG_STRLEN, linux/binfmts.h).
 CHUNK = 500
-PROGRAM = ["python3", "-m", "losslab.emulation.crowd.program"]
+PROGRAM = [*PYTHON, "losslab.emulation.crowd.program"]
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,9 @@ def prepare(what: What) -> Callable[[What], What]:
         return _command
     condition = Condition.from_json(what["condition"])
     _allow(make_plan(condition, 0).algorithms)
-    ready = KEPT.enter_context(stage(condition, disposable=True))
-    if what["kind"] == "shell":
+    shell = what["kind"] == "shell"
+    ready = KEPT.enter_context(stage(condition, disposable=True, loaded=not shell))
+    if shell:
         return lambda job: {"status": run_shell(ready, job["seed"], job["command"], JOB)}
     return lambda job: replicate(ready, job)
 

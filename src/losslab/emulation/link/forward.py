@@ -12,7 +12,6 @@ import contextlib
 import ctypes
 import fcntl
 import gc
-import json
 import os
 import select
 import signal
@@ -20,28 +19,32 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from losslab.emulation import netns
 from losslab.emulation.flows import Host
 from losslab.emulation.instants import wait_for_whole_second
 from losslab.emulation.link import traces
 from losslab.emulation.link.tracelink import QUEUES, TraceLink
+from losslab.emulation.standby import PYTHON
 from losslab.emulation.topology import RECEIVER_NETWORK, SENDER_NETWORK, interface
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
+    from losslab.emulation.batch import Handle
     from losslab.emulation.plan import LinkPlan, Plan
 
+# Where every link is, and its program.
+ROUTER, MODULE = "r1", "losslab.emulation.link.forward"
 READY = "ready"
 PACKET_BYTES_MAX = 65_536
 LOG, BACK_LOG = "link.log", "link-back.log"
 LOGS = {"data": LOG, "back": BACK_LOG}
 # The longest that a queue may take to empty once nothing comes in any more.
 DRAIN_LIMIT_S = 600
+NS_PER_MS, NS_PER_S = 10**6, 10**9
 TUNSETIFF = 0x4004_54CA  # linux/if_tun.h
 IFF_TUN, IFF_NO_PI = 0x0001, 0x1000
 PR_SET_TIMERSLACK = 29  # linux/prctl.h; the default of 50 us would make every departure late
@@ -60,16 +63,18 @@ class Way:
 
 
 def _way(link: LinkPlan, back_router: str) -> Way:
-    """Choose a link's way; both are on r1."""
+    """Choose a link's way."""
     if link.way == "data":
-        came_from = interface("r1", "sender").name
+        came_from = interface(ROUTER, "sender").name
         return Way("link0", 100, came_from, RECEIVER_NETWORK, "sport", LOG)
-    came_from = interface("r1", back_router).name
+    came_from = interface(ROUTER, back_router).name
     return Way("link1", 200, came_from, SENDER_NETWORK, "dport", BACK_LOG)
 
 
 @contextlib.contextmanager
-def attached(router: Host, plan: Plan, folder: Path) -> Iterator[int | None]:
+def attached(
+    nodes: Mapping[str, Host], handles: Mapping[str, Handle], plan: Plan, folder: Path
+) -> Iterator[int | None]:
     """Send what a plan's flows say over its trace-driven links.
 
     Not what else a program says, on connections of its own: behind seconds of queue iperf3 would
@@ -88,12 +93,12 @@ def attached(router: Host, plan: Plan, folder: Path) -> Iterator[int | None]:
     with contextlib.ExitStack() as stack:
         # The data's link is the first to end: what it still has is acknowledged over the other.
         for link in reversed(plan.links):
-            begin_ns = stack.enter_context(_one(router, link, plan, folder))
+            begin_ns = stack.enter_context(_one(nodes[ROUTER], handles[ROUTER], link, plan, folder))
         yield begin_ns
 
 
 @contextlib.contextmanager
-def _one(router: Host, link: LinkPlan, plan: Plan, folder: Path) -> Iterator[int]:
+def _one(router: Host, handle: Handle, link: LinkPlan, plan: Plan, folder: Path) -> Iterator[int]:
     """Do so with one link."""
     way = _way(link, plan.back_router)
     wanted = sorted({(flow.protocol, flow.source_port) for flow in plan.flows}, key=str)
@@ -103,22 +108,24 @@ def _one(router: Host, link: LinkPlan, plan: Plan, folder: Path) -> Iterator[int
         + f"lookup {way.table}"
         for n, (protocol, port) in enumerate(wanted)
     ]
-    set_up = [
-        f"tuntap add dev {way.device} mode tun",
-        f"link set {way.device} up txqueuelen 10000",
-        f"route add {way.network} dev {way.device} table {way.table}",
-    ]
-    with netns.inside(router.pid):
-        netns.run(["ip", "-batch", "-"], "\n".join(set_up))
+    handle.ip.do(
+        [
+            f"tuntap add dev {way.device} mode tun",
+            f"link set {way.device} up txqueuelen 10000",
+            f"route add {way.network} dev {way.device} table {way.table}",
+        ]
+    )
     command = [
-        "python3", "-m", "losslab.emulation.link.forward",
+        *PYTHON, MODULE,
         "--device", way.device, "--trace", str(folder.parent / link.file),
         "--queue", link.queue, "--limit-packets", str(link.buffer_packets),
         "--log", str(folder / way.log),
     ]  # fmt: skip
     errors = folder / f"{way.device}.err"
     with errors.open("wb") as stderr:
-        program = router.popen(command, stdout=subprocess.PIPE, stderr=stderr)
+        program = router.popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr
+        )
         try:
             assert program.stdout is not None
             word, _, begin_ns = program.stdout.readline().decode().strip().partition(" ")
@@ -126,14 +133,11 @@ def _one(router: Host, link: LinkPlan, plan: Plan, folder: Path) -> Iterator[int
                 raise LosslabError(
                     f"the trace-driven link must start, found: {errors.read_text().strip()}"
                 )
-            with netns.inside(router.pid):
-                netns.run(["ip", "-batch", "-"], "\n".join(rules))
-                _require_in_path(way, wanted)
+            handle.ip.do(rules)
+            _require_in_path(handle, way, wanted)
             yield int(begin_ns)
             # What TCP still sends goes the ordinary way, or the link would never be empty.
-            with netns.inside(router.pid):
-                removed = "\n".join(rule.replace("add", "del", 1) for rule in rules)
-                netns.run(["ip", "-batch", "-"], removed)
+            handle.ip.do([rule.replace("add", "del", 1) for rule in rules])
             program.send_signal(signal.SIGTERM)
             status = program.wait(timeout=DRAIN_LIMIT_S)
             if status != 0:
@@ -145,19 +149,17 @@ def _one(router: Host, link: LinkPlan, plan: Plan, folder: Path) -> Iterator[int
             program.kill()
             program.wait()
     errors.unlink()
-    with netns.inside(router.pid):
-        netns.run(["ip", "link", "del", way.device])
+    handle.ip.do([f"link del {way.device}"])
 
 
-def _require_in_path(way: Way, wanted: Sequence[tuple[str, int | None]]) -> None:
+def _require_in_path(handle: Handle, way: Way, wanted: Sequence[tuple[str, int | None]]) -> None:
     """Refuse a router that does not send the flows' packets, (protocol, port), over the link."""
-    rules = json.loads(netns.run(["ip", "-json", "rule", "show"]))
+    rules, routes = handle.ip.ask(["rule show", f"route show table {way.table}"], 2)
     found = [
         (r.get("ipproto"), r.get(way.selector)) for r in rules if r.get("table") == str(way.table)
     ]
     if found != list(wanted):
         raise LosslabError(f"rules to table {way.table} must be there for {wanted}, found {rules}")
-    routes = json.loads(netns.run(["ip", "-json", "route", "show", "table", str(way.table)]))
     ways = [(route["dst"], route.get("dev")) for route in routes]
     if ways != [(way.network, way.device)]:
         raise LosslabError(
@@ -186,9 +188,10 @@ def forward(link: TraceLink, tun: int, stop: int, begin_ns: int) -> None:
         begin_ns: The monotonic clock at the link's 0 ms.
     """
     stopping = False
+    now_ns = time.monotonic_ns()
 
     def now_ms() -> int:
-        return (time.monotonic_ns() - begin_ns) // 1_000_000
+        return (now_ns - begin_ns) // NS_PER_MS
 
     while True:
         for content in link.advance(now_ms()):
@@ -198,8 +201,11 @@ def forward(link: TraceLink, tun: int, stop: int, begin_ns: int) -> None:
         # With nothing to send, opportunities pass unused; there is nothing to wake for.
         due_s = None
         if link.busy:
-            due_s = max(0.0, (begin_ns + link.next_ms * 1_000_000 - time.monotonic_ns()) / 1e9)
+            due_s = max(0, begin_ns + link.next_ms * NS_PER_MS - now_ns) / NS_PER_S
         ready, _, _ = select.select([tun] if stopping else [tun, stop], [], [], due_s)
+        # Once per turn: a look at the clock is a system call, and in virtual time none passes
+        # while the link computes.
+        now_ns = time.monotonic_ns()
         stopping = stopping or stop in ready
         if tun in ready:
             # One packet per turn; more that wait make the next turn come at once.
