@@ -282,12 +282,10 @@ def _shell(options: argparse.Namespace) -> int:
     from losslab.campaign.instrument import instrument
 
     condition = _asked(options)
+    command = shell.asked(options.command)
     tools = instrument(condition=condition)
-    command: str | None = options.command
-    if command is None and sys.stdin.isatty():
+    if command is None:
         return shell.interact(condition, options.seed, tools)
-    if command is None:  # a console would hang up at the input's end, before it was read
-        command = sys.stdin.read()
     status, words = shell.execute(command, condition, options.seed, tools)
     print(words, end="")
     return status

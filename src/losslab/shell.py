@@ -11,6 +11,7 @@ from pathlib import Path
 
 from losslab.backends import runner, virtual
 from losslab.backends.base import Instrument, Job
+from losslab.errors import LosslabError
 from losslab.lock import own_folder
 from losslab.study.condition import Condition
 
@@ -34,6 +35,23 @@ def _terminal_kept() -> Iterator[None]:
 
 def _own_folder() -> contextlib.AbstractContextManager[Path]:
     return own_folder(Path(tempfile.gettempdir()), "losslab-shell-")
+
+
+def asked(command: str | None) -> str | None:
+    """Return what is to be run: a command, or what is on standard input; None at a terminal.
+
+    Raises:
+        LosslabError: there is none of them.
+    """
+    if command is None and sys.stdin is None:
+        raise LosslabError(
+            "a shell must have a terminal, a command, or lines to read, found no standard input",
+            hint="give it a command: `losslab shell -c 'sender ping -c 3 10.0.3.2'`",
+        )
+    if command is not None or sys.stdin.isatty():
+        return command
+    # A console would hang up at the input's end, before it was read.
+    return sys.stdin.read()
 
 
 def interact(condition: Condition, seed: int, tools: Instrument) -> int:

@@ -55,6 +55,12 @@ def test_an_interrupt_says_what_is_kept(capsys, tmp_path, monkeypatch, command, 
     assert "Traceback" not in words
 
 
+def test_a_shell_with_nothing_to_read_says_how_to_give_it_a_command(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    assert cli.main(["shell"]) == 1
+    assert "found no standard input" in capsys.readouterr().err
+
+
 def test_a_shell_without_a_terminal_runs_what_it_is_given(capsys, monkeypatch):
     ran = []
 
