@@ -27,7 +27,7 @@ draw <- function(data) {
     name_lines(
       ends, "buffer_packets", "algorithm", \(name) label_algorithms(name, data$algorithms)
     ) +
-    scale_x_log10(breaks = c(10, 20, 40, 80, 320, 1040), expand = room_for_names()) +
+    scale_x_log10(breaks = sort(unique(cells$buffer_packets)), expand = room_for_names()) +
     log_mbit() +
     algorithm_scales(data$algorithms) +
     scale_linetype_manual(values = c(published = "dashed"), name = NULL) +
