@@ -31,8 +31,8 @@ claims: tools ## Print every claim with its number, interval, limit, verdict and
 	@.venv/bin/losslab claims
 
 figure: tools ## Measure and draw the README's figure, and write the sentence below it
-	.venv/bin/snakemake --cores $(CORES) --configfile config/quick.yaml \
-		results/figures/loss_goodput.svg results/tables/loss_decrease.csv
+	.venv/bin/snakemake --cores $(CORES) results/figures/loss_goodput.svg results/tables/loss_decrease.csv \
+		--configfile config/quick.yaml
 	.venv/bin/python -m bench.readme
 
 artifact: tools ## Pack a measured campaign with all it needs: losslab-artifact.tar.gz
