@@ -19,8 +19,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench import speed
+from losslab.backends.template import Templates
 from losslab.campaign.instrument import instrument
 from losslab.errors import LosslabError
+from losslab.study.condition import DRAWN_TRACE, Condition
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNS = 5
@@ -33,6 +35,12 @@ FLOWS = (
     ("bbr", 1000, 0),
     ("bbr", 1000, 1),
 )
+# Of the cellular study: programs of ours on five hosts, and a link that a trace drives each way.
+CELLULAR = Condition(
+    algorithm="cubic", app="datagram", scheme="bbr,tuned=0", trace=DRAWN_TRACE,
+    trace_back=DRAWN_TRACE, rtt_ms=40, rate_mbit=1000, buffer_packets=1_000_000,
+    receive_buffer="large", duration_s=10, warmup_s=0,
+)  # fmt: skip
 # Replicates of which a round's fixed cost is the median.
 COPIES = 3
 
@@ -40,7 +48,14 @@ COPIES = 3
 def one_round() -> dict[str, float]:
     """Measure this checkout once: core-seconds, by what they are of."""
     tools = instrument()
-    found = {"fixed cost of a replicate": float(speed.fixed(tools, COPIES)["replicate_core_s"])}
+    fixed = speed.fixed(tools, COPIES)
+    found = {
+        "a guest's boot, by the clock": float(fixed["boot_s"]),
+        "fixed cost of a replicate": float(fixed["replicate_core_s"]),
+    }
+    with Templates() as templates:
+        of_copies = [speed.measure(tools, CELLULAR, 1 + n, templates).cpu_s for n in range(COPIES)]
+    found["10 s of the cellular study"] = statistics.median(of_copies)
     for algorithm, rate_mbit, loss_percent in FLOWS:
         condition = replace(
             speed.BASE, algorithm=algorithm, rate_mbit=rate_mbit, loss_percent=loss_percent,

@@ -1,8 +1,9 @@
 """What buffer, rate and aggregates give the cloud study's numbers: `python -m bench.fit_cloud`.
 
-Two numbers are fitted, the goodputs of CUBIC and BBR without added loss (section 5.2 of its source);
-what else the same set-up then says stands beside what the source has. The authors' log (data/stats.txt of their
-repository) also counts retransmissions: 172 of CUBIC, 169 of them in the first second, 0 of BBR.
+Two numbers are fitted, the goodputs of CUBIC and BBR without added loss (section 5.2 of its
+source); what else the same set-up then says stands beside what the source has. The authors' log
+(data/stats.txt of their repository) also counts retransmissions: 172 of CUBIC, 169 of them in the
+first second, 0 of BBR.
 """
 
 from __future__ import annotations
