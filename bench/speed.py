@@ -173,6 +173,8 @@ PHASES = {
 def _phases_s(folder: Path, begin: float, end: float) -> dict[str, float]:
     phases, last = {}, begin
     for name, file in PHASES.items():
+        if not (folder / file).exists():
+            continue  # an app without intervals: the next phase has its time
         at = (folder / file).stat().st_mtime
         phases[name] = at - last
         last = at
