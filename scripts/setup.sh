@@ -60,6 +60,9 @@ if [ "$(cat .venv/losslab-stamp 2>/dev/null || true)" != "$stamp" ]; then
     fi
     echo "$stamp" >.venv/losslab-stamp
 fi
+# A campaign starts Python for every cell. Where this cannot be written, each start compiles; what is
+# installed, pip has compiled.
+.venv/bin/python -m compileall -qq src >/dev/null 2>&1 || true
 
 if [ -n "${LOSSLAB_INSTRUMENTS:-}" ]; then
     echo "losslab: fetching kernel and image, where the cache does not have them"

@@ -9,7 +9,6 @@ from typing import Any
 
 from losslab.backends.base import GUEST, VIRTUAL, Instrument
 from losslab.backends.known import NAMES, PLACES
-from losslab.emulation.plan import make_plan
 from losslab.errors import LosslabError
 from losslab.study import design
 from losslab.study.condition import Condition
@@ -65,6 +64,9 @@ def links(names: Sequence[str], asked: Condition) -> list[str]:
     Raises:
         UsageError: a condition has no such link.
     """
+    # Only captures need a plan before there is a job.
+    from losslab.emulation.plan import make_plan
+
     known = [name for host in make_plan(asked, 0).hosts.values() for name in host.interfaces]
     unknown = sorted(set(names) - set(known))
     if unknown:

@@ -6,31 +6,15 @@ What is asked for goes to stdout, everything else to stderr.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from losslab import __version__, asked, interrupts, manual, new, score, steps, sweep
-from losslab.artifact import commands as artifact
+from losslab import __version__, interrupts, manual, steps
 from losslab.asked import UsageError
-from losslab.backends.base import GUEST
-from losslab.campaign import brought, diff, export, origin, rerun, verdicts
-from losslab.campaign.folder import FORMAT
-from losslab.campaign.provenance import provenance
-from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
-from losslab.instrument import recipes
-from losslab.lock import own_folder
-from losslab.screen import commands as screen
-from losslab.study import design, listed
-from losslab.study.condition import AXES, Condition
-from losslab.study.programs import NOTHING_BROUGHT
 
 STATUSES = """\
 0    done; for `measure`: valid; for `rerun` and `diff`: the two agree
@@ -42,8 +26,9 @@ STATUSES = """\
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status, one of STATUSES."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        options = parser().parse_args(arguments)
+        options = parser(words).parse_args(words)
     except BrokenPipeError:
         return _nobody_reads()
     interrupts.unwind_on_signals()
@@ -75,14 +60,21 @@ class _Version(argparse.Action):
     """Print the version, and what would be measured with."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from losslab.campaign.folder import FORMAT
         from losslab.campaign.instrument import installed
 
         print(f"losslab {__version__}", f"results {FORMAT}", *installed(), sep="\n")
         parser.exit()
 
 
-def parser() -> argparse.ArgumentParser:
-    """Make the parser of the command line."""
+def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Make the parser of the command line.
+
+    Args:
+        words: What it is for. Where that is a step of the workflow it knows the steps only: a
+            campaign starts hundreds, and what other commands import takes longer than a step does
+            to begin.
+    """
     parser = argparse.ArgumentParser(
         prog="losslab",
         description=__doc__,
@@ -97,198 +89,15 @@ def parser() -> argparse.ArgumentParser:
 
     parser.set_defaults(interrupted="nothing was changed", run=overview)
     commands = parser.add_subparsers(metavar="COMMAND")
+    if words and words[0] in steps.NAMES:
+        steps.add_commands(commands)
+        return manual.with_examples(parser)
 
-    measure = commands.add_parser("measure", help="run one ad-hoc replicate")
-    listed.add_options(measure)
-    measure.add_argument("--seed", type=int, default=1, help="decides every random draw")
-    measure.add_argument("--out", type=Path, required=True, help="folder to make")
-    asked.backend_options(measure)
-    measure.add_argument("--timeout-s", type=float, help="wall-clock limit of the guest")
-    measure.add_argument(
-        "--capture", action="append", default=[], metavar="LINK",
-        help="leave what crosses an interface, such as r1-r2, in capture-LINK.pcap; repeat",
-    )  # fmt: skip
-    measure.set_defaults(run=_measure, interrupted="the run was not finished and leaves nothing")
+    from losslab import commands as all_commands
 
-    cells = commands.add_parser("cells", help="list the cells of a configuration")
-    cells.add_argument("study", nargs="?")
-    cells.add_argument("--config", type=Path, default=design.ROOT / "config" / "config.yaml")
-    cells.add_argument("--json", action="store_true", help="for a machine: with their conditions")
-    cells.set_defaults(run=_cells)
-
-    again = commands.add_parser("rerun", help="repeat a replicate and compare the bytes")
-    again.add_argument("manifest", type=Path, help="manifest.json, or the folder that holds it")
-    again.add_argument("--out", type=Path, help="keep the second run in this new folder")
-    again.add_argument("--json", action="store_true", help="for a machine")
-    again.set_defaults(run=_rerun)
-
-    compared = commands.add_parser("diff", help="compare two result sets cell by cell")
-    compared.add_argument("first", type=Path, help="a results folder")
-    compared.add_argument("second", type=Path, help="another")
-    compared.add_argument("--metric", help="a key of the summary; default: the app's own")
-    compared.add_argument("--json", action="store_true", help="for a machine")
-    compared.set_defaults(run=_diff)
-
-    sweep.add_command(commands)
-    steps.add_commands(commands)
-    _tool_commands(commands)
+    all_commands.add_commands(commands)
     manual.add_commands(commands, parser, f"losslab {__version__}", STATUSES)
     return manual.with_examples(parser)
-
-
-def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add what prepares, and what looks around."""
-    doctor = commands.add_parser("doctor", help="say what this machine has and what is missing")
-    doctor.add_argument(
-        "--self-test", action="store_true", help="only boot a guest and measure one short cell"
-    )
-    doctor.add_argument("--json", action="store_true", help="for a machine")
-    doctor.set_defaults(run=_doctor)
-
-    shell = commands.add_parser("shell", help="a shell inside the emulated path")
-    listed.add_options(shell, algorithm="cubic")
-    shell.add_argument("--seed", type=int, default=1)
-    shell.add_argument(
-        "-c", "--command",
-        help="run this in virtual time instead, and end; without it what is on standard input, "
-        "where that is no terminal",
-    )  # fmt: skip
-    shell.set_defaults(run=_shell)
-
-    verdicts.add_command(commands)
-    origin.add_command(commands)
-    export.add_command(commands)
-    listed.add_command(commands, design.ROOT)
-    recipes.add_commands(commands)
-    screen.add_commands(commands)
-    new.add_commands(commands)
-    score.add_commands(commands)
-    artifact.add_commands(commands)
-
-
-def _asked(options: argparse.Namespace) -> Condition:
-    """Make the condition of the axes' options."""
-    if options.bring != NOTHING_BROUGHT:
-        options.bring = brought.named(Path(options.bring))
-    return asked.condition({name: getattr(options, name) for name in AXES})
-
-
-def _refuse_existing(out: Path) -> None:
-    if out.exists():
-        raise UsageError(
-            f"--out must name a folder that does not exist yet, found {out}",
-            hint="remove it or choose another; nothing measured is overwritten",
-        )
-
-
-def _measure(options: argparse.Namespace) -> int:
-    condition = _asked(options)
-    _refuse_existing(options.out)
-    tools = asked.instrument(options, condition)
-    manifest = run(
-        condition,
-        options.seed,
-        options.out,
-        tools,
-        asked.video(condition, tools, options.timeout_s),
-        timeout_s=options.timeout_s,
-        attempts=1,
-        captures=asked.links(options.capture, condition),
-    )
-    for reason in manifest["reasons"]:
-        print(f"losslab: invalid: {reason}", file=sys.stderr)
-    print(json.dumps(manifest["summary"], indent=1, sort_keys=True))
-    return 0 if manifest["valid"] else 1
-
-
-def _cells(options: argparse.Namespace) -> int:
-    studies = design.load_studies(design.load_yaml(options.config), design.ROOT)
-    names = [study.name for study in studies]
-    if options.study not in (None, *names):
-        raise UsageError(
-            f"the study must be one that {options.config} measures ({', '.join(names)}), found "
-            f"{options.study}",
-            hint="name another campaign with --config, such as config/quick.yaml",
-        )
-    cells = [c for study in studies for c in study.cells if options.study in (None, c.study)]
-    if options.json:
-        rows = [
-            {"study": c.study, "cell": c.name, "block": c.block, "condition": c.condition.to_json(),
-             "replicates": c.stopping.least, "max_replicates": c.stopping.most}
-            for c in cells
-        ]  # fmt: skip
-        print(json.dumps(rows, indent=1))
-        return 0
-    for cell in cells:
-        print(cell.study, cell.name, cell.stopping, sep="\t")
-    return 0
-
-
-def _rerun(options: argparse.Namespace) -> int:
-    from losslab.campaign.instrument import instrument
-
-    manifest = rerun.load_manifest(options.manifest)
-    original = options.manifest if options.manifest.is_dir() else options.manifest.parent
-    if options.out is not None:
-        _refuse_existing(options.out)
-    condition = Condition.from_json(manifest["cell"])
-    where = manifest["instrument"].get("where", GUEST)
-    tools = instrument(manifest["backend"], where, condition)
-    with own_folder(Path(tempfile.gettempdir()), "losslab-rerun-") as folder:
-        out = options.out or folder / "again"
-        run(
-            condition, manifest["seed"], out, tools, asked.video(condition, tools), attempts=1,
-            captures=manifest.get("captures", ()),
-        )  # fmt: skip
-        agreement = rerun.compare(original, out)
-    now = provenance(condition, tools)
-    changes = rerun.instrument_differences(manifest["instrument"], now)
-    if options.json:
-        print(json.dumps(asdict(agreement) | {"instrument": changes}, indent=1))
-        return 0 if agreement.whole else 1
-    for difference in changes:
-        print(f"another instrument: {difference}")
-    for file, difference in agreement.different.items():
-        print(f"differs: {file}: {difference}")
-    count = len(agreement.same)
-    print(f"same bytes in {count} of {count + len(agreement.different)} files")
-    return 0 if agreement.whole else 1
-
-
-def _diff(options: argparse.Namespace) -> int:
-    comparison = diff.compare_sets(options.first, options.second, options.metric)
-    print(diff.as_json(comparison) if options.json else diff.table(comparison))
-    return 0 if comparison.agree else 1
-
-
-def _doctor(options: argparse.Namespace) -> int:
-    from losslab import doctor
-    from losslab.campaign import selftest
-    from losslab.campaign.instrument import instrument
-
-    if options.self_test:
-        print(selftest.require(instrument()))
-        return 0
-    sections = doctor.examine()
-    if options.json:
-        print(json.dumps([asdict(each) | {"usable": each.usable} for each in sections], indent=1))
-    else:
-        print("\n\n".join(section.text() for section in sections))
-    return 0 if sections[0].usable else 1
-
-
-def _shell(options: argparse.Namespace) -> int:
-    from losslab import shell
-    from losslab.campaign.instrument import instrument
-
-    condition = _asked(options)
-    command = shell.asked(options.command)
-    tools = instrument(condition=condition)
-    if command is None:
-        return shell.interact(condition, options.seed, tools)
-    status, words = shell.execute(command, condition, options.seed, tools)
-    print(words, end="")
-    return status
 
 
 if __name__ == "__main__":

@@ -9,12 +9,14 @@ from pathlib import Path
 
 from losslab import asked
 from losslab.backends.known import BACKENDS
-from losslab.campaign import cellrun, collect, selftest
+from losslab.campaign import cellrun, selftest
 from losslab.campaign.folder import write_json
 from losslab.campaign.instrument import instrument
 from losslab.instrument import image, kernels, records
 from losslab.lock import held
 from losslab.study.stopping import StoppingRule
+
+NAMES = ("try", "cell", "collect")
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -99,6 +101,8 @@ def _cell(options: argparse.Namespace) -> int:
 
 
 def _collect(options: argparse.Namespace) -> int:
+    from losslab.campaign import collect
+
     counts = (told.rpartition("=") for told in options.left_out)
     left_out = {block: int(count) for block, _, count in counts}
     tables = collect.gather(options.cells, options.series, left_out)

@@ -24,7 +24,7 @@ FLOW = (
 # Runs in the guest. No virtual time passes between the dump and the tool: both see one state.
 PROGRAM = """
 import json, subprocess, sys
-from losslab.emulation.probes import queue, tcp
+from losslab.emulation.probes import netlink, queue, tcp
 
 class Tap:
     def __init__(self, sock):
@@ -36,6 +36,13 @@ class Tap:
         self.heard.append(self.sock.recv(size))
         return self.heard[-1]
 
+class HeardAnswers(netlink.Answers):
+    def _parts(self):
+        for part in super()._parts():
+            tap.heard.append(part)
+            yield part
+
+netlink.Answers = HeardAnswers
 if sys.argv[1] == "tcp":
     probe, tool = tcp.TcpProbe(), ["ss", "-tinH", "state", "established"]
 else:

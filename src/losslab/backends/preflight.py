@@ -1,28 +1,28 @@
 """What measuring in real time and in containers needs of this machine, and what mends it.
 
 `losslab doctor` shows all of it; before a cell on this machine's own kernel, what the cell needs
-and the machine lacks is refused.
+and the machine lacks is refused. Every cell imports this module, most for nothing: what only looks
+need, they import.
 """
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import shutil
-import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from losslab import processes
 from losslab.backends.base import Finding
-from losslab.emulation.qdiscs import Shaper
-from losslab.emulation.shaping import shapers
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel
 from losslab.study.condition import Condition
 from losslab.study.names import algorithms_of
+
+if TYPE_CHECKING:
+    from losslab.emulation.qdiscs import Shaper
 
 PROBE_TIMEOUT_S = 20.0
 DEFAULT_SOCKET = Path("/var/run/docker.sock")
@@ -84,6 +84,8 @@ def host(
     image_root: Path | None, condition: Condition = COMMON, containers: bool = True
 ) -> Iterator[Finding]:
     """Say what a condition needs where the hosts are on this machine's own kernel."""
+    from losslab.emulation.shaping import shapers
+
     root = os.geteuid() == 0
     yield Finding("root", root, "yes" if root else "no", "run as root (sudo)")
     if containers:
@@ -114,9 +116,11 @@ def host(
 
 def _docker() -> Iterator[Finding]:
     """Look at the engine."""
+    from http.client import HTTPException
+
     try:
         engine = ask_engine("/info")
-    except (LosslabError, OSError, http.client.HTTPException, ValueError) as error:
+    except (LosslabError, OSError, HTTPException, ValueError) as error:
         words = error.message if isinstance(error, LosslabError) else error
         where = os.environ.get("DOCKER_HOST", DEFAULT_SOCKET)
         yield Finding(
@@ -132,19 +136,6 @@ def _docker() -> Iterator[Finding]:
     )  # fmt: skip
 
 
-class _Connection(http.client.HTTPConnection):
-    """HTTP over the engine's socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=PROBE_TIMEOUT_S)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(PROBE_TIMEOUT_S)
-        self.sock.connect(str(self._path))
-
-
 def ask_engine(path: str) -> Any:
     """Ask this machine's engine over its socket (GET, Docker's API), without a client program.
 
@@ -152,8 +143,15 @@ def ask_engine(path: str) -> Any:
         OSError: no engine answers.
         LosslabError: DOCKER_HOST names one elsewhere.
     """
-    connection = _Connection(socket_path())
+    from http.client import HTTPConnection
+    from socket import AF_UNIX, SOCK_STREAM, socket
+
+    connection = HTTPConnection("localhost", timeout=PROBE_TIMEOUT_S)
+    address = str(socket_path())
     try:
+        connection.sock = socket(AF_UNIX, SOCK_STREAM)
+        connection.sock.settimeout(PROBE_TIMEOUT_S)
+        connection.sock.connect(address)
         connection.request("GET", path)
         return json.loads(connection.getresponse().read())
     finally:

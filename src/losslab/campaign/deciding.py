@@ -11,6 +11,7 @@ import ast
 import functools
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,7 +123,7 @@ def _empty(module: str) -> bool:
 def _imports(module: str) -> tuple[str, ...]:
     """List the modules of this package that one imports, but for its types' sake."""
     found: list[str] = []
-    waiting: list[ast.AST] = [ast.parse((PACKAGE / module).read_text())]
+    waiting: list[ast.AST] = [_parsed((PACKAGE / module).read_text())]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -130,17 +131,36 @@ def _imports(module: str) -> tuple[str, ...]:
             found += [file for name in names for file in _files_of(name)]
         elif isinstance(node, ast.Import):
             found += [file for alias in node.names for file in _files_of(alias.name)]
-        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+        elif not (isinstance(node, ast.If) and _for_types(node.test)):
             waiting += [each for each in ast.iter_child_nodes(node) if isinstance(each, STATEMENTS)]
     return tuple(dict.fromkeys(found))
 
 
+def _parsed(text: str) -> ast.Module:
+    """Parse a module as far as the last line that has the word `import`: every cell's start waits.
+
+    Where statements end before, what follows cannot change them.
+    """
+    end = text.find("\n", text.rfind("import"))
+    try:
+        return ast.parse(text if end < 0 else text[: end + 1])
+    except SyntaxError:  # in brackets, in a sentence, or in what needs more, such as `try`
+        return ast.parse(text)
+
+
+def _for_types(test: ast.expr) -> bool:
+    """Tell whether what follows a condition is imported for types' sake only."""
+    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
+
+
 def _files_of(dotted: str) -> Iterator[str]:
     """Name the file of a module or package of this package, where there is one."""
-    first, *rest = dotted.split(".")
-    path = "/".join(rest)
+    first, _, rest = dotted.partition(".")
+    if first != "losslab" or not rest:
+        return
+    path = rest.replace(".", "/")
     for name in (f"{path}.py", f"{path}/__init__.py"):
-        if first == "losslab" and rest and (PACKAGE / name).is_file():
+        if os.path.isfile(f"{PACKAGE}/{name}"):  # a thousand of them: a Path each takes longer
             yield name
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import platform
 from datetime import datetime
@@ -51,8 +52,12 @@ def _cpu_model() -> str:
     return platform.machine()
 
 
+@functools.cache
 def git_state(folder: Path) -> dict[str, Any]:
-    """Return the commit and whether tracked files differ from it; nulls outside a checkout."""
+    """Return the commit and whether tracked files differ from it; nulls outside a checkout.
+
+    Asked once a process, whose code stays what it is: a cell has many replicates.
+    """
 
     def git(*words: str) -> str | None:
         done = processes.attempt(["git", "-C", folder, *words])

@@ -12,24 +12,19 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
+from losslab.emulation.probes import netlink
+from losslab.emulation.probes.netlink import attributes
 from losslab.emulation.probes.queue import (
     NETLINK_ROUTE,
     RTM_GETQDISC,
     RTM_NEWQDISC,
     TCA_STATS2,
 )
-from losslab.emulation.probes.tcp import (
-    NETLINK_HEADER,
-    NLM_F_REQUEST_DUMP,
-    NLMSG_ERROR,
-    attributes,
-    messages,
-)
 from losslab.emulation.qdiscs import Shaper
 from losslab.errors import LosslabError
 
 KIND = "dualpi2"
-NLM_F_REQUEST_ACK, NLA_F_NESTED = 0x5, 0x8000
+NLM_F_ACK, NLA_F_NESTED = 0x4, 0x8000
 TCA_KIND, TCA_OPTIONS, TCA_STATS_APP = 1, 2, 4
 TCA_DUALPI2_LIMIT = 1
 # struct tc_dualpi2_xstats, up to its marks: probability, delays of C and L queue in us, packets
@@ -63,25 +58,22 @@ class DualPi2(Shaper):
         kind = _attribute(TCA_KIND, KIND.encode() + b"\0")
         limit = _attribute(TCA_DUALPI2_LIMIT, struct.pack("=I", self.limit))
         body = self._message() + kind + _attribute(TCA_OPTIONS | NLA_F_NESTED, limit)
-        header = NETLINK_HEADER.pack(16 + len(body), RTM_NEWQDISC, NLM_F_REQUEST_ACK, 1, 0)
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE) as asked:
-            asked.send(header + body)
-            answer = asked.recv(1 << 16)
-        _, kind_of_answer, *_ = NETLINK_HEADER.unpack_from(answer)
-        code = -struct.unpack_from("=i", answer, 16)[0] if kind_of_answer == NLMSG_ERROR else 0
-        if code:
-            raise LosslabError(
-                f"{KIND} on {self.where.name} must take a limit of {self.limit} packets, found "
-                f"{os.strerror(code)}"
-            )
+            asked.send(netlink.request(RTM_NEWQDISC, NLM_F_ACK, body))
+            try:
+                list(netlink.split(asked.recv(netlink.PART_BYTES)))
+            except OSError as error:
+                raise LosslabError(
+                    f"{KIND} on {self.where.name} must take a limit of {self.limit} packets, found "
+                    f"{os.strerror(error.errno or 0)}"
+                ) from error
 
     def read(self) -> dict[str, int]:
         """Read its limit and counters, in this network namespace; empty where it is not there."""
         wanted = self._message()
-        header = NETLINK_HEADER.pack(16 + len(wanted), RTM_GETQDISC, NLM_F_REQUEST_DUMP, 1, 0)
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE) as asked:
-            asked.send(header + wanted)
-            answers = messages(asked)
+            asked.send(netlink.request(RTM_GETQDISC, netlink.NLM_F_DUMP, wanted))
+            answers = netlink.messages(asked)
         for kind, payload in answers:
             if kind == RTM_NEWQDISC and payload[4:16] == wanted[4:16]:
                 parts = attributes(payload[20:])

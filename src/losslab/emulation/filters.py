@@ -13,12 +13,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from losslab.emulation.probes import netlink
+from losslab.emulation.probes.netlink import attributes, messages
 from losslab.emulation.probes.queue import (
     NETLINK_ROUTE,
     TCA_STATS_BASIC,
     TCA_STATS_QUEUE,
 )
-from losslab.emulation.probes.tcp import NETLINK_HEADER, NLM_F_REQUEST_DUMP, attributes, messages
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper
 from losslab.emulation.topology import Interface, interface, reverse_router
 from losslab.study.condition import Condition
@@ -96,9 +97,8 @@ def _filter(where: Interface, words: str, action: Mapping[str, int | str]) -> Fi
 def read(name: str) -> list[dict[str, Any]]:
     """Read the actions of the filters on what leaves an interface of this network namespace."""
     body = struct.pack("=BxxxiIII", socket.AF_UNSPEC, socket.if_nametoindex(name), 0, EGRESS, 0)
-    header = NETLINK_HEADER.pack(16 + len(body), RTM_GETTFILTER, NLM_F_REQUEST_DUMP, 1, 0)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE) as asked:
-        asked.send(header + body)
+        asked.send(netlink.request(RTM_GETTFILTER, netlink.NLM_F_DUMP, body))
         answers = messages(asked)
     found = []
     for kind, payload in answers:

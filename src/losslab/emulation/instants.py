@@ -7,17 +7,9 @@ depends on the length of our own modules, among other things that must not decid
 
 from __future__ import annotations
 
-import ctypes
-import os
 import time
 
-TIMER_ABSTIME = 1  # linux/time.h
-
-
-class _Timespec(ctypes.Structure):
-    """`struct timespec`."""
-
-    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+from losslab.emulation.waits import NS_PER_S, sleep_until
 
 
 def wait_for_whole_second() -> None:
@@ -25,8 +17,4 @@ def wait_for_whole_second() -> None:
 
     `time.sleep` would be a nanosecond early or late, as its seconds are rounded.
     """
-    instant = _Timespec(int(time.monotonic()) + 1, 0)
-    sleep = ctypes.CDLL(None).clock_nanosleep
-    status = sleep(time.CLOCK_MONOTONIC, TIMER_ABSTIME, ctypes.byref(instant), None)
-    if status != 0:  # an error number, not errno: clock_nanosleep(2)
-        raise OSError(status, os.strerror(status))
+    sleep_until((int(time.monotonic()) + 1) * NS_PER_S)

@@ -21,6 +21,7 @@ from losslab.emulation.programs import Process, last_words, running
 from losslab.emulation.shaping import bottleneck
 from losslab.emulation.sysctls import ALGORITHM_SYSCTL
 from losslab.emulation.topology import RECEIVER_ADDRESS, interface
+from losslab.emulation.waits import sleep_until
 from losslab.emulation.wakeups import receive_blocks
 from losslab.errors import LosslabError
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from losslab.emulation.plan import Plan, Start
 
 POLL_INTERVAL_S = 0.01
-# A sleep may be some nanoseconds short.
+# Of instants in seconds.
 ROUNDING_S = 1e-6
 # Past the longest chain of retransmission timeouts that 15 retries of a lost control message make
 # at the minimum RTO; a run that needs more has hung.
@@ -90,8 +91,9 @@ def run(
         unset = [flow for flow in flows if flow.receive_block_bytes]
         due_s = _due_s(waiting, 0.0)
         started_s: dict[str, float] = {}
-        while log.now_s() <= limit_s:
-            if waiting and log.now_s() >= due_s and log.connected(flows[: len(started_s)]):
+        # The clock is read once per turn: a look at it costs as much as a part of a sample.
+        while (now_s := log.now_s()) <= limit_s:
+            if waiting and now_s >= due_s and log.connected(flows[: len(started_s)]):
                 flow = waiting.pop(0).flow
                 _set_algorithm(sender, flow.algorithm)
                 started_s[flow.name] = log.now_s()
@@ -105,7 +107,7 @@ def run(
             if not waiting and all(p.ended for p in processes):
                 break
             # The instant of the cell's own flow among others is drawn, and kept.
-            log.sample(due_s if plan.crowd is not None and not started_s else math.inf)
+            log.sample(now_s, due_s if plan.crowd is not None and not started_s else math.inf)
             unset = [f for f in unset if not _receives_blocks(f, listeners[f.name], log)]
         _set_algorithm(sender, plan.hosts["sender"].sysctls[ALGORITHM_SYSCTL])
         replies = echo_probe.replies()
@@ -217,18 +219,19 @@ class _SampleLog:
         """Tell whether the data connections of flows are there, as far as their ports are known."""
         return all(flow.source_port is None or flow.source_port in self.last for flow in flows)
 
-    def sample(self, wake_s: float = math.inf) -> None:
+    def sample(self, now_s: float, wake_s: float) -> None:
         """Take a sample if one is due; wait until it is time for the next, or until `wake_s`."""
-        now_s = self.now_s()
         if now_s >= len(self.queue) * self._interval_s - ROUNDING_S:
             self._take(now_s)
-        time.sleep(max(0.0, min(len(self.queue) * self._interval_s, wake_s) - self.now_s()))
+        next_s = min(len(self.queue) * self._interval_s, wake_s)
+        sleep_until(self.origin_ns + math.ceil(next_s * 1e9))
 
     def _take(self, now_s: float) -> None:
         if now_s >= self._echo_due_s:
+            # The kernel wrote down when they came.
+            self._echo_probe.receive()
             self._echo_probe.send(now_s)
             self._echo_due_s += DURING_INTERVAL_S
-        self._echo_probe.receive()
         for sample in self._tcp_probe.sample():
             self._tcp_rows.append(sample.row(now_s))
             self.last[sample.source_port] = sample

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
-import shutil
 import tempfile
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +27,6 @@ ARCHIVE_PLACE, SNAPSHOT_PLACE, KERNEL_ORG_PLACE = "archive", "snapshot", "kernel
 FETCH_TIMEOUT_S = 30.0  # without a byte
 CHECK_TIMEOUT_S = 5.0
 RETRY_AFTER_S = (1.0, 5.0, 15.0)
-BLOCK_BYTES = 2**20
 UNPINNED = "LOSSLAB_UNPINNED"
 ADVICE = (
     "check the network; take a cache that has it (LOSSLAB_CACHE), pin what the archive has now "
@@ -167,9 +161,10 @@ class Fetcher:
     """Asks servers for files; one that cannot be reached is asked once."""
 
     def __init__(self, timeout_s: float = FETCH_TIMEOUT_S) -> None:
-        self._timeout_s = timeout_s
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler(_proxies()))
-        self._unreachable: dict[str, str] = {}
+        # Every cell imports this module, and fetches nothing: what speaks HTTP would take longest.
+        from losslab.instrument.servers import Servers
+
+        self._servers = Servers(timeout_s)
         self._had: set[str] = set()
 
     def fetch(self, candidates: Iterable[tuple[File, Place]]) -> Found:
@@ -216,7 +211,7 @@ class Fetcher:
             # The images share most of their packages.
             if place.url in self._had:
                 return place, ""
-            problem = self._ask(urllib.request.Request(place.url, method="HEAD"), None)
+            problem = self._servers.ask(place.url, None)
             if not problem:
                 self._had.add(place.url)
                 return place, ""
@@ -225,40 +220,19 @@ class Fetcher:
     def read(self, place: Place) -> str:
         """Return a small text, empty where it cannot be had; nothing proves it but its address."""
         with tempfile.TemporaryDirectory(prefix="losslab-text-") as name:
-            problem = self._ask(urllib.request.Request(place.url), Path(name) / "text")
+            problem = self._servers.ask(place.url, Path(name) / "text")
             return "" if problem else (Path(name) / "text").read_text()
 
     def download(self, url: str, target: Path) -> str:
         """Copy what an address has; return what went wrong, or nothing."""
-        problem = self._ask(urllib.request.Request(url), target)
+        problem = self._servers.ask(url, target)
         for pause_s in RETRY_AFTER_S:
             # The snapshot archive turns hurried callers away for a while.
             if not problem.startswith(("HTTP 429", "HTTP 5", "broken off")):
                 break
             time.sleep(pause_s)
-            problem = self._ask(urllib.request.Request(url), target)
+            problem = self._servers.ask(url, target)
         return problem
-
-    def _ask(self, request: urllib.request.Request, target: Path | None) -> str:
-        """Send a request; return what went wrong, or nothing."""
-        host = urllib.parse.urlsplit(request.full_url).netloc
-        if host in self._unreachable:
-            return self._unreachable[host]
-        try:
-            with self._opener.open(request, timeout=self._timeout_s) as response:
-                if target is not None:
-                    with target.open("wb") as out:
-                        shutil.copyfileobj(response, out, BLOCK_BYTES)
-        except urllib.error.HTTPError as error:
-            return "not there (HTTP 404)" if error.code == 404 else f"HTTP {error.code}"
-        except urllib.error.URLError as error:
-            problem = f"cannot be reached ({error.reason})"
-            if host:  # a file: address has none
-                self._unreachable[host] = problem
-            return problem
-        except (HTTPException, ConnectionError, TimeoutError) as error:
-            return f"broken off ({error!r})"
-        return ""
 
 
 def _remove_left(path: Path) -> None:
@@ -272,16 +246,6 @@ def digest(path: Path) -> str:
     """Return a file's sha256 in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _proxies() -> dict[str, str]:
-    """Take the proxies that the environment names, and those that apt uses."""
-    proxies = dict(urllib.request.getproxies())
-    words = processes.attempt(["apt-config", "dump", "Acquire"]).out
-    for scheme, proxy in re.findall(r'^Acquire::(https?)::Proxy "(.+)";$', words, re.MULTILINE):
-        if proxy != "DIRECT":
-            proxies.setdefault(scheme, proxy)
-    return proxies
 
 
 def write_sources(found: Sequence[Found], path: Path) -> None:

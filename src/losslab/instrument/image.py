@@ -44,6 +44,8 @@ FIXED_FILES = {
 MOUNT_POINTS = ("mnt/losslab", "mnt/out")
 # Part of the hash: change it when this module builds something else from the same list.
 LAYOUT = f"3 {SUITE} {' '.join(EXCLUDED)}"
+# After an image's hash.
+UNPINNED = "-unpinned"
 INSTANT_FORMAT = "%Y%m%dT%H%M%SZ"  # of the snapshot archive
 
 
@@ -95,12 +97,13 @@ def content_hash(name: str = HOST, locked: Lock | None = None) -> str:
 
 def target(name: str = HOST, pinned: bool = True) -> Path:
     """Return the folder of the image of this recipe, built or not."""
-    return cache_folder() / "image" / (content_hash(name) + ("" if pinned else "-unpinned"))
+    return cache_folder() / "image" / (content_hash(name) + ("" if pinned else UNPINNED))
 
 
 def existing(name: str = HOST) -> Path | None:
     """Return the built image's folder, or None; an unpinned one only where no other is."""
-    folders = (target(name), target(name, pinned=False))
+    pinned = target(name)
+    folders = (pinned, pinned.with_name(f"{pinned.name}{UNPINNED}"))
     return next((folder for folder in folders if folder.is_dir()), None)
 
 

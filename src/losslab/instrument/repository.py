@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from losslab import processes
@@ -31,6 +30,9 @@ def fetch(lock: Lock) -> list[Found]:
     Raises:
         UnavailableError: some are to be had nowhere; names them.
     """
+    # Every cell imports this module; only a build needs threads.
+    from concurrent.futures import ThreadPoolExecutor
+
     fetcher, archives = Fetcher(), debian_archives()
 
     def one(package: Package) -> Found | UnavailableError:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any
-
-import jsonschema
+from typing import TYPE_CHECKING, Any
 
 from losslab.study.condition import AXES
 from losslab.study.yamls import load_yaml
+
+if TYPE_CHECKING:
+    import jsonschema
 
 SCHEMAS = Path(__file__).resolve().parents[3] / "workflow" / "schemas"
 
@@ -29,6 +30,8 @@ def schema(name: str) -> dict[str, Any]:
 @functools.cache
 def validator(name: str) -> jsonschema.Draft202012Validator:
     """Make a schema's validator, once: it keeps what it looked up."""
+    import jsonschema  # takes a tenth of a second, and much is asked of schemas without it
+
     return jsonschema.Draft202012Validator(schema(name))
 
 

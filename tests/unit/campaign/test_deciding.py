@@ -148,3 +148,38 @@ elif 2:
     found = deciding._imports("all.py")
     deciding._imports.cache_clear()
     assert sorted(found) == sorted(f"{name}.py" for name in names if name != "types")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import losslab.a",  # and no end of the line
+        "import losslab.a\nx = 1\n",
+        "x = 1; import losslab.a; y = 2\nz = 3\n",
+        "from losslab import (\n    a,\n    b,\n)\nx = 1\n",
+        "import losslab.a \\\n    , losslab.b\nx = 1\n",
+        "from losslab import a, \\\n    b\n",
+        "import losslab.a; x = 1 + \\\n    2\n",
+        'import losslab.a; x = """\nimport losslab.b\n"""\n',
+        '"""What must\nimport nothing,\nor little"""\nx = 1\n',
+        "try:\n    import losslab.a\nexcept ImportError:\n    pass\n",
+        "def f():\n    # import nothing\n    return 1\n",
+        "if TYPE_CHECKING:\n    import losslab.a\nelse:\n    x = 1\n",
+        "x = 'important'\nif x:\n    y = 1\n",
+        "x = 1\n",
+        "",
+    ],
+)
+def test_what_is_left_unparsed_imports_nothing(text):
+    assert imported(deciding._parsed(text)) == imported(ast.parse(text))
+
+
+def test_what_is_left_unparsed_of_this_package_imports_nothing():
+    for path in deciding.PACKAGE.rglob("*.py"):
+        text = path.read_text()
+        assert imported(deciding._parsed(text)) == imported(ast.parse(text)), path
+
+
+def imported(module):
+    kinds = (ast.Import, ast.ImportFrom)
+    return [ast.dump(node) for node in ast.walk(module) if isinstance(node, kinds)]

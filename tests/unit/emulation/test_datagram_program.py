@@ -41,16 +41,19 @@ class Scheme:
 
 
 class Line:
-    """A line that acknowledges after `RTT_MS`, but for `lost`: socket, clock and select in one.
+    """A line that acknowledges after `RTT_MS`, but for `lost`: socket, clock and waiter in one.
 
-    Time passes in `select` alone, as in the guest.
+    Time passes in `wait` alone, as in the guest.
     """
 
     def __init__(self, monkeypatch, lost=()):
         self.now_ns, self.lost, self.sizes, self.coming = 5_000_000_000, set(lost), [], []
         self.turns = 0
         monkeypatch.setattr(datagram_program.time, "monotonic_ns", lambda: self.now_ns)
-        monkeypatch.setattr(datagram_program.select, "select", self.select)
+        monkeypatch.setattr(datagram_program, "Waiter", lambda _: self)
+
+    def fileno(self):
+        return 7
 
     def send(self, data):
         self.sizes.append(len(data))
@@ -60,15 +63,15 @@ class Line:
             reply = MESSAGE.pack(sequence, sent_ns, back_ns - round(RTT_MS / 2 * 1e6))
             self.coming.append((back_ns, reply))
 
-    def select(self, readers, writers, errors, timeout_s):
+    def wait(self, timeout_ns):
         self.turns += 1
         assert self.turns <= TURNS
-        until_ns = self.now_ns + max(1, round(timeout_s * 1e9))
+        until_ns = self.now_ns + max(1, timeout_ns)
         if self.coming and self.coming[0][0] <= until_ns:
             self.now_ns = max(self.now_ns, self.coming[0][0])
-            return readers, [], []
+            return [self.fileno()]
         self.now_ns = until_ns
-        return [], [], []
+        return []
 
     def recv(self, size):
         return self.coming.pop(0)[1]

@@ -2,15 +2,17 @@
 
 import json
 import re
+import socket
 import struct
 
 import pytest
 
-from losslab.emulation.probes import queue, tcp
-from tests.golden import netlink
+from losslab.emulation.probes import netlink, queue, tcp
+from tests.golden import netlink as recorded
 
-RECORDED = json.loads(netlink.FILE.read_text())
+RECORDED = json.loads(recorded.FILE.read_text())
 TCP, QUEUE = RECORDED["tcp"], RECORDED["queue"]
+BOTTLENECK = recorded.BOTTLENECK
 
 
 class Kernel:
@@ -27,12 +29,23 @@ class Kernel:
         return self.replies.pop(0)
 
 
+class Answers(netlink.Answers):
+    """What such a socket answers."""
+
+    def __init__(self, sock):
+        self._socket = sock
+
+    def _parts(self):
+        yield from self._socket.replies
+
+
 @pytest.fixture
 def samples(monkeypatch):
     """What the probe of connections makes of a recorded dump."""
 
     def sample(recorded):
         monkeypatch.setattr(tcp.socket, "socket", lambda *family: Kernel(recorded))
+        monkeypatch.setattr(netlink, "Answers", Answers)
         return tcp.TcpProbe().sample()
 
     return sample
@@ -44,8 +57,8 @@ def waiting(monkeypatch):
 
     def sample(recorded, index=QUEUE["index"]):
         monkeypatch.setattr(queue.socket, "socket", lambda *family: Kernel(recorded))
-        monkeypatch.setattr(queue.socket, "if_nametoindex", {netlink.BOTTLENECK: index}.get)
-        probe = queue.QueueProbe(netlink.BOTTLENECK)
+        monkeypatch.setattr(queue.socket, "if_nametoindex", {BOTTLENECK: index}.get)
+        probe = queue.QueueProbe(BOTTLENECK)
         if index != QUEUE["index"]:
             probe._socket.request = probe._request
         return probe.sample(1.5)
@@ -97,15 +110,56 @@ def test_a_dump_may_come_in_pieces(samples):
 
 def test_a_refused_dump_is_an_error(samples):
     refusal = struct.pack("=IHHIIi", 20, 2, 0, 1, 0, -1)  # NLMSG_ERROR, EPERM
-    with pytest.raises(PermissionError, match="refused a dump"):
+    with pytest.raises(PermissionError, match="refused a request"):
         samples(TCP | {"replies": [refusal.hex()]})
 
 
-def test_a_sample_asks_for_no_more_memory_than_the_interpreter_keeps():
-    """mallopt(3): from M_MMAP_THRESHOLD on, 128 KiB, memory is mapped and unmapped each time."""
-    assert tcp.ANSWER_BYTES < 128 * 1024
-    # net/netlink/af_netlink.c: no part of an answer is longer.
-    assert tcp.ANSWER_BYTES >= 32 * 1024
+@pytest.fixture
+def datagrams(monkeypatch):
+    """Answers that come on a socket, and what sends them."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    ours.settimeout(5)
+    with ours, theirs:
+        yield netlink.Answers(ours), theirs.send
+
+
+def message(kind, payload):
+    return struct.pack("=IHHII", 16 + len(payload), kind, 0, 1, 0) + payload
+
+
+DONE = message(netlink.NLMSG_DONE, bytes(4))
+
+
+def test_a_dump_and_its_end_come_in_one_system_call(datagrams, monkeypatch):
+    answers, say = datagrams
+    calls, receive = [], answers._receive
+
+    def counted(*arguments):
+        calls.append(arguments)
+        return receive(*arguments)
+
+    monkeypatch.setattr(answers, "_receive", counted)
+    for payload in (b"once", b"more"):  # in the same memory
+        say(message(20, payload))
+        say(DONE)
+        assert answers.dump() == [(20, payload)]
+    assert len(calls) == 2
+
+
+def test_a_dump_may_have_more_parts_than_one_call_takes(datagrams):
+    answers, say = datagrams
+    # net/netlink/af_netlink.c: no part of an answer is longer than this.
+    parts = [message(20, bytes([n]) * (netlink.PART_BYTES - 16)) for n in range(3)]
+    for part in [*parts, DONE]:
+        say(part)
+    assert answers.dump() == [(20, part[16:]) for part in parts]
+
+
+def test_a_socket_that_is_gone_is_an_error(datagrams):
+    answers, _ = datagrams
+    answers._number = -1
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        answers.dump()
 
 
 def test_a_rate_without_pacing_is_none():
@@ -131,9 +185,7 @@ def test_a_server_that_has_closed_but_not_sent_all_is_seen():
 
 
 def test_the_queue_is_the_one_that_tc_shows(waiting):
-    [root] = [
-        q for q in json.loads(QUEUE["tool"]) if q["dev"] == netlink.BOTTLENECK and "root" in q
-    ]
+    [root] = [q for q in json.loads(QUEUE["tool"]) if q["dev"] == BOTTLENECK and "root" in q]
     assert root["qlen"] > 0
     assert root["drops"] > 0
     assert waiting(QUEUE) == queue.QueueSample(
@@ -141,16 +193,13 @@ def test_the_queue_is_the_one_that_tc_shows(waiting):
     )
 
 
-def test_the_queue_is_the_roots_also_where_an_inner_one_is_listed_first(waiting):
-    first, done = map(bytes.fromhex, QUEUE["replies"])
-    parts = split(first)
-    inner = [part for part in parts if b"pfifo\0" in part]
-    assert len(inner) == 1
-    drops = struct.pack("=I", waiting(QUEUE).drops)
-    other = inner[0].replace(drops, struct.pack("=I", 7_777))
-    assert other != inner[0]
-    dump = b"".join([other, *(part for part in parts if part not in inner)])
-    assert waiting(QUEUE | {"replies": [dump.hex(), done.hex()]}) == waiting(QUEUE)
+def test_an_answer_about_an_inner_queue_is_not_taken(waiting):
+    [reply] = map(bytes.fromhex, QUEUE["replies"])
+    root = struct.pack("=I", queue.TC_H_ROOT)
+    assert reply.count(root) == 1
+    inner = reply.replace(root, struct.pack("=I", 0x0001_0000))
+    with pytest.raises(OSError, match="no root qdisc"):
+        waiting(QUEUE | {"replies": [inner.hex()]})
 
 
 def test_more_than_4_gib_are_counted(waiting):

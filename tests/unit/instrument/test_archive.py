@@ -100,7 +100,8 @@ def test_a_server_out_of_reach_is_asked_once_and_named_with_a_remedy(server, mon
     assert "cannot be reached" in error.value.message
     assert "--unpinned" in error.value.hint
     assert "make relock" in error.value.hint
-    monkeypatch.setattr(fetcher._opener, "open", lambda *words, **more: pytest.fail("asked again"))
+    opener = fetcher._servers._opener
+    monkeypatch.setattr(opener, "open", lambda *words, **more: pytest.fail("asked again"))
     with pytest.raises(UnavailableError, match="cannot be reached"):
         fetcher.fetch([(file, Place("snapshot", f"{dead}/b"))])
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from losslab import cli
+from losslab import cli, commands
 from losslab.campaign.collect import read_csv
 from losslab.errors import LosslabError
 from losslab.screen import demo
@@ -44,7 +44,12 @@ def test_every_algorithm_meets_every_loss_with_the_same_seeds(tmp_path):
 
 def test_a_command_measures_just_its_condition(monkeypatch, tmp_path):
     asked = []
-    monkeypatch.setattr(cli, "_measure", lambda options: asked.append(cli._asked(options)) or 0)
+
+    def measure(options):
+        asked.append(commands._asked(options))
+        return 0
+
+    monkeypatch.setattr(commands, "_measure", measure)
     condition = Condition.from_json({"algorithm": "reno", "loss_percent": 0.5, "queue": "pie"})
     assert cli.main(demo.command(condition, 3, tmp_path)) == 0
     assert asked == [condition]

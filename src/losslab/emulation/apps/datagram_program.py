@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import select
+import math
 import socket
 import struct
 import sys
@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 
 from losslab.emulation.schemes import Ack, Scheme, make_scheme
+from losslab.emulation.waits import Waiter
 
 # sequence, when it was sent (ns, sender's clock), when it was received (ns, receiver's clock)
 MESSAGE = struct.Struct("!QQQ")
@@ -46,6 +47,7 @@ class Sender:
     def __init__(self, scheme: Scheme, sock: socket.socket, warmup_s: float = 0.0) -> None:
         """Stand before the first datagram; `sock` is connected to the receiver."""
         self._scheme, self._socket = scheme, sock
+        self._waiter = Waiter(sock.fileno())
         self._warmup_ms = warmup_s * 1e3
         self._sequence = 0
         self._acked_to = 0  # all below count as no longer in flight: what is overtaken is lost
@@ -75,9 +77,9 @@ class Sender:
             wake_ms = min(patience_ms, end_ms)
             if self._window_is_open():
                 wake_ms = min(wake_ms, self._next_send_ms)
-            ready, _, _ = select.select([self._socket], [], [], max(0.0, wake_ms - now_ms) / 1e3)
+            acknowledged = self._waiter.wait(max(0, math.ceil((wake_ms - now_ms) * 1e6)))
             now_ms = self._now_ms()
-            if ready:
+            if acknowledged:
                 heard_ms = now_ms
                 self._take_ack(now_ms)
             elif now_ms >= patience_ms:

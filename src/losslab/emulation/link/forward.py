@@ -13,7 +13,6 @@ import ctypes
 import fcntl
 import gc
 import os
-import select
 import signal
 import struct
 import subprocess
@@ -30,6 +29,7 @@ from losslab.emulation.link import traces
 from losslab.emulation.link.tracelink import QUEUES, TraceLink
 from losslab.emulation.standby import PYTHON
 from losslab.emulation.topology import RECEIVER_NETWORK, SENDER_NETWORK, interface
+from losslab.emulation.waits import Waiter
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ LOG, BACK_LOG = "link.log", "link-back.log"
 LOGS = {"data": LOG, "back": BACK_LOG}
 # The longest that a queue may take to empty once nothing comes in any more.
 DRAIN_LIMIT_S = 600
-NS_PER_MS, NS_PER_S = 10**6, 10**9
+NS_PER_MS = 10**6
 TUNSETIFF = 0x4004_54CA  # linux/if_tun.h
 IFF_TUN, IFF_NO_PI = 0x0001, 0x1000
 PR_SET_TIMERSLACK = 29  # linux/prctl.h; the default of 50 us would make every departure late
@@ -187,6 +187,7 @@ def forward(link: TraceLink, tun: int, stop: int, begin_ns: int) -> None:
         stop: Readable when it is to end.
         begin_ns: The monotonic clock at the link's 0 ms.
     """
+    at_work, at_its_end = Waiter(tun, stop), Waiter(tun)
     stopping = False
     now_ns = time.monotonic_ns()
 
@@ -196,13 +197,13 @@ def forward(link: TraceLink, tun: int, stop: int, begin_ns: int) -> None:
     while True:
         for content in link.advance(now_ms()):
             os.write(tun, content)
-        if stopping and not link.busy and not select.select([tun], [], [], 0)[0]:
+        if stopping and not link.busy and not at_its_end.wait(0):
             return
         # With nothing to send, opportunities pass unused; there is nothing to wake for.
-        due_s = None
+        due_ns = None
         if link.busy:
-            due_s = max(0, begin_ns + link.next_ms * NS_PER_MS - now_ns) / NS_PER_S
-        ready, _, _ = select.select([tun] if stopping else [tun, stop], [], [], due_s)
+            due_ns = max(0, begin_ns + link.next_ms * NS_PER_MS - now_ns)
+        ready = (at_its_end if stopping else at_work).wait(due_ns)
         # Once per turn: a look at the clock is a system call, and in virtual time none passes
         # while the link computes.
         now_ns = time.monotonic_ns()

@@ -74,8 +74,8 @@ class EchoProbe:
         return [(self._sent[n][0], rtt_ms) for n, rtt_ms in sorted(self._rtt_ms.items())]
 
     def receive(self) -> None:
-        """Take in what has arrived."""
-        while True:
+        """Take in what has arrived, as long as there is a request that waits for its answer."""
+        while not self.answered:
             try:
                 packet, control, _, _ = self._socket.recvmsg(2048, 64)
             except BlockingIOError:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from losslab.emulation.probes.tcp import NETLINK_HEADER, NLM_F_REQUEST_DUMP, attributes, messages
+from losslab.emulation.probes import netlink
+from losslab.emulation.probes.netlink import attributes
 
 NETLINK_ROUTE = 0
 RTM_NEWQDISC = 36
@@ -51,15 +52,22 @@ class QueueProbe:
         """Open the socket."""
         self._index = socket.if_nametoindex(interface_name)
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE)
-        body = struct.pack("=BxxxiIII", socket.AF_UNSPEC, self._index, 0, 0, 0)
-        self._request = (
-            NETLINK_HEADER.pack(16 + len(body), RTM_GETQDISC, NLM_F_REQUEST_DUMP, 1, 0) + body
+        # Not a dump, which would be of every interface. An echo: before Linux 6.8 the answer goes
+        # to those alone who listen to changes (tc_get_qdisc, net/sched/sch_api.c).
+        self._request = netlink.request(
+            RTM_GETQDISC,
+            netlink.NLM_F_ECHO,
+            struct.pack("=BxxxiIII", socket.AF_UNSPEC, self._index, 0, TC_H_ROOT, 0),
         )
 
     def sample(self, t_s: float) -> QueueSample:
-        """Read the queue's state; `t_s` is the caller's clock."""
+        """Read the queue's state; `t_s` is the caller's clock.
+
+        Raises:
+            OSError: there is none, or the kernel refuses to say.
+        """
         self._socket.send(self._request)
-        for kind, payload in messages(self._socket):
+        for kind, payload in netlink.split(self._socket.recv(netlink.PART_BYTES)):
             if kind != RTM_NEWQDISC:
                 continue
             index, _, parent = struct.unpack_from("=iII", payload, 4)

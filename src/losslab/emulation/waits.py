@@ -1,0 +1,80 @@
+"""Wait for descriptors and for time, in one system call.
+
+`select.select` and `time.sleep` look at the clock as well, to go on after a signal. In a guest each
+system call makes kernel and program change places, and the clocks of what waits once per packet are
+a sixth of all that it costs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import time
+
+POLLIN = 0x0001  # asm-generic/poll.h
+TIMER_ABSTIME = 1  # linux/time.h
+NS_PER_S = 10**9
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Timespec(ctypes.Structure):
+    """`struct timespec`."""
+
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+class _Pollfd(ctypes.Structure):
+    """`struct pollfd`."""
+
+    _fields_ = (("fd", ctypes.c_int), ("events", ctypes.c_short), ("revents", ctypes.c_short))
+
+
+_libc.ppoll.argtypes = (ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_void_p)
+_libc.clock_nanosleep.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Waiter:
+    """Waits until a descriptor has something to read."""
+
+    def __init__(self, *descriptors: int) -> None:
+        """Watch descriptors; they stay the caller's."""
+        self._polled = (_Pollfd * len(descriptors))(*(_Pollfd(fd, POLLIN, 0) for fd in descriptors))
+        self._timeout = _Timespec()
+
+    def wait(self, timeout_ns: int | None) -> list[int]:
+        """Return the descriptors that can be read without waiting, after an end also those.
+
+        Args:
+            timeout_ns: The longest that it waits; at least 0. None: without an end.
+
+        Returns:
+            None of them when the time is over or a signal came.
+
+        Raises:
+            OSError: the system refuses; see ppoll(2).
+        """
+        timeout = None
+        if timeout_ns is not None:
+            self._timeout.seconds, self._timeout.nanoseconds = divmod(timeout_ns, NS_PER_S)
+            timeout = ctypes.byref(self._timeout)
+        count = _libc.ppoll(self._polled, len(self._polled), timeout, None)
+        if count > 0:
+            return [each.fd for each in self._polled if each.revents]
+        if count < 0 and ctypes.get_errno() != errno.EINTR:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        return []
+
+
+def sleep_until(instant_ns: int) -> None:
+    """Sleep until an instant of CLOCK_MONOTONIC, or until a signal comes.
+
+    Raises:
+        OSError: the system refuses; see clock_nanosleep(2).
+    """
+    instant = _Timespec(*divmod(instant_ns, NS_PER_S))
+    # It returns an error's number and leaves errno alone.
+    status = _libc.clock_nanosleep(time.CLOCK_MONOTONIC, TIMER_ABSTIME, ctypes.byref(instant), None)
+    if status not in (0, errno.EINTR):
+        raise OSError(status, os.strerror(status))
