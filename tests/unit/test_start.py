@@ -9,7 +9,7 @@ import pytest
 from losslab import cli, manual, steps
 from tests.unit.study.test_condition import CONDITION
 
-# What other commands need, and what says why a file does not follow its schema.
+# What other commands need.
 NOT_FOR_A_CELL = (
     "artifact", "campaign.collect", "commands", "emulation.plan", "report", "score", "screen",
     "sweep",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.emulation.flows import Host, Program, Timed
+from losslab.emulation.waits import Waiter
 
 # What a program has to end in that is told to.
 PATIENCE_S = 1.0
@@ -64,6 +65,45 @@ class Process:
         return None
 
 
+class Ends:
+    """Waits for time or for the end of a program, whatever comes first.
+
+    Who asked each program at each sample whether it has ended would ask in vain.
+    """
+
+    def __init__(self) -> None:
+        """Watch nothing yet."""
+        self._at_work: dict[int, Process] = {}
+        self._waiter = Waiter()
+        self._descriptors = contextlib.ExitStack()
+
+    def __enter__(self) -> Ends:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._descriptors.close()
+
+    def watch(self, process: Process) -> None:
+        """Wait for this one, too, unless nobody waits for it."""
+        if process.program.lasting:
+            return
+        pidfd = os.pidfd_open(process.popen.pid)
+        self._descriptors.callback(os.close, pidfd)
+        self._at_work[pidfd] = process
+        self._waiter = Waiter(*self._at_work)
+
+    @property
+    def all_ended(self) -> bool:
+        """Tell whether those that were watched have ended, as far as `wait` has seen."""
+        return not self._at_work
+
+    def wait(self, limit_ns: int) -> None:
+        """Wait until a program ends, or so long."""
+        for pidfd in self._waiter.wait(limit_ns):
+            self._at_work.pop(pidfd).popen.wait()
+            self._waiter = Waiter(*self._at_work)
+
+
 @contextlib.contextmanager
 def running(hosts: Mapping[str, Host], program: Program, folder: Path) -> Iterator[Process]:
     """Start a program on its host; at the end of the block it is gone and its log is whole."""
@@ -83,11 +123,12 @@ def running(hosts: Mapping[str, Host], program: Program, folder: Path) -> Iterat
         stamper = threading.Thread(target=_stamp_lines, args=(popen.stdout, path))
         if program.stamped:
             stamper.start()
+        process = Process(program, popen, words)
         try:
-            yield Process(program, popen, words)
+            yield process
         finally:
             if isinstance(program, Timed):
-                Process(program, popen, words).send(signal.SIGKILL)
+                process.send(signal.SIGKILL)
             if popen.poll() is None:
                 popen.send_signal(signal.SIGKILL)
             popen.wait()

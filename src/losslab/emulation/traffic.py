@@ -17,11 +17,10 @@ from losslab.emulation.instants import wait_for_whole_second
 from losslab.emulation.probes import arrivals, tcp
 from losslab.emulation.probes.ping import DURING_INTERVAL_S, EchoProbe, write_csv
 from losslab.emulation.probes.queue import QueueProbe, QueueSample
-from losslab.emulation.programs import Process, last_words, running
+from losslab.emulation.programs import Ends, Process, last_words, running
 from losslab.emulation.shaping import bottleneck
 from losslab.emulation.sysctls import ALGORITHM_SYSCTL
 from losslab.emulation.topology import RECEIVER_ADDRESS, interface
-from losslab.emulation.waits import sleep_until
 from losslab.emulation.wakeups import receive_blocks
 from losslab.errors import LosslabError
 
@@ -70,7 +69,9 @@ def run(
             flow.name: stack.enter_context(running(hosts, flow.listener, folder))
             for flow in plan.programs
         }
-        processes = list(listeners.values())
+        processes, ends = list(listeners.values()), stack.enter_context(Ends())
+        for process in processes:
+            ends.watch(process)
         for flow in plan.programs:
             _wait_until_listening(hosts[flow.listener.host].pid, flow, listeners[flow.name])
         with netns.inside(sender.pid):
@@ -98,16 +99,19 @@ def run(
                 _set_algorithm(sender, flow.algorithm)
                 started_s[flow.name] = log.now_s()
                 processes.append(stack.enter_context(running(hosts, flow.caller, folder)))
+                ends.watch(processes[-1])
                 due_s = _due_s(waiting, log.now_s())
             for process in processes:
                 process.end_if_due(log.now_s)
             if beside is not None:
                 processes.append(stack.enter_context(running(hosts, beside, folder)))
+                ends.watch(processes[-1])
                 beside = None
-            if not waiting and all(p.ended for p in processes):
+            if not waiting and ends.all_ended:
                 break
             # The instant of the cell's own flow among others is drawn, and kept.
-            log.sample(now_s, due_s if plan.crowd is not None and not started_s else math.inf)
+            wake_s = due_s if plan.crowd is not None and not started_s else math.inf
+            ends.wait(log.sample(now_s, wake_s))
             unset = [f for f in unset if not _receives_blocks(f, listeners[f.name], log)]
         _set_algorithm(sender, plan.hosts["sender"].sysctls[ALGORITHM_SYSCTL])
         replies = echo_probe.replies()
@@ -219,12 +223,20 @@ class _SampleLog:
         """Tell whether the data connections of flows are there, as far as their ports are known."""
         return all(flow.source_port is None or flow.source_port in self.last for flow in flows)
 
-    def sample(self, now_s: float, wake_s: float) -> None:
-        """Take a sample if one is due; wait until it is time for the next, or until `wake_s`."""
+    def sample(self, now_s: float, wake_s: float) -> int:
+        """Take a sample if one is due.
+
+        Args:
+            now_s: The time since the start.
+            wake_s: When there is something else to do.
+
+        Returns:
+            How many nanoseconds after `now_s` the next is due, or what else there is.
+        """
         if now_s >= len(self.queue) * self._interval_s - ROUNDING_S:
             self._take(now_s)
         next_s = min(len(self.queue) * self._interval_s, wake_s)
-        sleep_until(self.origin_ns + math.ceil(next_s * 1e9))
+        return max(0, math.ceil((next_s - now_s) * 1e9))
 
     def _take(self, now_s: float) -> None:
         if now_s >= self._echo_due_s:

@@ -14,7 +14,7 @@ import pytest
 from losslab.emulation.apps import command, quic
 from losslab.emulation.flows import Program, Timed, Timeline
 from losslab.emulation.plan import make_plan
-from losslab.emulation.programs import Process
+from losslab.emulation.programs import Ends, Process
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 from losslab.study.seeds import replicate_seed
@@ -177,3 +177,33 @@ def test_one_that_fails_by_itself_has_a_reason_and_others_are_left_alone():
     assert server.popen.poll() is None
     server.send(signal.SIGKILL)
     server.popen.wait(5)
+
+
+def test_the_end_of_a_program_ends_the_wait():
+    first, second = (
+        started(Program("sender", ["x"], "x.log"), f"import time; time.sleep({length_s})")
+        for length_s in (0.2, 60)
+    )
+    served = replace(first, program=Program("receiver", ["x"], "x.log", lasting=True))
+    minute_ns = 60 * 10**9
+    with Ends() as ends:
+        assert ends.all_ended
+        ends.watch(served)
+        assert ends.all_ended  # nobody waits for it
+        ends.watch(first)
+        ends.watch(second)
+        begin_s = time.monotonic()
+        ends.wait(minute_ns)
+        assert (first.popen.returncode, ends.all_ended) == (0, False)
+        ends.wait(1_000_000)  # for nothing
+        assert not ends.all_ended
+        second.send(signal.SIGKILL)
+        ends.wait(minute_ns)
+        assert time.monotonic() - begin_s < 30
+        assert (second.popen.returncode, ends.all_ended) == (-signal.SIGKILL, True)
+    before = len(os.listdir("/proc/self/fd"))
+    with Ends() as ends:
+        third = started(Program("sender", ["x"], "x.log"), "pass")
+        ends.watch(third)
+        ends.wait(minute_ns)
+    assert len(os.listdir("/proc/self/fd")) == before
