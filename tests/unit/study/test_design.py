@@ -40,17 +40,33 @@ def test_the_quick_campaign_has_every_study_and_no_interval_of_few(root):
     assert min(c.stopping.least for c in bulk) == 10
 
 
-def test_the_quick_campaign_has_ten_replicates_of_every_cell_that_a_claim_looks_at(root):
-    for study in design.load_studies(design.load_yaml(root / "config/quick.yaml"), root):
-        cells = {c.name: ({"block": c.block, **c.condition.to_json()}, c) for c in study.cells}
-        for claim in design.load_yaml(files.claims(root, study.name))["claims"]:
-            where = claim.get("where", {})
-            selectors = [where, where | claim.get("against", {}), claim.get("others", where)]
-            for wanted in selectors:
-                meant = [cell for values, cell in cells.values() if has(values, wanted)]
-                assert meant, f"{study.name}: claim {claim['id']} means no cell"
-                few = [cell.name for cell in meant if cell.stopping.least < 10]
-                assert where == {} or few == [], f"{study.name}: claim {claim['id']}"
+def looked_at(study, root):
+    """The cells of a study at which each claim looks, by its name, and those that have no choice."""
+    cells = {c.name: ({"block": c.block, **c.condition.to_json()}, c) for c in study.cells}
+    for claim in design.load_yaml(files.claims(root, study.name))["claims"]:
+        where = claim.get("where", {})
+        for wanted in (where, where | claim.get("against", {}), claim.get("others", where)):
+            meant = [cell for values, cell in cells.values() if has(values, wanted)]
+            assert meant, f"{study.name}: claim {claim['id']} means no cell"
+            if where != {}:
+                yield from meant
+
+
+@pytest.mark.parametrize("name", ["quick", "claims"])
+def test_a_short_campaign_has_ten_replicates_of_every_cell_that_a_claim_looks_at(root, name):
+    for study in design.load_studies(design.load_yaml(root / f"config/{name}.yaml"), root):
+        few = {cell.name for cell in looked_at(study, root) if cell.stopping.least < 10}
+        assert few == set(), study.name
+
+
+def test_the_claims_campaign_is_what_the_sources_claims_look_at_in_the_quick_one(root):
+    quick, claims = (
+        {s.name: s for s in design.load_studies(design.load_yaml(root / f"config/{name}.yaml"), root)}
+        for name in ("quick", "claims")
+    )
+    assert set(quick) - set(claims) == {"calibration", "score"}
+    for name, study in claims.items():
+        assert set(study.cells) == set(looked_at(quick[name], root))
 
 
 def test_a_block_may_have_several_runs_each_for_some_of_its_cells(root):
