@@ -95,5 +95,10 @@ def test_figures_without_data_are_sheets_that_say_so(root, folder):
     sheets = [figure for figure in figures if figure.suffix == ".svg" and figure.stem in studies]
     assert len(sheets) == len(studies)
     assert [sheet.name for sheet in sheets if "Nothing to draw" not in sheet.read_text()] == []
+    for sheet in sheets:
+        words = sheet.read_text()
+        lines = words.count("</text>")
+        height_cm = float(re.search(r"height='([0-9.]+)pt'", words)[1]) * 2.54 / 72
+        assert height_cm == pytest.approx(1 + 0.5 * lines, abs=0.1), sheet.name
     drawn = [figure for figure in figures if figure.suffix in (".svg", ".png", ".pdf")]
     assert all(figure.stat().st_size > 1000 for figure in drawn)

@@ -58,11 +58,12 @@ log_mbit <- function() {
 # Save a figure under each of the paths: SVG with text that can be searched, PNG at 200 dpi, PDF.
 #
 # `missing` are the cells that it should have and that have no number (`missing_cells()`); the
-# figure names them. One without any data is a sheet that says so.
+# figure names them. One without any data is a strip that says so: a page of nothing is no figure.
 save_figure <- function(figure, paths, height_cm, missing) {
   note <- missing_note(missing)
   if (NROW(figure$data) == 0) {
     figure <- empty_figure(note)
+    height_cm <- empty_height_cm(note)
   } else if (note != "") {
     figure <- with_note(figure, note)
   }
@@ -96,9 +97,18 @@ with_note <- function(figure, note) {
   figure + ggplot2::labs(caption = wrapped(note)) + note_style()
 }
 
+empty_words <- function(note) {
+  wrapped(trimws(paste("Nothing to draw: too few of its cells have a valid replicate.", note)))
+}
+
 empty_figure <- function(note) {
-  words <- paste("Nothing to draw: too few of its cells have a valid replicate.", note)
   ggplot2::ggplot() +
-    ggplot2::annotate("text", 0, 0, label = wrapped(words), size = 3, family = "DejaVu Sans") +
+    ggplot2::annotate(
+      "text", 0, 0,
+      label = empty_words(note), size = 3, family = "DejaVu Sans"
+    ) +
     ggplot2::theme_void()
 }
+
+# Half a centimetre for each line of words of 8.5 points, and one for the margins.
+empty_height_cm <- function(note) 1 + 0.5 * length(strsplit(empty_words(note), "\n")[[1]])

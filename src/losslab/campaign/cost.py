@@ -13,22 +13,22 @@ from losslab.emulation.link.traces import MEAN_MBIT
 from losslab.study import crowd
 from losslab.study.condition import NO_COMPETITOR, NO_TRACE, Condition
 
-# Seconds of one core of an Intel Xeon (Sapphire Rapids, 2.1 GHz), by least squares on the cells of
-# the quick campaign. What a cell costs besides its replicates: a program, and a guest that boots.
-CELL_S = {VIRTUAL: 0.7, CONTAINERNET: 6.0}
+# Seconds of one core of an AMD EPYC (family 25, model 17), by least squares on the replicates of the
+# quick campaign. What a cell costs besides its replicates: a program, and a guest that boots.
+CELL_S = {VIRTUAL: 1.4, CONTAINERNET: 9.0}
 # A replicate that does nothing, by backend, and what its programs' starts add, by app.
-FIXED_S = {VIRTUAL: 0.18, CONTAINERNET: 0.6}
-START_S = {"iperf3": 0.0, "ffmpeg": 0.5, "web": 0.1, "datagram": 0.4, "command": 0.1, "quic": 0.3}
+FIXED_S = {VIRTUAL: 0.21, CONTAINERNET: 0.7}
+START_S = {"iperf3": 0.0, "ffmpeg": 0.6, "web": 0.03, "datagram": 0.3, "command": 0.1, "quic": 0.3}
 # A second of probes and timers, by app; of a flow that keeps all hosts awake, besides, which takes
 # some 10 Mbit/s; and a gigabyte of it.
 PER_S = {
-    "iperf3": 0.015, "ffmpeg": 0.03, "web": 0.015, "datagram": 0.015, "command": 0.015,
-    "quic": 0.015,
+    "iperf3": 0.004, "ffmpeg": 0.011, "web": 0.004, "datagram": 0.004, "command": 0.004,
+    "quic": 0.004,
 }  # fmt: skip
-AWAKE_PER_S, AWAKE_MBIT = 0.025, 10.0
-PER_GB_S = 3.0
+AWAKE_PER_S, AWAKE_MBIT = 0.014, 10.0
+PER_GB_S = 1.85
 # The trace-driven link and the datagram schemes are Python: a gigabyte passes them in so many.
-TRACE_PER_GB_S, DATAGRAM_PER_GB_S = 90.0, 45.0
+TRACE_PER_GB_S, DATAGRAM_PER_GB_S = 98.0, 49.0
 # QUIC's stack makes system calls for each packet, and looks at the clock.
 QUIC_PER_GB_S = 300.0
 # Two guests at once take so much longer than one (measured on two cores: 1.03-1.06).
