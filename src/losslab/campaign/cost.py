@@ -13,8 +13,8 @@ from losslab.emulation.link.traces import MEAN_MBIT
 from losslab.study import crowd
 from losslab.study.condition import NO_COMPETITOR, NO_TRACE, Condition
 
-# Seconds of one core of an AMD EPYC (family 25, model 17), by least squares on the replicates of the
-# quick campaign. What a cell costs besides its replicates: a program, and a guest that boots.
+# Seconds of one core of an AMD EPYC (family 25, model 17), by least squares on the replicates of
+# the quick campaign. What a cell costs besides them: a program, and a guest that boots.
 CELL_S = {VIRTUAL: 1.4, CONTAINERNET: 9.0}
 # A replicate that does nothing, by backend, and what its programs' starts add, by app.
 FIXED_S = {VIRTUAL: 0.21, CONTAINERNET: 0.7}

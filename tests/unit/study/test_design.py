@@ -41,7 +41,7 @@ def test_the_quick_campaign_has_every_study_and_no_interval_of_few(root):
 
 
 def looked_at(study, root):
-    """The cells of a study at which each claim looks, by its name, and those that have no choice."""
+    """The cells of a study at which its claims look, but for claims that are about all of them."""
     cells = {c.name: ({"block": c.block, **c.condition.to_json()}, c) for c in study.cells}
     for claim in design.load_yaml(files.claims(root, study.name))["claims"]:
         where = claim.get("where", {})
@@ -60,10 +60,11 @@ def test_a_short_campaign_has_ten_replicates_of_every_cell_that_a_claim_looks_at
 
 
 def test_the_claims_campaign_is_what_the_sources_claims_look_at_in_the_quick_one(root):
-    quick, claims = (
-        {s.name: s for s in design.load_studies(design.load_yaml(root / f"config/{name}.yaml"), root)}
-        for name in ("quick", "claims")
-    )
+    def studies(name):
+        config = design.load_yaml(root / f"config/{name}.yaml")
+        return {study.name: study for study in design.load_studies(config, root)}
+
+    quick, claims = studies("quick"), studies("claims")
     assert set(quick) - set(claims) == {"calibration", "score"}
     for name, study in claims.items():
         assert set(study.cells) == set(looked_at(quick[name], root))
