@@ -14,10 +14,11 @@ from losslab.study import crowd
 from losslab.study.condition import NO_COMPETITOR, NO_TRACE, Condition
 
 # Seconds of one core of an AMD EPYC (family 25, model 17), by least squares on the replicates of
-# the quick campaign. What a cell costs besides them: a program, and a guest that boots.
-CELL_S = {VIRTUAL: 1.4, CONTAINERNET: 9.0}
+# the quick campaign; in containers as `python -m bench.speed` has it. What a cell costs besides
+# them: a program, and a guest that boots.
+CELL_S = {VIRTUAL: 1.4, CONTAINERNET: 6.0}
 # A replicate that does nothing, by backend, and what its programs' starts add, by app.
-FIXED_S = {VIRTUAL: 0.21, CONTAINERNET: 0.7}
+FIXED_S = {VIRTUAL: 0.21, CONTAINERNET: 0.6}
 START_S = {"iperf3": 0.0, "ffmpeg": 0.6, "web": 0.03, "datagram": 0.3, "command": 0.1, "quic": 0.3}
 # A second of probes and timers, by app; of a flow that keeps all hosts awake, besides, which takes
 # some 10 Mbit/s; and a gigabyte of it.

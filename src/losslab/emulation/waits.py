@@ -1,8 +1,8 @@
 """Wait for descriptors and for time, in one system call.
 
 `select.select` and `time.sleep` look at the clock as well, to go on after a signal. In a guest each
-system call makes kernel and program change places, and the clocks of what waits once per packet are
-a sixth of all that it costs.
+system call makes kernel and program change places, which is most of what a program costs that waits
+once per packet.
 """
 
 from __future__ import annotations
@@ -68,13 +68,17 @@ class Waiter:
 
 
 def sleep_until(instant_ns: int) -> None:
-    """Sleep until an instant of CLOCK_MONOTONIC, or until a signal comes.
+    """Sleep until an instant of CLOCK_MONOTONIC, whatever signals come.
 
     Raises:
         OSError: the system refuses; see clock_nanosleep(2).
     """
     instant = _Timespec(*divmod(instant_ns, NS_PER_S))
+    status = errno.EINTR
     # It returns an error's number and leaves errno alone.
-    status = _libc.clock_nanosleep(time.CLOCK_MONOTONIC, TIMER_ABSTIME, ctypes.byref(instant), None)
-    if status not in (0, errno.EINTR):
+    while status == errno.EINTR:
+        status = _libc.clock_nanosleep(
+            time.CLOCK_MONOTONIC, TIMER_ABSTIME, ctypes.byref(instant), None
+        )
+    if status != 0:
         raise OSError(status, os.strerror(status))

@@ -56,11 +56,23 @@ def test_a_signal_ends_a_wait(pipe):
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         assert waits.Waiter(pipe[0]).wait(60_000_000_000) == []
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-        waits.sleep_until(time.monotonic_ns() + 60_000_000_000)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_a_signal_does_not_end_a_sleep_until_an_instant():
+    came = []
+    before = signal.signal(signal.SIGALRM, lambda *_: came.append(time.monotonic_ns()))
+    instant_ns = time.monotonic_ns() + 300_000_000
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        waits.sleep_until(instant_ns)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert time.monotonic_ns() >= instant_ns
+    assert len(came) == 1
 
 
 def test_what_the_system_refuses_is_an_error(pipe):
