@@ -27,11 +27,17 @@ include: "workflow/rules/progress.smk"
 onstart:
     hold_folder()
     note_campaign()
+    note_changed_results()
     test_instruments()
 
 
 onsuccess:
+    record_results()
     name_lost_cells()
+
+
+onerror:
+    record_results()
 
 
 rule all:

@@ -10,7 +10,7 @@ from pathlib import Path
 from losslab import asked
 from losslab.backends.known import BACKENDS
 from losslab.campaign import cellrun, selftest
-from losslab.campaign.folder import write_json
+from losslab.campaign.folder import replace_json, write_json
 from losslab.campaign.instrument import instrument
 from losslab.instrument import image, kernels, records
 from losslab.lock import held
@@ -85,7 +85,7 @@ def _cell(options: argparse.Namespace) -> int:
         when = datetime.now(UTC).isoformat(timespec="seconds")
         write_json({"absent": missing, "when_utc": when}, folder / cellrun.LOST_FILE)
         result = cellrun.cell_result(options.study, options.block, condition, folder, 0)
-        write_json(result | {"absent": missing}, options.out)
+        replace_json(result | {"absent": missing}, options.out)
         return 0
     tools = asked.instrument(options, condition)
     most = options.max_replicates or options.replicates
@@ -96,7 +96,7 @@ def _cell(options: argparse.Namespace) -> int:
     with held(folder):
         count = cellrun.run_cell(condition, folder, rule, tools, movie)
         result = cellrun.cell_result(options.study, options.block, condition, folder, count)
-        write_json(result, options.out)
+        replace_json(result, options.out)
     return 0
 
 

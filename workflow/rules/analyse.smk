@@ -14,6 +14,8 @@ rule summarise_study:
         "logs/summarise_study/{study}.log",
     conda:
         "../envs/tools.yaml"
+    params:
+        changed=changed_tables("summary", "ratios"),
     message:
         "Summarise {wildcards.study}"
     script:
@@ -37,6 +39,8 @@ rule judge_claims:
         "logs/judge_claims.log",
     conda:
         "../envs/tools.yaml"
+    params:
+        changed=lambda wildcards: LEDGER.files(["results/claims.csv"]),
     message:
         "Judge the claims"
     script:

@@ -27,6 +27,7 @@ rule measure_cell:
         backend=cell_backend,
         instrument=cell_instrument,
         lost=cell_lost,
+        damaged=cell_damaged,
     message:
         "Measure {wildcards.cell}"
     shell:
@@ -52,6 +53,7 @@ rule collect_study:
     params:
         series=series_cells,
         left_out=left_out_blocks,
+        changed=changed_tables("cells", "replicates", "intervals", "flows", "queue"),
     message:
         "Collect the cells of {wildcards.study}"
     shell:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from datetime import UTC, datetime
@@ -12,8 +11,8 @@ from typing import Any
 from losslab.backends.base import Instrument
 from losslab.backends.known import BACKENDS
 from losslab.backends.template import Templates
-from losslab.campaign import brought, selftest
-from losslab.campaign.folder import FORMAT, HOST_FILE, MANIFEST_FILE, PARTIAL, write_json
+from losslab.campaign import brought, integrity, selftest
+from losslab.campaign.folder import FORMAT, PARTIAL, write_json
 from losslab.campaign.provenance import provenance
 from losslab.campaign.replicate import run, trace_digests
 from losslab.errors import HostError
@@ -108,24 +107,22 @@ def _judge_loss(folder: Path, out: Path, manifest: dict[str, Any], instrument: I
 def cell_result(
     study: str, block: str, condition: Condition, folder: Path, replicates: int
 ) -> dict[str, Any]:
-    """Sum up a cell's replicates, which lie in `folder` by number, for cell.json."""
-    rows = []
-    for number in range(replicates):
-        manifest = json.loads((folder / str(number) / MANIFEST_FILE).read_text())
-        host = json.loads((folder / str(number) / HOST_FILE).read_text())
-        kept = ("seed", "valid", "reasons", "summary", "instrument")
-        rows.append(
-            {key: manifest[key] for key in kept}
-            | {"lost": manifest.get("lost", False)}
-            | {key: host[key] for key in ("attempt", "earlier_reasons")}
-        )
+    """Sum up a cell's replicates, which lie in `folder` by number, for cell.json.
+
+    Raises:
+        DamagedError: a file of one is not as it was measured.
+    """
+    numbers = range(replicates)
     return {
         "format": FORMAT,
         "study": study,
         "block": block,
         "cell": folder.name,
         "condition": condition.to_json(),
-        "replicates": rows,
+        "replicates": [
+            integrity.replicate_row(*integrity.read_replicate(folder / str(number)))
+            for number in numbers
+        ],
     }
 
 
@@ -134,11 +131,11 @@ def finished(
 ) -> dict[str, Any] | None:
     """Return the manifest if `out` already holds exactly this replicate, by this instrument.
 
-    One whose guest was lost is not finished.
+    One whose guest was lost, or of which a file is not as it was measured, is not finished.
     """
     try:
-        manifest: dict[str, Any] = json.loads((out / MANIFEST_FILE).read_text())
-    except (OSError, json.JSONDecodeError):
+        manifest, _ = integrity.read_replicate(out)
+    except integrity.DamagedError:
         return None
     same = (
         manifest["cell"] == condition.to_json()

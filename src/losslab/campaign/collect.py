@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from losslab.backends.base import GUEST
-from losslab.campaign.folder import read_json
+from losslab.campaign import integrity
 from losslab.emulation.apps.ffmpeg import SOURCE_PORT as VIDEO_PORT
 from losslab.emulation.apps.iperf3 import SOURCE_PORT
 from losslab.emulation.apps.web import PORT as WEB_PORT
@@ -80,10 +80,13 @@ def gather(
         cells: The cell.json files.
         series: Names of the cells whose first valid replicate's samples are wanted.
         left_out: How many cells of which blocks of the study the campaign does not measure.
+
+    Raises:
+        DamagedError: a file of a cell is not as it was measured.
     """
     tables = Tables()
     for path in cells:
-        cell = read_json(path)
+        cell = integrity.read_cell(path)
         condition = Condition.from_json(cell["condition"])
         wants_series = cell["cell"] in series
         tables.cells.append(cell_row(cell, condition))

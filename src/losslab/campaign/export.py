@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.backends.base import GUEST
-from losslab.campaign import qlog, rerun
+from losslab.campaign import integrity, qlog, rerun
 from losslab.campaign.collect import read_csv
 from losslab.campaign.folder import MANIFEST_FILE
 from losslab.campaign.instrument import instrument, video
@@ -50,6 +50,7 @@ def _export(options: argparse.Namespace) -> int:
     given: Path = options.folder
     manifest = rerun.load_manifest(given)
     folder = given if given.is_dir() else given.parent
+    integrity.require(folder)
     name = folder.resolve().name
     link = SENDERS_LINK if options.qlog else options.pcap
     kind = "qlog" if options.qlog else "pcap"

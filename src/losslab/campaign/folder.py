@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +17,12 @@ from losslab.lock import own_folder
 # Of results, as semantic versioning counts: the first number changes when what was written before
 # is not understood any more, the second when something is added. cell.json and host.json have it,
 # because a manifest's bytes are not to change with it; results without one are of 1.0.
-FORMAT = "1.0"
+FORMAT = "1.1"
 MANIFEST_FILE = "manifest.json"
 # The one file of a replicate that differs between two runs with the same seed.
 HOST_FILE = "host.json"
+# What a cell's replicates are summed up in; it lies beside them.
+CELL_FILE = "cell.json"
 # Of folders that are not whole yet.
 PARTIAL = ".losslab-"
 # Less than a replicate's raw files need.
@@ -93,3 +97,40 @@ def require_format(data: dict[str, Any], path: Path) -> None:
 def write_json(data: Any, path: Path) -> None:
     """Write JSON with sorted keys, so that equal data are equal bytes."""
     path.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n")
+
+
+def replace_json(data: Any, path: Path) -> None:
+    """Write JSON that appears whole, on the disk, or not at all.
+
+    What was written to the same file system before it is on the disk, too: a power failure leaves
+    no record of files that it took.
+
+    Raises:
+        HostError: there is no room, or no right to write there.
+    """
+    partial = path.with_name(f"{PARTIAL}{path.name}")
+    try:
+        try:
+            write_json(data, partial)
+            _flush(path.parent)
+            partial.replace(path)
+            _flush(path.parent)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise HostError(
+            f"{path} must be a file with room that can be written to, found: {error}", hint=KEPT
+        ) from error
+
+
+def _flush(folder: Path) -> None:
+    """Write all that is unwritten of a folder's file system to the disk: syncfs(2).
+
+    One call for many files costs less than one fsync(2) per file.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:
+            raise OSError(ctypes.get_errno(), "syncfs failed", str(folder))
+    finally:
+        os.close(descriptor)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from losslab.campaign import integrity
 from losslab.campaign.collect import read_csv, write_csv
 from losslab.campaign.folder import HOST_FILE
 
@@ -86,7 +87,7 @@ def table(cells: Iterable[Path]) -> list[dict[str, Any]]:
     wall_s = 0.0
     paths = list(cells)
     for path in paths:
-        rows = json.loads(path.read_text())["replicates"]
+        rows = integrity.read_cell(path)["replicates"]
         found: dict[Part, None] = {}
         for row in rows:
             found |= dict.fromkeys(parts_of(row["instrument"]))

@@ -15,7 +15,7 @@ from losslab.backends import runner
 from losslab.backends.base import CONSOLE_FILE, Backend, Instrument, Job, Outcome
 from losslab.backends.known import BACKENDS
 from losslab.backends.template import Templates
-from losslab.campaign import brought, intact
+from losslab.campaign import brought, intact, integrity
 from losslab.campaign.deciding import TRACES
 from losslab.campaign.folder import (
     HOST_FILE,
@@ -139,15 +139,31 @@ def _attempt(
                 raise
             manifest |= {"lost": True} if lost else {}
             reasons = [str(error)]
-        manifest |= {"valid": not reasons, "reasons": reasons}
         if (job_folder / "raw").is_dir():
-            for file in sorted((job_folder / "raw").iterdir()):
-                shutil.move(file, folder / file.name)
+            reasons = [*reasons, *_take_raw_files(job_folder / "raw", folder)]
+        manifest |= {"valid": not reasons, "reasons": reasons}
         if reasons and (job_folder / CONSOLE_FILE).exists():
             shutil.move(job_folder / CONSOLE_FILE, folder / CONSOLE_FILE)
-        write_json(manifest, folder / MANIFEST_FILE)
-        write_json(host(started, wall_s, earlier_reasons), folder / HOST_FILE)
+        write_json(manifest | integrity.listed(folder), folder / MANIFEST_FILE)
+        about_host = host(started, wall_s, earlier_reasons)
+        write_json(integrity.sealed(about_host, folder), folder / HOST_FILE)
     return manifest
+
+
+def _take_raw_files(raw: Path, folder: Path) -> list[str]:
+    """Move a job's files into its replicate's folder; return what must not be there.
+
+    Programs of a cell may leave anything; a link could name any file of the host.
+    """
+    for path in sorted(raw.rglob("*")):
+        target = folder / path.relative_to(raw)
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            return [f"raw files must be regular files, found {path.relative_to(raw)}"]
+        if path.is_dir():
+            target.mkdir()
+        else:
+            shutil.move(path, target)
+    return []
 
 
 def _measure(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from losslab.campaign import integrity
 from losslab.campaign.collect import write_csv
 from losslab.screen import plot
 from losslab.study.condition import AXES, Condition
@@ -45,7 +45,7 @@ def rows(
     """
     found = []
     for condition, path in measured:
-        runs = json.loads(path.read_text())["replicates"]
+        runs = integrity.read_cell(path)["replicates"]
         valid = [run["summary"] for run in runs if run["valid"]]
         name = metric or next((m for m in PRIMARY_METRICS if valid and m in valid[0]), MORE[0])
         numbers = [v for run in valid if (v := run.get(name)) is not None]

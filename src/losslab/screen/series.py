@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from losslab.campaign import integrity
 from losslab.campaign.collect import flow_names, read_csv
 from losslab.campaign.folder import MANIFEST_FILE, read_json
 from losslab.campaign.rerun import load_manifest
@@ -109,8 +110,9 @@ def load(folder: Path) -> Run:
     """Read a replicate.
 
     Raises:
-        LosslabError: it has no manifest, or a table that is none.
+        LosslabError: it has no manifest, or a table that is none, or a file that was changed.
     """
+    integrity.require(folder)
     manifest = load_manifest(folder)
     try:
         found = tuple(_series(folder, manifest))

@@ -1,0 +1,190 @@
+"""SHA-256 digests that bind raw files to their manifest and a cell to its replicates.
+
+A manifest lists its replicate's raw files, host.json lists the manifest and carries its own digest,
+cell.json lists both. A file that is missing, damaged, edited or added is found by whoever reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from losslab.backends.base import CONSOLE_FILE
+from losslab.campaign.folder import CELL_FILE, HOST_FILE, MANIFEST_FILE, read_json
+from losslab.errors import LosslabError
+from losslab.instrument.archive import digest
+
+# The fields that hold digests, by file below the folder, and of the record itself.
+FILES, SELF = "files", "sha256"
+# What a manifest does not list: itself and what differs between two runs of one seed.
+UNLISTED = (MANIFEST_FILE, HOST_FILE, CONSOLE_FILE)
+# The results' format that has no digests.
+FIRST_FORMAT = "1.0"
+# Of a replicate, what cell.json repeats.
+KEPT = ("seed", "valid", "reasons", "summary", "instrument")
+HINT = "the next `snakemake` or `make report` measures it again; `losslab verify` lists all damage"
+
+
+class DamagedError(LosslabError):
+    """A result that is not what was measured."""
+
+
+def listed(folder: Path) -> dict[str, dict[str, str]]:
+    """Return a manifest's list of digests: of the raw files, by their paths below the folder."""
+    names = sorted(set(_files(folder)) - {*UNLISTED})
+    return {FILES: {name: digest(folder / name) for name in names}}
+
+
+def sealed(host: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Add to what host.json says the digests of the manifest, the console log and itself."""
+    names = [name for name in (MANIFEST_FILE, CONSOLE_FILE) if (folder / name).is_file()]
+    whole = dict(host) | {FILES: {name: digest(folder / name) for name in names}}
+    return whole | {SELF: _digest_of(whole)}
+
+
+def read_replicate(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the manifest and host.json of a replicate of which every file is as it was measured.
+
+    Raises:
+        DamagedError: one is not; with the first.
+    """
+    manifest, host, problems = _examine(folder)
+    if problems:
+        raise DamagedError(f"{folder} must hold what was measured, found {problems[0]}", hint=HINT)
+    return manifest, host
+
+
+def require(folder: Path) -> None:
+    """Refuse a replicate of which a file is not as it was measured.
+
+    Results of format 1.0 have no digests: they pass.
+
+    Raises:
+        DamagedError: with the first such file.
+    """
+    with contextlib.suppress(OSError, ValueError, LosslabError):
+        if read_json(folder / HOST_FILE).get("format", FIRST_FORMAT) == FIRST_FORMAT:
+            return
+    read_replicate(folder)
+
+
+def replicate_problems(folder: Path) -> list[str]:
+    """Say what in a replicate's folder is not as it was measured; empty where everything is."""
+    return _examine(folder)[2]
+
+
+def _examine(folder: Path) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    """Return a replicate's manifest, its host.json, and what is not as it was measured."""
+    try:
+        host, manifest = read_json(folder / HOST_FILE), read_json(folder / MANIFEST_FILE)
+    except (OSError, ValueError, LosslabError) as error:
+        return {}, {}, [f"an unreadable record: {error}"]
+    for name, record in ((HOST_FILE, host), (MANIFEST_FILE, manifest)):
+        if not isinstance(record.get(FILES), dict):
+            return {}, {}, [f"{name} without digests, which results before format 1.1 lack"]
+    problems = []
+    if host.get(SELF) != _digest_of({key: host[key] for key in host if key != SELF}):
+        problems.append(f"another {HOST_FILE} than was written")
+    digests: dict[str, str] = {**manifest[FILES], **host[FILES]}
+    there = set(_files(folder))
+    links = {name for name in there if not stat.S_ISREG(os.lstat(folder / name).st_mode)}
+    problems += [f"{name}, which must be a regular file" for name in sorted(links)]
+    there -= {HOST_FILE, *links}
+    digests = {name: each for name, each in digests.items() if name not in links}
+    problems += [f"no {name}" for name in sorted(digests.keys() - there)]
+    problems += [f"{name}, which is not listed" for name in sorted(there - digests.keys())]
+    problems += [
+        f"another {name} than was measured"
+        for name in sorted(digests.keys() & there)
+        if digest(folder / name) != digests[name]
+    ]
+    return manifest, host, problems
+
+
+def replicate_row(manifest: Mapping[str, Any], host: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what cell.json says of a replicate."""
+    return (
+        {key: manifest[key] for key in KEPT}
+        | {"lost": manifest.get("lost", False)}
+        | {key: host[key] for key in ("attempt", "earlier_reasons")}
+        | {"manifest_sha256": host[FILES][MANIFEST_FILE]}
+    )
+
+
+def read_cell(path: Path, before_digests: bool = False) -> dict[str, Any]:
+    """Return a cell.json that says what its replicates' manifests say, which are whole.
+
+    Args:
+        path: The cell.json; its replicates lie beside it by number.
+        before_digests: Accept results of format 1.0, which have no digests.
+
+    Raises:
+        DamagedError: it is damaged, or a replicate is.
+    """
+    try:
+        cell = read_json(path)
+        if before_digests and cell.get("format", FIRST_FORMAT) == FIRST_FORMAT:
+            return cell
+        problems = cell_problems(path.parent, cell)
+    except (OSError, ValueError) as error:
+        raise DamagedError(f"{path} must be a cell's result, found: {error}", hint=HINT) from error
+    if problems:
+        raise DamagedError(
+            f"{path.parent} must hold what was measured, found {problems[0]}", hint=HINT
+        )
+    return cell
+
+
+def cell_problems(folder: Path, cell: Mapping[str, Any] | None = None) -> list[str]:
+    """Say what in a cell's folder is not as it was measured; empty where everything is.
+
+    Args:
+        folder: Where cell.json is, and its replicates by number.
+        cell: The content of cell.json, where it has been read.
+    """
+    if cell is None:
+        try:
+            cell = read_json(folder / CELL_FILE)
+        except (OSError, ValueError, LosslabError) as error:
+            return [f"an unreadable {CELL_FILE}: {error}"]
+    rows = cell.get("replicates")
+    if not isinstance(rows, list):
+        return [f"a {CELL_FILE} without replicates"]
+    problems = [] if cell.get("cell") == folder.name else [f"the {CELL_FILE} of another cell"]
+    for number, row in enumerate(rows):
+        manifest, host, found = _examine(folder / str(number))
+        if not found and row != replicate_row(manifest, host):
+            found = [f"other values than {CELL_FILE} has"]
+        elif not found and manifest["cell"] != cell.get("condition"):
+            found = [f"another condition than {CELL_FILE} has"]
+        problems += [f"in replicate {number} {problem}" for problem in found]
+    return problems
+
+
+def state_of(folder: Path) -> str:
+    """Return a digest that changes when a file below a folder is written, added or removed.
+
+    It reads no file: names, sizes, inodes, and times of change, which no program can set back.
+    """
+    seen = [
+        (name, stats.st_size, stats.st_ino, stats.st_mtime_ns, stats.st_ctime_ns)
+        for name in sorted(_files(folder))
+        for stats in [os.lstat(folder / name)]
+    ]
+    return hashlib.sha256(repr(seen).encode()).hexdigest()
+
+
+def _files(folder: Path) -> Iterator[str]:
+    """List everything below a folder that is not a folder, by its path in it."""
+    for place, _, names in os.walk(folder):
+        yield from (os.path.relpath(os.path.join(place, name), folder) for name in names)
+
+
+def _digest_of(data: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()

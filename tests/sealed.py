@@ -1,0 +1,39 @@
+"""Replicates and cells that are made up, with the digests that measured ones have."""
+
+import json
+
+from losslab.campaign import integrity
+from losslab.campaign.folder import FORMAT, HOST_FILE, MANIFEST_FILE, write_json
+
+HOST = {
+    "attempt": 1, "earlier_reasons": [], "format": FORMAT, "git": {"commit": None, "dirty": None},
+    "host_cpu": "a processor", "host_kernel": "a kernel", "losslab": "0",
+    "started_utc": "2026-01-31T12:00:00+00:00", "wall_s": 1.0,
+}  # fmt: skip
+
+
+def replicate(folder, manifest, files=None, **host):
+    """Write a replicate: its raw files, and the records that list their digests."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in (files or {}).items():
+        (folder / name).write_text(text)
+    write_json(manifest | integrity.listed(folder), folder / MANIFEST_FILE)
+    write_json(integrity.sealed(HOST | host, folder), folder / HOST_FILE)
+    return folder
+
+
+def cell(folder, condition, replicates, study="study", block="block"):
+    """Write the cell.json of replicates that lie in a folder by number."""
+    found = [integrity.read_replicate(folder / str(number)) for number in range(replicates)]
+    rows = [integrity.replicate_row(*each) for each in found]
+    content = {
+        "format": FORMAT, "study": study, "block": block, "cell": folder.name,
+        "condition": condition, "replicates": rows,
+    }  # fmt: skip
+    write_json(content, folder / "cell.json")
+    return folder / "cell.json"
+
+
+def edit(path, **changes):
+    """Change fields of a JSON file, as an editor would: digests stay."""
+    write_json(json.loads(path.read_text()) | changes, path)

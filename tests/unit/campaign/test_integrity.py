@@ -1,0 +1,214 @@
+"""A result that is not what was measured is found by whoever reads it."""
+
+import json
+import os
+
+import pytest
+
+from losslab.campaign import cellrun, collect, integrity, origin
+from losslab.campaign.ledger import Ledger
+from losslab.errors import LosslabError
+from losslab.screen import series
+from tests import sealed
+from tests.unit.study.test_condition import CONDITION
+
+RAW = {
+    "intervals.csv": "t_s,goodput_mbit\n1.0,9.5\n2.0,9.4\n", "tcp.csv": "t_s,flow\n0.1,5001\n",
+    "queue.csv": "t_s,backlog_packets\n0.1,3\n", "sender.log": "sent\n",
+    "console.log": "the guest's last words\n",
+}  # fmt: skip
+FILES = (*RAW, "manifest.json", "host.json")
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:-2])
+
+
+def flip(path):
+    octets = bytearray(path.read_bytes())
+    octets[len(octets) // 2] ^= 1
+    path.write_bytes(octets)
+
+
+def delete(path):
+    path.unlink()
+
+
+def link(path):
+    elsewhere = path.parents[2] / f"elsewhere-{path.name}"
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+
+
+def add(path):
+    (path.parent / f"{path.name}.bak").write_bytes(path.read_bytes())
+
+
+DAMAGES = (empty, truncate, flip, delete, link, add)
+
+
+@pytest.fixture
+def cell(tmp_path):
+    """A cell of two valid replicates."""
+    folder = tmp_path / "cells/study/a-cell"
+    for number in range(2):
+        manifest = {
+            "backend": "virtual", "cell": CONDITION.to_json(), "seed": number, "valid": True,
+            "reasons": [], "summary": {"goodput_mbit": 9.5 + number}, "instrument": {"source": "s"},
+            "trace_sha256": {}, "video_sha256": None,
+        }  # fmt: skip
+        sealed.replicate(folder / str(number), manifest, RAW)
+    return sealed.cell(folder, CONDITION.to_json(), 2)
+
+
+def test_an_untouched_cell_has_no_problem(cell):
+    assert integrity.cell_problems(cell.parent) == []
+    assert len(integrity.read_cell(cell)["replicates"]) == 2
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_of_any_file_is_found_by_every_reader(cell, tmp_path, monkeypatch, name, damage):
+    monkeypatch.setattr(cellrun, "provenance", lambda *_: {"source": "s"})
+    tools = type("Tools", (), {"backend": "virtual"})()
+    whole = cell.parent / "0"
+    assert cellrun.finished(whole, CONDITION, 0, tools)
+    ledger = Ledger(tmp_path / "ledger.json")
+    assert ledger.cell(cell.parent) == ""
+    ledger.write()
+
+    damage(whole / name)
+
+    assert cellrun.finished(whole, CONDITION, 0, tools) is None
+    assert [p for p in integrity.cell_problems(cell.parent) if "replicate 0" in p]
+    assert Ledger(tmp_path / "ledger.json").cell(cell.parent) != ""
+    for read in (
+        lambda: collect.gather([cell]),
+        lambda: origin.table([cell]),
+        lambda: cellrun.cell_result("study", "block", CONDITION, cell.parent, 2),
+        lambda: series.load(whole),
+    ):
+        with pytest.raises(LosslabError):
+            read()
+    # The other replicate is still what was measured.
+    assert cellrun.finished(cell.parent / "1", CONDITION, 1, tools)
+
+
+@pytest.mark.parametrize("damage", [empty, truncate, flip, delete])
+def test_damage_of_a_cells_summary_is_found(cell, damage):
+    damage(cell)
+    with pytest.raises(integrity.DamagedError):
+        integrity.read_cell(cell)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"summary": {"goodput_mbit": 211852.0}},
+        {"valid": False},
+        {"seed": 7},
+        {"reasons": ["made up"]},
+        {"manifest_sha256": "0" * 64},
+    ],
+)
+def test_a_summary_that_its_manifests_do_not_have_is_found(cell, change):
+    content = json.loads(cell.read_text())
+    content["replicates"][1] |= change
+    cell.write_text(json.dumps(content))
+    with pytest.raises(integrity.DamagedError, match="replicate 1 other values"):
+        integrity.read_cell(cell)
+
+
+def test_a_replicate_of_another_condition_is_found(cell):
+    sealed.edit(cell, condition=CONDITION.to_json() | {"loss_percent": 9.0})
+    with pytest.raises(integrity.DamagedError, match="another condition"):
+        integrity.read_cell(cell)
+
+
+def test_a_replicate_that_takes_anothers_place_is_found(cell):
+    os.rename(cell.parent / "0", cell.parent / "x")
+    os.rename(cell.parent / "1", cell.parent / "0")
+    os.rename(cell.parent / "x", cell.parent / "1")
+    with pytest.raises(integrity.DamagedError, match="other values"):
+        integrity.read_cell(cell)
+
+
+def test_a_cell_in_anothers_folder_is_found(cell):
+    other = cell.parent.rename(cell.parents[1] / "another-cell")
+    assert integrity.cell_problems(other) == ["the cell.json of another cell"]
+
+
+def test_results_without_digests_are_read_only_where_that_is_said(cell):
+    for number in range(2):
+        folder = cell.parent / str(number)
+        host = json.loads((folder / "host.json").read_text())
+        del host["files"], host["sha256"]
+        (folder / "host.json").write_text(json.dumps(host | {"format": "1.0"}))
+    sealed.edit(cell, format="1.0")
+    integrity.require(cell.parent / "0")
+    assert integrity.read_cell(cell, before_digests=True)
+    with pytest.raises(integrity.DamagedError, match="without digests"):
+        integrity.read_cell(cell)
+
+
+class TestLedger:
+    def test_reads_a_cell_again_only_where_a_file_was_touched(self, cell, tmp_path, monkeypatch):
+        ledger = Ledger(tmp_path / "ledger.json")
+        assert ledger.cell(cell.parent) == ""
+        ledger.write()
+
+        def not_read(*_):
+            raise AssertionError
+
+        monkeypatch.setattr(integrity, "cell_problems", not_read)
+        assert Ledger(tmp_path / "ledger.json").cell(cell.parent) == ""
+        flip(cell.parent / "0/tcp.csv")
+        with pytest.raises(AssertionError):
+            Ledger(tmp_path / "ledger.json").cell(cell.parent)
+
+    def test_finds_a_file_whose_time_was_set_back(self, cell, tmp_path):
+        ledger = Ledger(tmp_path / "ledger.json")
+        ledger.cell(cell.parent)
+        ledger.write()
+        path = cell.parent / "0/tcp.csv"
+        times = path.stat()
+        flip(path)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        assert Ledger(tmp_path / "ledger.json").cell(cell.parent) != ""
+
+    def test_says_the_same_of_a_cell_that_was_measured_again(self, cell, tmp_path):
+        """Or it would be measured once more at each start."""
+        path = cell.parent / "0/tcp.csv"
+        text = path.read_text()
+        flip(path)
+        ledger = Ledger(tmp_path / "ledger.json")
+        when = ledger.cell(cell.parent)
+        ledger.write()
+        assert ledger.found[str(cell.parent)] == "in replicate 0 another tcp.csv than was measured"
+        path.write_text(text)
+        again = Ledger(tmp_path / "ledger.json")
+        assert again.cell(cell.parent) == when != ""
+        assert again.found == {}
+
+    def test_finds_an_edited_table_once(self, tmp_path):
+        table = tmp_path / "loss_replicates.csv"
+        table.write_text("a,b\n1,2\n")
+        ledger = Ledger(tmp_path / "ledger.json")
+        assert ledger.files([table]) == ""
+        ledger.record([table, tmp_path / "missing.csv"])
+        assert Ledger(tmp_path / "ledger.json").files([table]) == ""
+        table.write_text("a,b\n1,3\n")
+        edited = Ledger(tmp_path / "ledger.json")
+        when = edited.files([table])
+        assert when != ""
+        table.write_text("a,b\n1,2\n")
+        edited.record([table])
+        assert Ledger(tmp_path / "ledger.json").files([table]) == when
+
+    def test_an_unreadable_ledger_counts_as_empty(self, cell, tmp_path):
+        (tmp_path / "ledger.json").write_text('["nothing"]')
+        assert Ledger(tmp_path / "ledger.json").cell(cell.parent) == ""
