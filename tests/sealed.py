@@ -34,6 +34,22 @@ def cell(folder, condition, replicates, study="study", block="block"):
     return folder / "cell.json"
 
 
+def forget_host(cells):
+    """Put a made-up host in the place of the one that measured cells, so that records repeat."""
+    for path in sorted(cells.glob("*/cell.json")):
+        cell_ = json.loads(path.read_text())
+        for number, row in enumerate(cell_["replicates"]):
+            host = {key: row[key] for key in ("attempt", "earlier_reasons")}
+            again(path.parent / str(number), **host)
+        sealed_cell = (cell_["condition"], len(cell_["replicates"]), cell_["study"], cell_["block"])
+        cell(path.parent, *sealed_cell)
+
+
+def again(folder, **host):
+    """Make the digests of a replicate anew after its files were changed."""
+    return replicate(folder, json.loads((folder / MANIFEST_FILE).read_text()), **host)
+
+
 def edit(path, **changes):
     """Change fields of a JSON file, as an editor would: digests stay."""
     write_json(json.loads(path.read_text()) | changes, path)

@@ -23,15 +23,13 @@ from pathlib import Path
 
 from bench.golden import without_later
 from losslab.study import design
-from tests import madeup
+from tests import madeup, sealed
 from tests.golden import netlink
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 STUDY, CELLS, EXPECTED = HERE / "study", HERE / "cells", HERE / "expected"
 NAME = "seam"
-# Of a replicate: differs between two runs with the same seed; nothing after measuring reads it.
-HOST_FILE = "host.json"
 # A file that is larger is no reading for a review.
 PLAIN_BYTES = 6_000
 # What the analysis needs of the repository, which the study's files join.
@@ -76,7 +74,7 @@ def pack(folder: Path, cells: Path = CELLS) -> None:
     """Record measured cells in place of the former ones."""
     shutil.rmtree(cells, ignore_errors=True)
     for path in sorted(folder.rglob("*")):
-        if path.is_dir() or path.name == HOST_FILE or path.name.startswith("."):
+        if path.is_dir() or path.name.startswith("."):
             continue
         target = cells / path.relative_to(folder)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -156,6 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.measure:
             study = load_study(project(folder / "project"))
             measure(study, folder / "new")
+            sealed.forget_host(folder / "new")
             pack(folder / "new")
             netlink.record()
         made = tables(folder / "made")

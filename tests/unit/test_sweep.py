@@ -1,7 +1,5 @@
 """A sweep's values, cells and table, without measuring."""
 
-import json
-
 import pytest
 
 from losslab import cli, sweep
@@ -10,6 +8,7 @@ from losslab.screen import cellstable
 from losslab.study import design
 from losslab.study.condition import AXES, Condition
 from losslab.study.points import block_points
+from tests import sealed
 
 
 @pytest.mark.parametrize(
@@ -60,13 +59,15 @@ def test_the_study_that_is_left_is_the_same_cells(root, tmp_path):
 
 
 def cell(folder, algorithm, *goodputs):
-    folder.mkdir()
-    runs = [
-        {"valid": g is not None, "reasons": [] if g else ["lost"], "summary": {"goodput_mbit": g}}
-        for g in goodputs
-    ]
-    (folder / "cell.json").write_text(json.dumps({"replicates": runs}))
-    return Condition(algorithm=algorithm), folder / "cell.json"
+    condition = Condition(algorithm=algorithm)
+    for number, goodput_mbit in enumerate(goodputs):
+        manifest = {
+            "cell": condition.to_json(), "seed": number, "instrument": {},
+            "valid": goodput_mbit is not None, "reasons": [] if goodput_mbit else ["lost"],
+            "summary": {"goodput_mbit": goodput_mbit},
+        }  # fmt: skip
+        sealed.replicate(folder / str(number), manifest)
+    return condition, sealed.cell(folder, condition.to_json(), len(goodputs))
 
 
 def test_a_table_has_means_intervals_and_what_is_invalid(tmp_path):

@@ -1,9 +1,8 @@
 """What cells were measured with, where and when, from their own records."""
 
-import json
-
 from losslab import cli
 from losslab.campaign import collect, origin
+from tests import sealed
 
 INSTRUMENT = {
     "kernel": {"version": "6.12.1", "patches": ["0001-a.patch", "0002-b.patch"]},
@@ -17,11 +16,13 @@ HOST = {
 
 def cell(folder, name, *instruments, host=HOST):
     path = folder / "results" / "cells" / "x" / name
-    for number, _ in enumerate(instruments):
-        (path / str(number)).mkdir(parents=True)
-        (path / str(number) / "host.json").write_text(json.dumps(host))
-    rows = [{"instrument": instrument} for instrument in instruments]
-    (path / "cell.json").write_text(json.dumps({"replicates": rows}))
+    for number, instrument in enumerate(instruments):
+        manifest = {
+            "cell": {}, "seed": number, "valid": True, "reasons": [], "summary": {},
+            "instrument": instrument,
+        }  # fmt: skip
+        sealed.replicate(path / str(number), manifest, **host)
+    sealed.cell(path, {}, len(instruments), study="x")
 
 
 def test_parts_are_counted_by_cells(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from losslab.campaign.collect import read_csv, write_csv
 from losslab.errors import LosslabError
 from losslab.screen import series
+from tests import sealed
 
 
 def named(run):
@@ -51,6 +52,7 @@ def test_rivals_are_told_apart(recorded):
 def test_a_flow_that_no_receiver_counted_has_what_its_sender_says(recorded, tmp_path):
     shutil.copytree(recorded("rivals") / "0", tmp_path / "run")
     (tmp_path / "run" / "competitor-intervals.csv").unlink()
+    sealed.again(tmp_path / "run")
     goodputs = {name for name in named(series.load(tmp_path / "run")) if name[0] == "goodput"}
     assert goodputs == {
         ("goodput", "received", "first"),
@@ -69,6 +71,7 @@ def test_runs_of_an_older_version_have_what_their_tables_have(recorded, tmp_path
     rows = read_csv(tmp_path / "run" / "tcp.csv")
     kept = [column for column in rows[0] if column != "delivered_bytes"]
     write_csv(tmp_path / "run" / "tcp.csv", kept, rows)
+    sealed.again(tmp_path / "run")
     found = named(series.load(tmp_path / "run"))
     assert ("goodput", "delivery rate of TCP", "competitor") in found
 
@@ -109,6 +112,7 @@ def test_a_folder_without_a_run_is_named(tmp_path):
 def test_a_table_of_another_kind_is_named_with_its_folder(recorded, tmp_path):
     shutil.copytree(recorded("rivals") / "0", tmp_path / "run")
     (tmp_path / "run" / "tcp.csv").write_text("time,flow\n1,40001\n")
+    sealed.again(tmp_path / "run")
     with pytest.raises(LosslabError, match=r"tables in .*run must have the columns"):
         series.load(tmp_path / "run")
 
