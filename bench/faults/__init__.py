@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench.faults import chapters, guests, host, killed, misuse
+from bench.faults import chapters, damage, guests, host, killed, misuse
 from bench.faults.kit import Outcome, SkippedError
 
 __all__ = ["FAULTS", "Outcome", "SkippedError", "main"]
@@ -49,7 +49,7 @@ FAULTS: dict[str, Callable[[Path], Outcome]] = {
         chapters.broken_claim,
         chapters.missing_cells,
     )
-}
+} | damage.FAULTS
 
 
 def main(names: Sequence[str]) -> int:

@@ -1,6 +1,6 @@
 """What is measured again after a change: exactly what depends on it, by dry runs of a copy.
 
-In the copy's environment `losslab` is a stand-in that writes an empty cell.json, so that Snakemake
+In the copy's environment `losslab` is a stand-in that writes a cell.json without replicates, so that Snakemake
 has run its jobs and knows what they had; and nothing is built, so there are no hooks: no self-test.
 """
 
@@ -49,11 +49,11 @@ studies:
     trace: {RUN}
     scheme: {RUN}
 """
-# Its last argument is cell.json's name.
+# Its last argument is cell.json's name. A cell without replicates is whole.
 STAND_IN = """\
 #!/bin/sh
 for out; do :; done
-echo {} >"$out"
+printf '{"cell": "%s", "replicates": []}\\n' "$(basename "$(dirname "$out")")" >"$out"
 """
 ALL = {"bulk", "containers", "page", "trace", "scheme"}
 # tests/unit/campaign/test_deciding.py has the whole table; here, that Snakemake follows it.

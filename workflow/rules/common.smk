@@ -1,5 +1,6 @@
 """The studies and cells of the configuration; every rule looks its names and numbers up here."""
 
+import atexit
 import json
 import shlex
 import sys
@@ -32,6 +33,8 @@ CELLS = {
 }
 # Outputs as the last start left them.
 LEDGER = Ledger(Path(".snakemake", "losslab-ledger.json"))
+# Also of a start that has nothing to do, so that the next one reads no cell again.
+atexit.register(LEDGER.write)
 
 
 def recorded_verdicts():

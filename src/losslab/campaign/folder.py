@@ -65,12 +65,16 @@ def refuse_full(folder: Path, cause: LosslabError) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a cell.json or host.json.
+    """Read a cell.json, host.json or manifest.json.
 
     Raises:
-        LosslabError: it was written in a format that this version does not understand.
+        OSError: it cannot be read.
+        ValueError: it is no JSON in UTF-8.
+        LosslabError: it is no object, or of a format that this version does not understand.
     """
-    data: dict[str, Any] = json.loads(path.read_text())
+    data = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(data, dict):
+        raise LosslabError(f"{path} must be a JSON object, found a {type(data).__name__}")
     require_format(data, path)
     return data
 

@@ -33,6 +33,7 @@ class Ledger:
         with contextlib.suppress(OSError, ValueError, AttributeError):
             self._entries = dict(json.loads(path.read_text()).items())
         self._examined: set[str] = set()
+        self._written = self._text()
 
     def cell(self, folder: Path) -> str:
         """Return when a cell's files were last found damaged; empty if never.
@@ -78,13 +79,21 @@ class Ledger:
         self.write()
 
     def write(self) -> None:
-        """Write the ledger.
+        """Write the ledger, if anything of it is new.
 
         Raises:
             HostError: it cannot be written.
         """
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        replace_json({name: entry for name, entry in self._entries.items() if entry}, self._path)
+        if self._text() != self._written:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            replace_json(self._known(), self._path)
+            self._written = self._text()
+
+    def _known(self) -> dict[str, dict[str, Any]]:
+        return {name: entry for name, entry in self._entries.items() if entry}
+
+    def _text(self) -> str:
+        return json.dumps(self._known(), sort_keys=True)
 
     def _entry(self, name: str) -> dict[str, Any]:
         return self._entries.setdefault(name, {})
