@@ -1,4 +1,5 @@
-# Draw a sweep's cells: means with their intervals (`losslab sweep`). Arguments as of runs.R.
+# Draw a sweep's cells (`losslab sweep`): means with their confidence intervals. Arguments as of
+# runs.R.
 arguments <- commandArgs(trailingOnly = TRUE)
 n_functions <- as.integer(arguments[3])
 for (path in arguments[3 + seq_len(n_functions)]) source(path)
@@ -18,7 +19,8 @@ draw_sweep <- function(cells, algorithms) {
   cells <- filter(cells, !is.na(mean))
   across <- !all(is.na(cells$x))
   if (!across) cells$x <- 0
-  counts <- paste(unique(range(cells$n_valid)), collapse = "-")
+  one_metric <- n_distinct(cells$y_label) == 1
+  counts <- paste(unique(range(cells$n_values)), collapse = "-")
   figure <- ggplot(cells, aes(x, mean, colour = line, group = line)) +
     geom_linerange(
       aes(ymin = low, ymax = high), position = position_dodge(if (across) 0 else 0.5),
@@ -29,7 +31,7 @@ draw_sweep <- function(cells, algorithms) {
     ) +
     line_scales(cells$line, algorithms) +
     expand_limits(y = 0) +
-    labs(x = if (across) cells$x_label[1], y = cells$y_label[1]) +
+    labs(x = if (across) cells$x_label[1], y = if (one_metric) cells$y_label[1]) +
     theme_losslab()
   if (across) {
     ends <- line_ends(cells, "x", "mean", "line", "panel", gap = 0.06)
@@ -41,12 +43,13 @@ draw_sweep <- function(cells, algorithms) {
     figure <- figure + scale_x_continuous(breaks = NULL)
   }
   if (n_distinct(cells$panel) > 1) {
-    figure <- figure + facet_wrap(vars(panel))
+    figure <- figure + facet_wrap(vars(panel), scales = if (one_metric) "fixed" else "free_y")
   }
   if (n_distinct(cells$line) == 1 && !all(cells$line %in% algorithms$name)) {
     figure <- figure + guides(colour = "none", shape = "none")
   }
-  intervals <- if (all(is.na(cells$low))) "." else "; vertical lines: their 95 % intervals."
+  none <- all(is.na(cells$low))
+  intervals <- if (none) "." else "; vertical lines: their 95 % confidence intervals."
   with_note(figure, paste0("Means of runs with different seeds, n = ", counts, " each", intervals))
 }
 

@@ -215,4 +215,9 @@ def _sweep(options: argparse.Namespace) -> int:
         if row["reasons"]:
             cell = ", ".join(f"{name} {cellstable.word(row[name])}" for name in varied)
             print(f"losslab: invalid: {cell}: {row['reasons']}", file=sys.stderr)
-    return 0 if all(row["n_valid"] for row in found) else 1
+    without = [row for row in found if row["mean"] is None]
+    if without:
+        metrics = ", ".join(dict.fromkeys(row["metric"] for row in without))
+        count = f"{len(without)} of {len(found)} cells"
+        print(f"losslab: no valid run with a value of {metrics} in {count}", file=sys.stderr)
+    return 1 if without else 0

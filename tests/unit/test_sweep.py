@@ -1,10 +1,13 @@
 """A sweep's values, cells and table, without measuring."""
 
+import math
+
 import pytest
 
 from losslab import cli, sweep
 from losslab.asked import UsageError
-from losslab.screen import cellstable
+from losslab.errors import LosslabError
+from losslab.screen import cellstable, plot
 from losslab.study import design
 from losslab.study.condition import AXES, Condition
 from losslab.study.points import block_points
@@ -58,28 +61,70 @@ def test_the_study_that_is_left_is_the_same_cells(root, tmp_path):
     assert slugs == [cell.condition.slug() for cell in sweep.cells(given, tmp_path)]
 
 
-def cell(folder, algorithm, *goodputs):
+def cell(folder, algorithm, *goodputs, metric="goodput_mbit"):
     condition = Condition(algorithm=algorithm)
-    for number, goodput_mbit in enumerate(goodputs):
+    for number, value in enumerate(goodputs):
         manifest = {
             "cell": condition.to_json(), "seed": number, "instrument": {},
-            "valid": goodput_mbit is not None, "reasons": [] if goodput_mbit else ["lost"],
-            "summary": {"goodput_mbit": goodput_mbit},
+            "valid": value is not None, "reasons": [] if value else ["lost"],
+            "summary": {metric: value},
         }  # fmt: skip
         sealed.replicate(folder / str(number), manifest)
     return condition, sealed.cell(folder, condition.to_json(), len(goodputs))
 
 
-def test_a_table_has_means_intervals_and_what_is_invalid(tmp_path):
+def test_a_table_has_means_confidence_intervals_and_what_is_invalid(tmp_path):
     measured = [cell(tmp_path / "a", "cubic", 1, 2, 3, 4, 5), cell(tmp_path / "b", "bbr", 7, None)]
     one, other = cellstable.rows(measured, ["algorithm"], None)
     assert (one["mean"], one["n_runs"], one["n_valid"]) == (3, 5, 5)
-    # Student's t for 4 degrees of freedom times the standard error.
-    assert one["high"] - one["mean"] == pytest.approx(2.776 * 2.5**0.5 / 5**0.5)
+    # The report's: on logarithms. R: mean_interval(1:5)
+    assert (one["low"], one["high"]) == pytest.approx((1.318, 7.710), abs=1e-3)
     assert (other["low"], other["n_valid"], other["reasons"]) == (None, 1, "lost")
     words = cellstable.text([one, other], ["algorithm"]).splitlines()
-    assert words[0].split() == ["algorithm", "goodput_mbit", "95", "%", "interval", "n"]
+    assert words[0].split() == ["algorithm", "goodput_mbit", "95", "%", "CI", "n"]
     assert words[2].endswith("1 of 2")
+    assert words[3] == "Cells with fewer than 5 valid runs have no confidence interval (CI)."
+
+
+def test_n_counts_the_runs_that_have_the_metric(tmp_path):
+    measured = [cell(tmp_path / "a", "cubic", math.nan, math.inf, 8, metric="download_s")]
+    [row] = cellstable.rows(measured, ["algorithm"], "download_s")
+    assert (row["mean"], row["n_values"], row["n_valid"], row["low"]) == (8, 1, 3, None)
+    assert cellstable.text([row], ["algorithm"]).splitlines()[1].endswith("1 of 3")
+
+
+def test_a_metric_that_no_run_has_is_refused_with_the_nearest_names(tmp_path):
+    measured = [cell(tmp_path / "a", "cubic", 1, 2)]
+    with pytest.raises(LosslabError, match=r"found goodputt_mbit\n.*name one of goodput_mbit"):
+        cellstable.rows(measured, ["algorithm"], "goodputt_mbit")
+
+
+def test_cells_with_different_metrics_say_which_is_whose(tmp_path):
+    pages = cell(tmp_path / "b", "bbr", 3, metric="download_s")
+    measured = [cell(tmp_path / "a", "cubic", 1, 2), pages]
+    found = cellstable.rows(measured, ["algorithm"], None)
+    head, *lines = cellstable.text(found, ["algorithm"]).splitlines()
+    assert head.split() == ["algorithm", "metric", "mean", "95", "%", "CI", "n"]
+    assert [line.split()[1] for line in lines[:2]] == ["goodput_mbit", "download_s"]
+
+
+@pytest.mark.parametrize(("second", "status"), [(7, 0), (None, 1)])
+def test_a_sweep_succeeds_only_if_every_cell_has_a_number(
+    tmp_path, monkeypatch, capsys, second, status
+):
+    numbers = iter([5, second])
+
+    def measure(todo, *_):
+        for each in todo:
+            each.folder.parent.mkdir(parents=True, exist_ok=True)
+            cell(each.folder, each.condition.algorithm, next(numbers))
+
+    monkeypatch.setattr(sweep, "measure", measure)
+    monkeypatch.setattr(plot, "draw", lambda *_: None)
+    words = ["sweep", "--algorithm", "cubic,bbr", "--out", str(tmp_path)]
+    assert cli.main(words) == status
+    said = "no valid run with a value of goodput_mbit in 1 of 2 cells"
+    assert (said in capsys.readouterr().err) == bool(status)
 
 
 def test_a_sweep_of_an_impossible_cell_measures_nothing(capsys, tmp_path):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign import integrity
+from losslab.campaign import integrity, metrics
 from losslab.campaign.collect import write_csv
 from losslab.screen import plot
+from losslab.screen.columns import aligned
 from losslab.study.condition import AXES, Condition
-from losslab.study.stopping import NORMAL_QUANTILE, PRIMARY_METRICS, T_QUANTILES
+from losslab.study.intervals import MIN_RUNS, mean_interval
 
 # What the table has of every cell, beside the axes that vary and what is drawn.
 MORE = (
@@ -22,9 +22,7 @@ MORE = (
     "queue_mean_packets",
     "loss_measured_percent",
 )
-STATISTICS = ("n_runs", "n_valid", "mean", "low", "high", "least", "most")
-# Of fewer, an interval says more of the number of runs than of the cell.
-INTERVAL_RUNS = 5
+STATISTICS = ("n_runs", "n_valid", "n_values", "mean", "low", "high", "least", "most")
 
 # Names end in their units; and what is an abbreviation in them.
 UNITS = {
@@ -36,23 +34,30 @@ CAPITALS = {"rtt": "RTT"}
 def rows(
     measured: Sequence[tuple[Condition, Path]], varied: Sequence[str], metric: str | None
 ) -> list[dict[str, Any]]:
-    """Sum cells up: the mean of the valid runs with its 95 % interval of Student's t.
+    """Summarise cells: the mean of the valid runs with its 95 % confidence interval.
 
     Args:
         measured: Each cell's condition, and the cell.json of its runs.
         varied: Which axes have several values.
-        metric: What is looked at; by default what the runs are judged by.
+        metric: A key of the summaries; by default what the runs are judged by.
+
+    Raises:
+        DamagedError: a file of a cell is not as it was measured.
+        LosslabError: no valid run has the metric.
     """
+    cells = [(condition, integrity.read_cell(path)["replicates"]) for condition, path in measured]
+    summaries = [[run["summary"] for run in runs if run["valid"]] for _, runs in cells]
+    if metric is not None:
+        metrics.require_known(metric, [each for valid in summaries for each in valid])
     found = []
-    for condition, path in measured:
-        runs = integrity.read_cell(path)["replicates"]
-        valid = [run["summary"] for run in runs if run["valid"]]
-        name = metric or next((m for m in PRIMARY_METRICS if valid and m in valid[0]), MORE[0])
-        numbers = [v for run in valid if (v := run.get(name)) is not None]
+    for (condition, runs), valid in zip(cells, summaries, strict=True):
+        name = metric or metrics.primary(valid)
+        numbers = [v for summary in valid if (v := metrics.value(summary, name)) is not None]
+        low, high = mean_interval(numbers) or (None, None)
         found.append(
             {axis: getattr(condition, axis) for axis in varied}
             | {"metric": name, "n_runs": len(runs), "n_valid": len(valid)}
-            | interval(numbers)
+            | {"n_values": len(numbers), "mean": _mean(valid, name), "low": low, "high": high}
             | {"least": min(numbers, default=None), "most": max(numbers, default=None)}
             | {more: _mean(valid, more) for more in MORE}
             | {"reasons": "; ".join(dict.fromkeys(why for run in runs for why in run["reasons"]))}
@@ -60,20 +65,14 @@ def rows(
     return found
 
 
-def interval(numbers: Sequence[float]) -> dict[str, float | None]:
-    """Return the mean and the ends of its 95 % interval; no ends of fewer than five."""
-    if not numbers:
-        return {"mean": None, "low": None, "high": None}
-    mean, n = statistics.fmean(numbers), len(numbers)
-    if n < INTERVAL_RUNS:
-        return {"mean": mean, "low": None, "high": None}
-    t = T_QUANTILES[n - 2] if n - 2 < len(T_QUANTILES) else NORMAL_QUANTILE
-    half = t * statistics.stdev(numbers) / math.sqrt(n)
-    return {"mean": mean, "low": mean - half, "high": mean + half}
+def _metrics(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """List what the cells' numbers are of; a cell without a number does not count."""
+    there = [row["metric"] for row in found if row["mean"] is not None]
+    return list(dict.fromkeys(there)) or [found[0]["metric"]]
 
 
 def _mean(valid: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    numbers = [value for run in valid if (value := run.get(name)) is not None]
+    numbers = [value for run in valid if (value := metrics.value(run, name)) is not None]
     return statistics.fmean(numbers) if numbers else None
 
 
@@ -89,13 +88,15 @@ def write(found: Sequence[Mapping[str, Any]], varied: Sequence[str], folder: Pat
     words = [name for name in varied if AXES[name].kind == "str"]
     across = max(numbers, key=lambda name: len({row[name] for row in found}), default=None)
     others = [*words, *(name for name in numbers if name != across)]
+    several = len(_metrics(found)) > 1
     drawn = [
         {
             "x": "" if across is None else row[across],
             "line": "all" if not others else str(row[others[0]]),
-            "panel": ", ".join(f"{name} {row[name]}" for name in others[1:]),
+            "panel": ", ".join([*([label(row["metric"])] if several else []),
+                                *(f"{name} {row[name]}" for name in others[1:])]),
             "x_label": "" if across is None else label(across), "y_label": label(row["metric"]),
-            **{name: row[name] for name in ("mean", "low", "high", "n_valid")},
+            **{name: row[name] for name in ("mean", "low", "high", "n_values")},
         }
         for row in found
     ]  # fmt: skip
@@ -114,20 +115,20 @@ def label(name: str) -> str:
 
 def text(found: Sequence[Mapping[str, Any]], varied: Sequence[str]) -> str:
     """Write the table for a terminal."""
-    metric = found[0]["metric"]
-    head = [*varied, metric, "95 % interval", "n"]
-    lines = [head]
+    metric, *several = _metrics(found)
+    head = ["metric", "mean"] if several else [metric]
+    lines = [[*varied, *head, "95 % CI", "n"]]
     for row in found:
         ends = [f"{row[end]:.4g}" for end in ("low", "high") if row[end] is not None]
         mean = "none" if row["mean"] is None else f"{row['mean']:.4g}"
-        count = str(row["n_valid"])
-        count += f" of {row['n_runs']}" if row["n_valid"] != row["n_runs"] else ""
-        lines.append([*(word(row[name]) for name in varied), mean, " to ".join(ends), count])
-    widths = [max(len(line[at]) for line in lines) for at in range(len(head))]
-    return "\n".join(
-        "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
+        count = str(row["n_values"])
+        count += f" of {row['n_runs']}" if row["n_values"] != row["n_runs"] else ""
+        named = [row["metric"]] if several else []
+        axes = (word(row[name]) for name in varied)
+        lines.append([*axes, *named, mean, " to ".join(ends), count])
+    few = any(row["n_values"] < MIN_RUNS for row in found)
+    note = [f"Cells with fewer than {MIN_RUNS} valid runs have no confidence interval (CI)."]
+    return "\n".join([*aligned(lines), *(note if few else [])])
 
 
 def word(value: object) -> str:

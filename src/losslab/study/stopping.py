@@ -14,6 +14,8 @@ from dataclasses import dataclass
 PRIMARY_METRICS = ("goodput_mbit", "download_s", "throughput_mbit", "rtt_ms")
 
 # Student's t: two-sided 95 % quantiles for 1 to 29 degrees of freedom (R: qt(0.975, 1:29)).
+# Rounded, and for this rule alone: other digits could end a recorded cell after another replicate.
+# All other confidence intervals are those of `study.intervals`.
 T_QUANTILES = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,

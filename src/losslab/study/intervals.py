@@ -1,0 +1,185 @@
+"""Confidence intervals and significance over replicates: the one definition in Python.
+
+Means and ratios are those of the report (analysis/R/intervals.R), and a test runs both on the same
+data. The stopping rule (`losslab.study.stopping`) alone keeps its own plain t interval with rounded
+quantiles: it decides how many replicates a cell has, and recorded campaigns depend on it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+LEVEL = 0.95
+# Fewer runs have no confidence interval, and no difference between them is called significant:
+# four runs say too little about what a fifth would be.
+MIN_RUNS = 5
+# Where the continued fraction ends: some ten terms are enough, some hundred for thousands of runs.
+MAX_TERMS = 10_000
+PRECISION = 1e-15
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio of two samples; None for what is undefined or has too few runs."""
+
+    value: float | None
+    interval: Interval | None = None
+    # Two-sided probability of so large a difference between samples of equal populations.
+    p_value: float | None = None
+
+
+def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval | None:
+    """Return the confidence interval of a mean; None for fewer than five runs.
+
+    Student's t on logarithms, for the mean of a log-normal distribution (Cox's interval with t:
+    Olsson, Journal of Statistics Education 13(1), 2005). Runs often scatter to one side, and there
+    the plain t interval covers the mean too rarely. Plain t where a value is zero or negative.
+    """
+    n = len(values)
+    if n < MIN_RUNS:
+        return None
+    t = t_quantile(level, n - 1)
+    if min(values) <= 0:
+        mean, half = statistics.fmean(values), t * statistics.stdev(values) / math.sqrt(n)
+        return mean - half, mean + half
+    logs = [math.log(value) for value in values]
+    variance = statistics.variance(logs)
+    centre = statistics.fmean(logs) + variance / 2
+    half = t * math.sqrt(variance / n + variance**2 / (2 * (n - 1)))
+    return _exp(centre - half), _exp(centre + half)
+
+
+def ratio_interval(
+    a: Sequence[float], b: Sequence[float], paired: bool, level: float = LEVEL
+) -> Ratio:
+    """Return the geometric mean of the ratios a / b with its confidence interval.
+
+    Student's t on the logarithms of pairs, or Welch's t on those of two samples (Welch, Biometrika
+    34, 1947). A zero has no logarithm: where there is one, the ratio of the means, with the same
+    interval by the delta method. Where a mean is zero or negative, the ratio has no interval, and
+    the p-value is that of the difference of the means.
+
+    Args:
+        a: The values above the line.
+        b: The values below it; if they are pairs, in the same order.
+        paired: Whether values in the same place belong together.
+        level: Confidence level.
+    """
+    means = statistics.fmean(a), statistics.fmean(b)
+    if min(*a, *b) > 0:
+        a, b = [math.log(value) for value in a], [math.log(value) for value in b]
+        shift = statistics.fmean(a) - statistics.fmean(b)
+    elif min(means) > 0:
+        # The logarithm of a mean changes by as much as its relative change.
+        a, b = [value / means[0] for value in a], [value / means[1] for value in b]
+        shift = math.log(means[0]) - math.log(means[1])
+    else:
+        value = means[0] / means[1] if means[1] > 0 else None
+        if min(len(a), len(b)) < MIN_RUNS:
+            return Ratio(value)
+        error, freedom = _standard_error(a, b, paired)
+        return Ratio(value, p_value=_p_value(means[0] - means[1], error, freedom))
+    if min(len(a), len(b)) < MIN_RUNS:
+        return Ratio(_exp(shift))
+    error, freedom = _standard_error(a, b, paired)
+    half = t_quantile(level, freedom) * error
+    ends = _exp(shift - half), _exp(shift + half)
+    return Ratio(_exp(shift), ends, _p_value(shift, error, freedom))
+
+
+def _exp(power: float) -> float:
+    """Return e to a power, infinite where that is no float, as R does."""
+    try:
+        return math.exp(power)
+    except OverflowError:
+        return math.inf
+
+
+def _standard_error(a: Sequence[float], b: Sequence[float], paired: bool) -> tuple[float, float]:
+    """Return the standard error of the difference of two means, and its degrees of freedom."""
+    if paired:
+        differences = [one - other for one, other in zip(a, b, strict=True)]
+        return statistics.stdev(differences) / math.sqrt(len(a)), len(a) - 1
+    parts = [statistics.variance(each) / len(each) for each in (a, b)]
+    if sum(parts) == 0:
+        return 0.0, 1
+    weights = [part**2 / (len(each) - 1) for part, each in zip(parts, (a, b), strict=True)]
+    return math.sqrt(sum(parts)), sum(parts) ** 2 / sum(weights)
+
+
+def _p_value(difference: float, error: float, freedom: float) -> float:
+    if error == 0:
+        return 1.0 if difference == 0 else 0.0
+    return t_tails(abs(difference) / error, freedom)
+
+
+def adjusted(p_values: Sequence[float]) -> list[float]:
+    """Adjust p-values for their number, by the false discovery rate.
+
+    Of the comparisons whose adjusted p-value is below 0.05, 5 % are expected to be false alarms. If
+    nothing differs, the probability of any is 5 % (Benjamini and Hochberg, Journal of the Royal
+    Statistical Society B 57(1), 1995; R: `p.adjust(method = "BH")`). A small difference in many
+    cells is found, which a family-wise correction such as Holm's misses.
+    """
+    found, bound = [1.0] * len(p_values), 1.0
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    for rank in range(len(order), 0, -1):
+        at = order[rank - 1]
+        bound = min(bound, p_values[at] * len(order) / rank)
+        found[at] = bound
+    return found
+
+
+@functools.cache
+def t_quantile(level: float, freedom: float) -> float:
+    """Return the t between whose negative and which Student's distribution has a probability."""
+    low, high = 0.0, 1.0
+    while t_tails(high, freedom) > 1 - level:
+        low, high = high, 2 * high
+    while (middle := (low + high) / 2) not in (low, high):
+        low, high = (middle, high) if t_tails(middle, freedom) > 1 - level else (low, middle)
+    return high
+
+
+def t_tails(t: float, freedom: float) -> float:
+    """Return the probability of |T| > t of Student's distribution (DLMF 8.17, 26.5.27 of A&S)."""
+    square = t * t
+    if math.isinf(square):
+        return 0.0
+    inside = freedom / (freedom + square)
+    return _incomplete_beta(inside, square / (freedom + square), freedom / 2, 0.5)
+
+
+def _incomplete_beta(x: float, rest: float, a: float, b: float) -> float:
+    """Return the regularised incomplete beta function I_x(a, b), by DLMF 8.17.22.
+
+    Args:
+        x: Upper limit.
+        rest: 1 - x, which the caller knows without cancellation.
+        a: First parameter.
+        b: Second parameter.
+    """
+    if x <= 0 or rest <= 0:
+        return 0.0 if x <= 0 else 1.0
+    if x > (a + 1) / (a + b + 2):  # where the fraction converges slowly
+        return 1.0 - _incomplete_beta(rest, x, b, a)
+    logs = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    front = math.exp(logs + a * math.log(x) + b * math.log(rest)) / a
+    # Lentz's method (Numerical Recipes, 5.2), whose numerators and denominators stay positive here.
+    c, d = 1.0, 1.0 / (1.0 - (a + b) * x / (a + 1))
+    fraction = d
+    for m in range(1, MAX_TERMS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            d, c = 1.0 / (1.0 + term * d), 1.0 + term / c
+            fraction *= c * d
+        if abs(c * d - 1.0) < PRECISION:
+            break
+    return front * fraction

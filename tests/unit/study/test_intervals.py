@@ -1,0 +1,141 @@
+"""Confidence intervals: the same numbers in Python as in the report's R."""
+
+import subprocess
+
+import pytest
+
+from losslab.study import intervals, stopping
+from losslab.study.intervals import adjusted, mean_interval, ratio_interval, t_quantile, t_tails
+
+WIDE = [10.0, 200.0, 50.0, 400.0, 90.0]
+NEAR = [9.41, 9.43, 9.4, 9.44, 9.42, 9.43, 9.39]
+ZEROS = [0.0, 2.0, 2.0, 2.0, 4.0]
+SAMPLES = [
+    WIDE, NEAR, ZEROS, [3.0] * 5, [0.0] * 5, [1.0, 2.0, 3.0, 4.0], [5.0],
+    [-1.0, 0.0, 1.0, 2.0, 1.0], [-3.0, -2.0, -1.0, -2.0, -1.0], [1e-9, 3e-9, 2e-9, 2e-9, 5e-9],
+    [1e12, 3e12, 2e12, 2e12, 9e12],
+    [float(1 + (7 * i) % 40) for i in range(40)],
+]  # fmt: skip
+LEVELS = (0.95, 0.999)
+P_VALUES = [0.01, 0.04, 0.03, 0.2, 0.01, 1.0, 0.0, 0.9]
+
+
+def r_vector(values):
+    return f"c({', '.join(f'{value:.17g}' for value in values)})"
+
+
+def by_r(root, lines):
+    """Evaluate R expressions in the definitions of the report: a list of numbers for each."""
+    code = [f'source("{root}/analysis/R/intervals.R")']
+    code += [f'cat(sprintf("%.17g", as.numeric(unlist({line}))), "\\n")' for line in lines]
+    done = subprocess.run(
+        ["Rscript", "--vanilla", "-"], input="\n".join(code), capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    numbers = [
+        [None if word in ("NA", "NaN") else float(word) for word in line.split()]
+        for line in done.stdout.splitlines()
+    ]
+    assert len(numbers) == len(lines)
+    return numbers
+
+
+def same(ours, theirs):
+    assert len(ours) == len(theirs)
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one is None) == (other is None), (ours, theirs)
+        assert one is None or one == pytest.approx(other, rel=1e-9, abs=1e-300)
+
+
+def ends(interval):
+    return list(interval) if interval else [None, None]
+
+
+def test_means_have_the_intervals_of_the_report(root):
+    cases = [(sample, level) for sample in SAMPLES for level in LEVELS]
+    theirs = by_r(root, [f"mean_interval({r_vector(s)}, {level})" for s, level in cases])
+    for (sample, level), numbers in zip(cases, theirs, strict=True):
+        same(ends(mean_interval(sample, level)), numbers)
+
+
+def test_ratios_have_the_intervals_of_the_report(root):
+    cases = [
+        (a, b, paired, level)
+        for a in SAMPLES
+        for b in SAMPLES
+        for paired in (True, False)
+        for level in LEVELS
+        if len(a) == len(b) or not paired
+    ]
+    theirs = by_r(
+        root,
+        [
+            f"ratio_interval({r_vector(a)}, {r_vector(b)}, {str(paired).upper()}, {level})"
+            for a, b, paired, level in cases
+        ],
+    )
+    for (a, b, paired, level), numbers in zip(cases, theirs, strict=True):
+        ours = ratio_interval(a, b, paired, level)
+        same([ours.value, *ends(ours.interval)], numbers)
+
+
+def test_p_values_are_those_of_r_and_agree_with_the_interval(root):
+    cases = [(a, b, p) for a in (WIDE, ZEROS) for b in (WIDE, [8.0, 9.0, 7.0, 8.0, 8.5])
+             for p in (True, False) if a is not b]  # fmt: skip
+    cases = [(a, b, p) for a, b, p in cases if min(a + b) > 0]
+    theirs = by_r(
+        root,
+        [
+            f"t.test(log({r_vector(a)}), log({r_vector(b)}), paired = {str(p).upper()})$p.value"
+            for a, b, p in cases
+        ],
+    )
+    for (a, b, paired), numbers in zip(cases, theirs, strict=True):
+        found = ratio_interval(a, b, paired)
+        same([found.p_value], numbers)
+        edge = ratio_interval(a, b, paired, 1 - found.p_value).interval
+        assert min(abs(end - 1) for end in edge) < 1e-9
+
+
+@pytest.mark.parametrize("freedom", [1.0, 1.7, 4.0, 29.0, 311.5, 5000.0])
+def test_students_distribution_is_that_of_r(root, freedom):
+    values = [0.0, 1e-8, 0.3, 1.0, 2.0, 12.7, 400.0, 1e30]
+    levels = [0.5, 0.95, 0.99999]
+    theirs = by_r(
+        root,
+        [f"2 * pt(-{r_vector(values)}, {freedom})", f"qt((1 + {r_vector(levels)}) / 2, {freedom})"],
+    )
+    same([t_tails(value, freedom) for value in values], theirs[0])
+    same([t_quantile(level, freedom) for level in levels], theirs[1])
+
+
+def test_many_p_values_are_adjusted_as_r_does(root):
+    theirs = by_r(root, [f'p.adjust({r_vector(P_VALUES)}, "BH")'])
+    same(adjusted(P_VALUES), theirs[0])
+    assert adjusted([]) == []
+
+
+def test_a_zero_mean_has_a_p_value_but_no_ratio():
+    found = ratio_interval([5.0, 6.0, 7.0, 5.0, 6.0], [0.0] * 5, paired=False)
+    assert (found.value, found.interval) == (None, None)
+    assert found.p_value < 1e-3
+    assert ratio_interval([0.0] * 5, [0.0] * 5, paired=True).p_value == 1.0
+
+
+@pytest.mark.parametrize("n", range(1, intervals.MIN_RUNS))
+def test_fewer_than_five_runs_have_no_interval_and_no_p_value(n):
+    a, b = WIDE[:n], ZEROS[:n]
+    assert mean_interval(a) is None
+    for one, other in ((a, a), (a, b), (b, [0.0] * n)):
+        found = ratio_interval(one, other, paired=True)
+        assert (found.interval, found.p_value) == (None, None)
+
+
+def test_constants_are_those_of_the_report(root):
+    [[least], [level]] = by_r(root, ["least_runs", "interval_level"])
+    assert [least, level] == [intervals.MIN_RUNS, intervals.LEVEL]
+
+
+def test_the_stopping_rule_rounds_the_same_quantiles():
+    for freedom, rounded in enumerate(stopping.T_QUANTILES, 1):
+        assert rounded == pytest.approx(t_quantile(0.95, freedom), abs=5.1e-4)
