@@ -18,7 +18,7 @@ from losslab.errors import LosslabError
 
 STATUSES = """\
 0    done; for `measure`: valid; for `rerun` and `diff`: the two agree
-1    failed or invalid, with the reasons on stderr
+1    failed or invalid, with the reasons on stderr; for `rerun` and `diff`: no agreement was found
 2    wrong usage or bad input; nothing ran
 130  interrupted; what is kept is said
 141  nobody reads the output any more, as in `losslab axes | head`"""

@@ -16,9 +16,11 @@ from losslab.backends.base import GUEST
 from losslab.campaign import brought, diff, export, origin, rerun, verdicts
 from losslab.campaign.provenance import provenance
 from losslab.campaign.replicate import run
+from losslab.errors import LosslabError
 from losslab.instrument import recipes
 from losslab.lock import own_folder
 from losslab.screen import commands as screen
+from losslab.screen import difftable
 from losslab.study import design, listed
 from losslab.study.condition import AXES, Condition
 from losslab.study.programs import NOTHING_BROUGHT
@@ -54,6 +56,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     compared.add_argument("first", type=Path, help="a results folder")
     compared.add_argument("second", type=Path, help="another")
     compared.add_argument("--metric", help="a key of the summary; default: the app's own")
+    compared.add_argument(
+        "--common", action="store_true", help="compare only cells and files that both have"
+    )
     compared.add_argument("--json", action="store_true", help="for a machine")
     compared.set_defaults(run=_diff)
 
@@ -154,6 +159,7 @@ def _rerun(options: argparse.Namespace) -> int:
     from losslab.campaign.instrument import instrument
 
     manifest = rerun.load_manifest(options.manifest)
+    rerun.require_result(manifest, "the run to repeat")
     original = options.manifest if options.manifest.is_dir() else options.manifest.parent
     if options.out is not None:
         _refuse_existing(options.out)
@@ -162,10 +168,11 @@ def _rerun(options: argparse.Namespace) -> int:
     tools = instrument(manifest["backend"], where, condition)
     with own_folder(Path(tempfile.gettempdir()), "losslab-rerun-") as folder:
         out = options.out or folder / "again"
-        run(
+        again = run(
             condition, manifest["seed"], out, tools, asked.video(condition, tools), attempts=1,
             captures=manifest.get("captures", ()),
         )  # fmt: skip
+        rerun.require_result(again, "the second run")
         agreement = rerun.compare(original, out)
     now = provenance(condition, tools)
     changes = rerun.instrument_differences(manifest["instrument"], now)
@@ -182,9 +189,17 @@ def _rerun(options: argparse.Namespace) -> int:
 
 
 def _diff(options: argparse.Namespace) -> int:
-    comparison = diff.compare_sets(options.first, options.second, options.metric)
-    print(diff.as_json(comparison) if options.json else diff.table(comparison))
-    return 0 if comparison.agree else 1
+    if options.first.resolve() == options.second.resolve():
+        raise UsageError(
+            f"diff must compare two folders, found {options.first} twice",
+            hint="every folder agrees with itself",
+        )
+    try:
+        found = diff.compare_sets(options.first, options.second, options.metric, options.common)
+    except LosslabError as error:  # of what was named; nothing was compared
+        raise UsageError(error.message, error.hint) from error
+    print(diff.as_json(found) if options.json else difftable.text(found))
+    return 0 if found.agree else 1
 
 
 def _doctor(options: argparse.Namespace) -> int:

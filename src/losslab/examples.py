@@ -32,7 +32,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "losslab export my-run --pcap r1-r2 --out bottleneck.pcap",
     ),
     "rerun": ("losslab rerun my-run", "losslab rerun results/cells/loss/CELL/0 --out again"),
-    "diff": ("losslab diff results other-results", "losslab diff A B --metric retransmits"),
+    "diff": (
+        "losslab diff results other-results",
+        "losslab diff A B --metric retransmits --common",
+    ),
     "try": ("losslab try --record results/instrument/tried-virtual-guest.json",),
     "cell": (
         "losslab cell --study loss --block main --condition '{...}' --replicates 10 "

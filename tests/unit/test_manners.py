@@ -88,18 +88,6 @@ def test_a_machine_reads_cells_and_axes(capsys):
     assert axes["loss_percent"]["exclusiveMaximum"] == 100
 
 
-def test_a_machine_reads_a_comparison(tmp_path, capsys):
-    for name in ("a", "b"):
-        cell = tmp_path / name / "loss" / "cell"
-        cell.mkdir(parents=True)
-        summary = {"goodput_mbit": 5.0}
-        rows = [{"seed": 1, "valid": True, "summary": summary}]
-        (cell / "cell.json").write_text(json.dumps({"replicates": rows if name == "a" else []}))
-    data = json.loads(said(capsys, "diff", str(tmp_path / "a"), str(tmp_path / "b"), "--json"))
-    assert data["cells"][0]["ratio"] is None
-    assert data["agree"] is True
-
-
 def complete(*words):
     """Ask bash what it offers for the last of some words."""
     script = manual.completion(cli.parser(), "bash") + (

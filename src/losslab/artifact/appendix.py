@@ -52,7 +52,8 @@ def text(root: Path, runs: list[Replicate], campaign: str, archive_note: str) ->
                  "`make demo`", "two minutes"),
                 ("reproduced, by sample", "`make verify-artifact`", _sample_time(runs)),
                 ("reproduced, all", f"`make report CONFIG={campaign}`; then `losslab diff results "
-                 "OTHER/results`", f"{wall_s / 60:.0f} min by the number of processors"),
+                 "OTHER/results` (`--common` without raw files)",
+                 f"{wall_s / 60:.0f} min by the number of processors"),
             ],
         ),
         "## Claims\n",

@@ -1,36 +1,70 @@
-"""Compare two result sets cell by cell, with intervals."""
+"""Compare two result sets cell by cell: files, means, and ratios with confidence intervals.
+
+A cell has one test. With hundreds of cells, some differ by chance at any level, so the p-values are
+adjusted by the false discovery rate (`study.intervals.adjusted`) before a difference is called
+significant. If nothing differs, the comparison fails with a probability of 5 % at most, for cells
+that are independent or positively dependent. docs/how-to/compare.md states methods and sources.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-import random
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from losslab.campaign.folder import read_json
-from losslab.campaign.rerun import compare
-from losslab.errors import LosslabError
-from losslab.study.stopping import PRIMARY_METRICS
+from losslab.campaign import metrics
+from losslab.campaign.cellfiles import compare_files
+from losslab.campaign.measured import Cell, Replicate, load_cells
+from losslab.study.condition import AXES
+from losslab.study.intervals import LEVEL, MIN_RUNS, Interval, adjusted, ratio_interval
+from losslab.study.reading import check_schema
 
-RESAMPLES = 2000
-LEVEL = 0.95
+# Of the JSON (workflow/schemas/diff.schema.yaml).
+FORMAT = 1
+# Of a value that is no number.
+SHOWN = 40
+CORRECTION = "Benjamini-Hochberg"
+
+
+class Verdict(StrEnum):
+    """What comparing a cell gave; docs/how-to/compare.md explains each."""
+
+    SAME_BYTES = "same bytes"
+    EQUAL = "deterministic, equal"
+    NO_DIFFERENCE = "no significant difference"
+    NOT_MEASURED = "metric not measured"
+    UNEQUAL = "deterministic, different"
+    DIFFERENT = "significantly different"
+    TOO_FEW = "too few runs"
+    INCONSISTENT = "inconsistent replicates"
+    CONDITIONS = "different conditions"
+
+
+AGREEING = (Verdict.SAME_BYTES, Verdict.EQUAL, Verdict.NO_DIFFERENCE)
 
 
 @dataclass(frozen=True)
 class CellDifference:
-    """A cell in two result sets; means of `metric` over valid replicates, ratio of B to A."""
+    """A cell in two result sets."""
 
     cell: str
     metric: str
-    n: tuple[int, int]
-    mean: tuple[float, float]
-    ratio: float
-    interval: tuple[float, float]
+    replicates: tuple[int, int]
+    n: tuple[int, int]  # runs that were compared
+    mean: tuple[float | None, float | None]  # arithmetic
+    ratio: float | None  # geometric mean of B / A
+    confidence_interval: Interval | None  # of the ratio, of this cell by itself
+    p_value: float | None
+    p_adjusted: float | None
     paired: bool
-    verdict: str  # "same bytes", "no difference", "differs" or "too few"
+    verdict: Verdict
+    problems: list[str]
 
 
 @dataclass(frozen=True)
@@ -40,162 +74,195 @@ class Comparison:
     cells: list[CellDifference]
     only_in_first: list[str]
     only_in_second: list[str]
+    metric: str | None = None  # None: of each cell what it is judged by
+    common: bool = False  # only cells and files that both have are compared
+
+    @property
+    def reasons(self) -> list[str]:
+        """Say why the sets do not agree; nothing where they do."""
+        counts = Counter(cell.verdict for cell in self.cells)
+        # Cells of another app need not have a metric that somebody named.
+        passing = (*AGREEING, Verdict.NOT_MEASURED) if self.metric else AGREEING
+        failing = [verdict for verdict in Verdict if verdict not in passing]
+        found = [f"{v} in {cells(counts[v])}" for v in failing if counts[v]]
+        if not any(counts[verdict] for verdict in AGREEING):
+            found.append("no cell in agreement")
+        if not self.common:
+            for side, names in (("A", self.only_in_first), ("B", self.only_in_second)):
+                found += [f"{cells(len(names))} in {side} only"] if names else []
+        return found
 
     @property
     def agree(self) -> bool:
-        """Tell whether both have the same cells and none differs."""
-        lonely = self.only_in_first or self.only_in_second
-        return not lonely and all(cell.verdict != "differs" for cell in self.cells)
+        """Tell whether cells were compared, and all agree."""
+        return not self.reasons
 
 
-def load_cells(folder: Path) -> dict[str, Path]:
-    """Find the cell.json files below a folder, by STUDY/CELL.
-
-    Raises:
-        LosslabError: there is none.
-    """
-    found = {f"{p.parent.parent.name}/{p.parent.name}": p for p in folder.rglob("cell.json")}
-    if not found:
-        raise LosslabError(
-            f"{folder} must hold measured cells, found no cell.json below it",
-            hint="name a results folder of the workflow",
-        )
-    return found
+def cells(count: int) -> str:
+    """Say a number of cells."""
+    return f"{count} cell" if count == 1 else f"{count} cells"
 
 
-def compare_sets(first: Path, second: Path, metric: str | None = None) -> Comparison:
+def compare_sets(
+    first: Path, second: Path, metric: str | None = None, common: bool = False
+) -> Comparison:
     """Compare all cells that both folders have.
 
     Args:
-        first: A results folder.
-        second: Another.
-        metric: What to compare; None takes what the cell's app is judged by.
+        first: A results folder, A.
+        second: Another, B.
+        metric: A key of the summaries; None takes what a cell is judged by.
+        common: Compare only cells and files that both have.
+
+    Raises:
+        LosslabError: a folder has no cells or damaged ones, or no replicate has the metric.
     """
     a, b = load_cells(first), load_cells(second)
-    return Comparison(
-        cells=[
-            compare_cell(name, a[name], b[name], metric) for name in sorted(a.keys() & b.keys())
-        ],
-        only_in_first=sorted(a.keys() - b.keys()),
-        only_in_second=sorted(b.keys() - a.keys()),
+    if metric is not None:
+        everything = [s for side in (a, b) for cell in side.values() for s in cell.summaries]
+        metrics.require_known(metric, everything)
+    compared = [
+        compare_cell(name, a[name], b[name], metric, common) for name in sorted(a.keys() & b.keys())
+    ]
+    only_in_first, only_in_second = sorted(a.keys() - b.keys()), sorted(b.keys() - a.keys())
+    return Comparison(judged(compared), only_in_first, only_in_second, metric, common)
+
+
+def judged(compared: Sequence[CellDifference]) -> list[CellDifference]:
+    """Adjust the p-values of cells for their number, and give verdicts by them."""
+    tested = [cell for cell in compared if cell.p_value is not None]
+    by_cell = dict(
+        zip((c.cell for c in tested), adjusted([c.p_value or 0.0 for c in tested]), strict=True)
     )
+    return [
+        replace(cell, p_adjusted=p, verdict=Verdict.DIFFERENT if p < 1 - LEVEL else cell.verdict)
+        if (p := by_cell.get(cell.cell)) is not None
+        else cell
+        for cell in compared
+    ]
 
 
-def compare_cell(name: str, first: Path, second: Path, metric: str | None) -> CellDifference:
-    """Compare one cell, by pairs where both sets used the same seeds."""
-    cells = [read_json(path) for path in (first, second)]
-    chosen = metric or _primary_metric(cells[0])
-    values = [_values(cell, chosen) for cell in cells]
+def compare_cell(
+    name: str, first: Cell, second: Cell, metric: str | None = None, common: bool = False
+) -> CellDifference:
+    """Compare one cell; by pairs where at least five seeds are on both sides.
+
+    Pairs with the same seed exclude the variation between seeds, which is the same in both sets.
+
+    Returns:
+        The comparison, whose verdict assumes that no difference is significant.
+    """
+    chosen = metric or metrics.primary([*first.summaries, *second.summaries])
+    values = _values(first, chosen), _values(second, chosen)
     shared = sorted(values[0].keys() & values[1].keys())
-    # Pairs with the same seed leave out the scatter that the seeds make in both sets alike.
-    paired = bool(shared) and all(len(v) == len(shared) for v in values)
-    samples = [[v[s] for s in (shared if paired else sorted(v))] for v in values]
-    n = (len(samples[0]), len(samples[1]))
-    if min(n) == 0:
-        empty = (float("nan"), float("nan"))
-        return CellDifference(name, chosen, n, empty, float("nan"), empty, paired, "too few")
-    means = (fmean(samples[0]), fmean(samples[1]))
-    ratio = means[1] / means[0] if means[0] else float("nan")
-    interval = ratio_interval(samples[0], samples[1], paired)
-    if _same_bytes(first, second, cells):
-        verdict = "same bytes"
-    elif min(n) < 2:
-        verdict = "too few"
+    paired = len(shared) >= MIN_RUNS
+    a, b = ([v[seed] for seed in (shared if paired else sorted(v))] for v in values)
+    found = CellDifference(
+        cell=name,
+        metric=chosen,
+        replicates=(len(first.replicates), len(second.replicates)),
+        n=(len(a), len(b)),
+        mean=(fmean(a) if a else None, fmean(b) if b else None),
+        ratio=None,
+        confidence_interval=None,
+        p_value=None,
+        p_adjusted=None,
+        paired=paired,
+        verdict=Verdict.TOO_FEW,
+        problems=_condition_problems(first, second),
+    )
+    if found.problems:
+        return replace(found, verdict=Verdict.CONDITIONS)
+    files = compare_files(first, second, common)
+    measured = any(values) or not (first.summaries and second.summaries)
+    problems = _value_problems(first, second, chosen if measured else None) + files.problems
+    ratio = ratio_interval(b, a, paired) if a and b else None
+    found = replace(found, problems=problems, ratio=_finite(ratio.value if ratio else None))
+    if files.same_bytes and not problems:
+        return replace(found, verdict=Verdict.SAME_BYTES)
+    agreeing = Verdict.NO_DIFFERENCE
+    if not measured:
+        agreeing = Verdict.NOT_MEASURED
+    elif ratio is None or min(found.n) < MIN_RUNS:
+        return found
+    elif len({*a}) == len({*b}) == 1:
+        agreeing = Verdict.EQUAL
+        if a[0] != b[0]:
+            return replace(found, verdict=Verdict.UNEQUAL)
     else:
-        verdict = "no difference" if interval[0] <= 1 <= interval[1] else "differs"
-    return CellDifference(name, chosen, n, means, ratio, interval, paired, verdict)
+        found = replace(found, confidence_interval=ratio.interval, p_value=ratio.p_value)
+    return replace(found, verdict=Verdict.INCONSISTENT if problems else agreeing)
 
 
-def _primary_metric(cell: dict[str, Any]) -> str:
-    summaries = [r["summary"] for r in cell["replicates"] if r["valid"]]
-    for metric in PRIMARY_METRICS:
-        if any(metric in summary for summary in summaries):
-            return metric
-    return PRIMARY_METRICS[0]
-
-
-def _values(cell: dict[str, Any], metric: str) -> dict[int, float]:
+def _values(cell: Cell, metric: str) -> dict[int, float]:
     """Return the metric of each valid replicate by its seed."""
     return {
-        replicate["seed"]: float(replicate["summary"][metric])
-        for replicate in cell["replicates"]
-        if replicate["valid"] and replicate["summary"].get(metric) is not None
+        each.seed: value
+        for each in cell.replicates
+        if each.valid and (value := metrics.value(each.summary, metric)) is not None
     }
 
 
-def _same_bytes(first: Path, second: Path, cells: list[dict[str, Any]]) -> bool:
-    numbers = [len(cell["replicates"]) for cell in cells]
-    if numbers[0] != numbers[1]:
-        return False
-    return all(
-        compare(first.parent / str(number), second.parent / str(number)).whole
-        for number in range(numbers[0])
+def _condition_problems(first: Cell, second: Cell) -> list[str]:
+    """Name the axes in which the conditions differ."""
+    values = (
+        (axis, getattr(first.condition, axis), getattr(second.condition, axis)) for axis in AXES
     )
+    return [f"{axis} is {one} in A and {other} in B" for axis, one, other in values if one != other]
 
 
-def ratio_interval(
-    first: list[float], second: list[float], paired: bool, seed: int = 1
-) -> tuple[float, float]:
-    """Bootstrap (percentile, Efron 1979) the 95 % interval of mean(second) / mean(first)."""
-    generator = random.Random(seed)
-    ratios = []
-    for _ in range(RESAMPLES):
-        if paired:
-            picks = generator.choices(range(len(first)), k=len(first))
-            a, b = [first[i] for i in picks], [second[i] for i in picks]
-        else:
-            a = generator.choices(first, k=len(first))
-            b = generator.choices(second, k=len(second))
-        ratios.append(sum(b) / len(b) / (sum(a) / len(a)) if sum(a) else float("nan"))
-    ratios.sort()
-    edge = (1 - LEVEL) / 2
-    return ratios[int(edge * RESAMPLES)], ratios[int((1 - edge) * RESAMPLES) - 1]
+def _value_problems(first: Cell, second: Cell, metric: str | None) -> list[str]:
+    """Name replicates that cannot be compared, unless that of the other side cannot either.
+
+    Left out without a word, they would let a cell agree of which only some runs are valid.
+
+    Args:
+        first: A cell of A.
+        second: The same cell of B.
+        metric: What a replicate must have; None: being valid is enough.
+    """
+
+    def missing(each: Replicate) -> str:
+        if not each.valid:
+            return "invalid"
+        if metric is None or metrics.value(each.summary, metric) is not None:
+            return ""
+        return f"valid, but {metric} is {str(each.summary.get(metric))[:SHOWN]}"
+
+    found = []
+    for side, cell, other in (("A", first, second.by_seed), ("B", second, first.by_seed)):
+        for each in cell.replicates:
+            what = missing(each)
+            if what and (each.seed not in other or not missing(other[each.seed])):
+                found.append(f"replicate {each.number} (seed {each.seed}) of {side} is {what}")
+    return found
+
+
+def _finite(value: float | None) -> float | None:
+    """Return a number, or None for one that JSON has no word for."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def as_json(comparison: Comparison) -> str:
-    """Write a comparison for a machine; a number that is none is null."""
+    """Write a comparison for a machine, by workflow/schemas/diff.schema.yaml."""
 
-    def number(value: float) -> float | None:
-        return value if math.isfinite(value) else None
+    def row(cell: CellDifference) -> dict[str, Any]:
+        interval = cell.confidence_interval
+        ends = [_finite(end) for end in interval] if interval else None
+        return asdict(cell) | {"confidence_interval": ends, "verdict": str(cell.verdict)}
 
-    rows = [
-        asdict(cell)
-        | {
-            "mean": [number(mean) for mean in cell.mean],
-            "ratio": number(cell.ratio),
-            "interval": [number(edge) for edge in cell.interval],
-        }
-        for cell in comparison.cells
-    ]
-    whole = asdict(comparison) | {"cells": rows, "agree": comparison.agree}
+    data = {
+        "format": FORMAT,
+        "agree": comparison.agree,
+        "reasons": comparison.reasons,
+        "confidence_level": LEVEL,
+        "correction": CORRECTION,
+        "metric": comparison.metric,
+        "common": comparison.common,
+        "cells": [row(cell) for cell in comparison.cells],
+        "only_in_first": comparison.only_in_first,
+        "only_in_second": comparison.only_in_second,
+    }
+    whole = json.loads(json.dumps(data, allow_nan=False))
+    check_schema(whole, "diff", "the comparison")
     return json.dumps(whole, indent=1)
-
-
-def table(comparison: Comparison) -> str:
-    """Format a comparison for a terminal."""
-    rows = [("cell", "metric", "n", "A", "B", "B/A", "95 %", "verdict")]
-    rows += [
-        (
-            cell.cell,
-            cell.metric,
-            f"{cell.n[0]}+{cell.n[1]}" + (" paired" if cell.paired else ""),
-            f"{cell.mean[0]:.4g}",
-            f"{cell.mean[1]:.4g}",
-            f"{cell.ratio:.4f}",
-            f"{cell.interval[0]:.3f} to {cell.interval[1]:.3f}",
-            cell.verdict,
-        )
-        for cell in comparison.cells
-    ]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    for which, names in (("A", comparison.only_in_first), ("B", comparison.only_in_second)):
-        lines += [f"only in {which}: {name}" for name in names]
-    counts: dict[str, int] = {}
-    for cell in comparison.cells:
-        counts[cell.verdict] = counts.get(cell.verdict, 0) + 1
-    lines.append(", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())))
-    return "\n".join(lines)

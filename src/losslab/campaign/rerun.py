@@ -14,6 +14,8 @@ from losslab.study.condition import Condition
 
 # A console log exists only for invalid replicates and ends with the host's own words.
 NOT_COMPARED = (HOST_FILE, "console.log")
+# Of a line that differs; a manifest's may have a megabyte.
+SHOWN_BYTES = 200
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,8 @@ class Agreement:
 
     @property
     def whole(self) -> bool:
-        """Tell whether every file has the same bytes."""
-        return not self.different
+        """Tell whether there are files, and every one has the same bytes."""
+        return bool(self.same) and not self.different
 
 
 def load_manifest(path: Path) -> dict[str, Any]:
@@ -68,6 +70,24 @@ def _said(value: Any) -> str:
     return "not there" if value is None else str(value)
 
 
+def require_result(manifest: dict[str, Any], which: str) -> None:
+    """Refuse a run that measured nothing, which agrees with nothing.
+
+    Args:
+        manifest: The run's.
+        which: What to call it in the message.
+
+    Raises:
+        LosslabError: its guest was lost.
+    """
+    if manifest.get("lost"):
+        raise LosslabError(
+            f"{which} must have measured something to compare, found a lost guest: "
+            + "; ".join(manifest["reasons"]),
+            hint="measure it again; `losslab doctor` says what this machine lacks",
+        )
+
+
 def compare(first: Path, second: Path) -> Agreement:
     """Compare two replicate folders, but for the files that describe the host."""
     names = sorted({p.name for folder in (first, second) for p in folder.iterdir()})
@@ -76,19 +96,25 @@ def compare(first: Path, second: Path) -> Agreement:
         if name in NOT_COMPARED:
             continue
         a, b = first / name, second / name
-        if not (a.exists() and b.exists()):
-            different[name] = f"only in {(a if a.exists() else b).parent}"
-        elif a.read_bytes() == b.read_bytes():
+        if not (a.is_file() and b.is_file()):
+            different[name] = f"only in {(b if b.is_file() else a).parent}"
+        elif (bytes_a := a.read_bytes()) == (bytes_b := b.read_bytes()):
             same.append(name)
         else:
-            different[name] = _first_difference(a, b)
+            different[name] = _first_difference(bytes_a, bytes_b)
     return Agreement(same, different)
 
 
-def _first_difference(a: Path, b: Path) -> str:
-    """Describe the first line in which two text files differ."""
-    lines = [path.read_text(errors="replace").splitlines() for path in (a, b)]
+def _first_difference(a: bytes, b: bytes) -> str:
+    """Describe the first line in which two files differ."""
+    lines = [content.split(b"\n") for content in (a, b)]
     for number, (one, other) in enumerate(zip(*lines, strict=False), start=1):
         if one != other:
-            return f"line {number}: {one.strip()!r}, {other.strip()!r}"
-    return f"{len(lines[0])} and {len(lines[1])} lines"
+            return f"line {number}: {_shown(one)}, {_shown(other)}"
+    return f"{len(lines[0]) - 1} and {len(lines[1]) - 1} lines"
+
+
+def _shown(line: bytes) -> str:
+    """Quote the start of a line, with escapes for what is no text."""
+    text = line[:SHOWN_BYTES].decode(errors="backslashreplace")
+    return repr(text) + ("..." if len(line) > SHOWN_BYTES else "")

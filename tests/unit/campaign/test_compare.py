@@ -1,10 +1,11 @@
-"""Comparing replicates byte by byte, and result sets cell by cell."""
+"""Comparing replicates byte by byte."""
 
 import json
 
 import pytest
 
-from losslab.campaign import diff, rerun
+from losslab import cli
+from losslab.campaign import rerun
 from losslab.errors import LosslabError
 from tests.unit.study.test_condition import CONDITION
 
@@ -16,17 +17,6 @@ def write_replicate(folder, value, console=False):
     (folder / "host.json").write_text(str(folder))
     if console:
         (folder / "console.log").write_text("words of the host")
-
-
-def write_cell(root, name, values, seeds=None, valid=True):
-    folder = root / "cells" / "loss" / name
-    for number, value in enumerate(values):
-        write_replicate(folder / str(number), value)
-    rows = [
-        {"seed": seed, "valid": valid, "summary": {"goodput_mbit": value}}
-        for seed, value in zip(seeds or range(len(values)), values, strict=True)
-    ]
-    (folder / "cell.json").write_text(json.dumps({"replicates": rows}))
 
 
 def test_equal_replicates_agree_whatever_the_host(tmp_path):
@@ -77,52 +67,50 @@ def test_what_is_no_manifest_is_refused(tmp_path, text):
         rerun.load_manifest(tmp_path)
 
 
-def verdicts(comparison):
-    return {cell.cell: cell.verdict for cell in comparison.cells}
+def test_empty_folders_do_not_agree(tmp_path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "host.json").touch()
+    assert not rerun.compare(tmp_path / "a", tmp_path / "b").whole
 
 
-def test_result_sets_are_compared_cell_by_cell(tmp_path):
-    a, b = tmp_path / "a", tmp_path / "b"
-    write_cell(a, "same", [1, 2, 3])
-    write_cell(b, "same", [1, 2, 3])
-    write_cell(a, "noise", [100, 110, 90, 105])
-    write_cell(b, "noise", [104, 95, 92, 108])
-    write_cell(a, "faster", [100, 110, 90, 105])
-    write_cell(b, "faster", [200, 220, 180, 211])
-    write_cell(a, "short", [1])
-    write_cell(b, "short", [2])
-    write_cell(a, "lonely", [1])
-    found = diff.compare_sets(a, b)
-    assert verdicts(found) == {
-        "loss/same": "same bytes",
-        "loss/noise": "no difference",
-        "loss/faster": "differs",
-        "loss/short": "too few",
-    }
-    assert found.only_in_first == ["loss/lonely"]
-    assert not found.agree
-    text = diff.table(found)
-    assert "only in A: loss/lonely" in text
-    assert "1 differs" in text
+def test_a_folder_in_a_files_place_is_a_difference(tmp_path):
+    write_replicate(tmp_path / "a", 5)
+    write_replicate(tmp_path / "b", 5)
+    (tmp_path / "b" / "tcp.csv").unlink()
+    (tmp_path / "b" / "tcp.csv").mkdir()
+    found = rerun.compare(tmp_path / "a", tmp_path / "b")
+    assert found.different == {"tcp.csv": f"only in {tmp_path / 'a'}"}
 
 
-def test_pairs_see_what_the_scatter_of_seeds_hides(tmp_path):
-    a, b, c = (tmp_path / name for name in "abc")
-    values = [10, 200, 50, 400, 90]
-    more = [value * 1.02 for value in values]
-    write_cell(a, "cell", values)
-    write_cell(b, "cell", more)
-    write_cell(c, "cell", more, seeds=range(10, 15))
-    assert verdicts(diff.compare_sets(a, b)) == {"loss/cell": "differs"}
-    assert verdicts(diff.compare_sets(a, c)) == {"loss/cell": "no difference"}
+@pytest.mark.parametrize(
+    ("one", "other", "shown"),
+    [
+        (b"t\r\n1\n", b"t\n1\n", r"line 1: 't\r', 't'"),
+        (b"\xff\n", b"\xfe\n", r"line 1: '\\xff', '\\xfe'"),
+        (b"t\n1\n", b"t\n1", "2 and 1 lines"),
+        (b"t\n", b"", "line 1: 't', ''"),
+        (b"x" * 999 + b"a", b"x" * 999 + b"b", "..."),
+    ],
+)
+def test_bytes_that_differ_are_shown_whatever_they_are(tmp_path, one, other, shown):
+    for name, content in (("a", one), ("b", other)):
+        write_replicate(tmp_path / name, 5)
+        (tmp_path / name / "tcp.csv").write_bytes(content)
+    how = rerun.compare(tmp_path / "a", tmp_path / "b").different["tcp.csv"]
+    assert shown in how
+    assert len(how) < 1000
 
 
-def test_invalid_replicates_are_not_compared(tmp_path):
-    write_cell(tmp_path / "a", "cell", [1, 2, 3])
-    write_cell(tmp_path / "b", "cell", [7, 8, 9], valid=False)
-    assert verdicts(diff.compare_sets(tmp_path / "a", tmp_path / "b")) == {"loss/cell": "too few"}
+def test_a_lost_run_agrees_with_nothing(tmp_path):
+    manifest = {"lost": True, "reasons": ["the guest ended"]}
+    with pytest.raises(LosslabError, match=r"second run must have measured .* the guest ended"):
+        rerun.require_result(manifest, "the second run")
+    rerun.require_result({"lost": False}, "the second run")
 
 
-def test_a_folder_without_cells_is_refused(tmp_path):
-    with pytest.raises(LosslabError, match="must hold measured cells"):
-        diff.compare_sets(tmp_path, tmp_path)
+def test_a_lost_run_is_not_repeated(tmp_path, capsys):
+    manifest = {"cell": CONDITION.to_json(), "seed": 1, "lost": True, "reasons": ["no word"]}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    assert cli.main(["rerun", str(tmp_path)]) == 1
+    assert "found a lost guest: no word" in capsys.readouterr().err

@@ -1,0 +1,93 @@
+"""The comparison of two result sets as a table for a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from losslab.campaign.diff import AGREEING, CORRECTION, CellDifference, Comparison, Verdict, cells
+from losslab.screen.columns import aligned
+from losslab.study.intervals import MIN_RUNS, Interval
+
+HEAD = ("cell", "metric", "n", "A", "B", "B/A", "95 % CI", "p (adjusted)", "verdict")
+# Of each cell; the JSON has all.
+MAX_PROBLEMS = 3
+
+
+def text(comparison: Comparison) -> str:
+    """Format a comparison: a row per cell, the problems, and a conclusion."""
+    lines = aligned([HEAD, *map(_row, comparison.cells)])
+    for which, names in (("A", comparison.only_in_first), ("B", comparison.only_in_second)):
+        lines += [f"only in {which}: {name}" for name in names]
+    for cell in comparison.cells:
+        lines += _problems(cell)
+    return "\n".join([*lines, "", *_conclusion(comparison)])
+
+
+def _row(cell: CellDifference) -> tuple[str, ...]:
+    interval = cell.confidence_interval
+    return (
+        cell.cell,
+        cell.metric,
+        _runs(cell),
+        *(_number(mean, ".4g") for mean in cell.mean),
+        _number(cell.ratio, ".4f"),
+        f"{interval[0]:.3f} to {interval[1]:.3f}" if interval else "",
+        _number(cell.p_adjusted, ".2g"),
+        cell.verdict,
+    )
+
+
+def _runs(cell: CellDifference) -> str:
+    """Say how many runs were compared, of how many where that is not all."""
+    counts = [
+        str(n) if n == replicates else f"{n} of {replicates}"
+        for n, replicates in zip(cell.n, cell.replicates, strict=True)
+    ]
+    return " + ".join(counts) + (" paired" if cell.paired else "")
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def _problems(cell: CellDifference) -> Iterator[str]:
+    for problem in cell.problems[:MAX_PROBLEMS]:
+        yield f"{cell.cell}: {problem}"
+    if (more := len(cell.problems) - MAX_PROBLEMS) > 0:
+        yield f"{cell.cell}: and {more} more problems (all are in --json)"
+
+
+def _conclusion(comparison: Comparison) -> Iterator[str]:
+    """Say what was found, how sure that is, and whether the sets agree."""
+    counts = Counter(cell.verdict for cell in comparison.cells)
+    if counts[Verdict.TOO_FEW]:
+        yield (
+            f"Fewer than {MIN_RUNS} runs on a side have no confidence interval, and no difference "
+            "between them is called significant."
+        )
+    if counts[Verdict.NOT_MEASURED]:
+        yield f"{cells(counts[Verdict.NOT_MEASURED])} without the metric: not compared."
+    if any(cell.p_adjusted is not None for cell in comparison.cells):
+        yield (
+            f"Significant: p < 0.05, adjusted for the number of cells ({CORRECTION}). The "
+            "confidence interval (CI) is a cell's own."
+        )
+    widest = max(_undetected(comparison), default=None)
+    if widest:
+        _, cell, (low, high) = widest
+        yield (
+            "The widest confidence interval without a significant difference is that of "
+            f"{cell}: {low:.3f} to {high:.3f}."
+        )
+    found = ", ".join(f"{v} in {cells(counts[v])}" for v in AGREEING if counts[v])
+    reasons = "; ".join(comparison.reasons)
+    yield f"A and B agree: {found}." if comparison.agree else f"A and B do not agree: {reasons}."
+
+
+def _undetected(comparison: Comparison) -> Iterator[tuple[float, str, Interval]]:
+    """List the confidence intervals of cells without a significant difference, with their width."""
+    for cell in comparison.cells:
+        ends = cell.confidence_interval
+        if cell.verdict is Verdict.NO_DIFFERENCE and ends and ends[0] > 0:
+            yield ends[1] / ends[0], cell.cell, ends

@@ -1,0 +1,291 @@
+"""Comparing result sets cell by cell: numbers, significance and what the command exits with."""
+
+import json
+import random
+
+import pytest
+
+from losslab import cli
+from losslab.campaign import diff
+from losslab.screen import difftable
+from losslab.study.schemas import schema
+from losslab.study.stopping import PRIMARY_METRICS
+from tests.unit.campaign.cells import write_cell
+
+NOISE = [100, 110, 90, 105, 97]
+OTHER_NOISE = [104, 95, 92, 108, 101]
+
+
+@pytest.fixture
+def sets(tmp_path):
+    return tmp_path / "a", tmp_path / "b"
+
+
+def compared(sets, a, b, metric=None, **kept):
+    """Compare one cell of which A and B have the given values."""
+    write_cell(sets[0], "cell", a)
+    write_cell(sets[1], "cell", b, **kept)
+    return only(diff.compare_sets(*sets, metric))
+
+
+def only(comparison):
+    [cell] = comparison.cells
+    return cell
+
+
+def status(sets, *options):
+    return cli.main(["diff", *map(str, sets), *options])
+
+
+def noisy(seed, mean=100.0, spread=0.05, n=5):
+    draws = random.Random(seed)
+    return [mean * (1 + draws.gauss(0, spread)) for _ in range(n)]
+
+
+def test_each_cell_has_its_verdict(sets):
+    a, b = sets
+    for root in sets:
+        write_cell(root, "same", [1, 2, 3], instrument={"kernel": {}})
+    write_cell(a, "noise", NOISE)
+    write_cell(b, "noise", OTHER_NOISE)
+    write_cell(a, "faster", NOISE)
+    write_cell(b, "faster", [200, 220, 180, 211, 194])
+    write_cell(a, "short", [1, 2, 3, 4])
+    write_cell(b, "short", [11, 12, 13, 14])
+    write_cell(a, "lonely", [1])
+    found = diff.compare_sets(a, b)
+    assert {cell.cell: str(cell.verdict) for cell in found.cells} == {
+        "loss/same": "same bytes",
+        "loss/noise": "no significant difference",
+        "loss/faster": "significantly different",
+        "loss/short": "too few runs",
+    }
+    assert found.only_in_first == ["loss/lonely"]
+    assert not found.agree
+    text = difftable.text(found)
+    assert "only in A: loss/lonely" in text
+    assert text.splitlines()[-1] == (
+        "A and B do not agree: significantly different in 1 cell; too few runs in 1 cell; "
+        "1 cell in A only."
+    )
+
+
+def test_agreement_is_said_and_has_status_0(sets, capsys):
+    compared(sets, NOISE, OTHER_NOISE)
+    assert status(sets) == 0
+    text = capsys.readouterr().out
+    assert text.endswith("A and B agree: no significant difference in 1 cell.\n")
+    assert "The widest confidence interval without a significant difference is that of" in text
+
+
+def test_one_faster_cell_fails_the_comparison(sets):
+    for number in range(20):
+        write_cell(sets[0], f"cell{number}", noisy(number))
+        write_cell(sets[1], f"cell{number}", noisy(100 + number))
+    assert status(sets) == 0
+    write_cell(sets[0], "faster", NOISE)
+    write_cell(sets[1], "faster", [1.73 * value for value in OTHER_NOISE])
+    assert status(sets) == 1
+
+
+def test_a_difference_that_many_cells_explain_is_not_significant(sets):
+    for number in range(40):
+        write_cell(sets[0], f"cell{number:02}", noisy(number))
+        write_cell(sets[1], f"cell{number:02}", noisy(100 + number))
+    found = diff.compare_sets(*sets)
+    alone = [c for c in found.cells if c.p_value < 0.05]
+    assert alone, "of 40 cells some must differ by chance"
+    for cell in alone:
+        low, high = cell.confidence_interval
+        assert not low <= 1 <= high
+        assert cell.p_adjusted > 0.05
+        assert cell.verdict == diff.Verdict.NO_DIFFERENCE
+    assert found.agree
+
+
+def test_a_small_difference_in_all_cells_is_significant(sets):
+    changed = [a * b for a, b in zip(NOISE, (1.01, 1.035, 1.02, 1.005, 1.03), strict=True)]
+    for number in range(10):
+        write_cell(sets[0], f"cell{number}", NOISE)
+        write_cell(sets[1], f"cell{number}", changed)
+    found = diff.compare_sets(*sets)
+    # A correction by Holm or Bonferroni would find none of them.
+    assert all(0.05 / 10 < cell.p_value < 0.05 for cell in found.cells)
+    assert {cell.verdict for cell in found.cells} == {diff.Verdict.DIFFERENT}
+    assert not found.agree
+
+
+def test_the_table_and_the_interval_are_the_reports(sets):
+    found = compared(sets, NOISE, OTHER_NOISE)
+    # R: ratio_interval(c(104, 95, 92, 108, 101), c(100, 110, 90, 105, 97))
+    assert found.ratio == pytest.approx(0.996641, abs=1e-6)
+    assert found.confidence_interval == pytest.approx((0.901904, 1.101329), abs=1e-6)
+    assert difftable.text(diff.compare_sets(*sets)).splitlines()[:2] == [
+        "cell       metric        n             A      B    B/A     95 % CI         p (adjusted)  "
+        "verdict",
+        "loss/cell  goodput_mbit  5 + 5 paired  100.4  100  0.9966  0.902 to 1.101  0.93          "
+        "no significant difference",
+    ]
+
+
+def test_pairs_find_what_the_variation_between_seeds_hides(sets):
+    values = [10, 200, 50, 400, 90]
+    more = [value * (1.02 + number / 1e4) for number, value in enumerate(values)]
+    assert compared(sets, values, more).verdict == diff.Verdict.DIFFERENT
+    write_cell(sets[0].with_name("c"), "cell", more, seeds=range(10, 15))
+    unpaired = only(diff.compare_sets(sets[0], sets[0].with_name("c")))
+    assert (unpaired.verdict, unpaired.paired) == (diff.Verdict.NO_DIFFERENCE, False)
+
+
+def test_pairs_are_the_seeds_that_both_have(sets):
+    found = compared(sets, NOISE, [*OTHER_NOISE, 500, 500])
+    assert (found.n, found.replicates, found.paired) == ((5, 5), (5, 7), True)
+    assert found.verdict == diff.Verdict.NO_DIFFERENCE
+    assert found.mean[1] == 100
+
+
+@pytest.mark.parametrize("n", range(1, 5))
+def test_fewer_than_five_runs_are_never_significant(sets, n, capsys):
+    found = compared(sets, NOISE[:n], [900 + v for v in NOISE[:n]])
+    assert (found.verdict, found.confidence_interval) == (diff.Verdict.TOO_FEW, None)
+    assert found.ratio > 9
+    assert status(sets) == 1
+    assert "Fewer than 5 runs on a side have no confidence interval" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("runs", [[], [None] * 6, [5.0] + [None] * 5])
+def test_cells_without_enough_valid_runs_do_not_agree(sets, runs):
+    found = compared(sets, runs, runs, instrument={"another": 1})
+    assert found.verdict == diff.Verdict.TOO_FEW
+    assert status(sets) == 1
+
+
+def test_runs_that_are_invalid_on_one_side_are_a_difference(sets):
+    found = compared(sets, [*NOISE, 99, 99], [*OTHER_NOISE, None, 101])
+    assert found.verdict == diff.Verdict.INCONSISTENT
+    assert found.problems == ["replicate 5 (seed 5) of B is invalid"]
+    assert status(sets) == 1
+
+
+def test_runs_that_are_invalid_on_both_sides_are_not(sets):
+    found = compared(sets, [*NOISE, None], [*OTHER_NOISE, None])
+    assert (found.verdict, found.problems) == (diff.Verdict.NO_DIFFERENCE, [])
+    assert difftable._runs(found) == "5 of 6 + 5 of 6 paired"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), int("9" * 400), "7", True])
+def test_what_is_no_finite_number_is_not_compared_and_named(sets, value):
+    found = compared(sets, [*NOISE, 99], [*OTHER_NOISE, value])
+    assert (found.verdict, found.n) == (diff.Verdict.INCONSISTENT, (5, 5))
+    assert found.problems == [
+        f"replicate 5 (seed 5) of B is valid, but goodput_mbit is {str(value)[:40]}"
+    ]
+    assert json.loads(diff.as_json(diff.compare_sets(*sets)))["agree"] is False
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "verdict"),
+    [
+        (0, 0, "deterministic, equal"),
+        (7.5, 7.5, "deterministic, equal"),
+        (7.5, 7.500001, "deterministic, different"),
+        (0, 3, "deterministic, different"),
+    ],
+)
+def test_cells_that_do_not_vary_are_compared_exactly(sets, a, b, verdict):
+    found = compared(sets, [a] * 5, [b] * 5)
+    assert found.verdict == verdict
+    assert (found.confidence_interval, found.p_value) == (None, None)
+    assert status(sets) == (verdict == "deterministic, different")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "verdict"),
+    [
+        ([0] * 5, [5, 6, 7, 5, 6], "significantly different"),
+        ([5, 6, 7, 5, 6], [0] * 5, "significantly different"),
+        ([0] * 5, [0, 0, 1, 0, 0], "no significant difference"),
+    ],
+)
+def test_where_a_mean_is_zero_the_means_are_compared_without_a_ratio(sets, a, b, verdict):
+    found = compared(sets, a, b)
+    assert (found.verdict, found.confidence_interval) == (verdict, None)
+    assert found.ratio in (None, 0)
+
+
+def test_other_conditions_under_the_same_name_are_not_compared(sets):
+    found = compared(sets, NOISE, NOISE, rate_mbit=7)
+    assert found.verdict == diff.Verdict.CONDITIONS
+    assert found.problems[0].startswith("rate_mbit is ")
+    assert found.ratio is None
+    assert status(sets) == 1
+
+
+def test_a_misspelt_metric_is_wrong_usage_with_the_nearest_names(sets, capsys):
+    compared(sets, NOISE, NOISE)
+    assert status(sets, "--metric", "goodputs_mbit") == 2
+    captured = capsys.readouterr()
+    assert "found goodputs_mbit\n  -> name one of goodput_mbit" in captured.err
+    assert captured.out == ""
+
+
+def test_cells_of_another_app_need_not_have_the_metric(sets, capsys):
+    compared(sets, NOISE, OTHER_NOISE)
+    for root in sets:
+        write_cell(root, "page", NOISE, metric="download_s")
+    assert status(sets, "--metric", "goodput_mbit") == 0
+    assert "1 cell without the metric: not compared." in capsys.readouterr().out
+    # By itself each cell has a metric, or was not compared.
+    for root in sets:
+        write_cell(root, "odd", NOISE, metric="oddity")
+    assert status(sets) == 1
+
+
+def test_only_cells_with_another_metric_are_no_agreement(sets):
+    for root, values in zip(sets, (NOISE, OTHER_NOISE), strict=True):
+        write_cell(root, "page", values, metric="download_s")
+    write_cell(sets[0], "bulk", NOISE)
+    assert status(sets, "--metric", "goodput_mbit", "--common") == 1
+
+
+def test_what_a_cell_is_judged_by_is_looked_for_on_both_sides(sets):
+    write_cell(sets[0], "cell", [None] * 5)
+    write_cell(sets[1], "cell", NOISE, metric=PRIMARY_METRICS[1])
+    found = only(diff.compare_sets(*sets))
+    assert (found.metric, found.verdict) == (PRIMARY_METRICS[1], diff.Verdict.TOO_FEW)
+
+
+def test_cells_on_one_side_fail_unless_only_common_ones_are_asked_for(sets):
+    compared(sets, NOISE, OTHER_NOISE)
+    write_cell(sets[1], "lonely", NOISE)
+    assert status(sets) == 1
+    assert status(sets, "--common") == 0
+
+
+def test_without_a_common_cell_there_is_no_agreement(sets, capsys):
+    write_cell(sets[0], "one", NOISE)
+    write_cell(sets[1], "other", NOISE)
+    assert status(sets, "--common") == 1
+    assert "do not agree: no cell in agreement" in capsys.readouterr().out
+
+
+def test_a_machine_reads_a_closed_shape_without_nan(sets, capsys):
+    compared(sets, NOISE, OTHER_NOISE)
+    write_cell(sets[0], "zero", [0] * 5)
+    write_cell(sets[1], "zero", [3, 4, 3, 4, 5])
+    write_cell(sets[0], "extreme", [1e-99, 1e99, 1, 1, 1])
+    write_cell(sets[1], "extreme", [1e99, 1e-99, 1, 1, 2])
+    assert status(sets, "--json") == 1
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    data = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    rows = {row["cell"]: row for row in data["cells"]}
+    assert rows["loss/zero"]["ratio"] is None
+    assert rows["loss/cell"]["verdict"] == "no significant difference"
+    assert data["agree"] is False
+    assert data["reasons"] == ["significantly different in 1 cell"]
+    row = schema("diff")["properties"]["cells"]["items"]
+    assert row["properties"]["verdict"]["enum"] == [str(verdict) for verdict in diff.Verdict]
+    assert set(row["required"]) == set(row["properties"]) == set(rows["loss/cell"])

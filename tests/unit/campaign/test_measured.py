@@ -1,0 +1,68 @@
+"""Reading measured cells: what is damaged, doubled or missing is refused by name."""
+
+import pytest
+
+from losslab import cli
+from losslab.campaign import measured
+from losslab.errors import LosslabError
+from tests.unit.campaign.cells import write_cell
+
+VALUES = [1, 2, 3]
+
+
+@pytest.fixture
+def cell(tmp_path):
+    return write_cell(tmp_path / "a", "cell", VALUES)
+
+
+def test_a_cell_has_its_condition_and_replicates(tmp_path, cell):
+    [(name, found)] = measured.load_cells(tmp_path).items()
+    assert (name, found.file, found.condition.rate_mbit) == ("loss/cell", cell / "cell.json", 1000)
+    assert [(each.seed, each.folder.name) for each in found.replicates] == [
+        (0, "0"), (1, "1"), (2, "2"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ("", "Expecting value"),
+        ("[]", "list"),
+        ("null", "NoneType"),
+        ('{"replicates": []}', "no 'condition'"),
+        ('{"condition": {}, "replicates": []}', "algorithm"),
+        ('{"replicates": [{"seed": "1", "valid": true, "summary": {}}]}', "'1' in place of int"),
+        ('{"replicates": [{"seed": 1, "valid": 1, "summary": {}}]}', "1 in place of bool"),
+        ('{"replicates": [{"seed": 1, "valid": true, "summary": []}]}', "[] in place of dict"),
+        ("[" * 100_000, "recursion"),
+    ],
+)
+def test_a_damaged_cell_is_refused_by_name(tmp_path, cell, capsys, content, found):
+    write_cell(tmp_path / "b", "cell", VALUES)
+    (cell / "cell.json").write_text(content)
+    assert cli.main(["diff", str(tmp_path / "b"), str(tmp_path / "a")]) == 2
+    words = capsys.readouterr().err
+    assert f"{cell / 'cell.json'} must be the cell.json of a measured cell, found " in words
+    assert found in words
+
+
+def test_two_replicates_of_one_seed_are_refused(tmp_path):
+    write_cell(tmp_path, "cell", VALUES, seeds=[1, 2, 2])
+    with pytest.raises(LosslabError, match="found a seed of two replicates"):
+        measured.load_cells(tmp_path)
+
+
+def test_a_cell_that_is_there_twice_is_refused(tmp_path, cell):
+    write_cell(tmp_path / "b", "cell", VALUES)
+    with pytest.raises(LosslabError, match=r"must have each cell once, found .*/a/.* and .*/b/"):
+        measured.load_cells(tmp_path)
+
+
+def test_a_folder_without_cells_is_refused(tmp_path):
+    with pytest.raises(LosslabError, match="must hold measured cells"):
+        measured.load_cells(tmp_path)
+
+
+def test_a_folder_is_not_compared_with_itself(tmp_path, cell, capsys):
+    assert cli.main(["diff", str(tmp_path), str(tmp_path / "a" / "..")]) == 2
+    assert "must compare two folders" in capsys.readouterr().err
