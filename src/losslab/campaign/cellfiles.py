@@ -10,9 +10,10 @@ from typing import Any
 
 from losslab.backends.base import GUEST
 from losslab.backends.known import BACKENDS
+from losslab.campaign import integrity, rerun
 from losslab.campaign.folder import MANIFEST_FILE
 from losslab.campaign.measured import Cell, Replicate
-from losslab.campaign.rerun import NOT_COMPARED, compare
+from losslab.instrument.archive import digest
 
 # Of a manifest: what decides the bytes of a replicate in virtual time.
 INPUTS = (
@@ -22,6 +23,7 @@ INPUTS = (
 TABLE = ".csv"
 # A table that is larger has more than its head.
 MAX_HEAD_BYTES = 4096
+OTHER_VALUES = f"a {MANIFEST_FILE} that cell.json contradicts"
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,9 @@ class _Notes:
 def compare_files(first: Cell, second: Cell, common: bool = False) -> FileComparison:
     """Compare the files of all replicates.
 
-    Files must be there and tables must have rows on both sides. Where instrument and seed are the
-    same and time is virtual, files must have the same bytes.
+    Files must be as they were measured by their digests (results of format 1.0 have none), and
+    tables must have rows on both sides. Where instrument and seed are the same and time is virtual,
+    files must have the same bytes.
 
     Args:
         first: A cell of A.
@@ -76,8 +79,11 @@ def compare_files(first: Cell, second: Cell, common: bool = False) -> FileCompar
         name: set().union(*(each.names for each in files if each.of.valid))
         for name, files in sides.items()
     }
-    for name, files in sides.items():
-        _note_side(name, files, every[name], common, notes)
+    for name, cell in (("A", first), ("B", second)):
+        if cell.has_digests and not common:
+            _note_damage(name, sides[name], notes)
+        else:
+            _note_gaps(name, sides[name], every[name], common, notes)
     lone = [] if common or not all(every.values()) else _lone_names(every["A"], every["B"])
     _note_missing_rows(sides, notes)
     pairs = [
@@ -93,18 +99,15 @@ def _read(cell: Cell) -> list[_Files]:
 
 
 def _read_one(replicate: Replicate) -> _Files:
-    sizes = {
-        path.name: path.stat().st_size
-        for path in (replicate.folder.iterdir() if replicate.folder.is_dir() else ())
-        if path.is_file() and path.name not in NOT_COMPARED
-    }
+    names = rerun.names(replicate.folder)
+    sizes = {name: (replicate.folder / name).lstat().st_size for name in names}
     tables = {name: size for name, size in sizes.items() if name.endswith(TABLE)}
     return _Files(
         replicate,
-        set(sizes),
+        names,
         {name for name, size in tables.items() if size == 0},
         {name for name, size in tables.items() if _has_no_rows(replicate.folder / name, size)},
-        _manifest(replicate) if MANIFEST_FILE in sizes else None,
+        _manifest(replicate) if MANIFEST_FILE in names else None,
     )
 
 
@@ -128,10 +131,20 @@ def _manifest(replicate: Replicate) -> dict[str, Any] | None:
     return dict(found) if same else None
 
 
-def _note_side(
+def _note_damage(side: str, files: list[_Files], notes: _Notes) -> None:
+    """Note what is not as it was measured, by the digests of every file."""
+    for each in files:
+        problems = integrity.replicate_problems(each.of.folder)
+        if each.manifest is None and not problems:
+            problems = [OTHER_VALUES]
+        for problem in problems:
+            notes.add(f"{side} has {problem}", each.of.number)
+
+
+def _note_gaps(
     side: str, files: list[_Files], every: set[str], common: bool, notes: _Notes
 ) -> None:
-    """Note what is wrong with one side by itself."""
+    """Note what is missing or empty, where not every file has a digest or is there."""
     for each in files:
         number = each.of.number
         if not each.names:
@@ -139,11 +152,15 @@ def _note_side(
                 notes.add(f"{side} has no files", number)
             continue
         if each.manifest is None:
-            notes.add(f"{MANIFEST_FILE} of {side} is not what cell.json says", number)
+            notes.add(f"{side} has {OTHER_VALUES}", number)
+        listed = (each.manifest or {}).get(integrity.FILES, {})
+        for name in sorted(listed.keys() & each.names):
+            if digest(each.of.folder / name) != listed[name]:
+                notes.add(f"{side} has another {name} than was measured", number)
         for name in sorted(each.empty_tables):
-            notes.add(f"{name} is empty in {side}", number)
+            notes.add(f"{side} has an empty {name}", number)
         for name in sorted(every - each.names if each.of.valid else ()):
-            notes.add(f"{name} is missing in {side}", number)
+            notes.add(f"{side} has no {name}", number)
 
 
 def _lone_names(first: set[str], second: set[str]) -> list[str]:
@@ -167,7 +184,7 @@ def _note_missing_rows(sides: dict[str, list[_Files]], notes: _Notes) -> None:
         for each in sides[side]:
             alone = {name for name in each.without_rows if (each.of.seed, name) not in found[other]}
             for name in sorted(alone & filled - each.empty_tables if each.of.valid else ()):
-                notes.add(f"{name} has no rows in {side}", each.of.number)
+                notes.add(f"{side} has no rows in {name}", each.of.number)
 
 
 def _same_pair(one: _Files, other: _Files, notes: _Notes) -> bool:
@@ -176,7 +193,7 @@ def _same_pair(one: _Files, other: _Files, notes: _Notes) -> bool:
         return False
     if not _must_agree(one.manifest, other.manifest):
         return False
-    agreement = compare(one.of.folder, other.of.folder)
+    agreement = rerun.compare(one.of.folder, other.of.folder)
     for name, how in agreement.different.items():
         if name in one.names & other.names:
             notes.add(f"{name} must have the same bytes, found {how}", one.of.number)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign.folder import read_json
+from losslab.campaign.folder import CELL_FILE, read_json
+from losslab.campaign.integrity import FIRST_FORMAT
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 
@@ -27,6 +28,7 @@ class Cell:
     """A cell.json."""
 
     file: Path
+    has_digests: bool  # of every file, in its manifests
     condition: Condition
     replicates: list[Replicate]
 
@@ -48,7 +50,7 @@ def load_cells(folder: Path) -> dict[str, Cell]:
         LosslabError: there is none, one is damaged, or a cell is there twice.
     """
     files: dict[str, Path] = {}
-    for file in sorted(folder.rglob("cell.json")):
+    for file in sorted(folder.rglob(CELL_FILE)):
         name = f"{file.parent.parent.name}/{file.parent.name}"
         if name in files:
             raise LosslabError(
@@ -78,7 +80,8 @@ def load_cell(file: Path) -> Cell:
         ]
         if len({each.seed for each in replicates}) != len(replicates):
             raise ValueError("a seed of two replicates")
-        return Cell(file, _condition(data["condition"]), replicates)
+        has_digests = data.get("format", FIRST_FORMAT) != FIRST_FORMAT
+        return Cell(file, has_digests, _condition(data["condition"]), replicates)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise LosslabError(
             f"{file} must be the cell.json of a measured cell, found {_problem(error)}",

@@ -90,19 +90,22 @@ def require_result(manifest: dict[str, Any], which: str) -> None:
 
 def compare(first: Path, second: Path) -> Agreement:
     """Compare two replicate folders, but for the files that describe the host."""
-    names = sorted({p.name for folder in (first, second) for p in folder.iterdir()})
     same, different = [], {}
-    for name in names:
-        if name in NOT_COMPARED:
-            continue
+    for name in sorted(names(first) | names(second)):
         a, b = first / name, second / name
         if not (a.is_file() and b.is_file()):
-            different[name] = f"only in {(b if b.is_file() else a).parent}"
+            different[name] = f"only in {second if b.is_file() else first}"
         elif (bytes_a := a.read_bytes()) == (bytes_b := b.read_bytes()):
             same.append(name)
         else:
             different[name] = _first_difference(bytes_a, bytes_b)
     return Agreement(same, different)
+
+
+def names(folder: Path) -> set[str]:
+    """Return the paths below a replicate's folder of the files that are compared."""
+    found = (path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir())
+    return {str(path) for path in found} - {*NOT_COMPARED}
 
 
 def _first_difference(a: bytes, b: bytes) -> str:

@@ -3,12 +3,14 @@
 import json
 from dataclasses import replace
 
+from losslab.campaign.integrity import FIRST_FORMAT
+from tests import sealed
 from tests.unit.study.test_condition import CONDITION
 
 INSTRUMENT = {"kernel": {"hash": "aa"}, "source": "bb"}
 
 
-def write_cell(root, name, values, seeds=None, **changes):
+def write_cell(root, name, values, seeds=None, digests=True, **changes):
     """Write a cell and the folders of its replicates; return the cell's folder.
 
     Args:
@@ -16,6 +18,7 @@ def write_cell(root, name, values, seeds=None, **changes):
         name: The cell's.
         values: Each replicate's goodput; None makes an invalid replicate.
         seeds: Theirs; from 0 by default.
+        digests: False writes results of format 1.0.
         changes: `instrument`, `backend`, `metric`, and axes of the condition.
     """
     more = {key: changes.pop(key, value) for key, value in
@@ -23,19 +26,28 @@ def write_cell(root, name, values, seeds=None, **changes):
     metric = changes.pop("metric", "goodput_mbit")
     condition = replace(CONDITION, **changes).to_json()
     folder = root / "cells" / "loss" / name
-    rows = []
-    for number, value in enumerate(values):
-        seed = seeds[number] if seeds else number
-        row = {"seed": seed, "valid": value is not None}
-        row["summary"] = {} if value is None else {metric: value}
-        rows.append(row)
-        replicate = folder / str(number)
-        replicate.mkdir(parents=True)
-        manifest = row | more | {"cell": condition}
-        (replicate / "manifest.json").write_text(json.dumps(manifest))
-        (replicate / "tcp.csv").write_text(f"t,cwnd\n0,10\n1,{value}\n")
-        (replicate / "sender.log").write_text("done\n")
-        (replicate / "host.json").write_text(str(replicate))
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "cell.json").write_text(json.dumps({"condition": condition, "replicates": rows}))
+    for number, value in enumerate(values):
+        manifest = more | {
+            "cell": condition, "seed": seeds[number] if seeds else number,
+            "valid": value is not None, "reasons": [] if value is not None else ["no reason"],
+            "summary": {} if value is None else {metric: value},
+        }  # fmt: skip
+        files = {"tcp.csv": f"t,cwnd\n0,10\n1,{value}\n", "sender.log": "done\n"}
+        sealed.replicate(folder / str(number), manifest, files)
+    path = sealed.cell(folder, condition, len(values), study="loss")
+    if not digests:
+        forget_digests(path)
     return folder
+
+
+def forget_digests(path):
+    """Make a cell one of format 1.0."""
+    cell = json.loads(path.read_text())
+    for row in cell["replicates"]:
+        del row["manifest_sha256"]
+    sealed.edit(path, format=FIRST_FORMAT, replicates=cell["replicates"])
+    for manifest in path.parent.glob("*/manifest.json"):
+        record = json.loads(manifest.read_text())
+        del record["files"]
+        manifest.write_text(json.dumps(record))

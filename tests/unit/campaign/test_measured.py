@@ -27,8 +27,6 @@ def test_a_cell_has_its_condition_and_replicates(tmp_path, cell):
     ("content", "found"),
     [
         ("", "Expecting value"),
-        ("[]", "list"),
-        ("null", "NoneType"),
         ('{"replicates": []}', "no 'condition'"),
         ('{"condition": {}, "replicates": []}', "algorithm"),
         ('{"replicates": [{"seed": "1", "valid": true, "summary": {}}]}', "'1' in place of int"),
@@ -44,6 +42,13 @@ def test_a_damaged_cell_is_refused_by_name(tmp_path, cell, capsys, content, foun
     words = capsys.readouterr().err
     assert f"{cell / 'cell.json'} must be the cell.json of a measured cell, found " in words
     assert found in words
+
+
+@pytest.mark.parametrize(("content", "kind"), [("[]", "list"), ("null", "NoneType")])
+def test_a_cell_that_is_no_object_is_refused(tmp_path, cell, content, kind):
+    (cell / "cell.json").write_text(content)
+    with pytest.raises(LosslabError, match=f"must be a JSON object, found a {kind}"):
+        measured.load_cells(tmp_path)
 
 
 def test_two_replicates_of_one_seed_are_refused(tmp_path):
