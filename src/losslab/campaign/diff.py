@@ -85,11 +85,11 @@ class Comparison:
         passing = (*AGREEING, Verdict.NOT_MEASURED) if self.metric else AGREEING
         failing = [verdict for verdict in Verdict if verdict not in passing]
         found = [f"{v} in {cells(counts[v])}" for v in failing if counts[v]]
-        if not any(counts[verdict] for verdict in AGREEING):
-            found.append("no cell in agreement")
         if not self.common:
             for side, names in (("A", self.only_in_first), ("B", self.only_in_second)):
                 found += [f"{cells(len(names))} in {side} only"] if names else []
+        if not found and not any(counts[verdict] for verdict in AGREEING):
+            found.append("no cell was compared")
         return found
 
     @property

@@ -266,7 +266,7 @@ def test_without_a_common_cell_there_is_no_agreement(sets, capsys):
     write_cell(sets[0], "one", NOISE)
     write_cell(sets[1], "other", NOISE)
     assert status(sets, "--common") == 1
-    assert "do not agree: no cell in agreement" in capsys.readouterr().out
+    assert "do not agree: no cell was compared" in capsys.readouterr().out
 
 
 def test_a_machine_reads_a_closed_shape_without_nan(sets, capsys):
