@@ -123,6 +123,14 @@ def test_a_summary_that_its_manifests_do_not_have_is_found(cell, change):
         integrity.read_cell(cell)
 
 
+def test_a_value_that_is_no_number_is_no_damage(cell):
+    folder = cell.parent / "0"
+    sealed.edit(folder / "manifest.json", summary={"goodput_mbit": float("nan")})
+    sealed.again(folder)
+    sealed.cell(cell.parent, CONDITION.to_json(), 2)
+    assert integrity.cell_problems(cell.parent) == []
+
+
 def test_a_replicate_of_another_condition_is_found(cell):
     sealed.edit(cell, condition=CONDITION.to_json() | {"loss_percent": 9.0})
     with pytest.raises(integrity.DamagedError, match="another condition"):
