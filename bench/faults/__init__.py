@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench.faults import chapters, damage, guests, host, killed, misuse
+from bench.faults import chapters, damage, guests, host, killed, misuse, random_kills
 from bench.faults.kit import Outcome, SkippedError
 
 __all__ = ["FAULTS", "Outcome", "SkippedError", "main"]
@@ -25,6 +25,7 @@ FAULTS: dict[str, Callable[[Path], Outcome]] = {
         killed.interrupted_cell,
         killed.interrupted_campaign,
         killed.damaged_manifest,
+        random_kills.randomly_killed_processes,
         guests.hanging_guest,
         guests.panicking_guest,
         guests.crashing_guest,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import signal
 
-from losslab.errors import HostError
+from losslab.errors import GuestLostError, HostError
 
 REBUILD = "run `make setup`, which builds a kernel or image that is missing or out of date"
 ROOM = "free memory, set LOSSLAB_SCRATCH to a folder with room, or use fewer --cores"
@@ -17,9 +18,23 @@ PERSONALITY = (
     "allow personality(2), which Docker's default profile does not: "
     "`--security-opt seccomp=unconfined`"
 )
+# Signals that end a guest's kernel from outside: an out-of-memory killer's, and an operator's.
+ENDING = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 # Words of a kernel that met a page of its memory for which there was no room, by SIGBUS, and of one
 # that could not be copied.
 NO_ROOM = ("Kernel mode signal 7", "snapshot: room for memory")
+# Messages of a guest's kernel that a host process of the guest is gone or disobeyed: those of
+# arch/um/os-Linux/skas/process.c and mem.c, Linux 6.1 to 7.2, and of patches 0005 and 0007. The
+# program that ran in the process gets SIGSEGV, so the guest is not to blame for what fails next.
+BROKEN_PROCESS = re.compile(
+    r"errno = (3|10)\b"  # ESRCH, ECHILD: somebody else ended the process
+    r"|fp_registers returned -(3|10)\b"
+    r"|start_userspace : (expected SIGSTOP|(wait|munmap|PTRACE_\w+) failed)"
+    r"|wait_stub_done\w* : "
+    r"|child stopped with signal"  # one that neither the guest nor its kernel sent
+    r"|[Ss]tub syscall|Syscall data was corrupted by stub|Failed to continue stub"
+    r"|snapshot: a process must start"
+)
 # Why a guest does not come as far as its job: words on the console, what must hold, what mends it.
 # The first that fits counts.
 CAUSES = (
@@ -61,7 +76,8 @@ def not_started(console: str, status: int | None) -> HostError:
     """
     fits = [cause for cause in CAUSES if any(word in console for word in cause[0])]
     late = status is None
-    unknown = ((), "a guest must boot and begin its job", TIME if late else REBUILD)
+    again = f"start again, as somebody may have ended it; if it stays so, {REBUILD}"
+    unknown = ((), "a guest must boot and begin its job", TIME if late else again)
     _, must, remedy = fits[0] if fits else unknown
     how = "it still booting at its time limit" if late else f"exit status {status}"
     return HostError(
@@ -70,8 +86,24 @@ def not_started(console: str, status: int | None) -> HostError:
     )
 
 
+def refuse_broken_process(console: str) -> None:
+    """Refuse a guest that lost a process to the host; nothing that it reports can be trusted.
+
+    Raises:
+        GuestLostError: with the first line of the console that says so.
+    """
+    for line in console.splitlines():
+        if BROKEN_PROCESS.search(line):
+            raise GuestLostError(
+                "every process of the guest must run until the guest ends it, found on its "
+                f"console: {line.strip()}",
+                hint="find out what kills processes on this machine (`dmesg` shows an "
+                f"out-of-memory killer), or {ROOM}",
+            )
+
+
 def refuse_host_failure(console: str, status: int | None, scratch_full: bool) -> None:
-    """Refuse the end of a guest that the host ended, or left without memory.
+    """Refuse a guest whose kernel the host killed or left without memory.
 
     Raises:
         HostError: it did.
@@ -80,11 +112,13 @@ def refuse_host_failure(console: str, status: int | None, scratch_full: bool) ->
         raise HostError(
             "the guest's memory must find room in its scratch folder, found it full", hint=ROOM
         )
-    if status == -signal.SIGKILL:
-        raise HostError(
-            "the guest must end by itself, found it killed, as by a host that is out of memory",
-            hint=ROOM,
-        )
+    for number in ENDING:
+        if status == -number:
+            raise HostError(
+                f"the guest must end by itself, found it killed ({number.name}), as by a host that "
+                "is out of memory",
+                hint=ROOM,
+            )
 
 
 def last_words(console: str) -> str:

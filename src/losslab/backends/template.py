@@ -106,6 +106,8 @@ class Template:
         deadline = time.monotonic() + ANSWER_LIMIT_S
         while (words := self._next(max(0.0, deadline - time.monotonic()))) is not None:
             if words[0] == "started":
+                # A process of the snapshot that was killed may have had this number before.
+                self._ended.pop(int(words[1]), None)
                 return Copy(self, int(words[1]))
             if words[0] == "failed":
                 break

@@ -193,6 +193,7 @@ class Guest:
             def refuse(status: int | None, console: str) -> LosslabError:
                 full = shutil.disk_usage(seat.folder).free < SCRATCH_FULL_BYTES
                 remedies.refuse_host_failure(console, status, full)
+                remedies.refuse_broken_process(console)
                 if not (seat.folder / STARTED).exists():
                     return remedies.not_started(console, status)
                 how = "it at work still" if status is None else f"exit status {status}"
@@ -211,9 +212,11 @@ class Guest:
         result: dict[str, Any] = {}
         with contextlib.suppress(OSError, json.JSONDecodeError):
             result = json.loads((job.folder / RESULT_FILE).read_text())
-        if not result or "error" in result or result.get("reasons"):
+        failed = not result or "error" in result or result.get("reasons")
+        if failed or end.status:
             # A check may have failed for what the host did.
             remedies.refuse_host_failure(console, end.status, end.scratch_full)
+        remedies.refuse_broken_process(console)
         if not (job.folder / STARTED).exists():
             raise remedies.not_started(console, end.status)
         said = f"last on its console: {remedies.last_words(console)}"
@@ -226,6 +229,11 @@ class Guest:
         if not result:
             raise GuestLostError(
                 f"the guest must leave result.json, found none (exit status {end.status}); {said}"
+            )
+        if end.status:
+            # It writes result.json before its other files are sure to be on the host.
+            raise GuestLostError(
+                f"the guest must power off by itself, found exit status {end.status}; {said}"
             )
         refuse_failure(result)
         reasons = console_reasons(console)

@@ -66,6 +66,7 @@ def test_a_guest_that_never_began_is_the_hosts_or_instruments_fault(tmp_path):
     ("status", "console", "full"),
     [
         (-9, "", False),
+        (-15, "", False),
         (-6, "Kernel panic - not syncing: Kernel mode signal 7", False),
         (1, "", True),
     ],
@@ -79,6 +80,71 @@ def test_a_check_that_failed_for_want_of_memory_is_not_believed(tmp_path):
     with pytest.raises(HostError, match="scratch folder, found it full"):
         end(tmp_path, 0, result='{"reasons": ["iperf3 must exit with 0, found -7"]}', full=True)
     assert end(tmp_path, 0, result='{"reasons": []}', full=True) == {"reasons": []}
+
+
+# What a guest's kernel says of a host process that was killed, by the function that met it.
+KILLED_PROCESS = [
+    "userspace - ptrace set regs failed, errno = 3",
+    "userspace - ptrace continue failed, op = 31, errno = 3",
+    "userspace - PTRACE_GETREGS failed, errno = 3",
+    "userspace - wait failed, errno = 10",
+    "userspace - child stopped with signal 15",
+    "fetch_fp_registers - get_fp_registers failed, errno = 3",
+    "put_fp_registers returned -3",
+    "Failed to get registers from stub, errno = 3",
+    "wait_stub_done : failed to wait for SIGTRAP, pid = 7, n = 7, errno = 3, status = 0x9",
+    "start_userspace : expected SIGSTOP, got status = 9",
+    "do_syscall_stub : PTRACE_SETREGS failed, errno = 3",
+    "Kernel panic - not syncing: Failed to continue stub, pid = 7, errno = 3",
+]
+
+
+@pytest.mark.parametrize("line", KILLED_PROCESS)
+@pytest.mark.parametrize(
+    ("status", "result"),
+    [
+        (0, '{"error": "`ip -json -batch -` must succeed in silence, found: ", "kind": "refused"}'),
+        (0, '{"reasons": ["iperf3 must exit with 0, found -11"]}'),
+        (0, '{"reasons": []}'),
+        (-6, None),
+        (None, None),
+    ],
+)
+def test_a_guest_that_lost_a_process_to_the_host_is_lost_whatever_it_reports(
+    tmp_path, line, status, result
+):
+    with pytest.raises(GuestLostError, match="must run until the guest ends it") as error:
+        end(tmp_path, status, f"before\n{line}\nafter\n", result=result)
+    assert line in error.value.message
+    assert "dmesg" in error.value.hint
+
+
+def test_a_process_killed_while_the_guest_boots_is_not_taken_for_forbidden_ptrace(tmp_path):
+    with pytest.raises(GuestLostError, match="must run until"):
+        end(tmp_path, -6, KILLED_PROCESS[0], started=False)
+
+
+@pytest.mark.parametrize("status", [1, -6])
+def test_a_result_counts_only_if_the_guest_powered_off(tmp_path, status):
+    """The host may have result.json before it has the raw files."""
+    with pytest.raises(
+        GuestLostError, match=f"must power off by itself, found exit status {status}"
+    ):
+        end(tmp_path, status, result='{"reasons": []}')
+    with pytest.raises(HostError, match="found it killed"):
+        end(tmp_path, -9, result='{"reasons": []}')
+
+
+def test_a_warning_of_the_guests_own_kernel_stays_a_failed_check(tmp_path):
+    console = "WARNING: CPU: 0 PID: 31 at net/ipv4/tcp_input.c:2858 tcp_fastretrans_alert"
+    found = end(tmp_path, 0, console, result='{"reasons": []}')
+    assert found["reasons"] == [f"the guest's console must show no warning, found: {console}"]
+
+
+def test_a_panic_of_the_guests_own_kernel_is_quoted(tmp_path):
+    panic = "Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000300"
+    with pytest.raises(GuestLostError, match="exitcode=0x00000300"):
+        end(tmp_path, -6, panic)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,243 @@
+"""Kill host processes of a cell at random instants; no outcome may be a wrong number.
+
+`python -m bench.faults.random_kills --kills 100` prints a line per kill and a table at the end. It
+exits with 1 if a kill left wrong bytes, or an invalid row that the next start keeps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.faults.kit import ROOT, Outcome, cell_command, contents, descendants
+from losslab.instrument.cache import cache_folder
+
+REPLICATES = 2
+# A guest that hangs is ended at its own limit, twice.
+RUN_LIMIT_S = 600.0
+POLL_S = 0.01
+RUNNER = "runner"
+# A snapshot's processes work while it boots; those of its forks are processes of their own.
+KINDS = (RUNNER, "snapshot kernel", "snapshot process", "guest kernel", "guest process")
+# Most of a guest's processes are ptrace stubs, one for each of its programs.
+WEIGHTS = (1, 1, 2, 2, 6)
+# From the kernel's out-of-memory killer, and from an operator.
+SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM)
+SAME, LOST, HOST, ENDED, WRONG = "same bytes", "lost", "host error", "ended", "WRONG"
+
+
+def host_processes(job: int) -> dict[str, list[int]]:
+    """List a cell's host processes by kind.
+
+    A kernel leads a process group, a stub does not. The snapshot's kernel is a child of the job,
+    and a guest's kernel is a child of the snapshot's.
+    """
+    built = cache_folder() / "kernel"
+    found: dict[str, list[int]] = {kind: [] for kind in KINDS}
+    found[RUNNER].append(job)
+    leaders: dict[int, str] = {}
+    for pid in descendants(job):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/exe").resolve().parent.parent != built:
+                continue
+            state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+            if state == "Z":
+                continue
+            group = os.getpgid(pid)
+            if group == pid:
+                leaders[pid] = "snapshot" if int(parent) == job else "guest"
+                found[f"{leaders[pid]} kernel"].append(pid)
+            elif group in leaders:
+                found[f"{leaders[group]} process"].append(pid)
+    return found
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A cell that nobody disturbed."""
+
+    files: dict[str, dict[str, bytes]]  # of each replicate
+    spans_s: dict[str, float]  # for how long there were processes of a kind
+
+
+def reference(folder: Path) -> Reference:
+    """Measure the cell, and for how long each kind of process is there."""
+    seen: dict[str, list[float]] = {}
+    job = _start(folder)
+    while job.poll() is None:
+        for kind, pids in host_processes(job.pid).items():
+            if pids:
+                seen.setdefault(kind, []).append(time.monotonic())
+        time.sleep(POLL_S)
+    if job.returncode != 0:
+        raise RuntimeError(f"the undisturbed cell must be measured, found: {_words(folder)}")
+    spans_s = {kind: times[-1] - times[0] for kind, times in seen.items()}
+    return Reference(_replicates(folder), spans_s)
+
+
+def kill_one(folder: Path, expected: Reference, draw: random.Random) -> tuple[str, str]:
+    """Start a cell, kill one of its processes, and start it again.
+
+    Returns:
+        What was killed, and the outcome with what was found.
+    """
+    kind = draw.choices(KINDS, WEIGHTS)[0]
+    number = draw.choice(SIGNALS)
+    done = ""
+    while not done:
+        after_s = draw.uniform(0, expected.spans_s[kind])
+        job = _start(folder)
+        done = _kill(job, kind, number, after_s, draw)
+        status = _wait(job)
+        if not done:  # the cell ended before: once more
+            shutil.rmtree(folder)
+    outcome = _outcome(folder, status, expected, ended=kind == RUNNER)
+    again = _wait(_start(folder))
+    last = _outcome(folder, again, expected, ended=False)
+    if not last.startswith(SAME):
+        outcome = f"{WRONG}: {outcome}; after the next start: {last}"
+    return done, outcome
+
+
+def _kill(
+    job: subprocess.Popen[bytes],
+    kind: str,
+    number: signal.Signals,
+    after_s: float,
+    draw: random.Random,
+) -> str:
+    """Signal a process of a kind, some time after the first of them is there; say which."""
+    begin = None
+    while job.poll() is None:
+        pids = host_processes(job.pid)[kind]
+        begin = begin or (time.monotonic() if pids else None)
+        if pids and begin is not None and time.monotonic() - begin >= after_s:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(draw.choice(pids), number)
+                return f"{number.name} to a {kind} after {after_s:.2f} s"
+        time.sleep(POLL_S)
+    return ""
+
+
+def _start(folder: Path) -> subprocess.Popen[bytes]:
+    with (folder.parent / f"{folder.name}.words").open("wb") as words:
+        return subprocess.Popen(
+            cell_command(folder, REPLICATES), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=words
+        )
+
+
+def _wait(job: subprocess.Popen[bytes]) -> int:
+    try:
+        return job.wait(RUN_LIMIT_S)
+    finally:
+        job.kill()
+
+
+def _words(folder: Path) -> str:
+    return (folder.parent / f"{folder.name}.words").read_text(errors="replace").strip()
+
+
+def _replicates(folder: Path) -> dict[str, dict[str, bytes]]:
+    return {path.parent.name: contents(path.parent) for path in folder.glob("[0-9]/manifest.json")}
+
+
+def _outcome(folder: Path, status: int, expected: Reference, ended: bool) -> str:
+    """Name what a start left; anything but the expected outcomes is wrong.
+
+    Args:
+        folder: Of the cell.
+        status: Of its job.
+        expected: The undisturbed cell.
+        ended: The job itself was signalled.
+    """
+    words = _words(folder)
+    rows = []
+    if (folder / "cell.json").exists():
+        rows = json.loads((folder / "cell.json").read_text())["replicates"]
+    lost = {str(number): row for number, row in enumerate(rows) if row["lost"]}
+    wrong = _difference(folder, expected, without=lost)
+    outcome = f"{WRONG}: exit status {status}, {len(rows)} rows: {words}"
+    if wrong or "Traceback (most" in words:
+        outcome = f"{WRONG}: {wrong or words}"
+    elif status == 0 and lost:
+        outcome = f"{LOST}: {next(iter(lost.values()))['reasons'][0]}"
+    elif status == 0 and len(rows) == REPLICATES:
+        outcome = SAME + (" after a retry" if any(row["attempt"] > 1 for row in rows) else "")
+    elif not rows and ended:
+        outcome = ENDED
+    elif not rows and "losslab: error" in words:
+        outcome = f"{HOST}: {words}"
+    return outcome
+
+
+def _difference(folder: Path, expected: Reference, without: Container[str]) -> str:
+    """Describe the first replicate whose files differ from the undisturbed ones; empty if none."""
+    for name, files in _replicates(folder).items():
+        if name not in without and files != expected.files[name]:
+            reasons = json.loads(files["manifest.json"])["reasons"]
+            console = files.get("console.log", b"").decode(errors="replace")
+            return f"replicate {name} differs: {reasons or 'valid'}; console: {console}"
+    return ""
+
+
+def kills(folder: Path, count: int, seed: int, say: bool) -> Counter[str]:
+    """Kill so many processes; return how often each outcome was, by kind and outcome."""
+    draw = random.Random(seed)
+    counts: Counter[str] = Counter()
+    (folder / "reference").mkdir()
+    expected = reference(folder / "reference")
+    for number in range(count):
+        done, outcome = kill_one(folder / f"kill{number}", expected, draw)
+        kind = next(kind for kind in KINDS if f" a {kind} " in done)
+        name = outcome.partition(":")[0]
+        counts[f"{kind}: {outcome if name == WRONG else name}"] += 1
+        if say:
+            print(f"{number}: {done}: {outcome}", flush=True)
+    return counts
+
+
+def randomly_killed_processes(folder: Path) -> Outcome:
+    """Kill ten host processes of cells at random instants; with other seeds, others."""
+    counts = kills(folder, 10, random.SystemRandom().randrange(2**32), say=False)
+    return Outcome(
+        "ten host processes of cells killed at random instants",
+        "; ".join(f"{name}, {count}x" for name, count in sorted(counts.items())),
+        "nothing" if not _wrong(counts) else "a number, or an invalid row stays",
+        good=not _wrong(counts),
+    )
+
+
+def _wrong(counts: Counter[str]) -> int:
+    return sum(count for name, count in counts.items() if WRONG in name)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Kill processes as the command line says."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.faults.random_kills", description=__doc__
+    )
+    parser.add_argument("--kills", type=int, default=100, metavar="N", help="how many processes")
+    parser.add_argument("--seed", type=int, default=1, help="decides kinds, signals and instants")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="losslab-kills-") as folder:
+        counts = kills(Path(folder), options.kills, options.seed, say=True)
+    for name, count in sorted(counts.items()):
+        print(f"{count:5d}  {name}")
+    return 1 if _wrong(counts) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
