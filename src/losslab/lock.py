@@ -1,20 +1,25 @@
-"""Locks on folders that the kernel takes back when their holder ends, however it ends.
+"""Locks that the kernel releases when their holder ends, however it ends.
 
-Also folders that are in use only while their lock is held: the next who makes one removes those
-whose owner was killed.
+Also folders that are in use only while their lock is held: the next process that makes one removes
+those whose owner was killed. And files and folders at paths that other users can predict: another
+user can neither redirect them nor hold their locks.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from losslab.errors import LosslabError
+from losslab.errors import HostError, LosslabError
+
+OTHERS = 0o077  # rights of the group and of everyone else
 
 
 @contextlib.contextmanager
@@ -98,8 +103,93 @@ def _claim(path: Path) -> int:
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
+        # Root may open everybody's.
+        if os.fstat(descriptor).st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "another user's folder", str(path))
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(descriptor)
         raise
     return descriptor
+
+
+@contextlib.contextmanager
+def private_folder(path: Path) -> Iterator[int]:
+    """Open a folder that only this user has rights to, for the length of the block.
+
+    It is made where there is none. Use what lies in it relative to the descriptor, as `path` may
+    name another folder by then.
+
+    Raises:
+        HostError: something else, or another user's folder, is at `path`.
+    """
+    with contextlib.suppress(FileExistsError), _explained(path, "folder"):
+        path.mkdir(mode=0o700)
+    with _explained(path, "folder"):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        _require_own(path, found)
+        if stat.S_IMODE(found.st_mode) & OTHERS:
+            raise HostError(
+                f"{path} must have rights for no one else, found {stat.S_IMODE(found.st_mode):o}",
+                hint=f"see what is in it, and remove it: rm -r {path}",
+            )
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def open_lock(path: Path, folder: int | None = None) -> int:
+    """Open a lock file, made where there is none, for this user alone to lock.
+
+    Its content is left alone. A link is not followed, and nothing waits for a pipe's other end.
+
+    Args:
+        path: The file.
+        folder: Its folder's descriptor, as of `private_folder`; found by its path by default.
+
+    Raises:
+        HostError: something else, or another user's file, is at `path`.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    with _explained(path, "file"):
+        descriptor = os.open(path if folder is None else path.name, flags, 0o600, dir_fd=folder)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise HostError(f"{path} must be a file, found something else", hint=f"remove {path}")
+        _require_own(path, found)
+        if stat.S_IMODE(found.st_mode) & OTHERS:  # who can read it can hold its lock
+            os.fchmod(descriptor, 0o600)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _require_own(path: Path, found: os.stat_result) -> None:
+    if found.st_uid != os.geteuid():
+        raise HostError(
+            f"{path} must belong to user {os.geteuid()}, found it belonging to user {found.st_uid}",
+            hint=f"see who made it, and remove it: rm -r {path}",
+        )
+
+
+@contextlib.contextmanager
+def _explained(path: Path, kind: str) -> Iterator[None]:
+    """Turn a failed system call on a predictable path into an error that says what to do."""
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except (FileNotFoundError, PermissionError) as error:
+        raise HostError(
+            f"{path} must be a {kind} that this user can make and open, found: {error.strerror}",
+            hint=f"see who owns {path} and {path.parent}, and with which rights",
+        ) from error
+    except OSError as error:
+        raise HostError(
+            f"{path} must be a {kind}, found: {error.strerror}",
+            hint=f"see who made it, and remove it: rm {path}",
+        ) from error

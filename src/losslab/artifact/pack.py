@@ -53,7 +53,6 @@ def pack(work: Path, campaign: Path, out: Path, limit_mb: float, instrument: boo
         )
     _refuse_other_sources(work, runs)
     out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(f".{out.name}.partial")
     with tempfile.TemporaryDirectory(prefix=f".{NAME}-", dir=out.parent) as folder:
         root = Path(folder) / NAME
         _export_sources(root)
@@ -74,13 +73,12 @@ def pack(work: Path, campaign: Path, out: Path, limit_mb: float, instrument: boo
         (root / "campaign").write_text(name + "\n")
         today = datetime.now(UTC).strftime("%Y-%m-%d")
         crate.describe(root, name, runs, today)
-        try:
-            # Most of it is packed already, or SVG and CSV, which the least effort makes a fifth.
-            with tarfile.open(partial, "w:gz", compresslevel=1) as tar:
-                tar.add(root, NAME)
-            partial.rename(out)
-        finally:
-            partial.unlink(missing_ok=True)
+        # In a folder whose name nobody can predict: another user may be able to write beside `out`.
+        partial = Path(folder) / f"{NAME}.tar.gz"
+        # Most of it is packed already, or SVG and CSV, which the least effort makes a fifth.
+        with tarfile.open(partial, "w:gz", compresslevel=1) as tar:
+            tar.add(root, NAME)
+        partial.rename(out)
     return out
 
 

@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import signal
-import stat
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -34,6 +33,7 @@ from losslab.backends.base import (
     refuse_failure,
 )
 from losslab.errors import GuestLostError, HostError
+from losslab.lock import open_lock, private_folder
 from losslab.study.condition import Condition
 
 # Root's own: whoever measures, on this machine cells wait for each other here.
@@ -128,52 +128,21 @@ def turn() -> Iterator[Turn]:
     Raises:
         HostError: the lock's folder is not root's own.
     """
-    with contextlib.closing(_Folder()) as folder:
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(private_folder(FOLDER))
+        lock = open_lock(FOLDER / LOCK, folder)
+        stack.callback(os.close, lock)
         try:
-            fcntl.flock(folder.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             print("losslab: another cell runs in real time; waiting for its end", file=sys.stderr)
-            fcntl.flock(folder.lock, fcntl.LOCK_EX)
+            fcntl.flock(lock, fcntl.LOCK_EX)
         for leftover in FOLDER.glob(f"{JOB_PREFIX}*"):
             shutil.rmtree(leftover, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix=JOB_PREFIX, dir=FOLDER) as name:
             source = Path(name)
             parcel.pack(source)
-            yield Turn(folder.lock, source)
-
-
-class _Folder:
-    """The folder of locks and jobs, which no one but root can have made or can write to."""
-
-    def __init__(self) -> None:
-        with contextlib.suppress(FileExistsError):
-            FOLDER.mkdir(mode=0o700)
-        try:
-            folder = os.open(FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except OSError as error:
-            raise HostError(
-                f"{FOLDER} must be a folder, found: {error}", hint=f"remove {FOLDER}"
-            ) from error
-        try:
-            found = os.fstat(folder)
-            if found.st_uid != 0 or stat.S_IMODE(found.st_mode) & 0o077:
-                raise HostError(
-                    f"{FOLDER} must be root's, with rights for no one else, found user "
-                    f"{found.st_uid} and rights {stat.S_IMODE(found.st_mode):o}",
-                    hint=f"see who made it, and remove it: rm -r {FOLDER}",
-                )
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-            self.lock = os.open(LOCK, flags, 0o600, dir_fd=folder)
-        except OSError as error:
-            raise HostError(
-                f"{FOLDER / LOCK} must be a file, found: {error}", hint=f"remove {FOLDER / LOCK}"
-            ) from error
-        finally:
-            os.close(folder)
-
-    def close(self) -> None:
-        """Give the lock back."""
-        os.close(self.lock)
+            yield Turn(lock, source)
 
 
 class OnHost:

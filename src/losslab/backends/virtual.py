@@ -7,12 +7,10 @@ the host image, its results in the job's folder. See Documentation/virt/uml in t
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +31,7 @@ from losslab.backends.base import (
     Start,
     refuse_failure,
 )
+from losslab.backends.cpus import own_cpu
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.lock import own_folder
 from losslab.study.condition import Condition
@@ -50,8 +49,6 @@ START_LIMIT_S = 120.0
 # A guest needs up to 5 s of wall time per second of a 1 Gbit/s flow on a slow, busy host; a minute
 # to start is ten times what it takes.
 START_S = 60.0
-# Guests on a CPU that are counted; with more of them nothing is fast anyway.
-PLACES_PER_CPU = 8
 # Until its job's seed counts, a guest draws the same for every job.
 BOOT_SEED = 1
 
@@ -86,34 +83,6 @@ def scratch_folder() -> Path:
         f"free, found: {'; '.join(tried)}",
         hint="set LOSSLAB_SCRATCH to such a folder",
     )
-
-
-@contextlib.contextmanager
-def own_cpu(folder: Path | None = None, cpus: Sequence[int] | None = None) -> Iterator[int]:
-    """Hold one of the CPUs that the fewest guests of this user hold.
-
-    A guest whose kernel and processes share a CPU runs up to twice as fast as one that the
-    scheduler spreads. With more guests than CPUs they share, which costs time, not correctness: a
-    second campaign's guests must not all go where the first one's are.
-
-    Args:
-        folder: Where the locks are, a file for each CPU and place on it.
-        cpus: To choose from; those that this process may use, if none are named.
-    """
-    cpus = cpus or sorted(os.sched_getaffinity(0))
-    folder = folder or Path(tempfile.gettempdir()) / f"losslab-cpus-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    for place in range(PLACES_PER_CPU):
-        for cpu in cpus:
-            lock = (folder / (f"{cpu}.{place}" if place else str(cpu))).open("w")
-            with lock:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    continue
-                yield cpu
-                return
-    yield cpus[os.getpid() % len(cpus)]
 
 
 class Guest:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from losslab import processes
+from losslab.lock import open_lock
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -40,7 +41,7 @@ def building(target: Path) -> Iterator[Path | None]:
     A lock beside the target keeps two set-ups from doing the same work.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    with (target.parent / f".{target.name}.lock").open("w") as lock:
+    with os.fdopen(open_lock(target.parent / f".{target.name}.lock")) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if target.exists():
             yield None

@@ -14,6 +14,7 @@ from pathlib import Path
 from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument.cache import ROOT
+from losslab.lock import open_lock
 
 # The tree in its folder, and beside it what its network code's Makefile says without additions.
 NAME, MAKEFILE = "linux", "Makefile.before"
@@ -75,7 +76,7 @@ def with_algorithms(folder: Path, algorithms: Sequence[Path], log: Path) -> Iter
             kernel's own.
     """
     tree = folder / NAME
-    with (folder / "lock").open("w") as lock:
+    with os.fdopen(open_lock(folder / "lock")) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         makefile = (folder / MAKEFILE).read_text()
         for path in algorithms:

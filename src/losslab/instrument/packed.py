@@ -61,8 +61,8 @@ def pack(folder: Path, kind: str, out: Path) -> Path:
         )
     out.mkdir(parents=True, exist_ok=True)
     archive = out / f"{kind}-{folder.name}.tar.xz"
-    partial = archive.with_name(f".{archive.name}.partial")
-    try:
+    with tempfile.TemporaryDirectory(prefix=".losslab-", dir=out) as name:
+        partial = Path(name) / archive.name
         # Times to the nanosecond, nobody's names, and one order whatever the file system's.
         processes.run(
             [
@@ -74,8 +74,6 @@ def pack(folder: Path, kind: str, out: Path) -> Path:
             ]
         )  # fmt: skip
         partial.rename(archive)
-    finally:
-        partial.unlink(missing_ok=True)
     facts = {
         "kind": kind,
         "hash": folder.name,

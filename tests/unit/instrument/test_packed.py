@@ -56,6 +56,19 @@ def place(request, archives, server, monkeypatch):
     return publish
 
 
+def test_a_link_where_an_archive_is_about_to_be_written_is_not_followed(tmp_path):
+    """The archives' folder may be one that other users write to, too."""
+    victim, out = tmp_path / "victim", tmp_path / "instruments"
+    victim.write_text("as it was")
+    out.mkdir()
+    name = f"{packed.KERNEL}-{NAME}.tar.xz"
+    for planted in (f".{name}.partial", name):
+        (out / planted).symlink_to(victim)
+    packed.pack(built(tmp_path / "built"), packed.KERNEL, out)
+    assert victim.read_text() == "as it was"
+    assert not (out / name).is_symlink()
+
+
 def both(test):
     return pytest.mark.parametrize("place", ["folder", "server"], indirect=True)(test)
 

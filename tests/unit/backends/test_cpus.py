@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from losslab.backends.virtual import PLACES_PER_CPU, own_cpu
+from losslab.backends.cpus import PLACES_PER_CPU, own_cpu
 
 CPUS = [3, 5]
 
@@ -16,22 +16,22 @@ CPUS = [3, 5]
 @pytest.mark.parametrize("guests", [1, 2, 3, 4, 7, 2 * PLACES_PER_CPU])
 def test_no_processor_has_two_guests_more_than_another(tmp_path: Path, guests: int) -> None:
     with contextlib.ExitStack() as stack:
-        held = Counter(stack.enter_context(own_cpu(tmp_path, CPUS)) for _ in range(guests))
+        held = Counter(stack.enter_context(own_cpu(tmp_path / "cpus", CPUS)) for _ in range(guests))
     counts = [held[cpu] for cpu in CPUS]
     assert sum(counts) == guests
     assert max(counts) - min(counts) <= 1
 
 
 def test_one_that_is_left_is_taken_next(tmp_path: Path) -> None:
-    with own_cpu(tmp_path, CPUS) as first:
-        with own_cpu(tmp_path, CPUS) as second:
+    with own_cpu(tmp_path / "cpus", CPUS) as first:
+        with own_cpu(tmp_path / "cpus", CPUS) as second:
             pass
-        with own_cpu(tmp_path, CPUS) as third:
+        with own_cpu(tmp_path / "cpus", CPUS) as third:
             assert (first, second, third) == (3, 5, 5)
 
 
 def test_more_guests_than_are_counted_have_one_of_them(tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(2 * PLACES_PER_CPU):
-            stack.enter_context(own_cpu(tmp_path, CPUS))
-        assert stack.enter_context(own_cpu(tmp_path, CPUS)) in CPUS
+            stack.enter_context(own_cpu(tmp_path / "cpus", CPUS))
+        assert stack.enter_context(own_cpu(tmp_path / "cpus", CPUS)) in CPUS
