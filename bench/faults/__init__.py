@@ -35,6 +35,8 @@ FAULTS: dict[str, Callable[[Path], Outcome]] = {
         host.noexec_shm,
         host.no_scratch,
         host.full_scratch,
+        host.odd_scratch,
+        host.low_limits,
         host.full_disk,
         host.full_results,
         host.read_only_image,

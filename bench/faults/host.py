@@ -26,6 +26,7 @@ from bench.faults.kit import (
     spoil,
     wait_for,
 )
+from losslab.backends import limits
 from losslab.instrument.cache import cache_folder
 
 
@@ -64,6 +65,41 @@ def no_scratch(folder: Path) -> Outcome:
         f"exit {done.returncode}: {first_line(done.stderr, 'LOSSLAB_SCRATCH')}",
         good=done.returncode == 1 and "set LOSSLAB_SCRATCH" in done.stderr,
     )
+
+
+def odd_scratch(folder: Path) -> Outcome:
+    """A folder for the guest's memory whose path has what separates words elsewhere."""
+    outs = []
+    for number, name in enumerate(["plain", "a blank, a 'quote\" and a comma", "relative"]):
+        (folder / name).mkdir()
+        place = name if name == "relative" else folder / name
+        outs.append(folder / f"out{number}")
+        done = subprocess.run(
+            [*LOSSLAB, "measure", *QUICK, "--out", str(outs[-1])], cwd=folder, check=False,
+            capture_output=True, text=True, timeout=600,
+            env=os.environ | {"LOSSLAB_SCRATCH": str(place)},
+        )  # fmt: skip
+        if done.returncode != 0 or "note: guest memory" in done.stderr:
+            return Outcome(f"LOSSLAB_SCRATCH={name}", done.stderr.strip(), good=False)
+    same = all(contents(out) == contents(outs[0]) for out in outs)
+    return Outcome(
+        "LOSSLAB_SCRATCH relative, or with blanks, commas and quotes",
+        "valid, with the same bytes" if same else "other bytes",
+        good=same,
+    )
+
+
+def low_limits(folder: Path) -> Outcome:
+    """Hard limits under which a guest hangs or does not boot."""
+    words = []
+    for name, limit in {"nofile": 40, "as": 2 * 10**9, "fsize": 10**9}.items():
+        limited = ["prlimit", f"--{name}={limit}:{limit}", "--", *LOSSLAB]
+        done = run(*limited, "measure", *QUICK, "--out", folder / name)
+        what, shell, need, _ = limits.NEEDED[name]
+        words.append(first_line(done.stderr, what))
+        if done.returncode != 1 or not words[-1] or f"`{shell} {need}`" not in done.stderr:
+            return Outcome(f"a hard limit of {what}", done.stderr.strip(), good=False)
+    return Outcome("hard limits of files, address space and file size", f"exit 1: {words[0]}")
 
 
 def full_disk(folder: Path) -> Outcome:

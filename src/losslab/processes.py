@@ -207,7 +207,7 @@ def spawn(
     *,
     ending: signal.Signals = signal.SIGKILL,
     cpu: int | None = None,
-    all_files: bool = False,
+    raise_limits: Sequence[str] = (),
     console: IO[bytes] | None = None,
     cwd: Path | None = None,
     variables: Mapping[str, str] | None = None,
@@ -223,7 +223,7 @@ def spawn(
         command: The program and its arguments.
         ending: The signal that it gets when this process ends, however that ends: setpriv(1).
         cpu: The one that it may use; every one by default.
-        all_files: It may have as many files open as this process may raise its limit to.
+        raise_limits: Limits that are raised as far as this process may, as prlimit(1) calls them.
         console: What it writes to, without anything to read; this process's terminal by default.
         cwd: Where it runs.
         variables: All that it has; this process's by default.
@@ -234,10 +234,8 @@ def spawn(
     """
     tied = ["setpriv", "--pdeathsig", ending.name.removeprefix("SIG"), "--"]
     bound = [] if cpu is None else ["taskset", "--cpu-list", str(cpu)]
-    if all_files:
-        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        limit = "unlimited" if most == resource.RLIM_INFINITY else most
-        bound += ["prlimit", f"--nofile={limit}:{limit}", "--"]
+    if raise_limits:
+        bound += ["prlimit", *(f"--{name}={_hard_limit(name)}:" for name in raise_limits), "--"]
     try:
         return _start(
             [*tied, *bound, *command],
@@ -252,6 +250,11 @@ def spawn(
         raise LosslabError(
             f"setpriv of util-linux must be installed, found: {error}", hint="run `make setup`"
         ) from error
+
+
+def _hard_limit(name: str) -> str:
+    most = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))[1]
+    return "unlimited" if most == resource.RLIM_INFINITY else str(most)
 
 
 def wait(process: Running, limit_s: float) -> int | None:

@@ -128,7 +128,7 @@ def test_a_program_has_one_processor_and_all_files(tmp_path):
     with console.open("wb") as out:
         process = processes.spawn(
             ["sh", "-c", "grep Cpus_allowed_list /proc/self/status; ulimit -n; ulimit -H -n"],
-            cpu=cpu, all_files=True, console=out,
+            cpu=cpu, raise_limits=["nofile"], console=out,
         )  # fmt: skip
         assert processes.wait(process, 10) == 0
     allowed, soft, hard = console.read_text().splitlines()

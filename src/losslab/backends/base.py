@@ -87,7 +87,7 @@ class Start:
     variables: Mapping[str, str] | None = None  # all that it has; this process's by default
     pass_fds: Sequence[int] = ()
     cpu: int | None = None  # the one that it may use
-    all_files: bool = False  # as many open ones as this process may have at most
+    raise_limits: Sequence[str] = ()  # as far as this process may; as of `processes.spawn`
     # Within which it must make the file STARTED, if it does that.
     start_limit_s: float | None = None
     scratch: Path | None = None  # what must not become full

@@ -7,6 +7,7 @@ import signal
 
 from losslab.errors import GuestLostError, HostError
 
+FULL = "the guest's memory must find room in its scratch folder, found it full"
 REBUILD = "run `make setup`, which builds a kernel or image that is missing or out of date"
 ROOM = "free memory, set LOSSLAB_SCRATCH to a folder with room, or use fewer --cores"
 TIME = "leave the machine more time for it: less other work, or fewer --cores"
@@ -20,9 +21,28 @@ PERSONALITY = (
 )
 # Signals that end a guest's kernel from outside: an out-of-memory killer's, and an operator's.
 ENDING = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-# Words of a kernel that met a page of its memory for which there was no room, by SIGBUS, and of one
-# that could not be copied.
-NO_ROOM = ("Kernel mode signal 7", "snapshot: room for memory")
+# What a guest's kernel says of a host that denies it something: words on the console, what must
+# hold and what was found, what to do.
+DENIED = (
+    (
+        # A page of its memory for which there was no room (SIGBUS), or a snapshot's fork.
+        ("Kernel mode signal 7", "snapshot: room for memory"),
+        FULL,
+        ROOM,
+    ),
+    (
+        ("clone failed, errno = 11",),
+        "the host must let a guest start processes, found a limit reached",
+        "raise the limit of processes (`ulimit -u`, pids.max of a container or a user's slice), or "
+        "use fewer --cores",
+    ),
+    (
+        ("UML ran out of memory on the host side",),
+        "the host must let a guest map its memory, found a limit reached",
+        "raise `sysctl vm.max_map_count` and the limits of memory (`ulimit -v`, cgroups), or use "
+        "fewer --cores",
+    ),
+)
 # Messages of a guest's kernel that a host process of the guest is gone or disobeyed: those of
 # arch/um/os-Linux/skas/process.c and mem.c, Linux 6.1 to 7.2, and of patches 0005 and 0007. The
 # program that ran in the process gets SIGSEGV, so the guest is not to blame for what fails next.
@@ -108,10 +128,11 @@ def refuse_host_failure(console: str, status: int | None, scratch_full: bool) ->
     Raises:
         HostError: it did.
     """
-    if scratch_full or any(words in console for words in NO_ROOM):
-        raise HostError(
-            "the guest's memory must find room in its scratch folder, found it full", hint=ROOM
-        )
+    if scratch_full:
+        raise HostError(FULL, hint=ROOM)
+    for words, must, remedy in DENIED:
+        if any(word in console for word in words):
+            raise HostError(must, hint=remedy)
     for number in ENDING:
         if status == -number:
             raise HostError(

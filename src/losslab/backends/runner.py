@@ -77,7 +77,7 @@ def _spawn(start: Start, job: Job, console: IO[bytes]) -> processes.Process:
     return processes.spawn(
         start.command,
         ending=signal.SIGTERM if start.patience_s else signal.SIGKILL,
-        cpu=start.cpu, all_files=start.all_files,
+        cpu=start.cpu, raise_limits=start.raise_limits,
         console=None if job.interactive else console,
         cwd=start.cwd, variables=start.variables, pass_fds=start.pass_fds,
     )  # fmt: skip

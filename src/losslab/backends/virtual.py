@@ -10,14 +10,13 @@ import contextlib
 import json
 import os
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from losslab import processes
-from losslab.backends import parcel, remedies, template
+from losslab.backends import limits, parcel, remedies, scratch, template
 from losslab.backends.base import (
     CONSOLE_FILE,
     RESULT_FILE,
@@ -32,7 +31,7 @@ from losslab.backends.base import (
     refuse_failure,
 )
 from losslab.backends.cpus import own_cpu
-from losslab.errors import GuestLostError, HostError, LosslabError
+from losslab.errors import GuestLostError, LosslabError
 from losslab.lock import own_folder
 from losslab.study.condition import Condition
 from losslab.study.seeds import derived_seed
@@ -42,7 +41,6 @@ MEMORY = "2G"  # sparse; with less, TCP's share makes windows collapse
 START_NS = 1_704_067_200_000_000_000
 VIRTUAL_TIME = ["time-travel=inf-cpu", f"time-travel-start={START_NS}"]
 TROUBLE = ("Kernel panic", "WARNING: ", "BUG: ", "Oops", "Call Trace", "Out of memory")
-SCRATCH_BYTES = 256 * 2**20
 # How long a guest's first program may take to begin its job. It takes half a second, and under an
 # emulated processor half a minute.
 START_LIMIT_S = 120.0
@@ -51,38 +49,6 @@ START_LIMIT_S = 120.0
 START_S = 60.0
 # Until its job's seed counts, a guest draws the same for every job.
 BOOT_SEED = 1
-
-
-def scratch_folder() -> Path:
-    """Choose where the guest's memory file lies: fast, large enough, and allowing exec.
-
-    Raises:
-        HostError: no such place.
-    """
-    tried = []
-    for place in (os.environ.get("LOSSLAB_SCRATCH"), "/dev/shm", os.environ.get("TMPDIR"), "/tmp"):
-        if not place:
-            continue
-        folder = Path(place)
-        if not folder.is_dir() or not os.access(folder, os.W_OK):
-            tried.append(f"{place} is not a folder that can be written to")
-            continue
-        stats = os.statvfs(folder)
-        if stats.f_flag & os.ST_NOEXEC:
-            tried.append(f"{place} is mounted noexec")
-        elif stats.f_bavail * stats.f_frsize < SCRATCH_BYTES:
-            tried.append(f"{place} has less than {SCRATCH_BYTES >> 20} MiB free")
-        else:
-            if tried:
-                print(
-                    f"losslab: note: guest memory in {folder}: {'; '.join(tried)}", file=sys.stderr
-                )
-            return folder
-    raise HostError(
-        f"the guest's memory needs a folder that allows exec and has {SCRATCH_BYTES >> 20} MiB "
-        f"free, found: {'; '.join(tried)}",
-        hint="set LOSSLAB_SCRATCH to such a folder",
-    )
 
 
 class Guest:
@@ -118,8 +84,9 @@ class Guest:
                     seat.command(tools, words, virtual_time=not job.interactive),
                     cwd=job.folder,
                     variables=seat.variables,
+                    pass_fds=[seat.descriptor],
                     cpu=seat.cpu,
-                    all_files=True,
+                    raise_limits=limits.RAISED,
                     start_limit_s=START_LIMIT_S,
                     scratch=seat.folder,
                 )
@@ -140,11 +107,15 @@ class Guest:
     @contextlib.contextmanager
     def _seat(self, tools: Instrument) -> Iterator[_Seat]:
         """Give a guest a CPU, and a folder of links and copies."""
-        # A short path without spaces for the kernel's command line, whatever the clone's is.
-        with own_folder(scratch_folder(), "losslab-guest-") as folder, own_cpu() as cpu:
+        limits.require()
+        with own_folder(scratch.folder(), "losslab-guest-") as folder, own_cpu() as cpu:
             (folder / "root").symlink_to(self.root(tools).resolve())
             parcel.pack(folder / "src")
-            yield _Seat(folder, cpu)
+            descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                yield _Seat(folder, descriptor, cpu)
+            finally:
+                os.close(descriptor)
 
     @contextlib.contextmanager
     def _waiting(self, tools: Instrument, job: Job) -> Iterator[template.Template]:
@@ -155,8 +126,9 @@ class Guest:
 
             def spawn(words: list[str], fds: list[int], console: IO[bytes]) -> processes.Process:
                 return processes.spawn(
-                    seat.command(tools, words), cpu=seat.cpu, all_files=True,
-                    console=console, cwd=seat.folder, variables=seat.variables, pass_fds=fds,
+                    seat.command(tools, words), cpu=seat.cpu, raise_limits=limits.RAISED,
+                    console=console, cwd=seat.folder, variables=seat.variables,
+                    pass_fds=[*fds, seat.descriptor],
                 )  # fmt: skip
 
             def refuse(status: int | None, console: str) -> LosslabError:
@@ -214,6 +186,7 @@ class _Seat:
     """Where a guest is while it runs."""
 
     folder: Path  # in its scratch folder, gone at the end
+    descriptor: int  # of the folder; its kernel has it, too
     cpu: int
 
     @property
@@ -225,16 +198,18 @@ class _Seat:
         self, tools: Instrument, words: Sequence[str], virtual_time: bool = True
     ) -> list[str]:
         """Write the command that boots it; it works in whatever folder that is started in."""
+        # A blank, comma or quote in the folder's own path would end a word of the command line.
+        here = f"/proc/self/fd/{self.descriptor}"
         return [
             "setarch", "-R",
             str(tools.kernel),
             f"mem={MEMORY}",
-            "rootfstype=hostfs", f"rootflags={self.folder / 'root'}", "ro", "init=/init",
+            "rootfstype=hostfs", f"rootflags={here}/root", "ro", "init=/init",
             *(VIRTUAL_TIME if virtual_time else []),
             f"random.seed={BOOT_SEED}",
             "con0=fd:0,fd:1", "con=null", "ssl=null", "quiet", "ipv6.disable_ipv6=1",
-            f"uml_dir={self.folder}/", "umid=guest", *tools.boot, *words,
-            f"LOSSLAB_SOURCE={self.folder / 'src'}",
+            f"uml_dir={here}/", "umid=guest", *tools.boot, *words,
+            f"LOSSLAB_SOURCE={here}/src",
             # A copy's working folder is its job's. Not a link, which the mount would follow.
             "LOSSLAB_OUT=/proc/self/cwd/.",
         ]  # fmt: skip

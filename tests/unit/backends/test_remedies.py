@@ -76,6 +76,20 @@ def test_a_guest_that_the_host_ended_is_not_its_own_doing(tmp_path, status, cons
         end(tmp_path, status, console, full=full)
 
 
+@pytest.mark.parametrize(
+    ("console", "remedy"),
+    [
+        ("start_userspace : clone failed, errno = 11", "ulimit -u"),
+        ("UML ran out of memory on the host side! This can happen due to", "vm.max_map_count"),
+    ],
+)
+def test_a_limit_of_the_host_is_named_with_what_raises_it(tmp_path, console, remedy):
+    crashed = '{"error": "BlockingIOError: [Errno 11]", "kind": "crashed"}'
+    with pytest.raises(HostError, match="found a limit reached") as error:
+        end(tmp_path, 0, console, result=crashed)
+    assert remedy in error.value.hint
+
+
 def test_a_check_that_failed_for_want_of_memory_is_not_believed(tmp_path):
     with pytest.raises(HostError, match="scratch folder, found it full"):
         end(tmp_path, 0, result='{"reasons": ["iperf3 must exit with 0, found -7"]}', full=True)
