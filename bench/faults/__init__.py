@@ -2,10 +2,12 @@
 
 `python -m bench.faults` runs the whole list and prints a line per fault; it exits with 1 when a
 fault lost something or was not explained. What this machine cannot do is skipped with the reason.
+`python -m bench.faults --kills 100` kills as many host processes of cells at random instants.
 """
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -55,10 +57,18 @@ FAULTS: dict[str, Callable[[Path], Outcome]] = {
 } | damage.FAULTS
 
 
-def main(names: Sequence[str]) -> int:
-    """Run the named faults, or all; print a line for each."""
+def main(arguments: Sequence[str]) -> int:
+    """Run the named faults, or all, or random kills; print a line for each."""
+    parser = argparse.ArgumentParser("python -m bench.faults", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="FAULT", help=", ".join(FAULTS))
+    parser.add_argument("--kills", type=int, metavar="N", help="kill N processes instead")
+    parser.add_argument("--seed", type=int, default=1, help="of kinds, signals and instants")
+    options = parser.parse_args(arguments)
+    if options.kills:
+        with tempfile.TemporaryDirectory(prefix="losslab-kills-") as folder:
+            return random_kills.table(Path(folder), options.kills, options.seed)
     bad = 0
-    for name in names or FAULTS:
+    for name in options.names or FAULTS:
         with tempfile.TemporaryDirectory(prefix="losslab-fault-") as folder:
             try:
                 outcome = FAULTS[name](Path(folder))
