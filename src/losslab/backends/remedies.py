@@ -19,8 +19,16 @@ PERSONALITY = (
     "allow personality(2), which Docker's default profile does not: "
     "`--security-opt seccomp=unconfined`"
 )
-# Signals that end a guest's kernel from outside: an out-of-memory killer's, and an operator's.
-ENDING = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+AGAIN = "start again; finished replicates are kept"
+# Signals that end a guest's kernel from outside, and what to do: an out-of-memory killer's, an
+# operator's or a batch system's, and a limit's.
+ENDING = {
+    signal.SIGKILL: f"if the host was out of memory (`dmesg`), {ROOM}; then {AGAIN}",
+    signal.SIGTERM: AGAIN,
+    signal.SIGHUP: AGAIN,
+    signal.SIGINT: AGAIN,
+    signal.SIGXCPU: "raise the limit of CPU time (`ulimit -t unlimited`), and start again",
+}
 # What a guest's kernel says of a host that denies it something: words on the console, what must
 # hold and what was found, what to do.
 DENIED = (
@@ -133,12 +141,10 @@ def refuse_host_failure(console: str, status: int | None, scratch_full: bool) ->
     for words, must, remedy in DENIED:
         if any(word in console for word in words):
             raise HostError(must, hint=remedy)
-    for number in ENDING:
+    for number, remedy in ENDING.items():
         if status == -number:
             raise HostError(
-                f"the guest must end by itself, found it killed ({number.name}), as by a host that "
-                "is out of memory",
-                hint=ROOM,
+                f"the guest must end by itself, found it killed by {number.name}", hint=remedy
             )
 
 

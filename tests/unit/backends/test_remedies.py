@@ -63,17 +63,19 @@ def test_a_guest_that_never_began_is_the_hosts_or_instruments_fault(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("status", "console", "full"),
+    ("status", "console", "full", "remedy"),
     [
-        (-9, "", False),
-        (-15, "", False),
-        (-6, "Kernel panic - not syncing: Kernel mode signal 7", False),
-        (1, "", True),
+        (-9, "", False, "out of memory"),
+        (-15, "", False, "start again"),
+        (-24, "", False, "ulimit -t"),
+        (-6, "Kernel panic - not syncing: Kernel mode signal 7", False, "free memory"),
+        (1, "", True, "free memory"),
     ],
 )
-def test_a_guest_that_the_host_ended_is_not_its_own_doing(tmp_path, status, console, full):
-    with pytest.raises(HostError, match="memory"):
+def test_a_guest_that_the_host_ended_is_not_its_own_doing(tmp_path, status, console, full, remedy):
+    with pytest.raises(HostError, match=r"found it (killed by SIG|full)") as error:
         end(tmp_path, status, console, full=full)
+    assert remedy in error.value.hint
 
 
 @pytest.mark.parametrize(
