@@ -32,6 +32,8 @@ CPU: 0 UID: 0 PID: 1 Comm: init Not tainted 6.12.117 #1
         ("Operation not permitted\n/dev/shm must be not mounted noexec", "noexec", "SCRATCH"),
         ("setarch: failed to execute /k/linux: Exec format error", "format", "make setup"),
         ("Kernel panic - not syncing: Requested init /init failed (error -2).", "-2", "make setup"),
+        ("check_ptrace : expected SIGSTOP, got status = 9", "status = 9", "start again"),
+        ("check_sysemu: PTRACE_SETOPTIONS failed: Operation not permitted", "failed", "SYS_PTRACE"),
         ("", "nothing", "make setup"),
     ],
 )
