@@ -52,6 +52,9 @@ START_LIMIT_S = 120.0
 START_S = 60.0
 # Guests on a CPU that are counted; with more of them nothing is fast anyway.
 PLACES_PER_CPU = 8
+# The folder of the host that a guest may write to: its kernel's working folder, which of a copy is
+# its job's. Not a link, which the mount would follow.
+OUT = "/proc/self/cwd/."
 # Until its job's seed counts, a guest draws the same for every job.
 BOOT_SEED = 1
 
@@ -123,6 +126,8 @@ class Guest:
         job="emulation/jobs/guest.py", kernel="plain", images=("host",), command="make setup",
         start_s=START_S,
     )  # fmt: skip
+    # Folders of the host that /init mounts, root folder included; the kernel refuses more.
+    host_mounts = 3
 
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
         """Refuse nothing: a guest brings all that a condition needs."""
@@ -175,7 +180,7 @@ class Guest:
         with own_folder(scratch_folder(), "losslab-guest-") as folder, own_cpu() as cpu:
             (folder / "root").symlink_to(self.root(tools).resolve())
             parcel.pack(folder / "src")
-            yield _Seat(folder, cpu)
+            yield _Seat(folder, cpu, self.host_mounts)
 
     @contextlib.contextmanager
     def _waiting(self, tools: Instrument, job: Job) -> Iterator[template.Template]:
@@ -238,6 +243,7 @@ class _Seat:
 
     folder: Path  # in its scratch folder, gone at the end
     cpu: int
+    host_mounts: int
 
     @property
     def variables(self) -> dict[str, str]:
@@ -253,13 +259,14 @@ class _Seat:
             str(tools.kernel),
             f"mem={MEMORY}",
             "rootfstype=hostfs", f"rootflags={self.folder / 'root'}", "ro", "init=/init",
+            # Programs of the guest's root reach no other file of the host: see kernel patch 0010.
+            f"hostfs=,mounts={self.host_mounts},writable={OUT}", "noreboot",
             *(VIRTUAL_TIME if virtual_time else []),
             f"random.seed={BOOT_SEED}",
             "con0=fd:0,fd:1", "con=null", "ssl=null", "quiet", "ipv6.disable_ipv6=1",
             f"uml_dir={self.folder}/", "umid=guest", *tools.boot, *words,
             f"LOSSLAB_SOURCE={self.folder / 'src'}",
-            # A copy's working folder is its job's. Not a link, which the mount would follow.
-            "LOSSLAB_OUT=/proc/self/cwd/.",
+            f"LOSSLAB_OUT={OUT}",
         ]  # fmt: skip
 
 
