@@ -13,7 +13,7 @@ from losslab import asked, new, score, steps, sweep
 from losslab.artifact import commands as artifact
 from losslab.asked import UsageError
 from losslab.backends.base import GUEST
-from losslab.campaign import brought, diff, export, origin, rerun, verdicts
+from losslab.campaign import brought, diff, export, origin, rerun, trust, verdicts
 from losslab.campaign.provenance import provenance
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
@@ -49,6 +49,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     again = commands.add_parser("rerun", help="repeat a replicate and compare the bytes")
     again.add_argument("manifest", type=Path, help="manifest.json, or the folder that holds it")
     again.add_argument("--out", type=Path, help="keep the second run in this new folder")
+    again.add_argument(trust.OPTION, action="store_true", help=trust.HELP)
     again.add_argument("--json", action="store_true", help="for a machine")
     again.set_defaults(run=_rerun)
 
@@ -163,7 +164,7 @@ def _rerun(options: argparse.Namespace) -> int:
     original = options.manifest if options.manifest.is_dir() else options.manifest.parent
     if options.out is not None:
         _refuse_existing(options.out)
-    condition = Condition.from_json(manifest["cell"])
+    condition = trust.require_trusted(manifest, options.trust)
     where = manifest["instrument"].get("where", GUEST)
     tools = instrument(manifest["backend"], where, condition)
     with own_folder(Path(tempfile.gettempdir()), "losslab-rerun-") as folder:

@@ -59,12 +59,12 @@ def test_processes_keep_their_vector_registers(tmp_path, root):
     source, program = root / "tests" / "fixtures" / "registers.c", tmp_path / "bring" / "registers"
     subprocess.run(["gcc", "-O2", "-static", "-pthread", "-o", program, source], check=True)
     words = [
-        "--algorithm", "cubic", "--app", "command", "--bring", tmp_path / "bring",
+        "--algorithm", "cubic", "--app", "command", "--bring", "bring",
         "--sender-command",
         "./registers >$LOGS/registers; head -c 3M /dev/zero | socat -u - TCP:$RECEIVER:5000",
         "--receiver-command", "socat -u TCP-LISTEN:5000 OPEN:/dev/null", *PATH[:6],
     ]  # fmt: skip
-    done = measure(tmp_path / "out", *words)
+    done = measure(tmp_path / "out", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     # Four threads look 500 times at three places, 50 at a signal and 5 at a child.
     said = (tmp_path / "out" / "program-registers").read_text()

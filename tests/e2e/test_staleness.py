@@ -1,8 +1,8 @@
 """What is measured again after a change: exactly what depends on it, by dry runs of a copy.
 
-In the copy's environment `losslab` is a stand-in that writes a cell.json without replicates, so that
-Snakemake has run its jobs and knows what they had; and nothing is built, so there are no hooks: no
-self-test.
+In the copy's environment `losslab` is a stand-in that writes a cell.json without replicates, so
+that Snakemake has run its jobs and knows what they had; and nothing is built, so there are no
+hooks: no self-test.
 """
 
 import contextlib

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from losslab.artifact import pack, verify
+from losslab.campaign import trust
 from losslab.instrument.cache import ROOT
 
 
@@ -33,6 +34,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     checked.add_argument(
         "--day", help="draw the sample of this day, 2026-01-31; today's by default"
     )
+    checked.add_argument(trust.OPTION, action="store_true", help=trust.HELP)
     checked.add_argument("--json", action="store_true", help="for a machine")
     checked.set_defaults(run=_verify)
 
@@ -49,7 +51,7 @@ def _pack(options: argparse.Namespace) -> int:
 
 def _verify(options: argparse.Namespace) -> int:
     day = options.day or datetime.now(UTC).strftime("%Y-%m-%d")
-    verdict = verify.verify(options.folder, options.sample, day)
+    verdict = verify.verify(options.folder, options.sample, day, options.trust)
     if options.json:
         print(json.dumps(asdict(verdict) | {"good": verdict.good}, indent=1))
     else:

@@ -19,14 +19,13 @@ from pathlib import Path
 from losslab import asked
 from losslab.artifact.results import DIGESTS, Digest, Replicate, read_digests, replicates
 from losslab.backends.base import GUEST
-from losslab.campaign import rerun
+from losslab.campaign import rerun, trust
 from losslab.campaign.folder import MANIFEST_FILE
 from losslab.campaign.instrument import instrument
 from losslab.campaign.replicate import run
 from losslab.errors import HostError, LosslabError
 from losslab.instrument.archive import digest
 from losslab.lock import own_folder
-from losslab.study.condition import Condition
 
 # Of a hundred results with five wrong ones, 20 show one with 68 %; 60 with 99 %.
 SAMPLE = 20
@@ -75,8 +74,14 @@ def unnoticed(population: int, wrong: int, count: int) -> float:
     return math.comb(population - wrong, count) / math.comb(population, count)
 
 
-def verify(root: Path, count: int, day: str) -> Verdict:
+def verify(root: Path, count: int, day: str, trusted: bool = False) -> Verdict:
     """Compare all files with their digests, and re-run a sample.
+
+    Args:
+        root: The artifact's folder.
+        count: How many replicates to run again.
+        day: As of `sample`.
+        trusted: Whether programs of the artifact's author may run.
 
     Raises:
         LosslabError: there is no artifact, or no replicate in it.
@@ -91,7 +96,7 @@ def verify(root: Path, count: int, day: str) -> Verdict:
     verdict.population = len(by_path)
     for path in sample(list(by_path), count, day, root / DIGESTS):
         began = time.monotonic()
-        _again(root, by_path[path], digests, verdict)
+        _again(root, by_path[path], digests, verdict, trusted)
         found = "same bytes" if path in verdict.same else "NOT THE SAME"
         found = "cannot be run here" if path in verdict.cannot else found
         print(f"{path}: {found} ({time.monotonic() - began:.1f} s)", file=sys.stderr, flush=True)
@@ -107,11 +112,13 @@ def wrong_files(root: Path, digests: dict[str, Digest]) -> list[str]:
     ]
 
 
-def _again(root: Path, one: Replicate, digests: dict[str, Digest], verdict: Verdict) -> None:
+def _again(
+    root: Path, one: Replicate, digests: dict[str, Digest], verdict: Verdict, trusted: bool
+) -> None:
     """Run a replicate again and note what came of it."""
     manifest = json.loads((root / one.path / MANIFEST_FILE).read_text())
     try:
-        condition = Condition.from_json(manifest["cell"])
+        condition = trust.require_trusted(manifest, trusted)
         tools = instrument(one.backend, manifest["instrument"].get("where", GUEST), condition)
         video = asked.video(condition, tools)
     except (HostError, LosslabError) as error:
@@ -157,7 +164,7 @@ def statement(verdict: Verdict) -> str:
         f"{verdict.population}, gave the same bytes when they were run again."
     )
     lines += [f"  DIFFERENT: {path}: {what}" for path, what in verdict.different.items()]
-    lines += [f"  not run: {path}: {why.splitlines()[0]}" for path, why in verdict.cannot.items()]
+    lines += [f"  not run: {path}: {why}" for path, why in verdict.cannot.items()]
     if verdict.good:
         lines.append("If of all replicates a part were wrong, this would have gone unnoticed with:")
         for fraction in FRACTIONS:

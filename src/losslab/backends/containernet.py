@@ -46,6 +46,7 @@ class EngineGuest(virtual.Guest):
         job="emulation/jobs/engineguest.py", kernel="containers", images=IMAGES,
         command="make containernet", start_s=START_S,
     )  # fmt: skip
+    host_mounts = virtual.Guest.host_mounts + 1  # the hosts' image
 
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
         """Refuse nothing; say where the containers are."""

@@ -47,6 +47,9 @@ START_LIMIT_S = 120.0
 # A guest needs up to 5 s of wall time per second of a 1 Gbit/s flow on a slow, busy host; a minute
 # to start is ten times what it takes.
 START_S = 60.0
+# The folder of the host that a guest may write to: its kernel's working folder, which of a copy is
+# its job's. Not a link, which the mount would follow.
+OUT = "/proc/self/cwd/."
 # Until its job's seed counts, a guest draws the same for every job.
 BOOT_SEED = 1
 
@@ -58,6 +61,8 @@ class Guest:
         job="emulation/jobs/guest.py", kernel="plain", images=("host",), command="make setup",
         start_s=START_S,
     )  # fmt: skip
+    # Folders of the host that /init mounts, root folder included; the kernel refuses more.
+    host_mounts = 3
 
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
         """Refuse nothing: a guest brings all that a condition needs."""
@@ -113,7 +118,7 @@ class Guest:
             parcel.pack(folder / "src")
             descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                yield _Seat(folder, descriptor, cpu)
+                yield _Seat(folder, descriptor, cpu, self.host_mounts)
             finally:
                 os.close(descriptor)
 
@@ -188,6 +193,7 @@ class _Seat:
     folder: Path  # in its scratch folder, gone at the end
     descriptor: int  # of the folder; its kernel has it, too
     cpu: int
+    host_mounts: int
 
     @property
     def variables(self) -> dict[str, str]:
@@ -205,13 +211,14 @@ class _Seat:
             str(tools.kernel),
             f"mem={MEMORY}",
             "rootfstype=hostfs", f"rootflags={here}/root", "ro", "init=/init",
+            # Programs of the guest's root reach no other file of the host: see kernel patch 0010.
+            f"hostfs=,mounts={self.host_mounts},writable={OUT}", "noreboot",
             *(VIRTUAL_TIME if virtual_time else []),
             f"random.seed={BOOT_SEED}",
             "con0=fd:0,fd:1", "con=null", "ssl=null", "quiet", "ipv6.disable_ipv6=1",
             f"uml_dir={here}/", "umid=guest", *tools.boot, *words,
             f"LOSSLAB_SOURCE={here}/src",
-            # A copy's working folder is its job's. Not a link, which the mount would follow.
-            "LOSSLAB_OUT=/proc/self/cwd/.",
+            f"LOSSLAB_OUT={OUT}",
         ]  # fmt: skip
 
 

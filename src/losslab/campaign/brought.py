@@ -15,29 +15,70 @@ from losslab.study.programs import NOTHING_BROUGHT
 IGNORED = "__pycache__"
 
 
+# How a folder begins that is named by its path from the current folder, not from the repository.
+HERE = "./"
+
+
 def named(folder: Path) -> str:
-    """Write a folder as conditions name it: by its path in the repository, where it is in it."""
-    whole = folder.resolve()
-    return str(whole.relative_to(ROOT) if whole.is_relative_to(ROOT) else whole)
+    """Return the name that conditions have for a folder: a relative path, never an absolute one.
+
+    Raises:
+        LosslabError: it is neither in the repository nor in the current folder.
+    """
+    whole, here = folder.resolve(), Path.cwd()
+    if whole.is_relative_to(ROOT):
+        return str(whole.relative_to(ROOT))
+    if whole.is_relative_to(here):
+        return f"{HERE}{whole.relative_to(here)}"
+    raise _outside(str(folder), whole, here)
+
+
+def source(condition: Condition) -> Path:
+    """Return the folder of a condition's user files, without symbolic links in its path.
+
+    Raises:
+        LosslabError: it is neither in the repository nor, where its name says so, in the current
+            folder. A condition from elsewhere could name any file of this machine.
+    """
+    base = Path.cwd() if condition.bring.startswith(HERE) else ROOT
+    whole = (base / condition.bring).resolve()
+    if not whole.is_relative_to(base):
+        raise _outside(condition.bring, whole, base)
+    return whole
+
+
+def _outside(name: str, whole: Path, base: Path) -> LosslabError:
+    return LosslabError(
+        f"bring must name a folder in {base}, found {name!r}, which is {whole}",
+        hint=f"copy the folder into the repository or the current folder; {HERE}NAME names one in "
+        "the current folder",
+    )
 
 
 def files(condition: Condition) -> list[Path]:
-    """List the files that a condition brings along.
+    """List a condition's user files.
 
     Raises:
-        LosslabError: there is no such folder, or nothing in it.
+        LosslabError: there is no such folder, nothing in it, or a file outside it.
     """
     if condition.bring == NOTHING_BROUGHT:
         return []
-    folder = ROOT / condition.bring
+    folder = source(condition)
     found = [
         path for path in sorted(folder.rglob("*")) if path.is_file() and IGNORED not in path.parts
     ]
     if not found:
         raise LosslabError(
-            f"what is brought along must be a folder with files, found none in {folder}",
-            hint="name it as it is called from the project's folder, or by its whole path",
+            f"bring must name a folder with files, found none in {folder}",
+            hint="name it by its path from the repository, or, as ./NAME, from the current folder",
         )
+    for path in found:
+        if not path.resolve().is_relative_to(folder):
+            raise LosslabError(
+                f"every file of {folder} must lie in it, found {path.relative_to(folder)}, a "
+                f"symbolic link to {path.resolve()}",
+                hint="copy the file there in place of the link",
+            )
     return found
 
 
@@ -46,19 +87,17 @@ def digests(condition: Condition) -> dict[str, str]:
 
     Whether it may be executed counts, too.
     """
-    folder = ROOT / condition.bring
     found = {}
     for path in files(condition):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         executable = bool(path.stat().st_mode & 0o100)
-        found[str(path.relative_to(folder))] = digest + (" x" if executable else "")
+        found[str(path.relative_to(source(condition)))] = digest + (" x" if executable else "")
     return found
 
 
 def give(condition: Condition, job_folder: Path, name: str) -> None:
     """Copy those files into a folder of a job's."""
-    folder = ROOT / condition.bring
     for path in files(condition):
-        there = job_folder / name / path.relative_to(folder)
+        there = job_folder / name / path.relative_to(source(condition))
         there.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, there)

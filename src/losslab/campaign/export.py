@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.backends.base import GUEST
-from losslab.campaign import integrity, qlog, rerun
+from losslab.campaign import integrity, qlog, rerun, trust
 from losslab.campaign.collect import read_csv
 from losslab.campaign.folder import MANIFEST_FILE
 from losslab.campaign.instrument import instrument, video
@@ -42,6 +42,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--pcap", metavar="LINK", nargs="?", const=SENDERS_LINK,
         help=f"what crossed an interface, such as r1-r2 (default {SENDERS_LINK})",
     )  # fmt: skip
+    command.add_argument(trust.OPTION, action="store_true", help=trust.HELP)
     command.add_argument("--out", type=Path, help="file to write (default: RUN.qlog, RUN.pcap)")
     command.set_defaults(run=_export)
 
@@ -59,7 +60,7 @@ def _export(options: argparse.Namespace) -> int:
         raise LosslabError(
             f"the file to write must not be there yet, found {out}", hint="name another by --out"
         )
-    with captured(folder, manifest, link) as path:
+    with captured(folder, manifest, link, options.trust) as path:
         if not options.qlog:
             shutil.copyfile(path, out)
         else:
@@ -79,17 +80,20 @@ def _export(options: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def captured(folder: Path, manifest: dict[str, Any], link: str) -> Iterator[Path]:
+def captured(
+    folder: Path, manifest: dict[str, Any], link: str, trusted: bool = False
+) -> Iterator[Path]:
     """Give the file of a link's capture for the length of the block.
 
     Raises:
-        LosslabError: the run cannot be measured again here, or has not the same bytes.
+        LosslabError: the run cannot be measured again here, has not the same bytes, or has
+            programs of its author's and is not `trusted`.
     """
     there = folder / capture.name(link)
     if there.is_file():
         yield there
         return
-    condition = Condition.from_json(manifest["cell"])
+    condition = trust.require_trusted(manifest, trusted)
     links = (*manifest.get("captures", ()), link)
     tools = instrument(manifest["backend"], manifest["instrument"].get("where", GUEST), condition)
     streams = manifest["video_sha256"] is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -177,7 +176,8 @@ def _measure(
     backend = BACKENDS[instrument.backend, instrument.where]
     intact.require(instrument.kernel if backend.needs.kernel else None, instrument.image_roots)
     if how.video is not None:
-        _link_or_copy(how.video, job_folder / "video.mp4")
+        # A copy: the guest may write to its job's folder.
+        shutil.copyfile(how.video, job_folder / "video.mp4")
     for name, text in trace_texts(condition).items():
         (job_folder / name).write_text(text)
     brought.give(condition, job_folder, BROUGHT)
@@ -236,11 +236,3 @@ def trace_digests(condition: Condition) -> dict[str, str]:
         name: hashlib.sha256(text.encode()).hexdigest()
         for name, text in trace_texts(condition).items()
     }
-
-
-def _link_or_copy(source: Path, target: Path) -> None:
-    """Hard-link, or copy across file systems."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)

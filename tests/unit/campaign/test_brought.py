@@ -1,6 +1,7 @@
 """Folders that are brought along, and images that are chosen: both decide what a cell is."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
@@ -19,18 +20,19 @@ COMMAND = Condition(
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, monkeypatch):
     (tmp_path / "mine" / "deep").mkdir(parents=True)
     (tmp_path / "mine" / "send").write_text("#!/bin/sh\n")
     (tmp_path / "mine" / "send").chmod(0o755)
     (tmp_path / "mine" / "deep" / "data").write_text("1")
     (tmp_path / "mine" / "__pycache__").mkdir()
     (tmp_path / "mine" / "__pycache__" / "x.pyc").write_text("2")
+    monkeypatch.chdir(tmp_path)
     return tmp_path / "mine"
 
 
 def test_a_job_gets_the_files_and_the_manifest_their_digests(folder, tmp_path):
-    condition = dataclasses.replace(COMMAND, bring=str(folder))
+    condition = dataclasses.replace(COMMAND, bring="./mine")
     before = brought.digests(condition)
     assert list(before) == ["deep/data", "send"]
     assert before["send"].endswith(" x")
@@ -44,21 +46,46 @@ def test_a_job_gets_the_files_and_the_manifest_their_digests(folder, tmp_path):
 
 
 def test_a_cell_is_measured_again_when_a_file_changes(folder):
-    condition = dataclasses.replace(COMMAND, bring=str(folder))
+    condition = dataclasses.replace(COMMAND, bring="./mine")
     files = deciding.files(condition, VIRTUAL, GUEST)
     assert {folder / "send", folder / "deep" / "data"} < set(files)
     assert not {folder / "send"} & set(deciding.files(COMMAND, VIRTUAL, GUEST))
 
 
-def test_a_folder_without_files_is_refused(tmp_path):
-    condition = dataclasses.replace(COMMAND, bring=str(tmp_path / "nothing"))
+def test_a_folder_without_files_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    condition = dataclasses.replace(COMMAND, bring="./nothing")
     with pytest.raises(LosslabError, match="found none in"):
         brought.digests(condition)
 
 
-def test_a_folder_of_the_repository_is_named_by_its_path_in_it(root, tmp_path):
+def test_a_folder_is_named_by_a_relative_path(root, folder):
     assert brought.named(root / "tests" / "fixtures" / "programs") == "tests/fixtures/programs"
-    assert brought.named(tmp_path) == str(tmp_path.resolve())
+    assert brought.named(folder) == "./mine"
+    assert brought.named(Path("mine/deep/..")) == "./mine"
+
+
+def test_a_folder_of_another_place_is_refused(folder, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(LosslabError, match="must name a folder in"):
+        brought.named(folder)
+    # As a manifest from elsewhere may have them.
+    (tmp_path / "elsewhere" / "link").symlink_to(folder)
+    for name in (str(folder), "../mine", "./../mine", "./link", "config/../../mine"):
+        with pytest.raises(LosslabError, match="must name a folder in"):
+            brought.digests(dataclasses.replace(COMMAND, bring=name))
+
+
+def test_a_link_to_a_file_outside_the_folder_is_refused(folder, tmp_path):
+    (tmp_path / "secret").write_text("4")
+    condition = dataclasses.replace(COMMAND, bring="./mine")
+    (folder / "inside").symlink_to(folder / "send")
+    assert "inside" in brought.digests(condition)
+    (folder / "deep" / "outside").symlink_to(tmp_path / "secret")
+    with pytest.raises(LosslabError, match="found deep/outside, a symbolic link to"):
+        brought.give(condition, tmp_path, "there")
+    assert not (tmp_path / "there").exists()
 
 
 def test_an_image_is_the_cells_or_its_apps(root):

