@@ -15,7 +15,7 @@ from losslab.backends import runner
 from losslab.backends.base import CONSOLE_FILE, Backend, Instrument, Job, Outcome
 from losslab.backends.known import BACKENDS
 from losslab.backends.template import Templates
-from losslab.campaign import brought, intact, integrity
+from losslab.campaign import brought, integrity
 from losslab.campaign.deciding import TRACES
 from losslab.campaign.folder import (
     HOST_FILE,
@@ -29,6 +29,7 @@ from losslab.campaign.provenance import digest, host, provenance
 from losslab.emulation.apps.command import BROUGHT
 from losslab.emulation.link import traces
 from losslab.errors import GuestLostError, HostError, LosslabError
+from losslab.instrument import integrity as instrument_integrity
 from losslab.lock import own_folder
 from losslab.study.condition import DRAWN_TRACE, NO_TRACE, Condition
 
@@ -175,7 +176,7 @@ def _measure(
 ) -> Outcome:
     """Give a job what it needs, and run it."""
     backend = BACKENDS[instrument.backend, instrument.where]
-    intact.require(instrument.kernel if backend.needs.kernel else None, instrument.image_roots)
+    instrument_integrity.require(instrument.kernel if backend.needs.kernel else None, instrument.image_roots)
     if how.video is not None:
         _link_or_copy(how.video, job_folder / "video.mp4")
     for name, text in trace_texts(condition).items():
@@ -201,7 +202,7 @@ def _refuse_host_failure(folder: Path, instrument: Instrument, cause: LosslabErr
     """
     refuse_full(folder, cause)
     for root in instrument.image_roots:
-        intact.require_whole(root)
+        instrument_integrity.require_whole(root)
 
 
 def trace_texts(condition: Condition) -> dict[str, str]:
