@@ -81,6 +81,7 @@ def test_instruments():
             tool = instrument.instrument(
                 backend, condition=hosts, which=kernels.of_key(key)
             )
+            instrument.require_first(tool, records.FOLDER)
             print(selftest.require(tool), file=sys.stderr)
     except LosslabError as error:
         raise WorkflowError(str(error)) from None

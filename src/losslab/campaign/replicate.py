@@ -39,6 +39,8 @@ WATCHDOG_S_PER_VIRTUAL_S = 50.0
 # A lost guest may be the host's doing, so it gets a second chance; a failed check would fail again,
 # because the same seed gives the same bytes.
 ATTEMPTS = 2
+# How often a cell's replicates look at an image's files: 8,000 of them take 15 ms.
+LOOK_EVERY_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ def _attempt(
         if reasons and (job_folder / CONSOLE_FILE).exists():
             shutil.move(job_folder / CONSOLE_FILE, folder / CONSOLE_FILE)
         write_json(manifest | integrity.listed(folder), folder / MANIFEST_FILE)
-        about_host = host(started, wall_s, earlier_reasons)
+        about_host = host(started, wall_s, earlier_reasons, instrument.kernel_sha256)
         write_json(integrity.sealed(about_host, folder), folder / HOST_FILE)
     return manifest
 
@@ -176,7 +178,7 @@ def _measure(
 ) -> Outcome:
     """Give a job what it needs, and run it."""
     backend = BACKENDS[instrument.backend, instrument.where]
-    instrument_integrity.require(instrument.kernel if backend.needs.kernel else None, instrument.image_roots)
+    _require_unchanged(instrument, LOOK_EVERY_S)
     if how.video is not None:
         _link_or_copy(how.video, job_folder / "video.mp4")
     for name, text in trace_texts(condition).items():
@@ -195,14 +197,24 @@ def _measure(
 
 
 def _refuse_host_failure(folder: Path, instrument: Instrument, cause: LosslabError) -> None:
-    """Turn a replicate's failure on a full disk or without an image into that error.
+    """Turn a replicate's failure on a full disk or with a damaged instrument into that error.
 
     Raises:
         HostError: the host or the instrument is why.
     """
     refuse_full(folder, cause)
-    for root in instrument.image_roots:
-        instrument_integrity.require_whole(root)
+    _require_unchanged(instrument)
+
+
+def _require_unchanged(instrument: Instrument, recent_s: float = 0.0) -> None:
+    """Refuse a kernel or an image that is not what was built.
+
+    Raises:
+        HostError: with the first files that differ.
+    """
+    needs = BACKENDS[instrument.backend, instrument.where].needs
+    linux = instrument.kernel if needs.kernel else None
+    instrument_integrity.require(linux, instrument.image_roots, recent_s=recent_s)
 
 
 def trace_texts(condition: Condition) -> dict[str, str]:
