@@ -26,6 +26,7 @@ LINUX_DIGEST = "linux.sha256"
 # In an image's folder: its tree, the list of its files, and the fingerprints of trees that were
 # found to be as listed.
 TREE_ROOT, LIST, VERIFIED = "root", "tree.tsv", "tree.verified"
+LIST_BYTES = 64 * 2**20  # of 8,000 files it has one megabyte
 HINT = "remove {folder} and run `make setup`; finished replicates are kept"
 REPLACED_ON_PURPOSE = (
     "restore it; if you rebuilt it on purpose (another compiler gives another binary and the same "
@@ -73,6 +74,8 @@ def record_tree(folder: Path, recipe: str) -> None:
         OSError: a file cannot be read or written.
     """
     text, path = tree.listing(folder / TREE_ROOT), folder / LIST
+    if path.exists() and path.stat().st_size > LIST_BYTES:
+        raise LosslabError(f"{LIST} must have {LIST_BYTES} bytes at most, found more")
     if path.exists() and (problems := tree.differences(path.read_text(), text)):
         raise LosslabError(f"the image must be as {LIST} lists it, found: {tree.shown(problems)}")
     pinned, found = pins().get(recipe, ("", tree.digest(text)))[1], tree.digest(text)

@@ -28,7 +28,11 @@ def publish(place, kind, name, **facts):
         (folder / "root").mkdir()
         (folder / "root" / "init").touch()
         integrity.record_tree(folder, "")
-    provenance = {"hash": name, "pinned": True, **facts}
+    known = {
+        packed.KERNEL: {"source": {}, "config_sha256": "0"},
+        packed.IMAGE: {"packages": {}, "packages_sha256": "0"},
+    }
+    provenance = {"hash": name, "pinned": True, **known[kind], **facts}
     (folder / "provenance.json").write_text(json.dumps(provenance))
     packed.pack(folder, kind, place)
 
