@@ -198,8 +198,6 @@ def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pin
     # Device nodes need root and the guest mounts its own /dev.
     run_logged(["tar", "-xf", tar, "-C", root, "--exclude=./dev/*", "--no-same-owner"], log)
     tar.unlink()
-    # Whoever runs the guest must be able to read all of it.
-    run_logged(["chmod", "-R", "u+rwX,go+rX,go-w,-s,-t", root], log)
     # mmdebstrap copies these from the machine that builds. With names for its own addresses and no
     # name server, a program that looks itself up sends no packet.
     for file, text in FIXED_FILES.items():
@@ -213,6 +211,8 @@ def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pin
         engine.give_one_processor(root)
     for each in replacing.read(RECIPES / name / REPLACED):
         replacing.replace(root, each)
+    # Whoever runs the guest must be able to read all of it, whatever umask the builder has.
+    run_logged(["chmod", "-R", "u+rwX,go+rX,go-w,-s,-t", root], log)
     tidy(root, int(instant.timestamp()))
     listing = processes.run(
         ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W", "-f", "${Package}\t${Version}\n"]

@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from losslab.errors import HostError, LosslabError
-from losslab.instrument import archive, integrity, tree
+from losslab.instrument import archive, image, integrity, tree
 
 RECIPE = "0123456789abcdef"
 
@@ -256,3 +256,11 @@ def test_a_tree_is_what_programs_read_of_it(tmp_path):
     assert tree.differences(tree.listing(tmp_path / "a"), tree.listing(tmp_path / "b")) == [
         "1 has another mode"
     ]
+
+
+def test_every_image_of_todays_recipe_has_a_pinned_tree(monkeypatch):
+    monkeypatch.setattr(integrity, "PINS", integrity.ROOT / "containers" / "trees.tsv")
+    wanted = {image.content_hash(name): name for name in image.names()}
+    assert {recipe: name for recipe, (name, _) in integrity.pins().items()} == wanted, (
+        "`losslab image --variant NAME --pin-tree` pins the tree of an image"
+    )
