@@ -6,6 +6,11 @@ set -eu
 cd "$(dirname "$0")/.."
 
 .venv/bin/losslab image --relock
+# The files of images with other packages than before; every image is built again.
+for packages in containers/*/packages.txt; do
+    variant="$(basename "$(dirname "$packages")")"
+    .venv/bin/losslab image --variant "$variant" --pin-tree
+done
 
 # uv resolves for every Python from 3.11 on; it has an environment of its own.
 folder="$(mktemp -d)"

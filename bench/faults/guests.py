@@ -27,7 +27,7 @@ from bench.faults.kit import (
     run,
     wait_for,
 )
-from losslab.instrument import kernel
+from losslab.instrument import integrity, kernel
 
 # What a kernel without room for AMX says.
 AMX = """#!/bin/sh
@@ -107,8 +107,8 @@ def panicking_kernel(folder: Path) -> Outcome:
     (built / "linux").unlink()
     (built / "linux").write_text(AMX)
     (built / "linux").chmod(0o755)
-    (built / kernel.DIGEST).unlink()
-    (built / kernel.DIGEST).write_text(kernel.digest(built / "linux"))
+    (built / integrity.LINUX_DIGEST).unlink()
+    (built / integrity.LINUX_DIGEST).write_text(kernel.digest(built / "linux"))
     done = run(*campaign(folder), env=os.environ | cache.environment)
     words = done.stdout + done.stderr
     return Outcome(

@@ -74,6 +74,9 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     doctor.add_argument(
         "--self-test", action="store_true", help="only boot a guest and measure one short cell"
     )
+    doctor.add_argument(
+        "--whole", action="store_true", help="also compare every file of kernels and images"
+    )
     doctor.add_argument("--json", action="store_true", help="for a machine")
     doctor.set_defaults(run=_doctor)
 
@@ -211,12 +214,13 @@ def _doctor(options: argparse.Namespace) -> int:
     if options.self_test:
         print(selftest.require(instrument()))
         return 0
-    sections = doctor.examine()
+    sections = doctor.examine(options.whole)
     if options.json:
         print(json.dumps([asdict(each) | {"usable": each.usable} for each in sections], indent=1))
     else:
         print("\n\n".join(section.text() for section in sections))
-    return 0 if sections[0].usable else 1
+    required = [sections[0], *(sections[-1:] if options.whole else [])]
+    return 0 if all(section.usable for section in required) else 1
 
 
 def _shell(options: argparse.Namespace) -> int:

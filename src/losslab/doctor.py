@@ -16,7 +16,7 @@ from losslab import processes, report
 from losslab.backends import limits, preflight, remedies, runner, scratch, virtual
 from losslab.backends.base import Finding, Instrument, Job
 from losslab.errors import LosslabError
-from losslab.instrument import image, kernel, kernels
+from losslab.instrument import image, integrity, kernel, kernels
 from losslab.instrument.cache import ROOT, cache_folder
 from losslab.lock import own_folder
 
@@ -66,8 +66,12 @@ def r_packages(part: str = "analysis") -> list[str]:
     return [name.removeprefix(OF_R) for name in names if name.startswith(OF_R)]
 
 
-def examine() -> list[Section]:
-    """Look at this machine; the first section is the default backend."""
+def examine(whole: bool = False) -> list[Section]:
+    """Look at this machine; the first section is the default backend.
+
+    Args:
+        whole: Read every file of the kernels and images that are there, and compare digests.
+    """
     return [
         Section("virtual backend (default)", list(_virtual())),
         Section("analysis and report", list(_analysis())),
@@ -80,6 +84,7 @@ def examine() -> list[Section]:
             "containernet backend on this kernel, in real time",
             list(preflight.host(_root(image.ENGINE))),
         ),
+        *([Section("every file of kernels and images", list(_whole()))] if whole else []),
     ]
 
 
@@ -129,6 +134,28 @@ def _virtual() -> Iterable[Finding]:
     )
     cpus = len(os.sched_getaffinity(0))
     yield Finding("CPUs (one guest each)", True, str(cpus))
+
+
+def _whole() -> Iterable[Finding]:
+    """Compare kernels and images with their digests, which are printed."""
+    for which in kernels.known().values():
+        for variant in kernel.VARIANTS:
+            folder = kernel.existing(variant, which)
+            if folder is not None:
+                yield _digest(f"kernel {kernel.named(variant, which)}", folder / "linux", [])
+    for name in image.names():
+        root = _root(name)
+        if root is not None:
+            pinned = "pinned" if root.parent.name in integrity.pins() else "not pinned"
+            yield _digest(f"image {name}, tree {pinned}", None, [root])
+
+
+def _digest(what: str, linux: Path | None, roots: list[Path]) -> Finding:
+    def action() -> str:
+        (sha256,) = integrity.require(linux, roots, whole=True).values()
+        return f"SHA-256 {sha256}"
+
+    return _attempt(what, action, "make setup")
 
 
 def _allowed() -> Iterable[Finding]:

@@ -45,7 +45,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "losslab collect results/cells/loss/*/cell.json --overview o.csv --replicates r.csv "
         "--intervals i.csv --flows f.csv --queue q.csv",
     ),
-    "doctor": ("losslab doctor", "losslab doctor --self-test"),
+    "doctor": ("losslab doctor", "losslab doctor --self-test", "losslab doctor --whole"),
     "shell": (
         "losslab shell --path asymmetric --rtt-ms 20",
         "losslab shell -c 'sender ping -c 3 10.0.3.2'",

@@ -11,7 +11,7 @@ from losslab import asked
 from losslab.backends.known import BACKENDS
 from losslab.campaign import cellrun, selftest
 from losslab.campaign.folder import replace_json, write_json
-from losslab.campaign.instrument import instrument
+from losslab.campaign.instrument import instrument, require_first
 from losslab.instrument import image, kernels, records
 from losslab.lock import held
 from losslab.study.stopping import StoppingRule
@@ -69,7 +69,9 @@ def _try(options: argparse.Namespace) -> int:
     if BACKENDS[options.backend, options.where].needs.kernel:
         which = kernels.of_key(options.kernel)
         hosts = selftest.condition(options.image)
-        words = selftest.require(instrument(options.backend, options.where, hosts, which))
+        tools = instrument(options.backend, options.where, hosts, which)
+        require_first(tools, options.record.parent)
+        words = selftest.require(tools)
     print(words)
     records.write({"found": words}, options.record)
     return 0
@@ -88,6 +90,8 @@ def _cell(options: argparse.Namespace) -> int:
         replace_json(result | {"absent": missing}, options.out)
         return 0
     tools = asked.instrument(options, condition)
+    if options.tried:
+        require_first(tools, options.tried.parent)
     most = options.max_replicates or options.replicates
     rule = StoppingRule(options.replicates, most, options.half_width_percent)
     movie = asked.video(condition, tools)

@@ -77,10 +77,9 @@ def test_instruments():
     }
     try:
         for backend, key, name in sorted(tools):
-            hosts = selftest.condition(name)
-            tool = instrument.instrument(
-                backend, condition=hosts, which=kernels.of_key(key)
-            )
+            hosts, which = selftest.condition(name), kernels.of_key(key)
+            tool = instrument.instrument(backend, condition=hosts, which=which)
+            instrument.require_first(tool, records.FOLDER)
             print(selftest.require(tool), file=sys.stderr)
     except LosslabError as error:
         raise WorkflowError(str(error)) from None

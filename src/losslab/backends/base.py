@@ -43,6 +43,7 @@ class Instrument:
     engine_root: Path | None = None  # where hosts are containers
     copies: bool = True  # a guest of its kernel can wait and be copied
     boot: tuple[str, ...] = ()  # words of its kernel's command line
+    kernel_sha256: str | None = None  # of its binary; None for this machine's own kernel
 
     @property
     def image_roots(self) -> list[Path]:

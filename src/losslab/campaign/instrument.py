@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from losslab.backends.known import BACKENDS
 from losslab.campaign.which import image_of, kernel_of
 from losslab.emulation.apps import ffmpeg
 from losslab.errors import HostError, LosslabError
-from losslab.instrument import image, kernel, kernels, packed
+from losslab.instrument import image, integrity, kernel, kernels, packed
 from losslab.instrument.cache import building, cache_folder
 from losslab.instrument.kernels import Kernel
 from losslab.study.condition import DEFAULT_KERNEL, Condition
@@ -42,7 +43,7 @@ def instrument(
         which: The kernel to measure on; the condition's by default.
 
     Raises:
-        HostError: something has not been built.
+        HostError: something has not been built, or was changed since.
         LosslabError: this machine cannot measure the condition.
     """
     runs = BACKENDS[backend, where]
@@ -51,14 +52,17 @@ def instrument(
     linux = _kernel(variant, which, command)
     names = (image_of(condition), *runs.needs.images[1:])
     folders = [_image(name, command) for name in names]
+    roots = [folder / "root" for folder in folders]
+    binary = linux / "linux"
+    digests = integrity.require(binary, roots)
     provenance: dict[str, Any] = {
-        part: image.provenance(folder) for part, folder in zip(PARTS, folders, strict=False)
+        part: image.provenance(root.parent) | {"tree_sha256": digests[root]}
+        for part, root in zip(PARTS, roots, strict=False)
     }
     provenance["kernel"] = kernel.provenance(linux)
     if runs.needs.kernel is None:
         # This machine's own kernel is no pin: every manifest names it anyway.
         provenance["kernel"] = {"version": os.uname().release, "hash": os.uname().version}
-    roots = [folder / "root" for folder in folders]
     provenance |= runs.ready(roots[-1], condition)
     parts = (provenance[part] for part in ("kernel", *PARTS) if part in provenance)
     provenance["pinned"] = all(part.get("pinned", True) for part in parts)
@@ -67,8 +71,25 @@ def instrument(
     if which.boot:
         provenance["kernel"] |= {"boot": list(which.boot)}
     return Instrument(
-        linux / "linux", roots[0], provenance, backend, where, engine_root, copies, which.boot
-    )
+        binary, roots[0], provenance, backend, where, engine_root, copies, which.boot,
+        digests[binary] if runs.needs.kernel else None,
+    )  # fmt: skip
+
+
+def require_first(tools: Instrument, records: Path) -> None:
+    """Refuse a kernel or an image that is not the one with which a campaign began.
+
+    Args:
+        tools: What is to measure.
+        records: The campaign's folder of records; one that has none yet gets these.
+
+    Raises:
+        HostError: it is another.
+    """
+    needs = BACKENDS[tools.backend, tools.where].needs
+    linux = tools.kernel if needs.kernel else None
+    digests = integrity.require(linux, tools.image_roots, recent_s=math.inf)
+    integrity.same_in_campaign(digests, records)
 
 
 def installed() -> list[str]:

@@ -30,8 +30,13 @@ def digest(content: str | bytes | None) -> str | None:
     return hashlib.sha256(octets).hexdigest()
 
 
-def host(started: datetime, wall_s: float | None, earlier_reasons: list[str]) -> dict[str, Any]:
-    """Describe what varies from run to run: host, clock, attempt, version and commit."""
+def host(
+    started: datetime,
+    wall_s: float | None,
+    earlier_reasons: list[str],
+    kernel_sha256: str | None,
+) -> dict[str, Any]:
+    """Describe what varies from run to run: host, clock, attempt, kernel binary and commit."""
     return {
         "started_utc": started.isoformat(timespec="seconds"),
         "wall_s": wall_s,
@@ -39,6 +44,8 @@ def host(started: datetime, wall_s: float | None, earlier_reasons: list[str]) ->
         "earlier_reasons": earlier_reasons,
         "host_kernel": platform.release(),
         "host_cpu": _cpu_model(),
+        # Not in the manifest: another compiler gives another binary and the same results.
+        "kernel_sha256": kernel_sha256,
         "losslab": __version__,
         "format": FORMAT,
         "git": git_state(Path(__file__).parent),

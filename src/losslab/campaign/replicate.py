@@ -14,7 +14,7 @@ from losslab.backends import runner
 from losslab.backends.base import CONSOLE_FILE, Backend, Instrument, Job, Outcome
 from losslab.backends.known import BACKENDS
 from losslab.backends.template import Templates
-from losslab.campaign import brought, intact, integrity
+from losslab.campaign import brought, integrity
 from losslab.campaign.deciding import TRACES
 from losslab.campaign.folder import (
     HOST_FILE,
@@ -28,6 +28,7 @@ from losslab.campaign.provenance import digest, host, provenance
 from losslab.emulation.apps.command import BROUGHT
 from losslab.emulation.link import traces
 from losslab.errors import GuestLostError, HostError, LosslabError
+from losslab.instrument import integrity as instrument_integrity
 from losslab.lock import own_folder
 from losslab.study.condition import DRAWN_TRACE, NO_TRACE, Condition
 
@@ -37,6 +38,8 @@ WATCHDOG_S_PER_VIRTUAL_S = 50.0
 # A lost guest may be the host's doing, so it gets a second chance; a failed check would fail again,
 # because the same seed gives the same bytes.
 ATTEMPTS = 2
+# How often a cell's replicates look at an image's files: 8,000 of them take 15 to 30 ms.
+LOOK_EVERY_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,7 @@ def _attempt(
         if reasons and (job_folder / CONSOLE_FILE).exists():
             shutil.move(job_folder / CONSOLE_FILE, folder / CONSOLE_FILE)
         write_json(manifest | integrity.listed(folder), folder / MANIFEST_FILE)
-        about_host = host(started, wall_s, earlier_reasons)
+        about_host = host(started, wall_s, earlier_reasons, instrument.kernel_sha256)
         write_json(integrity.sealed(about_host, folder), folder / HOST_FILE)
     return manifest
 
@@ -174,7 +177,7 @@ def _measure(
 ) -> Outcome:
     """Give a job what it needs, and run it."""
     backend = BACKENDS[instrument.backend, instrument.where]
-    intact.require(instrument.kernel if backend.needs.kernel else None, instrument.image_roots)
+    _require_unchanged(instrument, LOOK_EVERY_S)
     if how.video is not None:
         # A copy: the guest may write to its job's folder.
         shutil.copyfile(how.video, job_folder / "video.mp4")
@@ -194,14 +197,24 @@ def _measure(
 
 
 def _refuse_host_failure(folder: Path, instrument: Instrument, cause: LosslabError) -> None:
-    """Turn a replicate's failure on a full disk or without an image into that error.
+    """Turn a replicate's failure on a full disk or with a damaged instrument into that error.
 
     Raises:
         HostError: the host or the instrument is why.
     """
     refuse_full(folder, cause)
-    for root in instrument.image_roots:
-        intact.require_whole(root)
+    _require_unchanged(instrument)
+
+
+def _require_unchanged(instrument: Instrument, recent_s: float = 0.0) -> None:
+    """Refuse a kernel or an image that is not what was built.
+
+    Raises:
+        HostError: with the first files that differ.
+    """
+    needs = BACKENDS[instrument.backend, instrument.where].needs
+    linux = instrument.kernel if needs.kernel else None
+    instrument_integrity.require(linux, instrument.image_roots, recent_s=recent_s)
 
 
 def trace_texts(condition: Condition) -> dict[str, str]:

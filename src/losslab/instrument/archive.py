@@ -188,7 +188,7 @@ class Fetcher:
             _remove_left(path)
             partial = path.with_name(f".{file.sha256}.partial-{os.getpid()}")
             try:
-                problem = self.download(place.url, partial)
+                problem = self.download(place.url, partial, file.size or None)
                 found = "" if problem else digest(partial)
                 if found == file.sha256:
                     origin.write_text(f"{place.name} {place.url}\n")
@@ -223,15 +223,16 @@ class Fetcher:
             problem = self._servers.ask(place.url, Path(name) / "text")
             return "" if problem else (Path(name) / "text").read_text()
 
-    def download(self, url: str, target: Path) -> str:
-        """Copy what an address has; return what went wrong, or nothing."""
-        problem = self._servers.ask(url, target)
+    def download(self, url: str, target: Path, max_bytes: int | None = None) -> str:
+        """Copy what an address has, up to a size; return what went wrong, or nothing."""
+        limit = {} if max_bytes is None else {"max_bytes": max_bytes}
+        problem = self._servers.ask(url, target, **limit)
         for pause_s in RETRY_AFTER_S:
             # The snapshot archive turns hurried callers away for a while.
             if not problem.startswith(("HTTP 429", "HTTP 5", "broken off")):
                 break
             time.sleep(pause_s)
-            problem = self._servers.ask(url, target)
+            problem = self._servers.ask(url, target, **limit)
         return problem
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import engine, packed, replacing, repository
+from losslab.instrument import engine, integrity, packed, replacing, repository
 from losslab.instrument.apt import Apt
 from losslab.instrument.archive import Found, UnavailableError, debian_archives, write_sources
 from losslab.instrument.cache import ROOT, building, cache_folder, hash_files, run_logged
@@ -114,7 +114,7 @@ def provenance(folder: Path) -> dict[str, Any]:
 
 
 def build(name: str = HOST, unpinned: bool = False) -> Path:
-    """Build an image unless the cache has it; return its folder (root/, packages.tsv).
+    """Build an image unless the cache has it; return its folder (root/, tree.tsv, packages.tsv).
 
     Args:
         name: One of `names`.
@@ -122,7 +122,7 @@ def build(name: str = HOST, unpinned: bool = False) -> Path:
 
     Raises:
         UnavailableError: the pinned packages cannot be had, and nothing else is allowed.
-        LosslabError: mmdebstrap is missing, or a step failed.
+        LosslabError: mmdebstrap is missing, a step failed, or the tree is not the pinned one.
     """
     built = existing(name)
     if built is not None and (unpinned or built != target(name, pinned=False)):
@@ -198,8 +198,6 @@ def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pin
     # Device nodes need root and the guest mounts its own /dev.
     run_logged(["tar", "-xf", tar, "-C", root, "--exclude=./dev/*", "--no-same-owner"], log)
     tar.unlink()
-    # Whoever runs the guest must be able to read all of it.
-    run_logged(["chmod", "-R", "u+rwX,go+rX,go-w,-s,-t", root], log)
     # mmdebstrap copies these from the machine that builds. With names for its own addresses and no
     # name server, a program that looks itself up sends no packet.
     for file, text in FIXED_FILES.items():
@@ -213,6 +211,8 @@ def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pin
         engine.give_one_processor(root)
     for each in replacing.read(RECIPES / name / REPLACED):
         replacing.replace(root, each)
+    # Whoever runs the guest must be able to read all of it, whatever umask the builder has.
+    run_logged(["chmod", "-R", "u+rwX,go+rX,go-w,-s,-t", root], log)
     tidy(root, int(instant.timestamp()))
     listing = processes.run(
         ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W", "-f", "${Package}\t${Version}\n"]
@@ -232,6 +232,7 @@ def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pin
     if name == ENGINE:
         facts["containernet"] = engine.containernet()["commit"]
     (folder / "provenance.json").write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
+    integrity.record_tree(folder, str(facts["hash"]) if pinned else "")
 
 
 def _bootstrap(name: str, source: str, tar: Path, epoch_s: int, log: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import kernels, kernelsource, kerneltree, packed
+from losslab.instrument import integrity, kernels, kernelsource, kerneltree, packed
 from losslab.instrument.archive import UnavailableError, digest, write_sources
 from losslab.instrument.cache import ROOT, building, cache_folder, hash_files, run_logged
 from losslab.instrument.kernels import Kernel
@@ -29,8 +29,7 @@ PLAIN, CONTAINERS = "plain", "containers"
 VARIANTS = (PLAIN, CONTAINERS)
 # Of every kernel, and in the folder of a series what it has alone.
 FRAGMENT = "fragment.config"
-# In a kernel's folder, the SHA-256 of the finished `linux`; and what making it said.
-DIGEST = "linux.sha256"
+# In a kernel's folder, what making it said.
 LOG = "build.log"
 # In the cache, the objects of kernels to which algorithms are added.
 TREES = "tree"
@@ -216,7 +215,7 @@ def _finish(variant: str, which: Kernel, source: Source, tree: Path, folder: Pat
     shutil.copy2(tree / "linux", folder / "linux")
     run_logged(["strip", "--strip-debug", folder / "linux"], folder / LOG)
     # Not among the facts below, which are part of every manifest: compilers differ, numbers do not.
-    (folder / DIGEST).write_text(digest(folder / "linux") + "\n")
+    (folder / integrity.LINUX_DIGEST).write_text(digest(folder / "linux") + "\n")
     shutil.copyfile(tree / ".config", folder / "config")
     write_sources([source.found], folder / "sources.tsv")
     made_of = source.provenance()

@@ -11,14 +11,17 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from losslab import processes
 from losslab.errors import LosslabError
+from losslab.instrument import integrity
 from losslab.instrument.archive import Fetcher, digest
 from losslab.instrument.cache import ROOT, building
+from losslab.instrument.unpacking import Limits, unpack
 
 PLACE = "LOSSLAB_INSTRUMENTS"
 KERNEL, IMAGE = "kernel", "image"
@@ -26,12 +29,37 @@ KERNEL, IMAGE = "kernel", "image"
 PINS = ROOT / "containers" / "instruments.tsv"
 # In a folder that was taken from an archive: which one.
 ORIGIN = "fetched.json"
-# A megabyte a second is slow; silence for so long is none.
+# Silence for so long is no answer.
 SILENCE_S = 30.0
+# Several times what kernels (3 MB, 9 unpacked) and images (170 MB, 600 unpacked, 9,000 files) have.
+LIMITS = {
+    KERNEL: Limits(packed_bytes=64 * 2**20, unpacked_bytes=256 * 2**20, members=100),
+    IMAGE: Limits(packed_bytes=2**30, unpacked_bytes=4 * 2**30, members=100_000),
+}
+# Of what is said of an archive, and of what is known of its content.
+FACTS_BYTES = 2**18
+LONGEST = 200  # of what an error quotes
+# What they say, each of these and nothing else; lists and objects have texts. What is said of the
+# provenance beside an archive is for readers: that in the archive counts.
+FACTS = {"kind": str, "hash": str, "sha256": str, "size_bytes": int, "provenance": object}
+PROVENANCE: dict[str, dict[str, type]] = {
+    KERNEL: {
+        "version": str, "hash": str, "pinned": bool, "source": dict, "patches": list,
+        "config_sha256": str,
+    },
+    IMAGE: {
+        "suite": str, "hash": str, "pinned": bool, "packages_sha256": str, "packages": dict,
+    },
+}  # fmt: skip
+# What some of them say, too.
+MORE: dict[str, dict[str, type]] = {
+    KERNEL: {"name": str, "algorithms": dict},
+    IMAGE: {"containernet": str},
+}
 # Of an image of 565 MB it makes 167 in two and a half minutes of a processor, once per release.
 PACK = "xz -3 -T0"
 # What a build's folder has that is of no use elsewhere.
-LEFT_BEHIND = ("build.log", ORIGIN)
+LEFT_BEHIND = ("build.log", ORIGIN, integrity.VERIFIED)
 
 
 class _NotTakenError(LosslabError):
@@ -52,13 +80,14 @@ def pack(folder: Path, kind: str, out: Path) -> Path:
     Raises:
         LosslabError: it is not pinned, or cannot be written.
     """
-    provenance = _read(folder / "provenance.json")
+    provenance = _read(folder / "provenance.json", PROVENANCE[kind], MORE[kind])
     if not provenance.get("pinned", False) or provenance.get("hash") != folder.name:
         raise LosslabError(
             f"what is packed must be pinned and of today's recipe, found {folder} made of "
             f"{provenance.get('hash')}",
             hint="build it without LOSSLAB_UNPINNED and from Debian's source",
         )
+    _verify(kind, folder)
     out.mkdir(parents=True, exist_ok=True)
     archive = out / f"{kind}-{folder.name}.tar.xz"
     with tempfile.TemporaryDirectory(prefix=".losslab-", dir=out) as name:
@@ -120,21 +149,18 @@ def _take(place: str, kind: str, name: str, target: Path) -> None:
     # In the cache, which has room, and under a name that the next build removes.
     with tempfile.TemporaryDirectory(prefix=f"{target.name}-", dir=target.parent) as folder:
         archive = _checked(place, kind, name, Path(folder))
-        done = processes.attempt(
-            ["tar", "--extract", "--xz", "--file", archive, "--directory", target,
-             "--no-same-owner", "--preserve-permissions", "--strip-components", "1"],
-            limit_s=processes.WORK_LIMIT_S,
-        )  # fmt: skip
-        if not done.good:
-            # Its first line is the cause, as that there is no xz; its last that it ends.
-            raise _NotTakenError((done.err.strip().splitlines() or [done.last_line])[0])
         found = digest(archive)
-    try:
-        provenance = _read(target / "provenance.json")
-    except LosslabError as error:
-        raise _NotTakenError(error.message) from error
-    if provenance.get("hash") != name or not provenance.get("pinned", False):
-        raise _NotTakenError(f"what is in it was made of {provenance.get('hash')}")
+        try:
+            unpack(archive, target, name, LIMITS[kind])
+            provenance = _read(target / "provenance.json", PROVENANCE[kind], MORE[kind])
+            if provenance["hash"] != name or not provenance["pinned"]:
+                raise _NotTakenError(f"what is in it was made of {provenance['hash'][:LONGEST]!a}")
+            if kind == IMAGE:
+                integrity.record_tree(target, name)
+            else:
+                _verify(kind, target)
+        except (OSError, LosslabError) as error:
+            raise _NotTakenError(getattr(error, "message", str(error))) from error
     origin = {"from": place, "sha256": found}
     (target / ORIGIN).write_text(json.dumps(origin, indent=1) + "\n")
 
@@ -143,21 +169,26 @@ def _checked(place: str, kind: str, name: str, folder: Path) -> Path:
     """Get an archive and what is said of it into `folder`; return it where that is so."""
     archive, facts = folder / "archive", folder / "facts"
     fetcher = Fetcher(SILENCE_S)
-    for file, path in ((f"{kind}-{name}.json", facts), (f"{kind}-{name}.tar.xz", archive)):
-        problem = _get(fetcher, place, file, path)
-        if problem:
-            raise _NotTakenError(f"{file}: {problem}")
+    _get(fetcher, place, f"{kind}-{name}.json", facts, FACTS_BYTES)
     try:
-        said = _read(facts)
-        wanted, itself = str(said["sha256"]), (said["kind"], said["hash"])
-    except (KeyError, LosslabError) as error:
-        raise _NotTakenError(f"what is beside the archive says no sha256 ({error})") from error
-    if itself != (kind, name):
-        raise _NotTakenError(f"it says that it is {' '.join(itself)}")
-    size, found = archive.stat().st_size, digest(archive)
+        said = _read(facts, FACTS)
+    except LosslabError as error:
+        raise _NotTakenError(f"{kind}-{name}.json: {error.message}") from error
+    wanted, size = said["sha256"], said["size_bytes"]
+    if (said["kind"], said["hash"]) != (kind, name):
+        raise _NotTakenError(
+            f"it says that it is {said['kind'][:LONGEST]!a} {said['hash'][:LONGEST]!a}"
+        )
+    if not 0 < size <= LIMITS[kind].packed_bytes:
+        raise _NotTakenError(
+            f"a packed {kind} must have {LIMITS[kind].packed_bytes} bytes at most, its JSON says "
+            f"{size}"
+        )
+    _get(fetcher, place, f"{kind}-{name}.tar.xz", archive, size)
+    found = digest(archive)
     if found != wanted:
         raise _NotTakenError(
-            f"the archive has {size} of {said.get('size_bytes')} bytes, sha256 {found[:12]}..., "
+            f"the archive has {archive.stat().st_size} of {size} bytes, sha256 {found[:12]}..., "
             f"wanted {wanted[:12]}..."
         )
     pinned = pins().get(f"{kind}-{name}.tar.xz", found)
@@ -166,15 +197,36 @@ def _checked(place: str, kind: str, name: str, folder: Path) -> Path:
     return archive
 
 
-def _get(fetcher: Fetcher, place: str, name: str, target: Path) -> str:
-    """Copy a file from an address, or link to a folder's; return what went wrong, or nothing."""
+def _get(fetcher: Fetcher, place: str, name: str, target: Path, max_bytes: int) -> None:
+    """Copy a file from an address, or link to a folder's.
+
+    Raises:
+        _NotTakenError: it is not there, too large, or too slow.
+    """
     if place.startswith(("http://", "https://")):
-        return fetcher.download(f"{place.rstrip('/')}/{name}", target)
-    source = Path(place).expanduser() / name
-    if not source.is_file():
-        return "not there"
-    target.symlink_to(source.resolve())
-    return ""
+        problem = fetcher.download(f"{place.rstrip('/')}/{name}", target, max_bytes)
+    else:
+        source, problem = Path(place).expanduser() / name, ""
+        if not source.is_file():
+            problem = "not there"
+        elif source.stat().st_size > max_bytes:
+            problem = f"more than {max_bytes} bytes"
+        else:
+            target.symlink_to(source.resolve())
+    if problem:
+        raise _NotTakenError(f"{name}: {problem}")
+
+
+def _verify(kind: str, folder: Path) -> None:
+    """Refuse a kernel or an image that is not what was built.
+
+    Raises:
+        HostError: with what differs.
+    """
+    if kind == KERNEL:
+        integrity.require(folder / "linux", [])
+    else:
+        integrity.require(None, [folder / integrity.TREE_ROOT], whole=True)
 
 
 def pins() -> dict[str, str]:
@@ -192,16 +244,42 @@ def write_pins(archives: Sequence[Path]) -> None:
     PINS.write_text("\n".join(lines) + "\n")
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """Read a JSON object.
+def _read(
+    path: Path, wanted: Mapping[str, type], more: Mapping[str, type] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Read a JSON object of which every field and its type is known.
+
+    Args:
+        path: The file.
+        wanted: The fields that it must have.
+        more: The fields that it may have.
 
     Raises:
-        LosslabError: it is none.
+        LosslabError: it is another.
     """
     try:
-        data = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+        if path.stat().st_size > FACTS_BYTES:
+            raise LosslabError(f"{path.name} must have {FACTS_BYTES} bytes at most, found more")
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
         raise LosslabError(f"{path.name} must be JSON, found: {error}") from error
     if not isinstance(data, dict):
-        raise LosslabError(f"{path.name} must be a JSON object, found {data!r}")
+        raise LosslabError(f"{path.name} must be a JSON object, found {type(data).__name__}")
+    types = {**wanted, **more}
+    wrong = [name for name in wanted if name not in data]
+    wrong += [name for name, value in data.items() if not _is(value, types.get(name))]
+    if wrong:
+        raise LosslabError(
+            f"{path.name} must say {', '.join(wanted)}, each of its type, found otherwise: "
+            f"{ascii(', '.join(wrong))[:LONGEST]}"
+        )
     return data
+
+
+def _is(value: Any, wanted: type | None) -> bool:
+    """Tell whether a value of a JSON object is of a type; of none where it should not be there."""
+    if wanted is object:
+        return True
+    texts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    # Not isinstance: in Python, true is an int.
+    return type(value) is wanted and all(type(text) is str for text in texts)

@@ -11,7 +11,17 @@ from dataclasses import asdict
 from pathlib import Path
 
 from losslab.errors import LosslabError
-from losslab.instrument import archive, image, kernel, kernels, kernelsource, packed, pins, records
+from losslab.instrument import (
+    archive,
+    image,
+    integrity,
+    kernel,
+    kernels,
+    kernelsource,
+    packed,
+    pins,
+    records,
+)
 from losslab.instrument.cache import ROOT
 
 DEFAULT_PARTS = (f"{records.KERNEL}-{kernel.PLAIN}", f"{records.IMAGE}-{image.HOST}")
@@ -33,7 +43,12 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     made.set_defaults(run=_build_kernel)
     made = commands.add_parser("image", help="build an image and print its folder")
     made.add_argument("--variant", choices=image.names(), help="default: host")
-    _pin_options(made)
+    choice = _pin_options(made)
+    choice.add_argument(
+        "--pin-tree", action="store_true",
+        help="build it from its lock, and pin the digest of its files in "
+        f"{integrity.PINS.relative_to(ROOT)}: an image with others is refused",
+    )  # fmt: skip
     _record_options(made)
     made.set_defaults(run=_build_image)
 
@@ -116,7 +131,7 @@ def _fetch(options: argparse.Namespace) -> int:
     return 1 if missing else 0
 
 
-def _pin_options(parser: argparse.ArgumentParser) -> None:
+def _pin_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument(
         "--unpinned",
@@ -126,6 +141,7 @@ def _pin_options(parser: argparse.ArgumentParser) -> None:
     choice.add_argument(
         "--relock", action="store_true", help="pin what Debian has now, and build nothing"
     )
+    return choice
 
 
 def _record_options(parser: argparse.ArgumentParser) -> None:
@@ -161,7 +177,25 @@ def _build_image(options: argparse.Namespace) -> int:
     if options.relock:
         return _say(image.relock(*([options.variant] if options.variant else [])))
     options.variant = options.variant or image.HOST
+    if options.pin_tree:
+        return _say([_pin_tree(options.variant)])
     return _build(records.IMAGE, options.variant, image.build, options)
+
+
+def _pin_tree(name: str) -> str:
+    """Pin the files of the image that today's recipe builds; return what was pinned."""
+    recipe, before = image.content_hash(name), integrity.pins()
+    # The pins of older recipes are of no use any more.
+    recipes = {image.content_hash(each) for each in image.names()} - {recipe}
+    kept = {each: row for each, row in before.items() if each in recipes}
+    integrity.write_pins(kept)
+    try:
+        root = image.build(name) / integrity.TREE_ROOT
+        sha256 = integrity.require(None, [root], whole=True)[root]
+        kept[recipe] = (name, sha256)
+    finally:
+        integrity.write_pins(kept if recipe in kept else before)
+    return f"{name}: tree {sha256}"
 
 
 def _build(

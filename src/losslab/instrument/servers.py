@@ -1,9 +1,10 @@
-"""Ask servers for files, through the proxies of this machine."""
+"""Ask servers for files, through the proxies of this machine, with limits on size and time."""
 
 from __future__ import annotations
 
 import re
-import shutil
+import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -12,7 +13,15 @@ from pathlib import Path
 
 from losslab import processes
 
-BLOCK_BYTES = 2**20
+BLOCK_BYTES = 2**18
+# What a server may send where nobody knows the size: kernel.org's tarballs have 150 MB.
+MAX_BYTES = 2**30
+# A server that sends less is given up: a megabyte in twenty seconds.
+MIN_BYTES_PER_S = 50_000
+# How often a timeout may pass before the first byte: an address that does not answer, another that
+# does, and the headers.
+PATIENCE = 3
+POLL_S = 0.5
 
 
 class Servers:
@@ -24,8 +33,13 @@ class Servers:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler(_proxies()))
         self._unreachable: dict[str, str] = {}
 
-    def ask(self, url: str, target: Path | None) -> str:
+    def ask(self, url: str, target: Path | None, max_bytes: int = MAX_BYTES) -> str:
         """Copy what an address has, or without a target only ask whether it has something.
+
+        Args:
+            url: The address.
+            target: The file to write.
+            max_bytes: Of what it has; more is not read.
 
         Returns:
             What went wrong, or nothing.
@@ -34,18 +48,77 @@ class Servers:
         host = urllib.parse.urlsplit(request.full_url).netloc
         if host in self._unreachable:
             return self._unreachable[host]
+        transfer = _Transfer(self._opener, request, self._timeout_s, target, max_bytes)
+        problem = transfer.to_its_end()
+        if problem.startswith(UNREACHABLE) and host:  # a file: address has none
+            self._unreachable[host] = problem
+        return problem
+
+
+UNREACHABLE = "cannot be reached"
+
+
+class _Transfer:
+    """A file on its way; in a thread, since no timeout of a socket ends one that dribbles."""
+
+    def __init__(
+        self,
+        opener: urllib.request.OpenerDirector,
+        request: urllib.request.Request,
+        timeout_s: float,
+        target: Path | None,
+        max_bytes: int,
+    ) -> None:
+        self._opener, self._request, self._timeout_s = opener, request, timeout_s
+        self._target, self._max_bytes = target, max_bytes
+        self._bytes, self._given_up = 0, False
+        self._problem = ""
+        self._error: Exception | None = None
+
+    def to_its_end(self) -> str:
+        """Return what went wrong, or nothing.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        # Not waited for at this process's end: one that was given up may hang in a read.
+        thread = threading.Thread(target=self._run, daemon=True)
+        began = time.monotonic()
+        thread.start()
+        while thread.is_alive():
+            thread.join(POLL_S)
+            allowed_s = PATIENCE * self._timeout_s + self._bytes / MIN_BYTES_PER_S
+            if thread.is_alive() and time.monotonic() - began > allowed_s:
+                self._given_up = True
+                return (
+                    f"too slow ({self._bytes} bytes in {allowed_s:.0f} s, less than "
+                    f"{MIN_BYTES_PER_S // 1000} kB/s)"
+                )
+        if self._error is not None:
+            raise self._error
+        return self._problem
+
+    def _run(self) -> None:
         try:
-            with self._opener.open(request, timeout=self._timeout_s) as response:
-                if target is not None:
-                    with target.open("wb") as out:
-                        shutil.copyfileobj(response, out, BLOCK_BYTES)
+            self._problem = self._copy()
+        except Exception as error:  # for the thread that waits
+            self._error = error
+
+    def _copy(self) -> str:
+        try:
+            with self._opener.open(self._request, timeout=self._timeout_s) as response:
+                if self._target is None:
+                    return ""
+                with self._target.open("wb") as out:
+                    while not self._given_up and (block := response.read1(BLOCK_BYTES)):
+                        self._bytes += len(block)
+                        if self._bytes > self._max_bytes:
+                            return f"more than {self._max_bytes} bytes"
+                        out.write(block)
         except urllib.error.HTTPError as error:
             return "not there (HTTP 404)" if error.code == 404 else f"HTTP {error.code}"
         except urllib.error.URLError as error:
-            problem = f"cannot be reached ({error.reason})"
-            if host:  # a file: address has none
-                self._unreachable[host] = problem
-            return problem
+            return f"{UNREACHABLE} ({error.reason})"
         except (HTTPException, ConnectionError, TimeoutError) as error:
             return f"broken off ({error!r})"
         return ""

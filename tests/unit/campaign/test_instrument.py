@@ -6,21 +6,33 @@ import pytest
 
 from losslab.campaign import instrument
 from losslab.errors import HostError
-from losslab.instrument import image, kernel, packed
+from losslab.instrument import archive, image, integrity, kernel, packed
 
 
 @pytest.fixture
 def nothing_built(monkeypatch, tmp_path):
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv(packed.PLACE, raising=False)
+    # What is made up here is not what is pinned.
+    monkeypatch.setattr(integrity, "PINS", tmp_path / "trees.tsv")
 
 
 def publish(place, kind, name, **facts):
     folder = place.parent / f"built-{kind}" / name
-    (folder / "root").mkdir(parents=True)
-    (folder / "linux").touch()
-    (folder / "root" / "init").touch()
-    provenance = {"hash": name, "pinned": True, **facts}
+    folder.mkdir(parents=True)
+    if kind == packed.KERNEL:
+        (folder / "linux").touch()
+        sha256 = archive.digest(folder / "linux")
+        (folder / integrity.LINUX_DIGEST).write_text(f"{sha256}\n")
+    else:
+        (folder / "root").mkdir()
+        (folder / "root" / "init").touch()
+        integrity.record_tree(folder, "")
+    known = {
+        packed.KERNEL: {"source": {}, "config_sha256": "0"},
+        packed.IMAGE: {"packages": {}, "packages_sha256": "0"},
+    }
+    provenance = {"hash": name, "pinned": True, **known[kind], **facts}
     (folder / "provenance.json").write_text(json.dumps(provenance))
     packed.pack(folder, kind, place)
 

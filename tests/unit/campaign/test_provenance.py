@@ -16,7 +16,7 @@ def test_a_cells_replicates_ask_git_once(monkeypatch):
 
     monkeypatch.setattr(processes, "attempt", counted)
     provenance.git_state.cache_clear()
-    said = [provenance.host(datetime.now(UTC), 1.0, [])["git"] for _ in range(3)]
+    said = [provenance.host(datetime.now(UTC), 1.0, [], None)["git"] for _ in range(3)]
     assert said[0] == said[1] == said[2]
     assert set(said[0]) == {"commit", "dirty"}
     assert len(asked) == 2

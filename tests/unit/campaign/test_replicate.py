@@ -2,14 +2,15 @@
 
 import json
 from collections import namedtuple
+from dataclasses import replace
 
 import pytest
 
 from losslab.backends import runner
 from losslab.backends.base import Instrument, Outcome
-from losslab.campaign import cellrun, folder, provenance, selftest
+from losslab.campaign import cellrun, folder, provenance, replicate, selftest
 from losslab.errors import GuestLostError, HostError, LosslabError
-from losslab.instrument import kernel
+from losslab.instrument import archive, integrity
 from losslab.study.seeds import replicate_seed
 from losslab.study.stopping import StoppingRule
 from tests.unit.study.test_condition import CONDITION
@@ -22,15 +23,13 @@ ONE = StoppingRule(1, 1)
 @pytest.fixture
 def tools(tmp_path):
     built = tmp_path / "cache" / "kernel"
-    info = tmp_path / "cache" / "root" / "var/lib/dpkg/info"
-    info.mkdir(parents=True)
-    (info / "iproute2.md5sums").write_text("0  usr/bin/tc\n0  usr/share/doc/iproute2/copyright\n")
     (tmp_path / "cache/root/usr/bin").mkdir(parents=True)
-    (tmp_path / "cache/root/usr/bin/tc").touch()
+    (tmp_path / "cache/root/usr/bin/tc").write_text("tc")
     (tmp_path / "cache/root/init").touch()
+    integrity.record_tree(tmp_path / "cache", "")
     built.mkdir()
     (built / "linux").write_text("a kernel")
-    (built / kernel.DIGEST).write_text(kernel.digest(built / "linux") + "\n")
+    (built / integrity.LINUX_DIGEST).write_text(archive.digest(built / "linux") + "\n")
     return Instrument(built / "linux", tmp_path / "cache/root", {"kernel": "k"})
 
 
@@ -130,19 +129,43 @@ def test_a_full_disk_is_the_hosts_error_whatever_the_guest_says(
     assert names(tmp_path) == []
 
 
-def test_an_image_that_goes_is_the_hosts_error(tmp_path, tools, guests):
-    guests(LosslabError("tc must succeed, found no such file"))
-    (tools.image_root / "usr/bin/tc").unlink()
-    with pytest.raises(HostError, match="found no usr/bin/tc"):
-        measured(tmp_path, tools)
-    guests(HostError("a guest must boot"))
-    with pytest.raises(HostError, match="found no usr/bin/tc"):
-        measured(tmp_path, tools)
-    (tools.image_root / "usr/bin/tc").touch()
-    (tools.image_root / "init").unlink()
-    with pytest.raises(HostError, match="first program"):
+@pytest.mark.parametrize(
+    "failure", [LosslabError("tc must succeed, found no such file"), HostError("it must boot")]
+)
+def test_an_image_that_loses_a_file_during_a_replicate_is_the_hosts_error(
+    failure, tmp_path, tools, monkeypatch
+):
+    def lose(*_):
+        (tools.image_root / "usr/bin/tc").unlink()
+        raise failure
+
+    monkeypatch.setattr(runner, "run", lose)
+    with pytest.raises(HostError, match="found: usr/bin/tc is missing"):
         measured(tmp_path, tools)
     assert names(tmp_path) == []
+
+
+def test_an_image_of_which_a_program_is_replaced_measures_nothing_more(
+    tmp_path, tools, guests, monkeypatch
+):
+    monkeypatch.setattr(replicate, "LOOK_EVERY_S", 0)
+    guests(GOOD, GOOD)
+    measured(tmp_path, tools)
+    (tools.image_root / "usr/bin/tc").write_text("ct")
+    with pytest.raises(HostError, match="found: usr/bin/tc has another content"):
+        measured(tmp_path, tools, StoppingRule(2, 2))
+    assert names(tmp_path) == ["0"]
+
+
+def test_the_binary_of_the_kernel_stands_in_the_record_of_the_host(tmp_path, tools, guests):
+    guests(GOOD)
+    measured(tmp_path, replace(tools, kernel_sha256="0" * 64))
+    host = json.loads((tmp_path / "cell/0/host.json").read_text())
+    manifest = (tmp_path / "cell/0/manifest.json").read_text()
+    assert host["kernel_sha256"] == "0" * 64
+    assert "0" * 64 not in manifest
+    # Another compiler: another binary, and the same instrument.
+    assert kept(tmp_path, replace(tools, kernel_sha256="1" * 64))
 
 
 def test_a_replaced_kernel_measures_nothing(tmp_path, tools, guests):

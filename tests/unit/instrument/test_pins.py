@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from losslab import cli
 from losslab.campaign import instrument
 from losslab.errors import LosslabError
-from losslab.instrument import archive, engine, image, kernel, kernels, pins
+from losslab.instrument import archive, engine, image, integrity, kernel, kernels, pins
 from losslab.instrument.archive import Found, Place, UnavailableError
 
 from .servers import MAIN, SNAPSHOT, file_of, lock_of
@@ -165,11 +165,15 @@ def test_conda_gets_the_versions_that_pip_gets(root):
 
 
 @pytest.mark.parametrize("pinned", [True, False])
-def test_an_instrument_is_pinned_when_all_of_it_is(server, monkeypatch, pinned):
+def test_an_instrument_is_pinned_when_all_of_it_is(server, monkeypatch, tmp_path, pinned):
+    monkeypatch.setattr(integrity, "PINS", tmp_path / "trees.tsv")
     for folder, facts in (
         (kernel.target(), {"pinned": True, "hash": "k"}),
         (image.target(pinned=pinned), {"pinned": pinned, "hash": "i"}),
     ):
-        folder.mkdir(parents=True)
+        (folder / "root").mkdir(parents=True)
         (folder / "provenance.json").write_text(json.dumps(facts))
+    (kernel.target() / "linux").touch()
+    sha256 = archive.digest(kernel.target() / "linux")
+    (kernel.target() / integrity.LINUX_DIGEST).write_text(sha256)
     assert instrument.instrument().provenance["pinned"] is pinned

@@ -1,0 +1,265 @@
+"""Verify that kernels and images are what was built.
+
+The digest of an image's tree is pinned in the repository (`containers/trees.tsv`), apart from the
+image. A kernel's binary depends on the compiler: its digest lies beside it, and `same_in_campaign`
+keeps another in the campaign's results.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from losslab.errors import HostError, LosslabError
+from losslab.instrument import tree
+from losslab.instrument.cache import ROOT
+
+PINS = ROOT / "containers" / "trees.tsv"
+PINS_HEAD = "image\trecipe\tsha256"
+# In a kernel's folder, the SHA-256 of the finished `linux`.
+LINUX_DIGEST = "linux.sha256"
+# In an image's folder: its tree, the list of its files, and the fingerprints of trees that were
+# found to be as listed.
+TREE_ROOT, LIST, VERIFIED = "root", "tree.tsv", "tree.verified"
+LIST_BYTES = 64 * 2**20  # of 8,000 files it has one megabyte
+HINT = "remove {folder} and run `make setup`; finished replicates are kept"
+REPLACED_ON_PURPOSE = (
+    "restore it; if you rebuilt it on purpose (another compiler gives another binary and the same "
+    "results), remove {record} and start again"
+)
+DIGITS = 12  # of a digest in an error
+
+# What this process found first, which may not change between replicates, and when it last looked.
+_first: dict[Path, str] = {}
+_last_s: dict[Path, float] = {}
+
+
+def require(
+    linux: Path | None, image_roots: list[Path], whole: bool = False, recent_s: float = 0.0
+) -> dict[Path, str]:
+    """Return the digests of a kernel and of images; refuse what was changed since it was built.
+
+    Args:
+        linux: The kernel's binary; None where the machine's own kernel measures.
+        image_roots: The root folders of images.
+        whole: Read every file again, also where the file system says that nothing changed.
+        recent_s: Skip an image that this process has verified within so many seconds.
+
+    Raises:
+        HostError: with the first files that differ, and what to do.
+    """
+    found = {} if linux is None else {linux: _kernel_digest(linux)}
+    for root in image_roots:
+        if root not in _last_s or time.monotonic() - _last_s[root] >= recent_s:
+            _first.setdefault(root, _tree_digest(root, whole))
+            _last_s[root] = time.monotonic()
+        found[root] = _first[root]
+    return found
+
+
+def record_tree(folder: Path, recipe: str) -> None:
+    """Write the list of a new image's files; refuse a tree that is not the pinned one.
+
+    Args:
+        folder: With the image in `root` and, if it was unpacked, its list.
+        recipe: The hash of what it was made of; empty for an unpinned image.
+
+    Raises:
+        LosslabError: the tree differs from its list or from the pin.
+        OSError: a file cannot be read or written.
+    """
+    text, path = tree.listing(folder / TREE_ROOT), folder / LIST
+    if path.exists() and path.stat().st_size > LIST_BYTES:
+        raise LosslabError(f"{LIST} must have {LIST_BYTES} bytes at most, found more")
+    if path.exists() and (problems := tree.differences(path.read_text(), text)):
+        raise LosslabError(f"the image must be as {LIST} lists it, found: {tree.shown(problems)}")
+    pinned, found = pins().get(recipe, ("", tree.digest(text)))[1], tree.digest(text)
+    if found != pinned:
+        kept = folder.parent / f"{recipe}.{LIST}"
+        kept.write_text(text)
+        raise LosslabError(
+            f"the tree of image {recipe} must have the SHA-256 {pinned[:DIGITS]}... of "
+            f"{PINS.name}, found {found[:DIGITS]}...",
+            hint=f"compare {kept} with the {LIST} of a machine that has the pinned tree",
+        )
+    path.write_text(text)
+
+
+def pins() -> dict[str, tuple[str, str]]:
+    """Read the pinned trees: image and SHA-256 by the hash of the recipe.
+
+    Raises:
+        LosslabError: the file is not as `losslab image --pin-tree` writes it.
+    """
+    with contextlib.suppress(OSError):
+        return _pins(PINS, PINS.stat().st_mtime_ns)
+    return {}
+
+
+@functools.lru_cache(maxsize=2)
+def _pins(path: Path, _: int) -> dict[str, tuple[str, str]]:
+    head, *lines = path.read_text().splitlines() or [""]
+    rows = [line.split("\t") for line in lines]
+    if head != PINS_HEAD or any(len(row) != 3 for row in rows):
+        raise LosslabError(
+            f"{path} must have the columns {PINS_HEAD!r}, found otherwise",
+            hint="restore it (`git checkout`), or make it anew with `losslab image --pin-tree`",
+        )
+    return {recipe: (name, sha256) for name, recipe, sha256 in rows}
+
+
+def write_pins(rows: dict[str, tuple[str, str]]) -> None:
+    """Write the pinned trees, as `pins` reads them."""
+    lines = sorted(f"{name}\t{recipe}\t{sha256}" for recipe, (name, sha256) in rows.items())
+    PINS.write_text("\n".join([PINS_HEAD, *lines]) + "\n")
+
+
+def same_in_campaign(digests: dict[Path, str], records: Path) -> None:
+    """Refuse a kernel or image that is not the one with which a campaign began.
+
+    Args:
+        digests: As `require` returns them.
+        records: The campaign's folder of records, in which the first of each is written down.
+
+    Raises:
+        HostError: it is another.
+        LosslabError: there is no room or right to write.
+    """
+    for path, found in digests.items():
+        record = records / f"{path.parent.parent.name}-{path.parent.name}.sha256"
+        try:
+            records.mkdir(parents=True, exist_ok=True)
+            expected = _first_written(record, found)
+        except OSError as error:
+            raise LosslabError(f"{record} must be a file to write to, found: {error}") from error
+        if found != expected:
+            raise HostError(
+                f"{path} must be what this campaign began with (SHA-256 {expected[:DIGITS]}... in "
+                f"{record}), found another ({found[:DIGITS]}...)",
+                hint=REPLACED_ON_PURPOSE.format(record=record),
+            )
+
+
+def _first_written(record: Path, text: str) -> str:
+    """Write a record unless it is there, whole or not at all; return what it says."""
+    partial = record.with_name(f".{record.name}.{os.getpid()}")
+    if not record.exists():
+        partial.write_text(f"{text}\n")
+        try:
+            os.link(partial, record)
+        except FileExistsError:
+            pass  # another process was first
+        finally:
+            partial.unlink()
+    return record.read_text().strip()
+
+
+def _kernel_digest(linux: Path) -> str:
+    folder = linux.parent
+    try:
+        wanted = (folder / LINUX_DIGEST).read_text().strip()
+        stats = linux.stat()
+        found = _hash(linux, stats.st_size, stats.st_mtime_ns, stats.st_ctime_ns, stats.st_ino)
+    except (OSError, ValueError) as error:
+        raise HostError(
+            f"the pinned kernel must be in {folder} with its digest, found: {error}",
+            hint=HINT.format(folder=folder),
+        ) from error
+    wanted = _first.setdefault(linux, wanted)
+    if found != wanted:
+        raise HostError(
+            f"{linux} must be the kernel that was built there (SHA-256 {wanted[:DIGITS]}...), "
+            f"found another ({found[:DIGITS]}...)",
+            hint=HINT.format(folder=folder),
+        )
+    return found
+
+
+@functools.lru_cache(maxsize=8)
+def _hash(file: Path, *identity: int) -> str:
+    """Hash a file once per size, times and inode."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _tree_digest(root: Path, whole: bool) -> str:
+    """Return the digest of an image's tree; read its files where their times are not known."""
+    listed, paths = _listed(root)
+    found = tree.digest(listed) if listed else ""
+    expected = _first.get(root) or pins().get(root.parent.name, ("", found))[1]
+    as_expected = bool(listed) and found == expected
+    if whole or not as_expected or not _is_verified(root.parent, paths):
+        expected = _read_whole(root, listed if as_expected else "", paths, expected)
+    return expected
+
+
+def _read_whole(root: Path, listed: str, paths: Sequence[bytes], expected: str) -> str:
+    """Read every file of a tree; return its digest.
+
+    Args:
+        root: The tree.
+        listed: Its list, if that has the expected digest.
+        paths: Those of the list whose times are compared.
+        expected: Empty where none is known: then the first use decides.
+    """
+    folder = root.parent
+    try:
+        before = _fingerprint(paths) if listed else ""
+        now = tree.listing(root)
+        found = tree.digest(now)
+        problems = tree.differences(listed, now) if listed else []
+        if expected and found != expected and not problems:
+            problems = [f"another tree (SHA-256 {found[:DIGITS]}...), and {LIST} lists another"]
+        unchanged = before and before == _fingerprint(paths)
+    except (OSError, LosslabError) as error:
+        problems = [str(error)]
+    if problems:
+        wanted = f" (SHA-256 {expected[:DIGITS]}...)" if expected else ""
+        raise HostError(
+            f"the image in {root} must be what was built{wanted}, found: {tree.shown(problems)}",
+            hint=HINT.format(folder=folder),
+        )
+    with contextlib.suppress(OSError):  # a cache that others own is read each time
+        if not listed:
+            (folder / LIST).write_text(now)
+        elif unchanged:
+            with (folder / VERIFIED).open("a") as file:
+                file.write(f"{before}\n")
+    return found
+
+
+def _listed(root: Path) -> tuple[str, tuple[bytes, ...]]:
+    """Return the list of an image's files, and those of which times are compared."""
+    path = root.parent / LIST
+    try:
+        its = path.stat()
+        return _read_list(root, path, its.st_size, its.st_mtime_ns, its.st_ctime_ns, its.st_ino)
+    except (OSError, ValueError):
+        return "", ()
+
+
+@functools.lru_cache(maxsize=4)
+def _read_list(root: Path, path: Path, *identity: int) -> tuple[str, tuple[bytes, ...]]:
+    text = path.read_text()
+    return text, tuple(tree.unlinked(root, text))
+
+
+def _is_verified(folder: Path, paths: Sequence[bytes]) -> bool:
+    """Tell whether a tree was as listed when its files had the times that they have now."""
+    now = _fingerprint(paths)
+    try:
+        return bool(now) and now in (folder / VERIFIED).read_text().split()
+    except (OSError, ValueError):
+        return False
+
+
+def _fingerprint(paths: Sequence[bytes]) -> str:
+    try:
+        return tree.fingerprint(paths)
+    except OSError:  # one is missing
+        return ""

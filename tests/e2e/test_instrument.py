@@ -1,0 +1,96 @@
+"""The real instrument with something replaced in it: nothing is measured, and the file is named."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from bench.faults.kit import CONDITION, LOSSLAB, own_cache, run
+from losslab.instrument import archive, integrity
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return own_cache(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def losslab(cache):
+    """Run a command with that cache."""
+
+    def losslab(*words):
+        return run(*LOSSLAB, *words, env=os.environ | cache.environment)
+
+    return losslab
+
+
+@pytest.fixture
+def wrapped_iperf3(cache):
+    """Put a wrapper in iperf3's place that halves the goodput; take it away again."""
+    program = cache.image / "root" / "usr/bin/iperf3"
+    program.rename(program.with_name("iperf3.real"))
+    program.write_text('#!/bin/sh\nexec /usr/bin/iperf3.real "$@" --set-mss 536\n')
+    program.chmod(0o755)
+    yield
+    program.with_name("iperf3.real").rename(program)
+
+
+def measure(out):
+    return ["measure", "--algorithm", "cubic", "--rate-mbit", "5", "--duration-s", "1",
+            "--warmup-s", "0.1", "--out", out]  # fmt: skip
+
+
+def test_a_replaced_program_measures_nothing(losslab, wrapped_iperf3, tmp_path):
+    done = losslab(*measure(tmp_path / "out"))
+    assert done.returncode == 1
+    assert "found: usr/bin/iperf3 has another size and content" in done.stderr
+    assert "usr/bin/iperf3.real was added" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_doctor_reads_every_file(losslab, wrapped_iperf3):
+    done = losslab("doctor", "--whole", "--json")
+    assert done.returncode == 1
+    findings = {each["what"]: each for each in json.loads(done.stdout)[-1]["findings"]}
+    assert findings["kernel plain"]["good"]
+    assert "usr/bin/iperf3" in findings["image host, tree pinned"]["found"]
+    assert not findings["image host, tree pinned"]["good"]
+
+
+def test_the_manifest_has_the_tree_and_host_json_the_kernel(losslab, cache, tmp_path):
+    done = losslab(*measure(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    _, pinned = integrity.pins()[cache.image.name]
+    assert manifest["instrument"]["image"]["tree_sha256"] == pinned
+    host = json.loads((tmp_path / "out" / "host.json").read_text())
+    assert host["kernel_sha256"] == archive.digest(cache.kernel / "linux")
+
+
+def test_a_kernel_that_is_replaced_with_its_digest_ends_a_campaign(losslab, cache, tmp_path):
+    def cell(name):
+        return losslab(
+            "cell", "--study", "loss", "--block", "main", "--condition", json.dumps(CONDITION),
+            "--replicates", 1, "--tried", tmp_path / "results/instrument/tried-virtual-guest.json",
+            "--out", tmp_path / f"results/cells/loss/{name}/cell.json",
+        )  # fmt: skip
+
+    assert cell("first").returncode == 0
+    linux, digest = cache.kernel / "linux", cache.kernel / integrity.LINUX_DIGEST
+    aside = {path: path.with_name(f"{path.name}.aside") for path in (linux, digest)}
+    for path, other in aside.items():
+        path.rename(other)
+    shutil.copy2(aside[linux], linux)
+    with linux.open("ab") as file:
+        file.write(b"another build")
+    digest.write_text(f"{archive.digest(linux)}\n")
+    try:
+        done = cell("second")
+        assert done.returncode == 1
+        assert "must be what this campaign began with" in done.stderr
+        assert not (tmp_path / "results/cells/loss/second/0").exists()
+    finally:
+        for path, other in aside.items():
+            other.rename(path)
