@@ -6,6 +6,7 @@ fault lost something or was not explained. What this machine cannot do is skippe
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -52,8 +53,20 @@ FAULTS: dict[str, Callable[[Path], Outcome]] = {
 } | damage.FAULTS
 
 
-def main(names: Sequence[str]) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the named faults, or all; print a line for each."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.faults", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument(
+        "faults", nargs="*", metavar="FAULT",
+        help=f"one of {', '.join(FAULTS)} (default: all)",
+    )  # fmt: skip
+    names = parser.parse_args(arguments).faults
+    unknown = sorted(set(names) - set(FAULTS))
+    if unknown:
+        parser.error(f"a fault must be one of {', '.join(FAULTS)}, found {', '.join(unknown)}")
     bad = 0
     for name in names or FAULTS:
         with tempfile.TemporaryDirectory(prefix="losslab-fault-") as folder:
