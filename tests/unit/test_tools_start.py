@@ -65,3 +65,18 @@ def test_host_state_runs_a_command_with_its_own_options(tmp_path):
     done = started("bench.host_state", "--", "sh", "-c", f"touch {tmp_path}/ran; exit 3")
     assert (tmp_path / "ran").exists()
     assert "exit status 3" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "found"),
+    [
+        ("bench.readme", ["no-results"], "no-results/figures/loss_goodput.svg"),
+        ("bench.grid_time", ["--block", "no-block"], "no-block with 0 cells"),
+        ("bench.grid_time", ["--sample", "1"], "sample 1"),
+    ],
+)
+def test_wrong_arguments_are_refused_with_the_value_found(name, words, found):
+    done = started(name, *words)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert found in " ".join(done.stderr.split())
