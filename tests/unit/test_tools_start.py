@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +81,11 @@ def test_wrong_arguments_are_refused_with_the_value_found(name, words, found):
     assert done.returncode != 0
     assert "Traceback" not in done.stderr
     assert found in " ".join(done.stderr.split())
+
+
+def test_a_cluster_without_slurm_is_refused_before_anything_is_packed(monkeypatch):
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    done = started("tests.cluster.slurm")
+    assert done.returncode == 1
+    assert "missing programs: munged, slurmctld, slurmd" in done.stderr
+    assert "apt-get install slurm-wlm munge" in done.stderr
