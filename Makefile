@@ -49,10 +49,6 @@ docs: tools ## Make the documentation's site, site/index.html
 	@echo "losslab: site/index.html"
 
 test: setup ## Run every test
-	@scripts/packages.sh browser
-	@scripts/group.sh docs
-	@scripts/group.sh artifact
-	@scripts/group.sh slurm
 	@scripts/test.sh
 
 relock: ## Pin the newest packages of images and Python (changes what is measured)

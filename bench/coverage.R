@@ -1,4 +1,5 @@
 # How often intervals cover what they are of, on runs as they are: `Rscript bench/coverage.R results`.
+# A second argument is the number of samples, such as 100 for a trial.
 #
 # The runs of a campaign are put together into populations: cells of one kind, each run as a multiple
 # of its cell's mean, the deviations stretched by sqrt(n / (n - 1)) for the mean that was taken
@@ -6,7 +7,8 @@
 # kind of interval has the population's own value. Writes report/coverage.csv, which the report shows.
 for (path in Sys.glob("analysis/R/*.R")) source(path)
 
-draws <- 4000
+arguments <- commandArgs(trailingOnly = TRUE)
+draws <- if (length(arguments) > 1) as.integer(arguments[2]) else 4000L
 sizes <- c(3, 5, 10, 20)
 # The bootstrap's own draws; it is here to be compared with.
 resamples <- 1000
@@ -105,7 +107,7 @@ of_population <- function(name, values) {
 
 one_locale()
 set.seed(1, kind = "Mersenne-Twister", sample.kind = "Rejection")
-populations <- lapply(kinds_of_runs, population, folder = commandArgs(trailingOnly = TRUE)[1])
+populations <- lapply(kinds_of_runs, population, folder = arguments[1])
 enough <- populations[lengths(populations) >= least_population]
 if (length(enough) == 0) {
   stop("results must have ", least_population, " runs of one kind, found fewer of each")

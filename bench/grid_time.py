@@ -31,6 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     cells = design.load_cells(design.load_yaml(options.config), design.ROOT)
     cells = [cell for cell in cells if cell.block == options.block]
+    if not cells or options.sample < 2:
+        parser.error(
+            "--block must name a block of --config, and --sample be 2 or more for an error of the "
+            f"mean; found block {options.block} with {len(cells)} cells and sample {options.sample}"
+        )
     chosen = random.Random(1).sample(cells, min(options.sample, len(cells)))
     tools = instrument()
     # Encoded once per campaign: not part of a replicate's time.

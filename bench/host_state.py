@@ -8,6 +8,7 @@ root sees is not compared.
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import json
 import os
@@ -123,10 +124,15 @@ def differences(before: dict[str, list[str]], after: dict[str, list[str]]) -> li
 
 
 def main() -> int:
-    """Run the command between two looks."""
-    command = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else sys.argv[1:]
+    """Describe the machine before and after a command, and print the differences."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.host_state", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("command", nargs="+", help="a program with its options, after --")
+    command = parser.parse_args().command
     before = state()
-    status = subprocess.run(command, check=False).returncode if command else 0
+    status = subprocess.run(command, check=False).returncode
     found = differences(before, state())
     print(f"exit status {status}; " + ("nothing left behind" if not found else "left behind:"))
     for line in found:

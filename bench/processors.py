@@ -27,9 +27,6 @@ from losslab.instrument.cache import cache_folder
 MODELS = ("Haswell", "EPYC", "qemu64")
 # Every app, a trace-driven link under the kernel's TCP, and bytes that the video's encoder chose.
 CONDITIONS = ("cubic-loss", "datagram-bbr", "trace-cubic", "video-720p", "web")
-# What measuring in the machine needs; the sources' recipes name the folders of the cache.
-SOURCES = ("bench", "config", "containers", "src", "tests/golden", "workflow/schemas")
-PACKAGES = ("python3", "python3-jsonschema", "python3-yaml")
 # An emulated processor is some twenty times slower than this machine's; a real one that takes
 # longer than this for one condition hangs.
 TIMEOUT_S = 1500.0
@@ -74,7 +71,7 @@ def _compare(models: Sequence[str], names: Sequence[str], work: Path, kept: Path
     with golden.measuring(goldens, here) as runs:
         for run in runs.values():
             run.result()
-    base = vm.build_base(PACKAGES)
+    base = vm.build_base(vm.PACKAGES)
     disk = _pack(work, {each.backend for each in goldens})
     different = 0
     for model in models:
@@ -106,13 +103,12 @@ def _compare(models: Sequence[str], names: Sequence[str], work: Path, kept: Path
 
 def _pack(work: Path, backends: set[str]) -> Path:
     """Put the sources, the kernels and the images of backends on a disk."""
-    trees = {f"losslab/{name}": golden.ROOT / name for name in SOURCES}
     built = [image.target()]
     built += [kernel.target()] if golden.VIRTUAL in backends else []
     if golden.CONTAINERNET in backends:
         built += [kernel.target(kernel.CONTAINERS), image.target(image.ENGINE)]
-    trees |= {f"cache/{folder.relative_to(cache_folder())}": folder for folder in built}
-    return vm.pack(trees, work / "data.img")
+    trees = {f"cache/{folder.relative_to(cache_folder())}": folder for folder in built}
+    return vm.pack(vm.sources() | trees, work / "data.img")
 
 
 def _command(names: Sequence[str]) -> str:

@@ -74,9 +74,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", nargs="?", type=Path, default=ROOT / "results")
     results = parser.parse_args().results
+    wanted = (results / "figures" / FIGURE, results / "tables" / TABLE)
+    for path in wanted:
+        if not path.is_file():
+            raise SystemExit(
+                f"readme: error: a campaign's results must have {path}, found no such file\n"
+                "  -> run `make figure`, which measures first"
+            )
     FOLDER.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(results / "figures" / FIGURE, FOLDER / FIGURE)
-    shutil.copyfile(results / "tables" / TABLE, FOLDER / TABLE)
+    for path in wanted:
+        shutil.copyfile(path, FOLDER / path.name)
     readme = ROOT / "README.md"
     readme.write_text(with_answer(readme.read_text(), answer(FOLDER / TABLE)))
 

@@ -2,7 +2,7 @@
 
 It needs no root and no /dev/kvm; an emulated processor is some twenty times slower than a real one.
 
-    base = vm.build_base(["python3"])
+    base = vm.build_base(vm.PACKAGES)
     disk = vm.pack({"/": folder}, work / "data.img")
     outcome = vm.boot(base, "ls /data > /share/listing", share, disks={"/data": disk}, cpu="EPYC")
 
@@ -26,11 +26,14 @@ from pathlib import Path
 from losslab import doctor
 from losslab.errors import LosslabError
 from losslab.instrument.archive import debian_archives
-from losslab.instrument.cache import building, cache_folder, hash_files, run_logged
+from losslab.instrument.cache import ROOT, building, cache_folder, hash_files, run_logged
 
 SUITE = "trixie"
 # Kernel (its modules have netem, 9p, overlayfs) and what loads them.
 NEEDED = ("linux-image-amd64", "initramfs-tools", "zstd", "kmod", "mount")
+# What `losslab measure` needs in a machine: Debian packages, and parts of this repository.
+PACKAGES = ("python3", "python3-jsonschema", "python3-packaging", "python3-yaml")
+SOURCES = ("bench", "config", "containers", "src", "tests/golden", "workflow/schemas")
 EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 # Sparse: what counts is what is in it. Room for a machine that writes, as container engines do.
 BASE_BYTES = 6 * 2**30
@@ -148,6 +151,11 @@ def _build_base(packages: Sequence[str], work: Path, folder: Path) -> None:
     (root / "init.sh").write_text(INIT)
     (root / "init.sh").chmod(0o755)
     _make_disk(root, folder / "root.img", BASE_BYTES, log)
+
+
+def sources() -> dict[str, Path]:
+    """Return the parts of this repository that a machine needs, by their place on its disk."""
+    return {f"losslab/{part}": ROOT / part for part in SOURCES}
 
 
 def pack(trees: Mapping[str, Path], disk: Path) -> Path:

@@ -4,6 +4,8 @@ import subprocess
 
 import pytest
 
+from tests.conftest import ROOT
+
 COMMANDS = {
     "ruff check": ["ruff", "check", "."],
     "ruff format": ["ruff", "format", "--check", "."],
@@ -16,9 +18,11 @@ COMMANDS = {
         "-e",
         'found <- lintr::lint_dir("analysis"); print(found); quit(status = length(found) > 0)',
     ],
-    "shell syntax": ["sh", "-n", "scripts/setup.sh"],
-    "shell syntax, containernet": ["sh", "-n", "scripts/containernet.sh"],
-    "shell syntax, packages": ["sh", "-n", "scripts/packages.sh"],
+    **{
+        f"shell syntax of {path.name}": ["sh", "-n", str(path)]
+        for path in sorted((ROOT / "scripts").glob("*.sh"))
+    },
+    "shell syntax of .ci/run": ["bash", "-n", ".ci/run"],
 }
 
 

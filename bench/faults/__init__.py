@@ -57,18 +57,27 @@ FAULTS: dict[str, Callable[[Path], Outcome]] = {
 } | damage.FAULTS
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the named faults, or all, or random kills; print a line for each."""
-    parser = argparse.ArgumentParser("python -m bench.faults", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="FAULT", help=", ".join(FAULTS))
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.faults", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument(
+        "faults", nargs="*", metavar="FAULT",
+        help=f"one of {', '.join(FAULTS)} (default: all)",
+    )  # fmt: skip
     parser.add_argument("--kills", type=int, metavar="N", help="kill N processes instead")
     parser.add_argument("--seed", type=int, default=1, help="of kinds, signals and instants")
     options = parser.parse_args(arguments)
+    unknown = sorted(set(options.faults) - set(FAULTS))
+    if unknown:
+        parser.error(f"a fault must be one of {', '.join(FAULTS)}, found {', '.join(unknown)}")
     if options.kills:
         with tempfile.TemporaryDirectory(prefix="losslab-kills-") as folder:
             return random_kills.table(Path(folder), options.kills, options.seed)
     bad = 0
-    for name in options.names or FAULTS:
+    for name in options.faults or FAULTS:
         with tempfile.TemporaryDirectory(prefix="losslab-fault-") as folder:
             try:
                 outcome = FAULTS[name](Path(folder))

@@ -26,6 +26,7 @@ from pathlib import Path
 
 import yaml
 
+from losslab import doctor
 from losslab.artifact.pack import packed_instrument
 from losslab.campaign.rerun import compare
 
@@ -48,6 +49,7 @@ CAMPAIGN = {
         }
     },
 }
+DAEMONS = ("munged", "slurmctld", "slurmd")
 TARGET = "results/summary/loss_cells.csv"
 # Where Slurm looks for it by itself: the executor takes SLURM_CONF out of its jobs' environment.
 CONF_PLACE = Path("/etc/slurm/slurm.conf")
@@ -194,7 +196,7 @@ class Cluster:
                 ["scancel", f"--user={USER}"], env=self.environment, check=False, timeout=30
             )
             time.sleep(1)
-        for name in ("slurmd", "slurmctld", "munged"):
+        for name in reversed(DAEMONS):
             self._end(name, signal.SIGTERM)
         CONF_PLACE.unlink(missing_ok=True)
 
@@ -300,6 +302,13 @@ def main() -> None:
     parser.add_argument("--configfile", type=Path, help="a campaign of the loss study")
     parser.add_argument("--kill", action="store_true", help="kill the node in the middle")
     options = parser.parse_args()
+    missing = [name for name in DAEMONS if shutil.which(name) is None]
+    if missing or os.geteuid() != 0:
+        raise SystemExit(
+            f"cluster: error: {', '.join(DAEMONS)} must be there, and the user be root; found user "
+            f"{os.geteuid()} and missing programs: {', '.join(missing) or 'none'}\n"
+            f"  -> run as root: apt-get install {' '.join(doctor.debian_packages('cluster'))}"
+        )
     # Unwind, so that nothing is left.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="losslab-cluster-") as name:

@@ -14,7 +14,7 @@ from losslab.study.condition import Condition
 
 pytestmark = pytest.mark.skipif(
     not kernel.objects_kept(kernel.PLAIN, kernels.default()),
-    reason="`losslab kernel --algorithm gaimd` keeps the kernel's objects (ten minutes)",
+    reason="the kernel was fetched, without object files: run `losslab kernel --algorithm gaimd`",
 )
 TEMPLATE = kernels.source_of(new.TEMPLATE).read_text()
 SSTHRESH = "\town->losses++;\n"

@@ -30,17 +30,8 @@ from losslab.instrument import image, kernel
 from losslab.instrument.cache import ROOT, cache_folder
 from losslab.study import design
 
-PACKAGES = [
-    "iproute2",
-    "procps",
-    "python3",
-    "python3-jsonschema",
-    "python3-packaging",
-    "python3-yaml",
-]
+TOOLS = ["iproute2", "procps"]
 DOCKER = ["docker.io", "iptables"]
-# What `losslab` is, beside the cache.
-PARTS = ("bench", "config", "containers", "src", "workflow")
 MEMORY_MB = 3072
 TIMEOUT_S = 3600.0
 
@@ -80,9 +71,9 @@ def run(script: str, share: Path, docker: bool = False, timeout_s: float = TIMEO
             "kernel and images must be built first, found some missing",
             hint="run `make containernet`" if docker else "run `make setup`",
         )
-    base = vm.build_base([*PACKAGES, *(DOCKER if docker else [])])
+    base = vm.build_base([*vm.PACKAGES, *TOOLS, *(DOCKER if docker else [])])
     with tempfile.TemporaryDirectory(prefix="losslab-vm-", dir=share) as name:
-        trees = {f"losslab/{part}": ROOT / part for part in PARTS}
+        trees = vm.sources()
         for folder in filter(None, built):
             trees[f"cache/{folder.relative_to(cache_folder())}"] = folder
         disk = vm.pack(trees, Path(name) / "data.img")

@@ -129,9 +129,8 @@ def build(variant: str = PLAIN, unpinned: bool = False, which: Kernel | None = N
     made = target(variant, which, source.origin, source.pinned)
     # A tree of 80,000 files goes when the kernel is there already.
     with contextlib.ExitStack() as left, building(made) as partial:
-        if partial is not None and which.algorithms:
-            base = replace(which, algorithms=())
-            kept = kept_tree(variant, base, source)
+        if partial is not None and _keeps_objects(variant, which):
+            kept = kept_tree(variant, replace(which, algorithms=()), source)
             with kerneltree.with_algorithms(kept, which.algorithms, partial / LOG) as tree:
                 _finish(variant, which, source, tree, partial)
         elif partial is not None:
@@ -143,7 +142,7 @@ def build(variant: str = PLAIN, unpinned: bool = False, which: Kernel | None = N
 
 
 def kept_tree(variant: str, which: Kernel, source: Source) -> Path:
-    """Return the folder of a kernel's objects, in which algorithms are added; made on first need.
+    """Return the folder of a kernel's objects, to which algorithms are added; compile if missing.
 
     Raises:
         LosslabError: as `build`.
@@ -152,14 +151,25 @@ def kept_tree(variant: str, which: Kernel, source: Source) -> Path:
     folder = cache_folder() / TREES / made.name
     with building(folder) as partial:
         if partial is not None:
-            print(
-                f"losslab: note: compiling {which.label} once more, to keep its objects (ten "
-                "minutes of CPU time, 300 MB); algorithms are then added in seconds",
-                file=sys.stderr,
-            )
+            if made.is_dir():
+                print(
+                    f"losslab: note: compiling {which.label} again, because its object files are "
+                    "not in the cache (ten minutes of CPU time, 300 MB); from now on, adding an "
+                    "algorithm takes seconds",
+                    file=sys.stderr,
+                )
             tree = _compiled(variant, which, source, partial, partial / LOG)
             kerneltree.keep_what_is_needed(tree)
     return folder
+
+
+def _keeps_objects(variant: str, which: Kernel) -> bool:
+    """Tell whether a build keeps its object files, to which algorithms can be added.
+
+    Kernels with an added algorithm need them. The default kernel keeps them because most users
+    add their algorithm to it; they take 300 MB, so the others keep them on first use.
+    """
+    return bool(which.algorithms) or (variant == PLAIN and which == kernels.default())
 
 
 def quickly_made(variant: str, which: Kernel) -> bool:

@@ -6,7 +6,7 @@ import tarfile
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import archive, kernel, kernels, kernelsource
+from losslab.instrument import archive, kernel, kernels, kernelsource, kerneltree
 from losslab.instrument.archive import UnavailableError
 
 from .servers import file_of
@@ -88,12 +88,21 @@ def test_kernel_org_without_a_pinned_hash_is_refused_with_the_reason(source, ser
         kernelsource.fetch(SERIES)
 
 
+def compile_(variant, which, source, work, log):
+    """Make the smallest tree to which an algorithm can be added."""
+    tree = work / kerneltree.NAME
+    (tree / kerneltree.IPV4).mkdir(parents=True)
+    (tree / kerneltree.IPV4 / "Makefile").touch()
+    (tree / "Makefile").write_text("linux:\n")
+    return tree
+
+
 def build_kernel(monkeypatch, unpinned):
     def finish(variant, which, source, tree, folder):
         facts = {"pinned": source.pinned, "source": source.provenance()}
         (folder / "provenance.json").write_text(json.dumps(facts))
 
-    monkeypatch.setattr(kernel, "_compiled", lambda *words: None)
+    monkeypatch.setattr(kernel, "_compiled", compile_)
     monkeypatch.setattr(kernel, "_finish", finish)
     folder = kernel.build(kernel.PLAIN, unpinned)
     assert kernel.existing() == folder

@@ -1,12 +1,16 @@
 """A small tree with a Makefile of its own stands for the kernel's."""
 
+import shutil
+import subprocess
+from types import SimpleNamespace
+
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import kernel, kernels, kerneltree
+from losslab.instrument import kernel, kernels, kernelsource, kerneltree, packed
 
 MAKEFILE = """\
-linux: $(wildcard net/ipv4/*.c)
+linux: $(wildcard net/ipv4/*.c) net/ipv4/Makefile
 \techo made >> made
 \tcat net/ipv4/Makefile > linux
 \t! grep -l BROKEN net/ipv4/tcp_*.c || { \\
@@ -105,3 +109,58 @@ def test_an_algorithm_of_ones_own_makes_another_kernel(monkeypatch, mine, tmp_pa
     assert mine in kernel.recipe(which=which)
     mine.write_text(SOURCE + "/* other */")
     assert kernel.content_hash(which=which) != before
+
+
+@pytest.fixture
+def compilations(kept, monkeypatch, tmp_path):
+    """Let the small tree stand for every kernel's; list the kernels that are compiled."""
+    done = []
+
+    def compile_(variant, which, source, work, log):
+        done.append(kernel.named(variant, which))
+        log.touch()
+        tree = shutil.copytree(kept / "linux", work / "linux")
+        subprocess.run(["make", "-s", "-C", tree, "linux"], check=True)
+        return tree
+
+    def finish(variant, which, source, tree, folder):
+        shutil.copy2(tree / "linux", folder / "linux")
+
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv(packed.PLACE, raising=False)
+    source = SimpleNamespace(origin=kernelsource.DEBIAN, pinned=True)
+    monkeypatch.setattr(kernel, "_source", lambda which, unpinned: source)
+    monkeypatch.setattr(kernel, "_compiled", compile_)
+    monkeypatch.setattr(kernel, "_finish", finish)
+    monkeypatch.setattr(kernels, "ALGORITHMS", tmp_path)
+    return done
+
+
+def linux(*build):
+    return (kernel.build(*build) / "linux").read_text().splitlines()
+
+
+def test_an_algorithm_is_added_to_the_objects_of_the_default_kernels_build(
+    compilations, mine, capsys
+):
+    assert linux() == ["obj-y := tcp.o tcp_cubic.o"]
+    assert kernel.objects_kept(kernel.PLAIN, kernels.default())
+    added = linux(kernel.PLAIN, False, kernels.get("default", ["mine"]))
+    assert added == ["obj-y := tcp.o tcp_cubic.o", "obj-y += tcp_mine.o"]
+    assert compilations == ["plain"]
+    assert capsys.readouterr().err == ""
+
+
+def test_the_default_kernel_can_be_made_again_from_its_objects(compilations, mine):
+    kernel.build(kernel.PLAIN, False, kernels.get("default", ["mine"]))
+    assert linux() == ["obj-y := tcp.o tcp_cubic.o"]
+    assert compilations == ["plain"]
+
+
+def test_other_kernels_keep_their_objects_when_an_algorithm_needs_them(compilations, mine, capsys):
+    name = "6.1"
+    kernel.build(kernel.PLAIN, False, kernels.get(name))
+    assert not kernel.objects_kept(kernel.PLAIN, kernels.get(name))
+    kernel.build(kernel.PLAIN, False, kernels.get(name, ["mine"]))
+    assert compilations == ["plain+6.1", "plain+6.1"]
+    assert "compiling Linux 6.1 again" in capsys.readouterr().err

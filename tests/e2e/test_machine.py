@@ -1,0 +1,57 @@
+"""What an emulated machine gets of this repository and of Debian is enough to measure there."""
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import venv
+
+from packaging.requirements import Requirement
+
+from bench import vm
+
+# Debian's names of Python packages whose own name is another.
+PYTHON_NAMES = {"python3-yaml": "PyYAML"}
+CONDITION = "cubic-loss"
+
+
+def distributions(names):
+    """Return Python packages with all that they require, as Debian installs them."""
+    found = {}
+    waiting = list(names)
+    while waiting:
+        each = importlib.metadata.distribution(waiting.pop())
+        if each.name not in found:
+            found[each.name] = each
+            required = map(Requirement, each.requires or [])
+            waiting += [
+                r.name for r in required if r.marker is None or r.marker.evaluate({"extra": ""})
+            ]
+    return found.values()
+
+
+def test_a_golden_condition_can_be_measured_with_nothing_else(tmp_path):
+    """A Python with those packages only, and a copy of those folders, stand for the machine."""
+    for place, folder in vm.sources().items():
+        shutil.copytree(
+            folder, tmp_path / place, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+        )
+    venv.create(tmp_path / "venv", symlinks=True)
+    (packages,) = tmp_path.glob("venv/lib/python*/site-packages")
+    names = [name for name in vm.PACKAGES if name != "python3"]
+    for each in distributions(PYTHON_NAMES.get(n, n.removeprefix("python3-")) for n in names):
+        for top in {file.parts[0] for file in each.files if file.parts[0] != ".."}:
+            if not (packages / top).exists():
+                (packages / top).symlink_to(each.locate_file(top))
+    kept = tmp_path / "cells"
+    done = subprocess.run(
+        [
+            tmp_path / "venv/bin/python", "-m", "bench.golden", "--jobs", "1", "--keep", kept,
+            "--only", CONDITION,
+        ],
+        cwd=tmp_path / "losslab", capture_output=True, text=True, check=False,
+        env=os.environ | {"PYTHONPATH": "src"},
+    )  # fmt: skip
+    # Whether its bytes are the recorded ones is another test's question.
+    assert done.stderr == ""
+    assert (kept / CONDITION / "manifest.json").is_file()

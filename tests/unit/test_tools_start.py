@@ -1,0 +1,91 @@
+"""Every command of `bench` and `tests` starts: its imports and its options work."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import faults
+from tests.conftest import ROOT
+
+# Writes a recorded file when run; it has no options.
+WITHOUT_OPTIONS = {"tests.unit.study.recorded"}
+
+
+def is_command(path):
+    """Tell whether `python -m` runs a module: a package's __main__, or a main guard."""
+    tree = ast.parse(path.read_text())
+    return path.name == "__main__.py" or any(
+        isinstance(node, ast.If) and "__main__" in ast.unparse(node.test) for node in tree.body
+    )
+
+
+def module(path):
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__main__")
+
+
+COMMANDS = sorted(
+    module(path)
+    for folder in ("bench", "tests")
+    for path in (ROOT / folder).rglob("*.py")
+    if is_command(path)
+)
+
+
+def started(name, *words):
+    return subprocess.run(
+        [sys.executable, "-m", name, *words], cwd=ROOT, capture_output=True, text=True, check=False,
+        env=os.environ | {"COLUMNS": "100"},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in WITHOUT_OPTIONS])
+def test_help_works(name):
+    done = started(name, "--help")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("usage: ")
+
+
+def test_no_command_is_forgotten():
+    assert {"bench.faults", "bench.golden", "bench.processors", "tests.bare"} < set(COMMANDS)
+    assert set(COMMANDS) > WITHOUT_OPTIONS
+
+
+def test_an_unknown_fault_is_refused_with_the_names_that_exist():
+    done = started("bench.faults", "small_shm", "power_cut")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "power_cut" in done.stderr
+    assert all(name in done.stderr for name in faults.FAULTS)
+
+
+def test_host_state_runs_a_command_with_its_own_options(tmp_path):
+    done = started("bench.host_state", "--", "sh", "-c", f"touch {tmp_path}/ran; exit 3")
+    assert (tmp_path / "ran").exists()
+    assert "exit status 3" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "found"),
+    [
+        ("bench.readme", ["no-results"], "no-results/figures/loss_goodput.svg"),
+        ("bench.grid_time", ["--block", "no-block"], "no-block with 0 cells"),
+        ("bench.grid_time", ["--sample", "1"], "sample 1"),
+    ],
+)
+def test_wrong_arguments_are_refused_with_the_value_found(name, words, found):
+    done = started(name, *words)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert found in " ".join(done.stderr.split())
+
+
+def test_a_cluster_without_slurm_is_refused_before_anything_is_packed(monkeypatch):
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    done = started("tests.cluster.slurm")
+    assert done.returncode == 1
+    assert "missing programs: munged, slurmctld, slurmd" in done.stderr
+    assert "apt-get install slurm-wlm munge" in done.stderr
