@@ -39,7 +39,7 @@ WATCHDOG_S_PER_VIRTUAL_S = 50.0
 # because the same seed gives the same bytes.
 ATTEMPTS = 2
 # How often a cell's replicates look at an image's files: 8,000 of them take 15 to 30 ms.
-LOOK_EVERY_S = 2.0
+CHECK_EVERY_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _measure(
 ) -> Outcome:
     """Give a job what it needs, and run it."""
     backend = BACKENDS[instrument.backend, instrument.where]
-    _require_unchanged(instrument, LOOK_EVERY_S)
+    _require_unchanged(instrument, CHECK_EVERY_S)
     if how.video is not None:
         # A copy: the guest may write to its job's folder.
         shutil.copyfile(how.video, job_folder / "video.mp4")

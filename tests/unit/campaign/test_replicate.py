@@ -148,7 +148,7 @@ def test_an_image_that_loses_a_file_during_a_replicate_is_the_hosts_error(
 def test_an_image_of_which_a_program_is_replaced_measures_nothing_more(
     tmp_path, tools, guests, monkeypatch
 ):
-    monkeypatch.setattr(replicate, "LOOK_EVERY_S", 0)
+    monkeypatch.setattr(replicate, "CHECK_EVERY_S", 0)
     guests(GOOD, GOOD)
     measured(tmp_path, tools)
     (tools.image_root / "usr/bin/tc").write_text("ct")

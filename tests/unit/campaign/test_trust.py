@@ -155,7 +155,7 @@ def test_a_guest_gets_a_copy_of_the_video(tmp_path, monkeypatch):
 
     tools = SimpleNamespace(backend=VIRTUAL, where=GUEST, kernel=None, image_roots=())
     monkeypatch.setattr(replicate.runner, "run", run)
-    monkeypatch.setattr(replicate.intact, "require", lambda *_: None)
+    monkeypatch.setattr(replicate.instrument_integrity, "require", lambda *_, **__: {})
     condition = trust.require_trusted(manifest({"app": "ffmpeg", "duration_s": 40}), trust=False)
     how = replicate._How(video, None, None, False, ())
     with pytest.raises(LosslabError, match="run"):
