@@ -10,12 +10,14 @@ from typing import Any
 from losslab.backends.base import GUEST, VIRTUAL, Instrument
 from losslab.backends.known import NAMES, PLACES
 from losslab.errors import LosslabError
+from losslab.reading import UsageError, shown, whole_option
 from losslab.study import design
 from losslab.study.condition import Condition
+from losslab.study.names import Names
 
-
-class UsageError(LosslabError):
-    """The command line or an input file is wrong; nothing ran."""
+# Every seed of a replicate; those that a campaign derives have 31 bits.
+SEED_MAX = 2**63 - 1
+SEED = whole_option("seed", least=0, most=SEED_MAX)
 
 
 def backend_options(parser: argparse.ArgumentParser) -> None:
@@ -29,21 +31,35 @@ def backend_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def condition(data: dict[str, Any]) -> Condition:
+def condition(data: Any, names: Names | None = None) -> Condition:
     """Make a condition from the values of its fields.
+
+    Args:
+        data: A value for each axis that is not at its default.
+        names: What `design.load_names` read, for a caller that makes many conditions.
 
     Raises:
         UsageError: it is an impossible one.
     """
+    if not isinstance(data, dict):
+        raise UsageError(f"a condition must be a mapping of axes, found {shown(data)}")
+    for name, value in data.items():
+        # Bytes of a command line that are no UTF-8 come as halves of surrogate pairs.
+        if isinstance(value, str) and not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError as error:
+                raise UsageError(f"{name} must be UTF-8, found {value!a}") from error
     try:
         asked = Condition.from_json(data)
     except KeyError as error:
-        raise UsageError(str(error.args[0])) from error
+        raise UsageError(shown(str(error.args[0]))) from error
     except LosslabError as error:
         raise UsageError(error.message) from error
-    problems = asked.problems() + design.load_names(design.ROOT).problems(asked)
+    names = names or design.load_names(design.ROOT)
+    problems = asked.problems() + names.problems(asked)
     if problems:
-        raise UsageError("; ".join(problems))
+        raise UsageError("; ".join(dict.fromkeys(problems)))
     return asked
 
 

@@ -6,15 +6,18 @@ What is asked for goes to stdout, everything else to stderr.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import signal
 import sys
+import tempfile
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
 from losslab import __version__, interrupts, manual, steps
-from losslab.asked import UsageError
 from losslab.errors import LosslabError
+from losslab.reading import UsageError, shown
 
 STATUSES = """\
 0    done; for `measure`: valid; for `rerun` and `diff`: the two agree
@@ -24,36 +27,94 @@ STATUSES = """\
 141  nobody reads the output any more, as in `losslab axes | head`"""
 
 
+# Set to 1, this variable shows the traceback of every error.
+DEBUG = "LOSSLAB_DEBUG"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status, one of STATUSES."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    options = argparse.Namespace(interrupted="nothing was changed")
     try:
+        _require_stdout()
         options = parser(words).parse_args(words)
-    except BrokenPipeError:
-        return _nobody_reads()
-    interrupts.unwind_on_signals()
-    try:
+        interrupts.unwind_on_signals()
         status: int = options.run(options)
         interrupts.heed()
         sys.stdout.flush()
-    except BrokenPipeError:
-        return _nobody_reads()
-    except UsageError as error:
-        print(f"losslab: error: {error}", file=sys.stderr)
-        return 2
-    except LosslabError as error:
-        print(f"losslab: error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print(f"losslab: interrupted: {options.interrupted}", file=sys.stderr)
-        return 128 + signal.SIGINT
+    except SystemExit:  # argparse has printed help or an error, or a signal arrived
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            return _failed(error, "")
+        raise
+    except BaseException as error:
+        if os.environ.get(DEBUG, "0") not in ("", "0"):
+            traceback.print_exc()
+        return _failed(error, str(options.interrupted))
     return status
 
 
-def _nobody_reads() -> int:
-    """End quietly where stdout is closed; the interpreter would complain when it flushes."""
+def _require_stdout() -> None:
+    """Refuse to run without a standard output; write characters that it lacks as escapes."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (for as long as the process lives)
+    if sys.stdout is None:
+        raise UsageError(
+            "standard output must be open, found it closed",
+            hint="redirect it to /dev/null to drop the output",
+        )
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _failed(error: BaseException, interrupted: str) -> int:
+    """Print an error message and return the exit status.
+
+    Args:
+        error: What ended the command.
+        interrupted: What an interrupt leaves.
+    """
+    if isinstance(error, BrokenPipeError):
+        _drop_stdout()
+        return 128 + signal.SIGPIPE
+    if isinstance(error, KeyboardInterrupt):
+        print(f"losslab: interrupted: {interrupted}", file=sys.stderr)
+        return 128 + signal.SIGINT
+    if isinstance(error, LosslabError):
+        message = str(error)
+    elif isinstance(error, OSError):
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _drop_stdout()
+        found = error.strerror or error
+        message = f"{error.filename} must be readable and writable, found: {found}"
+        if error.filename is None:
+            message = f"output must be writable, found: {found}"
+    elif isinstance(error, MemoryError):
+        message = "there must be enough memory, found too little"
+    else:
+        message = _bug(error)
+    print(f"losslab: error: {message}", file=sys.stderr)
+    return 2 if isinstance(error, UsageError) else 1
+
+
+def _drop_stdout() -> None:
+    """Drop what is buffered for standard output, which the interpreter would fail to flush."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 128 + signal.SIGPIPE
+
+
+def _bug(error: BaseException) -> str:
+    """Describe an error that losslab does not expect; its traceback goes into a new file."""
+    what = f"an unexpected error, {type(error).__name__}: {shown(str(error))}"
+    try:
+        descriptor, name = tempfile.mkstemp(prefix="losslab-traceback-", suffix=".txt")
+        with open(descriptor, "w", errors="backslashreplace") as file:
+            file.writelines(traceback.format_exception(error))
+    except OSError:
+        return f"{what}\n  -> this is a bug in losslab; {DEBUG}=1 shows its traceback"
+    return f"{what}\n  -> this is a bug in losslab; please report it with {name}"
 
 
 class _Version(argparse.Action):

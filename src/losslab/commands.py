@@ -11,7 +11,6 @@ from pathlib import Path
 
 from losslab import asked, new, score, steps, sweep
 from losslab.artifact import commands as artifact
-from losslab.asked import UsageError
 from losslab.backends.base import GUEST
 from losslab.campaign import brought, diff, export, origin, rerun, trust, verdicts
 from losslab.campaign.provenance import provenance
@@ -19,6 +18,7 @@ from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
 from losslab.instrument import recipes
 from losslab.lock import own_folder
+from losslab.reading import UsageError, number_option, read_config
 from losslab.screen import commands as screen
 from losslab.screen import difftable
 from losslab.study import design, listed
@@ -30,10 +30,14 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add all commands, the workflow's among them; but for those that describe the parser."""
     measure = commands.add_parser("measure", help="run one ad-hoc replicate")
     listed.add_options(measure)
-    measure.add_argument("--seed", type=int, default=1, help="decides every random draw")
+    measure.add_argument("--seed", type=asked.SEED, default=1, help="decides every random draw")
     measure.add_argument("--out", type=Path, required=True, help="folder to make")
     asked.backend_options(measure)
-    measure.add_argument("--timeout-s", type=float, help="wall-clock limit of the guest")
+    measure.add_argument(
+        "--timeout-s",
+        type=number_option("timeout-s", above=0),
+        help="wall-clock limit of the guest",
+    )
     measure.add_argument(
         "--capture", action="append", default=[], metavar="LINK",
         help="leave what crosses an interface, such as r1-r2, in capture-LINK.pcap; repeat",
@@ -82,7 +86,7 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 
     shell = commands.add_parser("shell", help="a shell inside the emulated path")
     listed.add_options(shell, algorithm="cubic")
-    shell.add_argument("--seed", type=int, default=1)
+    shell.add_argument("--seed", type=asked.SEED, default=1)
     shell.add_argument(
         "-c", "--command",
         help="run this in virtual time instead, and end; without it what is on standard input, "
@@ -137,7 +141,7 @@ def _measure(options: argparse.Namespace) -> int:
 
 
 def _cells(options: argparse.Namespace) -> int:
-    studies = design.load_studies(design.load_yaml(options.config), design.ROOT)
+    studies = design.load_studies(read_config(options.config), design.ROOT)
     names = [study.name for study in studies]
     if options.study not in (None, *names):
         raise UsageError(

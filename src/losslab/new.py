@@ -6,8 +6,8 @@ import argparse
 import re
 from pathlib import Path
 
-from losslab.asked import UsageError
 from losslab.instrument import kernels
+from losslab.reading import UsageError
 from losslab.study import design
 
 TEMPLATE = "template"

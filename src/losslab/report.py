@@ -7,7 +7,6 @@ beside their sources. Both read the same files.
 from __future__ import annotations
 
 import argparse
-import csv
 import datetime
 import re
 import shutil
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from losslab import htmlpage, processes, tracing
 from losslab.errors import LosslabError
+from losslab.reading import read_rows
 
 RENDER = Path(__file__).resolve().parents[2] / "report" / "render"
 QUARTO_MINIMUM = (1, 9)  # earlier ones need the network for typst callouts
@@ -129,7 +129,7 @@ def measured_at(staging: Path) -> int:
     Equal results are equal bytes that way; without a record of it, it is 2024-01-01.
     """
     origin = staging / "origin.csv"
-    rows = list(csv.DictReader(origin.open())) if origin.is_file() else []
+    rows = read_rows(origin, columns=("part", "what")) if origin.is_file() else []
     days = re.findall(
         r"\d{4}-\d\d-\d\d", " ".join(row["what"] for row in rows if row["part"] == "measured on")
     )

@@ -19,11 +19,11 @@ from typing import Any
 import yaml
 
 from losslab import processes, report
-from losslab.asked import UsageError
 from losslab.campaign import cost, rcode, scorecard
 from losslab.campaign.folder import write_json
 from losslab.campaign.scorecard import STUDY, Card
 from losslab.errors import LosslabError
+from losslab.reading import UsageError, read_yaml, whole_option
 from losslab.study import design, files, suite
 from losslab.study.design import Cell
 from losslab.study.schemas import SCHEMAS
@@ -48,7 +48,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     command.add_argument("--out", type=Path, required=True, help="folder; may be there: goes on")
     command.add_argument(
-        "--cores", type=int, default=len(os.sched_getaffinity(0)), help="runs side by side"
+        "--cores",
+        type=whole_option("cores", 1),
+        default=len(os.sched_getaffinity(0)),
+        help="runs side by side",
     )
     command.add_argument(
         "--against", type=Path, metavar="FILE",
@@ -162,7 +165,7 @@ def measure(campaign: dict[str, Any], out: Path, cores: int) -> None:
 
 def published_schema() -> dict[str, Any]:
     """Give the schema of scorecards as JSON Schema, without what is ours alone."""
-    content: dict[str, Any] = yaml.safe_load((SCHEMAS / "scorecard.schema.yaml").read_text())
+    content: dict[str, Any] = read_yaml(SCHEMAS / "scorecard.schema.yaml")
     return content
 
 

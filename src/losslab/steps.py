@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from losslab.campaign.folder import replace_json, write_json
 from losslab.campaign.instrument import instrument, require_first
 from losslab.instrument import image, kernels, records
 from losslab.lock import held
+from losslab.reading import number_option, parse_json, whole, whole_option
 from losslab.study.stopping import StoppingRule
 
 NAMES = ("try", "cell", "collect")
@@ -31,10 +31,18 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     cell = commands.add_parser("cell", help="run a cell's replicates (used by the workflow)")
     cell.add_argument("--condition", required=True, help="the condition as JSON")
-    cell.add_argument("--replicates", type=int, required=True, help="runs, at the least")
-    cell.add_argument("--max-replicates", type=int, help="runs of a cell with a wide interval")
     cell.add_argument(
-        "--half-width-percent", type=float, help="what is narrow: of the mean's 95 %%"
+        "--replicates", type=whole_option("replicates", 1), required=True, help="runs, at the least"
+    )
+    cell.add_argument(
+        "--max-replicates",
+        type=whole_option("max-replicates", 1),
+        help="runs of a cell with a wide interval",
+    )
+    cell.add_argument(
+        "--half-width-percent",
+        type=number_option("half-width-percent", above=0),
+        help="what is narrow: of the mean's 95 %%",
     )
     cell.add_argument("--study", required=True)
     cell.add_argument("--block", required=True)
@@ -78,7 +86,7 @@ def _try(options: argparse.Namespace) -> int:
 
 
 def _cell(options: argparse.Namespace) -> int:
-    condition = asked.condition(json.loads(options.condition))
+    condition = asked.condition(parse_json(options.condition, "--condition"))
     folder = options.out.parent
     missing = records.absent(options.tried) if options.tried else ""
     if missing:
@@ -108,7 +116,7 @@ def _collect(options: argparse.Namespace) -> int:
     from losslab.campaign import collect
 
     counts = (told.rpartition("=") for told in options.left_out)
-    left_out = {block: int(count) for block, _, count in counts}
+    left_out = {block: whole(count, f"left-out {block}") for block, _, count in counts}
     tables = collect.gather(options.cells, options.series, left_out)
     tables.write(
         options.overview, options.replicates, options.intervals, options.flows, options.queue

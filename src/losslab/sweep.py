@@ -23,9 +23,10 @@ from typing import Any
 import yaml
 
 from losslab import asked, interrupts, processes
-from losslab.asked import UsageError
 from losslab.errors import LosslabError
+from losslab.reading import UsageError, number, shown, whole_option
 from losslab.screen import cellstable
+from losslab.study import design
 from losslab.study.axes import Axis
 from losslab.study.condition import AXES, Condition
 
@@ -59,25 +60,37 @@ def values(its: Axis, text: str) -> list[str | float]:
         # Some axes' words have commas of their own.
         found: list[str | float] = [text] if its.name in LISTS else [*text.split(",")]
     else:
-        found = [number for part in text.split(",") for number in _numbers(its, part)]
+        found = []
+        for part in text.split(","):
+            found += _numbers(its, part)
+            if len(found) > MOST_CELLS:
+                raise _too_many(len(found))
     if len(set(found)) != len(found):
-        raise UsageError(f"{its.name} must have each value once, found {text}")
+        raise UsageError(f"{its.name} must have each value once, found {shown(text)}")
     return found
 
 
 def _numbers(its: Axis, part: str) -> list[float]:
     """Read a number, or an interval with both its ends: `FROM:TO` in steps of 1, `FROM:TO:STEP`."""
+    wrong = f"{its.name} must be numbers such as 0,1,5 or 0:10 or 0:10:2, found {shown(part)!r}"
     try:
-        first, *more = (float(word) for word in part.split(":"))
-        last, step, *rest = *more, *(first, 1.0)[len(more) :]
-        count = math.floor((last - first) / step + 1e-9)
-        if rest or step <= 0 or count < 0:
-            raise ValueError
-    except (ValueError, ZeroDivisionError) as error:
-        raise UsageError(
-            f"{its.name} must be numbers such as 0,1,5 or 0:10 or 0:10:2, found {part!r}"
-        ) from error
-    return [round(first + number * step, 9) for number in range(count + 1)]
+        first, *more = (number(word) for word in part.split(":"))
+    except UsageError as error:
+        raise UsageError(wrong) from error
+    last, step, *rest = *more, *(first, 1.0)[len(more) :]
+    if rest or step <= 0 or last < first:
+        raise UsageError(wrong)
+    steps = (last - first) / step + 1e-9
+    if steps >= MOST_CELLS:
+        raise _too_many(steps + 1)
+    return [round(first + at * step, 9) for at in range(math.floor(steps) + 1)]
+
+
+def _too_many(count: float) -> UsageError:
+    return UsageError(
+        f"a sweep must have at most {MOST_CELLS} cells, found {count:.12g}",
+        hint="give fewer values, or a larger step: FROM:TO:STEP",
+    )
 
 
 def cells(given: Mapping[str, Sequence[str | float]], folder: Path) -> list[Cell]:
@@ -88,9 +101,10 @@ def cells(given: Mapping[str, Sequence[str | float]], folder: Path) -> list[Cell
     """
     count = math.prod(map(len, given.values()))
     if count > MOST_CELLS:
-        raise UsageError(f"a sweep must have at most {MOST_CELLS} cells, found {count}")
+        raise _too_many(count)
+    names = design.load_names(design.ROOT)
     found = [
-        asked.condition(dict(zip(given, each, strict=True)))
+        asked.condition(dict(zip(given, each, strict=True)), names)
         for each in itertools.product(*given.values())
     ]
     return [Cell(each, folder / "cells" / each.slug()) for each in found]
@@ -182,9 +196,16 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         option = f"--{name.replace('_', '-')}"
         parser.add_argument(option, metavar="VALUES", required=its.default is None,
                             help=its.help.replace("%", "%%").replace("`", ""))  # fmt: skip
-    parser.add_argument("--replicates", type=int, default=5, help="runs of each cell (default 5)")
+    parser.add_argument(
+        "--replicates",
+        type=whole_option("replicates", 1),
+        default=5,
+        help="runs of each cell (default 5)",
+    )
     parser.add_argument("--metric", help="a key of the summary; default: the app's own")
-    parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument(
+        "--cores", type=whole_option("cores", 1), default=len(os.sched_getaffinity(0))
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder; what is there is kept")
     asked.backend_options(parser)
     kept = "finished runs are kept; the same command goes on there"
@@ -197,8 +218,6 @@ def _sweep(options: argparse.Namespace) -> int:
         for name, its in AXES.items()
         if (said := getattr(options, name)) is not None
     }
-    if options.replicates < 1 or options.cores < 1:
-        raise UsageError("replicates and cores must be at least 1")
     todo = cells(given, options.out)
     varied = [name for name, each in given.items() if len(each) > 1] or ["algorithm"]
     options.out.mkdir(parents=True, exist_ok=True)

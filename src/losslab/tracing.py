@@ -7,13 +7,13 @@ chapter defines.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from losslab.campaign.rcode import used_names
+from losslab.reading import read_rows
 
 CHUNK = re.compile(r"^```\{r\}\n(.*?)^```\n(\n?)", re.MULTILINE | re.DOTALL)
 LABEL = re.compile(r"^#\| label: ((?:fig|tbl)-\S+)$", re.MULTILINE)
@@ -52,11 +52,7 @@ class Results:
         """Read a table, if it is there."""
         if name not in self._rows:
             path = self.folder / name
-            rows = []
-            if path.is_file():
-                with path.open(newline="") as file:
-                    rows = list(csv.DictReader(file))
-            self._rows[name] = rows
+            self._rows[name] = read_rows(path) if path.is_file() else []
         return self._rows[name]
 
     def cells(self, study: str, names: Iterable[str] | None = None) -> list[Cell]:

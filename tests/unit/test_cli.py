@@ -2,11 +2,15 @@
 
 import io
 import json
+import os
+import subprocess
 
 import pytest
 
 from losslab import asked, cli
+from losslab.reading import UsageError
 from tests.unit.study.test_condition import CONDITION
+from tests.unit.test_manners import LOSSLAB
 
 MEASURE = ["measure", "--algorithm", "cubic", "--out"]
 
@@ -74,3 +78,105 @@ def test_a_shell_without_a_terminal_runs_what_it_is_given(capsys, monkeypatch):
     assert cli.main(["shell", "--rtt-ms", "20", "--seed", "7"]) == 3
     assert ran == [("sender ping -c 1 10.0.3.2\n", 20, 7)]
     assert capsys.readouterr().out == "64 bytes from 10.0.3.2\n"
+
+
+def command(*words, **more):
+    return subprocess.run([LOSSLAB, *words], stderr=subprocess.PIPE, text=True, check=False, **more)
+
+
+@pytest.mark.parametrize("words", [["axes"], ["cells", "loss"], ["--help"], ["cells", "--help"]])
+def test_a_full_standard_output_is_an_error(words):
+    with open("/dev/full", "w") as full:
+        done = command(*words, stdout=full)
+    error = "losslab: error: output must be writable, found: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, error)
+
+
+def test_a_closed_standard_output_is_wrong_usage():
+    done = command("axes", preexec_fn=lambda: os.close(1))
+    assert done.returncode == 2
+    assert "standard output must be open, found it closed" in done.stderr
+
+
+def test_a_character_that_the_terminal_lacks_is_no_error():
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    done = command("axes", stdout=subprocess.PIPE, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def failing(monkeypatch, error):
+    def fail(_):
+        raise error
+
+    monkeypatch.setattr("losslab.commands._doctor", fail)
+    return cli.main(["doctor"])
+
+
+def test_an_unexpected_error_leaves_its_traceback_in_a_file(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert failing(monkeypatch, IndexError("list index\x1b out of range")) == 1
+    words = capsys.readouterr().err
+    (left,) = tmp_path.iterdir()
+    assert "unexpected error, IndexError: 'list index\\x1b out of range'" in words
+    assert str(left) in words
+    assert "Traceback" not in words
+    assert "Traceback" in left.read_text()
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left"), MemoryError(), PermissionError(1)])
+def test_an_error_of_the_machine_has_no_traceback(monkeypatch, tmp_path, capsys, error):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert failing(monkeypatch, error) == 1
+    assert capsys.readouterr().err.startswith("losslab: error: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_traceback_of_any_error_is_shown_on_request(monkeypatch, capsys):
+    monkeypatch.setenv("LOSSLAB_DEBUG", "1")
+    assert failing(monkeypatch, UsageError("x must be y")) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--rtt-ms", "1_0"], "rtt_ms must be a finite number, found 1_0"),
+        (["--seed", "-3"], "seed must be from 0 to"),
+        (["--seed", "1e400"], "seed must be a whole number, found 1e400"),
+        (["--timeout-s", "nan"], "timeout-s must be a finite number, found nan"),
+        (["--flows", "same,start_s=nan"], "start_s of flows must be a finite number, found nan"),
+        (["--flows", f"same,size_kb={'9' * 400}"], "size_kb of flows must be a finite number"),
+        (["--flows", "same,arrivals_per_s=0,size_kb=1"], "arrivals_per_s of flows must be pos"),
+        (["--changes", "at_s=1_0,rate_mbit=5"], "at_s must be a finite number, found '1_0'"),
+        (["--app", "datagram", "--scheme", "ewma,alpha=0.9,alpha=0.8"], "each parameter once"),
+        (["--app", "datagram", "--scheme", f"ewma,alpha={'9' * 400}"], "parameters of scheme"),
+        (["--sender-command", "\udcff"], "sender_command must be UTF-8"),
+    ],
+)
+def test_words_without_a_meaning_are_wrong_usage(capsys, tmp_path, words, said):
+    assert cli.main([*MEASURE, str(tmp_path / "out"), "--rtt-ms", "20", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["0:1000000000", "0:1:1e-300", "0:5,0:9999"])
+def test_a_sweep_of_too_many_cells_is_refused_at_once(capsys, tmp_path, text):
+    words = ["sweep", "--algorithm", "cubic", "--loss-percent", text, "--out", str(tmp_path / "o")]
+    assert cli.main(words) == 2
+    assert "must have at most 10000 cells" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "studies: {loss: {main: {replicates: 2, replicates: 3, duration_s: 3, warmup_s: 0}}}",
+        "studies: {loss: {main: {replicates: 1, max_replicates: 2, half_width_percent: .nan, "
+        "duration_s: 3, warmup_s: 0}}}",
+        "studies: {loss: {mian: {replicates: 2, duration_s: 3, warmup_s: 0}}}",
+        "[" * 100_000,
+    ],
+)
+def test_a_wrong_campaign_is_wrong_usage(capsys, tmp_path, text):
+    path = tmp_path / "campaign.yaml"
+    path.write_text(text)
+    assert cli.main(["cells", "--config", str(path)]) == 2
+    assert capsys.readouterr().err.startswith("losslab: error: ")

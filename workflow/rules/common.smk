@@ -8,7 +8,7 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from losslab import lock
+from losslab import lock, reading
 from losslab.backends.known import BACKENDS
 from losslab.campaign import deciding, instrument, rcode, repeating, selftest
 from losslab.campaign.which import image_of, kernel_of
@@ -19,6 +19,7 @@ from losslab.campaign.ledger import Ledger
 from losslab.errors import LosslabError
 
 try:
+    reading.check_configs(workflow.configfiles)
     STUDIES = {study.name: study for study in design.load_studies(config, design.ROOT)}
     claims.check(STUDIES, design.ROOT)
     files.check(STUDIES.values(), design.ROOT)
@@ -118,7 +119,7 @@ def name_lost_cells():
     for study, cell in CELLS:
         folder = Path("results", "cells", study, cell)
         if (folder / LOST_FILE).exists():
-            rows = json.loads((folder / "cell.json").read_text())["replicates"]
+            rows = reading.read_json(folder / "cell.json")["replicates"]
             lost += [str(folder)] if any(row["lost"] for row in rows) else []
     if lost:
         print(

@@ -17,7 +17,6 @@ from typing import Any
 
 from losslab.backends.base import GUEST
 from losslab.campaign import integrity, qlog, rerun, trust
-from losslab.campaign.collect import read_csv
 from losslab.campaign.folder import MANIFEST_FILE
 from losslab.campaign.instrument import instrument, video
 from losslab.campaign.replicate import run
@@ -25,6 +24,7 @@ from losslab.emulation import capture
 from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
+from losslab.reading import UsageError, read_rows
 from losslab.study.condition import Condition
 
 SENDERS_LINK = interface("sender", "r1").name
@@ -67,7 +67,14 @@ def _export(options: argparse.Namespace) -> int:
             origin_ns, seen = qlog.segments(path.read_bytes())
     if options.qlog:
         title = f"losslab {Condition.from_json(manifest['cell']).slug()}, seed {manifest['seed']}"
-        content = qlog.log(title, read_csv(folder / "tcp.csv"), seen, origin_ns)
+        samples = read_rows(folder / "tcp.csv")
+        try:
+            content = qlog.log(title, samples, seen, origin_ns)
+        except (KeyError, OverflowError, ValueError) as error:
+            raise UsageError(
+                f"{folder / 'tcp.csv'} must be as losslab writes it, found: {error!r}",
+                hint="measure it anew with this version of losslab",
+            ) from error
         if not content["traces"]:
             raise LosslabError(
                 f"a run must have a TCP connection of its sender to be written as qlog, {folder} "
@@ -96,7 +103,7 @@ def captured(
     condition = trust.require_trusted(manifest, trusted)
     links = (*manifest.get("captures", ()), link)
     tools = instrument(manifest["backend"], manifest["instrument"].get("where", GUEST), condition)
-    streams = manifest["video_sha256"] is not None
+    streams = manifest.get("video_sha256") is not None
     movie = video(condition.video, condition.duration_s, tools) if streams else None
     with own_folder(Path(tempfile.gettempdir()), "losslab-export-") as place:
         again = place / "again"

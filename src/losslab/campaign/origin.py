@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from losslab.campaign import integrity
-from losslab.campaign.collect import read_csv, write_csv
+from losslab.campaign.collect import write_csv
+from losslab.campaign.documents import read_cell, read_host
 from losslab.campaign.folder import HOST_FILE
+from losslab.reading import read_rows
 
 COLUMNS = ("part", "what", "cells")
 DIGEST_COLUMNS = ("study", "cell", "digest")
@@ -69,7 +71,7 @@ def records(overviews: Sequence[Path], results: Path) -> Iterable[Path]:
         results: The folder in which cells/STUDY/CELL/ lie.
     """
     for overview in overviews:
-        for row in read_csv(overview):
+        for row in read_rows(overview, columns=("study", "cell")):
             if row["cell"]:
                 path = results / "cells" / row["study"] / row["cell"] / "cell.json"
                 if path.is_file():
@@ -94,7 +96,7 @@ def table(cells: Iterable[Path]) -> list[dict[str, Any]]:
         for run in range(len(rows)):
             record = path.parent / str(run) / HOST_FILE
             if record.is_file():
-                host = json.loads(record.read_text())
+                host = read_host(record)
                 found |= dict.fromkeys(host_parts(host))
                 days.append(host["started_utc"][:10])
                 wall_s += host.get("wall_s") or 0.0
@@ -116,7 +118,7 @@ def digests(cells: Iterable[Path]) -> list[dict[str, Any]]:
     """
     rows = []
     for path in cells:
-        cell = json.loads(path.read_text())
+        cell = read_cell(path)
         # Not the attempt: a guest that was lost leaves no number.
         measured = [[run["seed"], run["valid"], run["summary"]] for run in cell["replicates"]]
         text = json.dumps([cell["condition"], measured], sort_keys=True)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE, read_json
+from losslab.campaign.documents import read_host, read_manifest
+from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE
 from losslab.errors import LosslabError
-from losslab.study.condition import Condition
 
 # A console log exists only for invalid replicates and ends with the host's own words.
 NOT_COMPARED = (HOST_FILE, "console.log")
@@ -35,22 +33,13 @@ def load_manifest(path: Path) -> dict[str, Any]:
     """Read a manifest, given by its file or its folder.
 
     Raises:
-        LosslabError: it is not there or is no manifest.
+        UsageError: it is not there or is no manifest.
     """
     file = path / MANIFEST_FILE if path.is_dir() else path
     beside = file.parent / HOST_FILE
-    with contextlib.suppress(OSError, ValueError):  # a manifest may stand alone
-        read_json(beside)
-    try:
-        manifest: dict[str, Any] = json.loads(file.read_text())
-        Condition.from_json(manifest["cell"])
-        int(manifest["seed"])
-    except (OSError, KeyError, TypeError, ValueError, LosslabError) as error:
-        raise LosslabError(
-            f"{file} must be the manifest.json of a replicate, found: {error}",
-            hint="name a folder of results/cells/STUDY/CELL/ or of `losslab measure --out`",
-        ) from error
-    return manifest
+    if beside.exists():  # a manifest may stand alone
+        read_host(beside)
+    return read_manifest(file)
 
 
 def instrument_differences(then: dict[str, Any], now: dict[str, Any]) -> list[str]:

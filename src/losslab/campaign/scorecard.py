@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 
 from losslab import __version__
 from losslab.errors import LosslabError
+from losslab.reading import read_json, read_rows
 from losslab.study.reading import check_schema
 
 # The study whose cells a score measures.
@@ -28,9 +27,10 @@ Row = Mapping[str, str]
 
 def read_table(path: Path) -> list[dict[str, str]]:
     """Read a table of the workflow's; NA is an empty field."""
-    with path.open(newline="") as file:
-        rows = csv.DictReader(file)
-        return [{key: "" if v == "NA" else v for key, v in row.items()} for row in rows]
+    return [
+        {key: "" if value == "NA" else value for key, value in row.items()}
+        for row in read_rows(path)
+    ]
 
 
 def scorecard(
@@ -125,16 +125,11 @@ def load(path: Path) -> Card:
     """Read a scorecard.
 
     Raises:
-        LosslabError: it is not there, or is none of this format.
+        UsageError: it is not there, or is none of this format.
     """
-    try:
-        card: Card = json.loads(path.read_text())
-    except (OSError, json.JSONDecodeError) as error:
-        raise LosslabError(
-            f"{path} must be a scorecard, found: {error}",
-            hint="`losslab score NAME --out DIR` leaves DIR/scorecard.json",
-        ) from error
-    check_schema(card, "scorecard", str(path))
+    card: Card = read_json(path)
+    hint = "`losslab score NAME --out DIR` leaves DIR/scorecard.json"
+    check_schema(card, "scorecard", str(path), hint)
     return card
 
 

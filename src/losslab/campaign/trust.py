@@ -8,6 +8,7 @@ from losslab.backends.base import GUEST
 from losslab.backends.known import BACKENDS
 from losslab.campaign import brought
 from losslab.errors import LosslabError
+from losslab.reading import UsageError
 from losslab.study import design
 from losslab.study.condition import Condition
 from losslab.study.programs import NOTHING_BROUGHT
@@ -37,12 +38,12 @@ def require_trusted(manifest: dict[str, Any], trust: bool) -> Condition:
     condition = Condition.from_json(manifest["cell"])
     problems = condition.problems() + design.load_names(design.ROOT).problems(condition)
     if problems:
-        raise LosslabError(
+        raise UsageError(
             f"a manifest must have a condition that can be measured, found: {'; '.join(problems)}"
         )
     place = manifest["backend"], manifest["instrument"].get("where", GUEST)
     if place not in BACKENDS:
-        raise LosslabError(
+        raise UsageError(
             "a manifest must name one of the backends "
             f"{', '.join(' '.join(each) for each in BACKENDS)}, found {' '.join(map(str, place))}"
         )

@@ -17,10 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from losslab.errors import LosslabError
+from losslab.reading import UsageError, number, read_rows, shown
 
 CLAIMS = Path("results", "claims.csv")
 RECORD_COLUMNS = ("study", "claim", "verdict", "why")
 FIRST = "first recorded"
+# What is read of the judged claims here (analysis/R/claims.R writes them), and what are numbers.
+NUMBERS = ("measured", "low", "high")
+COLUMNS = (
+    "study", "claim", "verdict", "sentence", "tolerance", "limit_is", "limit_because", "published",
+    "reason", "unsupported", "absent", "unit", "n", *NUMBERS,
+)  # fmt: skip
 # As a table is read: what needs a look first.
 ORDER = ("differs", "undecided", "not comparable", "not measured", "reproduced")
 
@@ -42,16 +49,26 @@ def read_claims(path: Path) -> list[Row]:
     Raises:
         LosslabError: there is no such table.
     """
-    if not path.is_file():
+    if not path.exists():
         raise LosslabError(
             f"{path} must be there, found none",
             hint="`make report` measures and judges; `make claims` judges what is measured",
         )
-    with path.open(newline="") as file:
-        return [
-            {key: "" if value == "NA" else value for key, value in row.items()}
-            for row in csv.DictReader(file)
-        ]
+    rows = [
+        {key: "" if value == "NA" else value for key, value in row.items()}
+        for row in read_rows(path, columns=COLUMNS)
+    ]
+    for line, row in enumerate(rows, start=2):
+        if row["verdict"] not in ORDER:
+            raise UsageError(
+                f"verdict must be one of {', '.join(ORDER)}, found {shown(row['verdict'])} in "
+                f"{path}, line {line}"
+            )
+        for name in NUMBERS:
+            # R writes a ratio to 0 as Inf.
+            if row[name] not in ("", "Inf", "-Inf"):
+                number(row[name], f"{name} of {path}, line {line},")
+    return rows
 
 
 def read_recorded(path: Path) -> dict[Name, Recorded]:
@@ -63,16 +80,15 @@ def read_recorded(path: Path) -> dict[Name, Recorded]:
     if not path.is_file():
         return {}
     found: dict[Name, Recorded] = {}
-    with path.open(newline="") as file:
-        for number, row in enumerate(csv.DictReader(file, delimiter="\t"), start=2):
-            name = (row.get("study") or "", row.get("claim") or "")
-            whole = all(row.get(column) for column in RECORD_COLUMNS) and None not in row
-            if not whole or row["verdict"] not in ORDER or name in found:
-                raise LosslabError(
-                    f"{path}, line {number} must be a claim of its own with its verdict and why, "
-                    f"found {row}"
-                )
-            found[name] = Recorded(row["verdict"], row["why"])
+    for line, row in enumerate(read_rows(path, "\t", RECORD_COLUMNS), start=2):
+        name = (row["study"], row["claim"])
+        whole = all(row[column] for column in RECORD_COLUMNS)
+        if not whole or row["verdict"] not in ORDER or name in found:
+            raise UsageError(
+                f"{path}, line {line} must be a claim of its own with its verdict and why, found "
+                f"{shown(row)}"
+            )
+        found[name] = Recorded(row["verdict"], row["why"])
     return found
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-import tomllib
 from pathlib import Path
 
 from losslab.errors import LosslabError
 from losslab.instrument.archive import UnavailableError
 from losslab.instrument.cache import ROOT, run_logged
 from losslab.instrument.replacing import Replacement, replace
+from losslab.reading import read_toml
 
 RECIPE = ROOT / "containers" / "engine" / "source.toml"
 SOURCE = "LOSSLAB_CONTAINERNET_SOURCE"
@@ -25,7 +25,7 @@ ONE_PROCESSOR = {
 
 def containernet() -> dict[str, str]:
     """Return the pins of Containernet: `url` and `commit`."""
-    pins: dict[str, str] = tomllib.loads(RECIPE.read_text())["containernet"]
+    pins: dict[str, str] = read_toml(RECIPE)["containernet"]
     return pins
 
 

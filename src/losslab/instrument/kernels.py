@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import functools
 import os
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from losslab.errors import LosslabError
 from losslab.instrument.archive import Fetcher, File, Place, UnavailableError, digest
 from losslab.instrument.cache import ROOT
+from losslab.reading import UsageError, read_toml, shown
 
 FILE = ROOT / "config" / "kernels.toml"
 ALGORITHMS = ROOT / "algorithms"
@@ -186,15 +185,16 @@ def get(name: str, algorithms: Iterable[str] = ()) -> Kernel:
         algorithms: Names; those that have no file in `algorithms/` are the kernel's own.
 
     Raises:
-        LosslabError: there is no such kernel.
+        UsageError: there is no such kernel.
     """
     if name == DEFAULT:
         kernel = default()
     elif name in known():
         kernel = known()[name]
     else:
-        raise LosslabError(
-            f"a kernel must be one of {FILE.relative_to(ROOT)} ({', '.join(known())}), found {name}"
+        raise UsageError(
+            f"a kernel must be one of {FILE.relative_to(ROOT)} ({', '.join(known())}), found "
+            f"{shown(name)}"
         )
     sources = sorted({source_of(each) for each in algorithms})
     return replace(kernel, algorithms=tuple(path for path in sources if path.is_file()))
@@ -204,7 +204,7 @@ def of_key(key: str) -> Kernel:
     """Return the kernel whose `key` this is.
 
     Raises:
-        LosslabError: there is no such kernel.
+        UsageError: there is no such kernel.
     """
     name, *algorithms = key.split("+")
     return get(name, algorithms)
@@ -220,10 +220,10 @@ def _declared(path: Path) -> tuple[str, dict[str, Kernel]]:
     """Read the declarations; `losslab` checks them against their schema, too.
 
     Raises:
-        LosslabError: they do not make sense.
+        UsageError: they do not make sense.
     """
     try:
-        data: dict[str, Any] = tomllib.loads(path.read_text())
+        data: dict[str, Any] = read_toml(path)
         series = {
             name: Series(
                 name,
@@ -246,8 +246,8 @@ def _declared(path: Path) -> tuple[str, dict[str, Kernel]]:
         }
         first = data["default"]
         return first, {first: kernels[first]} | kernels
-    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
-        raise LosslabError(
+    except (AttributeError, KeyError, TypeError) as error:
+        raise UsageError(
             f"{path} must declare default, series and kernels, found: {error!r}",
             hint="config/README.md explains it",
         ) from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import tarfile
 import tempfile
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from losslab.instrument.archive import (
 )
 from losslab.instrument.cache import run_logged
 from losslab.instrument.kernels import Series
+from losslab.reading import read_text, read_toml
 
 DEBIAN, KERNEL_ORG = "debian", "kernel.org"
 SUMS = "sha256sums.asc"  # kernel.org's list of hashes, in each folder
@@ -145,20 +145,19 @@ def pins(series: Series) -> Pins:
     """
     path = series.pins
     try:
-        text = path.read_text()
-        data = tomllib.loads(text)
+        data = read_toml(path)
         found = Pins(
             data["version"],
             tuple(Build(**build) for build in data["debian"]),
             data["kernel_org"]["path"],
             data["kernel_org"]["sha256"],
         )
-    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise LosslabError(
             f"{path} must name version, debian and kernel_org, found: {error!r}",
             hint="restore it (`git checkout`), or make it anew with `losslab kernel --relock`",
         ) from error
-    if found.text(_titles(series)) != text:
+    if found.text(_titles(series)) != read_text(path):
         raise LosslabError(
             f"{path} must be as `losslab kernel --relock` writes it, found it edited",
             hint="restore it (`git checkout`), or make it anew",

@@ -23,6 +23,7 @@ from losslab.instrument import (
     records,
 )
 from losslab.instrument.cache import ROOT
+from losslab.reading import whole_option
 
 DEFAULT_PARTS = (f"{records.KERNEL}-{kernel.PLAIN}", f"{records.IMAGE}-{image.HOST}")
 
@@ -147,7 +148,10 @@ def _pin_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusive
 def _record_options(parser: argparse.ArgumentParser) -> None:
     """Add what the workflow says."""
     parser.add_argument("--record", type=Path, help="write what it is made of into this file")
-    parser.add_argument("--number", type=int, default=1, help="the how-manieth time it is recorded")
+    parser.add_argument(
+        "--number", type=whole_option("number", 0), default=1,
+        help="build counter; increment it to force a rebuild",
+    )  # fmt: skip
     parser.add_argument(
         "--only-with", type=Path, nargs="*", default=[], help="not if one records an absent part"
     )

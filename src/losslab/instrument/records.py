@@ -15,6 +15,7 @@ from typing import Any
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel
 from losslab.instrument.archive import UnavailableError
+from losslab.reading import UsageError, read_json
 
 KERNEL, IMAGE = "kernel", "image"
 FOLDER = Path("results", "instrument")
@@ -26,12 +27,12 @@ def path(kind: str, name: str) -> Path:
 
 
 def read(record: Path) -> dict[str, Any]:
-    """Read a record; nothing where there is none."""
+    """Read a record; nothing where there is none, or something else."""
     try:
-        content: dict[str, Any] = json.loads(record.read_text())
-    except (OSError, json.JSONDecodeError):
+        content = read_json(record)
+    except UsageError:
         return {}
-    return content
+    return content if isinstance(content, dict) else {}
 
 
 def in_cache(kind: str, name: str) -> dict[str, Any] | None:
@@ -48,7 +49,8 @@ def number(kind: str, name: str) -> int:
     record = read(path(kind, name))
     as_recorded = "absent" in record or "made_of" in record
     as_recorded = as_recorded and record.get("made_of") == in_cache(kind, name)
-    return int(record.get("number", 0)) + (not as_recorded)
+    before = record.get("number", 0)
+    return (before if isinstance(before, int) else 0) + (not as_recorded)
 
 
 def absent(record: Path) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from losslab.errors import LosslabError
+from losslab.reading import UsageError, read_toml
 
 
 @dataclass(frozen=True)
@@ -24,24 +24,26 @@ def read(recipe: Path) -> list[Replacement]:
     """Read the replacements of a recipe; none where there is no such file.
 
     Raises:
-        LosslabError: it is not as it should be.
+        UsageError: it is not as it should be.
     """
     if not recipe.is_file():
         return []
     where = "/".join(recipe.parts[-3:])
     try:
-        rows: list[dict[str, Any]] = tomllib.loads(recipe.read_text())["replace"]
+        rows: list[dict[str, Any]] = read_toml(recipe)["replace"]
         found = [
-            Replacement(row["file"], bytes.fromhex(row["found"]), bytes.fromhex(row["by"]), where)
+            Replacement(
+                str(row["file"]), bytes.fromhex(row["found"]), bytes.fromhex(row["by"]), where
+            )
             for row in rows
         ]
     except (KeyError, TypeError, ValueError) as error:
-        raise LosslabError(
+        raise UsageError(
             f"{where} must have [[replace]] with file, found and by, in hexadecimal digits, found "
             f"{error}"
         ) from error
     if any(len(each.found) != len(each.by) for each in found):
-        raise LosslabError(f"{where} must replace bytes by as many others, found more or fewer")
+        raise UsageError(f"{where} must replace bytes by as many others, found more or fewer")
     return found
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from losslab.campaign.folder import MANIFEST_FILE, write_json
+from losslab.reading import UsageError, read_json
+from losslab.study.reading import check_schema
 
 CAMPAIGN_FILE = "campaign.json"
 RESULT = "cell.json"
@@ -54,11 +55,14 @@ class Cells:
 
     @classmethod
     def of(cls, folder: Path, root: Path) -> Cells | None:
-        """Read what `note` left; None where there is nothing."""
+        """Read what `note` left; None where there is nothing, or something else."""
+        path = folder / CAMPAIGN_FILE
         try:
-            return cls(json.loads((folder / CAMPAIGN_FILE).read_text()), root)
-        except (OSError, ValueError):
+            campaign = read_json(path)
+            check_schema(campaign, "measuring", str(path))
+        except UsageError:
             return None
+        return cls(campaign, root)
 
     def todo(self) -> Count:
         """Count those that this start measures."""
@@ -92,10 +96,11 @@ class Cells:
         try:
             if name in self._todo and path.stat().st_mtime < self._began_s:
                 return
-            runs = json.loads(path.read_text())["replicates"]
-        except (OSError, ValueError):  # not there, or being written
+            runs = read_json(path)["replicates"]
+            self._done[name] = len(runs), sum(not run["valid"] for run in runs)
+        # Not there, or being written; what else is in it, others complain about.
+        except (OSError, UsageError, KeyError, TypeError):
             return
-        self._done[name] = len(runs), sum(not run["valid"] for run in runs)
 
     def _measured(self, name: str) -> int:
         """Count the runs that a cell under way has by now."""

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from losslab.instrument.cache import ROOT
+from losslab.reading import whole_option
 from losslab.screen import demo, explorer, plot, status
 from losslab.study import design
 
@@ -34,7 +35,12 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     page.add_argument("overviews", nargs="+", type=Path, help="results/summary/STUDY_cells.csv")
     page.add_argument("--cells", type=Path, default=Path("results", "cells"))
     page.add_argument("--out", type=Path, required=True, help="the page")
-    page.add_argument("--processes", type=int, default=1, help="how many read runs at once")
+    page.add_argument(
+        "--processes",
+        type=whole_option("processes", 1),
+        default=1,
+        help="how many read runs at once",
+    )
     page.set_defaults(run=_explorer)
 
     shown = commands.add_parser("demo", help="what loss costs CUBIC and BBR, in a minute")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
 import html
 import json
 import os
@@ -13,13 +12,15 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign.collect import read_csv
+from losslab.campaign.documents import read_cell
 from losslab.campaign.folder import MANIFEST_FILE
 from losslab.errors import LosslabError
 from losslab.instrument.cache import ROOT
+from losslab.reading import read_rows
 from losslab.screen import series
 from losslab.screen.series import PANELS, Series
 from losslab.study.condition import AXES
+from losslab.study.reading import load_algorithms
 from losslab.study.stopping import PRIMARY_METRICS
 
 FOLDER = ROOT / "report" / "explorer"
@@ -57,9 +58,9 @@ def build(overviews: Sequence[Path], cells: Path, out: Path, processes: int = 1)
         LosslabError: a cell or one of its runs cannot be read.
     """
     found = [
-        series.read_overview(cells / row["study"] / row["cell"] / "cell.json")
+        read_cell(cells / row["study"] / row["cell"] / "cell.json")
         for path in overviews
-        for row in read_csv(path)
+        for row in read_rows(path, columns=("study", "cell"))
         if row["cell"]
     ]
     every = [(cell, number) for cell in found for number in range(len(cell["replicates"]))]
@@ -199,9 +200,8 @@ def _short(value: float) -> float:
 
 
 def _algorithms() -> dict[str, dict[str, str]]:
-    with (ROOT / "config" / "algorithms.tsv").open(newline="") as file:
-        rows = csv.DictReader(file, delimiter="\t")
-        return {row["name"]: {"label": row["label"], "colour": row["colour"]} for row in rows}
+    rows = load_algorithms(ROOT / "config" / "algorithms.tsv")
+    return {row["name"]: {"label": row["label"], "colour": row["colour"]} for row in rows}
 
 
 def _page(index: dict[str, Any], blobs: Sequence[str]) -> str:

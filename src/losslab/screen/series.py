@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from losslab.campaign import integrity
-from losslab.campaign.collect import flow_names, read_csv
-from losslab.campaign.folder import MANIFEST_FILE, read_json
+from losslab.campaign.collect import flow_names
+from losslab.campaign.folder import MANIFEST_FILE
 from losslab.campaign.rerun import load_manifest
 from losslab.emulation.link.forward import LOG as LINK_LOG
-from losslab.errors import LosslabError
+from losslab.reading import UsageError, read_rows, read_text
+from losslab.reading.files import TABLE_BYTES
 from losslab.study.axes import Value
 from losslab.study.condition import AXES, NO_SCHEME, Condition
 
@@ -21,6 +22,8 @@ from losslab.study.condition import AXES, NO_SCHEME, Condition
 # rate is a comb.
 BIN_S = 0.5
 BITS_PER_MBIT = 1e6
+# Beyond these nothing of a run can be: its samples take an hour at the most.
+LARGEST, LATEST_S = 1e15, 10_000.0
 # What the receivers of bulk flows counted.
 ACKNOWLEDGED = "acknowledged"
 INTERVALS = {"first": "intervals.csv", "competitor": "competitor-intervals.csv"}
@@ -116,9 +119,9 @@ def load(folder: Path) -> Run:
     manifest = load_manifest(folder)
     try:
         found = tuple(_series(folder, manifest))
-    except (KeyError, ValueError, TypeError) as error:
-        raise LosslabError(
-            f"the tables in {folder} must have the columns that losslab writes, found: {error!r}",
+    except (KeyError, OverflowError, TypeError, UsageError, ValueError) as error:
+        raise UsageError(
+            f"the tables in {folder} must be as losslab writes them, found: {error!r}",
             hint="measure it anew with this version of losslab",
         ) from error
     return Run(folder, manifest, found)
@@ -128,14 +131,14 @@ def replicates(folder: Path) -> list[Path]:
     """List the replicates that a folder is or has: a run's, or a cell's by number.
 
     Raises:
-        LosslabError: there is none.
+        UsageError: there is none.
     """
     folder = folder.parent if folder.name == MANIFEST_FILE else folder
     if (folder / MANIFEST_FILE).is_file():
         return [folder]
     within = [path.parent for path in folder.glob(f"*/{MANIFEST_FILE}")]
     if not within:
-        raise LosslabError(
+        raise UsageError(
             f"{folder} must be a run, or a cell with its runs, found no {MANIFEST_FILE} there",
             hint="name a folder of `losslab measure --out` or of results/cells/STUDY/",
         )
@@ -174,7 +177,7 @@ def _goodput(folder: Path, flows: dict[str, list[Row]], begin_ms: float) -> Iter
     ]
     frames = [row for row in _table(folder, "frames.csv") if row["arrival_s"]]
     if frames:
-        arrived = ((float(row["arrival_s"]), int(row["bytes"])) for row in frames)
+        arrived = ((_finite(row["arrival_s"]), int(row["bytes"])) for row in frames)
         counted.append(_binned("received", "video", arrived))
     if (folder / LINK_LOG).is_file():
         counted.append(_binned("carried by the link", "", _carried(folder / LINK_LOG, begin_ms)))
@@ -191,7 +194,7 @@ def _goodput(folder: Path, flows: dict[str, list[Row]], begin_ms: float) -> Iter
 
 def _carried(log: Path, begin_ms: float) -> Iterator[tuple[float, int]]:
     """List what leaves a trace-driven link; its log has milliseconds of a clock of its own."""
-    for line in log.read_text().splitlines():
+    for line in read_text(log, TABLE_BYTES).splitlines():
         words = line.split()
         if len(words) == 4 and words[1] == "-":  # when, -, bytes, how long they waited
             yield (float(words[0]) - begin_ms) / 1000, int(words[2])
@@ -202,26 +205,36 @@ def _acknowledged(rows: Sequence[Row]) -> Iterator[tuple[float, int]]:
     before = 0
     for row in rows:
         count = int(row["delivered_bytes"] or before)
-        yield float(row["t_s"]), max(count - before, 0)
+        yield _finite(row["t_s"]), max(count - before, 0)
         before = count
 
 
 def _table(folder: Path, name: str) -> list[Row]:
     path = folder / name
-    return read_csv(path) if path.is_file() else []
+    return read_rows(path) if path.is_file() else []
 
 
 def _line(panel: str, name: str, flow: str, rows: Sequence[Row], column: str) -> Iterator[Series]:
     """Give a column as a line, if there is anything in it."""
-    values = tuple(float(row[column]) if row[column] else None for row in rows)
+    values = tuple(_finite(row[column]) if row[column] else None for row in rows)
     if any(value is not None for value in values):
-        yield Series(panel, name, flow, tuple(float(row["t_s"]) for row in rows), values)
+        yield Series(panel, name, flow, tuple(_finite(row["t_s"]) for row in rows), values)
+
+
+def _finite(text: str) -> float:
+    """Read a number of a table; a ValueError where it is none, or none that can be drawn."""
+    value = float(text)
+    if not abs(value) <= LARGEST:
+        raise ValueError(f"a number must be at most {LARGEST:g}, found {text}")
+    return value
 
 
 def _binned(name: str, flow: str, amounts: Iterable[tuple[float, int]]) -> Series:
     """Sum bytes up by when they came; a bin without any is a rate of 0."""
     came: dict[int, int] = {}
     for t_s, size in amounts:
+        if not t_s <= LATEST_S:
+            raise ValueError(f"a time must be at most {LATEST_S:g} s, found {t_s:g}")
         number = int(max(t_s, 0.0) / BIN_S)
         came[number] = came.get(number, 0) + size
     bins = range(min(came, default=0), max(came, default=-1) + 1)
@@ -271,18 +284,3 @@ def seeds_apart(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
             for run, name in zip(runs, names, strict=True)
         ]
     return names
-
-
-def read_overview(path: Path) -> dict[str, Any]:
-    """Read a cell.json.
-
-    Raises:
-        LosslabError: it is not there, or is none.
-    """
-    try:
-        overview = read_json(path)
-    except (OSError, ValueError) as error:
-        raise LosslabError(
-            f"{path} must be a cell's result, found: {error}", hint="run snakemake again"
-        ) from error
-    return overview

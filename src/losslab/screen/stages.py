@@ -9,6 +9,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from losslab.reading import read_json
+from losslab.study.reading import check_schema
+
 # The workflow's rules by the stage that a reader sees; a rule by itself is its own stage.
 RULES = {
     "build_image": "instrument",
@@ -125,10 +128,15 @@ class Tally:
 
     @classmethod
     def read(cls, folder: Path) -> Tally | None:
-        """Read what `write` left; None where there is nothing."""
-        try:
-            data: dict[str, Any] = json.loads((folder / PROGRESS_FILE).read_text())
-        except (OSError, ValueError):
+        """Read what `write` left; None where there is nothing.
+
+        Raises:
+            UsageError: something else is there.
+        """
+        path = folder / PROGRESS_FILE
+        if not path.exists():
             return None
+        data: dict[str, Any] = read_json(path)
+        check_schema(data, "progress", str(path), "start the campaign again: it writes a new one")
         stages = {name: Stage(**stage) for name, stage in data["stages"].items()}
         return cls(**data | {"stages": stages})

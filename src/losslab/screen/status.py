@@ -9,24 +9,24 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from losslab.errors import LosslabError
+from losslab.reading import UsageError
 from losslab.screen import words
 from losslab.screen.cells import Cells
-from losslab.screen.stages import FOLDER, Tally
+from losslab.screen.stages import FOLDER, PROGRESS_FILE, Tally
 
 
 def report(folder: Path) -> list[str]:
     """Say how far the campaign in a folder is, or how it ended.
 
     Raises:
-        LosslabError: none was started there.
+        UsageError: none was started there.
     """
     tally = _tally(folder)
     cells = Cells.of(folder / FOLDER, folder)
     now_s = time.time()
     if not running(folder):
         # Killed: it could not say when it ended.
-        ended_s = tally.ended_s or (folder / FOLDER / "progress.json").stat().st_mtime
+        ended_s = tally.ended_s or (folder / FOLDER / PROGRESS_FILE).stat().st_mtime
         tally.ended_s = ended_s
         return [
             *words.lines(tally, cells.todo() if cells else None, ended_s),
@@ -44,7 +44,7 @@ def facts(folder: Path) -> dict[str, Any]:
     """Say the same for a machine.
 
     Raises:
-        LosslabError: none was started there.
+        UsageError: none was started there.
     """
     tally = _tally(folder)
     cells = Cells.of(folder / FOLDER, folder)
@@ -63,7 +63,7 @@ def facts(folder: Path) -> dict[str, Any]:
 def _tally(folder: Path) -> Tally:
     tally = Tally.read(folder / FOLDER)
     if tally is None:
-        raise LosslabError(
+        raise UsageError(
             f"{folder.resolve()} must have a campaign, found none that was started",
             hint="run this where snakemake runs, or name that folder: losslab status DIR",
         )

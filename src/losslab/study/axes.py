@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import math
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -19,6 +19,10 @@ from losslab.errors import LosslabError
 Value = float | int | str
 # What `_`, `,` and `=` are in a cell's name, whose parts are joined by `_`.
 IN_NAME = str.maketrans({"_": "-", ",": "-", "=": None, "+": "-and-"})
+# As mini-languages write numbers, and the range in which they have a meaning besides 0.
+NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(e[0-9]{1,2})?")
+NUMBER_LETTERS = 40
+SMALLEST, LARGEST = 1e-9, 1e12
 # Of a longer value the beginning is named, and a digest: a file's name has at most 255 letters.
 IN_NAME_LETTERS = 60
 
@@ -69,6 +73,20 @@ class Span:
         }
 
 
+def decimal(text: str) -> float | None:
+    """Read a number of a mini-language: finite, and at least 0; None where it is none."""
+    if len(text) > NUMBER_LETTERS or not NUMBER.fullmatch(text):
+        return None
+    value = float(text)
+    return value if value == 0 or SMALLEST <= value <= LARGEST else None
+
+
+def plain(value: float) -> str:
+    """Write a number as `decimal` reads it: to 12 digits, without an exponent."""
+    text = f"{value:.12g}"
+    return text if "e" not in text else f"{value:.21f}".rstrip("0").rstrip(".")
+
+
 @dataclass(frozen=True)
 class Axis:
     """The declaration of an axis.
@@ -117,7 +135,8 @@ class Axis:
         if (
             isinstance(value, bool)
             or not isinstance(value, int | float)
-            or not math.isfinite(value)
+            # A whole number of hundreds of digits is none that a float can hold.
+            or not abs(value) <= sys.float_info.max
         ):
             raise LosslabError(f"{self.name} must be a finite number, found {value!r}")
         if whole and value != int(value):

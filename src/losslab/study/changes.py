@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from losslab.errors import LosslabError
+from losslab.study.axes import decimal, plain
 
 NONE = "none"
 AT, OUTAGE = "at_s", "outage_s"
@@ -39,7 +40,13 @@ class Phase:
 
 def word(changes: Iterable[Mapping[str, float]]) -> str:
     """Write a list of changes, each a mapping, as one word."""
-    return "+".join(",".join(f"{k}={v:g}" for k, v in change.items()) for change in changes)
+    return "+".join(",".join(f"{k}={_short(v)}" for k, v in change.items()) for change in changes)
+
+
+def _short(value: float) -> str:
+    """Write a number to six digits where that is all of it."""
+    text = f"{value:g}"
+    return text if float(text) == value and "e" not in text else plain(value)
 
 
 def parsed(text: str) -> list[dict[str, float]]:
@@ -62,12 +69,10 @@ def _change(part: str) -> dict[str, float]:
                 f"changes must be written as {EXAMPLE}, each key once and one of "
                 f"{', '.join(KEYS)}, found {setting!r}"
             )
-        try:
-            found[name] = float(value)
-        except ValueError as error:
-            raise LosslabError(f"changes: {name} must be a number, found {value!r}") from error
-        if not math.isfinite(found[name]):
-            raise LosslabError(f"changes: {name} must be a finite number, found {value}")
+        number = decimal(value)
+        if number is None:
+            raise LosslabError(f"changes: {name} must be a finite number, found {value!r:.60}")
+        found[name] = number
     if AT not in found or len(found) == 1:
         raise LosslabError(
             f"changes: each must say {AT} and what changes then ({', '.join(KEYS[1:])}), found "

@@ -5,17 +5,16 @@ A misspelt word would otherwise select no cell, or another number, and be a verd
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 
-from losslab.errors import LosslabError
+from losslab.reading import UsageError, input_errors, number, read_rows, read_text, read_yaml, shown
 from losslab.study import files
 from losslab.study.condition import AXES
-from losslab.study.design import ROOT, load_yaml
+from losslab.study.design import ROOT
 from losslab.study.points import block_points
 from losslab.study.schemas import schema, validator
 from losslab.study.suite import load_study
@@ -42,6 +41,7 @@ OF_ONE_CELL = ("value", "change_percent", "value_over_largest")
 Point = dict[str, Any]
 
 
+@input_errors()
 def check(studies: Iterable[str], root: Path) -> None:
     """Check the claims and published numbers of studies against their full designs.
 
@@ -50,7 +50,7 @@ def check(studies: Iterable[str], root: Path) -> None:
         root: The repository.
 
     Raises:
-        LosslabError: naming the file, the claim or row, what was found and what is allowed.
+        UsageError: naming the file, the claim or row, what was found and what is allowed.
     """
     for name in studies:
         study = load_study(name, root)
@@ -79,18 +79,18 @@ def check_claims(path: Path, study: str, points: list[Point]) -> None:
         points: Its cells, from `design_points`.
 
     Raises:
-        LosslabError: as for `check`.
+        UsageError: as for `check`.
     """
-    content = load_yaml(path)
+    content = read_yaml(path)
     if not isinstance(content, dict) or set(content) != {"study", "claims"}:
-        raise LosslabError(f"{path} must have the keys study and claims, and no other")
+        raise UsageError(f"{path} must have the keys study and claims, and no other")
     if content["study"] != study:
-        raise LosslabError(f"study must be {study} in {path}, found {content['study']}")
+        raise UsageError(f"study must be {study} in {path}, found {content['study']}")
     if not isinstance(content["claims"], list) or not content["claims"]:
-        raise LosslabError(f"claims must be a list with at least one claim in {path}")
+        raise UsageError(f"claims must be a list with at least one claim in {path}")
     names: set[str] = set()
     for claim in content["claims"]:
-        name = claim.get("id", "without an id") if isinstance(claim, dict) else str(claim)
+        name = shown(claim.get("id", "without an id") if isinstance(claim, dict) else claim)
         problems = _schema_problems(claim, "claims")
         if not problems:
             problems = _parameter_problems(claim) or _cell_problems(claim, points)
@@ -99,7 +99,7 @@ def check_claims(path: Path, study: str, points: list[Point]) -> None:
             problems.append("id must be unique in the file, found it twice")
         names.add(name)
         if problems:
-            raise LosslabError(
+            raise UsageError(
                 f"{path}, claim {name}: " + "; ".join(problems),
                 hint="workflow/schemas/claims.schema.yaml explains every key",
             )
@@ -114,16 +114,17 @@ def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) ->
         own: Columns of numbers that it has besides those that all studies may have.
 
     Raises:
-        LosslabError: as for `check`.
+        UsageError: as for `check`.
     """
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_rows(path)
+    if not rows:
+        raise UsageError(
+            f"{path} must have published numbers, found no row",
+            hint="remove the file if the study's source states none",
+        )
     own = set(own)
     numeric = _numeric_columns() | own
-    for number, row in enumerate(rows, start=2):
-        # A field too many stands under None, one too few is None.
-        if None in row or None in row.values():
-            raise LosslabError(f"{path}, line {number} must have a field for each column")
+    for line, row in enumerate(rows, start=2):
         values = {
             key: _number(text) if key in numeric else text for key, text in row.items() if text
         }
@@ -136,8 +137,8 @@ def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) ->
         if not problems:
             problems = _unmatched({k: v for k, v in values.items() if k in AXES}, points)
         if problems:
-            raise LosslabError(
-                f"{path}, line {number}: " + "; ".join(problems),
+            raise UsageError(
+                f"{path}, line {line}: " + "; ".join(problems),
                 hint="workflow/schemas/published.schema.yaml lists every column",
             )
 
@@ -154,8 +155,8 @@ def _numeric_columns() -> set[str]:
 
 def _number(text: str) -> float | str:
     try:
-        return float(text)
-    except ValueError:
+        return number(text)
+    except UsageError:
         return text
 
 
@@ -168,7 +169,7 @@ def _schema_problems(data: Any, name: str) -> list[str]:
 def _words(error: jsonschema.ValidationError, name: str) -> str:
     allowed: Any = error.validator_value
     found: Any = error.instance
-    where = ".".join(map(str, error.path)) or "(top level)"
+    where = ".".join(map(shown, error.path)) or "(top level)"
     axes = schema(name)["$defs"]["axis"]["enum"]
     if error.validator in ("additionalProperties", "unevaluatedProperties") and not error.path:
         # Where axes may stand beside other keys, they were looked at first.
@@ -255,7 +256,7 @@ def _reason_problems(reason: Mapping[str, Any], points: list[Point]) -> list[str
     if "test" in reason:
         name, function = reason["test"].split("::")
         path = ROOT / name
-        if not path.is_file() or f"def {function}(" not in path.read_text():
+        if not path.is_file() or f"def {function}(" not in read_text(path):
             return [f"reason: test must be one of ours, found {reason['test']}"]
     return []
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from losslab.errors import LosslabError
+from losslab.study.axes import LARGEST, SMALLEST, decimal, plain
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition
@@ -87,7 +88,7 @@ KEYS = {field.name: str(field.type) for field in dataclasses.fields(Group)}
 
 
 def _short(value: object) -> str:
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+    return plain(value) if isinstance(value, float) else str(value)
 
 
 def parse(text: str) -> tuple[Group, ...]:
@@ -113,15 +114,23 @@ def parse(text: str) -> tuple[Group, ...]:
 
 
 def _group(told: Mapping[str, Any]) -> Group:
-    values = {}
+    values: dict[str, Any] = {}
     for name, value in told.items():
         if name not in KEYS:
             raise LosslabError(f"keys of flows must be among {', '.join(KEYS)}, found {name}")
-        try:
-            values[name] = {"str": str, "int": int}.get(KEYS[name], float)(value)
-        except ValueError as error:
-            raise LosslabError(f"{name} of flows must be a number, found {value}") from error
+        values[name] = value if KEYS[name] == "str" else _number(name, value)
     return Group(**values)
+
+
+def _number(name: str, value: object) -> float:
+    """Read a number of a group: a word's part, or what a file has."""
+    number = decimal(value) if isinstance(value, str) else value
+    whole = KEYS[name] == "int"
+    if not isinstance(number, int | float) or not (number == 0 or SMALLEST <= number <= LARGEST):
+        raise LosslabError(f"{name} of flows must be a finite number, found {value!s:.60}")
+    if whole and number != int(number):
+        raise LosslabError(f"{name} of flows must be a whole number, found {value!s:.60}")
+    return int(number) if whole else float(number)
 
 
 def words(listed: Sequence[Mapping[str, Any]]) -> str:
@@ -194,6 +203,8 @@ def _wrong(group: Group, condition: Condition) -> Iterator[str]:
             f"rtt_ms of flows must be at least the path's {condition.rtt_ms:g}, which is not 0, "
             f"found {group.rtt_ms:g}"
         )
+    if group.arrivals_per_s is not None and group.arrivals_per_s <= 0:
+        yield f"arrivals_per_s of flows must be positive, found {group.arrivals_per_s:g}"
     if group.sizes not in SIZES:
         yield f"sizes of flows must be one of {', '.join(SIZES)}, found {group.sizes}"
     if group.over not in WAYS:

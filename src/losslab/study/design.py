@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from losslab.errors import LosslabError
-from losslab.study import reading, yamls
+from losslab.reading import input_errors, read_toml, read_yaml
+from losslab.study import reading
 from losslab.study.condition import DEFAULT_KERNEL, Condition
 from losslab.study.names import Names, images_of
 from losslab.study.points import block_points, has, runs_of
@@ -19,7 +19,7 @@ from losslab.study.suite import form_runs, load_study
 ROOT = Path(__file__).resolve().parents[3]
 
 # Where studies are loaded, campaigns are, too.
-load_yaml = yamls.load_yaml
+load_yaml = read_yaml
 load_algorithms = reading.load_algorithms
 
 # Where a campaign says nothing else.
@@ -71,6 +71,7 @@ class Study:
     left_out: dict[str, int]
 
 
+@input_errors()
 def load_names(root: Path) -> Names:
     """Read what algorithms, kernels and images there are.
 
@@ -92,12 +93,10 @@ def load_names(root: Path) -> Names:
     return Names(algorithms, frozenset(kernels), images_of(root))
 
 
+@input_errors()
 def load_kernels(path: Path) -> dict[str, Any]:
     """Read the kernels that kernels.toml declares, by name; validates all of the file."""
-    try:
-        data = tomllib.loads(path.read_text())
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise LosslabError(f"{path} must be TOML, found: {error}") from error
+    data = read_toml(path)
     check_schema(data, "kernels", str(path))
     kernels: dict[str, Any] = data["kernels"]
     unknown = {data["default"]} - set(kernels)
@@ -143,9 +142,8 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> li
                 hint=f"compare with the block in config/studies/{name}.yaml",
             )
         for point in chosen:
-            condition = Condition(
-                **point, duration_s=float(run["duration_s"]), warmup_s=float(run["warmup_s"])
-            )
+            lengths = {name: float(run[name]) for name in ("duration_s", "warmup_s")}
+            condition = Condition.from_json(point | lengths)
             problems = condition.problems() + names.problems(condition)
             if where == HOST and condition.kernel != DEFAULT_KERNEL:
                 problems.append(OWN_KERNEL.format(condition.kernel))
@@ -189,6 +187,7 @@ def series_cells(study: dict[str, Any], cells: list[Cell]) -> list[str]:
     ]
 
 
+@input_errors()
 def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
     """Load the studies of a configuration, in its order.
 

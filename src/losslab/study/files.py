@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from losslab.errors import LosslabError
+from losslab.reading import input_errors
 from losslab.study.suite import load_study, suite_path
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def functions(root: Path, studies: Iterable[str]) -> list[Path]:
     return shared + own
 
 
+@input_errors()
 def check(studies: Iterable[Study], root: Path) -> None:
     """Check that studies have the files that their YAML files name, and no other figures.
 

@@ -6,22 +6,23 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError
+from losslab.reading import number, read_text, whole
 from losslab.study.axes import Axis
 from losslab.study.condition import AXES
 from losslab.study.crowd import NO_FLOWS
 
 README = Path("config", "README.md")
 R_COLUMNS = Path("analysis", "R", "axes.R")
-TYPES = {"str": str, "int": int, "float": float}
 HEAD = "| axis | unit | values | default | meaning |"
 
 
@@ -53,7 +54,7 @@ def add_options(parser: argparse.ArgumentParser, algorithm: str | None = None) -
         default = algorithm if name == "algorithm" else its.default
         parser.add_argument(
             f"--{name.replace('_', '-')}",
-            type=TYPES[its.kind],
+            type=_reader(its),
             choices=list(its.choices) or None,
             default=default,
             required=default is None,
@@ -67,6 +68,13 @@ def add_options(parser: argparse.ArgumentParser, algorithm: str | None = None) -
         metavar="ALGORITHM[,KEY=VALUE...]",
         help="a flow of --flows; as often as wanted (algorithm=cubic,start_s=2,rtt_ms=40)",
     )
+
+
+def _reader(its: Axis) -> Callable[[str], str | float]:
+    """Give what reads a value of an axis from the command line."""
+    if its.kind == "str":
+        return str
+    return functools.partial(whole if its.kind == "int" else number, name=its.name)
 
 
 class _AddFlow(argparse.Action):
@@ -170,7 +178,7 @@ def write(root: Path) -> list[str]:
     Returns:
         The names of those that changed.
     """
-    files = {README: readme((root / README).read_text()), R_COLUMNS: r_columns()}
+    files = {README: readme(read_text(root / README)), R_COLUMNS: r_columns()}
     changed = []
     for path, text in files.items():
         if not (root / path).exists() or (root / path).read_text() != text:

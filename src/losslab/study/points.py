@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from losslab.errors import LosslabError
 from losslab.study import changes, crowd
 from losslab.study.condition import AXES
 
 # A study's word for a competitor that runs the cell's own algorithm.
 SAME = "same"
+# The largest product of the repository has some 500.
+POINTS_MAX = 10_000
 
 
 def block_points(
@@ -21,7 +25,7 @@ def block_points(
     Where a point's `flows` or `changes` is a name of the study's own, that takes its place.
 
     Raises:
-        LosslabError: such a name stands for what are no flows.
+        LosslabError: such a name stands for what are no flows, or there are too many points.
     """
     named = {
         "flows": {name: crowd.words(listed) for name, listed in study.get("flows", {}).items()},
@@ -34,6 +38,11 @@ def block_points(
             axis: value if isinstance(value, list) else [value]
             for axis, value in (study["defaults"] | product).items()
         }
+        if (count := math.prod(map(len, axes.values()))) > POINTS_MAX:
+            raise LosslabError(
+                f"a block's product must have at most {POINTS_MAX} cells, found {count}",
+                hint="give its axes fewer values, or make several blocks of it",
+            )
         for values in itertools.product(*axes.values()):
             point = dict(zip(axes, values, strict=True))
             if point.get("competitor") == SAME:

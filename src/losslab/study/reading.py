@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 import copy
-import csv
 import functools
 from pathlib import Path
 from typing import Any
 
-from losslab.errors import LosslabError
-from losslab.study import yamls
+from losslab.reading import UsageError, parse_yaml, read_rows, read_text, shown
 from losslab.study.schemas import validator
 
+# Of a file that is wrong throughout, as many errors are shown, each of at most so many letters.
+SHOWN_ERRORS = 20
+SHOWN_LETTERS = 400
 
-def check_schema(data: Any, schema_name: str, where: str) -> None:
+
+def shortened(message: str) -> str:
+    """Cut an error message that quotes a long value: keep what it says of it, at its end."""
+    half = SHOWN_LETTERS // 2
+    return message if len(message) <= SHOWN_LETTERS else f"{message[:half]} ... {message[-half:]}"
+
+
+HINT = "config/README.md explains every key"
+
+
+def check_schema(data: Any, schema_name: str, where: str, hint: str = HINT) -> None:
     """Validate against a closed schema of workflow/schemas.
 
     Raises:
-        LosslabError: naming the key, what must hold, and the file.
+        UsageError: naming the key, what must hold, and the file.
     """
     errors = sorted(validator(schema_name).iter_errors(data), key=lambda e: list(map(str, e.path)))
     if errors:
-        lines = [f"{'.'.join(map(str, e.path)) or '(top level)'}: {e.message}" for e in errors]
-        raise LosslabError(
+        lines = [
+            f"{'.'.join(map(shown, e.path)) or '(top level)'}: {shortened(e.message)}"
+            for e in errors
+        ]
+        if len(lines) > SHOWN_ERRORS:
+            lines[SHOWN_ERRORS:] = [f"and {len(lines) - SHOWN_ERRORS} more"]
+        raise UsageError(
             f"{where} must follow workflow/schemas/{schema_name}.schema.yaml, found:\n    "
             + "\n    ".join(lines),
-            hint="config/README.md explains every key",
+            hint=hint,
         )
 
 
@@ -35,25 +51,24 @@ def load_checked(path: Path, schema_name: str) -> Any:
     Returns:
         The caller's own copy.
     """
-    return copy.deepcopy(_checked(path, yamls.read(path), schema_name))
+    return copy.deepcopy(_checked(path, read_text(path), schema_name))
 
 
 @functools.cache
 def _checked(path: Path, text: str, schema_name: str) -> Any:
-    data = yamls.parse(text, path)
+    data = parse_yaml(text, str(path))
     check_schema(data, schema_name, str(path))
     return data
 
 
 def load_algorithms(path: Path) -> list[dict[str, str]]:
     """Read algorithms.tsv; validates rows and refuses duplicate names."""
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t"))
+    rows = read_rows(path, "\t")
     check_schema(rows, "algorithms", str(path))
     names = [row["name"] for row in rows]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise LosslabError(
+        raise UsageError(
             f"names must be unique in {path}, found {', '.join(repeated)} more than once"
         )
     return rows

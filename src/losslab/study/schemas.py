@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from losslab.reading import read_yaml
 from losslab.study.condition import AXES
-from losslab.study.yamls import load_yaml
 
 if TYPE_CHECKING:
     import jsonschema
@@ -22,17 +24,39 @@ def schema(name: str) -> dict[str, Any]:
     Args:
         name: The file is NAME.schema.yaml.
     """
-    content: dict[str, Any] = load_yaml(SCHEMAS / f"{name}.schema.yaml")
+    content: dict[str, Any] = read_yaml(SCHEMAS / f"{name}.schema.yaml")
     content["$defs"] = content.get("$defs", {}) | definitions()
     return content
 
 
 @functools.cache
 def validator(name: str) -> jsonschema.Draft202012Validator:
-    """Make a schema's validator, once: it keeps what it looked up."""
+    """Make a schema's validator, once: it keeps what it looked up.
+
+    Stricter than JSON Schema where Python is not: numbers are finite, and `$` in a pattern is the
+    end of the text, not a line's.
+    """
     import jsonschema  # takes a tenth of a second, and much is asked of schemas without it
 
-    return jsonschema.Draft202012Validator(schema(name))
+    standard: Any = jsonschema.Draft202012Validator
+    extend: Any = jsonschema.validators.extend
+
+    def finite(checker: Any, value: Any) -> bool:
+        # Of NaN and infinities, and of whole numbers that no float holds, the comparison is false.
+        is_number: bool = standard.TYPE_CHECKER.is_type(value, "number")
+        return is_number and abs(value) <= sys.float_info.max
+
+    def pattern(its: Any, wanted: str, value: Any, about: Any) -> Iterator[Any]:
+        at_end = isinstance(value, str) and wanted.endswith("$") and value.endswith("\n")
+        if at_end:
+            yield jsonschema.ValidationError(f"{value!r} does not match {wanted!r}")
+        else:
+            yield from standard.VALIDATORS["pattern"](its, wanted, value, about) or ()
+
+    numbers = standard.TYPE_CHECKER.redefine("number", finite)
+    strict = extend(standard, {"pattern": pattern}, type_checker=numbers)
+    validator: jsonschema.Draft202012Validator = strict(schema(name))
+    return validator
 
 
 def definitions() -> dict[str, Any]:

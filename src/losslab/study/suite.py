@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from losslab.errors import LosslabError
+from losslab.reading import input_errors
 from losslab.study.condition import AXES, DEFAULT_KERNEL
 from losslab.study.points import block_points, has
 from losslab.study.reading import load_algorithms, load_checked
@@ -33,6 +34,7 @@ Point = dict[str, Any]
 NO_KERNELS: Mapping[str, str] = MappingProxyType({})
 
 
+@input_errors()
 def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[str, Any]:
     """Load a study, and give one of a suite its blocks and runs.
 
@@ -67,6 +69,7 @@ def suite_path(name: str, root: Path) -> Path:
     return root / "config" / "suites" / f"{name}.yaml"
 
 
+@input_errors()
 def load_suite(name: str, root: Path) -> dict[str, Any]:
     """Load a suite and check what its schema cannot.
 

@@ -7,6 +7,7 @@ import pytest
 from losslab import cli
 from losslab.campaign import rerun
 from losslab.errors import LosslabError
+from losslab.reading import UsageError
 from tests.unit.study.test_condition import CONDITION
 
 
@@ -63,7 +64,7 @@ BAD_NUMBER = json.dumps({"cell": CONDITION.to_json() | {"rtt_ms": "20"}, "seed":
 )
 def test_what_is_no_manifest_is_refused(tmp_path, text):
     (tmp_path / "manifest.json").write_text(text)
-    with pytest.raises(LosslabError, match=r"must be the manifest\.json of a replicate"):
+    with pytest.raises(UsageError, match=r"manifest\.json must |condition|seed"):
         rerun.load_manifest(tmp_path)
 
 
@@ -110,7 +111,10 @@ def test_a_lost_run_agrees_with_nothing(tmp_path):
 
 
 def test_a_lost_run_is_not_repeated(tmp_path, capsys):
-    manifest = {"cell": CONDITION.to_json(), "seed": 1, "lost": True, "reasons": ["no word"]}
+    manifest = {
+        "backend": "virtual", "cell": CONDITION.to_json(), "seed": 1, "instrument": {},
+        "summary": {}, "valid": False, "lost": True, "reasons": ["no word"],
+    }  # fmt: skip
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     assert cli.main(["rerun", str(tmp_path)]) == 1
     assert "found a lost guest: no word" in capsys.readouterr().err

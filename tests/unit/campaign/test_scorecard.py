@@ -116,7 +116,7 @@ def test_other_forms_and_other_algorithms_do_not_compare(card):
 
 def test_what_is_no_scorecard_is_refused(tmp_path):
     path = tmp_path / "scorecard.json"
-    with pytest.raises(LosslabError, match="must be a scorecard"):
+    with pytest.raises(LosslabError, match="must exist"):
         scorecard.load(path)
     path.write_text('{"format": 2}')
     with pytest.raises(LosslabError, match="'criteria' is a required property"):

@@ -24,7 +24,7 @@ def manifest(cell, where=GUEST):
     instrument = {} if where == GUEST else {"where": where}
     return {
         "cell": {"algorithm": "cubic"} | cell, "seed": 1, "backend": VIRTUAL,
-        "instrument": instrument, "video_sha256": None,
+        "instrument": instrument, "video_sha256": None, "summary": {}, "valid": True, "reasons": [],
     }  # fmt: skip
 
 

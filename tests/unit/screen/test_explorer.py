@@ -158,7 +158,7 @@ def test_a_cell_that_is_gone_is_named(campaign):
     rows = collect.read_csv(overview)
     rows[0]["cell"] = "gone"
     collect.write_csv(overview, collect.CELL_COLUMNS, rows)
-    with pytest.raises(LosslabError, match=r"gone/cell\.json must be a cell's result"):
+    with pytest.raises(LosslabError, match=r"gone/cell\.json must exist"):
         explorer.build([overview], cells, out)
 
 

@@ -113,7 +113,7 @@ def test_a_table_of_another_kind_is_named_with_its_folder(recorded, tmp_path):
     shutil.copytree(recorded("rivals") / "0", tmp_path / "run")
     (tmp_path / "run" / "tcp.csv").write_text("time,flow\n1,40001\n")
     sealed.again(tmp_path / "run")
-    with pytest.raises(LosslabError, match=r"tables in .*run must have the columns"):
+    with pytest.raises(LosslabError, match=r"tables in .*run must be as losslab writes them"):
         series.load(tmp_path / "run")
 
 

@@ -59,7 +59,7 @@ def test_a_study_may_name_its_changes(root):
         ("at_s=2", "what changes then"),
         ("at_s=2,rate=2", "found 'rate=2'"),
         ("at_s=2,at_s=3,rate_mbit=2", "found 'at_s=3'"),
-        ("at_s=2,rate_mbit=fast", "must be a number, found 'fast'"),
+        ("at_s=2,rate_mbit=fast", "must be a finite number, found 'fast'"),
         ("at_s=2,rate_mbit=inf", "must be a finite number"),
         ("at_s=2,outage_s=0", "outage_s must be above 0"),
         ("at_s=0,rate_mbit=2", "after 0 s"),

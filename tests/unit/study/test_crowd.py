@@ -36,8 +36,8 @@ def test_words_say_flows_and_flows_say_words():
     [
         ("cubic,", "must be none or ALGORITHM"),
         ("cubic,colour=3", "keys of flows must be among algorithm, count"),
-        ("cubic,count=many", "count of flows must be a number"),
-        ("cubic,count=2.5", "count of flows must be a number"),
+        ("cubic,count=many", "count of flows must be a finite number"),
+        ("cubic,count=2.5", "count of flows must be a whole number"),
         ("cubic,count=1,count=2", "said once"),
         ("cubic,algorithm=bbr", "said once"),
         ("cubic,count=0", "count of flows must be at least 1"),

@@ -247,3 +247,17 @@ def test_cells_in_real_time_have_names_and_folders_of_their_own():
     assert [key for key, each in cells.items() if each.real_time] == [
         ("virtual", "host"), ("containernet", "host"),
     ]  # fmt: skip
+
+
+def test_a_study_without_an_algorithm_is_refused(study):
+    study["defaults"].pop("algorithm", None)
+    for block in study["blocks"].values():
+        block.pop("algorithm", None)
+    with pytest.raises(LosslabError, match="a condition must say its algorithm"):
+        design.study_cells(study, {"main": RUN}, NAMES)
+
+
+def test_a_block_of_too_many_cells_is_refused_at_once(study):
+    study["blocks"]["main"]["loss_percent"] = [number / 1000 for number in range(20_000)]
+    with pytest.raises(LosslabError, match="must have at most 10000 cells, found "):
+        design.study_cells(study, {"main": RUN}, NAMES)

@@ -33,6 +33,8 @@ RATE_MEMORY_S = 5.5
 # (outages per second, their mean length in s), lengths exponential: of scheduling, and of coverage.
 OUTAGES = ((0.85, 0.07), (0.007, 1.0))
 TICK_MS = 10
+# Of a line: three hundred years.
+MOST_DIGITS = 13
 # What traces are described by.
 RATE_BIN_MS = 500
 LONG_GAP_MS = 100
@@ -56,7 +58,7 @@ def parse(text: str, where: str) -> list[int]:
     # Strict as mahimahi is: no blanks, no other ends of lines, no empty lines but after the last.
     lines = text.removesuffix("\n").split("\n") if text else []
     for number, line in enumerate(lines, start=1):
-        if not line.isascii() or not line.isdigit():
+        if not line.isascii() or not line.isdigit() or len(line) > MOST_DIGITS:
             raise LosslabError(
                 f"a trace's line must be a whole number of milliseconds, found {line!r} in "
                 f"{where}, line {number}"

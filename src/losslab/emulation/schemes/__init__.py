@@ -31,14 +31,15 @@ SCHEMES: dict[str, type[Scheme]] = {
     "ewma": EwmaBbr,
     "template": Template,
 }
-_PARAMETER = re.compile(r"([a-z_]+)=([0-9]+(?:\.[0-9]+)?)")
+_PARAMETER = re.compile(r"([a-z_]+)=([0-9]{1,12}(?:\.[0-9]{1,18})?)")
 
 
 def make_scheme(text: str) -> Scheme:
     """Make the scheme that `NAME,parameter=value,...` describes.
 
     Raises:
-        LosslabError: an unknown scheme or parameter, or a value that is no number of at least 0.
+        LosslabError: an unknown scheme or parameter, or a parameter that is there twice, or a
+            value that is no number of at least 0 and below 10^12.
     """
     name, *settings = text.split(",")
     if name not in SCHEMES:
@@ -53,5 +54,7 @@ def make_scheme(text: str) -> Scheme:
                 f"parameters of scheme {name} must be {', '.join(known) or 'none'}, each with "
                 f"`=number`, found {setting!r}"
             )
+        if match[1] in values:
+            raise LosslabError(f"scheme {name} must have each parameter once, found {setting!r}")
         values[match[1]] = float(match[2])
     return kind(**values)

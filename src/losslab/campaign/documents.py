@@ -1,0 +1,68 @@
+"""Read manifest.json, cell.json and host.json and check them against their schemas."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from losslab.campaign.folder import require_format
+from losslab.reading import UsageError, input_errors, read_json, shown
+from losslab.study.condition import Condition
+from losslab.study.reading import check_schema
+
+HINT = "name a file that losslab wrote, or measure it anew with this version"
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Read a replicate's manifest.json.
+
+    Raises:
+        UsageError: it is no manifest; it names the key and what must hold.
+    """
+    manifest = _read(path, "manifest")
+    _check_condition(manifest["cell"], path)
+    _check_seed(manifest["seed"], path)
+    return manifest
+
+
+def read_cell(path: Path) -> dict[str, Any]:
+    """Read a cell's cell.json.
+
+    Raises:
+        UsageError: it is none, or of a format that this version does not understand.
+    """
+    cell = _read(path, "cell")
+    _check_condition(cell["condition"], path)
+    for row in cell["replicates"]:
+        _check_seed(row["seed"], path)
+    return cell
+
+
+def read_host(path: Path) -> dict[str, Any]:
+    """Read a replicate's host.json; errors as for `read_cell`."""
+    return _read(path, "host")
+
+
+def _read(path: Path, schema: str) -> dict[str, Any]:
+    data = read_json(path)
+    if isinstance(data, dict):
+        with input_errors():
+            require_format(data, path)
+    check_schema(data, schema, str(path), HINT)
+    return dict(data)
+
+
+def _check_condition(data: dict[str, Any], path: Path) -> None:
+    try:
+        with input_errors():
+            Condition.from_json(data)
+    except KeyError as error:
+        raise UsageError(f"{path}: {error.args[0]}", hint=HINT) from error
+    except UsageError as error:
+        raise UsageError(f"{path}: {error.message}", hint=HINT) from error
+
+
+def _check_seed(seed: object, path: Path) -> None:
+    """Refuse 1.0, which JSON Schema takes for a whole number: it would draw other losses than 1."""
+    if not isinstance(seed, int):
+        raise UsageError(f"{path}: a seed must be a whole number, found {shown(seed)}", hint=HINT)
