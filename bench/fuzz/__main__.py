@@ -1,0 +1,7 @@
+"""Run the fuzzer and print a table."""
+
+import sys
+
+from bench.fuzz.command import main
+
+sys.exit(main())

@@ -1,0 +1,377 @@
+"""The readers that are fuzzed, each with valid inputs and what must hold of what it accepts."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.fuzz.judging import Reader, require_finite
+from losslab import asked, reading, sweep
+from losslab.campaign import documents, scorecard, verdicts
+from losslab.emulation.link import traces
+from losslab.emulation.schemes import make_scheme
+from losslab.errors import HostError, LosslabError
+from losslab.instrument import kernels, replacing
+from losslab.screen import plot, series
+from losslab.screen.stages import Tally
+from losslab.study import changes, claims, crowd, design, suite
+from losslab.study import reading as study_reading
+from losslab.study.condition import AXES, Condition
+
+ROOT = Path(__file__).resolve().parents[2]
+CELLS = ROOT / "tests" / "golden" / "cells"
+RUN = {"replicates": 2, "duration_s": 10, "warmup_s": 1}
+PATH = {"algorithm": "cubic", "rtt_ms": 20.0, "rate_mbit": 20.0}
+Read = Callable[[bytes], Any]
+
+
+@functools.cache
+def folder() -> Path:
+    """Make this process's folder: a repository's configuration, in which a file is replaced."""
+    made = Path(tempfile.mkdtemp(prefix="losslab-fuzz-", dir=_memory()))
+    for name in ("config", "report/claims"):
+        shutil.copytree(ROOT / name, made / name)
+    (made / "containers").symlink_to(ROOT / "containers")
+    return made
+
+
+def _memory() -> str | None:
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+@functools.cache
+def names() -> Any:
+    """Read the names that conditions may use."""
+    return design.load_names(ROOT)
+
+
+@functools.cache
+def points(study: str) -> list[dict[str, Any]]:
+    """List the points of a study's full design."""
+    return claims.design_points(suite.load_study(study, ROOT))
+
+
+def written(name: str, data: bytes) -> Path:
+    """Write a file into this process's folder."""
+    path = folder() / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def file_reader(name: str, read: Callable[[Path], Any]) -> Read:
+    """Give what writes an input to a file and reads that."""
+    return lambda data: read(written(name, data))
+
+
+def word(data: bytes) -> str:
+    """Decode a word as Python decodes those of a command line."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def axis(name: str, **others: Any) -> Read:
+    """Give what makes a condition with an axis's value."""
+    return lambda data: asked.condition({**PATH, **others, name: word(data)}, names())
+
+
+def check_condition(condition: Condition) -> None:
+    """Check that a condition is in range and survives being written as JSON."""
+    assert condition.problems() == []
+    data = condition.to_json()
+    require_finite(data)
+    assert Condition.from_json(json.loads(json.dumps(data))) == condition
+
+
+def check_flows(condition: Condition) -> None:
+    """Check that flows say the same when they are written and read again."""
+    check_condition(condition)
+    groups = crowd.parse(condition.flows)
+    again = crowd.parse("+".join(group.words() for group in groups) or crowd.NO_FLOWS)
+    assert [each.algorithm for each in again] == [each.algorithm for each in groups]
+    for one, other in zip(groups, again, strict=True):
+        for name, kind in crowd.KEYS.items():
+            first, second = getattr(one, name), getattr(other, name)
+            exact = kind == "str" or first is None or second is None
+            assert first == second if exact else math.isclose(first, second, rel_tol=1e-11)
+
+
+def check_changes(condition: Condition) -> None:
+    """Check that a path's changes say the same when they are written and read again."""
+    check_condition(condition)
+    found = changes.parsed(condition.changes)
+    for one, other in zip(found, changes.parsed(changes.word(found) or "none"), strict=True):
+        assert one.keys() == other.keys()
+        assert all(math.isclose(one[key], other[key], rel_tol=1e-11) for key in one)
+
+
+def check_scheme(condition: Condition) -> None:
+    """Check that a scheme's parameters are finite, and each is there once."""
+    check_condition(condition)
+    scheme = make_scheme(condition.scheme)
+    require_finite({key: each for key, each in vars(scheme).items() if key[0] != "_"})
+    keys = [each.partition("=")[0] for each in condition.scheme.split(",")[1:]]
+    assert len(set(keys)) == len(keys)
+
+
+def read_number(data: bytes) -> float:
+    """Read a number of the command line."""
+    return reading.number(word(data))
+
+
+def check_number(value: float) -> None:
+    """Check that a number is finite and can be written."""
+    assert math.isfinite(value)
+    assert float(f"{value!r}") == value
+
+
+def read_sweep(data: bytes) -> Any:
+    """Make the cells of a sweep over an axis of numbers."""
+    found = sweep.values(AXES["loss_percent"], word(data))
+    return sweep.cells({"algorithm": ["cubic"], "loss_percent": found[:50]}, Path("sweep"))
+
+
+def check_sweep(cells: list[sweep.Cell]) -> None:
+    """Check each of its conditions."""
+    for cell in cells:
+        check_condition(cell.condition)
+
+
+def read_study(path: Path) -> Any:
+    """Make the cells of a study, of all blocks."""
+    study = suite.load_study(path.stem, folder())
+    config = {"studies": {path.stem: dict.fromkeys(study["blocks"], RUN)}}
+    return design.load_studies(config, folder())
+
+
+def check_studies(studies: list[design.Study]) -> None:
+    """Check each cell's condition and how often it is measured."""
+    for cell in (cell for study in studies for cell in study.cells):
+        check_condition(cell.condition)
+        assert 1 <= cell.stopping.least <= cell.stopping.most
+        require_finite(cell.stopping.half_width_percent)
+
+
+def read_claims(path: Path) -> Any:
+    """Check claims against a study's cells, and return them."""
+    claims.check_claims(path, "quic", points("quic"))
+    return reading.read_yaml(path)
+
+
+def check_limits(content: dict[str, Any]) -> None:
+    """Check that claims have finite limits."""
+    require_finite(content)
+    assert all(claim.get("within", 1) > 0 for claim in content["claims"])
+
+
+def read_published(path: Path) -> Any:
+    """Check published numbers against a study's cells, and return them."""
+    own = suite.load_study("bufferbloat", ROOT).get("published_numbers", [])
+    claims.check_published(path, points("bufferbloat"), own)
+    return reading.read_rows(path)
+
+
+def check_published(rows: list[dict[str, str]]) -> None:
+    """Check that there are some, and none that R reads as a number and losslab does not."""
+    assert rows
+    texts = {text.strip().lower().lstrip("+-") for row in rows for text in row.values()}
+    assert not {"nan", "inf", "infinity"} & texts
+
+
+def read_trace(data: bytes) -> Any:
+    """Read a trace of packet deliveries, as before a replicate."""
+    path = written("trace", data)
+    with reading.input_errors():
+        return traces.parse(reading.read_text(path, reading.files.RESULT_BYTES), str(path))
+
+
+def check_trace(times: list[int]) -> None:
+    """Check that times never fall."""
+    assert times == sorted(times)
+    require_finite(traces.describe(times) if times[-1] < 10**7 else {})
+
+
+def read_samples(data: bytes) -> Any:
+    """Draw a run whose samples of TCP are the input."""
+    recorded = min(CELLS.glob("bulk_bbr*")) / "0"
+    run = folder() / "run"
+    if not run.exists():
+        run.mkdir()
+        for path in recorded.iterdir():
+            opened = gzip.open if path.suffix == ".gz" else open
+            with opened(path, "rb") as file:
+                (run / path.name.removesuffix(".gz")).write_bytes(file.read())
+        # Results of this format have no digests, which would refuse every other table.
+        host = json.loads((run / "host.json").read_text()) | {"format": "1.0"}
+        (run / "host.json").write_text(json.dumps(host))
+    (run / "tcp.csv").write_bytes(data)
+    try:
+        return plot.text([series.load(run)], 80)
+    except (HostError, reading.UsageError):
+        raise
+    except LosslabError as error:  # of a file that is no regular one, or gone
+        raise AssertionError(str(error)) from error
+
+
+def nothing(_: Any) -> None:
+    """Check nothing: the reader's own schema has checked it."""
+
+
+def _of(path: Path) -> bytes:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rb") as file:
+        return bytes(file.read())
+
+
+def _recorded(name: str) -> list[bytes]:
+    """Give recorded files of a name, without what is long in them."""
+    found = sorted(CELLS.glob(f"*/{name}"))[:4]
+    return [_of(path) for path in found]
+
+
+def _short_manifests() -> list[bytes]:
+    manifests = [json.loads(each) for each in _recorded("0/manifest.json.gz")]
+    for manifest in manifests:
+        for key in ("plan", "machine"):
+            manifest.pop(key, None)
+        manifest["instrument"]["image"] = {"packages_sha256": "0" * 64}
+    return [json.dumps(each).encode() for each in manifests]
+
+
+def _conditions() -> list[bytes]:
+    return [json.dumps(json.loads(each)["condition"]).encode() for each in _recorded("cell.json")]
+
+
+CLAIM_ROW = (
+    b"study,claim,sentence,source,published,measured,low,high,n,unit,tolerance,limit_is,"
+    b"limit_because,verdict,reason,unsupported,absent\n"
+    b"loss,a,It is.,p. 1,NA,4.5,4,5,10,times,at least 4,ours,why,reproduced,NA,NA,NA\n"
+)
+PROGRESS = json.dumps(
+    {
+        "began_s": 1.7e9, "ended_s": None, "process": 7, "failures": ["x"], "targets": [],
+        "jobs": {}, "stages": {"measure": {"total": 5, "done": 2, "failed": 0, "began_s": 1.7e9}},
+    }
+).encode()  # fmt: skip
+CONFIG, STUDIES = ROOT / "config", ROOT / "config" / "studies"
+
+
+def _scorecard() -> bytes:
+    """Give a scorecard of one criterion."""
+    asked_suite = suite.load_suite("rfc9743", ROOT)
+    first = next(each for each in asked_suite["criteria"] if "at_most" in each)
+    names_of_text = ("section", "title", "metric", "unit")
+    row = {
+        "algorithm": "mine", "criterion": first["id"], **{key: first[key] for key in names_of_text},
+        "at_most": str(first["at_most"]), "at_least": "", "value": "2", "low": "1", "high": "3",
+        "n": "5", "limit_is": "ours", "limit_because": "why", "verdict": "meets", "absent": "",
+        "cells": "a",
+    }  # fmt: skip
+    cells = [{"cell": "a", "n_replicates": "5", "n_valid": "4"}]
+    only = asked_suite | {"criteria": [first]}
+    return json.dumps(scorecard.scorecard(only, "quick", ["mine"], [row], cells)).encode()
+
+
+def _readers() -> list[Reader]:
+    flows = [
+        b"same,count=9+cubic,start_s=2", b"none", b"same,start_s=0.3,end_s=1.5+reno,rtt_ms=30",
+        b"cubic,arrivals_per_s=20,size_kb=10,sizes=pareto+bbr,rate_mbit=1",
+    ]  # fmt: skip
+    words = [
+        b"at_s=4,rate_mbit=5,rtt_ms=30+at_s=7,outage_s=0.05",
+        b"none",
+        b"at_s=1,loss_percent=2",
+    ]
+    schemes = [b"ewma,alpha=0.9,scale=1.5", b"fixed,window=7", b"bbr", b"timely", b"template"]
+    datagrams = {"app": "datagram"}
+    return [
+        Reader("flows", flows, axis("flows"), check_flows),
+        Reader("changes", words, axis("changes"), check_changes),
+        Reader("scheme", schemes, axis("scheme", **datagrams), check_scheme),
+        Reader("queue", [b"red-step", b"codel"], axis("queue"), check_condition),
+        Reader("algorithm", [b"cubic", b"bbr"], axis("algorithm"), check_condition),
+        Reader("number", [b"1", b"0.5", b"1e3", b"-2"], read_number, check_number),
+        Reader("seed", [b"1", b"2147483647"], lambda d: asked.SEED(word(d)), check_number),
+        Reader("sweep", [b"0:5", b"0,1,5", b"0:10:2", b"0.5:2:0.5"], read_sweep, check_sweep),
+        Reader("kernel", [b"6.12", b"6.12+mine"], lambda d: kernels.of_key(word(d)), nothing),
+        Reader(
+            "condition", _conditions(),
+            lambda d: asked.condition(reading.parse_json(word(d), "--condition"), names()),
+            check_condition, "json",
+        ),
+        Reader(
+            "campaign", [_of(CONFIG / f"{name}.yaml") for name in ("quic", "containernet")],
+            file_reader("fuzzed.yaml", lambda p: design.load_studies(reading.read_config(p), ROOT)),
+            check_studies, "yaml",
+        ),
+        Reader(
+            "study", [_of(STUDIES / f"{name}.yaml") for name in ("quic", "kernels", "cloud")],
+            file_reader("config/studies/fuzzed.yaml", read_study), check_studies, "yaml",
+        ),
+        Reader(
+            "suite", [_of(CONFIG / "suites" / "rfc9743.yaml")],
+            file_reader("config/suites/fuzzed.yaml", lambda p: suite.load_suite(p.stem, folder())),
+            require_finite, "yaml",
+        ),
+        Reader(
+            "claims", [_of(ROOT / "report" / "claims" / "quic.yaml")],
+            file_reader("claims.yaml", read_claims), check_limits, "yaml",
+        ),
+        Reader(
+            "published", [_of(CONFIG / "published" / "bufferbloat.csv")],
+            file_reader("published.csv", read_published), check_published,
+        ),
+        Reader(
+            "algorithms", [_of(CONFIG / "algorithms.tsv")],
+            file_reader("algorithms.tsv", study_reading.load_algorithms), require_finite,
+        ),
+        Reader(
+            "kernels.toml", [_of(CONFIG / "kernels.toml")],
+            file_reader("kernels.toml", design.load_kernels), require_finite,
+        ),
+        Reader(
+            "replace.toml", [_of(path) for path in ROOT.glob("containers/*/replace.toml")],
+            file_reader("a/b/replace.toml", replacing.read), nothing,
+        ),
+        Reader(
+            "manifest", _short_manifests(),
+            file_reader("manifest.json", documents.read_manifest), require_finite, "json",
+        ),
+        Reader(
+            "cell.json", _recorded("cell.json"),
+            file_reader("cell.json", documents.read_cell), require_finite, "json",
+        ),
+        Reader(
+            "host.json", _recorded("0/host.json"),
+            file_reader("host.json", documents.read_host), require_finite, "json",
+        ),
+        Reader(
+            "scorecard", [_scorecard()],
+            file_reader("scorecard.json", scorecard.load), require_finite, "json",
+        ),
+        Reader(
+            "progress", [PROGRESS], file_reader("progress.json", lambda p: Tally.read(p.parent)),
+            lambda tally: require_finite(vars(tally)), "json",
+        ),
+        Reader(
+            "claims.csv", [CLAIM_ROW],
+            file_reader("claims.csv", lambda p: verdicts.table(verdicts.read_claims(p))), nothing,
+        ),
+        Reader(
+            "verdicts", [b"\n".join(_of(ROOT / "report/verdicts/quick.tsv").split(b"\n")[:6])],
+            file_reader("verdicts.tsv", verdicts.read_recorded), nothing,
+        ),
+        Reader("trace", [b"0\n5\n5\n12\n40\n", b"1\n1000\n"], read_trace, check_trace),
+        Reader("samples", [_of(path)[:1500].rpartition(b"\n")[0] for path in
+               sorted(CELLS.glob("bulk_*/0/tcp.csv.gz"))], read_samples, nothing),
+    ]  # fmt: skip
+
+
+READERS = {reader.name: reader for reader in _readers()}
