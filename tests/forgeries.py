@@ -288,7 +288,7 @@ FORGERIES = (
     Forgery("a whole cell of another condition", whole_cell_elsewhere, "cells", A_CELL,
             "another cell.json"),
     Forgery("a cell removed", cell_gone, "damage", "cells/tiny/bbr_loss0.*", "no readable"),
-    Forgery("a cell added", cell_added, "cells", "cells/tiny/another", "does not have"),
+    Forgery("a cell added", cell_added, "cells", "cells/tiny/another", "not among"),
     Forgery("another instrument",
             manifest(lambda m: m["instrument"]["kernel"].update(hash="0" * 16)), "cells", REPLICATE,
             "another kernel"),
@@ -318,6 +318,12 @@ FORGERIES = (
             "tables/tiny_goodput.csv", "missing"),
     Forgery("a table added", add("results/tables/tiny_more.csv"), "tables",
             "tables/tiny_more.csv", "not made by"),
+    Forgery("a file of no campaign", add("results/more.csv"), "cells", "more.csv", "not among"),
+    Forgery("a file beside cells", add("results/cells/tiny/more.csv"), "cells",
+            "cells/tiny/more.csv", "not among"),
+    Forgery("a campaign that no source has",
+            lambda f: (f.root / "campaign").write_text("../tiny.yaml\n"), "sources", "campaign",
+            "a file of the sources"),
     Forgery("a block dropped from the recorded campaign", drop_from_campaign, "sources",
             "results/campaign.json", "not the campaign"),
     Forgery("another campaign", lambda f: (f.root / "campaign").write_text("config/quick.yaml\n"),
@@ -353,8 +359,8 @@ def table() -> str:
     lines = ["| what is forged | found by | at |", "|---|---|---|"]
     for each in FORGERIES:
         cell = "its replicate" if each.path.endswith("/0") else "its cell"
-        below = "results/" if each.stage == "tables" else ""
-        place = cell if each.path.startswith("cells/") else f"`{below}{each.path}`"
+        below = "results/" if each.stage in ("cells", "tables") else ""
+        place = cell if "*" in each.path else f"`{below}{each.path}`"
         lines.append(f"| {each.words} | {each.stage} | {place} |")
     return "\n".join(lines) + "\n"
 

@@ -16,6 +16,7 @@ from losslab.artifact.results import (
     COMMIT,
     COMMIT_TEXT,
     DIGESTS,
+    INSTRUMENT,
     INSTRUMENTS,
     RESULTS,
     Run,
@@ -147,7 +148,7 @@ def result_files(work: Path, campaign: Campaign) -> list[Path]:
     """
     results = work / RESULTS
     found = [results / CAMPAIGN_FILE, *(results / name for name in files(results))]
-    found += [path for path in (results / "instrument").glob("*.json")]
+    found += (results / INSTRUMENT).glob("*.json")
     for place in _cells(campaign):
         count = len(read_json(results / place / CELL_FILE)["replicates"])
         found.append(results / place / CELL_FILE)

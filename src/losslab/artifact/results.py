@@ -20,6 +20,8 @@ HEAD = "sha256\tsize_bytes\tpath"
 # Which commit the sources are, its text as git has it, and the campaign's configuration file.
 COMMIT, COMMIT_TEXT, CAMPAIGN = Path("COMMIT"), Path("COMMIT.text"), Path("campaign")
 INSTRUMENTS = Path("instruments")
+# Below the results, the records of kernels and images.
+INSTRUMENT = "instrument"
 # What `artifact pack` adds to the commit's files.
 ADDED = frozenset(map(str, (
     RESULTS, INSTRUMENTS, DIGESTS, SIGNATURE, COMMIT, COMMIT_TEXT, CAMPAIGN, "APPENDIX.md",

@@ -65,6 +65,7 @@ def left_unverified(verdict: Verdict) -> list[str]:
         lines.append("results: the findings above come first")
         return lines
     lines += not_verified(verdict.results)
+    lines.append("the packed instruments and results/instrument, APPENDIX.md and the RO-Crate")
     left = len(verdict.audit.replicates) - len(verdict.same)
     lines.append(f"bytes of the {left} of {len(verdict.audit.replicates)} replicates not run again")
     lines += [f"{path}, not run: {why}" for path, why in verdict.cannot.items()]

@@ -20,6 +20,7 @@ from losslab.artifact.results import (
     COMMIT,
     COMMIT_TEXT,
     DIGESTS,
+    INSTRUMENT,
     RESULTS,
     SIGNATURE,
     Digest,
@@ -33,6 +34,7 @@ from losslab.artifact.sampling import CannotRunError, run_again, sample
 from losslab.campaign import recorded
 from losslab.campaign.audit import CELLS, Audit, Finding, path_of
 from losslab.campaign.recorded import CAMPAIGN_FILE, Campaign
+from losslab.campaign.remake import MADE
 from losslab.campaign.verification import (
     Verification,
     verify_results,
@@ -43,6 +45,9 @@ from losslab.lock import own_folder
 
 # Of a hundred results with five wrong ones, 20 show one with 68 %; 60 with 99 %.
 SAMPLE = 20
+
+# Of the results, what is no cell.
+KNOWN = {CAMPAIGN_FILE, INSTRUMENT, *MADE}
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ def verify(root: Path, wish: Wish) -> Verdict:
         _verify_files(root, digests, wish, verdict)
         if not verdict.findings:
             _verify_sources(root, digests, wish, verdict)
-        campaign = None if verdict.findings else _campaign(root, wish, verdict)
+        campaign = None if verdict.findings else _campaign(root, digests, wish, verdict)
         if campaign is None or verdict.findings:
             return verdict
         place = root / RESULTS
@@ -191,23 +196,34 @@ def _verify_sources(root: Path, digests: dict[str, Digest], wish: Wish, verdict:
             verdict.note("sources", path, f"not as in {wish.repository}, which verifies")
 
 
-def _campaign(root: Path, wish: Wish, verdict: Verdict) -> Campaign | None:
-    """Read the campaign of the packed sources, and compare it with what the results say."""
+def _campaign(
+    root: Path, digests: dict[str, Digest], wish: Wish, verdict: Verdict
+) -> Campaign | None:
+    """Read the campaign of the packed sources, and compare it with what the results are of."""
     try:
         said = recorded.read(root / RESULTS, wish.repository)
-        path = wish.repository / (root / CAMPAIGN).read_text().strip()
-        campaign = recorded.load(path, wish.repository, said.software)
+        name = (root / CAMPAIGN).read_text().strip()
+        if name not in digests or not is_source(name):
+            verdict.note("sources", CAMPAIGN, f"a file of the sources is needed, found {name!r}")
+            return None
+        campaign = recorded.load(wish.repository / name, wish.repository, said.software)
     except (OSError, ValueError, LosslabError) as error:
         verdict.note("sources", CAMPAIGN, f"no campaign of these sources: {error}")
         return None
     if campaign.config != said.config:
-        verdict.note("sources", RESULTS / CAMPAIGN_FILE, f"not the campaign of {path.name}")
+        verdict.note("sources", RESULTS / CAMPAIGN_FILE, f"not the campaign of {name}")
     cells = {path_of(cell) for study in campaign.studies for cell in study.cells}
-    for place in sorted((root / RESULTS / CELLS).glob("*/*")):
-        name = str(place.relative_to(root / RESULTS))
-        if name not in cells:
-            verdict.note("cells", name, f"a cell that {path.name} does not have")
+    below = [
+        Path(each).relative_to(RESULTS) for each in digests if Path(each).parts[0] == str(RESULTS)
+    ]
+    for place in sorted({_place(path) for path in below} - cells - KNOWN):
+        verdict.note("cells", place, f"not among the results of {name}")
     return campaign
+
+
+def _place(path: Path) -> str:
+    """Return what a file below the results belongs to: a cell's folder, another one, or itself."""
+    return "/".join(path.parts[: 3 if path.parts[0] == CELLS else 1])
 
 
 def _run_all(

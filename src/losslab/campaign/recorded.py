@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import platform
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -117,4 +118,6 @@ def software() -> dict[str, str]:
         return {}
     quarto = shutil.which("quarto")
     renderer = processes.attempt([quarto, "--version"]).out.strip() if quarto else "none"
-    return dict(zip(R_PACKAGES, lines, strict=True)) | {"quarto": renderer}
+    versions = dict(zip((f"r-{name}" for name in R_PACKAGES), lines, strict=True))
+    python = ".".join(platform.python_version_tuple()[:2])
+    return versions | {"quarto": renderer, "python": python}

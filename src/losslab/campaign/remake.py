@@ -46,7 +46,7 @@ class Remade:
     Attributes:
         findings: What is not as the cells give it.
         files: How many files were made and compared.
-        not_compared: Files that other software makes otherwise, and whose content is not text.
+        not_compared: Files that other software draws differently; of pages, the text is the same.
         software: How the software differs from what made them.
     """
 
@@ -156,12 +156,10 @@ def _difference(then: Path, now: Path, found: Remade) -> str:
         return ""
     if found.software and then.suffix == ".csv" and same_table(then, now):
         return ""
-    if found.software and then.suffix in DRAWN:
-        if then.suffix != ".html":
-            found.not_compared.append(then.name)
-            return ""
-        if text_of(one) == text_of(other):
-            return ""
+    drawn = found.software and then.suffix in DRAWN
+    if drawn and (then.suffix != ".html" or text_of(one) == text_of(other)):
+        found.not_compared.append(then.name)
+        return ""
     return f"differs from what the cells give{first_difference(one, other)}"
 
 
