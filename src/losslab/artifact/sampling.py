@@ -76,7 +76,7 @@ def run_again(folder: Path, trust: bool, keep: Path | None = None) -> str:
         tools = instrument(manifest["backend"], where, condition)
         video = asked.video(condition, tools)
     except LosslabError as error:
-        raise CannotRunError(error.message, hint=error.hint) from error
+        raise CannotRunError(str(error)) from error
     with own_folder(Path(tempfile.gettempdir()), "losslab-verify-") as temporary:
         out = temporary / "again"
         run(condition, manifest["seed"], out, tools, video, attempts=ATTEMPTS)

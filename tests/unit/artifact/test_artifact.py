@@ -208,7 +208,8 @@ def test_nothing_run_is_no_verification():
 
 
 def test_strangers_programs_run_only_where_they_are_trusted(tmp_path):
-    condition = CONDITION.to_json() | {"app": "command", "sender_command": "./a"}
+    programs = {"app": "command", "sender_command": "./a", "receiver_command": "./b"}
+    condition = CONDITION.to_json() | programs
     manifest = {"cell": condition, "instrument": {}, "backend": "virtual", "seed": 1}
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(sampling.CannotRunError, match="--trust"):
