@@ -1,6 +1,5 @@
 """Made-up measurements of every study, for tests of what comes after measuring."""
 
-import json
 import math
 import random
 import subprocess
@@ -11,6 +10,7 @@ import yaml
 from losslab.campaign import collect
 from losslab.study import design
 from losslab.study.condition import AXES
+from tests import sealed
 
 TABLES = ("cells", "replicates", "intervals", "flows", "queue")
 
@@ -148,13 +148,19 @@ def result(cell, rows, instrument):
 def write_cell(folder, cell, rows, instrument) -> None:
     """Write a bulk flow's results where `losslab cell` leaves them."""
     out = folder / "results" / "cells" / cell.study / cell.name
-    for row in rows:
-        (out / str(row["replicate"])).mkdir(parents=True)
+    for number, (row, its) in enumerate(
+        zip(rows, result(cell, rows, instrument)["replicates"], strict=True)
+    ):
+        place = out / str(number)
+        place.mkdir(parents=True)
         seconds = [{"t_s": t, "goodput_mbit": row["goodput_mbit"]} for t in range(1, 6)]
-        collect.write_csv(
-            out / str(row["replicate"]) / "intervals.csv", ("t_s", "goodput_mbit"), seconds
-        )
-    (out / "cell.json").write_text(json.dumps(result(cell, rows, instrument)))
+        collect.write_csv(place / "intervals.csv", ("t_s", "goodput_mbit"), seconds)
+        manifest = {key: its[key] for key in ("seed", "valid", "reasons", "summary", "instrument")}
+        sealed.replicate(
+            place, manifest | {"backend": cell.backend, "cell": cell.condition.to_json()},
+            attempt=its["attempt"],
+        )  # fmt: skip
+    sealed.cell(out, cell.condition.to_json(), len(rows), cell.study, cell.block)
 
 
 def tables(

@@ -8,7 +8,7 @@ GROUPS = {
     "measure": ("demo", "measure", "sweep", "shell"),
     "look at runs and campaigns": ("plot", "export", "status", "cells", "claims", "axes"),
     "judge an algorithm": ("score",),
-    "check": ("rerun", "diff", "origin", "artifact verify", "artifact pack"),
+    "check": ("verify", "rerun", "diff", "origin", "artifact verify", "artifact pack"),
     "bring something of your own": ("new algorithm", "kernel", "image"),
     "learn the words": ("completion", "man"),
 }
@@ -77,11 +77,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "artifact pack": (
         "losslab artifact pack --campaign config/quick.yaml",
         "losslab artifact pack --raw-limit-mb 0 --no-instrument --out small.tar.gz",
+        "losslab artifact pack --sign ~/.ssh/id_ed25519",
     ),
     "artifact verify": (
         "losslab artifact verify",
         "losslab artifact verify losslab-artifact --sample 60 --day 2026-01-31",
+        "losslab artifact verify losslab-artifact --sample all --signer allowed_signers",
     ),
+    "verify": ("losslab verify results", "losslab verify /data/results --json"),
     "completion": ('eval "$(losslab completion bash)"',),
     "man": ("losslab man | man -l -",),
 }

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from losslab import __version__
-from losslab.artifact.results import RESULTS, Replicate, files
+from losslab.artifact.results import RESULTS, Run
 from losslab.campaign.verdicts import read_claims
 
 
-def text(root: Path, runs: list[Replicate], campaign: str, archive_note: str) -> str:
+def text(
+    root: Path, files: Iterable[Path], runs: list[Run], campaign: str, archive_note: str
+) -> str:
     """Write it in Markdown.
 
     Args:
         root: Where `results` lies.
+        files: The files of the results, relative to it.
         runs: The campaign's valid replicates.
         campaign: Its name or file.
         archive_note: What the archive has of raw data.
     """
-    size = sum((root / path).stat().st_size for path in files(root))
+    size = sum((root / path).stat().st_size for path in files)
     wall_s = sum(run.wall_s for run in runs)
     claims = read_claims(root / RESULTS / "claims.csv")
     parts = [
@@ -98,7 +102,7 @@ def _counts(claims: list[dict[str, str]]) -> str:
     return f"{len(claims)} claims: " + ", ".join(f"{n} {v}" for v, n in counts.most_common())
 
 
-def _sample_time(runs: list[Replicate]) -> str:
+def _sample_time(runs: list[Run]) -> str:
     mean_s = sum(run.wall_s for run in runs) / max(len(runs), 1)
     return f"some {20 * mean_s / 60:.1f} min for 20 replicates"
 

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from losslab import __version__
-from losslab.artifact.results import DIGESTS, RESULTS, Replicate
+from losslab.artifact.results import COMMIT_TEXT, DIGESTS, RESULTS, Run
 from losslab.errors import LosslabError
 from losslab.instrument.cache import ROOT
 
@@ -21,11 +21,12 @@ FILES = {
     "README.md": ("What this is, and how to use it", "text/markdown"),
     "APPENDIX.md": ("Artifact appendix: claims with their commands, hardware, time, disk",
                     "text/markdown"),
-    str(DIGESTS): ("SHA-256 and size of every file of the results", "text/tab-separated-values"),
+    str(DIGESTS): ("SHA-256 and size of every file", "text/tab-separated-values"),
     "results/report/report.html": ("The report", "text/html"),
     "results/report/report.pdf": ("The report", "application/pdf"),
     "results/report/explorer.html": ("The run explorer", "text/html"),
     "results/claims.csv": ("Every claim with its number, interval, limit and verdict", "text/csv"),
+    str(COMMIT_TEXT): ("The commit of the sources, as git has it", "text/plain"),
     "requirements.lock": ("Python packages, pinned by hash", "text/plain"),
     "containers/host/packages.lock": ("Packages of the emulated hosts, pinned by hash",
                                       "text/plain"),
@@ -40,7 +41,7 @@ FOLDERS = {
 }
 
 
-def describe(folder: Path, campaign: str, runs: Sequence[Replicate], day: str) -> None:
+def describe(folder: Path, campaign: str, runs: Sequence[Run], day: str) -> None:
     """Write `ro-crate-metadata.json` of an artifact's folder.
 
     Args:
@@ -87,7 +88,7 @@ def describe(folder: Path, campaign: str, runs: Sequence[Replicate], day: str) -
     crate.metadata.write(folder)
 
 
-def _add_measuring(crate: Any, runs: Sequence[Replicate], campaign: str) -> None:
+def _add_measuring(crate: Any, runs: Sequence[Run], campaign: str) -> None:
     """Say what was done, with what."""
     instruments = {json.dumps(run.instrument["kernel"], sort_keys=True) for run in runs}
     tools = [

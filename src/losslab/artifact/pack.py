@@ -2,77 +2,97 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import tarfile
 import tempfile
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
 
 from losslab import processes
-from losslab.artifact import appendix, crate
-from losslab.artifact.results import DIGESTS, RESULTS, Replicate, files, replicates, write_digests
-from losslab.campaign import rerun
-from losslab.campaign.deciding import source_hash
-from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE
+from losslab.artifact import appendix, crate, signing
+from losslab.artifact.results import (
+    CAMPAIGN,
+    COMMIT,
+    COMMIT_TEXT,
+    DIGESTS,
+    INSTRUMENT,
+    INSTRUMENTS,
+    RESULTS,
+    Run,
+    contents,
+    is_raw,
+    link,
+    write_digests,
+)
+from losslab.campaign import audit, integrity, recorded
+from losslab.campaign.cellrun import LOST_FILE
+from losslab.campaign.folder import CELL_FILE, read_json
+from losslab.campaign.recorded import CAMPAIGN_FILE, Campaign
+from losslab.campaign.remake import files
+from losslab.campaign.verification import quoted, verify_results
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel, packed
 from losslab.instrument.cache import ROOT, cache_folder
-from losslab.study.condition import Condition
 
 NAME = "losslab-artifact"
 # Above this, raw files stay at home and only their digests go along: some gigabytes are what public
 # repositories take without asking.
 RAW_LIMIT_MB = 4000.0
-# Of a replicate's folder, what is no raw file.
-NOT_RAW = (MANIFEST_FILE, HOST_FILE)
 
 
-def pack(work: Path, campaign: Path, out: Path, limit_mb: float, instrument: bool) -> Path:
+def pack(
+    work: Path,
+    name: Path,
+    out: Path,
+    limit_mb: float,
+    instrument: bool,
+    *,
+    key: Path | None = None,
+    processors: int = 1,
+    repository: Path = ROOT,
+) -> Path:
     """Write the archive.
 
     Args:
         work: The folder in which the campaign was measured.
-        campaign: Its configuration file, in the repository.
+        name: Its configuration file, by its path in the repository.
         out: The archive.
         limit_mb: The most raw data that go along.
         instrument: Also pack the default kernel and image.
+        key: The SSH key that signs the list of digests; None: nobody signs it.
+        processors: How many to use.
+        repository: The sources.
 
     Raises:
-        LosslabError: there is nothing to pack, the sources are not those that measured, or the
-            repository has changes that no commit has.
+        LosslabError: the results are not this campaign's or cannot be verified, or the repository
+            has changes that no commit has.
     """
-    runs = list(replicates(work))
-    if not runs:
-        raise LosslabError(
-            f"{work / RESULTS} must hold a campaign, found no valid replicate",
-            hint="`make report` measures one",
-        )
-    _refuse_other_sources(work, runs)
+    campaign = _verified(work, name, repository, processors)
+    runs = measured(work, campaign)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{NAME}-", dir=out.parent) as folder:
         root = Path(folder) / NAME
-        _export_sources(root)
-        everything = files(work)
-        write_digests(work, everything, root / DIGESTS)
-        raw = [path for path in everything if _is_raw(path)]
+        _export_sources(root, repository)
+        everything = result_files(work, campaign)
+        raw = {path for path in everything if is_raw(path)}
         raw_bytes = sum((work / path).stat().st_size for path in raw)
-        left_out = set(raw) if raw_bytes > limit_mb * 1e6 else set()
+        left_out = raw if raw_bytes > limit_mb * 1e6 else set()
         note = f"{raw_bytes / 1e6:.0f} MB, " + ("digests only" if left_out else "in the archive")
         for path in everything:
-            if path not in left_out:
-                _link(work / path, root / path)
+            # All of them first: the list has the digests of those that stay at home, too.
+            link(work / path, root / path)
         if instrument:
             for archive in packed_instrument():
-                _link(archive, root / "instruments" / archive.name)
-        name = str(campaign)
-        (root / "APPENDIX.md").write_text(appendix.text(work, runs, name, note))
-        (root / "campaign").write_text(name + "\n")
-        today = datetime.now(UTC).strftime("%Y-%m-%d")
-        crate.describe(root, name, runs, today)
+                link(archive, root / INSTRUMENTS / archive.name)
+        (root / "APPENDIX.md").write_text(appendix.text(work, everything, runs, str(name), note))
+        (root / CAMPAIGN).write_text(f"{name}\n")
+        crate.describe(root, str(name), runs, datetime.now(UTC).strftime("%Y-%m-%d"))
+        write_digests(root, map(Path, contents(root)), root / DIGESTS)
+        for path in left_out:
+            (root / path).unlink()
+        if key is not None:
+            signing.sign(root, key)
         # In a folder whose name nobody can predict: another user may be able to write beside `out`.
         partial = Path(folder) / f"{NAME}.tar.gz"
         # Most of it is packed already, or SVG and CSV, which the least effort makes a fifth.
@@ -82,51 +102,84 @@ def pack(work: Path, campaign: Path, out: Path, limit_mb: float, instrument: boo
     return out
 
 
-def _is_raw(path: Path) -> bool:
-    """Tell whether it is a file of a replicate that its manifest does not replace."""
-    in_replicate = path.parts[1] == "cells" and len(path.parts) == 6
-    return in_replicate and path.name not in NOT_RAW
-
-
-def _refuse_other_sources(work: Path, runs: Sequence[Replicate]) -> None:
-    """Refuse results that these sources would not make again.
+def _verified(work: Path, name: Path, repository: Path, processors: int) -> Campaign:
+    """Return the campaign of the results, which `losslab verify` would not refuse.
 
     Raises:
-        LosslabError: naming the first.
+        LosslabError: they are another campaign's, or something in them is not as it must be.
     """
-    for one in runs:
-        manifest = rerun.load_manifest(work / one.path)
-        condition = Condition.from_json(manifest["cell"])
-        where = one.instrument.get("where", "guest")
-        now = source_hash(condition, one.backend, where)
-        if one.instrument["source"] != now:
-            raise LosslabError(
-                f"{one.path} must have been measured by the sources that are packed, found that "
-                "they changed since",
-                hint="run the campaign again: what changed is measured anew, and only that",
-            )
+    said = recorded.read(work / RESULTS, repository)
+    campaign = recorded.load(repository / name, repository, said.software)
+    if said.config != campaign.config:
+        raise LosslabError(
+            f"{work / RESULTS} must hold the campaign {name}, found {', '.join(said.names)}",
+            hint=f"`make report CONFIG={name}`, or name the campaign that was measured",
+        )
+    findings = verify_results(work / RESULTS, campaign, repository, processors).findings
+    if findings:
+        raise LosslabError(
+            "results must be verified before they are packed, found:\n"
+            + "\n".join(quoted(findings)),
+            hint="`losslab verify` lists all; the workflow makes again what you remove",
+        )
+    return campaign
 
 
-def _export_sources(root: Path) -> None:
+def measured(work: Path, campaign: Campaign) -> list[Run]:
+    """List the valid replicates of a campaign's cells."""
+    found = []
+    for place in _cells(campaign):
+        rows = read_json(work / RESULTS / place / CELL_FILE)["replicates"]
+        for number in (number for number, row in enumerate(rows) if row["valid"]):
+            manifest, host = integrity.read_replicate(work / RESULTS / place / str(number))
+            path = str(RESULTS / place / str(number))
+            found.append(Run(path, manifest["instrument"], float(host["wall_s"] or 0.0)))
+    return found
+
+
+def _cells(campaign: Campaign) -> list[str]:
+    return [audit.path_of(cell) for study in campaign.studies for cell in study.cells]
+
+
+def result_files(work: Path, campaign: Campaign) -> list[Path]:
+    """List the files of a campaign's results, relative to the folder where it was measured.
+
+    Not what another campaign, or a workflow that was killed, left in the same folder.
+    """
+    results = work / RESULTS
+    found = [results / CAMPAIGN_FILE, *(results / name for name in files(results))]
+    found += (results / INSTRUMENT).glob("*.json")
+    for place in _cells(campaign):
+        count = len(read_json(results / place / CELL_FILE)["replicates"])
+        found.append(results / place / CELL_FILE)
+        lost = results / place / LOST_FILE
+        found += [lost] if lost.is_file() else []
+        for number in range(count):
+            found += [p for p in (results / place / str(number)).rglob("*") if p.is_file()]
+    return sorted(path.relative_to(work) for path in found)
+
+
+def _export_sources(root: Path, repository: Path) -> None:
     """Copy the repository's commit.
 
     Raises:
         LosslabError: it is none, or has changes that are not committed.
     """
-    changes = processes.attempt(["git", "-C", ROOT, "status", "--porcelain"])
+    git = ("git", "-C", repository)
+    changes = processes.attempt([*git, "status", "--porcelain"])
     if not changes.good or changes.out.strip():
         raise LosslabError(
-            f"{ROOT} must be a commit without changes, found "
+            f"{repository} must be a commit without changes, found "
             f"{changes.out.strip().splitlines()[0] if changes.good else 'no repository'}",
             hint="commit them: an artifact names its commit",
         )
     root.mkdir()
     with tempfile.TemporaryDirectory(prefix="losslab-sources-") as folder:
         tar = Path(folder) / "sources.tar"
-        processes.run(["git", "-C", ROOT, "archive", f"--output={tar}", "HEAD"])
+        processes.run([*git, "archive", f"--output={tar}", "HEAD"])
         processes.run(["tar", "-xf", tar, "-C", root])
-    commit = processes.run(["git", "-C", ROOT, "rev-parse", "HEAD"])
-    (root / "COMMIT").write_text(commit)
+    (root / COMMIT).write_text(processes.run([*git, "rev-parse", "HEAD"]))
+    (root / COMMIT_TEXT).write_text(processes.run([*git, "cat-file", "commit", "HEAD"]))
 
 
 def packed_instrument() -> list[Path]:
@@ -143,16 +196,7 @@ def packed_instrument() -> list[Path]:
     return archives
 
 
-def _link(source: Path, target: Path) -> None:
-    """Hard-link, or copy across file systems."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
-
-
-def campaign_file(path: Path) -> Path:
+def campaign_file(path: Path, repository: Path = ROOT) -> Path:
     """Return a configuration file relative to the repository.
 
     Raises:
@@ -160,7 +204,7 @@ def campaign_file(path: Path) -> Path:
     """
     try:
         yaml.safe_load(path.read_text())["studies"]
-        return path.resolve().relative_to(ROOT)
+        return path.resolve().relative_to(repository.resolve())
     except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         raise LosslabError(
             f"a campaign must be a configuration file of this repository, found {path}: {error}",

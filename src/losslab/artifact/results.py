@@ -1,32 +1,37 @@
-"""What a results folder holds: its files with their digests, and its replicates."""
+"""What an archive's folder holds: its files, and the list of their digests."""
 
 from __future__ import annotations
 
-import json
+import os
+import shutil
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE, read_json
+from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE
 from losslab.errors import LosslabError
 from losslab.instrument.archive import digest
 
 RESULTS = Path("results")
-DIGESTS = Path("digests.tsv")
+DIGESTS, SIGNATURE = Path("digests.tsv"), Path("digests.tsv.sig")
 HEAD = "sha256\tsize_bytes\tpath"
-# What a campaign leaves for others; its other folders are its own.
-PARTS = ("cells", "summary", "figures", "tables", "report", "claims.csv", "instrument")
-
-
-@dataclass(frozen=True)
-class Replicate:
-    """A valid replicate of a campaign: its folder's path from the root, and what its cell says."""
-
-    path: str
-    instrument: dict[str, Any]
-    backend: str
-    wall_s: float
+# Which commit the sources are, its text as git has it, and the campaign's configuration file.
+COMMIT, COMMIT_TEXT, CAMPAIGN = Path("COMMIT"), Path("COMMIT.text"), Path("campaign")
+INSTRUMENTS = Path("instruments")
+# Below the results, the records of kernels and images.
+INSTRUMENT = "instrument"
+# What `artifact pack` adds to the commit's files.
+ADDED = frozenset(map(str, (
+    RESULTS, INSTRUMENTS, DIGESTS, SIGNATURE, COMMIT, COMMIT_TEXT, CAMPAIGN, "APPENDIX.md",
+    "ro-crate-metadata.json",
+)))  # fmt: skip
+# Of a replicate's folder, what is no raw file.
+NOT_RAW = (MANIFEST_FILE, HOST_FILE)
+# What setting up and verifying leave in the archive's folder: folders anywhere, and at its root.
+BYTE_CODE = "__pycache__"
+MADE_THERE = frozenset({".venv", "src/losslab.egg-info"})
 
 
 @dataclass(frozen=True)
@@ -37,24 +42,51 @@ class Digest:
     size_bytes: int
 
 
-def files(root: Path) -> list[Path]:
-    """List the files of the results below a root, relative to it."""
-    found = []
-    for part in PARTS:
-        place = root / RESULTS / part
-        within = [place] if place.is_file() else place.rglob("*")
-        found += [path for path in within if path.is_file() and _whole(path.relative_to(root))]
-    return sorted(path.relative_to(root) for path in found)
+@dataclass(frozen=True)
+class Run:
+    """A valid replicate: its folder's path from the root, what measured it, and for how long."""
+
+    path: str
+    instrument: dict[str, Any]
+    wall_s: float
 
 
-def _whole(path: Path) -> bool:
-    """Tell whether it is no leftover of a run that was killed."""
-    return not any(part.startswith(".") for part in path.parts)
+def is_source(name: str) -> bool:
+    """Tell whether a file of an archive is one of the commit's."""
+    return PurePosixPath(name).parts[0] not in ADDED
+
+
+def is_raw(path: Path) -> bool:
+    """Tell whether it is a file of a replicate that its manifest does not replace."""
+    in_replicate = path.parts[:2] == (str(RESULTS), "cells") and len(path.parts) >= 6
+    return in_replicate and path.name not in NOT_RAW
+
+
+def link(source: Path, target: Path) -> None:
+    """Hard-link, or copy across file systems."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def contents(root: Path) -> Iterator[str]:
+    """List every file, link and device below a folder, but for what setting up leaves there."""
+    for place, folders, names in os.walk(root):
+        inside = Path(place).relative_to(root)
+        links = [name for name in folders if (Path(place) / name).is_symlink()]
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name not in (BYTE_CODE, *links) and str(inside / name) not in MADE_THERE
+        )
+        yield from (str(inside / name) for name in sorted([*names, *links]))
 
 
 def write_digests(root: Path, paths: Iterable[Path], target: Path) -> None:
     """List files with their digests."""
-    rows = [f"{digest(root / p)}\t{(root / p).stat().st_size}\t{p}" for p in paths]
+    rows = [f"{digest(root / p)}\t{(root / p).stat().st_size}\t{p}" for p in sorted(paths)]
     target.write_text("\n".join([HEAD, *rows]) + "\n")
 
 
@@ -76,20 +108,36 @@ def read_digests(root: Path) -> dict[str, Digest]:
         ) from error
     if head != HEAD:
         raise LosslabError(f"{path} must begin with {HEAD!r}, found {head!r}")
+    bad = [name for name in found if not _inside(name)] or (
+        ["a path twice"] if len(found) < len(rows) else []
+    )
+    if bad:
+        raise LosslabError(f"{path} must list each file once, by its path inside, found {bad[0]!r}")
     return found
 
 
-def replicates(root: Path) -> Iterator[Replicate]:
-    """List the valid replicates below a root, in the order of their paths."""
-    for cell in sorted((root / RESULTS / "cells").glob("*/*/cell.json")):
-        for number, row in enumerate(read_json(cell)["replicates"]):
-            folder = cell.parent / str(number)
-            if row["valid"]:
-                manifest = json.loads((folder / MANIFEST_FILE).read_text())
-                host = read_json(folder / HOST_FILE)
-                yield Replicate(
-                    str(folder.relative_to(root)),
-                    manifest["instrument"],
-                    manifest["backend"],
-                    float(host["wall_s"] or 0.0),
-                )
+def _inside(name: str) -> bool:
+    """Tell whether a path is written in the one way that stays inside its folder."""
+    path = PurePosixPath(name)
+    return str(path) == name and not path.is_absolute() and ".." not in path.parts and name != "."
+
+
+def wrong_files(root: Path, digests: dict[str, Digest]) -> dict[str, str]:
+    """Say which files are missing, changed or not listed; by path, what is wrong.
+
+    Args:
+        root: The archive's folder.
+        digests: Its list.
+    """
+    found = {}
+    there = set(contents(root)) - {str(DIGESTS), str(SIGNATURE)}
+    for name in sorted(there | digests.keys()):
+        if name not in there:
+            found[name] = "missing"
+        elif not stat.S_ISREG(os.lstat(root / name).st_mode):
+            found[name] = "not a regular file"
+        elif name not in digests:
+            found[name] = "not listed in digests.tsv"
+        elif digest(root / name) != digests[name].sha256:
+            found[name] = "another file than digests.tsv lists"
+    return found

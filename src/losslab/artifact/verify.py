@@ -1,175 +1,274 @@
-"""Verify an artifact: every file against its digest, and a sample of its replicates by re-running.
+"""Verify an archive: files, sources, cells, everything made from them, and a sample run again.
 
-The sample is drawn by the day and the list of digests: nobody knows it while results are made.
+Each stage computes anew what the next relies on, so that a forger who makes all digests anew is
+found. A stage with findings is the last.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
-import random
+import os
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from losslab import asked
-from losslab.artifact.results import DIGESTS, Digest, Replicate, read_digests, replicates
-from losslab.backends.base import GUEST
-from losslab.campaign import rerun, trust
-from losslab.campaign.folder import MANIFEST_FILE
-from losslab.campaign.instrument import instrument
-from losslab.campaign.replicate import run
-from losslab.errors import HostError, LosslabError
-from losslab.instrument.archive import digest
+from losslab.artifact import signing
+from losslab.artifact.commits import commit_problem
+from losslab.artifact.results import (
+    CAMPAIGN,
+    COMMIT,
+    COMMIT_TEXT,
+    DIGESTS,
+    INSTRUMENT,
+    RESULTS,
+    SIGNATURE,
+    Digest,
+    is_raw,
+    is_source,
+    link,
+    read_digests,
+    wrong_files,
+)
+from losslab.artifact.sampling import CannotRunError, run_again, sample
+from losslab.campaign import recorded
+from losslab.campaign.audit import CELLS, Audit, Finding, path_of
+from losslab.campaign.recorded import CAMPAIGN_FILE, Campaign
+from losslab.campaign.remake import MADE
+from losslab.campaign.verification import (
+    Verification,
+    verify_results,
+)
+from losslab.errors import LosslabError
+from losslab.instrument.cache import ROOT
 from losslab.lock import own_folder
 
 # Of a hundred results with five wrong ones, 20 show one with 68 %; 60 with 99 %.
 SAMPLE = 20
-FRACTIONS = (0.01, 0.05, 0.1, 0.2)
+
+# Of the results, what is no cell.
+KNOWN = {CAMPAIGN_FILE, INSTRUMENT, *MADE}
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How an archive is to be verified.
+
+    Attributes:
+        day: The day whose sample is drawn, as 2026-01-31.
+        count: How many replicates are run again; None stands for all.
+        allowed_signers: A file of those whose signature counts; None asks for no signature.
+        trust: Run the authors' own programs, too.
+        processors: How many to use.
+        repository: The sources that verify.
+    """
+
+    day: str
+    count: int | None = SAMPLE
+    allowed_signers: Path | None = None
+    trust: bool = False
+    processors: int = 1
+    repository: Path = ROOT
 
 
 @dataclass
 class Verdict:
-    """What came of it."""
+    """What came of it.
+
+    Attributes:
+        day: As wished.
+        files: How many files the archive lists.
+        commit: The name of the commit that the sources are.
+        signer: Who signed the list; empty if nobody was asked for.
+        findings: What is not as it must be; empty if nothing was found.
+        results: What was found in the results; None where an earlier stage has findings.
+        drawn: Replicates that were drawn to be run again.
+        suspect: Invalid ones that are run again whatever is drawn.
+        same: Those of both that gave the same bytes.
+        cannot: Those that could not be run here, and why.
+        own_sources: The archive's own sources verified it.
+    """
 
     day: str
-    population: int
     files: int
-    wrong_files: list[str] = field(default_factory=list)
+    commit: str = ""
+    signer: str = ""
+    findings: list[Finding] = field(default_factory=list)
+    results: Verification | None = None
+    drawn: list[str] = field(default_factory=list)
+    suspect: list[str] = field(default_factory=list)
     same: list[str] = field(default_factory=list)
-    different: dict[str, str] = field(default_factory=dict)
     cannot: dict[str, str] = field(default_factory=dict)
+    own_sources: bool = False
 
     @property
     def good(self) -> bool:
-        """Tell whether nothing was found, and something was looked at."""
-        return not self.wrong_files and not self.different and bool(self.same)
+        """Tell whether nothing was found, and something was run again."""
+        return not self.findings and bool(self.same)
+
+    @property
+    def audit(self) -> Audit:
+        """Return what the cells hold."""
+        return self.results.audit if self.results else Audit()
+
+    @property
+    def population(self) -> list[str]:
+        """List the replicates that can be drawn: all in virtual time, invalid and lost ones too."""
+        return [each.path for each in self.audit.replicates if each.virtual]
+
+    def note(self, stage: str, path: object, what: str) -> None:
+        """Add a finding."""
+        self.findings.append(Finding(stage, str(path), what))
 
 
-def sample(paths: Sequence[str], count: int, day: str, digests: Path) -> list[str]:
-    """Draw replicates; whoever knows the day and the digests draws the same.
-
-    Args:
-        paths: All replicates.
-        count: How many.
-        day: As 2026-01-31.
-        digests: The list of the artifact's files.
-    """
-    seed = hashlib.sha256(f"{day} {digest(digests)}".encode()).hexdigest()
-    return sorted(random.Random(seed).sample(sorted(paths), min(count, len(paths))))
-
-
-def unnoticed(population: int, wrong: int, count: int) -> float:
-    """Return the probability that a sample has none of the wrong ones (hypergeometric).
-
-    Args:
-        population: Replicates in all.
-        wrong: Those of them that are wrong.
-        count: Replicates that were drawn.
-    """
-    return math.comb(population - wrong, count) / math.comb(population, count)
-
-
-def verify(root: Path, count: int, day: str, trusted: bool = False) -> Verdict:
-    """Compare all files with their digests, and re-run a sample.
-
-    Args:
-        root: The artifact's folder.
-        count: How many replicates to run again.
-        day: As of `sample`.
-        trusted: Whether programs of the artifact's author may run.
+def verify(root: Path, wish: Wish) -> Verdict:
+    """Verify an unpacked archive.
 
     Raises:
-        LosslabError: there is no artifact, or no replicate in it.
+        LosslabError: there is none, or its workflow cannot make the tables.
     """
     digests = read_digests(root)
-    verdict = Verdict(day, 0, len(digests), wrong_files=wrong_files(root, digests))
-    by_path = {each.path: each for each in replicates(root)}
-    if not by_path:
-        raise LosslabError(
-            f"{root} must hold replicates in results/cells, found none that is valid"
-        )
-    verdict.population = len(by_path)
-    for path in sample(list(by_path), count, day, root / DIGESTS):
-        began = time.monotonic()
-        _again(root, by_path[path], digests, verdict, trusted)
-        found = "same bytes" if path in verdict.same else "NOT THE SAME"
-        found = "cannot be run here" if path in verdict.cannot else found
-        print(f"{path}: {found} ({time.monotonic() - began:.1f} s)", file=sys.stderr, flush=True)
+    verdict = Verdict(wish.day, len(digests))
+    with own_folder(Path(tempfile.gettempdir()), "losslab-verify-raw-") as folder:
+        _verify_files(root, digests, wish, verdict)
+        if not verdict.findings:
+            _verify_sources(root, digests, wish, verdict)
+        campaign = None if verdict.findings else _campaign(root, digests, wish, verdict)
+        if campaign is None or verdict.findings:
+            return verdict
+        place = root / RESULTS
+        if left_out := raw_left_out(root, digests):
+            _run_all(root, digests, left_out, folder, wish, verdict)
+            place = folder / RESULTS
+        if not verdict.findings:
+            verdict.results = verify_results(place, campaign, wish.repository, wish.processors, say)
+            verdict.findings += verdict.results.findings
+        if not verdict.findings:
+            _run_sample(root, wish, verdict)
     return verdict
 
 
-def wrong_files(root: Path, digests: dict[str, Digest]) -> list[str]:
-    """List the files that are not there, or are others than the list says."""
-    return [
-        name
-        for name, its in digests.items()
-        if not (root / name).is_file() or digest(root / name) != its.sha256
+def say(words: str) -> None:
+    """Report progress."""
+    print(f"losslab: {words}", file=sys.stderr, flush=True)
+
+
+def _verify_files(root: Path, digests: dict[str, Digest], wish: Wish, verdict: Verdict) -> None:
+    """Compare the files with the list, and the list with its signature."""
+    if wish.allowed_signers is not None:
+        verdict.signer = signing.signer(root, wish.allowed_signers)
+        if not verdict.signer:
+            verdict.note(
+                "signature", SIGNATURE, f"not a signature of one of {wish.allowed_signers}"
+            )
+    left_out = set(raw_left_out(root, digests))
+    for name, what in wrong_files(root, digests).items():
+        if name not in left_out:
+            verdict.note("files", name, what)
+    if left_out and wish.count is not None:
+        verdict.note(
+            "files", RESULTS / CELLS,
+            f"{len(left_out)} raw files were left out, without which nothing can be computed "
+            "again: only --sample all, which runs every replicate, can verify it",
+        )  # fmt: skip
+
+
+def raw_left_out(root: Path, digests: dict[str, Digest]) -> list[str]:
+    """List the raw files that an archive has only the digests of."""
+    return [name for name in digests if is_raw(Path(name)) and not os.path.lexists(root / name)]
+
+
+def _verify_sources(root: Path, digests: dict[str, Digest], wish: Wish, verdict: Verdict) -> None:
+    """Compare the sources with the commit, and with those that verify."""
+    sources = [Path(name) for name in digests if is_source(name)]
+    try:
+        verdict.commit = (root / COMMIT).read_text().strip()
+        text = (root / COMMIT_TEXT).read_bytes()
+    except (OSError, ValueError) as error:
+        verdict.note("sources", COMMIT, f"no readable commit: {error}")
+        return
+    if problem := commit_problem(verdict.commit, text, root, sources):
+        verdict.note("sources", COMMIT, problem)
+    verdict.own_sources = root.resolve() == wish.repository.resolve()
+    for path in [] if verdict.own_sources else sources:
+        there = wish.repository / path
+        if not there.is_file() or there.read_bytes() != (root / path).read_bytes():
+            verdict.note("sources", path, f"not as in {wish.repository}, which verifies")
+
+
+def _campaign(
+    root: Path, digests: dict[str, Digest], wish: Wish, verdict: Verdict
+) -> Campaign | None:
+    """Read the campaign of the packed sources, and compare it with what the results are of."""
+    try:
+        said = recorded.read(root / RESULTS, wish.repository)
+        name = (root / CAMPAIGN).read_text().strip()
+        if name not in digests or not is_source(name):
+            verdict.note("sources", CAMPAIGN, f"a file of the sources is needed, found {name!r}")
+            return None
+        campaign = recorded.load(wish.repository / name, wish.repository, said.software)
+    except (OSError, ValueError, LosslabError) as error:
+        verdict.note("sources", CAMPAIGN, f"no campaign of these sources: {error}")
+        return None
+    if campaign.config != said.config:
+        verdict.note("sources", RESULTS / CAMPAIGN_FILE, f"not the campaign of {name}")
+    cells = {path_of(cell) for study in campaign.studies for cell in study.cells}
+    below = [
+        Path(each).relative_to(RESULTS) for each in digests if Path(each).parts[0] == str(RESULTS)
     ]
+    for place in sorted({_place(path) for path in below} - cells - KNOWN):
+        verdict.note("cells", place, f"not among the results of {name}")
+    return campaign
+
+
+def _place(path: Path) -> str:
+    """Return what a file below the results belongs to: a cell's folder, another one, or itself."""
+    return "/".join(path.parts[: 3 if path.parts[0] == CELLS else 1])
+
+
+def _run_all(
+    root: Path,
+    digests: dict[str, Digest],
+    left_out: list[str],
+    folder: Path,
+    wish: Wish,
+    verdict: Verdict,
+) -> None:
+    """Make a copy of the results whose raw files come from running every replicate again."""
+    for name in digests:
+        if name.startswith(f"{RESULTS}/") and name not in left_out:
+            link(root / name, folder / name)
+    for path in sorted({str(Path(*Path(name).parts[:5])) for name in left_out}):
+        below = str(Path(path).relative_to(RESULTS))
+        _again(folder / RESULTS, below, wish, verdict, keep=folder / path)
+        if below in verdict.cannot:
+            verdict.note("rerun", below, f"cannot be run here: {verdict.cannot[below]}")
+
+
+def _run_sample(root: Path, wish: Wish, verdict: Verdict) -> None:
+    """Run the day's sample again, and every invalid replicate that raw files do not explain."""
+    population = verdict.population
+    verdict.suspect = [each.path for each in verdict.audit.replicates if each.suspect]
+    if population:
+        verdict.drawn = sample(population, wish.count, wish.day, root / DIGESTS)
+    for path in sorted({*verdict.drawn, *verdict.suspect} - {*verdict.same}):
+        _again(root / RESULTS, path, wish, verdict)
 
 
 def _again(
-    root: Path, one: Replicate, digests: dict[str, Digest], verdict: Verdict, trusted: bool
+    results: Path, path: str, wish: Wish, verdict: Verdict, keep: Path | None = None
 ) -> None:
     """Run a replicate again and note what came of it."""
-    manifest = json.loads((root / one.path / MANIFEST_FILE).read_text())
+    began = time.monotonic()
     try:
-        condition = trust.require_trusted(manifest, trusted)
-        tools = instrument(one.backend, manifest["instrument"].get("where", GUEST), condition)
-        video = asked.video(condition, tools)
-    except (HostError, LosslabError) as error:
-        verdict.cannot[one.path] = str(error)
-        return
-    with own_folder(Path(tempfile.gettempdir()), "losslab-verify-") as folder:
-        out = folder / "again"
-        run(condition, manifest["seed"], out, tools, video, attempts=1)
-        problem = _difference(one.path, out, digests)
-        now = json.loads((out / MANIFEST_FILE).read_text())["instrument"]
-    if problem:
-        others = rerun.instrument_differences(one.instrument, now)
-        problem += "".join(f"; another instrument: {other}" for other in others)
-        verdict.different[one.path] = problem
+        difference = run_again(results / path, wish.trust, keep)
+    except CannotRunError as error:
+        verdict.cannot[path] = error.message
+        said = f"cannot be run here: {error.message.splitlines()[0]}"
     else:
-        verdict.same.append(one.path)
-
-
-def _difference(path: str, out: Path, digests: dict[str, Digest]) -> str:
-    """Compare a folder with the list of what should be in it; return the first difference."""
-    wanted = {
-        name.removeprefix(f"{path}/"): its.sha256
-        for name, its in digests.items()
-        if name.startswith(f"{path}/")
-    }
-    found = {file.name: digest(file) for file in out.iterdir()}
-    for name in sorted({*wanted, *found} - {*rerun.NOT_COMPARED}):
-        if wanted.get(name) != found.get(name):
-            which = "another file" if name in wanted and name in found else "on one side only"
-            return f"{name}: {which}"
-    return ""
-
-
-def statement(verdict: Verdict) -> str:
-    """Say what was verified, and how much that is worth."""
-    lines = [
-        f"{verdict.files - len(verdict.wrong_files)} of {verdict.files} files have their digests.",
-        *(f"  WRONG: {name}" for name in verdict.wrong_files),
-    ]
-    drawn = len(verdict.same) + len(verdict.different)
-    lines.append(
-        f"{len(verdict.same)} of {drawn} replicates, drawn on {verdict.day} from "
-        f"{verdict.population}, gave the same bytes when they were run again."
-    )
-    lines += [f"  DIFFERENT: {path}: {what}" for path, what in verdict.different.items()]
-    lines += [f"  not run: {path}: {why}" for path, why in verdict.cannot.items()]
-    if verdict.good:
-        lines.append("If of all replicates a part were wrong, this would have gone unnoticed with:")
-        for fraction in FRACTIONS:
-            wrong = math.ceil(fraction * verdict.population)
-            chance = unnoticed(verdict.population, wrong, drawn)
-            lines.append(f"  {100 * fraction:4.0f} % wrong ({wrong}): probability {chance:.3g}")
-    lines.append("VERIFIED" if verdict.good else "NOT VERIFIED")
-    return "\n".join(lines)
+        said = difference or "same bytes"
+        if difference:
+            verdict.note("rerun", path, difference)
+        else:
+            verdict.same.append(path)
+    say(f"{path}: {said} ({time.monotonic() - began:.1f} s)")

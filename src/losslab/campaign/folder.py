@@ -98,9 +98,14 @@ def require_format(data: dict[str, Any], path: Path) -> None:
         )
 
 
+def as_json(data: Any) -> str:
+    """Return JSON with sorted keys, so that equal data are equal bytes."""
+    return json.dumps(data, indent=1, sort_keys=True) + "\n"
+
+
 def write_json(data: Any, path: Path) -> None:
-    """Write JSON with sorted keys, so that equal data are equal bytes."""
-    path.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n")
+    """Write JSON as of `as_json`."""
+    path.write_text(as_json(data))
 
 
 def replace_json(data: Any, path: Path) -> None:

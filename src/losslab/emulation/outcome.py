@@ -35,6 +35,8 @@ class Seen:
     link_begin_ns: int | None  # as of `forward.attached`
     after: dict[str, Any]
     changing: Changing | None = None  # of a path that does
+    # Where both states are not known any more: what was counted between them.
+    counted: accounts.Traffic | None = None
 
 
 def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[str, Any]:
@@ -72,7 +74,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         link = _link_summary(plan, begin_ms, folder)
         waiting = _link_queue(run, begin_ms, folder)
     queue.write_csv(waiting, folder / "queue.csv")
-    counted = accounts.traffic(
+    counted = seen.counted or accounts.traffic(
         seen.before,
         seen.after,
         plan.back_router,
@@ -80,7 +82,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         link.get("link_back_drops", 0),
         duplicating=plan.promise.more.duplicate_percent > 0,
     )
-    if plan.crowd is not None:
+    if plan.crowd is not None and seen.counted is None:
         counted = books.of_all_links(counted, plan.crowd, seen.before, seen.after)
     tcp_flows = [flow for flow in plan.flows if flow.protocol == "tcp"]
     evidence = checks.Evidence(

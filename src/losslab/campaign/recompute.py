@@ -1,0 +1,276 @@
+"""Recompute a replicate's summary from its raw files, with the instrument's own functions.
+
+A manifest whose summary, plan or validity does not follow from the files beside it is found without
+running anything. Only running a replicate again finds raw files that are made up as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from losslab.backends.base import GUEST
+from losslab.backends.known import BACKENDS
+from losslab.campaign.collect import read_csv
+from losslab.campaign.replicate import trace_texts
+from losslab.emulation import hosts, outcome
+from losslab.emulation.accounts import Traffic
+from losslab.emulation.apps import ffmpeg
+from losslab.emulation.flows import Timeline
+from losslab.emulation.link import traces
+from losslab.emulation.plan import Plan, make_plan
+from losslab.emulation.probes import queue, tcp
+from losslab.emulation.traffic import Run
+from losslab.errors import LosslabError
+from losslab.study.condition import Condition
+
+# Raw tables have six decimals; what a replicate was summed up from had more.
+RELATIVE, ABSOLUTE = 1e-5, 2e-6
+# Metrics that follow from the kernel's counters, which the manifest quotes.
+COUNTED = frozenset({
+    "loss_offered_packets", "loss_packets", "loss_measured_percent", "bottleneck_drops",
+    "sender_drops", "unexplained_packets", "rwnd_limited_percent", "bottleneck_loss_percent",
+})  # fmt: skip
+# One of them, of a second bottleneck, whose counters before the traffic no file has.
+UNCOUNTED = "second_bottleneck_drops"
+OF_THE_MACHINE = "machine_"
+
+
+@dataclass
+class Recomputed:
+    """What came of one replicate.
+
+    Attributes:
+        problems: What does not follow from the raw files.
+        metrics: Metrics that were recomputed from raw files.
+        counted: Metrics that were compared with the manifest's own counters.
+        not_recomputed: Metrics that were not compared with anything.
+        confirmed: The raw files show every violation that the manifest lists.
+    """
+
+    problems: list[str] = field(default_factory=list)
+    metrics: set[str] = field(default_factory=set)
+    counted: set[str] = field(default_factory=set)
+    not_recomputed: set[str] = field(default_factory=set)
+    confirmed: bool = True
+
+
+def recompute(folder: Path, manifest: Mapping[str, Any]) -> Recomputed:
+    """Compare a replicate's manifest with what its raw files give.
+
+    Args:
+        folder: Where the raw files are.
+        manifest: What they were summed up in.
+    """
+    try:
+        if "plan" not in manifest:
+            return _without_plan(manifest)
+        return _recompute(folder, manifest)
+    except LosslabError as error:
+        return Recomputed([f"raw files that cannot be summed up: {error.message}"])
+    except Exception as error:  # a forger's file may raise anything
+        return Recomputed([f"raw files that cannot be summed up: {type(error).__name__}: {error}"])
+
+
+def _without_plan(manifest: Mapping[str, Any]) -> Recomputed:
+    """Judge a replicate whose job failed or whose guest was lost: a reason, and no number."""
+    problems = ["a summary without a plan"] if manifest["summary"] else []
+    problems += ["a valid replicate without a plan"] if manifest["valid"] else []
+    return Recomputed(problems, confirmed=False)
+
+
+def _recompute(folder: Path, manifest: Mapping[str, Any]) -> Recomputed:
+    condition = Condition.from_json(manifest["cell"])
+    plan = make_plan(condition, manifest["seed"], _video(condition, manifest))
+    result = Recomputed()
+    if not _agree(json.loads(json.dumps(plan.to_json())), manifest["plan"]):
+        result.problems.append("another plan than its condition and seed give")
+    with tempfile.TemporaryDirectory(prefix="losslab-recompute-") as name:
+        # Copied, as some tables are written anew.
+        copy = Path(name) / "raw"
+        shutil.copytree(folder, copy)
+        _write_traces(plan, condition, copy.parent)
+        again, programs_failed = _sum_up(plan, copy, manifest)
+        for table in sorted({path.name for each in (folder, copy) for path in each.glob("*.csv")}):
+            if not same_table(folder / table, copy / table):
+                result.problems.append(f"another {table} than the other raw files give")
+    if again["observed"]["commands"] != manifest["observed"]["commands"]:
+        result.problems.append("other commands than its condition gives")
+    _compare_summary(again["summary"], manifest, plan, result)
+    if programs_failed:
+        result.confirmed = False
+    elif not _real_time(manifest):
+        _compare_violations(again["reasons"], manifest, plan, result)
+    return result
+
+
+def _video(condition: Condition, manifest: Mapping[str, Any]) -> Path | None:
+    """Return the path that the guest had the video at, which is part of the sender's command."""
+    if condition.app != "ffmpeg":
+        return None
+    command = manifest["observed"]["commands"]["sender"]
+    return Path(command[command.index("-i") + 1])
+
+
+def _write_traces(plan: Plan, condition: Condition, folder: Path) -> None:
+    """Put the traces of a plan's links where a job has them."""
+    texts = trace_texts(condition)
+    for link in plan.links:
+        if link.drawn_seed is None:
+            text = texts[link.file]
+        else:
+            text = traces.write(traces.generate(link.drawn_seed, mean=link.drawn_mbit))
+        (folder / link.file).write_text(text)
+
+
+def _sum_up(plan: Plan, folder: Path, manifest: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Sum up a replicate once more; tell also whether its programs had failed.
+
+    An app's metrics are missing where its programs failed, which no raw file says by itself.
+    """
+    try:
+        again = outcome.sum_up(plan, _seen(plan, folder, manifest, []), folder, None)
+        if manifest["valid"] or again["summary"].keys() <= manifest["summary"].keys():
+            return again, False
+    except (LosslabError, OSError):
+        if manifest["valid"]:
+            raise
+    seen = _seen(plan, folder, manifest, manifest["reasons"])
+    return outcome.sum_up(plan, seen, folder, None), True
+
+
+def _seen(
+    plan: Plan, folder: Path, manifest: Mapping[str, Any], failures: list[str]
+) -> outcome.Seen:
+    """Read back from raw files and manifest what was seen of a replicate."""
+    observed = manifest["observed"]
+    timeline = _timeline(plan, folder, observed)
+    waiting = [
+        queue.QueueSample(float(row["t_s"]), *(int(row[key]) for key in list(row)[1:]))
+        for row in read_csv(folder / "queue.csv")
+    ]
+    replies = [(t_s, rtt) for t_s, rtt in _pings(folder / "ping.csv") if t_s >= plan.warmup_s]
+    run = Run(timeline, _last_samples(plan, observed), waiting, replies, failures)
+    begin_ns = None
+    if plan.links:
+        begin_ns = timeline.origin_ns - round(1e6 * observed["link_begin_ms"])
+    state, counted = observed["state"], Traffic(**observed["traffic"])
+    idle = _pings(folder / "ping_idle.csv")
+    return outcome.Seen(idle, state, run, begin_ns, state, counted=counted)
+
+
+def _timeline(plan: Plan, folder: Path, observed: Mapping[str, Any]) -> Timeline:
+    """Return when a replicate's flows were started; its tables count from there."""
+    origin_ns = 0
+    if plan.app == "ffmpeg":
+        [(_, stamp_ns, _), *_] = ffmpeg.parse_frames((folder / "receiver.log").read_text())
+        first = read_csv(folder / "frames.csv")[0]
+        origin_ns = round(stamp_ns - 1e9 * float(first["arrival_s"]))
+    if plan.crowd is not None:
+        sent = json.loads((folder / plan.crowd.flow.caller.log).read_text())
+        first = read_csv(folder / "flows.csv")[0]
+        started_ns = sent[first["source_port"]]["started_ns"]
+        origin_ns = started_ns - round(1e9 * float(first["start_s"]))
+    return Timeline(origin_ns, observed["started_s"])
+
+
+def _last_samples(plan: Plan, observed: Mapping[str, Any]) -> list[tcp.TcpSample]:
+    """Return how long a window or buffer held each flow back, and what algorithms it had."""
+    blank = tcp.parse_tcp_info(0, "", bytes(tcp.TCP_INFO.size))
+    ports = {flow.name: flow.source_port for flow in plan.flows}
+    return [
+        replace(
+            blank, source_port=ports[seen["name"]] or 0, algorithm=algorithm, busy_s=1.0,
+            rwnd_limited_s=seen["window_limited_share"],
+            sndbuf_limited_s=seen["buffer_limited_share"], accurate_ecn=True,
+        )
+        for seen in observed["flows"]
+        if seen["name"] in ports  # background flows have their own program's report
+        for algorithm in seen["found"]
+    ]  # fmt: skip
+
+
+def _pings(table: Path) -> list[tuple[float, float]]:
+    return [(float(row["t_s"]), float(row["rtt_ms"])) for row in read_csv(table)]
+
+
+def _compare_summary(
+    again: Mapping[str, Any], manifest: Mapping[str, Any], plan: Plan, result: Recomputed
+) -> None:
+    """Compare the metrics, and note which of them were compared with what."""
+    then = manifest["summary"]
+    counters = (
+        COUNTED | plan.promise.more.summary(Traffic(**manifest["observed"]["traffic"])).keys()
+    )
+    real_time = _real_time(manifest)
+    for name in sorted(then.keys() | again.keys()):
+        of_machine = real_time and name.startswith(OF_THE_MACHINE)
+        if name == UNCOUNTED or (name not in again and (plan.changes or of_machine)):
+            result.not_recomputed.add(name)
+        elif name not in then or name not in again or not _close(then[name], again[name]):
+            result.problems.append(
+                f"{name} {then.get(name, 'missing')}, but {again.get(name, 'none')} in raw files"
+            )
+        else:
+            (result.counted if name in counters else result.metrics).add(name)
+
+
+def _compare_violations(
+    again: list[str], manifest: Mapping[str, Any], plan: Plan, result: Recomputed
+) -> None:
+    """Compare validity with the state after the traffic; that before it is in no file."""
+    # The first of them compare the plan for the start with the state after the traffic.
+    shown = again[len(hosts.deviations(plan.hosts, manifest["observed"]["state"])) :]
+    if manifest["valid"] and shown:
+        result.problems.append(f"valid, but its raw files show: {shown[0]}")
+    result.confirmed = set(manifest["reasons"]) <= set(shown)
+
+
+def _real_time(manifest: Mapping[str, Any]) -> bool:
+    """Tell whether a replicate was measured on a machine's own kernel."""
+    where = manifest["instrument"].get("where", GUEST)
+    return BACKENDS[manifest["backend"], where].needs.kernel is None
+
+
+def _close(then: Any, again: Any) -> bool:
+    """Tell whether two values of a metric agree as closely as the raw files are written."""
+    if isinstance(then, int | float) and isinstance(again, int | float):
+        no_numbers = math.isnan(then) and math.isnan(again)
+        return no_numbers or math.isclose(then, again, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+    return bool(then == again)
+
+
+def _agree(one: Any, other: Any) -> bool:
+    """Compare JSON, with numbers as `_close` does: sum() rounds otherwise since Python 3.12."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_agree(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_agree, one, other))
+    return _close(one, other)
+
+
+def same_table(then: Path, again: Path) -> bool:
+    """Tell whether two tables agree, field by field."""
+    if not then.is_file() or not again.is_file():
+        return False
+    texts = [path.read_bytes() for path in (then, again)]
+    if texts[0] == texts[1]:
+        return True
+    tables = [[line.split(b",") for line in text.split(b"\n")] for text in texts]
+    return len(tables[0]) == len(tables[1]) and all(
+        len(one) == len(other) and all(map(_same_field, one, other))
+        for one, other in zip(*tables, strict=True)
+    )
+
+
+def _same_field(then: bytes, again: bytes) -> bool:
+    try:
+        return then == again or _close(float(then), float(again))
+    except ValueError:
+        return False

@@ -1,0 +1,278 @@
+"""A small campaign, packed: it is verified as it is, and no forgery of it is."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from losslab.artifact import pack, results, sampling, signing, statement, verify
+from losslab.campaign import recorded, remake, verification
+from losslab.errors import LosslabError
+from tests import forgeries
+
+CAMPAIGN = """\
+campaign: tiny
+studies:
+  tiny:
+    main: { replicates: 3, max_replicates: 4, half_width_percent: 50, duration_s: 2, warmup_s: 0.5 }
+    slow: { replicates: 1, duration_s: 26, warmup_s: 0.5 }
+"""
+DAY = "2026-01-31"
+
+
+def git(folder, *words):
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    return subprocess.run(
+        ["git", "-C", folder, *who, *words], capture_output=True, text=True, check=True
+    ).stdout
+
+
+@pytest.fixture(scope="module")
+def repository(root, tmp_path_factory):
+    """A commit of these sources, with a study of four cells and one that is invalid."""
+    # `make test` installs it.
+    pytest.importorskip("rocrate", reason="scripts/group.sh artifact")
+    folder = tmp_path_factory.mktemp("sources")
+    names = git(root, "ls-files", "-co", "--exclude-standard", "-z").split("\0")
+    for name in filter(None, names):
+        if (root / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(root / name, folder / name)
+    shutil.copytree(root / "tests/fixtures/study", folder, dirs_exist_ok=True)
+    (folder / "config/tiny.yaml").write_text(CAMPAIGN)
+    git(folder, "init", "--quiet")
+    git(folder, "add", "--all", "--force")
+    git(folder, "commit", "--quiet", "--message", "A commit")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def work(repository, tmp_path_factory):
+    """The campaign, measured and reported by the workflow."""
+    folder = tmp_path_factory.mktemp("campaign")
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "snakemake", "--snakefile", repository / "Snakefile",
+            "--directory", folder, "--configfile", repository / "config/tiny.yaml", "--cores", "2",
+        ],
+        env=os.environ | {"PYTHONPATH": str(repository / "src")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    logs = "\n".join(path.read_text() for path in (folder / "logs").rglob("*.log"))
+    assert done.returncode == 0, done.stdout + done.stderr + logs
+    return folder
+
+
+@pytest.fixture(scope="module")
+def archive(work, repository, tmp_path_factory):
+    """It, packed and unpacked elsewhere."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    packed = pack.pack(
+        work, pack.campaign_file(repository / "config/tiny.yaml", repository),
+        folder / "a.tar.gz", 100, False, processors=2, repository=repository,
+    )  # fmt: skip
+    subprocess.run(["tar", "-xzf", packed, "-C", folder], check=True)
+    return folder / pack.NAME
+
+
+@pytest.fixture
+def forger(archive, tmp_path):
+    """Whoever edits a copy of the archive."""
+    shutil.copytree(archive, tmp_path / "copy", symlinks=True)
+    return forgeries.Forger(tmp_path / "copy")
+
+
+@pytest.fixture
+def without_guests(archive, monkeypatch):
+    """Runs give what the honest campaign has, and so does the workflow."""
+    found = {}
+    for path in archive.glob("results/cells/*/*/*/manifest.json"):
+        manifest = json.loads(path.read_text())
+        found[json.dumps(manifest["cell"], sort_keys=True), manifest["seed"]] = path.parent
+
+    def run(condition, seed, out, *_, **__):
+        shutil.copytree(found[json.dumps(condition.to_json(), sort_keys=True), seed], out)
+
+    def run_workflow(campaign, repository, folder, processors):
+        for part in remake.MADE:
+            source = archive / "results" / part
+            copy = shutil.copytree if source.is_dir() else shutil.copy
+            copy(source, folder / "results" / part)
+
+    monkeypatch.setattr(sampling, "run", run)
+    monkeypatch.setattr(sampling, "instrument", lambda *_: None)
+    monkeypatch.setattr(remake, "run_workflow", run_workflow)
+
+
+def wish(repository, count=None, **more):
+    return verify.Wish(DAY, count, repository=repository, **more)
+
+
+def test_an_honest_archive_is_verified(archive, repository):
+    """By the real workflow, and with real guests."""
+    verdict = verify.verify(archive, wish(repository, 2, processors=2))
+    words = statement.statement(verdict)
+    assert verdict.good, words
+    assert len(verdict.drawn) == 2
+    # curl's end is in no raw file, so that the invalid replicate is always run again.
+    assert [path.split("/")[2] for path in verdict.suspect] == [forgeries.SLOW]
+    assert set(verdict.same) == {*verdict.drawn, *verdict.suspect}
+    assert {"goodput_mbit", "srtt_mean_ms", "queue_p95_packets"} <= verdict.audit.metrics
+    assert "nothing proves that (--signer" in words
+    assert re.search(r"bytes of the \d+ of 1\d replicates not run again", words)
+    assert words.endswith("\nVERIFIED")
+
+
+@pytest.mark.parametrize("forgery", forgeries.FORGERIES, ids=lambda each: each.words)
+def test_a_forgery_is_found(forger, repository, without_guests, forgery):
+    forgery.edit(forger)
+    if forgery.lists_anew:
+        forger.list_files()
+    verdict = verify.verify(forger.root, wish(repository))
+    assert not verdict.good
+    found = [
+        each
+        for each in verdict.findings
+        if each.stage == forgery.stage
+        and re.fullmatch(forgery.path, each.path)
+        and re.search(forgery.what, each.what)
+    ]
+    assert found, verdict.findings
+    assert statement.statement(verdict).endswith("\nNOT VERIFIED")
+
+
+def test_what_no_one_edited_is_verified_without_guests_too(forger, repository, without_guests):
+    """So that it is the edit that the other tests find."""
+    forger.list_files()
+    for name in forger.cell().parent.iterdir():
+        forger.seal(0, name.name)
+    forger.list_files()
+    verdict = verify.verify(forger.root, wish(repository))
+    assert verdict.good, verdict.findings
+    assert len(verdict.same) == len(verdict.population)
+
+
+def test_a_sample_may_miss_what_only_running_again_finds(forger, repository, without_guests):
+    """Which is why a verification says how probable that is."""
+    forger.substitute(forger.replicate() / "sender.log", r'"cookie":\s*"\w', '"cookie": "0')
+    forger.seal()
+    forger.list_files()
+    paths = [
+        str(path.parent.relative_to(forger.results))
+        for path in forger.results.glob("cells/*/*/*/manifest.json")
+    ]
+    forged = str(forger.replicate().relative_to(forger.results))
+    drawn = {
+        forged in sampling.sample(paths, 2, day, forger.root / results.DIGESTS): day
+        for day in (f"2026-01-{number:02}" for number in range(1, 32))
+    }
+    for is_drawn in (False, True):
+        verdict = verify.verify(forger.root, verify.Wish(drawn[is_drawn], 2, repository=repository))
+        assert verdict.good != is_drawn
+
+
+def test_without_raw_files_only_all_replicates_verify_it(forger, repository, without_guests):
+    for name in list(results.read_digests(forger.root)):
+        if results.is_raw(results.Path(name)):
+            (forger.root / name).unlink()
+    some = verify.verify(forger.root, wish(repository, 5))
+    assert [(each.stage, each.path) for each in some.findings] == [("files", "results/cells")]
+    everything = verify.verify(forger.root, wish(repository))
+    assert everything.good, everything.findings
+
+
+@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no ssh-keygen: openssh-client")
+class TestSignature:
+    @pytest.fixture
+    def keys(self, tmp_path):
+        for name in ("author", "forger"):
+            subprocess.run(
+                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", tmp_path / name],
+                check=True,
+            )
+        public = (tmp_path / "author.pub").read_text()
+        (tmp_path / "allowed").write_text(f"author@example.org {public}")
+        return tmp_path
+
+    def findings(self, forger, repository, keys):
+        verdict = verify.verify(forger.root, wish(repository, 1, allowed_signers=keys / "allowed"))
+        return verdict, [each.stage for each in verdict.findings]
+
+    def test_that_of_an_allowed_signer_counts(self, forger, repository, keys, without_guests):
+        signing.sign(forger.root, keys / "author")
+        verdict, found = self.findings(forger, repository, keys)
+        assert (verdict.signer, found) == ("author@example.org", [])
+        assert "Signed by author@example.org" in statement.statement(verdict)
+
+    def test_none_or_anothers_does_not(self, forger, repository, keys, without_guests):
+        assert self.findings(forger, repository, keys)[1] == ["signature"]
+        signing.sign(forger.root, keys / "forger")
+        assert self.findings(forger, repository, keys)[1] == ["signature"]
+
+    def test_that_of_another_list_does_not(self, forger, repository, keys, without_guests):
+        signing.sign(forger.root, keys / "author")
+        forger.substitute("results/claims.csv", "tiny-cubic", "tiny-bbr")
+        forger.list_files()
+        assert self.findings(forger, repository, keys)[1] == ["signature"]
+
+    def test_that_for_another_purpose_does_not(self, forger, repository, keys, monkeypatch):
+        with monkeypatch.context() as patch:
+            patch.setattr(signing, "NAMESPACE", "file")
+            signing.sign(forger.root, keys / "author")
+        assert self.findings(forger, repository, keys)[1] == ["signature"]
+
+    def test_without_ssh_keygen_the_error_names_the_package(self, forger, keys, monkeypatch):
+        monkeypatch.setattr(signing, "PROGRAM", "no-such-program")
+        with pytest.raises(LosslabError, match="must be installed") as error:
+            signing.sign(forger.root, keys / "author")
+        assert "signing" in error.value.hint
+
+
+class TestInPlace:
+    """`losslab verify` of results that are no archive."""
+
+    def found(self, forger, repository):
+        campaign = recorded.read(forger.results, repository)
+        return verification.verify_results(forger.results, campaign, repository, 1)
+
+    def test_damage_is_measured_again_by_the_workflow(self, forger, repository, without_guests):
+        (forger.replicate() / "tcp.csv").write_bytes(b"")
+        (forger.replicate(0, forgeries.BBR) / "queue.csv").unlink()
+        found = self.found(forger, repository)
+        assert {(each.stage, each.what) for each in found.findings} == {
+            ("damage", "in replicate 0 no queue.csv"),
+            ("damage", "in replicate 0 another tcp.csv than was measured"),
+        }
+        words = verification.statement(found)
+        assert "measures damaged replicates again" in words
+        assert words.endswith("\nNOT VERIFIED")
+
+    def test_an_edited_table_is_made_again(self, forger, repository, without_guests):
+        forger.substitute("results/tables/tiny_goodput.csv", r",9\.\d", ",8.8")
+        found = self.found(forger, repository)
+        assert [each.path for each in found.findings] == ["tables/tiny_goodput.csv"]
+        assert "Remove the other files" in verification.statement(found)
+
+    def test_such_results_are_not_packed(self, work, repository, tmp_path, without_guests):
+        shutil.copytree(work / "results", tmp_path / "results")
+        forger = forgeries.Forger(tmp_path)
+        forger.substitute("results/claims.csv", "tiny-cubic", "tiny-bbr")
+        with pytest.raises(LosslabError, match=r"verified before.*\n.*claims.csv"):
+            pack.pack(
+                tmp_path, pack.Path("config/tiny.yaml"), tmp_path / "a.tar.gz", 1, False,
+                repository=repository,
+            )  # fmt: skip
+        with pytest.raises(LosslabError, match="must hold the campaign"):
+            pack.pack(
+                tmp_path, pack.Path("config/quick.yaml"), tmp_path / "a.tar.gz", 1, False,
+                repository=repository,
+            )  # fmt: skip
+
+
+def test_the_page_lists_every_forgery(root):
+    page = (root / "docs/how-to/artifact.md").read_text()
+    assert forgeries.table() in page
