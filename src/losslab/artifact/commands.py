@@ -11,9 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from losslab.artifact import pack, statement, verify
-from losslab.asked import UsageError
 from losslab.campaign import recorded, trust, verification
 from losslab.instrument.cache import ROOT
+from losslab.reading import UsageError
 
 ALL = "all"
 

@@ -72,7 +72,10 @@ def read_json(path: Path) -> dict[str, Any]:
         ValueError: it is no JSON in UTF-8.
         LosslabError: it is no object, or of a format that this version does not understand.
     """
-    data = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise LosslabError(f"{path} must be JSON of few levels, found too many") from error
     if not isinstance(data, dict):
         raise LosslabError(f"{path} must be a JSON object, found a {type(data).__name__}")
     require_format(data, path)
