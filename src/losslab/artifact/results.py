@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from losslab.backends.base import CONSOLE_FILE
 from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE
 from losslab.errors import LosslabError
 from losslab.instrument.archive import digest
@@ -27,8 +28,8 @@ ADDED = frozenset(map(str, (
     RESULTS, INSTRUMENTS, DIGESTS, SIGNATURE, COMMIT, COMMIT_TEXT, CAMPAIGN, "APPENDIX.md",
     "ro-crate-metadata.json",
 )))  # fmt: skip
-# Of a replicate's folder, what is no raw file.
-NOT_RAW = (MANIFEST_FILE, HOST_FILE)
+# Of a replicate's folder, what is no raw file: two runs of a seed have other consoles.
+NOT_RAW = (MANIFEST_FILE, HOST_FILE, CONSOLE_FILE)
 # What setting up and verifying leave in the archive's folder: folders anywhere, and at its root.
 BYTE_CODE = "__pycache__"
 MADE_THERE = frozenset({".venv", "src/losslab.egg-info"})
