@@ -15,6 +15,7 @@ report: "workflow/captions/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/changed.smk"
 include: "workflow/rules/wanted.smk"
 include: "workflow/rules/instrument.smk"
 include: "workflow/rules/measure.smk"

@@ -3,6 +3,7 @@
 What is found where stands in docs/how-to/artifact.md, too: `python -m tests.forgeries` prints it.
 """
 
+import argparse
 import json
 import os
 import re
@@ -368,4 +369,5 @@ def table() -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(prog="python -m tests.forgeries", description=__doc__).parse_args()
     print(table(), end="")

@@ -1,6 +1,5 @@
 """The studies and cells of the configuration; every rule looks its names and numbers up here."""
 
-import atexit
 import json
 import shlex
 import sys
@@ -15,7 +14,6 @@ from losslab.campaign.which import image_of, kernel_of
 from losslab.instrument import image, kernel, kernels, records
 from losslab.study import claims, design, files
 from losslab.campaign.cellrun import LOST_FILE
-from losslab.campaign.ledger import Ledger
 from losslab.errors import LosslabError
 
 try:
@@ -32,10 +30,6 @@ SUITES = {study: list(map(str, files.suite(design.ROOT, study))) for study in ST
 CELLS = {
     (study.name, cell.name): cell for study in STUDIES.values() for cell in study.cells
 }
-# Outputs as the last start left them.
-LEDGER = Ledger(Path(".snakemake", "losslab-ledger.json"))
-# Also of a start that has nothing to do, so that the next one reads no cell again.
-atexit.register(LEDGER.write)
 
 
 def recorded_verdicts():
@@ -84,34 +78,6 @@ def test_instruments():
             print(selftest.require(tool), file=sys.stderr)
     except LosslabError as error:
         raise WorkflowError(str(error)) from None
-
-
-def note_changed_results():
-    """Say which results are made again because somebody changed them."""
-    for name, problem in LEDGER.found.items():
-        print(f"losslab: note: {name} is made again: {problem}", file=sys.stderr)
-    LEDGER.write()
-
-
-def record_results():
-    """Note the campaign, the tables of all studies and the claims as this start leaves them."""
-    recorded.record(Path("results"), workflow.configfiles, config)
-    tables = [path for study in STUDIES for path in study_tables(study).values()]
-    LEDGER.record([*tables, "results/claims.csv"])
-
-
-def study_tables(study):
-    """Name the tables of numbers of a study."""
-    tables = ("cells", "replicates", "intervals", "flows", "queue", "ratios")
-    named = {table: f"results/summary/{study}_{table}.csv" for table in tables}
-    return named | {"summary": f"results/summary/{study}.csv"}
-
-
-def changed_tables(*names):
-    """Give the parameter that says when one of these tables of a study was last found changed."""
-    return lambda wildcards: LEDGER.files(
-        study_tables(wildcards.study)[name] for name in names
-    )
 
 
 def name_lost_cells():
@@ -206,11 +172,6 @@ def cell_instrument(wildcards):
     """Say which kernel and images a cell is measured with."""
     cell = CELLS[wildcards.study, wildcards.cell]
     return deciding.built(cell.condition, cell.backend, cell.where)
-
-
-def cell_damaged(wildcards):
-    """Say when files of a cell were last found damaged; then it is measured again."""
-    return LEDGER.cell(Path("results", "cells", wildcards.study, wildcards.cell))
 
 
 def cell_lost(wildcards):

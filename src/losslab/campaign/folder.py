@@ -75,7 +75,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except RecursionError as error:
-        raise LosslabError(f"{path} must be JSON of few levels, found too many") from error
+        raise ValueError("JSON of too many levels") from error
     if not isinstance(data, dict):
         raise LosslabError(f"{path} must be a JSON object, found a {type(data).__name__}")
     require_format(data, path)

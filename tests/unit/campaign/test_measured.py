@@ -32,7 +32,7 @@ def test_a_cell_has_its_condition_and_replicates(tmp_path, cell):
         ('{"replicates": [{"seed": "1", "valid": true, "summary": {}}]}', "'1' in place of int"),
         ('{"replicates": [{"seed": 1, "valid": 1, "summary": {}}]}', "1 in place of bool"),
         ('{"replicates": [{"seed": 1, "valid": true, "summary": []}]}', "[] in place of dict"),
-        ("[" * 100_000, "recursion"),
+        pytest.param("[" * 100_000, "too many levels", id="levels"),
     ],
 )
 def test_a_damaged_cell_is_refused_by_name(tmp_path, cell, capsys, content, found):

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from losslab import cli
-from losslab.artifact import verify
-from losslab.artifact.results import Replicate
+from losslab.artifact import sampling
 from losslab.backends.base import GUEST, HOST, VIRTUAL
 from losslab.campaign import export, replicate, trust
 from losslab.errors import LosslabError
@@ -44,9 +43,9 @@ def measured(monkeypatch):
         raise LosslabError("measured")
 
     tools = SimpleNamespace(provenance={})
-    for module in ("losslab.commands", "losslab.campaign.export", "losslab.artifact.verify"):
+    for module in ("losslab.commands", "losslab.campaign.export", "losslab.artifact.sampling"):
         monkeypatch.setattr(f"{module}.run", run)
-    for module in ("losslab.campaign.export", "losslab.artifact.verify"):
+    for module in ("losslab.campaign.export", "losslab.artifact.sampling"):
         monkeypatch.setattr(f"{module}.instrument", lambda *_: tools)
     monkeypatch.setattr("losslab.campaign.instrument.instrument", lambda *_: tools)
     return found
@@ -127,19 +126,14 @@ def test_export_asks_for_permission(tmp_path, measured):
     assert len(measured) == 1
 
 
-def test_verify_asks_for_permission(tmp_path, measured, monkeypatch):
-    path = "results/cells/loss/cell/0"
-    written(tmp_path / path, manifest(COMMAND))
-    one = Replicate(path, {}, VIRTUAL, 1.0)
-    monkeypatch.setattr(verify, "read_digests", lambda _: {})
-    monkeypatch.setattr(verify, "replicates", lambda _: [one])
-    (tmp_path / verify.DIGESTS).touch()
-    found = verify.verify(tmp_path, 1, "2026-01-31")
-    assert not found.good
-    assert "on the receiver: './receive'" in verify.statement(found)
+def test_verify_asks_for_permission(tmp_path, measured):
+    folder = written(tmp_path / "run", manifest(COMMAND))
+    with pytest.raises(sampling.CannotRunError, match=re.escape("on the receiver: './receive'")):
+        sampling.run_again(folder, trust=False)
     assert measured == []
     with pytest.raises(LosslabError, match="measured"):
-        verify.verify(tmp_path, 1, "2026-01-31", trusted=True)
+        sampling.run_again(folder, trust=True)
+    assert len(measured) == 1
 
 
 def test_a_guest_gets_a_copy_of_the_video(tmp_path, monkeypatch):
