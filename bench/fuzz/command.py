@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from bench.fuzz.inputs import inputs
 from bench.fuzz.judging import ACCEPTED, REFUSED, ViolationError, judge
-from bench.fuzz.readers import READERS
+from bench.fuzz.readers import READERS, clear, folder
 
 EXAMPLES = 50_000
 VIOLATED = "violations"
@@ -64,6 +64,7 @@ def _in_process(name: str, examples: int, seed: int) -> tuple[Counter[str], list
 
 def run(name: str, examples: int, seed: int) -> tuple[Counter[str], list[str]]:
     """Give a reader inputs; count what it does, and describe the first violations."""
+    folder.cache_clear()  # a forked process has its parent's
     reader = READERS[name]
     counts: Counter[str] = Counter()
     words: list[str] = []
@@ -82,5 +83,8 @@ def run(name: str, examples: int, seed: int) -> tuple[Counter[str], list[str]]:
             if len(words) < SHOWN:
                 words.append(str(error))
 
-    each()
+    try:
+        each()
+    finally:
+        clear()
     return counts, words

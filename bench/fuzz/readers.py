@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import gzip
 import json
-import math
 import os
 import shutil
 import tempfile
@@ -13,18 +12,29 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from bench.fuzz.checks import (
+    check_changes,
+    check_condition,
+    check_flows,
+    check_limits,
+    check_number,
+    check_published,
+    check_scheme,
+    check_studies,
+    check_sweep,
+    check_trace,
+    nothing,
+)
 from bench.fuzz.judging import Reader, require_finite
 from losslab import asked, reading, sweep
 from losslab.campaign import documents, scorecard, verdicts
 from losslab.emulation.link import traces
-from losslab.emulation.schemes import make_scheme
-from losslab.errors import HostError, LosslabError
 from losslab.instrument import kernels, replacing
 from losslab.screen import plot, series
 from losslab.screen.stages import Tally
-from losslab.study import changes, claims, crowd, design, suite
+from losslab.study import claims, design, suite
 from losslab.study import reading as study_reading
-from losslab.study.condition import AXES, Condition
+from losslab.study.condition import AXES
 
 ROOT = Path(__file__).resolve().parents[2]
 CELLS = ROOT / "tests" / "golden" / "cells"
@@ -35,16 +45,19 @@ Read = Callable[[bytes], Any]
 
 @functools.cache
 def folder() -> Path:
-    """Make this process's folder: a repository's configuration, in which a file is replaced."""
-    made = Path(tempfile.mkdtemp(prefix="losslab-fuzz-", dir=_memory()))
+    """Make this process's folder: the repository's configuration, with files to be fuzzed."""
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    made = Path(tempfile.mkdtemp(prefix="losslab-fuzz-", dir=memory))
     for name in ("config", "report/claims"):
         shutil.copytree(ROOT / name, made / name)
     (made / "containers").symlink_to(ROOT / "containers")
     return made
 
 
-def _memory() -> str | None:
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+def clear() -> None:
+    """Remove this process's folder."""
+    shutil.rmtree(folder())
+    folder.cache_clear()
 
 
 @functools.cache
@@ -82,66 +95,15 @@ def axis(name: str, **others: Any) -> Read:
     return lambda data: asked.condition({**PATH, **others, name: word(data)}, names())
 
 
-def check_condition(condition: Condition) -> None:
-    """Check that a condition is in range and survives being written as JSON."""
-    assert condition.problems() == []
-    data = condition.to_json()
-    require_finite(data)
-    assert Condition.from_json(json.loads(json.dumps(data))) == condition
-
-
-def check_flows(condition: Condition) -> None:
-    """Check that flows say the same when they are written and read again."""
-    check_condition(condition)
-    groups = crowd.parse(condition.flows)
-    again = crowd.parse("+".join(group.words() for group in groups) or crowd.NO_FLOWS)
-    assert [each.algorithm for each in again] == [each.algorithm for each in groups]
-    for one, other in zip(groups, again, strict=True):
-        for name, kind in crowd.KEYS.items():
-            first, second = getattr(one, name), getattr(other, name)
-            exact = kind == "str" or first is None or second is None
-            assert first == second if exact else math.isclose(first, second, rel_tol=1e-11)
-
-
-def check_changes(condition: Condition) -> None:
-    """Check that a path's changes say the same when they are written and read again."""
-    check_condition(condition)
-    found = changes.parsed(condition.changes)
-    for one, other in zip(found, changes.parsed(changes.word(found) or "none"), strict=True):
-        assert one.keys() == other.keys()
-        assert all(math.isclose(one[key], other[key], rel_tol=1e-11) for key in one)
-
-
-def check_scheme(condition: Condition) -> None:
-    """Check that a scheme's parameters are finite, and each is there once."""
-    check_condition(condition)
-    scheme = make_scheme(condition.scheme)
-    require_finite({key: each for key, each in vars(scheme).items() if key[0] != "_"})
-    keys = [each.partition("=")[0] for each in condition.scheme.split(",")[1:]]
-    assert len(set(keys)) == len(keys)
-
-
 def read_number(data: bytes) -> float:
     """Read a number of the command line."""
     return reading.number(word(data))
-
-
-def check_number(value: float) -> None:
-    """Check that a number is finite and can be written."""
-    assert math.isfinite(value)
-    assert float(f"{value!r}") == value
 
 
 def read_sweep(data: bytes) -> Any:
     """Make the cells of a sweep over an axis of numbers."""
     found = sweep.values(AXES["loss_percent"], word(data))
     return sweep.cells({"algorithm": ["cubic"], "loss_percent": found[:50]}, Path("sweep"))
-
-
-def check_sweep(cells: list[sweep.Cell]) -> None:
-    """Check each of its conditions."""
-    for cell in cells:
-        check_condition(cell.condition)
 
 
 def read_study(path: Path) -> Any:
@@ -151,24 +113,10 @@ def read_study(path: Path) -> Any:
     return design.load_studies(config, folder())
 
 
-def check_studies(studies: list[design.Study]) -> None:
-    """Check each cell's condition and how often it is measured."""
-    for cell in (cell for study in studies for cell in study.cells):
-        check_condition(cell.condition)
-        assert 1 <= cell.stopping.least <= cell.stopping.most
-        require_finite(cell.stopping.half_width_percent)
-
-
 def read_claims(path: Path) -> Any:
     """Check claims against a study's cells, and return them."""
     claims.check_claims(path, "quic", points("quic"))
     return reading.read_yaml(path)
-
-
-def check_limits(content: dict[str, Any]) -> None:
-    """Check that claims have finite limits."""
-    require_finite(content)
-    assert all(claim.get("within", 1) > 0 for claim in content["claims"])
 
 
 def read_published(path: Path) -> Any:
@@ -178,24 +126,11 @@ def read_published(path: Path) -> Any:
     return reading.read_rows(path)
 
 
-def check_published(rows: list[dict[str, str]]) -> None:
-    """Check that there are some, and none that R reads as a number and losslab does not."""
-    assert rows
-    texts = {text.strip().lower().lstrip("+-") for row in rows for text in row.values()}
-    assert not {"nan", "inf", "infinity"} & texts
-
-
 def read_trace(data: bytes) -> Any:
     """Read a trace of packet deliveries, as before a replicate."""
     path = written("trace", data)
     with reading.input_errors():
         return traces.parse(reading.read_text(path, reading.files.RESULT_BYTES), str(path))
-
-
-def check_trace(times: list[int]) -> None:
-    """Check that times never fall."""
-    assert times == sorted(times)
-    require_finite(traces.describe(times) if times[-1] < 10**7 else {})
 
 
 def read_samples(data: bytes) -> Any:
@@ -205,35 +140,21 @@ def read_samples(data: bytes) -> Any:
     if not run.exists():
         run.mkdir()
         for path in recorded.iterdir():
-            opened = gzip.open if path.suffix == ".gz" else open
-            with opened(path, "rb") as file:
-                (run / path.name.removesuffix(".gz")).write_bytes(file.read())
+            (run / path.name.removesuffix(".gz")).write_bytes(_of(path))
         # Results of this format have no digests, which would refuse every other table.
         host = json.loads((run / "host.json").read_text()) | {"format": "1.0"}
         (run / "host.json").write_text(json.dumps(host))
     (run / "tcp.csv").write_bytes(data)
-    try:
-        return plot.text([series.load(run)], 80)
-    except (HostError, reading.UsageError):
-        raise
-    except LosslabError as error:  # of a file that is no regular one, or gone
-        raise AssertionError(str(error)) from error
-
-
-def nothing(_: Any) -> None:
-    """Check nothing: the reader's own schema has checked it."""
+    return plot.text([series.load(run)], 80)
 
 
 def _of(path: Path) -> bytes:
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rb") as file:
-        return bytes(file.read())
+    return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
 
 
 def _recorded(name: str) -> list[bytes]:
     """Give recorded files of a name, without what is long in them."""
-    found = sorted(CELLS.glob(f"*/{name}"))[:4]
-    return [_of(path) for path in found]
+    return [_of(path) for path in sorted(CELLS.glob(f"*/{name}"))[:4]]
 
 
 def _short_manifests() -> list[bytes]:

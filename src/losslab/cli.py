@@ -18,6 +18,7 @@ from typing import Any
 from losslab import __version__, interrupts, manual, steps
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, shown
+from losslab.reading.files import CONTROL
 
 STATUSES = """\
 0    done; for `measure`: valid; for `rerun` and `diff`: the two agree
@@ -96,7 +97,9 @@ def _failed(error: BaseException, interrupted: str) -> int:
         message = "there must be enough memory, found too little"
     else:
         message = _bug(error)
-    print(f"losslab: error: {message}", file=sys.stderr)
+    # What a file or a manifest brings is quoted, but no terminal is to obey it.
+    safe = CONTROL.sub(lambda match: repr(match[0])[1:-1], message)
+    print(f"losslab: error: {safe}", file=sys.stderr)
     return 2 if isinstance(error, UsageError) else 1
 
 

@@ -180,3 +180,9 @@ def test_a_wrong_campaign_is_wrong_usage(capsys, tmp_path, text):
     path.write_text(text)
     assert cli.main(["cells", "--config", str(path)]) == 2
     assert capsys.readouterr().err.startswith("losslab: error: ")
+
+
+def test_a_terminal_obeys_no_error_message(monkeypatch, capsys):
+    assert failing(monkeypatch, UsageError("a name must be plain, found \x1b[2J\x9b2J\nhere")) == 2
+    words = "losslab: error: a name must be plain, found \\x1b[2J\\x9b2J\nhere\n"
+    assert capsys.readouterr().err == words

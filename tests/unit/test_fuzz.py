@@ -5,10 +5,16 @@ from hypothesis import HealthCheck, given, settings
 
 from bench.fuzz import command, judging
 from bench.fuzz.inputs import inputs
-from bench.fuzz.readers import READERS
+from bench.fuzz.readers import READERS, clear
 
 # Slow ones get fewer: together they take less than a minute.
 EXAMPLES = {"suite": 30, "manifest": 80, "campaign": 60, "study": 60, "samples": 80}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _folder():
+    yield
+    clear()
 
 
 @pytest.mark.parametrize("name", READERS)

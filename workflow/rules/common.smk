@@ -214,8 +214,7 @@ def tried_record(cell):
 
 def cell_tried(wildcards):
     """Name the record of a cell's instrument."""
-    cell = CELLS[wildcards.study, wildcards.cell]
-    return tried_record(cell)
+    return tried_record(CELLS[wildcards.study, wildcards.cell])
 
 
 def cell_block(wildcards):

@@ -19,8 +19,8 @@ RESULT_BYTES = 2**26
 TABLE_BYTES = 2**30
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 UTF_8_MARK = b"\xef\xbb\xbf"
-# Tabs and ends of lines are text; no editor shows the others.
-CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+# Tabs and ends of lines are text. No editor shows the others, and terminals obey some.
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),

@@ -176,7 +176,7 @@ def _words(error: jsonschema.ValidationError, name: str) -> str:
         more = axes if error.validator == "unevaluatedProperties" else []
         known = [*more, *schema(name)["properties"]]
         unknown = sorted(set(found) - set(known))
-        return f"keys must be among {', '.join(known)}, found {', '.join(unknown)}"
+        return f"keys must be among {', '.join(known)}, found {shown(', '.join(unknown))}"
     if error.validator == "enum":
         return f"{where} must be one of {', '.join(map(str, allowed))}, found {found!r}"
     if error.parent is None and "propertyNames" in error.schema_path:

@@ -24,6 +24,7 @@ def refused(read, path, words):
         (b"\xef\xbb\xbfa: 1\n", "found a byte order mark at its beginning"),
         (b"a\n\nb\x00\n", "found the control character 0x00 in line 3"),
         (b"\x1b[2J", "found the control character 0x1B in line 1"),
+        ("a: \x9b2J".encode(), "found the control character 0x9B in line 1"),
     ],
 )
 def test_text_that_is_not_utf_8_is_refused_with_its_place(tmp_path, data, words):
