@@ -10,7 +10,7 @@ from snakemake.exceptions import WorkflowError
 
 from losslab import lock, reading
 from losslab.backends.known import BACKENDS
-from losslab.campaign import deciding, instrument, rcode, recorded, repeating, selftest
+from losslab.campaign import deciding, instrument, rcode, repeating, selftest
 from losslab.campaign.which import image_of, kernel_of
 from losslab.instrument import image, kernel, kernels, records
 from losslab.study import claims, design, files
@@ -94,8 +94,7 @@ def note_changed_results():
 
 
 def record_results():
-    """Note the campaign, the tables of all studies and the claims as this start leaves them."""
-    recorded.record(Path("results"), workflow.configfiles, config)
+    """Note the tables of all studies and the claims as this start leaves them."""
     tables = [path for study in STUDIES for path in study_tables(study).values()]
     LEDGER.record([*tables, "results/claims.csv"])
 
