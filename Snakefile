@@ -33,11 +33,13 @@ onstart:
 
 
 onsuccess:
+    record_campaign()
     record_results()
     name_lost_cells()
 
 
 onerror:
+    record_campaign()
     record_results()
 
 

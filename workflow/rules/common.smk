@@ -9,7 +9,7 @@ from snakemake.exceptions import WorkflowError
 
 from losslab import lock, reading
 from losslab.backends.known import BACKENDS
-from losslab.campaign import deciding, instrument, rcode, recorded, repeating, selftest
+from losslab.campaign import deciding, instrument, rcode, repeating, selftest
 from losslab.campaign.which import image_of, kernel_of
 from losslab.instrument import image, kernel, kernels, records
 from losslab.study import claims, design, files

@@ -2,6 +2,7 @@
 
 import time
 
+from losslab.campaign import recorded
 from losslab.screen import cells as progress
 from losslab.screen import stages
 
@@ -15,3 +16,8 @@ def note_campaign():
     }
     todo = [cell for cell in least if f"{cell}/{progress.RESULT}" in outputs]
     progress.note(stages.FOLDER, least, todo, time.time())
+
+
+def record_campaign():
+    """Note in the results which campaign they are of, for those who verify them."""
+    recorded.record(Path("results"), workflow.configfiles, config)
