@@ -24,9 +24,11 @@ containernet: setup ## Prepare the containernet backend (WHERE=host: Docker on t
 	@scripts/containernet.sh $(WHERE)
 
 report: tools ## Measure the quick configuration and write results/report/report.{html,pdf}
+	@.venv/bin/losslab cells --config $(CONFIG) >/dev/null
 	.venv/bin/snakemake --cores $(CORES) --configfile $(CONFIG)
 
 claims: tools ## Print every claim with its number, interval, limit, verdict and reason
+	@.venv/bin/losslab cells --config $(CONFIG) >/dev/null
 	.venv/bin/snakemake --quiet all --cores $(CORES) --configfile $(CONFIG) --until judge_claims
 	@.venv/bin/losslab claims
 

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench.faults import chapters, damage, guests, host, killed, misuse, random_kills
+from bench.faults import chapters, damage, guests, host, inputs, killed, misuse, random_kills
 from bench.faults.kit import Outcome, SkippedError
 
 __all__ = ["FAULTS", "Outcome", "SkippedError", "main"]
@@ -54,7 +54,7 @@ FAULTS: dict[str, Callable[[Path], Outcome]] = {
         chapters.broken_claim,
         chapters.missing_cells,
     )
-} | damage.FAULTS
+} | {**damage.FAULTS, **inputs.FAULTS}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

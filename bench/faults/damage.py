@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -191,9 +192,11 @@ def _of_file(pattern: str) -> Callable[[str], bool]:
     return lambda name: Path(name).match(wanted)
 
 
+def _word(name: str) -> str:
+    """Write a kind of damage as a word of the command line."""
+    return re.sub(r"[^a-z0-9]+", "_", name)
+
+
 FAULTS: dict[str, Callable[[Path], Outcome]] = {
-    name.replace(" ", "_"): _fault(name, _of_replicate(number))
-    for number, name in enumerate(REPLICATES)
-} | {
-    name.replace(" ", "_"): _fault(name, _of_file(pattern)) for name, (pattern, _) in OTHERS.items()
-}
+    _word(name): _fault(name, _of_replicate(number)) for number, name in enumerate(REPLICATES)
+} | {_word(name): _fault(name, _of_file(pattern)) for name, (pattern, _) in OTHERS.items()}
