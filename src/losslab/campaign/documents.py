@@ -57,7 +57,7 @@ def _check_condition(data: dict[str, Any], path: Path) -> None:
         with input_errors():
             Condition.from_json(data)
     except KeyError as error:
-        raise UsageError(f"{path}: {error.args[0]}", hint=HINT) from error
+        raise UsageError(f"{path}: {shown(str(error.args[0]))}", hint=HINT) from error
     except UsageError as error:
         raise UsageError(f"{path}: {error.message}", hint=HINT) from error
 
