@@ -26,8 +26,9 @@ FILES, SELF = "files", "sha256"
 UNLISTED = (MANIFEST_FILE, HOST_FILE, CONSOLE_FILE)
 # The results' format that has no digests.
 FIRST_FORMAT = "1.0"
-# Of a replicate, what cell.json repeats.
+# Of a replicate, what cell.json repeats of its manifest and of host.json.
 KEPT = ("seed", "valid", "reasons", "summary", "instrument")
+ABOUT = ("attempt", "earlier_reasons")
 HINT = "the next `snakemake` or `make report` measures it again; `losslab verify` lists all damage"
 
 
@@ -85,9 +86,13 @@ def _examine(folder: Path) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
         host, manifest = read_json(folder / HOST_FILE), read_json(folder / MANIFEST_FILE)
     except (OSError, ValueError, LosslabError) as error:
         return {}, {}, [f"an unreadable record: {error}"]
-    for name, record in ((HOST_FILE, host), (MANIFEST_FILE, manifest)):
+    for name, record, keys in ((HOST_FILE, host, ABOUT), (MANIFEST_FILE, manifest, KEPT)):
         if not isinstance(record.get(FILES), dict):
             return {}, {}, [f"{name} without digests, which results before format 1.1 lack"]
+        if missing := [key for key in keys if key not in record]:
+            return {}, {}, [f"{name} without {' and '.join(missing)}"]
+    if MANIFEST_FILE not in host[FILES]:
+        return {}, {}, [f"{HOST_FILE} without the digest of {MANIFEST_FILE}"]
     problems = []
     if host.get(SELF) != _digest_of({key: host[key] for key in host if key != SELF}):
         problems.append(f"another {HOST_FILE} than was written")
@@ -112,7 +117,7 @@ def replicate_row(manifest: Mapping[str, Any], host: Mapping[str, Any]) -> dict[
     return (
         {key: manifest[key] for key in KEPT}
         | {"lost": manifest.get("lost", False)}
-        | {key: host[key] for key in ("attempt", "earlier_reasons")}
+        | {key: host[key] for key in ABOUT}
         | {"manifest_sha256": host[FILES][MANIFEST_FILE]}
     )
 
@@ -162,7 +167,7 @@ def cell_problems(folder: Path, cell: Mapping[str, Any] | None = None) -> list[s
         # As text: a value that is no number does not equal itself.
         if not found and _digest_of(row) != _digest_of(replicate_row(manifest, host)):
             found = [f"other values than {CELL_FILE} has"]
-        elif not found and manifest["cell"] != cell.get("condition"):
+        elif not found and manifest.get("cell") != cell.get("condition"):
             found = [f"another condition than {CELL_FILE} has"]
         problems += [f"in replicate {number} {problem}" for problem in found]
     return problems

@@ -131,6 +131,15 @@ def test_a_value_that_is_no_number_is_no_damage(cell):
     assert integrity.cell_problems(cell.parent) == []
 
 
+@pytest.mark.parametrize("key", [*integrity.KEPT, "cell"])
+def test_a_sealed_manifest_without_a_key_is_damage(cell, key):
+    folder = cell.parent / "0"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest[key]
+    sealed.replicate(folder, manifest)
+    assert "replicate 0" in integrity.cell_problems(cell.parent)[0]
+
+
 def test_a_replicate_of_another_condition_is_found(cell):
     sealed.edit(cell, condition=CONDITION.to_json() | {"loss_percent": 9.0})
     with pytest.raises(integrity.DamagedError, match="another condition"):
