@@ -11,8 +11,8 @@ import pytest
 from bench import faults
 from tests.conftest import ROOT
 
-# Writes a recorded file when run; it has no options.
-WITHOUT_OPTIONS = {"tests.unit.study.recorded"}
+# They write a recorded file, or print a table, and have no options.
+WITHOUT_OPTIONS = {"tests.forgeries", "tests.unit.study.recorded"}
 
 
 def is_command(path):
