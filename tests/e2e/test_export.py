@@ -28,6 +28,7 @@ def test_a_capture_leaves_every_other_byte_alone(runs):
     assert set(captured) - set(without) == {"capture-r1-r2.pcap"}
     manifest = json.loads(captured["manifest.json"])
     assert manifest.pop("captures") == ["r1-r2"]
+    assert manifest["files"].pop("capture-r1-r2.pcap")
     assert manifest == json.loads(without["manifest.json"])
     assert [n for n in without if n != "manifest.json" and without[n] != captured[n]] == []
 
