@@ -117,7 +117,7 @@ OTHERS: dict[str, tuple[str, Callable[[Path], object]]] = {
 
 @dataclass(frozen=True)
 class Healed:
-    """What one start made of all damage."""
+    """Outcome of one start after all damage."""
 
     words: str
     status: int

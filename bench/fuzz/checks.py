@@ -1,4 +1,4 @@
-"""What must hold of what readers accept."""
+"""Properties of accepted input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an archive's folder holds: its files, and the list of their digests."""
+"""Files of an archive's folder, and the list of their digests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MADE_THERE = frozenset({".venv", "src/losslab.egg-info"})
 
 @dataclass(frozen=True)
 class Digest:
-    """What a file should be."""
+    """Expected digest and size of a file."""
 
     sha256: str
     size_bytes: int

@@ -73,7 +73,7 @@ class Wish:
 
 @dataclass
 class Verdict:
-    """What came of it.
+    """Outcome of a verification.
 
     Attributes:
         day: As wished.

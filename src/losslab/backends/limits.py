@@ -1,4 +1,4 @@
-"""What a guest needs of this process's resource limits (getrlimit(2))."""
+"""Resource limits that a guest needs (getrlimit(2))."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Replicate:
 
 @dataclass
 class Audit:
-    """What was found in cells, and what they hold.
+    """Findings in cells, and their content.
 
     Attributes:
         findings: What is not as it must be.

@@ -28,7 +28,7 @@ OTHER_VALUES = f"a {MANIFEST_FILE} that cell.json contradicts"
 
 @dataclass(frozen=True)
 class FileComparison:
-    """What comparing the files of a cell gave."""
+    """Result of comparing a cell's files."""
 
     problems: list[str]
     same_bytes: bool  # of every file of every replicate, and none was lost

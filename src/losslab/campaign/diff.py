@@ -27,13 +27,13 @@ from losslab.study.reading import check_schema
 
 # Of the JSON (workflow/schemas/diff.schema.yaml).
 FORMAT = 1
-# Of a value that is no number.
+# Characters of a value that is not a number.
 SHOWN = 40
 CORRECTION = "Benjamini-Hochberg"
 
 
 class Verdict(StrEnum):
-    """What comparing a cell gave; docs/how-to/compare.md explains each."""
+    """Verdict on a compared cell; docs/how-to/compare.md explains each."""
 
     SAME_BYTES = "same bytes"
     EQUAL = "deterministic, equal"

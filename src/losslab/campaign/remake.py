@@ -41,7 +41,7 @@ DRAWN_WHEN = re.compile(rb"/(CreationDate|ModDate) \(D:[^)]*\)")
 
 @dataclass
 class Remade:
-    """What came of it.
+    """Outcome of making tables again.
 
     Attributes:
         findings: What is not as the cells give it.
