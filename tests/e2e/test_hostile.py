@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 from losslab.campaign.instrument import instrument
+from losslab.instrument import kernel, kernels
 from tests.e2e.test_measure import measure
 
 # What the program does beside its attack is a run as any other.
@@ -29,27 +30,36 @@ def state_of(tree):
     return found
 
 
-def copy_of_the_instrument(cache):
+def copy_of_the_instrument(cache, name):
     """Copy kernel and image, which a program that succeeds would damage; return the image."""
-    tools = instrument()
+    tools = instrument(which=kernels.get(name))
     for kind, folder in (("kernel", tools.kernel.parent), ("image", tools.image_root.parent)):
         (cache / kind).mkdir(parents=True)
         subprocess.run(["cp", "-a", folder, cache / kind], check=True)
     return cache / "image" / tools.image_root.parent.name / "root"
 
 
+@pytest.fixture(scope="module", params=kernels.known())
+def name(request):
+    """Name a kernel that is built here; the default one always is."""
+    which = kernels.get(request.param)
+    if which != kernels.default() and kernel.existing(which=which) is None:
+        pytest.skip(f"`{which.command(kernel.PLAIN)}`: ten minutes")
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def attacked(root, tmp_path_factory):
-    """Run the program once; return the folder of its run and what it attacked."""
+def attacked(root, tmp_path_factory, name):
+    """Run the program once on each kernel; return the folder of its run and what it attacked."""
     work = tmp_path_factory.mktemp("hostile")
     programs = work / "programs"
     shutil.copytree(root / "tests" / "fixtures" / "hostile", programs)
-    for name in STREAM:
-        shutil.copy(root / "tests" / "fixtures" / "programs" / name, programs)
+    for each in STREAM:
+        shutil.copy(root / "tests" / "fixtures" / "programs" / each, programs)
     secret = work / "secret.txt"
     secret.write_text(SECRET)
     disk = os.stat(root).st_dev
-    image = copy_of_the_instrument(work / "cache")
+    image = copy_of_the_instrument(work / "cache", name)
     before = state_of(image)
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
@@ -64,7 +74,7 @@ def attacked(root, tmp_path_factory):
             (programs / "host.json").write_text(json.dumps(host))
             done = measure(
                 work / "out",
-                "--algorithm", "cubic", "--app", "command", "--bring", "programs",
+                "--algorithm", "cubic", "--kernel", name, "--app", "command", "--bring", "programs",
                 "--rate-mbit", 10, "--rtt-ms", 20, "--buffer-packets", 30,
                 "--receiver-command", "./receive",
                 "--sender-command", "./attack.py && exec ./stream.py send",
@@ -147,7 +157,7 @@ def test_the_run_is_valid_and_names_no_path_of_the_host(attacked):
             assert str(out.parent).encode() not in path.read_bytes(), path
 
 
-def test_the_kernel_has_no_driver_that_reaches_the_host(root):
+def test_the_kernel_has_no_driver_that_reaches_the_host(root, name):
     """The symbols that SECURITY.md calls not built."""
     page = (root / "SECURITY.md").read_text()
     absent = {
@@ -155,6 +165,6 @@ def test_the_kernel_has_no_driver_that_reaches_the_host(root):
         for name in re.findall(r"CONFIG_\w+", line)
     }  # fmt: skip
     assert {"CONFIG_MCONSOLE", "CONFIG_UML_NET", "CONFIG_DEVMEM", "CONFIG_MODULES"} < absent
-    built = (instrument().kernel.parent / "config").read_text()
+    built = (instrument(which=kernels.get(name)).kernel.parent / "config").read_text()
     assert "CONFIG_HOSTFS=y" in built
     assert [name for name in absent if re.search(rf"^{name}=", built, re.MULTILINE)] == []
