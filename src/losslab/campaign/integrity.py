@@ -164,7 +164,7 @@ def cell_problems(folder: Path, cell: Mapping[str, Any] | None = None) -> list[s
     problems = [] if cell.get("cell") == folder.name else [f"the {CELL_FILE} of another cell"]
     for number, row in enumerate(rows):
         manifest, host, found = _examine(folder / str(number))
-        # As text: a value that is no number does not equal itself.
+        # As text: NaN does not equal itself.
         if not found and _digest_of(row) != _digest_of(replicate_row(manifest, host)):
             found = [f"other values than {CELL_FILE} has"]
         elif not found and manifest.get("cell") != cell.get("condition"):

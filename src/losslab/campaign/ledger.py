@@ -19,7 +19,7 @@ from losslab.instrument.archive import digest
 
 
 class Ledger:
-    """What the workflow left; each cell and file is examined once per start at most.
+    """Results as the workflow left them; each is examined once per start at most.
 
     Attributes:
         found: What is not as it was left, by cell or file.

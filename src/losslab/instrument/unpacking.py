@@ -32,7 +32,7 @@ class RefusedError(LosslabError):
 
 @dataclass(frozen=True)
 class Limits:
-    """What an archive may have at most."""
+    """Limits of an archive."""
 
     packed_bytes: int
     unpacked_bytes: int
