@@ -28,6 +28,8 @@ CONDITION = {
     "rtt_ms": 0.44, "rate_mbit": 1000, "buffer_packets": 1000, "duration_s": 1, "warmup_s": 0.1,
 }  # fmt: skip
 WAIT_S = 120.0
+# A report of all studies takes four minutes on two idle cores, and tests share them.
+COMMAND_TIMEOUT_S = 1800.0
 
 
 class SkippedError(Exception):
@@ -48,7 +50,7 @@ def run(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
     """Run a command; return what it said."""
     return subprocess.run(
         [str(word) for word in words], capture_output=True, text=True, check=False, cwd=ROOT,
-        timeout=600, **options,
+        timeout=COMMAND_TIMEOUT_S, **options,
     )  # type: ignore[call-overload,no-any-return]  # fmt: skip
 
 

@@ -53,6 +53,7 @@ class Apt:
             "APT::Sandbox::User": "",
             "Acquire::ForceHash": "SHA256",  # what --print-uris prints
             "Acquire::Languages": "none",
+            "Acquire::Retries": "3",  # with pauses of 1, 2 and 4 s
         }
         self._flags = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
         # A suite that a mirror lacks is an error of its own and leaves the others usable.

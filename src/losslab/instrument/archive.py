@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-import time
 import urllib.parse
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ KERNEL_ORG = "https://cdn.kernel.org/pub/linux/kernel"
 ARCHIVE_PLACE, SNAPSHOT_PLACE, KERNEL_ORG_PLACE = "archive", "snapshot", "kernel.org"
 FETCH_TIMEOUT_S = 30.0  # without a byte
 CHECK_TIMEOUT_S = 5.0
-RETRY_AFTER_S = (1.0, 5.0, 15.0)
 UNPINNED = "LOSSLAB_UNPINNED"
 ADVICE = (
     "check the network; take a cache that has it (LOSSLAB_CACHE), pin what the archive has now "
@@ -226,14 +224,7 @@ class Fetcher:
     def download(self, url: str, target: Path, max_bytes: int | None = None) -> str:
         """Copy what an address has, up to a size; return what went wrong, or nothing."""
         limit = {} if max_bytes is None else {"max_bytes": max_bytes}
-        problem = self._servers.ask(url, target, **limit)
-        for pause_s in RETRY_AFTER_S:
-            # The snapshot archive turns hurried callers away for a while.
-            if not problem.startswith(("HTTP 429", "HTTP 5", "broken off")):
-                break
-            time.sleep(pause_s)
-            problem = self._servers.ask(url, target, **limit)
-        return problem
+        return self._servers.ask(url, target, **limit)
 
 
 def _remove_left(path: Path) -> None:

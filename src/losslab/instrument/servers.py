@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import threading
 import time
 import urllib.error
@@ -22,6 +23,10 @@ MIN_BYTES_PER_S = 50_000
 # does, and the headers.
 PATIENCE = 3
 POLL_S = 0.5
+# The snapshot archive turns hurried callers away for a while, and a name server is silent for one.
+RETRY_AFTER_S = (1.0, 5.0, 15.0, 30.0)
+UNREACHABLE = "cannot be reached"
+SILENT = "no answer of the name server"
 
 
 class Servers:
@@ -32,9 +37,12 @@ class Servers:
         self._timeout_s = timeout_s
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler(_proxies()))
         self._unreachable: dict[str, str] = {}
+        self._answered: set[str] = set()
 
     def ask(self, url: str, target: Path | None, max_bytes: int = MAX_BYTES) -> str:
         """Copy what an address has, or without a target only ask whether it has something.
+
+        What may pass is tried again after each of `RETRY_AFTER_S`.
 
         Args:
             url: The address.
@@ -48,14 +56,21 @@ class Servers:
         host = urllib.parse.urlsplit(request.full_url).netloc
         if host in self._unreachable:
             return self._unreachable[host]
-        transfer = _Transfer(self._opener, request, self._timeout_s, target, max_bytes)
-        problem = transfer.to_its_end()
-        if problem.startswith(UNREACHABLE) and host:  # a file: address has none
+        for pause_s in (*RETRY_AFTER_S, None):
+            transfer = _Transfer(self._opener, request, self._timeout_s, target, max_bytes)
+            problem = transfer.to_its_end()
+            unreachable = problem.startswith(UNREACHABLE)
+            if not unreachable:
+                self._answered.add(host)
+            may_pass = problem.startswith(("HTTP 429", "HTTP 5", "broken off")) or (
+                unreachable and (host in self._answered or SILENT in problem)
+            )
+            if pause_s is None or not may_pass:
+                break
+            time.sleep(pause_s)
+        if unreachable and host:  # a file: address has none
             self._unreachable[host] = problem
         return problem
-
-
-UNREACHABLE = "cannot be reached"
 
 
 class _Transfer:
@@ -118,7 +133,8 @@ class _Transfer:
         except urllib.error.HTTPError as error:
             return "not there (HTTP 404)" if error.code == 404 else f"HTTP {error.code}"
         except urllib.error.URLError as error:
-            return f"{UNREACHABLE} ({error.reason})"
+            silent = getattr(error.reason, "errno", None) == socket.EAI_AGAIN
+            return f"{UNREACHABLE} ({SILENT if silent else error.reason})"
         except (HTTPException, ConnectionError, TimeoutError) as error:
             return f"broken off ({error!r})"
         return ""

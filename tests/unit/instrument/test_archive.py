@@ -1,4 +1,5 @@
 import hashlib
+import socket
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,47 @@ def test_a_server_out_of_reach_is_asked_once_and_named_with_a_remedy(server, mon
     monkeypatch.setattr(opener, "open", lambda *words, **more: pytest.fail("asked again"))
     with pytest.raises(UnavailableError, match="cannot be reached"):
         fetcher.fetch([(file, Place("snapshot", f"{dead}/b"))])
+
+
+def resolve_after(monkeypatch, failures, errno):
+    """Let the name server fail some times before it answers; return the names asked for."""
+    names, resolve = [], socket.getaddrinfo
+
+    def resolve_later(host, *words, **more):
+        names.append(host)
+        if len(names) <= failures:
+            raise socket.gaierror(errno, "no name")
+        return resolve(host, *words, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve_later)
+    return names
+
+
+def test_a_name_server_that_is_silent_for_a_while_loses_no_server(server, monkeypatch):
+    server.files[MAIN + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
+    names = resolve_after(monkeypatch, 2, socket.EAI_AGAIN)
+    assert take(file_of("curl.deb", b"curl")).place.name == "archive"
+    assert len(names) == 3
+
+
+def test_a_server_whose_name_is_unknown_is_not_asked_again(server, monkeypatch):
+    names = resolve_after(monkeypatch, 99, socket.EAI_NONAME)
+    with pytest.raises(UnavailableError, match="cannot be reached"):
+        take(file_of("curl.deb", b"curl"))
+    assert len(names) == 1
+
+
+def test_a_server_that_answered_before_is_asked_again_when_its_name_is_lost(server, monkeypatch):
+    for name in ("curl", "dash"):
+        server.files[MAIN + f"c/curl/{name}_1%2Bb2_amd64.deb"] = name.encode()
+    fetcher = archive.Fetcher()
+    for name, failures in (("curl", 0), ("dash", 1)):
+        names = resolve_after(monkeypatch, failures, socket.EAI_NONAME)
+        path = f"pool/main/c/curl/{name}_1+b2_amd64.deb"
+        places = archive.debian_places(path, archive.debian_archives(), INSTANT)
+        file = file_of(f"{name}.deb", name.encode())
+        assert fetcher.fetch([(file, places[0])]).place.name == "archive"
+        assert len(names) == failures + 1
 
 
 def test_the_environment_allows_what_the_option_allows(monkeypatch):

@@ -25,7 +25,7 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
 def no_pins(monkeypatch, tmp_path):
     monkeypatch.setattr(packed, "PINS", tmp_path / "instruments.tsv")
     monkeypatch.setattr(integrity, "PINS", tmp_path / "trees.tsv")
-    monkeypatch.setattr(archive, "RETRY_AFTER_S", (0, 0))
+    monkeypatch.setattr(servers, "RETRY_AFTER_S", (0, 0))
 
 
 @pytest.fixture
