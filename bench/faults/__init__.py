@@ -2,7 +2,8 @@
 
 `python -m bench.faults` runs the whole list and prints a line per fault; it exits with 1 when a
 fault lost something or was not explained. What this machine cannot do is skipped with the reason.
-`python -m bench.faults --kills 100` kills as many host processes of cells at random instants.
+`python -m bench.faults --kills 100` kills as many processes of guests, workflows and commands at
+random instants.
 """
 
 from __future__ import annotations

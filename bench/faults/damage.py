@@ -124,7 +124,8 @@ class Healed:
     wrong: frozenset[str]  # files that are not as they were measured
 
 
-def _contents(results: Path) -> dict[str, bytes]:
+def results_of(results: Path) -> dict[str, bytes]:
+    """Read what one start of the workflow must bring back: cells, tables and claims."""
     kept = ("cells", "summary", "claims.csv")
     files = (path for name in kept for path in (results / name, *(results / name).rglob("*")))
     return {
@@ -148,7 +149,7 @@ def healed() -> Healed:
         if first.returncode != 0:
             raise AssertionError(first.stdout + first.stderr)
         results = folder / "results"
-        before = _contents(results)
+        before = results_of(results)
         (cell,) = (results / "cells/loss").glob(f"{CELLS[0]}*")
         for number, damage in enumerate(REPLICATES.values()):
             damage(cell / str(number))
@@ -156,7 +157,7 @@ def healed() -> Healed:
             (path,) = results.glob(pattern.format(*CELLS))
             damage(path)
         again = run(*command)
-        after = _contents(results)
+        after = results_of(results)
     every = before.keys() | after.keys()
     wrong = frozenset(name for name in every if before.get(name) != after.get(name))
     return Healed(again.stdout + again.stderr, again.returncode, wrong)

@@ -1,4 +1,4 @@
-"""Kill host processes of a cell at random instants; no outcome may be a wrong number.
+"""Kill processes of guests, workflows and commands at random; no outcome may be a wrong number.
 
 `python -m bench.faults --kills 100` prints a line per kill and a table at the end. It exits with 1
 if a kill left wrong bytes, or an invalid row that the next start keeps.
@@ -7,6 +7,7 @@ if a kill left wrong bytes, or an invalid row that the next start keeps.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import random
@@ -18,7 +19,9 @@ from collections import Counter
 from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from bench.faults import ends
 from bench.faults.kit import ROOT, Outcome, cell_command, contents, descendants
 from losslab.instrument.cache import cache_folder
 
@@ -33,7 +36,10 @@ KINDS = (RUNNER, "snapshot kernel", "snapshot process", "guest kernel", "guest p
 WEIGHTS = (1, 1, 2, 2, 6)
 # From the kernel's out-of-memory killer, and from an operator.
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM)
-SAME, LOST, HOST, ENDED, WRONG = "same bytes", "lost", "host error", "ended", "WRONG"
+SAME, LOST, HOST, ENDED, WRONG = "same bytes", "lost", "host error", "ended", ends.WRONG
+# How often each is killed: a cell, and what is in `ends.SUBJECTS`.
+CELL = "cell"
+SUBJECT_WEIGHTS = (6, 1, 2, 1)
 
 
 def host_processes(job: int) -> dict[str, list[int]]:
@@ -194,14 +200,25 @@ def _difference(folder: Path, expected: Reference, without: Container[str]) -> s
 
 
 def kills(folder: Path, count: int, seed: int, say: bool) -> Counter[str]:
-    """Kill so many processes; return how often each outcome was, by kind and outcome."""
+    """Kill so many processes; return how often each outcome was, by what was killed."""
     draw = random.Random(seed)
     counts: Counter[str] = Counter()
-    (folder / "reference").mkdir()
-    expected = reference(folder / "reference")
+
+    @functools.cache
+    def expected(what: str) -> Any:
+        (folder / what).mkdir()
+        return reference(folder / what) if what == CELL else ends.reference(what, folder / what)
+
     for number in range(count):
-        done, outcome = kill_one(folder / f"kill{number}", expected, draw)
-        kind = next(kind for kind in KINDS if f" a {kind} " in done)
+        what = draw.choices((CELL, *ends.SUBJECTS), SUBJECT_WEIGHTS)[0]
+        where = folder / f"kill{number}"
+        if what == CELL:
+            done, outcome = kill_one(where, expected(what), draw)
+            kind = next(kind for kind in KINDS if f" a {kind} " in done)
+        else:
+            where.mkdir()
+            done, outcome = ends.kill_one(what, where, expected(what), draw)
+            kind = what
         name = outcome.partition(":")[0]
         counts[f"{kind}: {outcome if name == WRONG else name}"] += 1
         if say:
@@ -210,10 +227,11 @@ def kills(folder: Path, count: int, seed: int, say: bool) -> Counter[str]:
 
 
 def randomly_killed_processes(folder: Path) -> Outcome:
-    """Kill ten host processes of cells at random instants; with other seeds, others."""
-    counts = kills(folder, 10, random.SystemRandom().randrange(2**32), say=False)
+    """Ten processes of cells, workflows and commands; another seed kills others."""
+    seed = random.SystemRandom().randrange(2**32)
+    counts = kills(folder, 10, seed, say=False)
     return Outcome(
-        "ten host processes of cells killed at random instants",
+        f"ten processes killed at random instants (--kills 10 --seed {seed})",
         "; ".join(f"{name}, {count}x" for name, count in sorted(counts.items())),
         "nothing" if not _wrong(counts) else "a number, or an invalid row stays",
         good=not _wrong(counts),

@@ -17,7 +17,7 @@ from typing import Any
 
 from losslab.backends.base import GUEST
 from losslab.campaign import integrity, qlog, rerun, trust
-from losslab.campaign.folder import MANIFEST_FILE
+from losslab.campaign.folder import MANIFEST_FILE, whole_file
 from losslab.campaign.instrument import instrument, video
 from losslab.campaign.replicate import run
 from losslab.emulation import capture
@@ -62,7 +62,8 @@ def _export(options: argparse.Namespace) -> int:
         )
     with captured(folder, manifest, link, options.trust) as path:
         if not options.qlog:
-            shutil.copyfile(path, out)
+            with whole_file(out) as partial:
+                shutil.copyfile(path, partial)
         else:
             origin_ns, seen = qlog.segments(path.read_bytes())
     if options.qlog:
@@ -81,7 +82,8 @@ def _export(options: argparse.Namespace) -> int:
                 "has none",
                 hint="the app quic leaves its program's own qlog beside its tables",
             )
-        out.write_text(json.dumps(content) + "\n")
+        with whole_file(out) as partial:
+            partial.write_text(json.dumps(content) + "\n")
     print(out)
     return 0
 

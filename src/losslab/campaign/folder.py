@@ -120,10 +120,21 @@ def replace_json(data: Any, path: Path) -> None:
     Raises:
         HostError: there is no room, or no right to write there.
     """
+    with whole_file(path) as partial:
+        write_json(data, partial)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give a temporary file beside `path` that becomes `path` when the block ends well.
+
+    Raises:
+        HostError: there is no room, or no right to write there.
+    """
     partial = path.with_name(f"{PARTIAL}{path.name}")
     try:
         try:
-            write_json(data, partial)
+            yield partial
             _flush(path.parent)
             partial.replace(path)
             _flush(path.parent)

@@ -1,0 +1,152 @@
+"""Kill workflows and commands at random instants; the next start must give the same bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.faults.damage import CAMPAIGN, TARGETS, results_of
+from bench.faults.kit import LOSSLAB, QUICK, ROOT, SNAKEMAKE, contents, descendants
+
+WORKFLOW, SWEEP, EXPORT = "workflow", "sweep", "export"
+REPLICATES = 2
+RUN_LIMIT_S = 600.0
+POLL_S = 0.01
+# The out-of-memory killer, an operator, and Ctrl-C.
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+# Who gets the signal: the command alone, all that it started (a session that ends), or one of them.
+COMMAND, ALL, ONE = "the process that was started", "all processes", "one process"
+SAME, KEPT, WRONG = "same bytes at once", "same bytes after the next start", "WRONG"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A command that is killed."""
+
+    command: Callable[[Path], list[str]]  # by the folder that it writes to
+    results: Callable[[Path], dict[str, bytes]]  # that must not depend on kills
+
+
+def _workflow(folder: Path) -> list[str]:
+    config = folder / "small.yaml"
+    config.write_text(CAMPAIGN.format(replicates=REPLICATES))
+    return [
+        *SNAKEMAKE, "--cores", "2", "--configfile", str(config), "--directory", str(folder),
+        *TARGETS,
+    ]  # fmt: skip
+
+
+def _sweep(folder: Path) -> list[str]:
+    return [
+        *LOSSLAB, "sweep", *QUICK, "--rtt-ms", "1,2", "--replicates", str(REPLICATES),
+        "--out", str(folder / "out"),
+    ]  # fmt: skip
+
+
+def _export(folder: Path) -> list[str]:
+    run = folder.parent / "measured"
+    if not run.exists():
+        subprocess.run(
+            [*LOSSLAB, "measure", *QUICK, "--out", str(run)], cwd=ROOT, check=True,
+            capture_output=True,
+        )  # fmt: skip
+    return [*LOSSLAB, "export", str(run), "--qlog", "--out", str(folder / "run.qlog")]
+
+
+def _sweeps_results(folder: Path) -> dict[str, bytes]:
+    out = folder / "out"
+    files = [path for path in out.iterdir() if path.is_file()] if out.is_dir() else []
+    found = {path.name: path.read_bytes() for path in files}
+    for manifest in out.glob("cells/*/[0-9]/manifest.json"):
+        its = contents(manifest.parent)
+        found |= {f"{manifest.parent.relative_to(out)}/{name}": its[name] for name in its}
+    return found
+
+
+SUBJECTS = {
+    WORKFLOW: Subject(_workflow, lambda folder: results_of(folder / "results")),
+    SWEEP: Subject(_sweep, _sweeps_results),
+    EXPORT: Subject(_export, lambda f: {p.name: p.read_bytes() for p in f.glob("*.qlog")}),
+}
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A command that nobody disturbed: what it wrote, and how long it took."""
+
+    results: dict[str, bytes]
+    took_s: float
+
+
+def reference(name: str, folder: Path) -> Reference:
+    """Run a command to its end."""
+    its = SUBJECTS[name]
+    command = its.command(folder)
+    begin = time.monotonic()
+    status = _wait(_start(command, folder))
+    if status != 0:
+        raise RuntimeError(f"the undisturbed {name} must succeed, found: {_words(folder)}")
+    return Reference(its.results(folder), time.monotonic() - begin)
+
+
+def kill_one(name: str, folder: Path, expected: Reference, draw: random.Random) -> tuple[str, str]:
+    """Kill a command at a random instant, and start it again if it did not end well.
+
+    Returns:
+        What was killed, and the outcome with what was found.
+    """
+    its = SUBJECTS[name]
+    command = its.command(folder)
+    number = draw.choice(SIGNALS)
+    whom = draw.choice((COMMAND, COMMAND, ALL, ONE))
+    after_s = draw.uniform(0, expected.took_s)
+    done = f"{number.name} to {whom} of {name} after {after_s:.2f} s"
+    job = _start(command, folder)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        job.wait(after_s)
+    _signal(job, number, whom, draw)
+    status, words = _wait(job), _words(folder)
+    if status == 0 and its.results(folder) == expected.results:
+        return done, SAME
+    if status == 0 or "Traceback (most" in words:
+        return done, f"{WRONG}: exit status {status}: {words}"
+    status = 0
+    # A file that appears at once, or not at all, is not written twice.
+    if not (name == EXPORT and its.results(folder)):
+        status = _wait(_start(command, folder))
+    if status == 0 and its.results(folder) == expected.results:
+        return done, KEPT
+    return done, f"{WRONG}: {words}; then exit status {status}: {_words(folder)}"
+
+
+def _signal(
+    job: subprocess.Popen[bytes], number: signal.Signals, whom: str, draw: random.Random
+) -> None:
+    below = descendants(job.pid)
+    pids = {COMMAND: [job.pid], ALL: [job.pid, *below], ONE: below and [draw.choice(below)]}[whom]
+    for pid in pids if job.poll() is None else ():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    with (folder / "words").open("wb") as words:
+        return subprocess.Popen(command, cwd=ROOT, stdout=words, stderr=subprocess.STDOUT)
+
+
+def _wait(job: subprocess.Popen[bytes]) -> int:
+    try:
+        return job.wait(RUN_LIMIT_S)
+    finally:
+        job.kill()
+
+
+def _words(folder: Path) -> str:
+    return (folder / "words").read_text(errors="replace").strip()
