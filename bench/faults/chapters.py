@@ -16,6 +16,7 @@ from tests import madeup
 COPIED = (
     "Snakefile", "analysis", "config", "containers", "profiles", "report", "src", "workflow",
 )  # fmt: skip
+SOME_STUDIES = ("calibration", "loss", "bufferbloat", "cellular")
 
 
 def broken_claim(folder: Path) -> Outcome:
@@ -45,11 +46,12 @@ def broken_claim(folder: Path) -> Outcome:
 
 
 def missing_cells(folder: Path) -> Outcome:
-    """In every study one cell without results and one without a valid one; then the report."""
+    """In some studies one cell without results and one without a valid one; then the report."""
     noise = random.Random(1)
     fates = (madeup.ABSENT, madeup.INVALID)
     named: list[str] = []
-    studies = madeup.studies(ROOT)
+    # A few: tests/test_missing.py draws every study's figures without some of their cells.
+    studies = [study for study in madeup.studies(ROOT) if study.name in SOME_STUDIES]
     for study in studies:
         lost = {cell.name: fate for cell, fate in zip(study.cells, fates, strict=False)}
         tables = madeup.tables(study, noise, lambda cell, f=lost: f.get(cell.name, madeup.VALID))
@@ -71,7 +73,7 @@ def missing_cells(folder: Path) -> Outcome:
     said = html.count("What is missing here.")
     absent = [name for name in named if name not in html]
     return Outcome(
-        "a cell without results and one without a valid result in every study",
+        "a cell without results and one without a valid result in each of some studies",
         f"the whole report, and in {said} of {len(studies)} chapters what is missing",
         good=done.returncode == 0 and said == len(studies) and not absent
         and "Error in" not in done.stdout + done.stderr
