@@ -13,12 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.faults.damage import CAMPAIGN, TARGETS, results_of
-from bench.faults.kit import LOSSLAB, QUICK, ROOT, SNAKEMAKE, contents, descendants
+from bench.faults.kit import (
+    LOSSLAB,
+    QUICK,
+    ROOT,
+    SNAKEMAKE,
+    contents,
+    descendants,
+    start,
+    status_of,
+)
 
 WORKFLOW, SWEEP, EXPORT = "workflow", "sweep", "export"
 REPLICATES = 2
-RUN_LIMIT_S = 600.0
-POLL_S = 0.01
 # The out-of-memory killer, an operator, and Ctrl-C.
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 # Who gets the signal: the command alone, all that it started (a session that ends), or one of them.
@@ -90,7 +97,7 @@ def reference(name: str, folder: Path) -> Reference:
     its = SUBJECTS[name]
     command = its.command(folder)
     begin = time.monotonic()
-    status = _wait(_start(command, folder))
+    status = status_of(start(command, folder / "words"))
     if status != 0:
         raise RuntimeError(f"the undisturbed {name} must succeed, found: {_words(folder)}")
     return Reference(its.results(folder), time.monotonic() - begin)
@@ -108,11 +115,11 @@ def kill_one(name: str, folder: Path, expected: Reference, draw: random.Random) 
     whom = draw.choice((COMMAND, COMMAND, ALL, ONE))
     after_s = draw.uniform(0, expected.took_s)
     done = f"{number.name} to {whom} of {name} after {after_s:.2f} s"
-    job = _start(command, folder)
+    job = start(command, folder / "words")
     with contextlib.suppress(subprocess.TimeoutExpired):
         job.wait(after_s)
     _signal(job, number, whom, draw)
-    status, words = _wait(job), _words(folder)
+    status, words = status_of(job), _words(folder)
     if status == 0 and its.results(folder) == expected.results:
         return done, SAME
     if status == 0 or "Traceback (most" in words:
@@ -120,7 +127,7 @@ def kill_one(name: str, folder: Path, expected: Reference, draw: random.Random) 
     status = 0
     # A file that appears at once, or not at all, is not written twice.
     if not (name == EXPORT and its.results(folder)):
-        status = _wait(_start(command, folder))
+        status = status_of(start(command, folder / "words"))
     if status == 0 and its.results(folder) == expected.results:
         return done, KEPT
     return done, f"{WRONG}: {words}; then exit status {status}: {_words(folder)}"
@@ -134,18 +141,6 @@ def _signal(
     for pid in pids if job.poll() is None else ():
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
-
-
-def _start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
-    with (folder / "words").open("wb") as words:
-        return subprocess.Popen(command, cwd=ROOT, stdout=words, stderr=subprocess.STDOUT)
-
-
-def _wait(job: subprocess.Popen[bytes]) -> int:
-    try:
-        return job.wait(RUN_LIMIT_S)
-    finally:
-        job.kill()
 
 
 def _words(folder: Path) -> str:

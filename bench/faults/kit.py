@@ -28,8 +28,10 @@ CONDITION = {
     "rtt_ms": 0.44, "rate_mbit": 1000, "buffer_packets": 1000, "duration_s": 1, "warmup_s": 0.1,
 }  # fmt: skip
 WAIT_S = 120.0
-# A report of all studies takes four minutes on two idle cores, and tests share them.
+# A report takes minutes on two idle cores, and tests share them.
 COMMAND_TIMEOUT_S = 1800.0
+# A guest that hangs is ended at its own limit, twice.
+RUN_LIMIT_S = 600.0
 
 
 class SkippedError(Exception):
@@ -52,6 +54,20 @@ def run(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
         [str(word) for word in words], capture_output=True, text=True, check=False, cwd=ROOT,
         timeout=COMMAND_TIMEOUT_S, **options,
     )  # type: ignore[call-overload,no-any-return]  # fmt: skip
+
+
+def start(command: list[str], words: Path) -> subprocess.Popen[bytes]:
+    """Start a command whose output goes into a file."""
+    with words.open("wb") as out:
+        return subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT)
+
+
+def status_of(job: subprocess.Popen[bytes]) -> int:
+    """Wait for a command and return its exit status; one that hangs is killed."""
+    try:
+        return job.wait(RUN_LIMIT_S)
+    finally:
+        job.kill()
 
 
 def first_line(text: str, having: str) -> str:

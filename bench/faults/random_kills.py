@@ -22,12 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.faults import ends
-from bench.faults.kit import ROOT, Outcome, cell_command, contents, descendants
+from bench.faults.kit import Outcome, cell_command, contents, descendants, start, status_of
 from losslab.instrument.cache import cache_folder
 
 REPLICATES = 2
-# A guest that hangs is ended at its own limit, twice.
-RUN_LIMIT_S = 600.0
 POLL_S = 0.01
 RUNNER = "runner"
 # A snapshot's processes work while it boots; those of its forks are processes of their own.
@@ -107,12 +105,12 @@ def kill_one(folder: Path, expected: Reference, draw: random.Random) -> tuple[st
         for _ in range(times):
             after_s = draw.uniform(0, expected.spans_s[kind])
             done = "; ".join(filter(None, [done, _kill(job, kind, number, after_s, draw)]))
-        status = _wait(job)
+        status = status_of(job)
         if not done:  # the cell ended before: once more
             shutil.rmtree(folder)
     outcome = _outcome(folder, status, expected, ended=kind == RUNNER)
     if not outcome.startswith(SAME):
-        last = _outcome(folder, _wait(_start(folder)), expected, ended=False)
+        last = _outcome(folder, status_of(_start(folder)), expected, ended=False)
         if not last.startswith(SAME):
             outcome = f"{WRONG}: {outcome}; after the next start: {last}"
     return done, outcome
@@ -139,17 +137,7 @@ def _kill(
 
 
 def _start(folder: Path) -> subprocess.Popen[bytes]:
-    with (folder.parent / f"{folder.name}.words").open("wb") as words:
-        return subprocess.Popen(
-            cell_command(folder, REPLICATES), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=words
-        )
-
-
-def _wait(job: subprocess.Popen[bytes]) -> int:
-    try:
-        return job.wait(RUN_LIMIT_S)
-    finally:
-        job.kill()
+    return start(cell_command(folder, REPLICATES), folder.parent / f"{folder.name}.words")
 
 
 def _words(folder: Path) -> str:

@@ -42,7 +42,7 @@ class Servers:
     def ask(self, url: str, target: Path | None, max_bytes: int = MAX_BYTES) -> str:
         """Copy what an address has, or without a target only ask whether it has something.
 
-        What may pass is tried again after each of `RETRY_AFTER_S`.
+        A file is asked for again after each of `RETRY_AFTER_S` where the problem may pass.
 
         Args:
             url: The address.
@@ -56,7 +56,7 @@ class Servers:
         host = urllib.parse.urlsplit(request.full_url).netloc
         if host in self._unreachable:
             return self._unreachable[host]
-        for pause_s in (*RETRY_AFTER_S, None):
+        for pause_s in (*(RETRY_AFTER_S if target else ()), None):
             transfer = _Transfer(self._opener, request, self._timeout_s, target, max_bytes)
             problem = transfer.to_its_end()
             unreachable = problem.startswith(UNREACHABLE)

@@ -128,6 +128,14 @@ def test_a_name_server_that_is_silent_for_a_while_loses_no_server(server, monkey
     assert len(names) == 3
 
 
+def test_a_look_at_what_servers_have_waits_for_no_name_server(server, monkeypatch):
+    names = resolve_after(monkeypatch, 99, socket.EAI_AGAIN)
+    place, problem = archive.Fetcher().has([Place("archive", f"{server.url}/a")])
+    assert place is None
+    assert "no answer of the name server" in problem
+    assert len(names) == 1
+
+
 def test_a_server_whose_name_is_unknown_is_not_asked_again(server, monkeypatch):
     names = resolve_after(monkeypatch, 99, socket.EAI_NONAME)
     with pytest.raises(UnavailableError, match="cannot be reached"):
