@@ -178,7 +178,7 @@ def tables(
         unpinned: The parts of the instrument that are not the pinned ones.
     """
     found = collect.Tables()
-    instrument = {"kernel": {"version": "6.12.1"}, "image": {}, "source": "0123"}
+    instrument = {"kernel": {"version": "6.12.1"}, "image": {}}
     instrument |= {part: {"pinned": False} for part in unpinned}
     for cell in study.cells:
         became = fate(cell)

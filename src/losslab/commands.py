@@ -12,8 +12,7 @@ from pathlib import Path
 from losslab import asked, new, score, steps, sweep
 from losslab.artifact import commands as artifact
 from losslab.backends.base import GUEST
-from losslab.campaign import brought, diff, export, origin, rerun, trust, verdicts
-from losslab.campaign.provenance import provenance
+from losslab.campaign import brought, diff, export, origin, rerun, staleness, trust, verdicts
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
 from losslab.instrument import recipes
@@ -48,6 +47,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     cells.add_argument("study", nargs="?")
     cells.add_argument("--config", type=Path, default=design.ROOT / "config" / "config.yaml")
     cells.add_argument("--json", action="store_true", help="for a machine: with their conditions")
+    cells.add_argument(
+        "--why", action="store_true", help="list those that will be measured, and why"
+    )
+    cells.add_argument("--results", type=Path, default=Path("results"), help="of --why")
     cells.set_defaults(run=_cells)
 
     again = commands.add_parser("rerun", help="repeat a replicate and compare the bytes")
@@ -158,6 +161,10 @@ def _cells(options: argparse.Namespace) -> int:
         ]  # fmt: skip
         print(json.dumps(rows, indent=1))
         return 0
+    if options.why:
+        todo = staleness.lines(cells, options.results)
+        print("\n".join([*todo, f"{len(todo)} of {len(cells)} cells will be measured"]))
+        return 0
     for cell in cells:
         print(cell.study, cell.name, cell.stopping, sep="\t")
     return 0
@@ -182,8 +189,7 @@ def _rerun(options: argparse.Namespace) -> int:
         )  # fmt: skip
         rerun.require_result(again, "the second run")
         agreement = rerun.compare(original, out)
-    now = provenance(condition, tools)
-    changes = rerun.instrument_differences(manifest["instrument"], now)
+    changes = rerun.changes(manifest, again)
     if options.json:
         print(json.dumps(asdict(agreement) | {"instrument": changes}, indent=1))
         return 0 if agreement.whole else 1

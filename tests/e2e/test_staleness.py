@@ -33,6 +33,7 @@ blocks:
   page: {{ app: web }}
   trace: {{ app: iperf3, trace: stairs }}
   scheme: {{ app: datagram, scheme: "ewma" }}
+  quic: {{ app: quic }}
 """
 CLAIM = """\
 study: loss
@@ -49,6 +50,7 @@ studies:
     page: {RUN}
     trace: {RUN}
     scheme: {RUN}
+    quic: {RUN}
 """
 # Its last argument is cell.json's name. A cell without replicates is whole.
 STAND_IN = """\
@@ -56,13 +58,26 @@ STAND_IN = """\
 for out; do :; done
 printf '{"cell": "%s", "replicates": []}\\n' "$(basename "$(dirname "$out")")" >"$out"
 """
-ALL = {"bulk", "containers", "page", "trace", "scheme"}
-# tests/unit/campaign/test_deciding.py has the whole table; here, that Snakemake follows it.
+ALL = {"bulk", "containers", "page", "trace", "scheme", "quic"}
+# tests/unit/campaign/test_fingerprint.py has the whole table; here, that Snakemake follows it.
+APPEND = "\nCHANGED = 1\n"
 DEPENDENT = {
-    "src/losslab/emulation/apps/web.py": {"page"},
-    "containers/kernel/containers.config": {"containers"},
-    "containers/host/init": ALL,
-    "config/traces/stairs": {"trace"},
+    "src/losslab/emulation/apps/web.py": (APPEND, {"page"}),
+    "src/losslab/emulation/apps/quic.py": (APPEND, {"quic"}),
+    "src/losslab/emulation/probes/tcp.py": (APPEND, ALL),
+    "containers/kernel/containers.config": ("\nCONFIG_CHANGED=y\n", {"containers"}),
+    "containers/host/init": ("\n: changed\n", ALL),
+    "config/traces/stairs": ("30\n", {"trace"}),
+}
+# What says the same: a longer docstring, a comment, an axis's help, an error's words, a chapter.
+PROSE = {
+    "src/losslab/emulation/probes/tcp.py": ('"""', '"""In other words: '),
+    "src/losslab/emulation/measure.py": ("\nfrom ", "\n# A comment\nfrom "),
+    "src/losslab/study/condition.py": ('help="', 'help="in other words, '),
+    "src/losslab/emulation/batch.py": ("must answer", "has to answer"),
+    "report/_loss.qmd": ("\n\n", "\n\nIn other words. "),
+    "analysis/R/look.R": ("\n", "\n# A comment\n"),
+    "CONTRIBUTING.md": ("\n", "\n\n"),
 }
 # A version number, another backend, an app and a scheme that no cell has, what comes afterwards.
 UNDECIDING = (
@@ -83,7 +98,8 @@ def clone(root, tmp_path_factory):
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, folder / name)
-    shutil.copy(root / "README.md", folder / "README.md")
+    for name in ("README.md", "CONTRIBUTING.md"):
+        shutil.copy(root / name, folder / name)
     (folder / "config/studies/loss.yaml").write_text(STUDY.format())
     # Of the study that was there before.
     (folder / "report/claims/loss.yaml").write_text(CLAIM)
@@ -132,11 +148,13 @@ def test_a_second_run_measures_nothing(clone):
 
 
 @contextlib.contextmanager
-def changed(clone, *paths):
-    before = {clone / path: (clone / path).read_text() for path in paths}
+def edited(clone, edits):
+    """Replace the text of files for a while: the new text by path."""
+    before = {clone / path: (clone / path).read_text() for path in edits}
     try:
-        for path, text in before.items():
-            path.write_text(text + ("30\n" if "traces" in path.parts else "\n# A comment\n"))
+        for path, text in edits.items():
+            assert text != before[clone / path]
+            (clone / path).write_text(text)
         yield
     finally:
         for path, text in before.items():
@@ -144,14 +162,22 @@ def changed(clone, *paths):
 
 
 def test_what_decides_nothing_measures_nothing_again(clone):
-    with changed(clone, *UNDECIDING):
+    edits = {path: (clone / path).read_text() + APPEND for path in UNDECIDING}
+    with edited(clone, edits):
+        assert measured_again(snakemake(clone, "-n")) == set()
+
+
+def test_prose_measures_nothing_again(clone):
+    edits = {path: (clone / path).read_text().replace(*words, 1) for path, words in PROSE.items()}
+    with edited(clone, edits):
         assert measured_again(snakemake(clone, "-n")) == set()
 
 
 @pytest.mark.parametrize("path", DEPENDENT)
 def test_exactly_what_depends_on_a_file_is_measured_again(clone, path):
-    with changed(clone, path):
-        assert measured_again(snakemake(clone, "-n")) == DEPENDENT[path]
+    more, cells = DEPENDENT[path]
+    with edited(clone, {path: (clone / path).read_text() + more}):
+        assert measured_again(snakemake(clone, "-n")) == cells
 
 
 def test_a_new_patch_measures_everything_again(clone):
@@ -186,7 +212,7 @@ def test_another_build_hides_nothing_else_that_is_missing(clone):
     record.write_text('{"made_of": "something else", "number": 5}')
     cell.unlink()
     try:
-        assert measured_again(snakemake(clone, "-n")) == ALL
+        assert measured_again(snakemake(clone, "-n")) == ALL - {"quic"}  # which has an image of its own
     finally:
         record.write_text(before)
         cell.write_text("{}")

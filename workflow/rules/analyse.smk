@@ -3,7 +3,7 @@
 
 rule summarise_study:
     input:
-        functions=functions_of(ANALYSIS / "summarise.R"),
+        functions=ancient(functions_of(ANALYSIS / "summarise.R")),
         replicates="results/summary/{study}_replicates.csv",
         intervals="results/summary/{study}_intervals.csv",
     output:
@@ -15,6 +15,7 @@ rule summarise_study:
     conda:
         "../envs/tools.yaml"
     params:
+        meaning=r_meaning,
         changed=changed_tables("summary", "ratios"),
     message:
         "Summarise {wildcards.study}"
@@ -24,7 +25,7 @@ rule summarise_study:
 
 rule judge_claims:
     input:
-        functions=functions_of(ANALYSIS / "claims.R"),
+        functions=ancient(functions_of(ANALYSIS / "claims.R")),
         cells=expand("results/summary/{study}_cells.csv", study=STUDIES),
         replicates=expand("results/summary/{study}_replicates.csv", study=STUDIES),
         claims=[str(files.claims(design.ROOT, study)) for study in STUDIES],
@@ -40,6 +41,7 @@ rule judge_claims:
     conda:
         "../envs/tools.yaml"
     params:
+        meaning=r_meaning,
         changed=lambda wildcards: LEDGER.files(["results/claims.csv"]),
     message:
         "Judge the claims"
@@ -49,7 +51,7 @@ rule judge_claims:
 
 rule draw_claims:
     input:
-        functions=functions_of(ANALYSIS / "distances.R"),
+        functions=ancient(functions_of(ANALYSIS / "distances.R")),
         claims="results/claims.csv",
     output:
         figure=expand("results/figures/claims.{format}", format=["svg", "png", "pdf"]),
@@ -58,6 +60,8 @@ rule draw_claims:
         "logs/draw_claims.log",
     conda:
         "../envs/tools.yaml"
+    params:
+        meaning=r_meaning,
     message:
         "Draw the claims"
     script:
@@ -66,7 +70,7 @@ rule draw_claims:
 
 rule draw_path:
     input:
-        functions=functions_of(ANALYSIS / "path.R"),
+        functions=ancient(functions_of(ANALYSIS / "path.R")),
         cells=expand("results/summary/{study}_cells.csv", study=STUDIES),
     output:
         figure=expand("results/figures/path.{format}", format=["svg", "png", "pdf"]),
@@ -75,6 +79,8 @@ rule draw_path:
         "logs/draw_path.log",
     conda:
         "../envs/tools.yaml"
+    params:
+        meaning=r_meaning,
     message:
         "Draw the path"
     script:
@@ -83,7 +89,7 @@ rule draw_path:
 
 rule test_agreement:
     input:
-        functions=functions_of(ANALYSIS / "agreement.R"),
+        functions=ancient(functions_of(ANALYSIS / "agreement.R")),
         algorithms=workflow.source_path("../../config/algorithms.tsv"),
         cells=expand("results/summary/{study}_cells.csv", study=STUDIES),
         replicates=expand("results/summary/{study}_replicates.csv", study=STUDIES),
@@ -100,6 +106,8 @@ rule test_agreement:
         "logs/test_agreement.log",
     conda:
         "../envs/tools.yaml"
+    params:
+        meaning=r_meaning,
     message:
         "Count how often equal things are called different"
     script:
@@ -144,12 +152,14 @@ for study in STUDIES:
         name:
             f"tabulate_{study}"
         input:
-            functions=functions_of(
-                ANALYSIS / "tabulate.R",
-                files.tables(design.ROOT, study),
-                studies=[study],
+            functions=ancient(
+                functions_of(
+                    ANALYSIS / "tabulate.R",
+                    files.tables(design.ROOT, study),
+                    studies=[study],
+                )
             ),
-            code=str(files.tables(design.ROOT, study)),
+            code=ancient(str(files.tables(design.ROOT, study))),
             cells=f"results/summary/{study}_cells.csv",
             summary=f"results/summary/{study}.csv",
             ratios=f"results/summary/{study}_ratios.csv",
@@ -165,6 +175,8 @@ for study in STUDIES:
             f"logs/tabulate/{study}.log",
         conda:
             "../envs/tools.yaml"
+        params:
+            meaning=r_meaning,
         message:
             f"Write the tables of {study}"
         script:
@@ -173,8 +185,8 @@ for study in STUDIES:
 
 rule plot_figure:
     input:
-        functions=figure_functions,
-        code=figure_code,
+        functions=ancient(figure_functions),
+        code=ancient(figure_code),
         algorithms=workflow.source_path("../../config/algorithms.tsv"),
         published=lambda wildcards: published_numbers(wildcards.study),
         suite=lambda wildcards: SUITES[wildcards.study],
@@ -203,6 +215,8 @@ rule plot_figure:
         "logs/plot_figure/{study}_{figure}.log",
     conda:
         "../envs/tools.yaml"
+    params:
+        meaning=r_meaning,
     message:
         "Draw {wildcards.study}_{wildcards.figure}"
     script:

@@ -9,7 +9,14 @@ from snakemake.exceptions import WorkflowError
 
 from losslab import lock, reading
 from losslab.backends.known import BACKENDS
-from losslab.campaign import deciding, instrument, rcode, repeating, selftest
+from losslab.campaign import (
+    fingerprint,
+    instrument,
+    meaning,
+    rcode,
+    repeating,
+    selftest,
+)
 from losslab.campaign.which import image_of, kernel_of
 from losslab.instrument import image, kernel, kernels, records
 from losslab.study import claims, design, files
@@ -157,21 +164,15 @@ def cell_real_time(wildcards):
     return int(CELLS[wildcards.study, wildcards.cell].real_time)
 
 
-def cell_code(wildcards):
-    """List the files that decide a cell's numbers, and how many replicates it gets.
-
-    By their own paths, not `workflow.source_path`: only of those does Snakemake compare contents
-    where a time is newer.
-    """
+def cell_fingerprint(wildcards):
+    """Give a cell's fingerprint: a job whose parameter changes is run again."""
     cell = CELLS[wildcards.study, wildcards.cell]
-    files = deciding.files(cell.condition, cell.backend, cell.where)
-    return [str(path) for path in (*files, deciding.PACKAGE / "study" / "stopping.py")]
+    return fingerprint.of(cell.condition, cell.backend, cell.where).digest
 
 
-def cell_instrument(wildcards):
-    """Say which kernel and images a cell is measured with."""
-    cell = CELLS[wildcards.study, wildcards.cell]
-    return deciding.built(cell.condition, cell.backend, cell.where)
+def module_meaning(name):
+    """Say what a Python module means that decides something after measuring."""
+    return meaning.of_files([fingerprint.PACKAGE / name])
 
 
 def cell_lost(wildcards):
@@ -231,6 +232,12 @@ def functions_of(*code, studies=()):
     """List the files of R functions that scripts or chapters of these studies use."""
     library = files.functions(design.ROOT, studies)
     return list(map(str, rcode.needed(code, library)))
+
+
+def r_meaning(wildcards, input):
+    """Say what a job's R code means, which counts in place of its files' times."""
+    code = [input.code] if "code" in input.keys() else []
+    return meaning.of_files(map(Path, [*input.functions, *code]))
 
 
 def figure_functions(wildcards):

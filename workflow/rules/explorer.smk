@@ -10,7 +10,7 @@ rule make_explorer:
             str(path)
             for folder in (
                 design.ROOT / "report" / "explorer",
-                deciding.PACKAGE / "screen",
+                fingerprint.PACKAGE / "screen",
             )
             for path in sorted(folder.rglob("*.*"))
             if path.suffix in (".html", ".css", ".js")

@@ -3,7 +3,6 @@
 
 rule measure_cell:
     input:
-        code=cell_code,
         # Not `ancient`: a job of which all such inputs are made anew is not looked at any more,
         # whatever else it lacks (dag.update_needrun in Snakemake 9.27). Made anew, it is a reason
         # to look at every cell; its replicates are kept.
@@ -25,7 +24,8 @@ rule measure_cell:
         stopping=cell_stopping,
         block=cell_block,
         backend=cell_backend,
-        instrument=cell_instrument,
+        fingerprint=cell_fingerprint,
+        rule=module_meaning("study/stopping.py"),
         lost=cell_lost,
         damaged=cell_damaged,
     message:
@@ -39,7 +39,6 @@ rule measure_cell:
 rule collect_study:
     input:
         cells=cell_files,
-        code=workflow.source_path("../../src/losslab/campaign/collect.py"),
     output:
         overview="results/summary/{study}_cells.csv",
         replicates="results/summary/{study}_replicates.csv",
@@ -51,6 +50,7 @@ rule collect_study:
     conda:
         "../envs/tools.yaml"
     params:
+        code=module_meaning("campaign/collect.py"),
         series=series_cells,
         left_out=left_out_blocks,
         changed=changed_tables("cells", "replicates", "intervals", "flows", "queue"),

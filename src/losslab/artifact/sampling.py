@@ -82,8 +82,8 @@ def run_again(folder: Path, trust: bool, keep: Path | None = None) -> str:
         run(condition, manifest["seed"], out, tools, video, attempts=ATTEMPTS)
         difference = _difference(folder / MANIFEST_FILE, out)
         if difference:
-            now = json.loads((out / MANIFEST_FILE).read_text())["instrument"]
-            others = rerun.instrument_differences(manifest["instrument"], now)
+            now = json.loads((out / MANIFEST_FILE).read_text())
+            others = rerun.changes(manifest, now)
             return difference + "".join(f"; another instrument: {other}" for other in others)
         if keep is not None:
             for name in manifest[FILES]:

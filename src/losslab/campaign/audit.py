@@ -16,8 +16,7 @@ from typing import Any
 
 from losslab.backends.base import GUEST
 from losslab.backends.known import BACKENDS
-from losslab.campaign import brought, cellrun, integrity, replicate
-from losslab.campaign.deciding import source_hash
+from losslab.campaign import brought, cellrun, fingerprint, integrity, traces
 from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, PARTIAL, as_json, read_json
 from losslab.campaign.instrument import PARTS
 from losslab.campaign.recompute import recompute
@@ -201,8 +200,8 @@ def _audit_replicate(cell: Cell, folder: Path, number: int, found: Audit) -> dic
     if (manifest["backend"], tools.get("where", GUEST)) != (cell.backend, cell.where):
         problems.append(f"measured by another backend than {cell.backend} ({cell.where})")
     else:
-        problems += _instrument_problems(cell, tools)
-    if manifest["trace_sha256"] != replicate.trace_digests(condition):
+        problems += _instrument_problems(cell, manifest)
+    if manifest["trace_sha256"] != traces.digests(condition):
         problems.append("another trace than the sources have")
     if manifest.get("brought_sha256", {}) != brought.digests(condition):
         problems.append("other user files than the sources have")
@@ -217,12 +216,20 @@ def _audit_replicate(cell: Cell, folder: Path, number: int, found: Audit) -> dic
     return manifest
 
 
-def _instrument_problems(cell: Cell, tools: Mapping[str, Any]) -> list[str]:
+def _instrument_problems(cell: Cell, manifest: Mapping[str, Any]) -> list[str]:
     """Say which parts of a replicate's instrument are not those of these sources."""
-    condition = cell.condition
-    problems = []
-    if tools["source"] != source_hash(condition, cell.backend, cell.where):
-        problems.append("measured by other sources")
+    condition, tools = cell.condition, manifest["instrument"]
+    now = fingerprint.of(condition, cell.backend, cell.where)
+    its = manifest["fingerprint"]
+    # What was built for want of the pinned sources is counted; a machine's own kernel is its own.
+    parts = [part for part in fingerprint.BUILT if (tools.get(part) or {}).get("pinned", False)]
+    problems = [
+        f"another {part} than the sources give"
+        for part in fingerprint.differences(its["parts"], now.parts)
+        if part in parts or part not in fingerprint.BUILT
+    ]
+    if its["digest"] != fingerprint.digest_of(its["parts"]):
+        problems.append("a fingerprint that is not its parts'")
     needs = BACKENDS[cell.backend, cell.where].needs
     expected = {
         part: {image.target(name).name}

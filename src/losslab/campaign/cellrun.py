@@ -11,10 +11,9 @@ from typing import Any
 from losslab.backends.base import Instrument
 from losslab.backends.known import BACKENDS
 from losslab.backends.template import Templates
-from losslab.campaign import brought, integrity, selftest
+from losslab.campaign import fingerprint, integrity, selftest
 from losslab.campaign.folder import FORMAT, PARTIAL, write_json
-from losslab.campaign.provenance import provenance
-from losslab.campaign.replicate import run, trace_digests
+from losslab.campaign.replicate import run
 from losslab.errors import HostError
 from losslab.lock import sweep
 from losslab.study.condition import Condition
@@ -137,13 +136,6 @@ def finished(
         manifest, _ = integrity.read_replicate(out)
     except integrity.DamagedError:
         return None
-    same = (
-        manifest["cell"] == condition.to_json()
-        and manifest["backend"] == instrument.backend
-        and manifest["seed"] == seed
-        and manifest["instrument"] == provenance(condition, instrument)
-        and not manifest.get("lost", False)
-        and manifest.get("trace_sha256") == trace_digests(condition)
-        and manifest.get("brought_sha256", {}) == brought.digests(condition)
-    )
-    return manifest if same else None
+    its = fingerprint.of(condition, instrument.backend, instrument.where)
+    same = manifest.get("fingerprint", {}).get("digest") == its.digest and manifest["seed"] == seed
+    return manifest if same and not manifest.get("lost", False) else None

@@ -10,16 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab import __version__, processes
-from losslab.backends.base import Instrument
-from losslab.campaign import deciding
 from losslab.campaign.folder import FORMAT
-from losslab.study.condition import Condition
-
-
-def provenance(condition: Condition, instrument: Instrument) -> dict[str, Any]:
-    """Say what a cell is measured with: backend, kernel, images, and the code that it uses."""
-    source = deciding.source_hash(condition, instrument.backend, instrument.where)
-    return instrument.provenance | {"source": source}
 
 
 def digest(content: str | bytes | None) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +13,7 @@ from losslab.backends import runner
 from losslab.backends.base import CONSOLE_FILE, Backend, Instrument, Job, Outcome
 from losslab.backends.known import BACKENDS
 from losslab.backends.template import Templates
-from losslab.campaign import brought, integrity
-from losslab.campaign.deciding import TRACES
+from losslab.campaign import brought, fingerprint, integrity, traces
 from losslab.campaign.folder import (
     HOST_FILE,
     MANIFEST_FILE,
@@ -24,13 +22,12 @@ from losslab.campaign.folder import (
     whole_folder,
     write_json,
 )
-from losslab.campaign.provenance import digest, host, provenance
+from losslab.campaign.provenance import digest, host
 from losslab.emulation.apps.command import BROUGHT
-from losslab.emulation.link import traces
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import integrity as instrument_integrity
 from losslab.lock import own_folder
-from losslab.study.condition import DRAWN_TRACE, NO_TRACE, Condition
+from losslab.study.condition import Condition
 
 # A guest needs up to 5 s of wall time per second of a 1 Gbit/s flow on a slow, busy host; ten
 # times that tells a hung guest from a slow one.
@@ -119,8 +116,9 @@ def _attempt(
         "backend": instrument.backend,
         "cell": condition.to_json(),
         "seed": seed,
-        "instrument": provenance(condition, instrument),
-        "trace_sha256": trace_digests(condition),
+        "instrument": instrument.provenance,
+        "fingerprint": fingerprint.of(condition, instrument.backend, instrument.where).to_json(),
+        "trace_sha256": traces.digests(condition),
         "video_sha256": None if how.video is None else digest(how.video.read_bytes()),
         "summary": {},
     }
@@ -181,7 +179,7 @@ def _measure(
     if how.video is not None:
         # A copy: the guest may write to its job's folder.
         shutil.copyfile(how.video, job_folder / "video.mp4")
-    for name, text in trace_texts(condition).items():
+    for name, text in traces.texts(condition).items():
         (job_folder / name).write_text(text)
     brought.give(condition, job_folder, BROUGHT)
     what = {
@@ -215,37 +213,3 @@ def _require_unchanged(instrument: Instrument, recent_s: float = 0.0) -> None:
     needs = BACKENDS[instrument.backend, instrument.where].needs
     linux = instrument.kernel if needs.kernel else None
     instrument_integrity.require(linux, instrument.image_roots, recent_s=recent_s)
-
-
-def trace_texts(condition: Condition) -> dict[str, str]:
-    """Return the traces that a replicate's links follow and that are files, by their job's names.
-
-    Raises:
-        LosslabError: a file is not there, or is no trace.
-    """
-    named = {"trace": condition.trace, "trace-back": condition.trace_back}
-    return {
-        name: _trace_text(trace)
-        for name, trace in named.items()
-        if trace not in (NO_TRACE, DRAWN_TRACE)
-    }
-
-
-def _trace_text(trace: str) -> str:
-    path = TRACES / trace
-    if not path.is_file():
-        raise LosslabError(
-            f"trace {trace} must be a file in {TRACES}, found none",
-            hint=f"put it there, or use `{DRAWN_TRACE}`, which is drawn for each replicate",
-        )
-    text = path.read_text()
-    traces.parse(text, str(path))
-    return text
-
-
-def trace_digests(condition: Condition) -> dict[str, str]:
-    """Return the digests of `trace_texts`, as a manifest has them."""
-    return {
-        name: hashlib.sha256(text.encode()).hexdigest()
-        for name, text in trace_texts(condition).items()
-    }

@@ -42,6 +42,13 @@ def load_manifest(path: Path) -> dict[str, Any]:
     return read_manifest(file)
 
 
+def changes(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Name what another manifest was measured with, where that differs, with both values."""
+    whats = ("instrument", "fingerprint")
+    old, new = ({what: manifest.get(what, {}) for what in whats} for manifest in (then, now))
+    return instrument_differences(old, new)
+
+
 def instrument_differences(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Name the parts of the instrument that are not what they were, with both values."""
     found = []

@@ -189,16 +189,16 @@ class Axis:
         return schema | (self.span.schema() if self.span else {})
 
 
-def axis(default: Value | None, text: str, span: str = "", **more: Any) -> Any:
+def axis(default: Value | None, *, help: str, span: str = "", **more: Any) -> Any:
     """Declare an axis, as the value of a dataclass's field.
 
     Args:
         default: What it is where nobody says otherwise; None where somebody must.
-        text: Its `help`.
+        help: What it is, in one line. By keyword, so that a fingerprint leaves it out.
         span: Its interval, as `Span.of` reads it.
         more: Other attributes of `Axis`.
     """
-    its = Axis(text, span=Span.of(span) if span else None, default=default, **more)
+    its = Axis(help, span=Span.of(span) if span else None, default=default, **more)
     absent = dataclasses.MISSING if default is None else default
     return field(default=absent, metadata={"axis": its})
 

@@ -42,23 +42,23 @@ class Condition:
 
     algorithm: str = axis(
         None,
-        "congestion control of the kernel, a name of `algorithms.tsv`",
+        help="congestion control of the kernel, a name of `algorithms.tsv`",
         always_named=True, seed=Seed.NEVER,
     )  # fmt: skip
     loss_percent: float = axis(
         0.0,
-        "independent random loss on the path",
-        "[0, 100)", unit="% of packets", named="loss{}", always_named=True, seed=Seed.ALWAYS,
+        help="independent random loss on the path",
+        span="[0, 100)", unit="% of packets", named="loss{}", always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     path: str = axis(
         "symmetric",
-        "the way of acknowledgements",
+        help="the way of acknowledgements",
         choices={"symmetric": "back over the forward routers", "asymmetric": "over r3"},
         always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     app: str = axis(
         "iperf3",
-        "what makes the traffic",
+        help="what makes the traffic",
         choices={
             "iperf3": "bulk", "ffmpeg": "live video", "web": "a page of 177,669 bytes",
             "datagram": "UDP under a `scheme`", "command": "two programs, whatever they are",
@@ -68,28 +68,29 @@ class Condition:
     )  # fmt: skip
     rtt_ms: float = axis(
         0.44,
-        f"two-way propagation delay; 0 for a bare path, of at most {BARE_RATE_MAX_MBIT:g} Mbit/s "
+        help=f"two-way propagation delay; 0 for a bare path, of at most {BARE_RATE_MAX_MBIT:g} "
+        "Mbit/s "
         "and without loss: its bottleneck is all that is set up, no netem and no fq",
-        "[0, 10000]", unit="ms", named="rtt{}", always_named=True, seed=Seed.ALWAYS,
+        span="[0, 10000]", unit="ms", named="rtt{}", always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     rate_mbit: float = axis(
         1000.0,
-        "rate of the bottleneck",
-        "[0.01, 10000]", unit="Mbit/s", named="rate{}", seed=Seed.ALWAYS,
+        help="rate of the bottleneck",
+        span="[0.01, 10000]", unit="Mbit/s", named="rate{}", seed=Seed.ALWAYS,
     )  # fmt: skip
     buffer_packets: int = axis(
         1000,
-        "length of the bottleneck's buffer",
-        "[1, 10000000]", unit="packets", named="buffer{}", seed=Seed.ALWAYS,
+        help="length of the bottleneck's buffer",
+        span="[1, 10000000]", unit="packets", named="buffer{}", seed=Seed.ALWAYS,
     )  # fmt: skip
     offloads: str = axis(
         "off",
-        "TSO, GSO and GRO of every interface (quoted in a study: YAML reads on as true)",
+        help="TSO, GSO and GRO of every interface (quoted in a study: YAML reads on as true)",
         choices={"off": "", "on": ""}, named="offloads-{}", always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     loss_direction: str = axis(
         "data",
-        "where the loss strikes",
+        help="where the loss strikes",
         choices={
             "data": "", "both": "data and acknowledgements", "back": "acknowledgements alone",
         },
@@ -97,13 +98,13 @@ class Condition:
     )  # fmt: skip
     competitor: str = axis(
         NO_COMPETITOR,
-        "algorithm of a second bulk flow over the same bottleneck, `none`, or in a study "
+        help="algorithm of a second bulk flow over the same bottleneck, `none`, or in a study "
         "`same` for the cell's own",
         named="vs-{}", seed=Seed.WHETHER_DEFAULT,
     )  # fmt: skip
     queue: str = axis(
         "fifo",
-        "what the bottleneck does with packets that wait",
+        help="what the bottleneck does with packets that wait",
         choices={
             "fifo": "", "bfifo": "the buffer in bytes: of as many full packets",
             "two-fifos": "bulk flows apart", "red": "", "pie": "", "codel": "", "fq_codel": "",
@@ -113,31 +114,35 @@ class Condition:
     )  # fmt: skip
     sender_delay_ms: float = axis(
         0.0,
-        "the part of the RTT that netem adds on the sender's own interface, at netem's default "
+        help="the part of the RTT that netem adds on the sender's own interface, at netem's "
+        "default "
         "limit and with the loss, as many a tutorial does it: a mistake to be measured",
-        "[0, 10000]", unit="ms", named="sender-delay{}",
+        span="[0, 10000]", unit="ms", named="sender-delay{}",
     )  # fmt: skip
     trace: str = axis(
         NO_TRACE,
-        "what drives the bottleneck in place of its rate: `none`, a file of `traces/`, or "
+        help="what drives the bottleneck in place of its rate: `none`, a file of `traces/`, or "
         "`cellular`, drawn for each replicate; its queue is `fifo`, `bfifo` or `codel`",
         pattern="[a-z0-9-]+", named="trace-{}",
     )  # fmt: skip
     trace_back: str = axis(
         NO_TRACE,
-        "what drives the way back of the data's acknowledgements, as `trace` does the data's; "
+        help="what drives the way back of the data's acknowledgements, as `trace` does the data's; "
         "`cellular` has an uplink's mean; its queue is a FIFO as long",
         pattern="[a-z0-9-]+", named="back-{}", seed=Seed.NEVER,
     )  # fmt: skip
     scheme: str = axis(
         NO_SCHEME,
-        "congestion control of the app `datagram`, with parameters: `ewma,alpha=0.9,scale=1.5`",
+        help="congestion control of the app `datagram`, with parameters: "
+        "`ewma,alpha=0.9,scale=1.5`",
         seed=Seed.NEVER,
     )  # fmt: skip
-    video: str = axis("720p", "the stream of the app `ffmpeg`", choices={"720p": "", "128x64": ""})
+    video: str = axis(
+        "720p", help="the stream of the app `ffmpeg`", choices={"720p": "", "128x64": ""}
+    )
     receive_buffer: str = axis(
         "linux",
-        "the receiver's window",
+        help="the receiver's window",
         choices={
             "linux": "Linux's autotuning, from 128 KiB to 6 MiB",
             "large": "no limit from the start",
@@ -146,7 +151,7 @@ class Condition:
     )  # fmt: skip
     shaper: str = axis(
         "tbf",
-        "what makes rate, buffer and delay",
+        help="what makes rate, buffer and delay",
         choices={
             "tbf": "a token bucket with a queue, and delay lines behind it",
             "htb-netem": "one interface each way for all three, as Mininet's links: the buffer is "
@@ -155,27 +160,30 @@ class Condition:
     )  # fmt: skip
     sender_queue: str = axis(
         "fq",
-        "the qdisc of the sender's own interface",
+        help="the qdisc of the sender's own interface",
         choices={"fq": "", "fq_codel": "the default of most distributions"},
         named="sender-{}", seed=Seed.NEVER,
     )  # fmt: skip
     kernel: str = axis(
         DEFAULT_KERNEL,
-        "kernel that the hosts run on, a name of `kernels.toml` (quoted in a study: YAML reads 6.1 "
+        help="kernel that the hosts run on, a name of `kernels.toml` (quoted in a study: YAML "
+        "reads 6.1 "
         "as a number); `default`: the algorithm's own in `algorithms.tsv`, or else 6.12",
         pattern="[a-z0-9.-]+", named="kernel-{}", seed=Seed.NEVER,
     )  # fmt: skip
     flows: str = axis(
         NO_FLOWS,
-        "TCP flows beside the cell's own: `ALGORITHM,key=value,...` joined by `+`, or a name of "
+        help="TCP flows beside the cell's own: `ALGORITHM,key=value,...` joined by `+`, or a "
+        "name of "
         "the study's own `flows`; docs/how-to/flows.md has the keys",
         pattern=PATTERN, named="flows-{}", seed=Seed.NEVER,
     )  # fmt: skip
     second_rate_mbit: float = axis(
         0.0,
-        "rate of a second bottleneck behind the first, with the same buffer and queue; 0 for none; "
+        help="rate of a second bottleneck behind the first, with the same buffer and queue; 0 "
+        "for none; "
         "the cell's own flow passes both, `flows` say which with `over`",
-        "[0, 10000]", unit="Mbit/s", named="second{}",
+        span="[0, 10000]", unit="Mbit/s", named="second{}",
     )  # fmt: skip
     # What a path does to packets besides delaying and losing each by itself.
     changes: str = pathaxes.changes
@@ -196,13 +204,13 @@ class Condition:
     image: str = programs.image()
     duration_s: float = axis(
         10.0,
-        "length of a run, warm-up included",
-        "(0, 3600]", unit="s", of_campaign=True, seed=Seed.ALWAYS,
+        help="length of a run, warm-up included",
+        span="(0, 3600]", unit="s", of_campaign=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     warmup_s: float = axis(
         1.0,
-        "seconds at the start that enter no statistic",
-        "[0, 3600)", unit="s", of_campaign=True, seed=Seed.ALWAYS,
+        help="seconds at the start that enter no statistic",
+        span="[0, 3600)", unit="s", of_campaign=True, seed=Seed.ALWAYS,
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ def sender_command() -> Any:
     """Declare what the sender runs."""
     return axis(
         NO_COMMAND,
-        "of the app `command`: a shell's words, which send to `$RECEIVER`",
+        help="of the app `command`: a shell's words, which send to `$RECEIVER`",
         named="sends-{}", digested=True,
     )  # fmt: skip
 
@@ -24,7 +24,7 @@ def receiver_command() -> Any:
     """Declare what the receiver runs."""
     return axis(
         NO_COMMAND,
-        "of the app `command`: a shell's words, which listen on a port and are started first",
+        help="of the app `command`: a shell's words, which listen on a port and are started first",
         named="receives-{}", digested=True,
     )  # fmt: skip
 
@@ -33,7 +33,7 @@ def bring() -> Any:
     """Declare what is brought along."""
     return axis(
         NOTHING_BROUGHT,
-        "a folder that is brought along for the app `command`, which works in a copy of it",
+        help="a folder that is brought along for the app `command`, which works in a copy of it",
         named="bring-{}", digested=True, seed=Seed.NEVER,
     )  # fmt: skip
 
@@ -42,7 +42,8 @@ def image() -> Any:
     """Declare what the hosts have."""
     return axis(
         DEFAULT_IMAGE,
-        "what the hosts have: a folder of `containers/` with `packages.txt`; `default`: `quic` for "
+        help="what the hosts have: a folder of `containers/` with `packages.txt`; `default`: "
+        "`quic` for "
         "the app of that name, `host` for all others",
         pattern="[a-z0-9-]+", named="image-{}", seed=Seed.NEVER,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from losslab.campaign.integrity import FIRST_FORMAT
 from tests import sealed
 from tests.unit.study.test_condition import CONDITION
 
-INSTRUMENT = {"kernel": {"hash": "aa"}, "source": "bb"}
+INSTRUMENT = {"kernel": {"hash": "aa"}}
 
 
 def write_cell(root, name, values, seeds=None, digests=True, **changes):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import brought, deciding
+from losslab.campaign import brought, fingerprint
 from losslab.campaign.which import image_of
 from losslab.errors import LosslabError
 from losslab.instrument import image
@@ -47,9 +47,11 @@ def test_a_job_gets_the_files_and_the_manifest_their_digests(folder, tmp_path):
 
 def test_a_cell_is_measured_again_when_a_file_changes(folder):
     condition = dataclasses.replace(COMMAND, bring="./mine")
-    files = deciding.files(condition, VIRTUAL, GUEST)
-    assert {folder / "send", folder / "deep" / "data"} < set(files)
-    assert not {folder / "send"} & set(deciding.files(COMMAND, VIRTUAL, GUEST))
+    before = fingerprint.of(condition, VIRTUAL, GUEST).parts
+    (folder / "deep" / "data").write_text("3")
+    now = fingerprint.of(condition, VIRTUAL, GUEST).parts
+    assert fingerprint.differences(before, now) == ["user files"]
+    assert "user files" not in fingerprint.of(COMMAND, VIRTUAL, GUEST).parts
 
 
 def test_a_folder_without_files_is_refused(tmp_path, monkeypatch):
@@ -93,9 +95,8 @@ def test_an_image_is_the_cells_or_its_apps(root):
     assert (image_of(PLAIN), image_of(COMMAND), image_of(quic)) == ("host", "host", "quic")
     rsync = dataclasses.replace(COMMAND, image="rsync")
     assert image_of(rsync) == "rsync"
-    recipe = image.RECIPES / "rsync" / "packages.lock"
-    assert recipe in deciding.files(rsync, VIRTUAL, GUEST)
-    assert deciding.built(rsync, VIRTUAL, GUEST) != deciding.built(COMMAND, VIRTUAL, GUEST)
+    parts = [fingerprint.of(each, VIRTUAL, GUEST).parts for each in (rsync, COMMAND)]
+    assert fingerprint.differences(*parts) == ["condition", "image"]
     names = design.load_names(root)
     assert names.problems(rsync) == []
     for wrong in ("engine", "none-such"):

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from losslab.campaign import cellrun, collect, integrity, origin
+from losslab.campaign import cellrun, collect, fingerprint, integrity, origin
 from losslab.campaign.ledger import Ledger
 from losslab.errors import LosslabError
 from losslab.screen import series
@@ -17,6 +17,7 @@ RAW = {
     "queue.csv": "t_s,backlog_packets\n0.1,3\n", "sender.log": "sent\n",
     "console.log": "the guest's last words\n",
 }  # fmt: skip
+FINGERPRINT = fingerprint.of(CONDITION, "virtual", "guest").to_json()
 FILES = (*RAW, "manifest.json", "host.json")
 
 
@@ -58,8 +59,8 @@ def cell(tmp_path):
     for number in range(2):
         manifest = {
             "backend": "virtual", "cell": CONDITION.to_json(), "seed": number, "valid": True,
-            "reasons": [], "summary": {"goodput_mbit": 9.5 + number}, "instrument": {"source": "s"},
-            "trace_sha256": {}, "video_sha256": None,
+            "reasons": [], "summary": {"goodput_mbit": 9.5 + number}, "instrument": {},
+            "trace_sha256": {}, "video_sha256": None, "fingerprint": FINGERPRINT,
         }  # fmt: skip
         sealed.replicate(folder / str(number), manifest, RAW)
     return sealed.cell(folder, CONDITION.to_json(), 2)
@@ -72,9 +73,8 @@ def test_an_untouched_cell_has_no_problem(cell):
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damage_of_any_file_is_found_by_every_reader(cell, tmp_path, monkeypatch, name, damage):
-    monkeypatch.setattr(cellrun, "provenance", lambda *_: {"source": "s"})
-    tools = type("Tools", (), {"backend": "virtual"})()
+def test_damage_of_any_file_is_found_by_every_reader(cell, tmp_path, name, damage):
+    tools = type("Tools", (), {"backend": "virtual", "where": "guest"})()
     whole = cell.parent / "0"
     assert cellrun.finished(whole, CONDITION, 0, tools)
     ledger = Ledger(tmp_path / "ledger.json")

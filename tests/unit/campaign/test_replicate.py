@@ -8,7 +8,7 @@ import pytest
 
 from losslab.backends import runner
 from losslab.backends.base import Instrument, Outcome
-from losslab.campaign import cellrun, folder, provenance, replicate, selftest
+from losslab.campaign import cellrun, fingerprint, folder, provenance, replicate, selftest
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import archive, integrity
 from losslab.study.seeds import replicate_seed
@@ -193,8 +193,7 @@ def test_other_code_or_another_kernel_measures_again(tmp_path, tools, guests, mo
     guests(GOOD)
     measured(tmp_path, tools)
     assert kept(tmp_path, tools)
-    tools.provenance["kernel"] = "another"
-    assert not kept(tmp_path, tools)
-    tools.provenance["kernel"] = "k"
-    monkeypatch.setattr(provenance.deciding, "source_hash", lambda *_: "another")
-    assert not kept(tmp_path, tools)
+    for part in ("_code", "_built"):
+        with monkeypatch.context() as changed:
+            changed.setattr(fingerprint, part, lambda *_: {"kernel": "another"})
+            assert not kept(tmp_path, tools)

@@ -1,0 +1,213 @@
+"""Which modules enter which cells' fingerprints; tests/e2e/test_staleness.py tries Snakemake."""
+
+import ast
+import dataclasses
+
+import pytest
+
+from losslab.campaign import brought, fingerprint, meaning, traces
+from losslab.instrument import image, kernels
+from tests.unit.study.test_condition import CONDITION
+
+TRACE = "stairs"
+CELLS = {
+    "bulk": (CONDITION, "virtual", "guest"),
+    "containers": (CONDITION, "containernet", "guest"),
+    "engine": (CONDITION, "containernet", "host"),
+    "plain": (CONDITION, "virtual", "host"),
+    "page": (dataclasses.replace(CONDITION, app="web"), "virtual", "guest"),
+    "video": (dataclasses.replace(CONDITION, app="ffmpeg"), "virtual", "guest"),
+    "drawn": (dataclasses.replace(CONDITION, trace="cellular"), "virtual", "guest"),
+    "trace": (dataclasses.replace(CONDITION, trace=TRACE), "virtual", "guest"),
+    "crowd": (dataclasses.replace(CONDITION, flows="same"), "virtual", "guest"),
+    "scheme": (
+        dataclasses.replace(CONDITION, app="datagram", scheme="ewma,alpha=0.9"),
+        "virtual",
+        "guest",
+    ),
+}
+ALL = set(CELLS)
+IN_GUESTS = ALL - {"engine", "plain"}
+VIRTUAL = IN_GUESTS - {"containers"}
+NONE: set[str] = set()
+DEPENDENT = {
+    "__init__.py": NONE,
+    "errors.py": NONE,
+    "study/seeds.py": ALL,
+    "report.py": NONE,
+    "campaign/collect.py": NONE,
+    "emulation/jobs/console.py": NONE,
+    "emulation/measure.py": ALL,
+    "emulation/checks.py": ALL,
+    "study/condition.py": ALL,
+    "study/axes.py": ALL,
+    "study/listed.py": NONE,
+    "emulation/probes/tcp.py": ALL,
+    "emulation/shaping.py": ALL,
+    "emulation/jobs/engineguest.py": {"containers"},
+    "emulation/jobs/enginehost.py": {"engine"},
+    "emulation/containers.py": {"containers", "engine"},
+    "emulation/jobs/hostjob.py": {"engine", "plain"},
+    "backends/onhost.py": {"containers", "engine", "plain"},
+    "emulation/realtime.py": {"engine", "plain"},
+    "emulation/apps/iperf3.py": ALL - {"video", "scheme"},
+    "emulation/apps/web.py": {"page"},
+    "emulation/apps/page_server.py": {"page"},
+    "emulation/standby.py": ALL,
+    "emulation/apps/ffmpeg.py": {"video"},
+    "emulation/crowd/plan.py": {"crowd"},
+    "emulation/crowd/program.py": {"crowd"},
+    "emulation/crowd/outcome.py": {"crowd"},
+    "study/crowd.py": ALL,
+    "emulation/link/forward.py": {"drawn", "trace"},
+    "emulation/link/tracelink.py": {"drawn", "trace"},
+    "emulation/link/traces.py": {"drawn", "trace"},
+    "emulation/apps/datagram_program.py": {"scheme"},
+    "emulation/apps/datagram.py": {"scheme"},
+    "emulation/schemes/__init__.py": {"scheme"},
+    "emulation/schemes/ewma.py": {"scheme"},
+    "emulation/schemes/delivery.py": {"scheme"},
+    "emulation/schemes/aimd.py": NONE,
+}
+
+
+@pytest.fixture(autouse=True)
+def a_trace_and_nothing_kept(monkeypatch, tmp_path):
+    (tmp_path / TRACE).write_text("10\n")
+    monkeypatch.setattr(traces, "FOLDER", tmp_path)
+    yield
+    fingerprint._built.cache_clear()
+
+
+@pytest.mark.parametrize("path", DEPENDENT)
+def test_exactly_the_cells_that_use_a_module_depend_on_it(path):
+    assert (fingerprint.PACKAGE / path).is_file()
+    found = {name for name, cell in CELLS.items() if path in fingerprint.of(*cell).code}
+    assert found == DEPENDENT[path]
+
+
+def changed_parts(change):
+    """The parts of each cell's fingerprint that something changes."""
+    before = {name: fingerprint.of(*cell).parts for name, cell in CELLS.items()}
+    change()
+    fingerprint._built.cache_clear()
+    found = {
+        name: fingerprint.differences(before[name], fingerprint.of(*cell).parts)
+        for name, cell in CELLS.items()
+    }
+    return {name: parts for name, parts in found.items() if parts}
+
+
+def test_another_kernel_recipe_changes_cells_in_guests(monkeypatch):
+    def change():
+        monkeypatch.setattr(fingerprint.kernel, "content_hash", lambda *_: "another")
+
+    assert changed_parts(change) == {name: ["kernel"] for name in IN_GUESTS}
+
+
+def test_another_recipe_of_the_engine_changes_cells_in_containers(monkeypatch):
+    hash_of = image.content_hash
+
+    def change():
+        monkeypatch.setattr(
+            image, "content_hash", lambda name: "x" if name == image.ENGINE else hash_of(name)
+        )
+
+    assert changed_parts(change) == {name: ["engine"] for name in ("containers", "engine")}
+
+
+def test_what_was_built_unpinned_is_another_kernel(monkeypatch, tmp_path):
+    def change():
+        monkeypatch.setattr(fingerprint.kernel, "target", lambda *_, **__: tmp_path)
+        monkeypatch.setattr(fingerprint.kernel, "existing", lambda *_: tmp_path)
+        monkeypatch.setattr(fingerprint.kernel, "provenance", lambda _: {"version": "6.12.99"})
+
+    assert changed_parts(change) == {name: ["kernel"] for name in IN_GUESTS}
+
+
+def test_another_trace_changes_the_cells_that_follow_it(tmp_path):
+    def change():
+        (tmp_path / TRACE).write_text("10\n20\n")
+
+    assert changed_parts(change) == {"trace": ["traces"]}
+
+
+def test_a_machines_own_kernel_counts_where_it_measures():
+    for name in ("engine", "plain"):
+        assert "kernel" in fingerprint.of(*CELLS[name]).parts
+    assert kernels.default().series  # and it is none of these
+
+
+def test_user_files_count(monkeypatch):
+    def change():
+        monkeypatch.setattr(brought, "digests", lambda _: {"send": "0"})
+
+    assert changed_parts(change) == {name: ["user files"] for name in ALL}
+
+
+def test_every_value_of_a_condition_counts():
+    condition, *rest = CELLS["bulk"]
+    other = dataclasses.replace(condition, buffer_packets=condition.buffer_packets + 1)
+    parts = [fingerprint.of(each, *rest).parts for each in (condition, other)]
+    assert fingerprint.differences(*parts) == ["condition"]
+
+
+def test_a_part_that_is_new_or_gone_is_a_difference():
+    assert fingerprint.differences({"a": "1", "b": "2"}, {"b": "3", "c": "4"}) == ["b", "c", "a"]
+
+
+def test_programs_that_a_guest_starts_by_name_are_known(root):
+    """`python3 -m losslab.x` is no import: its module must be an entry of its own."""
+    started = set()
+    for path in (root / "src/losslab/emulation").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and str(node.value).startswith("losslab.emulation."):
+                started.add(node.value)
+    # The last is imported, too.
+    assert started == {
+        "losslab.emulation.apps.datagram_program",
+        "losslab.emulation.apps.page_server",
+        "losslab.emulation.crowd.program",
+        "losslab.emulation.link.forward",
+        "losslab.emulation.realtime",
+    }
+
+
+def test_imports_are_found_wherever_a_module_has_them(tmp_path, monkeypatch):
+    names = ("top", "called", "caught", "matched", "held", "nested", "asked", "types")
+    for name in names:
+        (tmp_path / f"{name}.py").write_text("")
+    (tmp_path / "all.py").write_text(
+        """\
+from typing import TYPE_CHECKING
+import losslab.top
+if TYPE_CHECKING:
+    import losslab.types
+else:
+    pass
+class A:
+    async def f(self):
+        from losslab import called
+        return [lambda: called]
+try:
+    pass
+except ImportError:
+    import losslab.caught
+match 1:
+    case 1:
+        import losslab.matched
+with open("x") as file:
+    from losslab.held import x
+for _ in ():
+    while True:
+        import losslab.nested
+if 1:
+    pass
+elif 2:
+    import losslab.asked
+"""
+    )
+    monkeypatch.setattr(fingerprint, "PACKAGE", tmp_path)
+    dotted = meaning.of_python((tmp_path / "all.py").read_text()).imports
+    found = {file for name in dotted for file in fingerprint._files_of(name)}
+    assert found == {f"{name}.py" for name in names if name != "types"}

@@ -1,0 +1,149 @@
+"""What of source code counts, and what does not."""
+
+import pytest
+
+from losslab.campaign import meaning
+from losslab.errors import LosslabError
+
+PYTHON = '''\
+"""Docstring."""
+
+from losslab.study import axes
+import os
+
+
+class Flow:
+    """Docstring."""
+
+    rate_mbit: float = 1.0
+
+
+def shape(rate: float, burst=2) -> float:
+    """Docstring."""
+    # A comment
+    if rate < 0:
+        raise ValueError(f"the rate must not be negative, found {rate}", hint="more")
+    field = axis(0, help="words " f"{rate}", choices={"on": "words", "off": ""}, unit="ms")
+    return rate * burst + len("text") + field
+'''
+PROSE = {
+    "docstring": ('"""Docstring."""\n\nfrom', '"""Another, and longer."""\n\nfrom'),
+    "no docstring": ('    """Docstring."""\n\n    rate', "    rate"),
+    "comment": ("# A comment", "# Another\n    # one"),
+    "annotation": ("rate: float, burst=2) -> float", "rate, burst: int = 2)"),
+    "annotation of a field": ("rate_mbit: float", "rate_mbit: int"),
+    "layout": ("rate * burst + len", "(\n        rate * burst\n    ) + len"),
+    "quotes": ('"text"', "'text'"),
+    "words of an error": ("the rate must not be negative, found ", "no: "),
+    "words of an error after it": ("found {rate}", "found {rate}, which is wrong"),
+    "hint of an error": ('hint="more"', 'hint="give it a larger one"'),
+    "help": ('"words " f"{rate}"', '"other words"'),
+    "words of a choice": ('"on": "words"', '"on": "other words"'),
+}
+CODE = {
+    "operator": ("rate * burst", "rate / burst"),
+    "constant": ("burst=2", "burst=3"),
+    "string": ('"text"', '"texts"'),
+    "name": ("import os", "import sys"),
+    "order": ("rate * burst", "burst * rate"),
+    "choice": ('"off": ""', '"never": ""'),
+    "keyword": ('unit="ms"', 'unit="s"'),
+    "statement": ("    # A comment", "    pass"),
+    "value in an error": ("found {rate}", "found {burst}"),
+    "comparison": ("rate < 0", "rate <= 0"),
+    "default of a field": ("float = 1.0", "float = 1.5"),
+}
+
+
+def changed(text, old, new):
+    assert old in text
+    return text.replace(old, new, 1)
+
+
+@pytest.mark.parametrize("what", PROSE)
+def test_prose_means_nothing(what):
+    other = changed(PYTHON, *PROSE[what])
+    assert meaning.of_python(other).meaning == meaning.of_python(PYTHON).meaning
+
+
+@pytest.mark.parametrize("what", CODE)
+def test_code_means_something(what):
+    other = changed(PYTHON, *CODE[what])
+    assert meaning.of_python(other).meaning != meaning.of_python(PYTHON).meaning
+
+
+def test_a_digest_is_the_same_in_every_version_of_python():
+    """It stands in manifests; this one was made by Python 3.11."""
+    assert meaning.of_python(PYTHON).meaning == "41df9d2fceb5d8c3"
+
+
+def test_imports_are_named_by_every_module_they_may_be_of():
+    assert meaning.of_python(PYTHON).imports == ("losslab.study", "losslab.study.axes", "os")
+
+
+R = """\
+# Words
+rate <- function(x, label = "a # b") {
+  x * 2 # more words
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        R.replace("# Words\n", ""),
+        R.replace(" # more words", ""),
+        R.replace("  x", "      x"),
+        R.replace("\n}", "\n\n\n}"),
+        R + "# The end",
+    ],
+)
+def test_comments_and_layout_of_r_mean_nothing(other):
+    assert other != R
+    assert meaning.of_r(other) == meaning.of_r(R)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        R.replace("x * 2", "x / 2"),
+        R.replace("a # b", "a # c"),
+        R.replace("a # b", "a  # b"),
+        R.replace("x * 2", "x *\n2"),
+        R.replace("2 # more", "2 `# more"),
+    ],
+)
+def test_code_of_r_means_something(other):
+    assert meaning.of_r(other) != meaning.of_r(R)
+
+
+def test_meanings_are_kept_from_run_to_run(monkeypatch, tmp_path):
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "module.py"
+    path.write_text(PYTHON)
+    first = meaning.Modules()
+    found = first.read(path)
+    first.keep()
+    monkeypatch.setattr(meaning, "of_python", lambda _: pytest.fail("parsed again"))
+    assert meaning.Modules().read(path) == found
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"a": 1}', '{"a": ["b", 3]}', "null"])
+def test_a_spoilt_cache_counts_as_empty(monkeypatch, tmp_path, content):
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "module.py"
+    path.write_text(PYTHON)
+    kept = meaning.Modules()
+    kept.read(path)
+    kept.keep()
+    (file,) = (tmp_path / "cache/meaning").iterdir()
+    file.write_text(content)
+    assert meaning.Modules().read(path) == meaning.of_python(PYTHON)
+
+
+def test_a_module_that_is_not_python_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "module.py").write_text("def")
+    with pytest.raises(LosslabError, match=r"module\.py must be a Python module"):
+        meaning.Modules().read(tmp_path / "module.py")

@@ -1,0 +1,102 @@
+"""Why cells will be measured, in words."""
+
+import dataclasses
+import json
+
+import pytest
+
+from losslab.campaign import fingerprint, staleness
+from losslab.study.design import Cell
+from losslab.study.stopping import StoppingRule
+from tests import sealed
+from tests.unit.study.test_condition import CONDITION
+
+CELL = Cell("loss", "main", CONDITION, StoppingRule(1, 1))
+WEB = "emulation/apps/web.py"
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """A folder of results in which the cell is measured, and its code recorded."""
+    monkeypatch.chdir(tmp_path)
+    staleness.record_code([CELL])
+    write(tmp_path / "results")
+    return tmp_path / "results"
+
+
+def write(results, cell=CELL, **more):
+    folder = results / "cells" / cell.study / cell.name
+    manifest = {
+        "backend": "virtual", "cell": cell.condition.to_json(), "seed": 0, "valid": True,
+        "reasons": [], "summary": {"goodput_mbit": 9.5}, "instrument": {},
+        "fingerprint": fingerprint.of(cell.condition, cell.backend, cell.where).to_json(),
+    }  # fmt: skip
+    sealed.replicate(folder / "0", manifest | more, {"tcp.csv": "t_s\n0.1\n"})
+    return sealed.cell(folder, cell.condition.to_json(), 1, cell.study, cell.block)
+
+
+def other_code(monkeypatch, *names):
+    its = fingerprint.of(CONDITION, "virtual", "guest")
+    code = dict(its.code) | dict.fromkeys(names, "0")
+    other = fingerprint.Fingerprint({**its.parts, fingerprint.CODE: "0"}, code)
+    monkeypatch.setattr(fingerprint, "of", lambda *_: other)
+
+
+def test_a_measured_cell_is_not_measured_again(results):
+    assert staleness.reasons(CELL, results) == []
+    assert staleness.lines([CELL], results) == []
+
+
+def test_a_cell_without_results_is_not_measured_yet(results):
+    other = dataclasses.replace(CELL, condition=dataclasses.replace(CONDITION, rtt_ms=99.0))
+    assert staleness.reasons(other, results) == ["not measured yet"]
+
+
+def test_a_changed_module_is_named(results, monkeypatch):
+    other_code(monkeypatch, WEB)
+    assert staleness.reasons(CELL, results) == [f"the code changed: {WEB}"]
+
+
+def test_of_many_changed_modules_three_are_named(results, monkeypatch):
+    other_code(monkeypatch, *(f"{name}.py" for name in "abcde"))
+    assert staleness.reasons(CELL, results) == ["the code changed: a.py, b.py, c.py and 2 more"]
+
+
+def test_without_a_record_of_the_code_no_module_is_named(results, monkeypatch):
+    other_code(monkeypatch, WEB)
+    for path in (results / "instrument").iterdir():
+        path.unlink()
+    assert staleness.reasons(CELL, results) == ["the code changed"]
+
+
+@pytest.mark.parametrize("part", ["kernel", "image"])
+def test_another_instrument_is_named(results, monkeypatch, part):
+    its = fingerprint.of(CONDITION, "virtual", "guest")
+    other = dataclasses.replace(its, parts={**its.parts, part: "0"})
+    monkeypatch.setattr(fingerprint, "of", lambda *_: other)
+    assert staleness.reasons(CELL, results) == [f"the {part} changed"]
+
+
+def test_a_lost_guest_is_named(results):
+    write(results, lost=True)
+    assert staleness.reasons(CELL, results) == ["a guest was lost"]
+
+
+def test_results_without_a_fingerprint_are_of_an_older_version(results):
+    path = write(results).parent / "0" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["fingerprint"]
+    path.write_text(json.dumps(manifest))
+    sealed.again(path.parent)
+    sealed.cell(path.parents[1], CONDITION.to_json(), 1, "loss", "main")
+    (why,) = staleness.reasons(CELL, results)
+    assert "without fingerprints" in why
+
+
+def test_damage_is_named(results):
+    (raw,) = results.rglob("tcp.csv")
+    raw.write_text("")
+    (why,) = staleness.reasons(CELL, results)
+    assert why.startswith("damaged: ")
+    (line,) = staleness.lines([CELL], results)
+    assert line.startswith(f"loss\t{CELL.name}\tdamaged: ")
