@@ -136,7 +136,7 @@ reason_of <- function(claim, data, verdict) {
   list(text = claim$reason$text, unsupported = unsupported)
 }
 
-# The unit of a claim's number, from the words that end its metric's name.
+# The unit of the number that a claim makes.
 unit_of <- function(claim) {
   if (grepl("ratio|factor|over", claim$kind)) {
     return("times")
@@ -147,11 +147,5 @@ unit_of <- function(claim) {
   if (claim$kind == "largest_loss_z") {
     return("standard errors")
   }
-  suffix <- sub(".*_", "", metric_of(claim))
-  units <- c(
-    mbit = "Mbit/s", ms = "ms", s = "s", percent = "%", packets = "packets", bdp = "BDP",
-    drops = "packets", retransmits = "packets", count = "", received = "bytes",
-    timeouts = "timeouts"
-  )
-  if (suffix %in% names(units)) units[[suffix]] else ""
+  metric_units[[metric_of(claim)]]
 }

@@ -212,7 +212,7 @@ def test_another_build_hides_nothing_else_that_is_missing(clone):
     record.write_text('{"made_of": "something else", "number": 5}')
     cell.unlink()
     try:
-        assert measured_again(snakemake(clone, "-n")) == ALL - {"quic"}  # which has an image of its own
+        assert measured_again(snakemake(clone, "-n")) == ALL - {"quic"}
     finally:
         record.write_text(before)
         cell.write_text("{}")

@@ -25,8 +25,8 @@ from losslab.errors import LosslabError
 from losslab.instrument import image, kernel
 from losslab.instrument.kernelsource import DEBIAN, KERNEL_ORG
 from losslab.study.design import Cell
+from losslab.study.metrics import primary_value
 from losslab.study.seeds import replicate_seed
-from losslab.study.stopping import primary_value
 
 CELLS = "cells"
 # What finds something: digests that do not fit, or values that do not follow from raw files.

@@ -17,8 +17,9 @@ from losslab.campaign.replicate import run
 from losslab.errors import HostError
 from losslab.lock import sweep
 from losslab.study.condition import Condition
+from losslab.study.metrics import primary_value
 from losslab.study.seeds import replicate_seed
-from losslab.study.stopping import StoppingRule, primary_value
+from losslab.study.stopping import StoppingRule
 
 # Beside a cell's replicates: the last guest that was lost. The workflow tries such a cell again.
 LOST_FILE = "lost.json"

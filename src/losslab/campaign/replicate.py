@@ -28,6 +28,7 @@ from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import integrity as instrument_integrity
 from losslab.lock import own_folder
 from losslab.study.condition import Condition
+from losslab.study.metrics import undeclared
 
 # A guest needs up to 5 s of wall time per second of a 1 Gbit/s flow on a slow, busy host; ten
 # times that tells a hung guest from a slow one.
@@ -128,7 +129,7 @@ def _attempt(
     with whole_folder(out) as folder, own_folder(out.parent, PARTIAL) as job_folder:
         try:
             outcome = _measure(condition, seed, job_folder, instrument, how)
-            reasons = outcome.result["reasons"]
+            reasons = [*outcome.result["reasons"], *undeclared(outcome.result["summary"])]
             kept = ("plan", "summary", "observed", "machine")
             manifest |= {key: outcome.result[key] for key in kept}
             wall_s = outcome.wall_s

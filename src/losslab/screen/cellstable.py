@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign import integrity, metrics
+from losslab.campaign import integrity
 from losslab.campaign.collect import write_csv
 from losslab.screen import plot
 from losslab.screen.columns import aligned
+from losslab.study import metrics
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import MIN_RUNS, mean_interval
 
@@ -23,12 +24,6 @@ MORE = (
     "loss_measured_percent",
 )
 STATISTICS = ("n_runs", "n_valid", "n_values", "mean", "low", "high", "least", "most")
-
-# Names end in their units; and what is an abbreviation in them.
-UNITS = {
-    "mbit": "Mbit/s", "percent": "%", "ms": "ms", "s": "s", "packets": "packets", "kb": "kB",
-}  # fmt: skip
-CAPITALS = {"rtt": "RTT"}
 
 
 def rows(
@@ -93,9 +88,9 @@ def write(found: Sequence[Mapping[str, Any]], varied: Sequence[str], folder: Pat
         {
             "x": "" if across is None else row[across],
             "line": "all" if not others else str(row[others[0]]),
-            "panel": ", ".join([*([label(row["metric"])] if several else []),
+            "panel": ", ".join([*([_title(row["metric"])] if several else []),
                                 *(f"{name} {row[name]}" for name in others[1:])]),
-            "x_label": "" if across is None else label(across), "y_label": label(row["metric"]),
+            "x_label": "" if across is None else label(across), "y_label": _title(row["metric"]),
             **{name: row[name] for name in ("mean", "low", "high", "n_values")},
         }
         for row in found
@@ -105,12 +100,16 @@ def write(found: Sequence[Mapping[str, Any]], varied: Sequence[str], folder: Pat
 
 
 def label(name: str) -> str:
-    """Turn the name of an axis or a metric, whose last word is its unit, into an axis's words."""
-    words, _, unit = name.rpartition("_")
-    if not words or unit not in UNITS:
-        return name.replace("_", " ")
-    text = " ".join(CAPITALS.get(word, word) for word in words.split("_"))
-    return f"{text[0].upper()}{text[1:]} ({UNITS[unit]})"
+    """Name an axis of the design with its unit, as an axis of a figure has it."""
+    unit = AXES[name].unit
+    text = name.rpartition("_")[0] if unit and "_" in name else name
+    text = text.replace("_", " ").replace("rtt", "RTT")
+    return f"{text[0].upper()}{text[1:]}" + (f" ({unit})" if unit else "")
+
+
+def _title(metric: str) -> str:
+    its = metrics.declared().get(metric)
+    return its.title if its else metric
 
 
 def text(found: Sequence[Mapping[str, Any]], varied: Sequence[str]) -> str:

@@ -20,8 +20,8 @@ from losslab.reading import read_rows
 from losslab.screen import series
 from losslab.screen.series import PANELS, Series
 from losslab.study.condition import AXES
+from losslab.study.metrics import primary_names
 from losslab.study.reading import load_algorithms
-from losslab.study.stopping import PRIMARY_METRICS
 
 FOLDER = ROOT / "report" / "explorer"
 STYLES = ("uplot/uPlot.min.css", "explorer.css")
@@ -77,7 +77,7 @@ def build(overviews: Sequence[Path], cells: Path, out: Path, processes: int = 1)
         "axes": [{"name": name, "unit": its.unit, "default": its.default, "help": its.help}
                  for name, its in AXES.items()],
         "algorithms": _algorithms(),
-        "metrics": PRIMARY_METRICS,
+        "metrics": primary_names(),
         "slices": SLICES,
         "steps": STEPS,
         "cells_path": str(cells),

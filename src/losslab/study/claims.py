@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 
 from losslab.reading import UsageError, input_errors, number, read_rows, read_text, read_yaml, shown
-from losslab.study import files
+from losslab.study import files, metrics
 from losslab.study.condition import AXES
 from losslab.study.design import ROOT
 from losslab.study.points import block_points
@@ -194,6 +194,8 @@ def _parameter_problems(claim: Mapping[str, Any]) -> list[str]:
             f"exactly one of {', '.join(COMPARISONS)} must stand in a claim, found "
             f"{', '.join(given) or 'none'}"
         )
+    if "metric" in claim:
+        problems += metrics.problems(claim["metric"])
     needs = NEEDS[kind]
     for key in PARAMETERS:
         if key in needs and key not in claim:

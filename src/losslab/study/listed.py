@@ -1,4 +1,4 @@
-"""The axes as others list them: the command line, config/README.md, and the columns of R.
+"""Axes and metrics as others list them: the command line, documentation and R.
 
 `losslab axes --write` brings the files up to date after a change of a declaration.
 """
@@ -10,20 +10,25 @@ import functools
 import json
 import re
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError
 from losslab.reading import number, read_text, whole
+from losslab.study import metrics
 from losslab.study.axes import Axis
 from losslab.study.condition import AXES
 from losslab.study.crowd import NO_FLOWS
 
 README = Path("config", "README.md")
 R_COLUMNS = Path("analysis", "R", "axes.R")
+R_METRICS = Path("analysis", "R", "units.R")
+RESULTS = Path("docs", "reference", "results.md")
 HEAD = "| axis | unit | values | default | meaning |"
+METRICS_HEAD = "| metric | unit | better | provided by | meaning |"
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser], root: Path) -> None:
@@ -41,6 +46,16 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser], r
     command.add_argument("--write", action="store_true", help="bring the files that list them up")
     command.add_argument("--json", action="store_true", help="for a machine, as JSON Schema")
     command.set_defaults(run=run)
+
+    def list_metrics(options: argparse.Namespace) -> int:
+        found = metrics.declared()
+        rows = [asdict(its) for its in found.values()]
+        print(json.dumps(rows, indent=1) if options.json else metrics_table())
+        return 0
+
+    listing = commands.add_parser("metrics", help="list the metrics of results")
+    listing.add_argument("--json", action="store_true", help="for a machine")
+    listing.set_defaults(run=list_metrics)
 
 
 def add_options(parser: argparse.ArgumentParser, algorithm: str | None = None) -> None:
@@ -124,6 +139,34 @@ def _option_help(its: Axis) -> str:
     return (", ".join(parts) + default).replace("%", "%%")
 
 
+def metrics_table() -> str:
+    """Write the metrics as a table in Markdown."""
+    rows = [
+        f"| `{its.name}` | {its.unit} | {its.better} | {', '.join(its.of)} | {its.description} |"
+        for its in metrics.declared().values()
+    ]
+    return "\n".join([METRICS_HEAD, "|---|---|---|---|---|", *rows]).replace("  ", " ")
+
+
+def r_metrics() -> str:
+    """Write what R needs of the metrics' declarations."""
+    found = metrics.declared().values()
+    units = {its.name: its.unit for its in found}
+    labels = {its.name: its.label for its in found}
+    return f"""\
+# Units and labels of metrics, from config/metrics.tsv. Written by `losslab axes --write`.
+
+metric_units <- {_r_named(units)}
+
+metric_labels <- {_r_named(labels)}
+"""
+
+
+def _r_named(values: Mapping[str, str]) -> str:
+    lines = [f'  {name} = "{value}"' for name, value in values.items()]
+    return "c(\n" + ",\n".join(lines) + "\n)"
+
+
 def readme(text: str) -> str:
     """Bring the tables of config/README.md up to date.
 
@@ -133,8 +176,7 @@ def readme(text: str) -> str:
     Raises:
         LosslabError: a table or a row is not there.
     """
-    pattern = re.escape(HEAD) + r"\n(\|.*\n)*"
-    text = _put(pattern, table() + "\n", text)
+    text = _put(_table_of(HEAD), table() + "\n", text)
     for its in AXES.values():
         if its.of_campaign:
             row = f"| `{its.name}` | {its.unit} | {its.help} |\n"
@@ -142,11 +184,15 @@ def readme(text: str) -> str:
     return text
 
 
-def _put(pattern: str, replacement: str, text: str) -> str:
+def _table_of(head: str) -> str:
+    return re.escape(head) + r"\n(\|.*\n)*"
+
+
+def _put(pattern: str, replacement: str, text: str, file: Path = README) -> str:
     text, count = re.subn(pattern, lambda match: replacement, text)
     if count != 1:
         raise LosslabError(
-            f"{README} must have one place for what matches {pattern!r}, found {count}"
+            f"{file} must have one place for what matches {pattern!r}, found {count}"
         )
     return text
 
@@ -173,12 +219,18 @@ def _r_vector(names: Iterable[str]) -> str:
 
 
 def write(root: Path) -> list[str]:
-    """Bring the files that list the axes up to date.
+    """Bring the files that list axes and metrics up to date.
 
     Returns:
         The names of those that changed.
     """
-    files = {README: readme(read_text(root / README)), R_COLUMNS: r_columns()}
+    results = read_text(root / RESULTS)
+    files = {
+        README: readme(read_text(root / README)),
+        R_COLUMNS: r_columns(),
+        R_METRICS: r_metrics(),
+        RESULTS: _put(_table_of(METRICS_HEAD), metrics_table() + "\n", results, RESULTS),
+    }
     changed = []
     for path, text in files.items():
         if not (root / path).exists() or (root / path).read_text() != text:

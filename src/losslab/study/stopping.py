@@ -10,9 +10,6 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# What a cell is judged by: the first of these that its replicates have.
-PRIMARY_METRICS = ("goodput_mbit", "download_s", "throughput_mbit", "rtt_ms")
-
 # Student's t: two-sided 95 % quantiles for 1 to 29 degrees of freedom (R: qt(0.975, 1:29)).
 # Rounded, and for this rule alone: other digits could end a recorded cell after another replicate.
 # All other confidence intervals are those of `study.intervals`.
@@ -61,8 +58,3 @@ def half_width_percent(values: Sequence[float]) -> float:
         return math.inf
     t = T_QUANTILES[n - 2] if n - 2 < len(T_QUANTILES) else NORMAL_QUANTILE
     return 100 * t * statistics.stdev(values) / math.sqrt(n) / abs(mean)
-
-
-def primary_value(summary: dict[str, float | None]) -> float | None:
-    """Return what a replicate is judged by; None where it has no such thing."""
-    return next((v for name in PRIMARY_METRICS if (v := summary.get(name)) is not None), None)

@@ -8,8 +8,8 @@ import pytest
 from losslab import cli
 from losslab.campaign import diff
 from losslab.screen import difftable
+from losslab.study.metrics import primary_names
 from losslab.study.schemas import schema
-from losslab.study.stopping import PRIMARY_METRICS
 from tests.unit.campaign.cells import write_cell
 
 NOISE = [100, 110, 90, 105, 97]
@@ -250,9 +250,9 @@ def test_only_cells_with_another_metric_are_no_agreement(sets):
 
 def test_what_a_cell_is_judged_by_is_looked_for_on_both_sides(sets):
     write_cell(sets[0], "cell", [None] * 5)
-    write_cell(sets[1], "cell", NOISE, metric=PRIMARY_METRICS[1])
+    write_cell(sets[1], "cell", NOISE, metric=primary_names()[1])
     found = only(diff.compare_sets(*sets))
-    assert (found.metric, found.verdict) == (PRIMARY_METRICS[1], diff.Verdict.TOO_FEW)
+    assert (found.metric, found.verdict) == (primary_names()[1], diff.Verdict.TOO_FEW)
 
 
 def test_cells_on_one_side_fail_unless_only_common_ones_are_asked_for(sets):

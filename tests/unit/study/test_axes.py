@@ -37,8 +37,8 @@ def test_names_and_seeds_of_recorded_cells_stay(root):
 
 
 def test_files_that_list_axes_are_up_to_date(root, tmp_path):
-    for path in (listed.README, listed.R_COLUMNS):
-        (tmp_path / path).parent.mkdir(parents=True)
+    for path in (listed.README, listed.R_COLUMNS, listed.R_METRICS, listed.RESULTS):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / path, tmp_path / path)
     assert listed.write(tmp_path) == [], "run `losslab axes --write`"
     readme = tmp_path / listed.README
@@ -126,7 +126,9 @@ def test_a_condition_without_an_algorithm_is_refused():
 @pytest.fixture
 def wider(monkeypatch):
     """A condition with an axis more, `wobble_ms`; declaring it is all that is done."""
-    declaration = axes.axis(0.0, "how uneven the delay is", "[0, 100]", unit="ms", named="wobble{}")
+    declaration = axes.axis(
+        0.0, help="how uneven the delay is", span="[0, 100]", unit="ms", named="wobble{}"
+    )
     kind = dataclasses.make_dataclass(
         "Wider", [("wobble_ms", "float", declaration)], bases=(Condition,), frozen=True
     )

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from losslab.study.stopping import StoppingRule, half_width_percent, primary_value
+from losslab.study.stopping import StoppingRule, half_width_percent
 
 
 def test_half_width_is_students():
@@ -33,9 +33,3 @@ def test_without_a_width_the_number_is_fixed():
     rule = StoppingRule(3, 3)
     assert [rule.enough(n, []) for n in (2, 3)] == [False, True]
     assert str(rule) == "3"
-
-
-def test_a_cell_is_judged_by_its_app():
-    assert primary_value({"goodput_mbit": 5.0, "rtt_ms": 1.0}) == 5.0
-    assert primary_value({"goodput_mbit": None, "download_s": 2.0}) == 2.0
-    assert primary_value({}) is None

@@ -1,0 +1,129 @@
+"""The metrics that replicates may have, as `config/metrics.tsv` declares them."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from losslab.reading import UsageError, read_rows
+from losslab.study.reading import check_schema
+
+FILE = Path(__file__).resolve().parents[3] / "config" / "metrics.tsv"
+Summary = Mapping[str, Any]
+# Far above any number that is measured; its square is still a float.
+MAX_VALUE = 1e100
+CLOSE_NAMES = 3
+
+
+@dataclass(frozen=True)
+class Metric:
+    """The declaration of a metric; the schema `metrics` describes its fields."""
+
+    name: str
+    label: str
+    unit: str
+    better: str
+    primary: int | None
+    of: tuple[str, ...]
+    description: str
+
+    @property
+    def title(self) -> str:
+        """Return its label with its unit, as an axis of a figure has it."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
+
+
+def read(path: Path) -> dict[str, Metric]:
+    """Read declarations of metrics.
+
+    Raises:
+        UsageError: the file does not follow its schema, or has a name or rank twice.
+    """
+    rows = read_rows(path, "\t")
+    check_schema(rows, "metrics", str(path))
+    for column in ("name", "primary"):
+        values = [row[column] for row in rows if row[column]]
+        if twice := sorted({value for value in values if values.count(value) > 1}):
+            raise UsageError(f"each {column} must be once in {path}, found twice: {twice[0]}")
+    return {
+        row["name"]: Metric(
+            row["name"], row["label"], row["unit"], row["better"], int(row["primary"] or 0) or None,
+            tuple(row["of"].split()), row["description"],
+        )
+        for row in rows
+    }  # fmt: skip
+
+
+@functools.cache
+def declared() -> dict[str, Metric]:
+    """Return the project's metrics by name."""
+    return read(FILE)
+
+
+@functools.cache
+def primary_names() -> tuple[str, ...]:
+    """List the metrics that cells are judged by, the first that counts first."""
+    ranked = [(its.primary, name) for name, its in declared().items() if its.primary]
+    return tuple(name for _, name in sorted(ranked))
+
+
+def value(summary: Summary, metric: str) -> float | None:
+    """Return a metric; None where a summary has none, or no finite number."""
+    found = summary.get(metric)
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return None
+    # Compares exactly with integers of any size; false for nan.
+    return float(found) if -MAX_VALUE < found < MAX_VALUE else None
+
+
+def primary_value(summary: Summary) -> float | None:
+    """Return what a replicate is judged by; None where it has no such thing."""
+    return next((v for m in primary_names() if (v := summary.get(m)) is not None), None)
+
+
+def primary(summaries: Sequence[Summary]) -> str:
+    """Return what replicates are judged by: the first primary metric that one of them has."""
+    names = primary_names()
+    there = (m for m in names if any(value(each, m) is not None for each in summaries))
+    return next(there, names[0])
+
+
+def require_known(metric: str, summaries: Sequence[Summary]) -> None:
+    """Refuse a metric that is not declared, or that no summary has; none says nothing.
+
+    Raises:
+        UsageError: with the names that are most like it.
+    """
+    there = sorted({name for summary in summaries for name in summary})
+    if metric in there or (not there and metric in declared()):
+        return
+    where = "in the summary of a valid replicate" if there else "one of config/metrics.tsv"
+    raise UsageError(
+        f"the metric must be {where}, found {metric}", hint=_named(metric, there or [*declared()])
+    )
+
+
+def problems(metric: str) -> list[str]:
+    """Say what is wrong with the name of a metric; nothing if it is declared."""
+    if metric in declared():
+        return []
+    return [
+        f"metric must be one of config/metrics.tsv, found {metric}; {_named(metric, [*declared()])}"
+    ]
+
+
+def undeclared(summary: Summary) -> list[str]:
+    """Say which metrics of a summary are not declared."""
+    return [
+        f"metrics must be declared in config/metrics.tsv, found {name}"
+        for name in sorted(summary.keys() - declared().keys())
+    ]
+
+
+def _named(metric: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(metric, known, CLOSE_NAMES, cutoff=0.5)
+    return f"name one of {', '.join(close)}" if close else f"there are {', '.join(known)}"

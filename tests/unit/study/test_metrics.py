@@ -1,0 +1,105 @@
+"""Metrics are declared once, and everything that is declared is computed."""
+
+import dataclasses
+import gzip
+import json
+import re
+
+import pytest
+
+from losslab.emulation.realtime import Findings
+from losslab.reading import UsageError
+from losslab.study import metrics
+from losslab.study.condition import AXES
+
+HEAD = "name\tlabel\tunit\tbetter\tprimary\tof\tdescription\n"
+APPS = set(AXES["app"].choices)
+# What provides metrics, beside apps and axes.
+OTHERS = {"every", "TCP", "analysis", "real-time"}
+
+
+def words_of(root, *patterns):
+    """Names in source files that a metric may have."""
+    files = [path for pattern in patterns for path in root.glob(pattern)]
+    text = "\n".join(path.read_text() for path in files)
+    return set(re.findall(r"[a-z][a-z0-9_]+", text))
+
+
+def test_every_declared_metric_is_computed_somewhere(root):
+    guest = words_of(root, "src/losslab/emulation/**/*.py")
+    guest |= {f"machine_{field.name}" for field in dataclasses.fields(Findings)}
+    after = words_of(root, "analysis/**/*.R", "src/losslab/campaign/collect.py")
+    after |= {f"{name}_goodput_mbit" for name in ("early", "late", "whole")}
+    for name, its in metrics.declared().items():
+        assert name in (after if its.of == ("analysis",) else guest), name
+
+
+def test_recorded_summaries_have_declared_metrics_alone(root):
+    found = set()
+    for path in (root / "tests/golden").rglob("manifest.json.gz"):
+        found |= json.loads(gzip.decompress(path.read_bytes()))["summary"].keys()
+    assert len(found) > 30
+    assert metrics.undeclared(dict.fromkeys(found)) == []
+    assert metrics.undeclared({"goodput_mbits": 1.0}) == [
+        "metrics must be declared in config/metrics.tsv, found goodput_mbits"
+    ]
+
+
+def test_metrics_are_of_apps_axes_or_everything():
+    for its in metrics.declared().values():
+        assert set(its.of) <= APPS | set(AXES) | OTHERS, its.name
+
+
+def test_every_app_has_a_primary_metric_of_its_own_or_shares_one():
+    primary = [metrics.declared()[name] for name in metrics.primary_names()]
+    assert [its.name for its in primary] == [
+        "goodput_mbit", "download_s", "throughput_mbit", "rtt_ms",
+    ]  # fmt: skip
+    assert {app for its in primary for app in its.of} >= APPS
+
+
+def test_units_end_names():
+    ends = {"mbit": "Mbit/s", "ms": "ms", "s": "s", "percent": "%", "packets": "packets"}
+    for name, its in metrics.declared().items():
+        end = name.rpartition("_")[2]
+        if end in ends and "_per_" not in name:
+            assert its.unit == ends[end], name
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ("a\tA\tms\tless\t\tevery\tWords.\n" * 2, "each name must be once"),
+        ("a\tA\tms\tless\t1\tevery\tWords.\nb\tB\tms\tless\t1\tevery\tWords.\n", "each primary"),
+        ("a\tA\tms\tbetter\t\tevery\tWords.\n", "better"),
+        ("a\tA\tms\tless\t\tevery\tno sentence\n", "no sentence"),
+        ("A b\tA\tms\tless\t\tevery\tWords.\n", "A b"),
+    ],
+)
+def test_a_wrong_declaration_is_refused_with_its_place(tmp_path, rows, found):
+    path = tmp_path / "metrics.tsv"
+    path.write_text(HEAD + rows)
+    with pytest.raises(UsageError, match=found) as error:
+        metrics.read(path)
+    assert str(path) in str(error.value)
+
+
+def test_an_unknown_metric_is_refused_with_the_nearest_names():
+    (problem,) = metrics.problems("goodput_mbits")
+    assert "goodput_mbit" in problem
+    assert metrics.problems("goodput_mbit") == []
+    with pytest.raises(UsageError) as error:
+        metrics.require_known("goodput_mbits", [])
+    assert "goodput_mbit" in error.value.hint
+    metrics.require_known("goodput_mbit", [])
+
+
+def test_of_a_cells_runs_the_first_primary_metric_counts():
+    assert metrics.primary_value({"goodput_mbit": 5.0, "rtt_ms": 1.0}) == 5.0
+    assert metrics.primary_value({"goodput_mbit": None, "download_s": 2.0}) == 2.0
+    assert metrics.primary_value({}) is None
+
+
+def test_a_title_has_the_unit():
+    assert metrics.declared()["goodput_mbit"].title == "Goodput (Mbit/s)"
+    assert metrics.declared()["jain_index"].title == "Jain's index"
