@@ -32,6 +32,9 @@ FETCH_BEFORE_END_S = 20.0
 # several times what a machine needs to hand it from host to host.
 BARE_RATE_MAX_MBIT = 50.0
 
+# What iperf3 writes at a time by default, and from which rate on it writes more.
+WRITE_KIB, FAST_WRITE_KIB, FAST_MBIT = 16, 128, 100.0
+
 
 @dataclass(frozen=True)
 class Condition:
@@ -181,9 +184,15 @@ class Condition:
     second_rate_mbit: float = axis(
         0.0,
         help="rate of a second bottleneck behind the first, with the same buffer and queue; 0 "
-        "for none; "
-        "the cell's own flow passes both, `flows` say which with `over`",
+        "for none; the cell's own flow passes both, `flows` say which with `over`",
         span="[0, 10000]", unit="Mbit/s", named="second{}",
+    )  # fmt: skip
+    write_kib: int = axis(
+        0,
+        help=f"what iperf3 writes at a time; 0: {WRITE_KIB} below {FAST_MBIT:g} Mbit/s and over "
+        f"traces, so that a slow link's intervals have many, and {FAST_WRITE_KIB}, iperf3's own "
+        "default, from there on, so that a gigabit costs fewer system calls",
+        span="[0, 1024]", unit="KiB", named="write{}", seed=Seed.NEVER,
     )  # fmt: skip
     # What a path does to packets besides delaying and losing each by itself.
     changes: str = pathaxes.changes

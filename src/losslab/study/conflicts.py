@@ -62,6 +62,10 @@ def conflicts(its: Condition) -> Iterator[tuple[bool, str]]:
         f"competitor needs the app iperf3 or web, found {its.app}",
     )
     yield (
+        its.write_kib != 0 and its.app != "iperf3" and its.competitor == NO_COMPETITOR,
+        f"write_kib {its.write_kib} needs a flow of iperf3, found the app {its.app}",
+    )
+    yield (
         its.video != AXES["video"].default and its.app != "ffmpeg",
         f"video {its.video} needs the app ffmpeg, found {its.app}",
     )

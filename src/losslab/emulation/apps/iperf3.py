@@ -11,7 +11,14 @@ from losslab.emulation.goodput import INTERVAL_S, Deliveries
 from losslab.emulation.shaping import BULK_PORT
 from losslab.emulation.topology import RECEIVER_ADDRESS
 from losslab.errors import LosslabError
-from losslab.study.condition import NO_COMPETITOR, NO_TRACE, Condition
+from losslab.study.condition import (
+    FAST_MBIT,
+    FAST_WRITE_KIB,
+    NO_COMPETITOR,
+    NO_TRACE,
+    WRITE_KIB,
+    Condition,
+)
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
@@ -22,10 +29,8 @@ SOURCE_PORT = 40_001
 # From the caller's start: the control connection, the parameters, the word to make streams, and the
 # data connection.
 SETUP_RTTS = 4
-# What the sender writes and the receiver reads at a time. iperf3 counts whole blocks only, and its
-# own, the second, would be most of an interval of a slow link; on a fast one each takes guest and
-# program two changes of place.
-BLOCK_BYTES, FAST_BLOCK_BYTES, FAST_MBIT = 16 * 1024, 128 * 1024, 100.0
+# What the receiver reads at a time: small beside its window, of which what waits takes a part.
+READ_BYTES = 16 * 1024
 
 
 def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
@@ -39,8 +44,6 @@ def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
 def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow:
     """Describe bulk flow `number`; its logs are named with `prefix`."""
     port, source_port = PORT + number, SOURCE_PORT + number
-    fast = condition.rate_mbit >= FAST_MBIT and condition.trace == NO_TRACE
-    block_bytes = FAST_BLOCK_BYTES if fast else BLOCK_BYTES
     return Flow(
         name=f"{prefix}iperf3",
         algorithm=algorithm,
@@ -64,13 +67,22 @@ def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow
                 # at the clock until it comes, 256 ns of virtual time and microseconds of the host's
                 # for each look: minutes.
                 "--time", f"{condition.duration_s:g}", "--interval", "0",
-                "--congestion", algorithm, "--length", str(block_bytes), "--json",
+                "--congestion", algorithm, "--length", str(1024 * write_kib(condition)), "--json",
             ],
             f"{prefix}sender.log",
         ),
-        # Small beside the receiver's window, of which what waits to be read takes a part.
-        receive_block_bytes=BLOCK_BYTES,
+        receive_block_bytes=READ_BYTES,
     )  # fmt: skip
+
+
+def write_kib(condition: Condition) -> int:
+    """Return what the sender writes at a time.
+
+    iperf3 counts whole blocks only, and its own, of 128 KiB, would be most of an interval of a slow
+    link. On a fast one each block takes guest and program two changes of place.
+    """
+    fast = condition.rate_mbit >= FAST_MBIT and condition.trace == NO_TRACE
+    return condition.write_kib or (FAST_WRITE_KIB if fast else WRITE_KIB)
 
 
 def collect(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
