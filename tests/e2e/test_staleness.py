@@ -7,6 +7,7 @@ hooks: no self-test.
 
 import contextlib
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -14,6 +15,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+
+from tests import madeup
 
 COPIED = (
     "Snakefile", "analysis", "config", "containers", "profiles", "report", "src", "workflow",
@@ -121,14 +125,14 @@ def clone(root, tmp_path_factory):
     return folder
 
 
-def snakemake(folder, *words):
+def snakemake(folder, *words, config="config/kinds.yaml", until=("--until", "measure_cell")):
     # An empty cache: what is built here must not decide what the copy's recipes say.
     environment = os.environ | {
         "PYTHONPATH": str(folder / "src"), "LOSSLAB_CACHE": str(folder / "cache"),
     }  # fmt: skip
     return subprocess.run(
-        ["environment/bin/python", "-m", "snakemake", "--cores", "1", "--configfile",
-         "config/kinds.yaml", "--until", "measure_cell", "--no-hooks", *words],
+        ["environment/bin/python", "-m", "snakemake", "--cores", "1", "--configfile", config,
+         *until, "--no-hooks", *words],
         cwd=folder, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
@@ -216,3 +220,59 @@ def test_another_build_hides_nothing_else_that_is_missing(clone):
     finally:
         record.write_text(before)
         cell.write_text("{}")
+
+
+@pytest.fixture(scope="module")
+def tables(root, clone):
+    """The words of a dry run of a study's tables in the copy, which are made of made-up cells."""
+    (study,) = (each for each in madeup.studies(root) if each.name == "calibration")
+    madeup.write(madeup.tables(study, random.Random(3)), clone, study.name)
+    (clone / "config/made-up.yaml").write_text(yaml.safe_dump(madeup.campaign([study])))
+    rules = ("--allowed-rules", "summarise_study", "tabulate_calibration")
+
+    def start(*words):
+        return snakemake(
+            clone, "results/tables/calibration_rtt.csv", *words,
+            config="config/made-up.yaml", until=rules,
+        )  # fmt: skip
+
+    done = start()
+    assert done.returncode == 0, done.stdout + done.stderr
+    return start
+
+
+def made_again(done):
+    """The tables that a dry run would make: statistics and the study's own."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    words = done.stdout + done.stderr
+    return {name for name in ("Summarise", "Write the tables") if f": {name}" in words}
+
+
+# What is edited, and what is made again.
+R_EDITS = {
+    "another comment": ("analysis/R/statistics.R", "\n# Statistics of", "\n# More of", set()),
+    "another layout": ("analysis/R/statistics.R", "\n  metrics <- ", "\n    metrics <- ", set()),
+    "a comment of the study's own": (
+        "analysis/studies/calibration/tables.R", "\n", "\n# A\n", set()
+    ),
+    "another operator": (
+        "analysis/R/statistics.R", "n_invalid = sum(!valid)", "n_invalid = sum(valid)",
+        {"Summarise", "Write the tables"},
+    ),
+    "another constant of the study's own": (
+        "analysis/studies/calibration/tables.R", "write(\"rtt\")", "write(\"rtts\")",
+        {"Write the tables"},
+    ),
+}  # fmt: skip
+
+
+def test_tables_that_are_there_are_not_made_again(tables):
+    assert made_again(tables("-n")) == set()
+
+
+@pytest.mark.parametrize("what", R_EDITS)
+def test_tables_are_made_again_after_code_of_r_and_not_after_prose(clone, tables, what):
+    path, old, new, again = R_EDITS[what]
+    text = (clone / path).read_text()
+    with edited(clone, {path: text.replace(old, new, 1)}):
+        assert made_again(tables("-n")) == again

@@ -15,7 +15,7 @@ rule summarise_study:
     conda:
         "../envs/tools.yaml"
     params:
-        meaning=r_meaning,
+        meaning=r_meaning(ANALYSIS / "summarise.R"),
         changed=changed_tables("summary", "ratios"),
     message:
         "Summarise {wildcards.study}"
@@ -41,7 +41,7 @@ rule judge_claims:
     conda:
         "../envs/tools.yaml"
     params:
-        meaning=r_meaning,
+        meaning=r_meaning(ANALYSIS / "claims.R"),
         changed=lambda wildcards: LEDGER.files(["results/claims.csv"]),
     message:
         "Judge the claims"
@@ -61,7 +61,7 @@ rule draw_claims:
     conda:
         "../envs/tools.yaml"
     params:
-        meaning=r_meaning,
+        meaning=r_meaning(ANALYSIS / "distances.R"),
     message:
         "Draw the claims"
     script:
@@ -80,7 +80,7 @@ rule draw_path:
     conda:
         "../envs/tools.yaml"
     params:
-        meaning=r_meaning,
+        meaning=r_meaning(ANALYSIS / "path.R"),
     message:
         "Draw the path"
     script:
@@ -107,7 +107,7 @@ rule test_agreement:
     conda:
         "../envs/tools.yaml"
     params:
-        meaning=r_meaning,
+        meaning=r_meaning(ANALYSIS / "agreement.R"),
     message:
         "Count how often equal things are called different"
     script:
@@ -176,7 +176,11 @@ for study in STUDIES:
         conda:
             "../envs/tools.yaml"
         params:
-            meaning=r_meaning,
+            meaning=r_meaning(
+                ANALYSIS / "tabulate.R",
+                files.tables(design.ROOT, study),
+                studies=[study],
+            ),
         message:
             f"Write the tables of {study}"
         script:
@@ -216,7 +220,7 @@ rule plot_figure:
     conda:
         "../envs/tools.yaml"
     params:
-        meaning=r_meaning,
+        meaning=figure_meaning,
     message:
         "Draw {wildcards.study}_{wildcards.figure}"
     script:

@@ -234,10 +234,18 @@ def functions_of(*code, studies=()):
     return list(map(str, rcode.needed(code, library)))
 
 
-def r_meaning(wildcards, input):
-    """Say what a job's R code means, which counts in place of its files' times."""
-    code = [input.code] if "code" in input.keys() else []
-    return meaning.of_files(map(Path, [*input.functions, *code]))
+def r_meaning(*code, studies=()):
+    """Say what the R code of a job means, which counts in place of its files' times.
+
+    Snakemake compares no parameter that depends on `input`.
+    """
+    return meaning.of_files([*map(Path, functions_of(*code, studies=studies)), *code])
+
+
+def figure_meaning(wildcards):
+    """Say what the R code of a figure means."""
+    code = files.figure(design.ROOT, wildcards.study, wildcards.figure)
+    return r_meaning(ANALYSIS / "figure.R", code, studies=[wildcards.study])
 
 
 def figure_functions(wildcards):
