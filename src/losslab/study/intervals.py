@@ -1,8 +1,7 @@
 """Confidence intervals and significance over replicates: the one definition in Python.
 
 Means and ratios are those of the report (analysis/R/intervals.R), and a test runs both on the same
-data. The stopping rule (`losslab.study.stopping`) alone keeps its own plain t interval with rounded
-quantiles: it decides how many replicates a cell has, and recorded campaigns depend on it.
+data.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""When a cell has enough replicates: the interval of its mean is narrow, or patience is at its end.
+"""When a cell has enough replicates: its mean's confidence interval is narrow, or there are many.
 
 The replicates' seeds are fixed in their order, so the same cell always stops after the same one.
 """
@@ -10,15 +10,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Student's t: two-sided 95 % quantiles for 1 to 29 degrees of freedom (R: qt(0.975, 1:29)).
-# Rounded, and for this rule alone: other digits could end a recorded cell after another replicate.
-# All other confidence intervals are those of `study.intervals`.
-T_QUANTILES = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
-    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
-    2.052, 2.048, 2.045,
-)  # fmt: skip
-NORMAL_QUANTILE = 1.96
+from losslab.study.intervals import mean_interval
 
 
 @dataclass(frozen=True)
@@ -49,12 +41,12 @@ class StoppingRule:
 
 
 def half_width_percent(values: Sequence[float]) -> float:
-    """Return half the width of the mean's 95 % interval in percent of the mean.
+    """Return half the width of the mean's 95 % confidence interval in percent of the mean.
 
-    Infinite for fewer than two values and for a mean of zero.
+    Infinite where there are too few values for an interval, and for a mean of zero.
     """
-    n = len(values)
-    if n < 2 or (mean := statistics.fmean(values)) == 0:
+    interval = mean_interval(values)
+    if interval is None or (mean := statistics.fmean(values)) == 0:
         return math.inf
-    t = T_QUANTILES[n - 2] if n - 2 < len(T_QUANTILES) else NORMAL_QUANTILE
-    return 100 * t * statistics.stdev(values) / math.sqrt(n) / abs(mean)
+    low, high = interval
+    return 100 * (high - low) / 2 / abs(mean)

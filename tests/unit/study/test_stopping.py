@@ -2,15 +2,17 @@ import math
 
 import pytest
 
+from losslab.study.intervals import mean_interval
 from losslab.study.stopping import StoppingRule, half_width_percent
 
 
-def test_half_width_is_students():
-    # R: x <- c(9, 10, 11, 12); 100 * qt(0.975, 3) * sd(x) / sqrt(4) / mean(x)
-    assert half_width_percent([9, 10, 11, 12]) == pytest.approx(19.564, abs=0.01)
+def test_half_width_is_that_of_the_confidence_interval():
+    values = [9, 10, 11, 12, 10]
+    low, high = mean_interval(values)
+    assert half_width_percent(values) == pytest.approx(100 * (high - low) / 2 / 10.4)
 
 
-@pytest.mark.parametrize("values", [[], [5.0], [0.0, 0.0]])
+@pytest.mark.parametrize("values", [[], [5.0], [9.0, 10.0, 11.0, 12.0], [0.0] * 5])
 def test_without_an_interval_nothing_is_narrow(values):
     assert half_width_percent(values) == math.inf
 
@@ -18,15 +20,15 @@ def test_without_an_interval_nothing_is_narrow(values):
 @pytest.mark.parametrize(
     ("count", "values", "enough"),
     [
-        (2, [10.0, 10.0], False),
-        (3, [10.0, 10.1, 9.9], True),
-        (3, [10.0, 20.0, 1.0], False),
-        (3, [10.0], False),
-        (6, [10.0, 20.0, 1.0, 5.0, 30.0, 2.0], True),
+        (4, [10.0] * 4, False),
+        (5, [10.0, 10.1, 9.9, 10.0, 10.0], True),
+        (5, [10.0, 20.0, 1.0, 5.0, 30.0], False),
+        (5, [10.0], False),
+        (8, [10.0, 20.0, 1.0, 5.0, 30.0, 2.0, 3.0, 4.0], True),
     ],
 )
 def test_replicates_are_added_where_the_interval_is_wide(count, values, enough):
-    assert StoppingRule(3, 6, 5.0).enough(count, values) is enough
+    assert StoppingRule(5, 8, 5.0).enough(count, values) is enough
 
 
 def test_without_a_width_the_number_is_fixed():
