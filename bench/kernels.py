@@ -24,7 +24,7 @@ from typing import Any
 from bench import golden
 from losslab.errors import LosslabError
 from losslab.instrument import kernel, kernels
-from losslab.study.stopping import PRIMARY_METRICS
+from losslab.study.metrics import primary_names
 
 PAGE = golden.ROOT / "docs" / "reference" / "kernels.md"
 HEAD = """\
@@ -162,7 +162,7 @@ def _measured(
         print(f"{condition.name} on {name}: {error}", file=sys.stderr, flush=True)
         return "error: " + error.message.splitlines()[0][:60], {}
     summary: Mapping[str, Any] = json.loads((out / "manifest.json").read_text())["summary"]
-    metric = next(each for each in PRIMARY_METRICS if summary.get(each) is not None)
+    metric = next(each for each in primary_names() if summary.get(each) is not None)
     # The manifest says which kernel it was, whatever came of it.
     digests = {
         file: digest

@@ -6,7 +6,15 @@ from __future__ import annotations
 GROUPS = {
     "look at this machine": ("doctor", "pins", "instrument fetch", "instrument pack"),
     "measure": ("demo", "measure", "sweep", "shell"),
-    "look at runs and campaigns": ("plot", "export", "status", "cells", "claims", "axes"),
+    "look at runs and campaigns": (
+        "plot",
+        "export",
+        "status",
+        "cells",
+        "claims",
+        "axes",
+        "metrics",
+    ),
     "judge an algorithm": ("score",),
     "check": ("verify", "rerun", "diff", "origin", "artifact verify", "artifact pack"),
     "bring something of your own": ("new algorithm", "kernel", "image"),
@@ -22,7 +30,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "losslab sweep --algorithm cubic,bbr --loss-percent 0:10 --out my-sweep",
         "losslab sweep --algorithm reno --rtt-ms 10,20,40 --rate-mbit 20 --replicates 3 --out rtts",
     ),
-    "cells": ("losslab cells loss", "losslab cells --config config/quick.yaml --json"),
+    "cells": ("losslab cells loss", "losslab cells --config config/quick.yaml --why"),
+    "metrics": ("losslab metrics", "losslab metrics --json"),
     "score": (
         "losslab score cubic bbr --quick --out scores",
         "losslab score mine --out scores --against recorded/scorecard.json",

@@ -102,7 +102,7 @@ def complete(*words):
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        (["losslab", "me"], ["measure"]),
+        (["losslab", "mea"], ["measure"]),
         (["losslab", "new", "a"], ["algorithm"]),
         (["losslab", "measure", "--loss-d"], ["--loss-direction"]),
         (["losslab", "measure", "--loss-direction", ""], ["data", "both", "back"]),

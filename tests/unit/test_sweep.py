@@ -137,11 +137,10 @@ def test_a_sweep_of_an_impossible_cell_measures_nothing(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("goodput_mbit", "Goodput (Mbit/s)"),
-        ("rtt_loaded_ms", "RTT loaded (ms)"),
-        ("loss_percent", "Loss (%)"),
-        ("download_s", "Download (s)"),
-        ("jain_index", "jain index"),
+        ("rate_mbit", "Rate (Mbit/s)"),
+        ("rtt_ms", "RTT (ms)"),
+        ("loss_percent", "Loss (% of packets)"),
+        ("ack_thinning", "Ack thinning"),
     ],
 )
 def test_an_axis_of_a_figure_has_words_and_a_unit(name, words):

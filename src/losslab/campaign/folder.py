@@ -17,7 +17,7 @@ from losslab.lock import own_folder
 # Of results, as semantic versioning counts: the first number changes when what was written before
 # is not understood any more, the second when something is added. cell.json and host.json have it,
 # because a manifest's bytes are not to change with it; results without one are of 1.0.
-FORMAT = "1.1"
+FORMAT = "1.2"
 MANIFEST_FILE = "manifest.json"
 # The one file of a replicate that differs between two runs with the same seed.
 HOST_FILE = "host.json"

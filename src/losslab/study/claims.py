@@ -194,8 +194,7 @@ def _parameter_problems(claim: Mapping[str, Any]) -> list[str]:
             f"exactly one of {', '.join(COMPARISONS)} must stand in a claim, found "
             f"{', '.join(given) or 'none'}"
         )
-    if "metric" in claim:
-        problems += metrics.problems(claim["metric"])
+    problems += metrics.problems(claim["metric"]) if "metric" in claim else []
     needs = NEEDS[kind]
     for key in PARAMETERS:
         if key in needs and key not in claim:
