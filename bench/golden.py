@@ -45,9 +45,9 @@ HEADER = f"""\
 # What small replicates must leave, byte by byte, on every machine. A condition is the words of
 # `losslab measure`; write one here without digests, and `{RECORD_COMMAND}` adds them.
 """
-# Of the manifest: where it was built and of which modules, whose deciding part is the record's own;
-# and the files' digests, which stand here by themselves.
-NOT_DIGESTED = ("instrument", "files")
+# Of the manifest: where and of what it was made, whose deciding part is the record's own, and the
+# files' digests, which stand here by themselves.
+NOT_DIGESTED = ("fingerprint", "instrument", "files")
 RECIPES = ("kernel", "image", "engine")
 # The axes that a condition always says; a later one, where it is not at its default, so that a new
 # axis leaves the digests of old conditions alone.

@@ -14,6 +14,7 @@ from typing import Any
 
 from losslab.errors import LosslabError
 from losslab.reading import input_errors
+from losslab.study import metrics
 from losslab.study.condition import AXES, DEFAULT_KERNEL
 from losslab.study.points import block_points, has
 from losslab.study.reading import load_algorithms, load_checked
@@ -102,6 +103,8 @@ def _problems(suite: dict[str, Any]) -> Iterator[str]:
             yield f"section {section} must have criteria, or stand in not_covered with a reason"
     made = blocks(suite, suite["baselines"])
     for criterion in suite["criteria"]:
+        for problem in metrics.problems(criterion["metric"]):
+            yield f"criterion {criterion['id']}: {problem}"
         yield from _selector_problems(criterion, suite, made)
 
 

@@ -92,6 +92,7 @@ def test_a_campaign_may_name_a_form(root, rfc):
         ),
         (lambda s: s["scenarios"]["fifo"]["points"].update(bufer_bdp=1), "bufer_bdp"),
         (lambda s: s["criteria"][0].update(section="9.9"), "section 9.9 is none of"),
+        (lambda s: s["criteria"][0].update(metric="goodput_mbits"), "name one of goodput_mbit"),
     ],
 )
 def test_mistakes_are_refused(root, rfc, tmp_path, change, words):
