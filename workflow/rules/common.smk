@@ -16,6 +16,7 @@ from losslab.campaign import (
     rcode,
     repeating,
     selftest,
+    staleness,
 )
 from losslab.campaign.which import image_of, kernel_of
 from losslab.instrument import image, kernel, kernels, records
