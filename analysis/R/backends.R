@@ -24,8 +24,7 @@ backend_condition <- function(rtt_ms, loss_percent, buffer_packets, competitor) 
 
 # What else than goodput two backends can differ in.
 backend_metrics <- c(
-  competitor_goodput_mbit = "Competitor's goodput, Mbit/s", rtt_loaded_ms = "Loaded RTT, ms",
-  queue_mean_packets = "Mean queue, packets", retransmits = "Retransmits"
+  "competitor_goodput_mbit", "rtt_loaded_ms", "queue_mean_packets", "retransmits"
 )
 
 # Pairs of replicates, one per backend: the same number has the same seed.

@@ -3,7 +3,7 @@
 tables <- function(data, write) {
   replicates <- data$replicates |>
     with_columns(c(
-      names(backend_metrics), "machine_busy", "machine_late_p99_ms", "machine_rtt_excess_p95_ms",
+      backend_metrics, "machine_busy", "machine_late_p99_ms", "machine_rtt_excess_p95_ms",
       "machine_rate_share"
     ))
   cell_order <- function(rows) arrange(rows, block, desc(algorithm), loss_percent, buffer_packets)
@@ -15,14 +15,14 @@ tables <- function(data, write) {
     select(all_of(shown)) |>
     cell_order() |>
     write("ratio")
-  lapply(names(backend_metrics), function(metric) {
+  lapply(backend_metrics, function(metric) {
     summarise_backend_ratios(backend_ratios(replicates, metric)) |>
       select(all_of(shown)) |>
       mutate(metric = metric, .after = block)
   }) |>
     bind_rows() |>
     filter(block %in% real_time_blocks) |>
-    mutate(number = match(metric, names(backend_metrics))) |>
+    mutate(number = match(metric, backend_metrics)) |>
     arrange(number) |>
     cell_order() |>
     select(-number) |>

@@ -51,4 +51,28 @@ tables <- function(data, write) {
     by_metric(c("queue_mean_bdp", "queue_mean_packets"), "mean") |>
     arrange(rate_mbit, algorithm) |>
     write("queue")
+
+  write_size_ratios(data$replicates) |>
+    write("write_size")
+}
+
+# Goodput with small writes over that with large ones, of runs with the same seed.
+write_size_ratios <- function(replicates) {
+  replicates |>
+    filter(block == "write-size", valid) |>
+    select(algorithm, loss_percent, replicate, write_kib, goodput_mbit) |>
+    mutate(size = ifelse(write_kib == min(write_kib), "small_mbit", "large_mbit")) |>
+    select(-write_kib) |>
+    tidyr::pivot_wider(names_from = size, values_from = goodput_mbit) |>
+    with_columns(c("small_mbit", "large_mbit")) |>
+    filter(!is.na(small_mbit), !is.na(large_mbit)) |>
+    arrange(algorithm, loss_percent, replicate) |>
+    group_by(algorithm, loss_percent) |>
+    summarise(
+      n = n(), tibble::as_tibble(ratio_interval(small_mbit, large_mbit)),
+      small_mbit = mean(small_mbit), large_mbit = mean(large_mbit), .groups = "drop"
+    ) |>
+    with_columns(c("value", "low", "high")) |>
+    select(algorithm, loss_percent, n, small_mbit, large_mbit, ratio = value, low, high) |>
+    arrange(desc(algorithm), loss_percent)
 }

@@ -152,13 +152,14 @@ def r_metrics() -> str:
     """Write what R needs of the metrics' declarations."""
     found = metrics.declared().values()
     units = {its.name: its.unit for its in found}
-    labels = {its.name: its.label for its in found}
+    titles = {its.name: its.title for its in found}
     return f"""\
-# Units and labels of metrics, from config/metrics.tsv. Written by `losslab axes --write`.
+# Units of metrics, and titles as an axis of a figure has them, from config/metrics.tsv. Written by
+# `losslab axes --write`.
 
 metric_units <- {_r_named(units)}
 
-metric_labels <- {_r_named(labels)}
+metric_titles <- {_r_named(titles)}
 """
 
 

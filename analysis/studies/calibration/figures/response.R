@@ -37,7 +37,7 @@ draw <- function(data) {
     scale_linetype_manual(values = "22") +
     facet_wrap(vars(label), scales = "free_x") +
     algorithm_scales(data$algorithms) +
-    labs(x = "Packet loss (%)", y = "Goodput (Mbit/s)", linetype = NULL) +
+    labs(x = "Packet loss (%)", y = metric_titles[["goodput_mbit"]], linetype = NULL) +
     guides(colour = "none", shape = "none") +
     theme_losslab()
 }

@@ -34,6 +34,6 @@ draw <- function(data) {
     ) +
     scale_shape_manual(values = c(ours = 16, published = 4), name = NULL) +
     scale_x_log10() +
-    labs(x = "95th percentile of the signal delay (ms)", y = "Throughput (Mbit/s)") +
+    labs(x = metric_titles[["signal_delay_p95_ms"]], y = metric_titles[["throughput_mbit"]]) +
     theme_losslab()
 }

@@ -53,7 +53,7 @@ draw <- function(data) {
     ) +
     shapes +
     scale_x_log10() +
-    labs(x = "95th percentile of the signal delay (ms)", y = "Throughput (Mbit/s)") +
+    labs(x = metric_titles[["signal_delay_p95_ms"]], y = metric_titles[["throughput_mbit"]]) +
     theme_losslab()
 
   ranking <- ggplot(best, aes(mean_power, reorder(name, -number))) +
@@ -61,7 +61,7 @@ draw <- function(data) {
     geom_point(colour = "#0072B2", size = 1.8) +
     geom_point(aes(power), data = theirs, shape = 4, size = 2, stroke = 0.8) +
     scale_x_continuous(limits = c(0, NA)) +
-    labs(x = "Power (Mbit/s per s)", y = NULL) +
+    labs(x = metric_titles[["power"]], y = NULL) +
     theme_losslab()
 
   patchwork::wrap_plots(plane, ranking, widths = c(1.25, 1))

@@ -23,6 +23,6 @@ draw <- function(data) {
     scale_shape_manual(values = c(ours = 16, published = 4), name = NULL) +
     scale_x_continuous(breaks = \(limits) pretty(limits, 3)) +
     expand_limits(y = 0) +
-    labs(x = "Value of the one parameter that is not TCP's", y = "Power (Mbit/s per s)") +
+    labs(x = "Value of the one parameter that is not TCP's", y = metric_titles[["power"]]) +
     theme_losslab()
 }

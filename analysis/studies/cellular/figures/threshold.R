@@ -17,6 +17,6 @@ draw <- function(data) {
     geom_point(aes(y = quotient, shape = "published"), data = theirs, size = 2.2, stroke = 0.8) +
     scale_shape_manual(values = c(ours = 16, published = 4), name = NULL) +
     scale_y_continuous(limits = c(0, NA)) +
-    labs(x = "Threshold of the RTT (ms)", y = "Power (Mbit/s per s)") +
+    labs(x = "Threshold of the RTT (ms)", y = metric_titles[["power"]]) +
     theme_losslab()
 }

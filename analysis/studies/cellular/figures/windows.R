@@ -12,7 +12,7 @@ draw <- function(data) {
   theirs <- source_runs(published) |>
     filter(exercise == "A") |>
     mutate(window = scheme_parameter(scheme, "window"), power = quotient)
-  panels <- c("Power (Mbit/s per s)", "Throughput (Mbit/s)", "95 % signal delay (ms)")
+  panels <- c(metric_titles[["power"]], "Throughput (Mbit/s)", "95 % signal delay (ms)")
   long <- function(data, power, throughput, delay, low, high) {
     tibble::tibble(
       window = rep(data$window, 3),

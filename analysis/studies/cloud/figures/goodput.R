@@ -30,6 +30,6 @@ draw <- function(data) {
     scale_x_discrete(expand = expansion(add = c(0.5, 1.2))) +
     scale_fill_manual(values = c(published = "black"), name = NULL) +
     guides(fill = guide_legend(override.aes = list(colour = "black"))) +
-    labs(x = "Added loss", y = "Goodput (Mbit/s)") +
+    labs(x = "Added loss", y = metric_titles[["goodput_mbit"]]) +
     theme_losslab()
 }

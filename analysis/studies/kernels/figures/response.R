@@ -26,6 +26,6 @@ draw <- function(data) {
     algorithm_scales(data$algorithms) +
     # It is of one algorithm, which the caption names.
     guides(colour = "none", shape = "none") +
-    labs(x = "Packet loss (%)", y = "Goodput (Mbit/s)", linetype = NULL) +
+    labs(x = "Packet loss (%)", y = metric_titles[["goodput_mbit"]], linetype = NULL) +
     theme_losslab()
 }

@@ -22,6 +22,6 @@ draw <- function(data) {
     name_lines(ends, "loss_percent", "algorithm", \(name) label_algorithms(name, data$algorithms)) +
     log_mbit() +
     algorithm_scales(data$algorithms) +
-    labs(x = "Packet loss (%)", y = "Goodput (Mbit/s)") +
+    labs(x = "Packet loss (%)", y = metric_titles[["goodput_mbit"]]) +
     theme_losslab()
 }

@@ -36,6 +36,6 @@ draw <- function(data) {
     scale_x_continuous(breaks = seq(0, 10, 2), expand = room_for_names()) +
     log_mbit() +
     algorithm_scales(data$algorithms) +
-    labs(x = "Packet loss (%)", y = "Goodput (Mbit/s)") +
+    labs(x = "Packet loss (%)", y = metric_titles[["goodput_mbit"]]) +
     theme_losslab()
 }

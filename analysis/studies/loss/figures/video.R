@@ -3,18 +3,17 @@ height_cm <- 17
 shown <- function(cells) filter(cells, block == "main", app == "ffmpeg")
 
 draw <- function(data) {
-  metric_labels <- c(
-    time_to_first_frame_s = "First frame (s)", stall_s = "Stalled (s)",
-    frames_on_time_percent = "Frames on time (%)", completion_s = "Completion time (s)"
-  )
+  titles <- metric_titles[
+    c("time_to_first_frame_s", "stall_s", "frames_on_time_percent", "completion_s")
+  ]
   video <- data$summary |>
     filter(
       block == "main", app == "ffmpeg", statistic_over == "replicates",
-      metric %in% names(metric_labels)
+      metric %in% names(titles)
     ) |>
     mutate(
       path = label_paths(path),
-      metric = factor(metric_labels[metric], levels = metric_labels)
+      metric = factor(titles[metric], levels = titles)
     )
 
   ends <- line_ends(

@@ -24,6 +24,6 @@ draw <- function(data) {
     scale_x_continuous(breaks = seq(0, 10, 2), expand = room_for_names(0.32)) +
     name_lines(ends, "t_s", "condition") +
     guides(shape = guide_legend()) +
-    labs(x = "End of the interval (s)", y = "Goodput (Mbit/s)") +
+    labs(x = "End of the interval (s)", y = metric_titles[["goodput_mbit"]]) +
     theme_losslab()
 }

@@ -23,7 +23,7 @@ draw <- function(data) {
     name_lines(ends, "loss_percent", "algorithm", \(name) label_algorithms(name, data$algorithms)) +
     scale_y_continuous(limits = c(0, NA)) +
     algorithm_scales(data$algorithms) +
-    labs(x = "Packet loss (%)", y = "Goodput (Mbit/s)") +
+    labs(x = "Packet loss (%)", y = metric_titles[["goodput_mbit"]]) +
     theme_losslab() +
     theme(panel.spacing.x = unit(8, "mm"))
 }
