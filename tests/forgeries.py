@@ -178,9 +178,13 @@ def cell_added(f: Forger) -> None:
     f.sum_up("another", cell="another")
 
 
+def another_source(f: Forger) -> None:
+    f.substitute("src/losslab/study/stopping.py", "/ 2 / abs", "/ 3 / abs")
+
+
 def new_commit(f: Forger) -> None:
     """Another source, and a commit that has it."""
-    f.substitute("src/losslab/study/stopping.py", "12.706", "13.706")
+    another_source(f)
     names = [name for name in results.contents(f.root) if results.is_source(name)]
     tree = commits.tree_of(f.root, map(Path, names), 40)
     text = re.sub(rb"^tree .*", f"tree {tree}".encode(), (f.root / "COMMIT.text").read_bytes())
@@ -295,8 +299,11 @@ FORGERIES = (
     Forgery("another instrument",
             manifest(lambda m: m["instrument"]["kernel"].update(hash="0" * 16)), "cells", REPLICATE,
             "another kernel"),
-    Forgery("another instrument's sources", manifest(lambda m: m["instrument"].update(source="0")),
-            "cells", REPLICATE, "other sources"),
+    Forgery("another code", manifest(lambda m: m["fingerprint"]["parts"].update(code="0" * 16)),
+            "cells", REPLICATE, "another code than the sources give"),
+    Forgery("a fingerprint of other parts",
+            manifest(lambda m: m["fingerprint"].update(digest="0" * 16)), "cells", REPLICATE,
+            "a fingerprint that is not its parts'"),
     Forgery("a manifest with a key twice", key_twice, "cells", REPLICATE, "did not write"),
     # Made from the cells.
     Forgery("claims.csv", made("claims.csv", "tiny-cubic", "tiny-bbr"), "tables",
@@ -332,8 +339,7 @@ FORGERIES = (
     Forgery("another campaign", lambda f: (f.root / "campaign").write_text("config/quick.yaml\n"),
             "sources", "results/campaign.json", "not the campaign"),
     # Sources and files.
-    Forgery("a source", lambda f: f.substitute("src/losslab/study/stopping.py", "12.7", "13.7"),
-            "sources", "COMMIT", "other files than those of commit"),
+    Forgery("a source", another_source, "sources", "COMMIT", "other files than those of commit"),
     Forgery("a source, and a commit that has it", new_commit, "sources",
             "src/losslab/study/stopping.py", "which verifies"),
     Forgery("a source added", add("src/losslab/sitecustomize.py"), "sources", "COMMIT",

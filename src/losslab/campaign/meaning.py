@@ -191,10 +191,11 @@ def of_files(paths: Iterable[Path]) -> str:
     Raises:
         LosslabError: one of them is not Python.
     """
-    found = {
-        path.name: of_r(path.read_text()) if path.suffix == ".R" else modules().read(path).meaning
-        for path in paths
-    }
+    found: dict[str, str] = {}
+    for path in sorted(paths):
+        its = of_r(path.read_text()) if path.suffix == ".R" else modules().read(path).meaning
+        # A script and a file of functions may have the same name.
+        found[path.name] = found.get(path.name, "") + its
     return _digest(json.dumps(found, sort_keys=True))
 
 

@@ -118,6 +118,18 @@ def test_code_of_r_means_something(other):
     assert meaning.of_r(other) != meaning.of_r(R)
 
 
+def test_a_script_and_its_functions_count_both_where_they_have_one_name(tmp_path):
+    (tmp_path / "R").mkdir()
+    paths = [tmp_path / "path.R", tmp_path / "R" / "path.R"]
+    found = set()
+    for texts in (("a <- 1", "b <- 1"), ("a <- 2", "b <- 1"), ("a <- 1", "b <- 2")):
+        for path, text in zip(paths, texts, strict=True):
+            path.write_text(text)
+        found.add(meaning.of_files(paths))
+        assert meaning.of_files(paths[::-1]) in found
+    assert len(found) == 3
+
+
 def test_meanings_are_kept_from_run_to_run(monkeypatch, tmp_path):
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "module.py"
