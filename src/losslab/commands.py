@@ -50,7 +50,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     cells.add_argument(
         "--why", action="store_true", help="list those that will be measured, and why"
     )
-    cells.add_argument("--results", type=Path, default=Path("results"), help="of --why")
+    cells.add_argument(
+        "--results", type=Path, default=Path("results"), help="folder that --why looks at"
+    )
     cells.set_defaults(run=_cells)
 
     again = commands.add_parser("rerun", help="repeat a replicate and compare the bytes")

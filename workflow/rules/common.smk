@@ -20,7 +20,7 @@ from losslab.campaign import (
 )
 from losslab.campaign.which import image_of, kernel_of
 from losslab.instrument import image, kernel, kernels, records
-from losslab.study import claims, design, files
+from losslab.study import claims, design, files, metrics
 from losslab.campaign.cellrun import LOST_FILE
 from losslab.errors import LosslabError
 
@@ -171,9 +171,15 @@ def cell_fingerprint(wildcards):
     return fingerprint.of(cell.condition, cell.backend, cell.where).digest
 
 
-def module_meaning(name):
-    """Say what a Python module means that decides something after measuring."""
-    return meaning.of_files([fingerprint.PACKAGE / name])
+def module_meaning(*names):
+    """Say what Python modules mean that count after measuring."""
+    return meaning.of_files(fingerprint.PACKAGE / name for name in names)
+
+
+def stopping_rule():
+    """Say what ends a cell's replicates: the rule, its interval, and the metrics that it looks at."""
+    code = module_meaning("study/stopping.py", "study/intervals.py")
+    return [code, *metrics.primary_names()]
 
 
 def cell_lost(wildcards):

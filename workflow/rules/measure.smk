@@ -25,7 +25,7 @@ rule measure_cell:
         block=cell_block,
         backend=cell_backend,
         fingerprint=cell_fingerprint,
-        rule=module_meaning("study/stopping.py"),
+        rule=stopping_rule(),
         lost=cell_lost,
         damaged=cell_damaged,
     message:

@@ -1,4 +1,4 @@
-"""A cell's fingerprint: everything that decides its results, in parts.
+"""A cell's fingerprint: everything that its results depend on, in parts.
 
 It is in every manifest, and whoever asks whether a replicate is measured already compares it: the
 workflow, `losslab cell`, `verify` and `rerun`. A cell's code is what its guest imports, but for
@@ -54,7 +54,7 @@ DIGITS = 16
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What decides a cell's results.
+    """What a cell's results depend on.
 
     Attributes:
         parts: A digest of each part that the cell has.

@@ -72,8 +72,7 @@ class Condition:
     rtt_ms: float = axis(
         0.44,
         help=f"two-way propagation delay; 0 for a bare path, of at most {BARE_RATE_MAX_MBIT:g} "
-        "Mbit/s "
-        "and without loss: its bottleneck is all that is set up, no netem and no fq",
+        "Mbit/s and without loss: its bottleneck is all that is set up, no netem and no fq",
         span="[0, 10000]", unit="ms", named="rtt{}", always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     rate_mbit: float = axis(
@@ -118,8 +117,7 @@ class Condition:
     sender_delay_ms: float = axis(
         0.0,
         help="the part of the RTT that netem adds on the sender's own interface, at netem's "
-        "default "
-        "limit and with the loss, as many a tutorial does it: a mistake to be measured",
+        "default limit and with the loss, as many a tutorial does it: a mistake to be measured",
         span="[0, 10000]", unit="ms", named="sender-delay{}",
     )  # fmt: skip
     trace: str = axis(
@@ -170,21 +168,19 @@ class Condition:
     kernel: str = axis(
         DEFAULT_KERNEL,
         help="kernel that the hosts run on, a name of `kernels.toml` (quoted in a study: YAML "
-        "reads 6.1 "
-        "as a number); `default`: the algorithm's own in `algorithms.tsv`, or else 6.12",
+        "reads 6.1 as a number); `default`: the algorithm's own in `algorithms.tsv`, or else 6.12",
         pattern="[a-z0-9.-]+", named="kernel-{}", seed=Seed.NEVER,
     )  # fmt: skip
     flows: str = axis(
         NO_FLOWS,
-        help="TCP flows beside the cell's own: `ALGORITHM,key=value,...` joined by `+`, or a "
-        "name of "
-        "the study's own `flows`; docs/how-to/flows.md has the keys",
+        help="TCP background flows: `ALGORITHM,key=value,...` joined by `+`, or a name of the "
+        "study's own `flows`; docs/how-to/flows.md has the keys",
         pattern=PATTERN, named="flows-{}", seed=Seed.NEVER,
     )  # fmt: skip
     second_rate_mbit: float = axis(
         0.0,
         help="rate of a second bottleneck behind the first, with the same buffer and queue; 0 "
-        "for none; the cell's own flow passes both, `flows` say which with `over`",
+        "for none; the flow under test passes both, `flows` say which with `over`",
         span="[0, 10000]", unit="Mbit/s", named="second{}",
     )  # fmt: skip
     write_kib: int = axis(

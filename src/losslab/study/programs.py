@@ -43,7 +43,6 @@ def image() -> Any:
     return axis(
         DEFAULT_IMAGE,
         help="what the hosts have: a folder of `containers/` with `packages.txt`; `default`: "
-        "`quic` for "
-        "the app of that name, `host` for all others",
+        "`quic` for the app of that name, `host` for all others",
         pattern="[a-z0-9-]+", named="image-{}", seed=Seed.NEVER,
     )  # fmt: skip
