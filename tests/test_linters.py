@@ -10,7 +10,7 @@ COMMANDS = {
     "ruff check": ["ruff", "check", "."],
     "ruff format": ["ruff", "format", "--check", "."],
     "mypy": ["mypy"],
-    "snakefmt": ["snakefmt", "--check", "Snakefile", "workflow/rules"],
+    "snakefmt": ["snakefmt", "--check", "Snakefile", "workflow"],
     "snakemake --lint": ["snakemake", "--lint"],
     "lintr": [
         "Rscript",

@@ -3,7 +3,7 @@
 
 rule summarise_study:
     input:
-        functions=ancient(functions_of(ANALYSIS / "summarise.R")),
+        functions=ancient(analysis.functions()),
         replicates="results/summary/{study}_replicates.csv",
         intervals="results/summary/{study}_intervals.csv",
     output:
@@ -15,8 +15,8 @@ rule summarise_study:
     conda:
         "../envs/tools.yaml"
     params:
-        meaning=r_meaning(ANALYSIS / "summarise.R"),
-        changed=changed_tables("summary", "ratios"),
+        meaning=analysis.meaning("summarise.R"),
+        changed=campaign.changed("summary", "ratios"),
     message:
         "Summarise {wildcards.study}"
     script:
@@ -25,10 +25,10 @@ rule summarise_study:
 
 rule judge_claims:
     input:
-        functions=ancient(functions_of(ANALYSIS / "claims.R")),
-        cells=expand("results/summary/{study}_cells.csv", study=STUDIES),
-        replicates=expand("results/summary/{study}_replicates.csv", study=STUDIES),
-        claims=[str(files.claims(design.ROOT, study)) for study in STUDIES],
+        functions=ancient(analysis.functions()),
+        cells=campaign.summaries("cells"),
+        replicates=campaign.summaries("replicates"),
+        claims=campaign.claims(),
     output:
         report(
             "results/claims.csv",
@@ -41,8 +41,8 @@ rule judge_claims:
     conda:
         "../envs/tools.yaml"
     params:
-        meaning=r_meaning(ANALYSIS / "claims.R"),
-        changed=lambda wildcards: LEDGER.files(["results/claims.csv"]),
+        meaning=analysis.meaning("claims.R"),
+        changed=campaign.claims_changed,
     message:
         "Judge the claims"
     script:
@@ -51,7 +51,7 @@ rule judge_claims:
 
 rule draw_claims:
     input:
-        functions=ancient(functions_of(ANALYSIS / "distances.R")),
+        functions=ancient(analysis.functions()),
         claims="results/claims.csv",
     output:
         figure=expand("results/figures/claims.{format}", format=["svg", "png", "pdf"]),
@@ -61,7 +61,7 @@ rule draw_claims:
     conda:
         "../envs/tools.yaml"
     params:
-        meaning=r_meaning(ANALYSIS / "distances.R"),
+        meaning=analysis.meaning("distances.R"),
     message:
         "Draw the claims"
     script:
@@ -70,8 +70,8 @@ rule draw_claims:
 
 rule draw_path:
     input:
-        functions=ancient(functions_of(ANALYSIS / "path.R")),
-        cells=expand("results/summary/{study}_cells.csv", study=STUDIES),
+        functions=ancient(analysis.functions()),
+        cells=campaign.summaries("cells"),
     output:
         figure=expand("results/figures/path.{format}", format=["svg", "png", "pdf"]),
         words="results/figures/path.txt",
@@ -80,7 +80,7 @@ rule draw_path:
     conda:
         "../envs/tools.yaml"
     params:
-        meaning=r_meaning(ANALYSIS / "path.R"),
+        meaning=analysis.meaning("path.R"),
     message:
         "Draw the path"
     script:
@@ -89,11 +89,11 @@ rule draw_path:
 
 rule test_agreement:
     input:
-        functions=ancient(functions_of(ANALYSIS / "agreement.R")),
+        functions=ancient(analysis.functions()),
         algorithms=workflow.source_path("../../config/algorithms.tsv"),
-        cells=expand("results/summary/{study}_cells.csv", study=STUDIES),
-        replicates=expand("results/summary/{study}_replicates.csv", study=STUDIES),
-        claims=[str(files.claims(design.ROOT, study)) for study in STUDIES],
+        cells=campaign.summaries("cells"),
+        replicates=campaign.summaries("replicates"),
+        claims=campaign.claims(),
     output:
         seeds="results/tables/agreement_seeds.csv",
         paths="results/tables/agreement_paths.csv",
@@ -107,7 +107,7 @@ rule test_agreement:
     conda:
         "../envs/tools.yaml"
     params:
-        meaning=r_meaning(ANALYSIS / "agreement.R"),
+        meaning=analysis.meaning("agreement.R"),
     message:
         "Count how often equal things are called different"
     script:
@@ -116,7 +116,7 @@ rule test_agreement:
 
 rule trace_origin:
     input:
-        expand("results/summary/{study}_cells.csv", study=STUDIES),
+        campaign.summaries("cells"),
     output:
         origin="results/tables/origin.csv",
         digests="results/tables/digests.csv",
@@ -133,7 +133,7 @@ rule trace_origin:
 rule check_verdicts:
     input:
         claims="results/claims.csv",
-        recorded=recorded_verdicts(),
+        recorded=campaign.verdicts(),
     output:
         touch("results/verdicts.checked"),
     log:
@@ -146,20 +146,14 @@ rule check_verdicts:
         "losslab claims --claims {input.claims:q} --check {input.recorded:q} &> {log:q}"
 
 
-for study in STUDIES:
+for study in campaign.studies:
 
     rule:
         name:
             f"tabulate_{study}"
         input:
-            functions=ancient(
-                functions_of(
-                    ANALYSIS / "tabulate.R",
-                    files.tables(design.ROOT, study),
-                    studies=[study],
-                )
-            ),
-            code=ancient(str(files.tables(design.ROOT, study))),
+            functions=ancient(analysis.functions(study)),
+            code=ancient(analysis.table_code(study)),
             cells=f"results/summary/{study}_cells.csv",
             summary=f"results/summary/{study}.csv",
             ratios=f"results/summary/{study}_ratios.csv",
@@ -167,20 +161,16 @@ for study in STUDIES:
             intervals=f"results/summary/{study}_intervals.csv",
             flows=f"results/summary/{study}_flows.csv",
             queue=f"results/summary/{study}_queue.csv",
-            published=published_numbers(study),
-            suite=SUITES[study],
+            published=analysis.published(study),
+            suite=analysis.suite(study),
         output:
-            **table_files(study),
+            **analysis.table_files(study),
         log:
             f"logs/tabulate/{study}.log",
         conda:
             "../envs/tools.yaml"
         params:
-            meaning=r_meaning(
-                ANALYSIS / "tabulate.R",
-                files.tables(design.ROOT, study),
-                studies=[study],
-            ),
+            meaning=analysis.table_meaning(study),
         message:
             f"Write the tables of {study}"
         script:
@@ -189,11 +179,11 @@ for study in STUDIES:
 
 rule plot_figure:
     input:
-        functions=ancient(figure_functions),
-        code=ancient(figure_code),
+        functions=ancient(analysis.figure_functions),
+        code=ancient(analysis.figure_code),
         algorithms=workflow.source_path("../../config/algorithms.tsv"),
-        published=lambda wildcards: published_numbers(wildcards.study),
-        suite=lambda wildcards: SUITES[wildcards.study],
+        published=analysis.figure_published,
+        suite=analysis.figure_suite,
         cells="results/summary/{study}_cells.csv",
         summary="results/summary/{study}.csv",
         ratios="results/summary/{study}_ratios.csv",
@@ -220,7 +210,7 @@ rule plot_figure:
     conda:
         "../envs/tools.yaml"
     params:
-        meaning=figure_meaning,
+        meaning=analysis.figure_meaning,
     message:
         "Draw {wildcards.study}_{wildcards.figure}"
     script:

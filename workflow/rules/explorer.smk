@@ -3,19 +3,10 @@
 
 rule make_explorer:
     input:
-        cells=expand("results/summary/{study}_cells.csv", study=STUDIES),
-        runs=[f"results/cells/{study}/{cell}/cell.json" for study, cell in CELLS],
+        cells=campaign.summaries("cells"),
+        runs=campaign.results(),
         algorithms=workflow.source_path("../../config/algorithms.tsv"),
-        code=[
-            str(path)
-            for folder in (
-                design.ROOT / "report" / "explorer",
-                fingerprint.PACKAGE / "screen",
-            )
-            for path in sorted(folder.rglob("*.*"))
-            if path.suffix in (".html", ".css", ".js")
-            or path.name in ("explorer.py", "series.py")
-        ],
+        code=analysis.explorer_code(),
     output:
         "results/report/explorer.html",
     log:

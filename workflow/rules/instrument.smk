@@ -12,8 +12,8 @@ rule build_image:
         "../envs/tools.yaml"
     params:
         # Another one where the cache does not have what the record says.
-        number=lambda wildcards: records.number(records.IMAGE, wildcards.variant),
-        optional=lambda wildcards: optional(records.IMAGE, wildcards.variant),
+        number=instruments.image_number,
+        optional=campaign.image_optional,
     message:
         "Image {wildcards.variant}: a minute, where the cache does not have it"
     shell:
@@ -23,7 +23,7 @@ rule build_image:
 
 rule build_kernel:
     input:
-        only_with=only_with,
+        only_with=instruments.only_with,
     output:
         "results/instrument/kernel-{kernel}.json",
     log:
@@ -33,8 +33,8 @@ rule build_kernel:
     conda:
         "../envs/tools.yaml"
     params:
-        number=lambda wildcards: records.number(records.KERNEL, wildcards.kernel),
-        which=kernel_options,
+        number=instruments.kernel_number,
+        which=instruments.kernel_options,
     message:
         "Kernel {wildcards.kernel}: ten minutes of CPU time, where the cache does not have it"
     shell:
@@ -44,7 +44,7 @@ rule build_kernel:
 
 rule try_instrument:
     input:
-        tried_parts,
+        instruments.tried_parts,
     output:
         "results/instrument/tried-{backend}-{where}{on}{image}.json",
     log:
@@ -54,8 +54,8 @@ rule try_instrument:
     conda:
         "../envs/tools.yaml"
     params:
-        kernel=tried_kernel,
-        image=tried_image,
+        kernel=instruments.tried_kernel,
+        image=instruments.tried_image,
     message:
         "Try the instrument: {wildcards.backend}, {wildcards.where} {wildcards.on} {wildcards.image}"
     shell:

@@ -6,7 +6,7 @@ rule measure_cell:
         # Not `ancient`: a job of which all such inputs are made anew is not looked at any more,
         # whatever else it lacks (dag.update_needrun in Snakemake 9.27). Made anew, it is a reason
         # to look at every cell; its replicates are kept.
-        tried=cell_tried,
+        tried=campaign.tried,
     output:
         "results/cells/{study}/{cell}/cell.json",
     log:
@@ -18,16 +18,16 @@ rule measure_cell:
         # The guest's memory is sparse; a 1 Gbit/s cell touches about 500 MB of it.
         mem="1GB",
         # Cells in real time disturb each other; those in virtual time do not.
-        real_time=cell_real_time,
+        real_time=campaign.real_time,
     params:
-        condition=cell_condition,
-        stopping=cell_stopping,
-        block=cell_block,
-        backend=cell_backend,
-        fingerprint=cell_fingerprint,
+        condition=campaign.condition,
+        stopping=campaign.stopping,
+        block=campaign.block,
+        backend=campaign.backend,
+        fingerprint=campaign.fingerprint,
         rule=stopping_rule(),
-        lost=cell_lost,
-        damaged=cell_damaged,
+        lost=campaign.lost,
+        damaged=campaign.damaged,
     message:
         "Measure {wildcards.cell}"
     shell:
@@ -38,7 +38,7 @@ rule measure_cell:
 
 rule collect_study:
     input:
-        cells=cell_files,
+        cells=campaign.cell_results,
     output:
         overview="results/summary/{study}_cells.csv",
         replicates="results/summary/{study}_replicates.csv",
@@ -50,10 +50,10 @@ rule collect_study:
     conda:
         "../envs/tools.yaml"
     params:
-        code=module_meaning("campaign/collect.py"),
-        series=series_cells,
-        left_out=left_out_blocks,
-        changed=changed_tables("cells", "replicates", "intervals", "flows", "queue"),
+        code=collecting(),
+        series=campaign.series,
+        left_out=campaign.left_out,
+        changed=campaign.changed("cells", "replicates", "intervals", "flows", "queue"),
     message:
         "Collect the cells of {wildcards.study}"
     shell:

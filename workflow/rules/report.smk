@@ -1,8 +1,5 @@
 """One report, HTML and PDF, from the same files."""
 
-# The chapter on what the numbers of all others are worth.
-AGREEMENT = str(design.ROOT / "report" / "_agreement.qmd")
-
 
 rule render_report:
     input:
@@ -14,19 +11,8 @@ rule render_report:
             workflow.source_path("../../report/_appendix.qmd"),
         ],
         # A chapter per study, in the configuration's order.
-        chapters=[
-            *(str(files.chapter(design.ROOT, study)) for study in STUDIES),
-            AGREEMENT,
-        ],
-        functions=functions_of(
-            design.ROOT / "report" / "index.qmd",
-            design.ROOT / "report" / "_limits.qmd",
-            design.ROOT / "report" / "_appendix.qmd",
-            design.ROOT / "report" / "_glossary.qmd",
-            Path(AGREEMENT),
-            *(files.chapter(design.ROOT, study) for study in STUDIES),
-            studies=STUDIES,
-        ),
+        chapters=analysis.chapters(),
+        functions=analysis.every_function(),
         beside=[
             workflow.source_path("../../report/references.bib"),
             workflow.source_path("../../report/style.css"),
@@ -47,11 +33,7 @@ rule render_report:
             workflow.source_path("../../report/render/template.typ"),
         ],
         figures=[
-            *(
-                file
-                for study in STUDIES
-                for file in figure_files(study, "svg", "txt", "cells.csv")
-            ),
+            *analysis.figures(),
             "results/figures/agreement_paths.svg",
             "results/figures/agreement_paths.txt",
             "results/figures/claims.svg",
@@ -60,7 +42,7 @@ rule render_report:
             "results/figures/path.txt",
         ],
         tables=[
-            *(file for study in STUDIES for file in table_files(study).values()),
+            *analysis.tables(),
             *expand(
                 "results/tables/agreement_{table}.csv",
                 table=["seeds", "paths", "windows"],
@@ -68,30 +50,13 @@ rule render_report:
             "results/tables/origin.csv",
             "results/tables/digests.csv",
         ],
-        summaries=expand(
-            "results/summary/{study}{table}.csv",
-            study=STUDIES,
-            table=["", "_cells", "_replicates"],
-        ),
-        invalid=expand("results/tables/{study}_invalid.csv", study=STUDIES),
+        summaries=campaign.summaries("summary", "cells", "replicates"),
+        invalid=expand("results/tables/{study}_invalid.csv", study=campaign.studies),
         claims="results/claims.csv",
         # The page leads to them.
-        scripts=[
-            str(ANALYSIS / "agreement.R"),
-            *(
-                str(script)
-                for study in STUDIES.values()
-                for script in (
-                    files.tables(design.ROOT, study.name),
-                    *(
-                        files.figure(design.ROOT, study.name, name)
-                        for name in study.figures
-                    ),
-                )
-            ),
-        ],
+        scripts=analysis.scripts(),
         # Where verdicts are recorded, a claim that changes its own stops the report.
-        verdicts=["results/verdicts.checked"] if recorded_verdicts() else [],
+        verdicts=["results/verdicts.checked"] if campaign.verdicts() else [],
     output:
         html=report(
             "results/report/report.html",
@@ -108,7 +73,7 @@ rule render_report:
         "../envs/tools.yaml"
     params:
         campaign=config.get("campaign", ""),
-        command=repeating.command(workflow.configfiles, design.ROOT),
+        command=campaign.command(),
     message:
         "Render the report"
     shell:
