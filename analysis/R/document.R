@@ -19,9 +19,11 @@ describe_pictures <- function() {
 
 # The words beside the picture that a chunk's code shows, if there are any.
 picture_words <- function(code) {
-  name <- regmatches(code, regexpr('[^"]+[.]svg', code))
-  path <- sub("[.]svg$", ".txt", name)
+  path <- sub("[.]svg$", ".txt", picture_in(code))
   if (length(path) == 1 && file.exists(path)) {
     gsub("\"", "'", paste(readLines(path), collapse = " "))
   }
 }
+
+# The picture that a chunk's code shows.
+picture_in <- function(code) regmatches(code, regexpr('[^"]+[.]svg', code))

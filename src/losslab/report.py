@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from losslab import htmlpage, processes, tracing
+from losslab import htmlpage, processes
 from losslab.errors import LosslabError
 from losslab.reading import read_rows
 
@@ -83,10 +83,6 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
         staging = Path(name)
         for file in (parts.document, *parts.chapters, *parts.beside):
             shutil.copy(file, staging / file.name)
-        results = tracing.Results(staging)
-        for chapter in parts.chapters:
-            study = chapter.stem.removeprefix("_")
-            (staging / chapter.name).write_text(tracing.trace(chapter, study, results))
         includes = [f"{{{{< include {chapter.name} >}}}}\n" for chapter in parts.chapters]
         (staging / "_chapters.qmd").write_text("\n".join(includes))
         (staging / "tables").mkdir()

@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from losslab import processes, report
-from losslab.campaign import cost, rcode, scorecard
+from losslab.campaign import cost, scorecard
 from losslab.campaign.folder import write_json
 from losslab.campaign.scorecard import STUDY, Card
 from losslab.errors import LosslabError
@@ -184,7 +184,7 @@ def write_pages(card: Card, out: Path) -> list[Path]:
     figures = out / "figures"
     figures.mkdir(exist_ok=True)
     code = root / "analysis" / "scorecard.R"
-    functions = rcode.needed([code], files.functions(root, [STUDY]))
+    functions = files.functions(root, [STUDY])
     processes.run(
         ["Rscript", "--vanilla", code, out / CRITERIA, algorithms, figures, str(len(functions)),
          *functions, *card["tested"]],
@@ -201,14 +201,14 @@ def _page(card: Card, name: str, label: str, out: Path, figures: Path) -> list[P
     root = design.ROOT
     kind = COMPARISON if name == COMPARISON else "algorithm"
     document = root / PAGES / f"{kind}.qmd"
-    needed = rcode.needed([document], files.functions(root, [STUDY]))
     with tempfile.TemporaryDirectory(prefix="losslab-score-") as folder:
         named = Path(folder, f"{name}.qmd")
         named.write_text(document.read_text().replace("ALGORITHM", label))
         subject = Path(folder, "subject.json")
         subject.write_text(json.dumps({"name": name, "folder": str(out)}))
         beside = [
-            *needed, *sorted(figures.glob("*.svg")), root / "report" / "style.css",
+            *files.functions(root, [STUDY]), *sorted(figures.glob("*.svg")),
+            root / "report" / "style.css",
             root / "config" / "algorithms.tsv", suite.suite_path(card["suite"], root),
             out / CRITERIA, out / CELLS, out / CARD, subject,
         ]  # fmt: skip

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from losslab import score
-from losslab.campaign import rcode, scorecard
+from losslab.campaign import scorecard
 from losslab.study import files, suite
 
 JUDGE = """
@@ -31,7 +31,7 @@ def card_and_folder(root, tmp_path_factory):
         (out / path).parent.mkdir(parents=True)
     (out / score.CELLS).write_text((recorded / "score_cells.csv").read_text())
     tables = [recorded / f"score_{name}.csv" for name in ("cells", "replicates", "intervals")]
-    functions = rcode.needed([code], files.functions(root, ["score"]))
+    functions = files.functions(root, ["score"])
     path = suite.suite_path("rfc9743", root)
     words = ["Rscript", "--vanilla", code, path, *tables, out / score.CRITERIA, *functions]
     subprocess.run(list(map(str, words)), check=True)

@@ -26,7 +26,6 @@ rule render_report:
         renderer=[
             workflow.source_path("../../src/losslab/report.py"),
             workflow.source_path("../../src/losslab/htmlpage.py"),
-            workflow.source_path("../../src/losslab/tracing.py"),
             workflow.source_path("../../report/render/template.html"),
             workflow.source_path("../../report/render/crossref.lua"),
             workflow.source_path("../../report/render/knit.R"),

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from losslab import processes
-from losslab.campaign import rcode
 from losslab.campaign.collect import write_csv
 from losslab.errors import LosslabError
 from losslab.instrument.cache import ROOT
@@ -116,7 +115,7 @@ def draw(
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
     code = ROOT / "analysis" / script
-    functions = rcode.needed([code], files.functions(ROOT, []))
+    functions = files.functions(ROOT, [])
     with tempfile.TemporaryDirectory(prefix="losslab-plot-") as name:
         table = Path(name, "table.csv")
         write_csv(table, columns, [dict(row) for row in rows])

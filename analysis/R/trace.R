@@ -1,0 +1,114 @@
+# The line below each figure and table of a chapter: its data, its script, its cells, and the
+# command that runs one of them again. A table's chunk names its data, `#| data: loss_ratio, loss_summary`.
+# Its cells are those whose condition agrees with a row of the first one in what both say; where
+# rows do not tell enough, the chunk does: `#| cells: block=main long, app=iperf3`.
+
+# What chunks show is followed by its line, whichever renderer shows them.
+trace_chunks <- function() {
+  shown <- knitr::knit_hooks$get("chunk")
+  knitr::knit_hooks$set(chunk = function(x, options) paste0(shown(x, options), trace_of(options)))
+}
+
+trace_of <- function(options) {
+  picture <- picture_in(options$code)
+  # Pictures that are of no chapter have no other name before theirs.
+  parts <- if (grepl("^fig-", options$label) && any(grepl("_", picture))) {
+    trace_of_figure(sub("[.]svg$", "", picture))
+  } else if (grepl("^tbl-", options$label) && !is.null(options$data)) {
+    trace_of_table(options$label, strsplit(options$data, ", *")[[1]], options$cells)
+  }
+  if (is.null(parts)) {
+    return("")
+  }
+  paste0("\n\n[", paste(parts[parts != ""], collapse = "; "), "]{.trace}\n")
+}
+
+trace_of_figure <- function(name) {
+  study <- study_of_name(name)
+  rows <- text_rows(paste0(name, ".cells.csv"))
+  # Figures that are of no study have their data as tables.
+  suffixes <- c(if (!is.null(rows)) "csv", "svg", "pdf", "png")
+  links <- sprintf("[%s](../figures/%s.%s)", toupper(suffixes), name, suffixes)
+  c(
+    paste0(if (is.null(rows)) "Figure: " else "Figure and data: ", paste(links, collapse = ", ")),
+    script_link(study, paste0("figures/", sub(paste0("^", study, "_"), "", name))),
+    cells_again(study, rows$cell)
+  )
+}
+
+trace_of_table <- function(label, data, cells) {
+  study <- study_of_name(data[[1]])
+  # With the summaries, or with the tables.
+  place <- ifelse(grepl("_(cells|intervals|flows|queue|ratios)$", data), "../summary", "../tables")
+  c(
+    paste0("Data: ", paste0("[", data, ".csv](", place, "/", data, ".csv)", collapse = ", ")),
+    paste0("as shown: [LaTeX](tables/", label, ".tex)"),
+    script_link(study, "tables"),
+    cells_again(study, cells_of_table(study, data[[1]], cells))
+  )
+}
+
+# The study that a figure or table is of, by the cells that there are; `agreement` is of none.
+study_of_name <- function(name) {
+  studies <- sub("_cells[.]csv$", "", Sys.glob("*_cells.csv"))
+  studies <- studies[startsWith(name, paste0(studies, "_"))]
+  if (length(studies) == 0) sub("_.*", "", name) else studies[which.max(nchar(studies))]
+}
+
+# The copy of a script beside the report. A chapter that is of no study has one, of its own name.
+script_link <- function(study, script) {
+  of_study <- file.exists(paste0(study, "_cells.csv"))
+  path <- if (of_study) paste0(study, "/", script, ".R") else paste0(study, ".R")
+  paste0("script: [", path, "](scripts/", path, ")")
+}
+
+# A table's rows as they are written, but for numbers: 0.0 is 0.
+text_rows <- function(path) {
+  if (!file.exists(path)) {
+    return(NULL)
+  }
+  rows <- utils::read.csv(path, colClasses = "character", na.strings = NULL, check.names = FALSE)
+  rows[] <- lapply(rows, function(text) {
+    number <- suppressWarnings(as.numeric(text))
+    ifelse(is.na(number), text, as.character(number))
+  })
+  rows
+}
+
+cells_of_table <- function(study, name, values = NULL) {
+  rows <- text_rows(paste0(name, ".csv"))
+  cells <- text_rows(paste0(study, "_cells.csv"))
+  cells <- cells[cells$cell != "", ]
+  if (NROW(rows) == 0 || NROW(cells) == 0) {
+    return(character())
+  }
+  both <- intersect(names(rows), names(cells))
+  both <- both[vapply(both, function(its) any(rows[[its]] %in% cells[[its]]), logical(1))]
+  # As one text: with no such column, all agree.
+  joined <- function(table) do.call(paste, c(list(rep("", nrow(table))), unname(table[both])))
+  agrees <- joined(cells) %in% joined(rows)
+  for (part in strsplit(paste(values, collapse = ""), ", *")[[1]]) {
+    its <- strsplit(part, "=")[[1]]
+    agrees <- agrees & cells[[its[[1]]]] %in% strsplit(its[[2]], " ")[[1]]
+  }
+  cells$cell[agrees]
+}
+
+# How many cells have a valid run, and how one of them is run again.
+cells_again <- function(study, names) {
+  runs <- text_rows(paste0(study, "_replicates.csv"))
+  runs <- runs[runs$valid == "TRUE", ]
+  cells <- text_rows(paste0(study, "_cells.csv"))
+  cells <- cells[cells$cell %in% names & cells$cell %in% runs$cell, ]
+  if (NROW(cells) == 0) {
+    return("")
+  }
+  count <- range(as.integer(cells$n_valid))
+  one <- paste(study, cells$cell[[1]], runs$replicate[match(cells$cell[[1]], runs$cell)], sep = "/")
+  paste0(
+    if (nrow(cells) == 1) "1 cell" else paste(nrow(cells), "cells"),
+    ", n = ", paste(unique(count), collapse = " to "), ", ",
+    if (nrow(cells) == 1) "" else "one of them ",
+    "[over time](explorer.html#a=", one, ") and again: `losslab rerun results/cells/", one, "`"
+  )
+}

@@ -1,0 +1,65 @@
+in_folder <- function(code) {
+  folder <- tempfile()
+  dir.create(folder)
+  before <- setwd(folder)
+  on.exit(setwd(before))
+  writeLines(c(
+    "study,block,cell,algorithm,loss_percent,n_valid", "x,main,a,cubic,0.0,3",
+    "x,main,b,cubic,1.0,5", "x,main,c,bbr,1.0,0", "x,fair,d,cubic,0.0,5", "x,gone,,,,"
+  ), "x_cells.csv")
+  writeLines(c(
+    "cell,replicate,valid", "a,0,FALSE", "a,1,TRUE", "b,0,TRUE", "c,0,FALSE", "d,0,TRUE"
+  ), "x_replicates.csv")
+  writeLines(c("algorithm,loss_percent,mean", "cubic,1,2.5", "bbr,1,3.5"), "x_rows.csv")
+  writeLines(c("algorithm,mean", "cubic,0.99"), "x_other.csv")
+  writeLines(c("cell", "a", "b"), "x_lines.cells.csv")
+  writeLines(c("study,percent", "x,5"), "other_seeds.csv")
+  force(code)
+}
+
+test_that("a figure leads to its files, script, cells and a rerun", {
+  line <- in_folder(trace_of(list(
+    label = "fig-lines", code = 'knitr::include_graphics("x_lines.svg")'
+  )))
+  for (words in c(
+    "[CSV](../figures/x_lines.csv)", "[PDF](../figures/x_lines.pdf)",
+    "script: [x/figures/lines.R](scripts/x/figures/lines.R)", "2 cells, n = 3 to 5",
+    "[over time](explorer.html#a=x/a/1)", "`losslab rerun results/cells/x/a/1`", "]{.trace}"
+  )) {
+    expect_true(grepl(words, line, fixed = TRUE), label = words)
+  }
+})
+
+test_that("a table leads to the data that its chunk names, and to the cells that agree with it", {
+  line <- in_folder(trace_of(list(label = "tbl-rows", code = "rows", data = "x_rows, x_cells")))
+  # The only one with a loss of 1 % and a valid run.
+  expect_identical(line, paste0(
+    "\n\n[Data: [x_rows.csv](../tables/x_rows.csv), [x_cells.csv](../summary/x_cells.csv); ",
+    "as shown: [LaTeX](tables/tbl-rows.tex); script: [x/tables.R](scripts/x/tables.R); ",
+    "1 cell, n = 5, [over time](explorer.html#a=x/b/0) and again: ",
+    "`losslab rerun results/cells/x/b/0`]{.trace}\n"
+  ))
+})
+
+test_that("a chunk may say which cells a table is of", {
+  cells <- "block=fair gone, algorithm=cubic"
+  options <- list(label = "tbl-fair", code = "", data = "x_other", cells = cells)
+  line <- in_folder(trace_of(options))
+  expect_true(grepl("1 cell, n = 5, [over time](explorer.html#a=x/d/0)", line, fixed = TRUE))
+})
+
+test_that("a chapter that is of no study has a script of its name", {
+  for (options in list(
+    list(label = "fig-paths", code = 'include_graphics("other_paths.svg")'),
+    list(label = "tbl-seeds", code = "", data = "other_seeds")
+  )) {
+    line <- in_folder(trace_of(options))
+    expect_true(grepl("script: [other.R](scripts/other.R)]", line, fixed = TRUE))
+  }
+})
+
+test_that("what shows no data of a study has no line", {
+  for (label in c("tbl-claims", "fig-none", "setup")) {
+    expect_identical(in_folder(trace_of(list(label = label, code = "show_claims(claims)"))), "")
+  }
+})
