@@ -103,13 +103,7 @@ def _score(options: argparse.Namespace) -> int:
 
 
 def plan(asked: dict[str, Any], form: str, names: Sequence[str]) -> dict[str, Any]:
-    """Write a campaign that runs a suite for algorithms and its baselines.
-
-    Args:
-        asked: The suite.
-        form: One of its forms.
-        names: The algorithms that are scored.
-    """
+    """Write a campaign that runs a suite for algorithms and its baselines."""
     return {
         "campaign": STUDY,
         "algorithms": suite.with_baselines(asked, names),
@@ -140,8 +134,7 @@ def minutes(cells: Sequence[Cell], cores: int) -> float:
 def measure(campaign: dict[str, Any], out: Path, cores: int) -> None:
     """Measure and judge with the workflow, in a folder of its own.
 
-    Raises:
-        LosslabError: the workflow failed; it has said why.
+    Raises LosslabError if the workflow failed; it has said why.
     """
     out = out.resolve()
     file = out / CAMPAIGN
@@ -172,11 +165,7 @@ def published_schema() -> dict[str, Any]:
 def write_pages(card: Card, out: Path) -> list[Path]:
     """Draw the figures; write a page per algorithm that was asked for, and one that compares all.
 
-    Returns:
-        The pages.
-
-    Raises:
-        LosslabError: R or the renderer failed.
+    Returns the pages. Raises LosslabError if R or the renderer failed.
     """
     root = design.ROOT
     algorithms = root / "config" / "algorithms.tsv"

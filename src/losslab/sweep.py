@@ -53,8 +53,7 @@ class Cell:
 def values(its: Axis, text: str) -> list[str | float]:
     """Read the values of an axis: `cubic,bbr`, `0,1,5`, `0:10` or `0:10:2`.
 
-    Raises:
-        UsageError: they are none.
+    Raises UsageError if they are none.
     """
     if its.kind == "str":
         # Some axes' words have commas of their own.
@@ -96,8 +95,7 @@ def _too_many(count: float) -> UsageError:
 def cells(given: Mapping[str, Sequence[str | float]], folder: Path) -> list[Cell]:
     """Cross the values of all axes that are given.
 
-    Raises:
-        UsageError: a combination is impossible, or they are too many.
+    Raises UsageError if a combination is impossible, or they are too many.
     """
     count = math.prod(map(len, given.values()))
     if count > MOST_CELLS:
@@ -113,14 +111,7 @@ def cells(given: Mapping[str, Sequence[str | float]], folder: Path) -> list[Cell
 def measure(todo: Sequence[Cell], replicates: int, cores: int, said: Sequence[str]) -> None:
     """Measure cells, some at a time.
 
-    Args:
-        todo: What to measure.
-        replicates: How many runs of each.
-        cores: How many cells at a time.
-        said: Further options of `losslab cell`.
-
-    Raises:
-        LosslabError: a cell left no result; with its last words.
+    Raises LosslabError if a cell left no result; with its last words.
     """
     left, running = list(todo), dict[processes.Process, Cell]()
     with tempfile.TemporaryDirectory(prefix="losslab-sweep-") as logs:
@@ -171,12 +162,7 @@ def _progress(done: int, total: int) -> None:
 
 
 def study(given: Mapping[str, Sequence[str | float]], replicates: int) -> dict[str, Any]:
-    """Write the sweep as a study's block, for those who go on from there.
-
-    Args:
-        given: The values of each axis.
-        replicates: Runs of each cell.
-    """
+    """Write the sweep as a study's block, for those who go on from there."""
     block = {
         name: list(each) if len(each) > 1 else each[0]
         for name, each in given.items()

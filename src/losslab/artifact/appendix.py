@@ -16,15 +16,7 @@ from losslab.campaign.verdicts import read_claims
 def text(
     root: Path, files: Iterable[Path], runs: list[Run], campaign: str, archive_note: str
 ) -> str:
-    """Write it in Markdown.
-
-    Args:
-        root: Where `results` lies.
-        files: The files of the results, relative to it.
-        runs: The campaign's valid replicates.
-        campaign: Its name or file.
-        archive_note: What the archive has of raw data.
-    """
+    """Write it in Markdown. `files`: the files of the results, relative to it."""
     size = sum((root / path).stat().st_size for path in files)
     wall_s = sum(run.wall_s for run in runs)
     claims = read_claims(root / RESULTS / "claims.csv")

@@ -20,13 +20,7 @@ NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def name_of(kind: str, content: bytes, digits: int) -> str:
-    """Return the name that git gives an object.
-
-    Args:
-        kind: "blob", "tree" or "commit".
-        content: What is in it.
-        digits: How long names are in the repository.
-    """
+    """Return the name that git gives an object."""
     found = hashlib.new(ALGORITHMS[digits], usedforsecurity=False)
     found.update(b"%s %d\0" % (kind.encode(), len(content)) + content)
     return found.hexdigest()
@@ -35,10 +29,7 @@ def name_of(kind: str, content: bytes, digits: int) -> str:
 def tree_of(root: Path, paths: Iterable[Path], digits: int) -> str:
     """Return the name of the tree of files.
 
-    Args:
-        root: Where they lie.
-        paths: The files and symbolic links, relative to it.
-        digits: How long names are in the repository.
+    `paths`: the files and symbolic links, relative to it.
     """
     inside: dict[str, list[Path]] = {}
     entries: list[tuple[bytes, bytes, str]] = []  # name to sort by, mode and name, object
@@ -69,11 +60,7 @@ def _file(path: Path) -> tuple[bytes, bytes]:
 def commit_problem(name: str, text: bytes, root: Path, paths: Iterable[Path]) -> str:
     """Say why files are not those of a commit; empty if they are.
 
-    Args:
-        name: The commit's name.
-        text: Its content, as `git cat-file commit` prints it.
-        root: Where the files lie.
-        paths: The files, relative to it.
+    `text`: its content, as `git cat-file commit` prints it.
     """
     if not NAME.fullmatch(name):
         return f"a commit's name of 40 or 64 hexadecimal digits is needed, found {name[:70]!r}"

@@ -44,14 +44,7 @@ FOLDERS = {
 def describe(folder: Path, campaign: str, runs: Sequence[Run], day: str) -> None:
     """Write `ro-crate-metadata.json` of an artifact's folder.
 
-    Args:
-        folder: Where its files lie.
-        campaign: The configuration file.
-        runs: Its valid replicates.
-        day: When it was made, as 2026-01-31.
-
-    Raises:
-        LosslabError: the package `rocrate` is not installed.
+    Raises LosslabError if the package `rocrate` is not installed.
     """
     try:
         from rocrate.model.person import Person

@@ -54,19 +54,10 @@ def pack(
 ) -> Path:
     """Write the archive.
 
-    Args:
-        work: The folder in which the campaign was measured.
-        name: Its configuration file, by its path in the repository.
-        out: The archive.
-        limit_mb: The most raw data that go along.
-        instrument: Also pack the default kernel and image.
-        key: The SSH key that signs the list of digests; None: nobody signs it.
-        processors: How many to use.
-        repository: The sources.
-
-    Raises:
-        LosslabError: the results are not this campaign's or cannot be verified, or the repository
-            has changes that no commit has.
+    `work`: the folder in which the campaign was measured; `name`: its configuration file, by its
+    path in the repository; `instrument`: also pack the default kernel and image; `key`: the SSH key
+    that signs the list of digests; None: nobody signs it. Raises LosslabError if the results are
+    not this campaign's or cannot be verified, or the repository has changes that no commit has.
     """
     campaign = _verified(work, name, repository, processors)
     runs = measured(work, campaign)
@@ -105,8 +96,7 @@ def pack(
 def _verified(work: Path, name: Path, repository: Path, processors: int) -> Campaign:
     """Return the campaign of the results, which `losslab verify` would not refuse.
 
-    Raises:
-        LosslabError: they are another campaign's, or something in them is not as it must be.
+    Raises LosslabError if they are another campaign's, or something in them is not as it must be.
     """
     said = recorded.read(work / RESULTS, repository)
     campaign = recorded.load(repository / name, repository, said.software)
@@ -162,8 +152,7 @@ def result_files(work: Path, campaign: Campaign) -> list[Path]:
 def _export_sources(root: Path, repository: Path) -> None:
     """Copy the repository's commit.
 
-    Raises:
-        LosslabError: it is none, or has changes that are not committed.
+    Raises LosslabError if it is none, or has changes that are not committed.
     """
     git = ("git", "-C", repository)
     changes = processes.attempt([*git, "status", "--porcelain"])
@@ -199,8 +188,7 @@ def packed_instrument() -> list[Path]:
 def campaign_file(path: Path, repository: Path = ROOT) -> Path:
     """Return a configuration file relative to the repository.
 
-    Raises:
-        LosslabError: it is none, or lies elsewhere.
+    Raises LosslabError if it is none, or lies elsewhere.
     """
     try:
         yaml.safe_load(path.read_text())["studies"]

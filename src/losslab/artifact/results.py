@@ -94,8 +94,7 @@ def write_digests(root: Path, paths: Iterable[Path], target: Path) -> None:
 def read_digests(root: Path) -> dict[str, Digest]:
     """Read what `write_digests` wrote, by path.
 
-    Raises:
-        LosslabError: it is not there, or is no such list.
+    Raises LosslabError if it is not there, or is no such list.
     """
     path = root / DIGESTS
     try:
@@ -124,12 +123,7 @@ def _inside(name: str) -> bool:
 
 
 def wrong_files(root: Path, digests: dict[str, Digest]) -> dict[str, str]:
-    """Say which files are missing, changed or not listed; by path, what is wrong.
-
-    Args:
-        root: The archive's folder.
-        digests: Its list.
-    """
+    """Say which files are missing, changed or not listed; by path, what is wrong."""
     found = {}
     there = set(contents(root)) - {str(DIGESTS), str(SIGNATURE)}
     for name in sorted(there | digests.keys()):

@@ -33,11 +33,7 @@ class CannotRunError(LosslabError):
 def sample(paths: Sequence[str], count: int | None, day: str, digests: Path) -> list[str]:
     """Draw replicates; whoever knows the day and the digests draws the same.
 
-    Args:
-        paths: All replicates.
-        count: How many; None stands for all.
-        day: As 2026-01-31.
-        digests: The list of the artifact's files.
+    `count`: how many; None stands for all.
     """
     seed = hashlib.sha256(f"{day} {digest(digests)}".encode()).hexdigest()
     count = len(paths) if count is None else min(count, len(paths))
@@ -45,13 +41,7 @@ def sample(paths: Sequence[str], count: int | None, day: str, digests: Path) -> 
 
 
 def unnoticed(population: int, wrong: int, count: int) -> float:
-    """Return the probability that a sample has none of the wrong ones (hypergeometric).
-
-    Args:
-        population: Replicates in all.
-        wrong: Those of them that are wrong.
-        count: Replicates that were drawn.
-    """
+    """Return the probability that a sample has none of the wrong ones (hypergeometric)."""
     return math.comb(population - wrong, count) / math.comb(population, count)
 
 
@@ -59,15 +49,9 @@ def run_again(folder: Path, trust: bool, keep: Path | None = None) -> str:
     """Run a replicate again and say how its bytes differ; empty if they do not.
 
     A lost guest gets as many attempts as in a campaign; one that gives a result now is a
-    difference.
-
-    Args:
-        folder: The replicate's.
-        trust: Run what its author's manifest names besides losslab's own programs, too.
-        keep: Where the raw files go if they are the same.
-
-    Raises:
-        CannotRunError: what measured it is not here, or its programs are not trusted.
+    difference. `trust`: run what its author's manifest names besides losslab's own programs, too;
+    `keep`: where the raw files go if they are the same. Raises CannotRunError if what measured it
+    is not here, or its programs are not trusted.
     """
     manifest = json.loads((folder / MANIFEST_FILE).read_text())
     try:

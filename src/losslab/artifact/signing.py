@@ -18,8 +18,7 @@ PROGRAM = "ssh-keygen"
 def sign(root: Path, key: Path) -> None:
     """Sign the list of digests with a private key, or with that of a public key in the agent.
 
-    Raises:
-        LosslabError: ssh-keygen is not installed, or refuses.
+    Raises LosslabError if ssh-keygen is not installed, or refuses.
     """
     _require(key, "a signing key")
     command = ("-Y", "sign", "-n", NAMESPACE, "-f", str(key.resolve()), str(DIGESTS))
@@ -34,12 +33,8 @@ def sign(root: Path, key: Path) -> None:
 def signer(root: Path, allowed: Path) -> str:
     """Return who signed an archive's list of digests; empty if it is nobody of the allowed.
 
-    Args:
-        root: The archive's folder.
-        allowed: The signers, in ssh-keygen's format: a line each with name and public key.
-
-    Raises:
-        LosslabError: ssh-keygen is not installed, or there is no such file.
+    `allowed`: the signers, in ssh-keygen's format: a line each with name and public key. Raises
+    LosslabError if ssh-keygen is not installed, or there is no such file.
     """
     _require(allowed, "a file of allowed signers")
     if not (root / SIGNATURE).is_file():
@@ -59,11 +54,7 @@ def _require(path: Path, what: str) -> None:
 
 
 def _run(options: Sequence[str], root: Path, text: str | None = None) -> Done:
-    """Run ssh-keygen; it may ask for a passphrase.
-
-    Raises:
-        LosslabError: it is not installed.
-    """
+    """Run ssh-keygen; it may ask for a passphrase. Raises LosslabError if it is not installed."""
     done = processes.attempt(
         [PROGRAM, *options], cwd=root, text=text, limit_s=processes.WORK_LIMIT_S
     )

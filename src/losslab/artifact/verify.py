@@ -124,8 +124,7 @@ class Verdict:
 def verify(root: Path, wish: Wish) -> Verdict:
     """Verify an unpacked archive.
 
-    Raises:
-        LosslabError: there is none, or its workflow cannot make the tables.
+    Raises LosslabError if there is none, or its workflow cannot make the tables.
     """
     digests = read_digests(root)
     verdict = Verdict(wish.day, len(digests))

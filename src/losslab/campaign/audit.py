@@ -101,14 +101,7 @@ def audit(
     processes: int = 1,
     say: Callable[[str], None] = lambda words: None,
 ) -> Audit:
-    """Audit the cells of a campaign.
-
-    Args:
-        results: The results folder.
-        cells: The campaign's cells.
-        processes: How many cells are read at once.
-        say: Receives a line about the progress now and then.
-    """
+    """Audit the cells of a campaign. `say`: receives a line about the progress now and then."""
     found = Audit()
     tasks = [(results, cell) for cell in cells]
     with ProcessPoolExecutor(processes) as pool:

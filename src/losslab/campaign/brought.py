@@ -22,8 +22,7 @@ HERE = "./"
 def named(folder: Path) -> str:
     """Return the name that conditions have for a folder: a relative path, never an absolute one.
 
-    Raises:
-        LosslabError: it is neither in the repository nor in the current folder.
+    Raises LosslabError if it is neither in the repository nor in the current folder.
     """
     whole, here = folder.resolve(), Path.cwd()
     if whole.is_relative_to(ROOT):
@@ -36,9 +35,8 @@ def named(folder: Path) -> str:
 def source(condition: Condition) -> Path:
     """Return the folder of a condition's user files, without symbolic links in its path.
 
-    Raises:
-        LosslabError: it is neither in the repository nor, where its name says so, in the current
-            folder. A condition from elsewhere could name any file of this machine.
+    Raises LosslabError if it is neither in the repository nor, where its name says so, in the
+    current folder. A condition from elsewhere could name any file of this machine.
     """
     base = Path.cwd() if condition.bring.startswith(HERE) else ROOT
     whole = (base / condition.bring).resolve()
@@ -58,8 +56,7 @@ def _outside(name: str, whole: Path, base: Path) -> LosslabError:
 def files(condition: Condition) -> list[Path]:
     """List a condition's user files.
 
-    Raises:
-        LosslabError: there is no such folder, nothing in it, or a file outside it.
+    Raises LosslabError if there is no such folder, nothing in it, or a file outside it.
     """
     if condition.bring == NOTHING_BROUGHT:
         return []

@@ -66,12 +66,8 @@ def compare_files(first: Cell, second: Cell, common: bool = False) -> FileCompar
 
     Files must be as they were measured by their digests (results of format 1.0 have none), and
     tables must have rows on both sides. Where instrument and seed are the same and time is virtual,
-    files must have the same bytes.
-
-    Args:
-        first: A cell of A.
-        second: The same cell of B.
-        common: Do not compare files that no replicate of one side has.
+    files must have the same bytes. `common`: do not compare files that no replicate of one side
+    has.
     """
     notes = _Notes()
     sides = {"A": _read(first), "B": _read(second)}

@@ -36,13 +36,8 @@ def run_cell(
 
     Where a guest is lost though the instrument passes its self-test, the cell ends with that
     replicate, an invalid row that is not kept: the cell may be what loses it, so that other cells
-    go on, and the next start tries it again.
-
-    Returns:
-        How many there are now.
-
-    Raises:
-        HostError: the host or the instrument failed; finished replicates stay.
+    go on, and the next start tries it again. Returns how many there are now. Raises HostError if
+    the host or the instrument failed; finished replicates stay.
     """
     sweep(folder, PARTIAL)
     with Templates() as templates:
@@ -83,10 +78,8 @@ def _run_replicates(
 def _judge_loss(folder: Path, out: Path, manifest: dict[str, Any], instrument: Instrument) -> None:
     """Note that a guest was lost, unless the instrument loses others too.
 
-    A machine's own kernel has no self-test: whether it can measure depends on the cell.
-
-    Raises:
-        HostError: it does.
+    A machine's own kernel has no self-test: whether it can measure depends on the cell. Raises
+    HostError if it does.
     """
     try:
         if BACKENDS[instrument.backend, instrument.where].needs.kernel:
@@ -109,8 +102,7 @@ def cell_result(
 ) -> dict[str, Any]:
     """Sum up a cell's replicates, which lie in `folder` by number, for cell.json.
 
-    Raises:
-        DamagedError: a file of one is not as it was measured.
+    Raises DamagedError if a file of one is not as it was measured.
     """
     numbers = range(replicates)
     return {

@@ -76,13 +76,9 @@ def gather(
 ) -> Tables:
     """Read cell.json files and the replicate folders beside them.
 
-    Args:
-        cells: The cell.json files.
-        series: Names of the cells whose first valid replicate's samples are wanted.
-        left_out: How many cells of which blocks of the study the campaign does not measure.
-
-    Raises:
-        DamagedError: a file of a cell is not as it was measured.
+    `series`: names of the cells whose first valid replicate's samples are wanted; `left_out`: how
+    many cells of which blocks of the study the campaign does not measure. Raises DamagedError if a
+    file of a cell is not as it was measured.
     """
     tables = Tables()
     for path in cells:
@@ -151,10 +147,6 @@ def cell_row(cell: Row, condition: Condition) -> Row:
     """Say of a cell how many replicates count, why the others do not, and what was not pinned.
 
     A cell whose instrument could not be had has no replicate, and that as its reason.
-
-    Args:
-        cell: The content of a cell.json.
-        condition: Its condition.
     """
     replicates = cell["replicates"]
     reasons = [reason for replicate in replicates for reason in replicate["reasons"]]
@@ -204,12 +196,8 @@ def other_windows(
     """Average the goodput over other windows than that from the warm-up to the end.
 
     They show what warm-up and length of a run do to a number: the first half of the window and the
-    second, in Mbit/s, and the run from its start.
-
-    Args:
-        rows: A replicate's intervals.csv.
-        warmup_s: What is left out at the start of the run.
-        duration_s: The length of the run.
+    second, in Mbit/s, and the run from its start. `warmup_s`: what is left out at the start of the
+    run.
     """
     middle_s = (warmup_s + duration_s) / 2
     windows = {
@@ -234,8 +222,8 @@ def one_second_means(
 ) -> list[tuple[int, float]]:
     """Average goodputs of intervals of up to 1 s into whole seconds, from warm-up to end.
 
-    Returns:
-        (end of the second, mean goodput in Mbit/s); the last 0.1 s may be missing from the last.
+    Returns (end of the second, mean goodput in Mbit/s); the last 0.1 s may be missing from the
+    last.
     """
     seconds: dict[int, list[float]] = defaultdict(list)
     before_s = 0.0

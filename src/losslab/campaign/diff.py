@@ -108,14 +108,9 @@ def compare_sets(
 ) -> Comparison:
     """Compare all cells that both folders have.
 
-    Args:
-        first: A results folder, A.
-        second: Another, B.
-        metric: A key of the summaries; None takes what a cell is judged by.
-        common: Compare only cells and files that both have.
-
-    Raises:
-        LosslabError: a folder has no cells or damaged ones, or no replicate has the metric.
+    `metric`: a key of the summaries; None takes what a cell is judged by; `common`: compare only
+    cells and files that both have. Raises LosslabError if a folder has no cells or damaged ones, or
+    no replicate has the metric.
     """
     a, b = load_cells(first), load_cells(second)
     if metric is not None:
@@ -148,9 +143,7 @@ def compare_cell(
     """Compare one cell; by pairs where at least five seeds are on both sides.
 
     Pairs with the same seed exclude the variation between seeds, which is the same in both sets.
-
-    Returns:
-        The comparison, whose verdict assumes that no difference is significant.
+    Returns the comparison, whose verdict assumes that no difference is significant.
     """
     chosen = metric or metrics.primary([*first.summaries, *second.summaries])
     values = _values(first, chosen), _values(second, chosen)
@@ -215,11 +208,7 @@ def _value_problems(first: Cell, second: Cell, metric: str | None) -> list[str]:
     """Name replicates that cannot be compared, unless that of the other side cannot either.
 
     Left out without a word, they would let a cell agree of which only some runs are valid.
-
-    Args:
-        first: A cell of A.
-        second: The same cell of B.
-        metric: What a replicate must have; None: being valid is enough.
+    `metric`: what a replicate must have; None: being valid is enough.
     """
 
     def missing(each: Replicate) -> str:

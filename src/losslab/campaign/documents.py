@@ -16,8 +16,7 @@ HINT = "name a file that losslab wrote, or measure it anew with this version"
 def read_manifest(path: Path) -> dict[str, Any]:
     """Read a replicate's manifest.json.
 
-    Raises:
-        UsageError: it is no manifest; it names the key and what must hold.
+    Raises UsageError if it is no manifest; it names the key and what must hold.
     """
     manifest = _read(path, "manifest")
     _check_condition(manifest["cell"], path)
@@ -28,8 +27,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 def read_cell(path: Path) -> dict[str, Any]:
     """Read a cell's cell.json.
 
-    Raises:
-        UsageError: it is none, or of a format that this version does not understand.
+    Raises UsageError if it is none, or of a format that this version does not understand.
     """
     cell = _read(path, "cell")
     _check_condition(cell["condition"], path)

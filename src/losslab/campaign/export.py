@@ -94,9 +94,8 @@ def captured(
 ) -> Iterator[Path]:
     """Give the file of a link's capture for the length of the block.
 
-    Raises:
-        LosslabError: the run cannot be measured again here, has not the same bytes, or has
-            programs of its author's and is not `trusted`.
+    Raises LosslabError if the run cannot be measured again here, has not the same bytes, or has
+    programs of its author's and is not `trusted`.
     """
     there = folder / capture.name(link)
     if there.is_file():

@@ -34,8 +34,7 @@ KEPT = "free room there and start again; finished replicates are kept"
 def whole_folder(out: Path) -> Iterator[Path]:
     """Give a temporary folder beside `out` that becomes `out` when the block ends well.
 
-    Raises:
-        HostError: it cannot be made or written to.
+    Raises HostError if it cannot be made or written to.
     """
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -55,8 +54,7 @@ def whole_folder(out: Path) -> Iterator[Path]:
 def refuse_full(folder: Path, cause: LosslabError) -> None:
     """Turn a replicate's failure on a full disk into that error.
 
-    Raises:
-        HostError: the disk is full.
+    Raises HostError if the disk is full.
     """
     if shutil.disk_usage(folder).free < ROOM_BYTES:
         raise HostError(
@@ -67,10 +65,8 @@ def refuse_full(folder: Path, cause: LosslabError) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """Read a cell.json, host.json or manifest.json.
 
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it is no JSON in UTF-8.
-        LosslabError: it is no object, or of a format that this version does not understand.
+    Raises OSError if it cannot be read; ValueError if it is no JSON in UTF-8; LosslabError if it is
+    no object, or of a format that this version does not understand.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -85,12 +81,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def require_format(data: dict[str, Any], path: Path) -> None:
     """Refuse results of another major format.
 
-    Args:
-        data: What a cell.json or host.json says.
-        path: That file.
-
-    Raises:
-        LosslabError: this version does not understand it.
+    Raises LosslabError if this version does not understand it.
     """
     found = str(data.get("format", FORMAT))
     if found.partition(".")[0] != FORMAT.partition(".")[0]:
@@ -115,10 +106,8 @@ def replace_json(data: Any, path: Path) -> None:
     """Write JSON that appears whole, on the disk, or not at all.
 
     What was written to the same file system before it is on the disk, too: a power failure leaves
-    no record of files that it took.
-
-    Raises:
-        HostError: there is no room, or no right to write there.
+    no record of files that it took. Raises HostError if there is no room, or no right to write
+    there.
     """
     with whole_file(path) as partial:
         write_json(data, partial)
@@ -128,8 +117,7 @@ def replace_json(data: Any, path: Path) -> None:
 def whole_file(path: Path) -> Iterator[Path]:
     """Give a temporary file beside `path` that becomes `path` when the block ends well.
 
-    Raises:
-        HostError: there is no room, or no right to write there.
+    Raises HostError if there is no room, or no right to write there.
     """
     partial = path.with_name(f"{PARTIAL}{path.name}")
     try:

@@ -35,16 +35,10 @@ def instrument(
 ) -> Instrument:
     """Return what a backend measures with.
 
-    Args:
-        backend: One of known.NAMES.
-        where: One of known.PLACES: in a guest, or on this machine's own kernel.
-        condition: What is to be measured, which decides which kernel, or what this machine's own
-            must have.
-        which: The kernel to measure on; the condition's by default.
-
-    Raises:
-        HostError: something has not been built, or was changed since.
-        LosslabError: this machine cannot measure the condition.
+    `where`: one of known.PLACES: in a guest, or on this machine's own kernel; `condition`: what is
+    to be measured, which decides which kernel, or what this machine's own must have; `which`: the
+    kernel to measure on; the condition's by default. Raises HostError if something has not been
+    built, or was changed since; LosslabError if this machine cannot measure the condition.
     """
     runs = BACKENDS[backend, where]
     which = _which(runs.needs, condition) if which is None else which
@@ -79,12 +73,8 @@ def instrument(
 def require_first(tools: Instrument, records: Path) -> None:
     """Refuse a kernel or an image that is not the one with which a campaign began.
 
-    Args:
-        tools: What is to measure.
-        records: The campaign's folder of records; one that has none yet gets these.
-
-    Raises:
-        HostError: it is another.
+    `records`: the campaign's folder of records; one that has none yet gets these. Raises HostError
+    if it is another.
     """
     needs = BACKENDS[tools.backend, tools.where].needs
     linux = tools.kernel if needs.kernel else None
@@ -157,8 +147,7 @@ def _built(folder: Path | None, what: str, command: str) -> Path:
 def video(name: str, duration_s: float, tools: Instrument, timeout_s: float | None = None) -> Path:
     """Return one of condition.VIDEOS, encoded once by the image's own ffmpeg and cached.
 
-    Raises:
-        LosslabError: it was not encoded within `timeout_s`, or ENCODE_TIMEOUT_S, of wall time.
+    Raises LosslabError if it was not encoded within `timeout_s`, or ENCODE_TIMEOUT_S, of wall time.
     """
     command = ffmpeg.encode_command(name, duration_s, "video.mp4")
     key = hashlib.sha256(repr((command, tools.provenance["image"])).encode()).hexdigest()[:16]

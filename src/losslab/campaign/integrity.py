@@ -52,8 +52,7 @@ def sealed(host: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def read_replicate(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the manifest and host.json of a replicate of which every file is as it was measured.
 
-    Raises:
-        DamagedError: one is not; with the first.
+    Raises DamagedError if one is not; with the first.
     """
     manifest, host, problems = _examine(folder)
     if problems:
@@ -64,10 +63,7 @@ def read_replicate(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 def require(folder: Path) -> None:
     """Refuse a replicate of which a file is not as it was measured.
 
-    Results of format 1.0 have no digests: they pass.
-
-    Raises:
-        DamagedError: with the first such file.
+    Results of format 1.0 have no digests: they pass. Raises DamagedError with the first such file.
     """
     with contextlib.suppress(OSError, ValueError, LosslabError):
         if read_json(folder / HOST_FILE).get("format", FIRST_FORMAT) == FIRST_FORMAT:
@@ -125,12 +121,8 @@ def replicate_row(manifest: Mapping[str, Any], host: Mapping[str, Any]) -> dict[
 def read_cell(path: Path, before_digests: bool = False) -> dict[str, Any]:
     """Return a cell.json that says what its replicates' manifests say, which are whole.
 
-    Args:
-        path: The cell.json; its replicates lie beside it by number.
-        before_digests: Accept results of format 1.0, which have no digests.
-
-    Raises:
-        DamagedError: it is damaged, or a replicate is.
+    `path`: the cell.json; its replicates lie beside it by number; `before_digests`: accept results
+    of format 1.0, which have no digests. Raises DamagedError if it is damaged, or a replicate is.
     """
     try:
         cell = read_json(path)
@@ -149,9 +141,8 @@ def read_cell(path: Path, before_digests: bool = False) -> dict[str, Any]:
 def cell_problems(folder: Path, cell: Mapping[str, Any] | None = None) -> list[str]:
     """Say what in a cell's folder is not as it was measured; empty where everything is.
 
-    Args:
-        folder: Where cell.json is, and its replicates by number.
-        cell: The content of cell.json, where it has been read.
+    `folder`: where cell.json is, and its replicates by number; `cell`: the content of cell.json,
+    where it has been read.
     """
     if cell is None:
         try:

@@ -70,8 +70,7 @@ class Ledger:
     def record(self, paths: Iterable[str | Path]) -> None:
         """Note these files as the workflow leaves them, where they are there, and write the ledger.
 
-        Raises:
-            HostError: the ledger cannot be written.
+        Raises HostError if the ledger cannot be written.
         """
         for path in map(Path, paths):
             if path.is_file():
@@ -79,11 +78,7 @@ class Ledger:
         self.write()
 
     def write(self) -> None:
-        """Write the ledger, if anything of it is new.
-
-        Raises:
-            HostError: it cannot be written.
-        """
+        """Write the ledger, if anything of it is new. Raises HostError if it cannot be written."""
         if self._text() != self._written:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             replace_json(self._known(), self._path)

@@ -72,11 +72,7 @@ class Modules:
         self._new = False
 
     def read(self, path: Path) -> Module:
-        """Return a module's meaning.
-
-        Raises:
-            LosslabError: it is not Python.
-        """
+        """Return a module's meaning. Raises LosslabError if it is not Python."""
         content = path.read_bytes()
         key = hashlib.sha256(content).hexdigest()
         if key not in self._kept:
@@ -125,9 +121,8 @@ def _digest(text: str) -> str:
 def _plain(node: Any, of_error: bool = False) -> Any:
     """Turn a node into lists of what counts of it.
 
-    Args:
-        node: A node, a field's value, or a list of them.
-        of_error: It is part of an error, whose words do not count.
+    `node`: a node, a field's value, or a list of them; `of_error`: it is part of an error, whose
+    words do not count.
     """
     if isinstance(node, list):
         return [_plain(each, of_error) for each in node if not _is_prose(each, of_error)]
@@ -188,8 +183,7 @@ def _for_types(test: ast.expr) -> bool:
 def of_files(paths: Iterable[Path]) -> str:
     """Return a digest of what some Python and R files mean, in any order.
 
-    Raises:
-        LosslabError: one of them is not Python.
+    Raises LosslabError if one of them is not Python.
     """
     found: dict[str, str] = {}
     for path in sorted(paths):

@@ -46,8 +46,7 @@ class Cell:
 def load_cells(folder: Path) -> dict[str, Cell]:
     """Read the cell.json files below a folder, by STUDY/CELL.
 
-    Raises:
-        LosslabError: there is none, one is damaged, or a cell is there twice.
+    Raises LosslabError if there is none, one is damaged, or a cell is there twice.
     """
     files: dict[str, Path] = {}
     for file in sorted(folder.rglob(CELL_FILE)):
@@ -67,11 +66,7 @@ def load_cells(folder: Path) -> dict[str, Cell]:
 
 
 def load_cell(file: Path) -> Cell:
-    """Read a cell.json.
-
-    Raises:
-        LosslabError: it is none, or its format is another.
-    """
+    """Read a cell.json. Raises LosslabError if it is none, or its format is another."""
     try:
         data = read_json(file)
         replicates = [

@@ -64,12 +64,7 @@ def host_parts(host: dict[str, Any]) -> Iterable[Part]:
 
 
 def records(overviews: Sequence[Path], results: Path) -> Iterable[Path]:
-    """List the cell.json files of the cells that tables of cells name, where they are there.
-
-    Args:
-        overviews: Tables of a study's cells (STUDY_cells.csv).
-        results: The folder in which cells/STUDY/CELL/ lie.
-    """
+    """List the cell.json files of the cells that tables of cells name, where they are there."""
     for overview in overviews:
         for row in read_rows(overview, columns=("study", "cell")):
             if row["cell"]:
@@ -81,8 +76,7 @@ def records(overviews: Sequence[Path], results: Path) -> Iterable[Path]:
 def table(cells: Iterable[Path]) -> list[dict[str, Any]]:
     """Count the cells that each part of the instrument measured.
 
-    Args:
-        cells: The cell.json files; the replicates' records lie beside them.
+    `cells`: the cell.json files; the replicates' records lie beside them.
     """
     counts: Counter[Part] = Counter()
     days: list[str] = []
@@ -111,11 +105,7 @@ def table(cells: Iterable[Path]) -> list[dict[str, Any]]:
 
 
 def digests(cells: Iterable[Path]) -> list[dict[str, Any]]:
-    """Give a digest of what was measured in each cell: the same for whoever measures the same.
-
-    Args:
-        cells: The cell.json files.
-    """
+    """Give a digest of what was measured in each cell: the same for whoever measures the same."""
     rows = []
     for path in cells:
         cell = read_cell(path)

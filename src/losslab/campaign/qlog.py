@@ -95,8 +95,7 @@ def _before(a: int, b: int) -> bool:
 def packets(capture: bytes) -> Iterator[tuple[int, bytes]]:
     """Give the packets of a capture: nanoseconds, and what is kept of the frame.
 
-    Raises:
-        LosslabError: it is none of ours.
+    Raises LosslabError if it is none of ours.
     """
     if not capture.startswith(FILE_HEADER):
         raise LosslabError("a capture must be a pcap file of losslab's, found another beginning")
@@ -111,12 +110,8 @@ def packets(capture: bytes) -> Iterator[tuple[int, bytes]]:
 def segments(capture: bytes) -> tuple[int, list[Segment]]:
     """Read the capture of the sender's interface.
 
-    Returns:
-        The instant in ns that is 0 s in a run's tables, that of the first ping in the traffic, and
-        the connections' segments.
-
-    Raises:
-        LosslabError: there is no such ping.
+    Returns the instant in ns that is 0 s in a run's tables, that of the first ping in the traffic,
+    and the connections' segments. Raises LosslabError if there is no such ping.
     """
     origins, found = [], []
     sender = bytes(map(int, SENDER_ADDRESS.split(".")))
@@ -168,14 +163,7 @@ def log(
     seen: Sequence[Segment],
     origin_ns: int,
 ) -> dict[str, Any]:
-    """Make the log of a run.
-
-    Args:
-        title: The run's name.
-        samples: The rows of its tcp.csv.
-        seen: What `segments` read.
-        origin_ns: The instant of its 0 s.
-    """
+    """Make the log of a run."""
     by_port: dict[int, list[Segment]] = {}
     for segment in seen:
         by_port.setdefault(segment.port, []).append(segment)

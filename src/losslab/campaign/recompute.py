@@ -62,12 +62,7 @@ class Recomputed:
 
 
 def recompute(folder: Path, manifest: Mapping[str, Any]) -> Recomputed:
-    """Compare a replicate's manifest with what its raw files give.
-
-    Args:
-        folder: Where the raw files are.
-        manifest: What they were summed up in.
-    """
+    """Compare a replicate's manifest with what its raw files give."""
     try:
         if "plan" not in manifest:
             return _without_plan(manifest)

@@ -39,12 +39,7 @@ class Campaign:
     software: Mapping[str, str]
 
     def files(self, repository: Path, folder: Path) -> list[Path]:
-        """Give configuration files for the workflow; those of the repository where they agree.
-
-        Args:
-            repository: The project's folder.
-            folder: Where other files are written.
-        """
+        """Give configuration files for the workflow; those of the repository where they agree."""
         [first, *_] = self.names
         if len(self.names) == 1 and _agrees(repository / first, self.config):
             return [repository / first]
@@ -62,8 +57,7 @@ def _agrees(path: Path, config: Mapping[str, Any]) -> bool:
 def record(results: Path, files: Iterable[str | Path], config: Mapping[str, Any]) -> None:
     """Note in a results folder which campaign it is of.
 
-    Raises:
-        HostError: the file cannot be written.
+    Raises HostError if the file cannot be written.
     """
     root = design.ROOT.resolve()
     paths = [Path(file).resolve() for file in files]
@@ -77,8 +71,7 @@ def record(results: Path, files: Iterable[str | Path], config: Mapping[str, Any]
 def read(results: Path, repository: Path) -> Campaign:
     """Read the campaign that a results folder is of.
 
-    Raises:
-        LosslabError: the folder does not say it, or names studies that the repository lacks.
+    Raises LosslabError if the folder does not say it, or names studies that the repository lacks.
     """
     path = results / CAMPAIGN_FILE
     try:
@@ -96,8 +89,7 @@ def read(results: Path, repository: Path) -> Campaign:
 def load(path: Path, repository: Path, versions: Mapping[str, str] | None = None) -> Campaign:
     """Read a campaign from its configuration file.
 
-    Raises:
-        LosslabError: it is not a campaign's configuration.
+    Raises LosslabError if it is not a campaign's configuration.
     """
     config = design.load_yaml(path)
     if not isinstance(config, dict):

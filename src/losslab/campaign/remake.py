@@ -65,15 +65,8 @@ def remake(
 ) -> Remade:
     """Make everything that follows from a campaign's cells, and compare it with what is there.
 
-    Args:
-        results: The results folder, whose cells have been audited.
-        campaign: What they are of.
-        repository: The sources whose workflow it is.
-        processors: How many of its jobs may run at once.
-        say: Receives a line when it begins.
-
-    Raises:
-        LosslabError: the workflow failed.
+    `results`: the results folder, whose cells have been audited; `processors`: how many of its jobs
+    may run at once. Raises LosslabError if the workflow failed.
     """
     say("making tables, figures and report again from the cells")
     with own_folder(Path(tempfile.gettempdir()), "losslab-remake-") as folder:
@@ -95,8 +88,7 @@ def link_cells(results: Path, made: Path, campaign: Campaign) -> None:
 def run_workflow(campaign: Campaign, repository: Path, folder: Path, processors: int) -> None:
     """Run the rules after measuring in a folder that has the cells.
 
-    Raises:
-        LosslabError: a rule failed; with the last lines of its log.
+    Raises LosslabError if a rule failed; with the last lines of its log.
     """
     tables = [f"tabulate_{study.name}" for study in campaign.studies]
     done = processes.attempt(

@@ -32,8 +32,7 @@ class Agreement:
 def load_manifest(path: Path) -> dict[str, Any]:
     """Read a manifest, given by its file or its folder.
 
-    Raises:
-        UsageError: it is not there or is no manifest.
+    Raises UsageError if it is not there or is no manifest.
     """
     file = path / MANIFEST_FILE if path.is_dir() else path
     beside = file.parent / HOST_FILE
@@ -69,12 +68,7 @@ def _said(value: Any) -> str:
 def require_result(manifest: dict[str, Any], which: str) -> None:
     """Refuse a run that measured nothing, which agrees with nothing.
 
-    Args:
-        manifest: The run's.
-        which: What to call it in the message.
-
-    Raises:
-        LosslabError: its guest was lost.
+    Raises LosslabError if its guest was lost.
     """
     if manifest.get("lost"):
         raise LosslabError(

@@ -40,18 +40,7 @@ def scorecard(
     rows: Sequence[Row],
     cells: Sequence[Row],
 ) -> Card:
-    """Put a score together.
-
-    Args:
-        suite: As `load_suite` gives it.
-        form: The suite's form that was measured.
-        tested: The algorithms that were asked for.
-        rows: Of the table of criteria.
-        cells: Of the table of cells.
-
-    Raises:
-        LosslabError: it would not follow its own schema.
-    """
+    """Put a score together. Raises LosslabError if it would not follow its own schema."""
     counts = {row["cell"]: row for row in cells if row["cell"]}
     baselines = [name for name in suite["baselines"] if name not in tested]
     order = [*tested, *baselines]
@@ -122,11 +111,7 @@ def _runs(cell: str, row: Row) -> dict[str, Any]:
 
 
 def load(path: Path) -> Card:
-    """Read a scorecard.
-
-    Raises:
-        UsageError: it is not there, or is none of this format.
-    """
+    """Read a scorecard. Raises UsageError if it is not there, or is none of this format."""
     card: Card = read_json(path)
     hint = "`losslab score NAME --out DIR` leaves DIR/scorecard.json"
     check_schema(card, "scorecard", str(path), hint)
@@ -136,8 +121,7 @@ def load(path: Path) -> Card:
 def require_comparable(before: Card, suite: str, form: str) -> None:
     """Refuse a recorded scorecard of another suite or form, whose numbers do not compare.
 
-    Raises:
-        LosslabError: it is one.
+    Raises LosslabError if it is one.
     """
     for key, value in (("suite", suite), ("form", form)):
         if before[key] != value:
@@ -151,12 +135,7 @@ def require_comparable(before: Card, suite: str, form: str) -> None:
 def worse(now: Card, before: Card) -> list[str]:
     """Say what became worse than it was recorded, by more than the intervals.
 
-    Args:
-        now: A scorecard.
-        before: The one that was recorded.
-
-    Raises:
-        LosslabError: they are of other suites or forms, whose numbers do not compare.
+    Raises LosslabError if they are of other suites or forms, whose numbers do not compare.
     """
     require_comparable(before, now["suite"], now["form"])
     found = {(each["algorithm"], each["criterion"]): each for each in now["criteria"]}

@@ -36,11 +36,8 @@ def condition(hosts: str) -> Condition:
 def require(instrument: Instrument) -> str:
     """Measure a short cell.
 
-    Returns:
-        A line that says what was found and how long it took.
-
-    Raises:
-        HostError: it is not valid; with what must hold, what was found, and the remedy.
+    Returns a line that says what was found and how long it took. Raises HostError if it is not
+    valid; with what must hold, what was found, and the remedy.
     """
     begin = time.monotonic()
     with own_folder(Path(tempfile.gettempdir()), "losslab-selftest-") as folder:

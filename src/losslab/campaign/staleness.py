@@ -21,8 +21,7 @@ MOST_NAMED = 3
 def record_code(cells: Iterable[Cell]) -> None:
     """Write down which modules cells are measured with, so that a change can be named later.
 
-    Raises:
-        OSError: there is no room, or no right to write there.
+    Raises OSError if there is no room, or no right to write there.
     """
     for cell in cells:
         its = fingerprint.of(cell.condition, cell.backend, cell.where)
@@ -33,12 +32,7 @@ def record_code(cells: Iterable[Cell]) -> None:
 
 
 def reasons(cell: Cell, results: Path) -> list[str]:
-    """Say why a cell will be measured at the next start; nothing if it will not.
-
-    Args:
-        cell: A cell of a campaign.
-        results: The campaign's folder of results.
-    """
+    """Say why a cell will be measured at the next start; nothing if it will not."""
     folder = results / "cells" / cell.study / cell.name
     if not (folder / CELL_FILE).is_file():
         return ["not measured yet"]
@@ -83,8 +77,7 @@ def _code_file(records: Path, digest: str) -> Path:
 def lines(cells: Iterable[Cell], results: Path) -> list[str]:
     """List cells that will be measured, with the reasons.
 
-    Raises:
-        UsageError: a result cannot be read.
+    Raises UsageError if a result cannot be read.
     """
     found = []
     for cell in cells:

@@ -15,8 +15,7 @@ FOLDER = ROOT / "config" / "traces"
 def texts(condition: Condition) -> dict[str, str]:
     """Return the traces that a replicate's links follow and that are files, by their job's names.
 
-    Raises:
-        LosslabError: a file is not there, or is no trace.
+    Raises LosslabError if a file is not there, or is no trace.
     """
     named = {"trace": condition.trace, "trace-back": condition.trace_back}
     return {

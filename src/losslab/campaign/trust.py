@@ -25,15 +25,9 @@ def require_trusted(manifest: dict[str, Any], trust: bool) -> Condition:
 
     Algorithms, schemes, kernels, images and traces are names of this repository's own; a manifest
     cannot carry one. What it can carry is commands, a folder whose files they get, and the wish to
-    be measured on this machine's own kernel.
-
-    Args:
-        manifest: Somebody else's, perhaps.
-        trust: Whether the caller allows its author's programs.
-
-    Raises:
-        LosslabError: it names something that this repository does not have, or it would run
-            programs of its author's without the caller's permission.
+    be measured on this machine's own kernel. Raises LosslabError if it names something that this
+    repository does not have, or it would run programs of its author's without the caller's
+    permission.
     """
     condition = Condition.from_json(manifest["cell"])
     problems = condition.problems() + design.load_names(design.ROOT).problems(condition)

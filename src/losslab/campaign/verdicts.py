@@ -44,11 +44,7 @@ class Recorded:
 
 
 def read_claims(path: Path) -> list[Row]:
-    """Read a campaign's judged claims.
-
-    Raises:
-        LosslabError: there is no such table.
-    """
+    """Read a campaign's judged claims. Raises LosslabError if there is no such table."""
     if not path.exists():
         raise LosslabError(
             f"{path} must be there, found none",
@@ -74,8 +70,7 @@ def read_claims(path: Path) -> list[Row]:
 def read_recorded(path: Path) -> dict[Name, Recorded]:
     """Read recorded verdicts; none where there is no such file.
 
-    Raises:
-        LosslabError: a row is not whole, or stands there twice.
+    Raises LosslabError if a row is not whole, or stands there twice.
     """
     if not path.is_file():
         return {}
@@ -118,8 +113,7 @@ def problems(claims: Sequence[Row], recorded: dict[Name, Recorded]) -> list[str]
 def check(claims: Path, recorded: Path) -> None:
     """Refuse claims that differ without reason, or are not as they were recorded.
 
-    Raises:
-        LosslabError: naming each of them.
+    Raises LosslabError naming each of them.
     """
     found = problems(read_claims(claims), read_recorded(recorded))
     if found:
@@ -134,8 +128,8 @@ def check(claims: Path, recorded: Path) -> None:
 def record(claims: Path, recorded: Path, why: str | None) -> list[str]:
     """Write the verdicts as they are now; return what changed.
 
-    Raises:
-        LosslabError: a verdict changed and nobody says why, or a claim differs without a reason.
+    Raises LosslabError if a verdict changed and nobody says why, or a claim differs without a
+    reason.
     """
     before, rows = read_recorded(recorded), read_claims(claims)
     unsupported = [

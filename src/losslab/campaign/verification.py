@@ -41,15 +41,7 @@ def verify_results(
 ) -> Verification:
     """Compute a campaign's results again, from the raw files to the report, and compare.
 
-    Args:
-        results: The results folder.
-        campaign: What it is of.
-        repository: The sources that measured it.
-        processors: How many to use.
-        say: Receives lines about the progress.
-
-    Raises:
-        LosslabError: the workflow failed to make tables or report from the cells.
+    Raises LosslabError if the workflow failed to make tables or report from the cells.
     """
     cells = [cell for study in campaign.studies for cell in study.cells]
     found = Verification(audit(results, cells, processors, say))

@@ -60,12 +60,8 @@ class Analysis:
     def meaning(self, script: str, study: str | None = None, code: Path | None = None) -> str:
         """Return what the R code of a job means, in place of its files' times.
 
-        Snakemake compares no parameter that depends on `input`.
-
-        Args:
-            script: A file of analysis/.
-            study: The study that it is run for, if it is one.
-            code: That study's own script.
+        Snakemake compares no parameter that depends on `input`. `study`: the study that it is run
+        for, if it is one.
         """
         own = [] if code is None else [code]
         functions = files.functions(self._root, [] if study is None else [study])

@@ -60,13 +60,7 @@ class Campaign:
     def __init__(
         self, config: Mapping[str, Any], configfiles: Iterable[str | Path], root: Path = design.ROOT
     ) -> None:
-        """Read the studies.
-
-        Args:
-            config: Snakemake's configuration.
-            configfiles: The files that it was read from.
-            root: The project's folder.
-        """
+        """Read the studies."""
         self._config, self._configfiles, self._root = config, list(configfiles), root
         reading.check_configs(self._configfiles)
         self.studies = {study.name: study for study in design.load_studies(dict(config), root)}
@@ -86,8 +80,7 @@ class Campaign:
     def start(self, jobs: Iterable[Any]) -> None:
         """Note what is going to be made, and test the instrument.
 
-        Args:
-            jobs: The jobs that Snakemake is going to run.
+        `jobs`: the jobs that Snakemake is going to run.
         """
         lock.hold_for_life(STATE)
         outputs = {str(file) for job in jobs for file in job.output}
