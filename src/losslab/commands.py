@@ -5,18 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
 from losslab import asked, new, score, steps, sweep
 from losslab.artifact import commands as artifact
-from losslab.backends.base import GUEST
-from losslab.campaign import brought, diff, export, origin, rerun, staleness, trust, verdicts
+from losslab.campaign import brought, diff, export, origin, rerun, staleness, verdicts
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
 from losslab.instrument import recipes
-from losslab.lock import own_folder
 from losslab.reading import UsageError, number_option, read_config
 from losslab.screen import commands as screen
 from losslab.screen import difftable
@@ -58,7 +55,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     again = commands.add_parser("rerun", help="repeat a replicate and compare the bytes")
     again.add_argument("manifest", type=Path, help="manifest.json, or the folder that holds it")
     again.add_argument("--out", type=Path, help="keep the second run in this new folder")
-    again.add_argument(trust.OPTION, action="store_true", help=trust.HELP)
+    again.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
     again.add_argument("--json", action="store_true", help="for a machine")
     again.set_defaults(run=_rerun)
 
@@ -173,22 +170,13 @@ def _cells(options: argparse.Namespace) -> int:
 
 
 def _rerun(options: argparse.Namespace) -> int:
-    from losslab.campaign.instrument import instrument
-
     manifest = rerun.load_manifest(options.manifest)
     rerun.require_result(manifest, "the run to repeat")
     original = options.manifest if options.manifest.is_dir() else options.manifest.parent
     if options.out is not None:
         _refuse_existing(options.out)
-    condition = trust.require_trusted(manifest, options.trust)
-    where = manifest["instrument"].get("where", GUEST)
-    tools = instrument(manifest["backend"], where, condition)
-    with own_folder(Path(tempfile.gettempdir()), "losslab-rerun-") as folder:
-        out = options.out or folder / "again"
-        again = run(
-            condition, manifest["seed"], out, tools, asked.video(condition, tools), attempts=1,
-            captures=manifest.get("captures", ()),
-        )  # fmt: skip
+    what = rerun.ready(manifest, options.trust)
+    with rerun.again(manifest, what, options.out) as (out, again):
         rerun.require_result(again, "the second run")
         agreement = rerun.compare(original, out)
     changes = rerun.changes(manifest, again)

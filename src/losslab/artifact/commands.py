@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from losslab.artifact import pack, statement, verify
-from losslab.campaign import recorded, trust, verification
+from losslab.campaign import recorded, rerun, verification
 from losslab.instrument.cache import ROOT
 from losslab.reading import UsageError
 
@@ -47,7 +47,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--signer", type=Path, metavar="ALLOWED_SIGNERS",
         help="require a signature of one of these, in the format of ssh-keygen(1)",
     )  # fmt: skip
-    checked.add_argument(trust.OPTION, action="store_true", help=trust.HELP)
+    checked.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
     checked.add_argument("--json", action="store_true", help="for a machine")
     _processors(checked)
     checked.set_defaults(run=_verify_artifact)

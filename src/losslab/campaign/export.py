@@ -10,20 +10,15 @@ import argparse
 import contextlib
 import json
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from losslab.backends.base import GUEST
-from losslab.campaign import integrity, qlog, rerun, trust
+from losslab.campaign import integrity, qlog, rerun
 from losslab.campaign.folder import MANIFEST_FILE, whole_file
-from losslab.campaign.instrument import instrument, video
-from losslab.campaign.replicate import run
 from losslab.emulation import capture
 from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
-from losslab.lock import own_folder
 from losslab.reading import UsageError, read_rows
 from losslab.study.condition import Condition
 
@@ -42,7 +37,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--pcap", metavar="LINK", nargs="?", const=SENDERS_LINK,
         help=f"what crossed an interface, such as r1-r2 (default {SENDERS_LINK})",
     )  # fmt: skip
-    command.add_argument(trust.OPTION, action="store_true", help=trust.HELP)
+    command.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
     command.add_argument("--out", type=Path, help="file to write (default: RUN.qlog, RUN.pcap)")
     command.set_defaults(run=_export)
 
@@ -101,14 +96,7 @@ def captured(
     if there.is_file():
         yield there
         return
-    condition = trust.require_trusted(manifest, trusted)
-    links = (*manifest.get("captures", ()), link)
-    tools = instrument(manifest["backend"], manifest["instrument"].get("where", GUEST), condition)
-    streams = manifest.get("video_sha256") is not None
-    movie = video(condition.video, condition.duration_s, tools) if streams else None
-    with own_folder(Path(tempfile.gettempdir()), "losslab-export-") as place:
-        again = place / "again"
-        run(condition, manifest["seed"], again, tools, movie, attempts=1, captures=links)
+    with rerun.again(manifest, rerun.ready(manifest, trusted), captures=[link]) as (again, _):
         found = rerun.compare(folder, again).different
         # What is in one of them alone is this capture; the manifest names it.
         found = {n: why for n, why in found.items() if n not in (there.name, MANIFEST_FILE)}

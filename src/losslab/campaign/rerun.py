@@ -1,14 +1,39 @@
-"""Repeat a replicate from its manifest and say whether the bytes agree."""
+"""Repeat a replicate from its manifest and compare the bytes.
+
+`losslab rerun`, `export` and `artifact verify` repeat by `again`; they and `diff` use `compare`.
+A manifest from elsewhere runs here only if it names none of its author's programs.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from losslab.backends.base import GUEST, Instrument
+from losslab.backends.known import BACKENDS
+from losslab.campaign import brought
 from losslab.campaign.documents import read_host, read_manifest
 from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE
+from losslab.campaign.instrument import instrument, video
+from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
+from losslab.instrument.archive import digest
+from losslab.lock import own_folder
+from losslab.reading import UsageError
+from losslab.study import design
+from losslab.study.condition import Condition
+from losslab.study.programs import NOTHING_BROUGHT
+
+TRUST = "--trust"
+TRUST_HELP = (
+    "run what the manifest names besides losslab's own programs: commands of the app `command`, "
+    "and jobs on this machine's own kernel"
+)
 
 # A console log exists only for invalid replicates and ends with the host's own words.
 NOT_COMPARED = (HOST_FILE, "console.log")
@@ -39,6 +64,54 @@ def load_manifest(path: Path) -> dict[str, Any]:
     if beside.exists():  # a manifest may stand alone
         read_host(beside)
     return read_manifest(file)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A manifest's condition, and what measures it again."""
+
+    condition: Condition
+    tools: Instrument
+    video: Path | None
+
+
+def ready(manifest: Mapping[str, Any], trust: bool) -> Ready:
+    """Find what measures a manifest's condition again.
+
+    Raises LosslabError if it is not here, or if the manifest may not run here (`require_trusted`).
+    """
+    condition = require_trusted(manifest, trust)
+    where = manifest["instrument"].get("where", GUEST)
+    tools = instrument(manifest["backend"], where, condition)
+    movie = None
+    if condition.app == "ffmpeg":
+        movie = video(condition.video, condition.duration_s, tools)
+    return Ready(condition, tools, movie)
+
+
+@contextlib.contextmanager
+def again(
+    manifest: Mapping[str, Any],
+    what: Ready,
+    out: Path | None = None,
+    attempts: int = 1,
+    captures: Sequence[str] = (),
+) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Measure a replicate again; give its folder and its manifest.
+
+    The folder is `out`, or a temporary one, which is gone when the block ends. `captures` are
+    interfaces to capture besides those of the manifest.
+    """
+    links = (*manifest.get("captures", ()), *captures)
+    with own_folder(Path(tempfile.gettempdir()), "losslab-rerun-") as folder:
+        out = out or folder / "again"
+        seed = manifest["seed"]
+        yield (
+            out,
+            run(
+                what.condition, seed, out, what.tools, what.video, attempts=attempts, captures=links
+            ),
+        )
 
 
 def changes(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -78,12 +151,22 @@ def require_result(manifest: dict[str, Any], which: str) -> None:
         )
 
 
-def compare(first: Path, second: Path) -> Agreement:
-    """Compare two replicate folders, but for the files that describe the host."""
+def compare(
+    first: Path, second: Path, digests: Mapping[str, str] = MappingProxyType({})
+) -> Agreement:
+    """Compare two replicate folders, but for the files that describe the host.
+
+    `digests` are of files that the first folder may lack, as its manifest lists them.
+    """
     same, different = [], {}
-    for name in sorted(names(first) | names(second)):
+    for name in sorted(names(first) | names(second) | digests.keys()):
         a, b = first / name, second / name
-        if not (a.is_file() and b.is_file()):
+        if name in digests and b.is_file() and not a.is_file():
+            if digest(b) == digests[name]:
+                same.append(name)
+            else:
+                different[name] = "another file"
+        elif not (a.is_file() and b.is_file()):
             different[name] = f"only in {second if b.is_file() else first}"
         elif (bytes_a := a.read_bytes()) == (bytes_b := b.read_bytes()):
             same.append(name)
@@ -111,3 +194,49 @@ def _shown(line: bytes) -> str:
     """Quote the start of a line, with escapes for what is no text."""
     text = line[:SHOWN_BYTES].decode(errors="backslashreplace")
     return repr(text) + ("..." if len(line) > SHOWN_BYTES else "")
+
+
+def require_trusted(manifest: Mapping[str, Any], trust: bool) -> Condition:
+    """Return the condition that a manifest asks to be measured, if it may be measured here.
+
+    Algorithms, schemes, kernels, images and traces are names of this repository's own; a manifest
+    cannot carry one. What it can carry is commands, a folder whose files they get, and the wish to
+    be measured on this machine's own kernel. Raises LosslabError if it names something that this
+    repository does not have, or it would run programs of its author's without the caller's
+    permission.
+    """
+    condition = Condition.from_json(manifest["cell"])
+    problems = condition.problems() + design.load_names(design.ROOT).problems(condition)
+    if problems:
+        raise UsageError(
+            f"a manifest must have a condition that can be measured, found: {'; '.join(problems)}"
+        )
+    place = manifest["backend"], manifest["instrument"].get("where", GUEST)
+    if place not in BACKENDS:
+        raise UsageError(
+            "a manifest must name one of the backends "
+            f"{', '.join(' '.join(each) for each in BACKENDS)}, found {' '.join(map(str, place))}"
+        )
+    found = [] if trust else _foreign(condition, own_kernel=BACKENDS[place].needs.kernel is None)
+    if found:
+        raise LosslabError(
+            "a manifest may run only losslab's own programs, found one that would run:\n"
+            + "\n".join(f"    {line}" for line in found),
+            hint=f"if you trust its author, repeat the command with {TRUST}",
+        )
+    return condition
+
+
+def _foreign(condition: Condition, own_kernel: bool) -> list[str]:
+    """List what would run besides losslab's own programs; quoted, as it may hold control codes."""
+    found = []
+    if condition.app == "command":
+        found += [
+            f"on the receiver: {condition.receiver_command!r}",
+            f"on the sender: {condition.sender_command!r}",
+        ]
+        if condition.bring != NOTHING_BROUGHT:
+            found.append(f"both with copies of the files in {brought.source(condition)}")
+    if own_kernel:
+        found.append("on this machine's own kernel, as root")
+    return found

@@ -9,7 +9,7 @@ import pytest
 from losslab import cli
 from losslab.artifact import sampling
 from losslab.backends.base import GUEST, HOST, VIRTUAL
-from losslab.campaign import export, replicate, trust
+from losslab.campaign import export, replicate, rerun
 from losslab.errors import LosslabError
 
 COMMAND = {
@@ -43,23 +43,20 @@ def measured(monkeypatch):
         raise LosslabError("measured")
 
     tools = SimpleNamespace(provenance={})
-    for module in ("losslab.commands", "losslab.campaign.export", "losslab.artifact.sampling"):
-        monkeypatch.setattr(f"{module}.run", run)
-    for module in ("losslab.campaign.export", "losslab.artifact.sampling"):
-        monkeypatch.setattr(f"{module}.instrument", lambda *_: tools)
-    monkeypatch.setattr("losslab.campaign.instrument.instrument", lambda *_: tools)
+    monkeypatch.setattr(rerun, "run", run)
+    monkeypatch.setattr(rerun, "instrument", lambda *_: tools)
     return found
 
 
 @pytest.mark.parametrize("app", ["iperf3", "web", "quic", "ffmpeg"])
 def test_built_in_apps_need_no_permission(app):
-    condition = trust.require_trusted(manifest({"app": app, "duration_s": 40}), trust=False)
+    condition = rerun.require_trusted(manifest({"app": app, "duration_s": 40}), trust=False)
     assert condition.app == app
 
 
 def test_a_refusal_shows_each_command_and_folder_and_the_option():
     with pytest.raises(LosslabError) as error:
-        trust.require_trusted(manifest(COMMAND), trust=False)
+        rerun.require_trusted(manifest(COMMAND), trust=False)
     words = str(error.value)
     # An escape sequence could hide what follows it.
     for shown in (
@@ -69,21 +66,21 @@ def test_a_refusal_shows_each_command_and_folder_and_the_option():
     ):
         assert shown in words
     assert "\x1b" not in words
-    assert trust.OPTION in error.value.hint
-    assert trust.require_trusted(manifest(COMMAND), trust=True).app == "command"
+    assert rerun.TRUST in error.value.hint
+    assert rerun.require_trusted(manifest(COMMAND), trust=True).app == "command"
 
 
 def test_a_manifest_cannot_ask_for_this_machines_own_kernel():
     with pytest.raises(LosslabError, match="own kernel, as root"):
-        trust.require_trusted(manifest({}, HOST), trust=False)
-    assert trust.require_trusted(manifest({}, HOST), trust=True)
+        rerun.require_trusted(manifest({}, HOST), trust=False)
+    assert rerun.require_trusted(manifest({}, HOST), trust=True)
 
 
 @pytest.mark.parametrize("trusted", [False, True])
 def test_a_backend_that_there_is_not_is_refused(trusted):
     for content in (manifest({}, "moon"), manifest({}) | {"backend": "none-such"}):
         with pytest.raises(LosslabError, match="must name one of the backends"):
-            trust.require_trusted(content, trusted)
+            rerun.require_trusted(content, trusted)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +94,7 @@ def test_a_backend_that_there_is_not_is_refused(trusted):
 @pytest.mark.parametrize("trusted", [False, True])
 def test_names_that_the_repository_does_not_have_are_refused(cell, trusted):
     with pytest.raises(LosslabError, match="must have a condition that can be measured"):
-        trust.require_trusted(manifest(cell), trusted)
+        rerun.require_trusted(manifest(cell), trusted)
 
 
 def test_rerun_asks_for_permission(tmp_path, capsys, measured):
@@ -105,7 +102,7 @@ def test_rerun_asks_for_permission(tmp_path, capsys, measured):
     assert cli.main(["rerun", folder]) == 1
     assert "on the receiver: './receive'" in capsys.readouterr().err
     assert measured == []
-    assert cli.main(["rerun", folder, trust.OPTION]) == 1
+    assert cli.main(["rerun", folder, rerun.TRUST]) == 1
     assert [condition.app for condition in measured] == ["command"]
 
 
@@ -150,7 +147,7 @@ def test_a_guest_gets_a_copy_of_the_video(tmp_path, monkeypatch):
     tools = SimpleNamespace(backend=VIRTUAL, where=GUEST, kernel=None, image_roots=())
     monkeypatch.setattr(replicate.runner, "run", run)
     monkeypatch.setattr(replicate.instrument_integrity, "require", lambda *_, **__: {})
-    condition = trust.require_trusted(manifest({"app": "ffmpeg", "duration_s": 40}), trust=False)
+    condition = rerun.require_trusted(manifest({"app": "ffmpeg", "duration_s": 40}), trust=False)
     how = replicate._How(video, None, None, False, ())
     with pytest.raises(LosslabError, match="run"):
         replicate._measure(condition, 1, job, tools, how)
