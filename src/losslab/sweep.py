@@ -8,37 +8,31 @@ or replicates adds to it.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import math
 import os
 import sys
-import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
-from losslab import asked, interrupts, processes
-from losslab.errors import LosslabError
-from losslab.reading import UsageError, number, shown, whole_option
+from losslab import asked
+from losslab.campaign import parallel
+from losslab.campaign.folder import CELL_FILE
+from losslab.reading import UsageError, input_errors, number, shown, whole_option
 from losslab.screen import cellstable
 from losslab.study import design
 from losslab.study.axes import Axis
 from losslab.study.condition import AXES, Condition
+from losslab.study.points import POINTS_MAX, block_points
 
-CELL_FILE = "cell.json"
 LISTS = ("scheme", "flows", "changes", "sender_command", "receiver_command", "bring")
-POLL_S = 0.1
-# Of one sweep; a study has its own ways of leaving cells out.
-MOST_CELLS = 10_000
+KEPT = "finished runs are kept; the same command goes on there"
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """A combination of values, and where its replicates are."""
 
     condition: Condition
@@ -62,7 +56,7 @@ def values(its: Axis, text: str) -> list[str | float]:
         found = []
         for part in text.split(","):
             found += _numbers(its, part)
-            if len(found) > MOST_CELLS:
+            if len(found) > POINTS_MAX:
                 raise _too_many(len(found))
     if len(set(found)) != len(found):
         raise UsageError(f"{its.name} must have each value once, found {shown(text)}")
@@ -80,14 +74,14 @@ def _numbers(its: Axis, part: str) -> list[float]:
     if rest or step <= 0 or last < first:
         raise UsageError(wrong)
     steps = (last - first) / step + 1e-9
-    if steps >= MOST_CELLS:
+    if steps >= POINTS_MAX:
         raise _too_many(steps + 1)
     return [round(first + at * step, 9) for at in range(math.floor(steps) + 1)]
 
 
 def _too_many(count: float) -> UsageError:
     return UsageError(
-        f"a sweep must have at most {MOST_CELLS} cells, found {count:.12g}",
+        f"a sweep must have at most {POINTS_MAX} cells, found {count:.12g}",
         hint="give fewer values, or a larger step: FROM:TO:STEP",
     )
 
@@ -97,68 +91,28 @@ def cells(given: Mapping[str, Sequence[str | float]], folder: Path) -> list[Cell
 
     Raises UsageError if a combination is impossible, or they are too many.
     """
-    count = math.prod(map(len, given.values()))
-    if count > MOST_CELLS:
-        raise _too_many(count)
     names = design.load_names(design.ROOT)
-    found = [
-        asked.condition(dict(zip(given, each, strict=True)), names)
-        for each in itertools.product(*given.values())
-    ]
-    return [Cell(each, folder / "cells" / each.slug()) for each in found]
+    block = {name: list(each) for name, each in given.items()}
+    with input_errors():
+        conditions = [
+            asked.condition(point, names) for point in block_points({"defaults": {}}, block)
+        ]
+    return [Cell(each, folder / "cells" / each.slug()) for each in conditions]
 
 
 def measure(todo: Sequence[Cell], replicates: int, cores: int, said: Sequence[str]) -> None:
-    """Measure cells, some at a time.
+    """Measure `replicates` runs of each cell, some cells at a time.
 
-    Raises LosslabError if a cell left no result; with its last words.
+    `said` are further options of `losslab cell`. Raises LosslabError if a cell left no result.
     """
-    left, running = list(todo), dict[processes.Process, Cell]()
-    with tempfile.TemporaryDirectory(prefix="losslab-sweep-") as logs:
-        try:
-            while left or running:
-                interrupts.heed()
-                while left and len(running) < cores:
-                    each = left.pop(0)
-                    log = Path(logs, each.folder.name)
-                    running[_start(each, replicates, said, log)] = each
-                for process in [one for one in running if one.poll() is not None]:
-                    ended = running.pop(process)
-                    words = Path(logs, ended.folder.name).read_text(errors="replace").strip()
-                    if process.returncode != 0:
-                        raise _failed(ended, words)
-                    _progress(len(todo) - len(left) - len(running), len(todo))
-                time.sleep(POLL_S)
-        finally:
-            for process in running:
-                processes.end_session(process, processes.PATIENCE_S)
-
-
-def _start(each: Cell, replicates: int, said: Sequence[str], log: Path) -> processes.Process:
-    each.folder.mkdir(parents=True, exist_ok=True)
-    words = [
-        "cell", "--study", "sweep", "--block", "main", "--replicates", str(replicates),
-        "--condition", json.dumps(each.condition.to_json()), "--out", str(each.file), *said,
-    ]  # fmt: skip
-    with log.open("wb") as console:
-        return processes.spawn([sys.executable, "-m", "losslab.cli", *words], console=console)
-
-
-def _failed(each: Cell, words: str) -> LosslabError:
-    return LosslabError(
-        f"cell {each.folder.name} must leave a result, found: "
-        + words.removeprefix("losslab: error: "),
-        hint="finished runs are kept; the same command goes on there",
-    )
-
-
-def _progress(done: int, total: int) -> None:
-    """Keep one line up to date; where there is no terminal, say the end alone."""
-    if sys.stderr.isatty():
-        end = "\n" if done == total else ""
-        print(f"\rlosslab: measured {done} of {total} cells", end=end, file=sys.stderr, flush=True)
-    elif done == total:
-        print(f"losslab: measured {total} cells", file=sys.stderr)
+    commands = {
+        each.file: [
+            "cell", "--study", "sweep", "--block", "main", "--replicates", str(replicates),
+            "--condition", json.dumps(each.condition.to_json()), "--out", str(each.file), *said,
+        ]
+        for each in todo
+    }  # fmt: skip
+    parallel.run_all(commands, cores, "cells", KEPT)
 
 
 def study(given: Mapping[str, Sequence[str | float]], replicates: int) -> dict[str, Any]:
@@ -194,8 +148,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     parser.add_argument("--out", type=Path, required=True, help="folder; what is there is kept")
     asked.backend_options(parser)
-    kept = "finished runs are kept; the same command goes on there"
-    parser.set_defaults(run=_sweep, interrupted=kept)
+    parser.set_defaults(run=_sweep, interrupted=KEPT)
 
 
 def _sweep(options: argparse.Namespace) -> int:
