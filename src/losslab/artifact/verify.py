@@ -52,54 +52,36 @@ KNOWN = {CAMPAIGN_FILE, INSTRUMENT, *MADE}
 
 @dataclass(frozen=True)
 class Wish:
-    """How an archive is to be verified.
+    """How an archive is to be verified."""
 
-    Attributes:
-        day: The day whose sample is drawn, as 2026-01-31.
-        count: How many replicates are run again; None stands for all.
-        allowed_signers: A file of those whose signature counts; None asks for no signature.
-        trust: Run the authors' own programs, too.
-        processors: How many to use.
-        repository: The sources that verify.
-    """
-
-    day: str
-    count: int | None = SAMPLE
+    day: str  # the day whose sample is drawn, as 2026-01-31
+    count: int | None = SAMPLE  # how many replicates are run again; None stands for all
+    # A file of those whose signature counts; None asks for no signature.
     allowed_signers: Path | None = None
-    trust: bool = False
-    processors: int = 1
-    repository: Path = ROOT
+    trust: bool = False  # run the authors' own programs, too
+    processors: int = 1  # how many to use
+    repository: Path = ROOT  # the sources that verify
 
 
 @dataclass
 class Verdict:
-    """Outcome of a verification.
+    """Outcome of a verification."""
 
-    Attributes:
-        day: As wished.
-        files: How many files the archive lists.
-        commit: The name of the commit that the sources are.
-        signer: Who signed the list; empty if nobody was asked for.
-        findings: What is not as it must be; empty if nothing was found.
-        results: What was found in the results; None where an earlier stage has findings.
-        drawn: Replicates that were drawn to be run again.
-        suspect: Invalid ones that are run again whatever is drawn.
-        same: Those of both that gave the same bytes.
-        cannot: Those that could not be run here, and why.
-        own_sources: The archive's own sources verified it.
-    """
-
-    day: str
-    files: int
-    commit: str = ""
-    signer: str = ""
+    day: str  # as wished
+    files: int  # how many files the archive lists
+    commit: str = ""  # the name of the commit that the sources are
+    signer: str = ""  # who signed the list; empty if nobody was asked for
+    # What is not as it must be; empty if nothing was found.
     findings: list[Finding] = field(default_factory=list)
+    # What was found in the results; None where an earlier stage has findings.
     results: Verification | None = None
-    drawn: list[str] = field(default_factory=list)
+    drawn: list[str] = field(default_factory=list)  # replicates that were drawn to be run again
+    # Invalid ones that are run again whatever is drawn.
     suspect: list[str] = field(default_factory=list)
-    same: list[str] = field(default_factory=list)
+    same: list[str] = field(default_factory=list)  # those of both that gave the same bytes
+    # Those that could not be run here, and why.
     cannot: dict[str, str] = field(default_factory=dict)
-    own_sources: bool = False
+    own_sources: bool = False  # the archive's own sources verified it
 
     @property
     def good(self) -> bool:

@@ -35,17 +35,11 @@ DAMAGE, STAGE = "damage", "cells"
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is not as it must be.
+    """Something that is not as it must be."""
 
-    Attributes:
-        stage: What found it: files, signature, sources, damage, cells, tables or rerun.
-        path: Where.
-        what: What was found there.
-    """
-
-    stage: str
-    path: str
-    what: str
+    stage: str  # what found it: files, signature, sources, damage, cells, tables or rerun
+    path: str  # where
+    what: str  # what was found there
 
     def __str__(self) -> str:
         """Say it in a line."""
@@ -54,36 +48,25 @@ class Finding:
 
 @dataclass(frozen=True)
 class Replicate:
-    """A replicate of a campaign.
+    """A replicate of a campaign."""
 
-    Attributes:
-        path: Its folder, below the results.
-        suspect: Invalid or lost for a reason that its raw files do not show.
-        virtual: In virtual time: the same seed gives the same bytes.
-    """
-
-    path: str
-    suspect: bool
-    virtual: bool
+    path: str  # its folder, below the results
+    suspect: bool  # invalid or lost for a reason that its raw files do not show
+    virtual: bool  # in virtual time: the same seed gives the same bytes
 
 
 @dataclass
 class Audit:
-    """Findings in cells, and their content.
+    """Findings in cells, and their content."""
 
-    Attributes:
-        findings: What is not as it must be.
-        replicates: All replicates, invalid and lost ones too.
-        metrics: As of `Recomputed`, of all replicates; also the next two.
-        unpinned: How many replicates an unpinned kernel or image measured.
-    """
-
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)  # what is not as it must be
+    # All replicates, invalid and lost ones too.
     replicates: list[Replicate] = field(default_factory=list)
+    # As of `Recomputed`, of all replicates; also the next two.
     metrics: set[str] = field(default_factory=set)
     counted: set[str] = field(default_factory=set)
     not_recomputed: set[str] = field(default_factory=set)
-    unpinned: int = 0
+    unpinned: int = 0  # how many replicates an unpinned kernel or image measured
 
     def add(self, other: Audit) -> None:
         """Take in what was found elsewhere."""

@@ -39,14 +39,10 @@ _R_TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Module:
-    """Meaning of a Python module.
+    """Meaning of a Python module."""
 
-    Attributes:
-        meaning: Digest of what it does.
-        imports: Dotted names that it imports, also inside functions, but not for types alone.
-    """
-
-    meaning: str
+    meaning: str  # digest of what it does
+    # Dotted names that it imports, also inside functions, but not for types alone.
     imports: tuple[str, ...]
 
 

@@ -44,21 +44,15 @@ OF_THE_MACHINE = "machine_"
 
 @dataclass
 class Recomputed:
-    """What came of one replicate.
+    """What came of one replicate."""
 
-    Attributes:
-        problems: What does not follow from the raw files.
-        metrics: Metrics that were recomputed from raw files.
-        counted: Metrics that were compared with the manifest's own counters.
-        not_recomputed: Metrics that were not compared with anything.
-        confirmed: The raw files show every violation that the manifest lists.
-    """
-
-    problems: list[str] = field(default_factory=list)
-    metrics: set[str] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)  # what does not follow from the raw files
+    metrics: set[str] = field(default_factory=set)  # metrics that were recomputed from raw files
+    # Metrics that were compared with the manifest's own counters.
     counted: set[str] = field(default_factory=set)
+    # Metrics that were not compared with anything.
     not_recomputed: set[str] = field(default_factory=set)
-    confirmed: bool = True
+    confirmed: bool = True  # the raw files show every violation that the manifest lists
 
 
 def recompute(folder: Path, manifest: Mapping[str, Any]) -> Recomputed:

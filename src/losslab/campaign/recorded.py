@@ -24,19 +24,13 @@ R_PACKAGES = ("base", "ggplot2", "svglite", "ragg", "knitr", "dplyr")
 
 @dataclass(frozen=True)
 class Campaign:
-    """A configuration and the studies that it measures.
+    """A configuration and the studies that it measures."""
 
-    Attributes:
-        names: Its files, by their paths in the repository; others by their names alone.
-        config: What they say together.
-        studies: The studies.
-        software: The versions that drew the figures; empty if not recorded.
-    """
-
+    # Its files, by their paths in the repository; others by their names alone.
     names: tuple[str, ...]
-    config: Mapping[str, Any]
-    studies: Sequence[Study]
-    software: Mapping[str, str]
+    config: Mapping[str, Any]  # what they say together
+    studies: Sequence[Study]  # the studies
+    software: Mapping[str, str]  # the versions that drew the figures; empty if not recorded
 
     def files(self, repository: Path, folder: Path) -> list[Path]:
         """Give configuration files for the workflow; those of the repository where they agree."""

@@ -41,18 +41,13 @@ DRAWN_WHEN = re.compile(rb"/(CreationDate|ModDate) \(D:[^)]*\)")
 
 @dataclass
 class Remade:
-    """Outcome of making tables again.
+    """Outcome of making tables again."""
 
-    Attributes:
-        findings: What is not as the cells give it.
-        files: How many files were made and compared.
-        not_compared: Files that other software draws differently; of pages, the text is the same.
-        software: How the software differs from what made them.
-    """
-
-    findings: list[Finding] = field(default_factory=list)
-    files: int = 0
+    findings: list[Finding] = field(default_factory=list)  # what is not as the cells give it
+    files: int = 0  # how many files were made and compared
+    # Files that other software draws differently; of pages, the text is the same.
     not_compared: list[str] = field(default_factory=list)
+    # How the software differs from what made them.
     software: list[str] = field(default_factory=list)
 
 

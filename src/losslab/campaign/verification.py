@@ -16,15 +16,10 @@ SHOWN = 30
 
 @dataclass
 class Verification:
-    """What was verified, and what was found.
+    """What was verified, and what was found."""
 
-    Attributes:
-        audit: What the cells hold.
-        remade: What was made from them; None where the cells have findings.
-    """
-
-    audit: Audit
-    remade: Remade | None = None
+    audit: Audit  # what the cells hold
+    remade: Remade | None = None  # what was made from them; None where the cells have findings
 
     @property
     def findings(self) -> list[Finding]:
