@@ -166,12 +166,12 @@ def compare_cell(
     )
     if found.problems:
         return replace(found, verdict=Verdict.CONDITIONS)
-    files = compare_files(first, second, common)
+    file_problems, same_bytes = compare_files(first, second, common)
     measured = any(values) or not (first.summaries and second.summaries)
-    problems = _value_problems(first, second, chosen if measured else None) + files.problems
+    problems = _value_problems(first, second, chosen if measured else None) + file_problems
     ratio = ratio_interval(b, a, paired) if a and b else None
     found = replace(found, problems=problems, ratio=_finite(ratio.value if ratio else None))
-    if files.same_bytes and not problems:
+    if same_bytes and not problems:
         return replace(found, verdict=Verdict.SAME_BYTES)
     agreeing = Verdict.NO_DIFFERENCE
     if not measured:
