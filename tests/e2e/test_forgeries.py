@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from losslab.artifact import pack, results, sampling, signing, statement, verify
-from losslab.campaign import recorded, remake, verification
+from losslab.campaign import recorded, rerun, verification
 from losslab.errors import LosslabError
 from tests import forgeries
 
@@ -96,16 +96,17 @@ def without_guests(archive, monkeypatch):
 
     def run(condition, seed, out, *_, **__):
         shutil.copytree(found[json.dumps(condition.to_json(), sort_keys=True), seed], out)
+        return json.loads((out / "manifest.json").read_text())
 
     def run_workflow(campaign, repository, folder, processors):
-        for part in remake.MADE:
+        for part in verification.MADE:
             source = archive / "results" / part
             copy = shutil.copytree if source.is_dir() else shutil.copy
             copy(source, folder / "results" / part)
 
-    monkeypatch.setattr(sampling, "run", run)
-    monkeypatch.setattr(sampling, "instrument", lambda *_: None)
-    monkeypatch.setattr(remake, "run_workflow", run_workflow)
+    monkeypatch.setattr(rerun, "run", run)
+    monkeypatch.setattr(rerun, "instrument", lambda *_: None)
+    monkeypatch.setattr(verification, "run_workflow", run_workflow)
 
 
 def wish(repository, count=None, **more):

@@ -29,8 +29,7 @@ from losslab.campaign import audit, integrity, recorded
 from losslab.campaign.cellrun import LOST_FILE
 from losslab.campaign.folder import CELL_FILE, read_json
 from losslab.campaign.recorded import CAMPAIGN_FILE, Campaign
-from losslab.campaign.remake import files
-from losslab.campaign.verification import quoted, verify_results
+from losslab.campaign.verification import files, quoted, verify_results
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel, packed
 from losslab.instrument.cache import ROOT, cache_folder

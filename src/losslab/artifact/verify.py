@@ -34,8 +34,8 @@ from losslab.artifact.sampling import CannotRunError, run_again, sample
 from losslab.campaign import recorded
 from losslab.campaign.audit import CELLS, Audit, Finding, path_of
 from losslab.campaign.recorded import CAMPAIGN_FILE, Campaign
-from losslab.campaign.remake import MADE
 from losslab.campaign.verification import (
+    MADE,
     Verification,
     verify_results,
 )

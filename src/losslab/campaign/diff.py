@@ -18,8 +18,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from losslab.campaign.cellfiles import compare_files
-from losslab.campaign.measured import Cell, Replicate, load_cells
+from losslab.campaign.cellfiles import Cell, Replicate, compare_files, load_cells
 from losslab.study import metrics
 from losslab.study.condition import AXES
 from losslab.study.intervals import LEVEL, MIN_RUNS, Interval, adjusted, ratio_interval

@@ -18,7 +18,7 @@ from typing import Any
 from losslab import lock, reading
 from losslab.campaign import fingerprint, instrument, meaning, recorded, selftest, staleness
 from losslab.campaign.cellrun import LOST_FILE
-from losslab.campaign.ledger import Ledger
+from losslab.campaign.staleness import Ledger
 from losslab.campaign.which import image_of, kernel_of
 from losslab.errors import LosslabError
 from losslab.instrument import kernels, records

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from losslab.campaign import cellrun, collect, fingerprint, integrity, origin
-from losslab.campaign.ledger import Ledger
+from losslab.campaign.staleness import Ledger
 from losslab.errors import LosslabError
 from losslab.screen import series
 from tests import sealed

@@ -3,7 +3,7 @@
 import pytest
 
 from losslab import cli
-from losslab.campaign import measured
+from losslab.campaign import cellfiles
 from losslab.errors import LosslabError
 from tests.unit.campaign.cells import write_cell
 
@@ -16,7 +16,7 @@ def cell(tmp_path):
 
 
 def test_a_cell_has_its_condition_and_replicates(tmp_path, cell):
-    [(name, found)] = measured.load_cells(tmp_path).items()
+    [(name, found)] = cellfiles.load_cells(tmp_path).items()
     assert (name, found.file, found.condition.rate_mbit) == ("loss/cell", cell / "cell.json", 1000)
     assert [(each.seed, each.folder.name) for each in found.replicates] == [
         (0, "0"), (1, "1"), (2, "2"),
@@ -48,24 +48,24 @@ def test_a_damaged_cell_is_refused_by_name(tmp_path, cell, capsys, content, foun
 def test_a_cell_that_is_no_object_is_refused(tmp_path, cell, content, kind):
     (cell / "cell.json").write_text(content)
     with pytest.raises(LosslabError, match=f"must be a JSON object, found a {kind}"):
-        measured.load_cells(tmp_path)
+        cellfiles.load_cells(tmp_path)
 
 
 def test_two_replicates_of_one_seed_are_refused(tmp_path):
     write_cell(tmp_path, "cell", VALUES, seeds=[1, 2, 2])
     with pytest.raises(LosslabError, match="found a seed of two replicates"):
-        measured.load_cells(tmp_path)
+        cellfiles.load_cells(tmp_path)
 
 
 def test_a_cell_that_is_there_twice_is_refused(tmp_path, cell):
     write_cell(tmp_path / "b", "cell", VALUES)
     with pytest.raises(LosslabError, match=r"must have each cell once, found .*/a/.* and .*/b/"):
-        measured.load_cells(tmp_path)
+        cellfiles.load_cells(tmp_path)
 
 
 def test_a_folder_without_cells_is_refused(tmp_path):
     with pytest.raises(LosslabError, match="must hold measured cells"):
-        measured.load_cells(tmp_path)
+        cellfiles.load_cells(tmp_path)
 
 
 def test_a_folder_is_not_compared_with_itself(tmp_path, cell, capsys):

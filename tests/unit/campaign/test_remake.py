@@ -2,7 +2,7 @@
 
 import pytest
 
-from losslab.campaign import recorded, remake
+from losslab.campaign import recorded, verification
 from losslab.campaign.recorded import Campaign
 
 HERE = {"r-base": "4.5.0", "python": "3.13"}
@@ -20,7 +20,7 @@ def compare(tmp_path, monkeypatch):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         campaign = Campaign(("a.yaml",), {}, [], software)
-        found = remake.compare(tmp_path / "then", tmp_path / "now", campaign)
+        found = verification.compare(tmp_path / "then", tmp_path / "now", campaign)
         return [each.path for each in found.findings], found.not_compared
 
     return compare
