@@ -10,7 +10,7 @@ from pathlib import Path
 
 from losslab import asked, new, score, steps, sweep
 from losslab.artifact import commands as artifact
-from losslab.campaign import brought, diff, export, origin, rerun, staleness, verdicts
+from losslab.campaign import diff, export, inputs, origin, rerun, staleness, verdicts
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
 from losslab.instrument import recipes
@@ -110,7 +110,7 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 def _asked(options: argparse.Namespace) -> Condition:
     """Make the condition of the axes' options."""
     if options.bring != NOTHING_BROUGHT:
-        options.bring = brought.named(Path(options.bring))
+        options.bring = inputs.named(Path(options.bring))
     return asked.condition({name: getattr(options, name) for name in AXES})
 
 
@@ -208,11 +208,11 @@ def _diff(options: argparse.Namespace) -> int:
 
 def _doctor(options: argparse.Namespace) -> int:
     from losslab import doctor
-    from losslab.campaign import selftest
+    from losslab.campaign.cellrun import self_test
     from losslab.campaign.instrument import instrument
 
     if options.self_test:
-        print(selftest.require(instrument()))
+        print(self_test(instrument()))
         return 0
     sections = doctor.examine(options.whole)
     if options.json:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from losslab import asked
 from losslab.backends.known import BACKENDS
-from losslab.campaign import cellrun, selftest
+from losslab.campaign import cellrun
 from losslab.campaign.folder import replace_json, write_json
 from losslab.campaign.instrument import instrument, require_first
 from losslab.instrument import image, kernels, records
@@ -76,10 +76,10 @@ def _try(options: argparse.Namespace) -> int:
     words = "not tried: each cell refuses a machine that cannot measure it"
     if BACKENDS[options.backend, options.where].needs.kernel:
         which = kernels.of_key(options.kernel)
-        hosts = selftest.condition(options.image)
+        hosts = cellrun.self_test_on(options.image)
         tools = instrument(options.backend, options.where, hosts, which)
         require_first(tools, options.record.parent)
-        words = selftest.require(tools)
+        words = cellrun.self_test(tools)
     print(words)
     records.write({"found": words}, options.record)
     return 0

@@ -16,11 +16,10 @@ from typing import Any
 
 from losslab.backends.base import GUEST
 from losslab.backends.known import BACKENDS
-from losslab.campaign import brought, cellrun, fingerprint, integrity, traces
+from losslab.campaign import cellrun, fingerprint, inputs, integrity
 from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, PARTIAL, as_json, read_json
-from losslab.campaign.instrument import PARTS
+from losslab.campaign.instrument import PARTS, image_of, kernel_of
 from losslab.campaign.recompute import recompute
-from losslab.campaign.which import image_of, kernel_of
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel
 from losslab.instrument.kernelsource import DEBIAN, KERNEL_ORG
@@ -177,9 +176,9 @@ def _audit_replicate(cell: Cell, folder: Path, number: int, found: Audit) -> dic
         problems.append(f"measured by another backend than {cell.backend} ({cell.where})")
     else:
         problems += _instrument_problems(cell, manifest)
-    if manifest["trace_sha256"] != traces.digests(condition):
+    if manifest["trace_sha256"] != inputs.trace_digests(condition):
         problems.append("another trace than the sources have")
-    if manifest.get("brought_sha256", {}) != brought.digests(condition):
+    if manifest.get("brought_sha256", {}) != inputs.digests(condition):
         problems.append("other user files than the sources have")
     place = f"{path_of(cell)}/{number}"
     found.findings += [Finding(STAGE, place, problem) for problem in problems]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sys
+import tempfile
+import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,11 +14,11 @@ from typing import Any
 from losslab.backends.base import Instrument
 from losslab.backends.known import BACKENDS
 from losslab.backends.template import Templates
-from losslab.campaign import fingerprint, integrity, selftest
+from losslab.campaign import fingerprint, integrity
 from losslab.campaign.folder import FORMAT, PARTIAL, write_json
 from losslab.campaign.replicate import run
 from losslab.errors import HostError
-from losslab.lock import sweep
+from losslab.lock import own_folder, sweep
 from losslab.study.condition import Condition
 from losslab.study.metrics import primary_value
 from losslab.study.seeds import replicate_seed
@@ -83,7 +86,7 @@ def _judge_loss(folder: Path, out: Path, manifest: dict[str, Any], instrument: I
     """
     try:
         if BACKENDS[instrument.backend, instrument.where].needs.kernel:
-            selftest.require(instrument)
+            self_test(instrument)
     except HostError as error:
         shutil.rmtree(out)
         raise HostError(f"{manifest['reasons'][0]}\n{error.message}", hint=error.hint) from error
@@ -132,3 +135,44 @@ def finished(
     its = fingerprint.of(condition, instrument.backend, instrument.where)
     same = manifest.get("fingerprint", {}).get("digest") == its.digest and manifest["seed"] == seed
     return manifest if same and not manifest.get("lost", False) else None
+
+
+# Everything that a replicate does, in a second: loss, a queue, a bulk flow, probes and checks.
+SELF_TEST = Condition(
+    algorithm="cubic",
+    loss_percent=1,
+    path="symmetric",
+    app="iperf3",
+    rtt_ms=10,
+    rate_mbit=20,
+    buffer_packets=50,
+    duration_s=2,
+    warmup_s=0.5,
+)
+
+
+def self_test_on(hosts: str) -> Condition:
+    """Return the short cell's condition with an image for its hosts."""
+    return replace(SELF_TEST, image=hosts)
+
+
+def self_test(instrument: Instrument) -> str:
+    """Measure a short cell.
+
+    Returns a line that says what was found and how long it took. Raises HostError if it is not
+    valid; with what must hold, what was found, and the remedy.
+    """
+    begin = time.monotonic()
+    with own_folder(Path(tempfile.gettempdir()), "losslab-selftest-") as folder:
+        manifest = run(SELF_TEST, 1, folder / "out", instrument, attempts=1)
+    if not manifest["valid"]:
+        raise HostError(
+            f"the self-test's cell must be valid, found: {'; '.join(manifest['reasons'])}",
+            hint="run `make setup`; if it stays so, this machine measures something else",
+        )
+    wall_s = time.monotonic() - begin
+    goodput_mbit = manifest["summary"]["goodput_mbit"]
+    return (
+        f"self-test: valid in {wall_s:.1f} s ({SELF_TEST.algorithm} at {SELF_TEST.rate_mbit:g} "
+        f"Mbit/s with {SELF_TEST.loss_percent:g} % loss: {goodput_mbit:.2f} Mbit/s)"
+    )

@@ -18,8 +18,8 @@ from types import ModuleType
 from typing import Any
 
 from losslab.backends.known import BACKENDS
-from losslab.campaign import brought, meaning, traces
-from losslab.campaign.which import image_of, kernel_of
+from losslab.campaign import inputs, meaning
+from losslab.campaign.instrument import image_of, kernel_of
 from losslab.emulation.apps import ffmpeg
 from losslab.emulation.schemes import make_scheme
 from losslab.instrument import image, kernel
@@ -82,8 +82,8 @@ def of(condition: Condition, backend: str, where: str) -> Fingerprint:
     """
     code = _code(condition, backend, where)
     files: dict[str, Mapping[str, Any]] = {
-        TRACES: traces.digests(condition),
-        USER_FILES: brought.digests(condition),
+        TRACES: inputs.trace_digests(condition),
+        USER_FILES: inputs.digests(condition),
     }
     if condition.app == "ffmpeg":
         encoding = ffmpeg.encode_command(condition.video, condition.duration_s, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import os
@@ -11,14 +12,16 @@ from typing import Any
 from losslab.backends import preflight, runner, virtual
 from losslab.backends.base import GUEST, VIRTUAL, Instrument, Job, Needs
 from losslab.backends.known import BACKENDS
-from losslab.campaign.which import image_of, kernel_of
 from losslab.emulation.apps import ffmpeg
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import image, integrity, kernel, kernels, packed
 from losslab.instrument.cache import building, cache_folder
 from losslab.instrument.kernels import Kernel
+from losslab.study import design
 from losslab.study.condition import DEFAULT_KERNEL, Condition
 from losslab.study.design import OWN_KERNEL
+from losslab.study.names import Names, algorithms_of
+from losslab.study.programs import DEFAULT_IMAGE
 
 # What a manifest calls the images.
 PARTS = ("image", "engine")
@@ -159,3 +162,28 @@ def video(name: str, duration_s: float, tools: Instrument, timeout_s: float | No
                 job = Job(what, partial, 1, timeout_s or ENCODE_TIMEOUT_S)
                 runner.run(virtual.Guest(), tools, job)
     return folder / "video.mp4"
+
+
+# What the hosts have where a condition does not say it, by its app.
+APP_IMAGES = {"quic": "quic"}
+
+
+def kernel_of(condition: Condition) -> Kernel:
+    """Return it, with the condition's algorithms that are files of `algorithms/` compiled in.
+
+    Raises:
+        LosslabError: its name is unknown.
+    """
+    return kernels.get(_names().kernel(condition), algorithms_of(condition))
+
+
+def image_of(condition: Condition) -> str:
+    """Return the name of the image that its hosts have."""
+    if condition.image != DEFAULT_IMAGE:
+        return condition.image
+    return APP_IMAGES.get(condition.app, image.HOST)
+
+
+@functools.cache
+def _names() -> Names:
+    return design.load_names(design.ROOT)

@@ -18,7 +18,7 @@ from typing import Any
 from losslab.backends.base import GUEST
 from losslab.backends.known import BACKENDS
 from losslab.campaign.collect import read_csv
-from losslab.campaign.traces import texts as trace_texts
+from losslab.campaign.inputs import trace_texts
 from losslab.emulation import hosts, outcome
 from losslab.emulation.accounts import Traffic
 from losslab.emulation.apps import ffmpeg

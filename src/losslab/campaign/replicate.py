@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import platform
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,12 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from losslab import __version__, processes
 from losslab.backends import runner
 from losslab.backends.base import CONSOLE_FILE, Backend, Instrument, Job, Outcome
 from losslab.backends.known import BACKENDS
 from losslab.backends.template import Templates
-from losslab.campaign import brought, fingerprint, integrity, traces
+from losslab.campaign import fingerprint, inputs, integrity
 from losslab.campaign.folder import (
+    FORMAT,
     HOST_FILE,
     MANIFEST_FILE,
     PARTIAL,
@@ -22,10 +26,10 @@ from losslab.campaign.folder import (
     whole_folder,
     write_json,
 )
-from losslab.campaign.provenance import digest, host
 from losslab.emulation.apps.command import BROUGHT
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import integrity as instrument_integrity
+from losslab.instrument.archive import digest
 from losslab.lock import own_folder
 from losslab.study.condition import Condition
 from losslab.study.metrics import undeclared
@@ -119,11 +123,11 @@ def _attempt(
         "seed": seed,
         "instrument": instrument.provenance,
         "fingerprint": fingerprint.of(condition, instrument.backend, instrument.where).to_json(),
-        "trace_sha256": traces.digests(condition),
-        "video_sha256": None if how.video is None else digest(how.video.read_bytes()),
+        "trace_sha256": inputs.trace_digests(condition),
+        "video_sha256": None if how.video is None else digest(how.video),
         "summary": {},
     }
-    manifest |= {"brought_sha256": found} if (found := brought.digests(condition)) else {}
+    manifest |= {"brought_sha256": found} if (found := inputs.digests(condition)) else {}
     manifest |= {"captures": list(how.captures)} if how.captures else {}
     wall_s = None
     with whole_folder(out) as folder, own_folder(out.parent, PARTIAL) as job_folder:
@@ -180,9 +184,9 @@ def _measure(
     if how.video is not None:
         # A copy: the guest may write to its job's folder.
         shutil.copyfile(how.video, job_folder / "video.mp4")
-    for name, text in traces.texts(condition).items():
+    for name, text in inputs.trace_texts(condition).items():
         (job_folder / name).write_text(text)
-    brought.give(condition, job_folder, BROUGHT)
+    inputs.give(condition, job_folder, BROUGHT)
     what = {
         "kind": "replicate",
         "condition": condition.to_json(),
@@ -214,3 +218,47 @@ def _require_unchanged(instrument: Instrument, recent_s: float = 0.0) -> None:
     needs = BACKENDS[instrument.backend, instrument.where].needs
     linux = instrument.kernel if needs.kernel else None
     instrument_integrity.require(linux, instrument.image_roots, recent_s=recent_s)
+
+
+def host(
+    started: datetime,
+    wall_s: float | None,
+    earlier_reasons: list[str],
+    kernel_sha256: str | None,
+) -> dict[str, Any]:
+    """Describe what varies from run to run: host, clock, attempt, kernel binary and commit."""
+    return {
+        "started_utc": started.isoformat(timespec="seconds"),
+        "wall_s": wall_s,
+        "attempt": 1 + len(earlier_reasons),
+        "earlier_reasons": earlier_reasons,
+        "host_kernel": platform.release(),
+        "host_cpu": _cpu_model(),
+        # Not in the manifest: another compiler gives another binary and the same results.
+        "kernel_sha256": kernel_sha256,
+        "losslab": __version__,
+        "format": FORMAT,
+        "git": git_state(Path(__file__).parent),
+    }
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+@functools.cache
+def git_state(folder: Path) -> dict[str, Any]:
+    """Return the commit and whether tracked files differ from it; nulls outside a checkout.
+
+    Asked once a process, whose code stays what it is: a cell has many replicates.
+    """
+
+    def git(*words: str) -> str | None:
+        done = processes.attempt(["git", "-C", folder, *words])
+        return done.out.strip() if done.good else None
+
+    status = git("status", "--porcelain", "--untracked-files=no")
+    return {"commit": git("rev-parse", "HEAD"), "dirty": None if status is None else bool(status)}

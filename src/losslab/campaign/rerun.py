@@ -16,7 +16,7 @@ from typing import Any
 
 from losslab.backends.base import GUEST, Instrument
 from losslab.backends.known import BACKENDS
-from losslab.campaign import brought
+from losslab.campaign import inputs
 from losslab.campaign.documents import read_host, read_manifest
 from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE
 from losslab.campaign.instrument import instrument, video
@@ -236,7 +236,7 @@ def _foreign(condition: Condition, own_kernel: bool) -> list[str]:
             f"on the sender: {condition.sender_command!r}",
         ]
         if condition.bring != NOTHING_BROUGHT:
-            found.append(f"both with copies of the files in {brought.source(condition)}")
+            found.append(f"both with copies of the files in {inputs.source(condition)}")
     if own_kernel:
         found.append("on this machine's own kernel, as root")
     return found

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from losslab import lock, reading
-from losslab.campaign import fingerprint, instrument, meaning, recorded, selftest, staleness
-from losslab.campaign.cellrun import LOST_FILE
+from losslab.campaign import fingerprint, instrument, meaning, recorded, staleness
+from losslab.campaign.cellrun import LOST_FILE, self_test, self_test_on
+from losslab.campaign.instrument import image_of, kernel_of
 from losslab.campaign.staleness import Ledger
-from losslab.campaign.which import image_of, kernel_of
 from losslab.errors import LosslabError
 from losslab.instrument import kernels, records
 from losslab.screen import cells as progress
@@ -108,10 +108,10 @@ class Campaign:
             and not records.absent(Path(tried_record(cell)))
         }
         for backend, key, name in sorted(tools):
-            hosts, which = selftest.condition(name), kernels.of_key(key)
+            hosts, which = self_test_on(name), kernels.of_key(key)
             tool = instrument.instrument(backend, condition=hosts, which=which)
             instrument.require_first(tool, records.FOLDER)
-            print(selftest.require(tool), file=sys.stderr)
+            print(self_test(tool), file=sys.stderr)
 
     def end(self) -> None:
         """Record the campaign and its tables as this start leaves them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from losslab.backends.known import BACKENDS
-from losslab.campaign.which import image_of, kernel_of
+from losslab.campaign.instrument import image_of, kernel_of
 from losslab.instrument import image, kernel, kernels, records
 from losslab.instrument.kernels import Kernel
 from losslab.study.design import Cell

@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 
-from losslab.campaign import brought, fingerprint, meaning, traces
+from losslab.campaign import fingerprint, inputs, meaning
 from losslab.instrument import image, kernels
 from tests.unit.study.test_condition import CONDITION
 
@@ -74,7 +74,7 @@ DEPENDENT = {
 @pytest.fixture(autouse=True)
 def a_trace_and_nothing_kept(monkeypatch, tmp_path):
     (tmp_path / TRACE).write_text("10\n")
-    monkeypatch.setattr(traces, "FOLDER", tmp_path)
+    monkeypatch.setattr(inputs, "TRACES", tmp_path)
     yield
     fingerprint._built.cache_clear()
 
@@ -140,7 +140,7 @@ def test_a_machines_own_kernel_counts_where_it_measures():
 
 def test_user_files_count(monkeypatch):
     def change():
-        monkeypatch.setattr(brought, "digests", lambda _: {"send": "0"})
+        monkeypatch.setattr(inputs, "digests", lambda _: {"send": "0"})
 
     assert changed_parts(change) == {name: ["user files"] for name in ALL}
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from losslab import processes
-from losslab.campaign import provenance
+from losslab.campaign import replicate
 
 
 def test_a_cells_replicates_ask_git_once(monkeypatch):
@@ -15,12 +15,12 @@ def test_a_cells_replicates_ask_git_once(monkeypatch):
         return attempt(command, **more)
 
     monkeypatch.setattr(processes, "attempt", counted)
-    provenance.git_state.cache_clear()
-    said = [provenance.host(datetime.now(UTC), 1.0, [], None)["git"] for _ in range(3)]
+    replicate.git_state.cache_clear()
+    said = [replicate.host(datetime.now(UTC), 1.0, [], None)["git"] for _ in range(3)]
     assert said[0] == said[1] == said[2]
     assert set(said[0]) == {"commit", "dirty"}
     assert len(asked) == 2
 
 
 def test_outside_a_checkout_nothing_is_known(tmp_path):
-    assert provenance.git_state(tmp_path) == {"commit": None, "dirty": None}
+    assert replicate.git_state(tmp_path) == {"commit": None, "dirty": None}

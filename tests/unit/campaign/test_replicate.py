@@ -8,7 +8,7 @@ import pytest
 
 from losslab.backends import runner
 from losslab.backends.base import Instrument, Outcome
-from losslab.campaign import cellrun, fingerprint, folder, provenance, replicate, selftest
+from losslab.campaign import cellrun, fingerprint, folder, replicate
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import archive, integrity
 from losslab.study.seeds import replicate_seed
@@ -94,7 +94,7 @@ def test_a_guest_lost_once_gets_a_second_chance(tmp_path, tools, guests):
 
 
 def test_a_guest_lost_twice_is_a_row_that_is_not_kept(tmp_path, tools, guests, monkeypatch):
-    monkeypatch.setattr(selftest, "require", lambda instrument: "fine")
+    monkeypatch.setattr(cellrun, "self_test", lambda instrument: "fine")
     guests(GOOD, LOST, LOST, GOOD)
     rows = measured(tmp_path, tools, StoppingRule(3, 3))
     # The cell ends there: what lost one would lose the others.
@@ -183,7 +183,7 @@ def test_a_replaced_kernel_measures_nothing(tmp_path, tools, guests):
 def test_another_version_number_keeps_what_was_measured(tmp_path, tools, guests, monkeypatch):
     guests(GOOD)
     measured(tmp_path, tools)
-    monkeypatch.setattr(provenance, "__version__", "99")
+    monkeypatch.setattr(replicate, "__version__", "99")
     assert kept(tmp_path, tools)
     manifest = json.loads((tmp_path / "cell/0/manifest.json").read_text())
     assert "losslab" not in manifest

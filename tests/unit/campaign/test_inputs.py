@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import brought, fingerprint
-from losslab.campaign.which import image_of
+from losslab.campaign import fingerprint, inputs
+from losslab.campaign.instrument import image_of
 from losslab.errors import LosslabError
 from losslab.instrument import image
 from losslab.study import design
@@ -33,16 +33,16 @@ def folder(tmp_path, monkeypatch):
 
 def test_a_job_gets_the_files_and_the_manifest_their_digests(folder, tmp_path):
     condition = dataclasses.replace(COMMAND, bring="./mine")
-    before = brought.digests(condition)
+    before = inputs.digests(condition)
     assert list(before) == ["deep/data", "send"]
     assert before["send"].endswith(" x")
-    brought.give(condition, tmp_path, "there")
+    inputs.give(condition, tmp_path, "there")
     assert (tmp_path / "there" / "deep" / "data").read_text() == "1"
     assert (tmp_path / "there" / "send").stat().st_mode & 0o111
     assert not (tmp_path / "there" / "__pycache__").exists()
     (folder / "deep" / "data").write_text("3")
-    assert brought.digests(condition) != before
-    assert brought.digests(PLAIN) == {}
+    assert inputs.digests(condition) != before
+    assert inputs.digests(PLAIN) == {}
 
 
 def test_a_cell_is_measured_again_when_a_file_changes(folder):
@@ -58,35 +58,35 @@ def test_a_folder_without_files_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     condition = dataclasses.replace(COMMAND, bring="./nothing")
     with pytest.raises(LosslabError, match="found none in"):
-        brought.digests(condition)
+        inputs.digests(condition)
 
 
 def test_a_folder_is_named_by_a_relative_path(root, folder):
-    assert brought.named(root / "tests" / "fixtures" / "programs") == "tests/fixtures/programs"
-    assert brought.named(folder) == "./mine"
-    assert brought.named(Path("mine/deep/..")) == "./mine"
+    assert inputs.named(root / "tests" / "fixtures" / "programs") == "tests/fixtures/programs"
+    assert inputs.named(folder) == "./mine"
+    assert inputs.named(Path("mine/deep/..")) == "./mine"
 
 
 def test_a_folder_of_another_place_is_refused(folder, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     with pytest.raises(LosslabError, match="must name a folder in"):
-        brought.named(folder)
+        inputs.named(folder)
     # As a manifest from elsewhere may have them.
     (tmp_path / "elsewhere" / "link").symlink_to(folder)
     for name in (str(folder), "../mine", "./../mine", "./link", "config/../../mine"):
         with pytest.raises(LosslabError, match="must name a folder in"):
-            brought.digests(dataclasses.replace(COMMAND, bring=name))
+            inputs.digests(dataclasses.replace(COMMAND, bring=name))
 
 
 def test_a_link_to_a_file_outside_the_folder_is_refused(folder, tmp_path):
     (tmp_path / "secret").write_text("4")
     condition = dataclasses.replace(COMMAND, bring="./mine")
     (folder / "inside").symlink_to(folder / "send")
-    assert "inside" in brought.digests(condition)
+    assert "inside" in inputs.digests(condition)
     (folder / "deep" / "outside").symlink_to(tmp_path / "secret")
     with pytest.raises(LosslabError, match="found deep/outside, a symbolic link to"):
-        brought.give(condition, tmp_path, "there")
+        inputs.give(condition, tmp_path, "there")
     assert not (tmp_path / "there").exists()
 
 

@@ -1,4 +1,4 @@
-"""Folders that users bring along for the app `command`: found, digested, and given to jobs."""
+"""Files that a condition names: user files of the app `command`, and traces that links follow."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import hashlib
 import shutil
 from pathlib import Path
 
+from losslab.emulation.link.traces import parse
 from losslab.errors import LosslabError
-from losslab.study.condition import Condition
+from losslab.study.condition import DRAWN_TRACE, NO_TRACE, Condition
 from losslab.study.design import ROOT
 from losslab.study.programs import NOTHING_BROUGHT
 
@@ -98,3 +99,37 @@ def give(condition: Condition, job_folder: Path, name: str) -> None:
         there = job_folder / name / path.relative_to(source(condition))
         there.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, there)
+
+
+TRACES = ROOT / "config" / "traces"
+
+
+def trace_texts(condition: Condition) -> dict[str, str]:
+    """Return the traces that a replicate's links follow and that are files, by their job's names.
+
+    Raises LosslabError if a file is not there, or is no trace.
+    """
+    named = {"trace": condition.trace, "trace-back": condition.trace_back}
+    return {
+        name: _trace(trace) for name, trace in named.items() if trace not in (NO_TRACE, DRAWN_TRACE)
+    }
+
+
+def _trace(trace: str) -> str:
+    path = TRACES / trace
+    if not path.is_file():
+        raise LosslabError(
+            f"trace {trace} must be a file in {TRACES}, found none",
+            hint=f"put it there, or use `{DRAWN_TRACE}`, which is drawn for each replicate",
+        )
+    text = path.read_text()
+    parse(text, str(path))
+    return text
+
+
+def trace_digests(condition: Condition) -> dict[str, str]:
+    """Return the digests of `trace_texts`, as a manifest has them."""
+    return {
+        name: hashlib.sha256(text.encode()).hexdigest()
+        for name, text in trace_texts(condition).items()
+    }
