@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from losslab import processes, report
-from losslab.campaign import cost, scorecard
+from losslab.campaign import cost, scorecard, verdicts
 from losslab.campaign.folder import write_json
 from losslab.campaign.scorecard import STUDY, Card
 from losslab.errors import LosslabError
@@ -96,10 +96,12 @@ def _score(options: argparse.Namespace) -> int:
     pages = write_pages(card, options.out)
     print(scorecard.table(card))
     print("\n".join(f"  {path}" for path in (options.out / CARD, *pages)))
-    found = scorecard.worse(card, before) if before else []
-    for words in found:
-        print(f"losslab: worse than {options.against}: {words}", file=sys.stderr)
-    return 1 if found else 0
+    if before:
+        hint = "a criterion is worse where its interval is apart from the recorded one"
+        verdicts.require_as_recorded(
+            scorecard.worse(card, before), "criteria", options.against, hint
+        )
+    return 0
 
 
 def plan(asked: dict[str, Any], form: str, names: Sequence[str]) -> dict[str, Any]:

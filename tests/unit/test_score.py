@@ -79,9 +79,10 @@ def test_the_exit_status_says_whether_it_is_worse_than_recorded(scored, tmp_path
     # Within the intervals, better, worse.
     assert scored(88.5, "like", *against) == 0
     assert scored(99, "better", *against) == 0
-    assert "worse than" not in capsys.readouterr().err
+    assert "must be as" not in capsys.readouterr().err
     assert scored(80, "worse", *against) == 1
     said = capsys.readouterr().err
+    assert "criteria must be as" in said
     assert "vegas, wired (6.3): was 90 [89, 91] % of the link, is 80 [79, 81]" in said
     # The card is there all the same.
     assert json.loads((tmp_path / "worse" / score.CARD).read_text())["tested"] == ["vegas"]

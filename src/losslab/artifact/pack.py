@@ -127,7 +127,7 @@ def measured(work: Path, campaign: Campaign) -> list[Run]:
 
 
 def _cells(campaign: Campaign) -> list[str]:
-    return [audit.path_of(cell) for study in campaign.studies for cell in study.cells]
+    return [audit.path_of(cell) for cell in campaign.cells]
 
 
 def result_files(work: Path, campaign: Campaign) -> list[Path]:

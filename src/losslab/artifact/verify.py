@@ -193,7 +193,7 @@ def _campaign(
         return None
     if campaign.config != said.config:
         verdict.note("sources", RESULTS / CAMPAIGN_FILE, f"not the campaign of {name}")
-    cells = {path_of(cell) for study in campaign.studies for cell in study.cells}
+    cells = {path_of(cell) for cell in campaign.cells}
     below = [
         Path(each).relative_to(RESULTS) for each in digests if Path(each).parts[0] == str(RESULTS)
     ]

@@ -14,7 +14,7 @@ from losslab import processes
 from losslab.campaign.folder import read_json, replace_json
 from losslab.errors import LosslabError
 from losslab.study import design
-from losslab.study.design import Study
+from losslab.study.design import Cell, Study
 
 # In a results folder, the configuration that made it, and the software that drew its figures.
 CAMPAIGN_FILE = "campaign.json"
@@ -31,6 +31,11 @@ class Campaign:
     config: Mapping[str, Any]  # what they say together
     studies: Sequence[Study]  # the studies
     software: Mapping[str, str]  # the versions that drew the figures; empty if not recorded
+
+    @property
+    def cells(self) -> list[Cell]:
+        """List the cells of its studies."""
+        return [cell for study in self.studies for cell in study.cells]
 
     def files(self, repository: Path, folder: Path) -> list[Path]:
         """Give configuration files for the workflow; those of the repository where they agree."""

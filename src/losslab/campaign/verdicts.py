@@ -110,19 +110,25 @@ def problems(claims: Sequence[Row], recorded: dict[Name, Recorded]) -> list[str]
     return found
 
 
-def check(claims: Path, recorded: Path) -> None:
-    """Refuse claims that differ without reason, or are not as they were recorded.
+def require_as_recorded(problems: Sequence[str], what: str, recorded: Path, hint: str) -> None:
+    """Refuse results that became worse than they were recorded: verdicts, and a score's criteria.
 
     Raises LosslabError naming each of them.
     """
-    found = problems(read_claims(claims), read_recorded(recorded))
-    if found:
+    if problems:
         raise LosslabError(
-            f"{len(found)} claims must be as {recorded} has them, with a reason where they differ, "
-            "found:\n" + "\n".join(f"- {problem}" for problem in found),
-            hint="give reasons in report/claims/STUDY.yaml; then "
-            f"`losslab claims --record {recorded} --why '...'`",
+            f"{what} must be as {recorded} has them, found {len(problems)} that are not:\n"
+            + "\n".join(f"- {problem}" for problem in problems),
+            hint=hint,
         )
+
+
+def check(claims: Path, recorded: Path) -> None:
+    """Refuse claims that differ without reason, or are not as they were recorded."""
+    hint = "give reasons in report/claims/STUDY.yaml; then "
+    hint += f"`losslab claims --record {recorded} --why '...'`"
+    found = problems(read_claims(claims), read_recorded(recorded))
+    require_as_recorded(found, "claims", recorded, hint)
 
 
 def record(claims: Path, recorded: Path, why: str | None) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from losslab import processes
 from losslab.campaign import recorded
-from losslab.campaign.audit import CELLS, DAMAGE, Audit, Finding, audit
+from losslab.campaign.audit import DAMAGE, Audit, Finding, audit, path_of
 from losslab.campaign.recompute import same_table
 from losslab.campaign.recorded import Campaign
 from losslab.errors import LosslabError
@@ -46,8 +46,7 @@ def verify_results(
 
     Raises LosslabError if the workflow failed to make tables or report from the cells.
     """
-    cells = [cell for study in campaign.studies for cell in study.cells]
-    found = Verification(audit(results, cells, processors, say))
+    found = Verification(audit(results, campaign.cells, processors, say))
     if not found.findings:
         found.remade = remake(results, campaign, repository, processors, say)
     return found
@@ -166,11 +165,10 @@ def remake(
 
 def link_cells(results: Path, made: Path, campaign: Campaign) -> None:
     """Give a new results folder a campaign's cells; nothing below them is written to."""
-    for study in campaign.studies:
-        for cell in study.cells:
-            place = made / CELLS / study.name / cell.name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.symlink_to((results / CELLS / study.name / cell.name).resolve())
+    for cell in campaign.cells:
+        place = made / path_of(cell)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to((results / path_of(cell)).resolve())
 
 
 def run_workflow(campaign: Campaign, repository: Path, folder: Path, processors: int) -> None:
