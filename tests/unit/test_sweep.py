@@ -42,6 +42,8 @@ def test_every_combination_is_a_cell_with_a_folder_of_its_own(tmp_path):
     assert {(c.condition.algorithm, c.condition.loss_percent) for c in found} == {
         (a, loss) for a in given["algorithm"] for loss in given["loss_percent"]
     }
+    found = sweep.cells({"algorithm": ["cubic", "bbr"], "competitor": ["same"]}, tmp_path)
+    assert [c.condition.competitor for c in found] == ["cubic", "bbr"]
     with pytest.raises(UsageError, match="rtt_ms must be"):
         sweep.cells({"algorithm": ["cubic"], "rtt_ms": [-1.0]}, tmp_path)
     with pytest.raises(UsageError, match="at most"):
