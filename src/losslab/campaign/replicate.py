@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import platform
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -42,17 +41,6 @@ WATCHDOG_S_PER_VIRTUAL_S = 50.0
 ATTEMPTS = 2
 # How often a cell's replicates look at an image's files: 8,000 of them take 15 to 30 ms.
 CHECK_EVERY_S = 2.0
-
-
-@dataclass(frozen=True)
-class _How:
-    """What a replicate needs besides a condition and a seed; as of `run`."""
-
-    video: Path | None
-    timeout_s: float | None
-    templates: Templates | None
-    alone: bool
-    captures: Sequence[str]
 
 
 def default_timeout_s(condition: Condition, backend: Backend) -> float:
@@ -96,27 +84,6 @@ def run(
     Raises:
         HostError: the host or the instrument failed; `out` is as it was.
     """
-    earlier_reasons: list[str] = []
-    how = _How(video, timeout_s, templates, alone, captures)
-    while True:
-        last = len(earlier_reasons) + 1 >= attempts
-        try:
-            return _attempt(condition, seed, out, instrument, how, earlier_reasons, last)
-        except GuestLostError as error:
-            earlier_reasons.append(str(error))
-
-
-def _attempt(
-    condition: Condition,
-    seed: int,
-    out: Path,
-    instrument: Instrument,
-    how: _How,
-    earlier_reasons: list[str],
-    last: bool,
-) -> dict[str, Any]:
-    """Run the replicate's job and write its folder; only a last attempt may be lost."""
-    started = datetime.now(UTC)
     manifest = {
         "backend": instrument.backend,
         "cell": condition.to_json(),
@@ -124,15 +91,42 @@ def _attempt(
         "instrument": instrument.provenance,
         "fingerprint": fingerprint.of(condition, instrument.backend, instrument.where).to_json(),
         "trace_sha256": inputs.trace_digests(condition),
-        "video_sha256": None if how.video is None else digest(how.video),
+        "video_sha256": None if video is None else digest(video),
         "summary": {},
     }
     manifest |= {"brought_sha256": found} if (found := inputs.digests(condition)) else {}
-    manifest |= {"captures": list(how.captures)} if how.captures else {}
-    wall_s = None
+    manifest |= {"captures": list(captures)} if captures else {}
+    backend = BACKENDS[instrument.backend, instrument.where]
+    limit_s = timeout_s or default_timeout_s(condition, backend)
+
+    def measure(folder: Path) -> Outcome:
+        _require_unchanged(instrument, CHECK_EVERY_S)
+        what = _furnish(folder, condition, seed, video, captures)
+        job = Job(what, folder, seed, limit_s, alone=alone, templates=templates)
+        return runner.run(backend, instrument, job)
+
+    earlier_reasons: list[str] = []
+    while True:
+        last = len(earlier_reasons) + 1 >= attempts
+        try:
+            return _attempt(manifest, measure, out, instrument, earlier_reasons, last)
+        except GuestLostError as error:
+            earlier_reasons.append(str(error))
+
+
+def _attempt(
+    about: Mapping[str, Any],
+    measure: Callable[[Path], Outcome],
+    out: Path,
+    instrument: Instrument,
+    earlier_reasons: list[str],
+    last: bool,
+) -> dict[str, Any]:
+    """Run the replicate's job and write its folder; only a last attempt may be lost."""
+    started, manifest, wall_s = datetime.now(UTC), dict(about), None
     with whole_folder(out) as folder, own_folder(out.parent, PARTIAL) as job_folder:
         try:
-            outcome = _measure(condition, seed, job_folder, instrument, how)
+            outcome = measure(job_folder)
             reasons = [*outcome.result["reasons"], *undeclared(outcome.result["summary"])]
             kept = ("plan", "summary", "observed", "machine")
             manifest |= {key: outcome.result[key] for key in kept}
@@ -171,50 +165,33 @@ def _take_raw_files(raw: Path, folder: Path) -> list[str]:
     return []
 
 
-def _measure(
-    condition: Condition,
-    seed: int,
-    job_folder: Path,
-    instrument: Instrument,
-    how: _How,
-) -> Outcome:
-    """Give a job what it needs, and run it."""
-    backend = BACKENDS[instrument.backend, instrument.where]
-    _require_unchanged(instrument, CHECK_EVERY_S)
-    if how.video is not None:
+def _furnish(
+    folder: Path, condition: Condition, seed: int, video: Path | None, captures: Sequence[str]
+) -> dict[str, Any]:
+    """Give a job's folder the files that it needs; return what the job is to do."""
+    if video is not None:
         # A copy: the guest may write to its job's folder.
-        shutil.copyfile(how.video, job_folder / "video.mp4")
+        shutil.copyfile(video, folder / "video.mp4")
     for name, text in inputs.trace_texts(condition).items():
-        (job_folder / name).write_text(text)
-    inputs.give(condition, job_folder, BROUGHT)
+        (folder / name).write_text(text)
+    inputs.give(condition, folder, BROUGHT)
     what = {
         "kind": "replicate",
         "condition": condition.to_json(),
         "seed": seed,
-        "video": how.video is not None,
+        "video": video is not None,
     }
-    what |= {"captures": list(how.captures)} if how.captures else {}
-    limit_s = how.timeout_s or default_timeout_s(condition, backend)
-    job = Job(what, job_folder, seed, limit_s, alone=how.alone, templates=how.templates)
-    return runner.run(backend, instrument, job)
+    return what | ({"captures": list(captures)} if captures else {})
 
 
 def _refuse_host_failure(folder: Path, instrument: Instrument, cause: LosslabError) -> None:
-    """Turn a replicate's failure on a full disk or with a damaged instrument into that error.
-
-    Raises:
-        HostError: the host or the instrument is why.
-    """
+    """Raise HostError where a full disk or a damaged instrument is why a replicate failed."""
     refuse_full(folder, cause)
     _require_unchanged(instrument)
 
 
 def _require_unchanged(instrument: Instrument, recent_s: float = 0.0) -> None:
-    """Refuse a kernel or an image that is not what was built.
-
-    Raises:
-        HostError: with the first files that differ.
-    """
+    """Refuse a kernel or an image that is not what was built, with the files that differ."""
     needs = BACKENDS[instrument.backend, instrument.where].needs
     linux = instrument.kernel if needs.kernel else None
     instrument_integrity.require(linux, instrument.image_roots, recent_s=recent_s)

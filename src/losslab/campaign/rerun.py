@@ -66,13 +66,8 @@ def load_manifest(path: Path) -> dict[str, Any]:
     return read_manifest(file)
 
 
-@dataclass(frozen=True)
-class Ready:
-    """A manifest's condition, and what measures it again."""
-
-    condition: Condition
-    tools: Instrument
-    video: Path | None
+# A manifest's condition, what measures it again, and the video that it streams, if it does.
+Ready = tuple[Condition, Instrument, Path | None]
 
 
 def ready(manifest: Mapping[str, Any], trust: bool) -> Ready:
@@ -86,7 +81,7 @@ def ready(manifest: Mapping[str, Any], trust: bool) -> Ready:
     movie = None
     if condition.app == "ffmpeg":
         movie = video(condition.video, condition.duration_s, tools)
-    return Ready(condition, tools, movie)
+    return condition, tools, movie
 
 
 @contextlib.contextmanager
@@ -103,15 +98,13 @@ def again(
     interfaces to capture besides those of the manifest.
     """
     links = (*manifest.get("captures", ()), *captures)
+    condition, tools, movie = what
     with own_folder(Path(tempfile.gettempdir()), "losslab-rerun-") as folder:
         out = out or folder / "again"
-        seed = manifest["seed"]
-        yield (
-            out,
-            run(
-                what.condition, seed, out, what.tools, what.video, attempts=attempts, captures=links
-            ),
+        found = run(
+            condition, manifest["seed"], out, tools, movie, attempts=attempts, captures=links
         )
+        yield out, found
 
 
 def changes(then: dict[str, Any], now: dict[str, Any]) -> list[str]:

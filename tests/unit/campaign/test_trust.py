@@ -133,22 +133,15 @@ def test_verify_asks_for_permission(tmp_path, measured):
     assert len(measured) == 1
 
 
-def test_a_guest_gets_a_copy_of_the_video(tmp_path, monkeypatch):
+def test_a_guest_gets_a_copy_of_the_video(tmp_path):
     """It may write to its job's folder; other jobs stream the original."""
     video = tmp_path / "video.mp4"
     video.write_bytes(b"video")
     job = tmp_path / "job"
     job.mkdir()
 
-    def run(_, __, its):
-        (its.folder / "video.mp4").write_bytes(b"other")
-        raise LosslabError("run")
-
-    tools = SimpleNamespace(backend=VIRTUAL, where=GUEST, kernel=None, image_roots=())
-    monkeypatch.setattr(replicate.runner, "run", run)
-    monkeypatch.setattr(replicate.instrument_integrity, "require", lambda *_, **__: {})
     condition = rerun.require_trusted(manifest({"app": "ffmpeg", "duration_s": 40}), trust=False)
-    how = replicate._How(video, None, None, False, ())
-    with pytest.raises(LosslabError, match="run"):
-        replicate._measure(condition, 1, job, tools, how)
+    what = replicate._furnish(job, condition, 1, video, ())
+    assert what["video"]
+    (job / "video.mp4").write_bytes(b"other")
     assert video.read_bytes() == b"video"
