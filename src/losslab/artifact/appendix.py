@@ -19,7 +19,10 @@ def text(
     """Write it in Markdown. `files`: the files of the results, relative to it."""
     size = sum((root / path).stat().st_size for path in files)
     wall_s = sum(run.wall_s for run in runs)
+    sample_time = f"some {20 * wall_s / max(len(runs), 1) / 60:.1f} min for 20 replicates"
     claims = read_claims(root / RESULTS / "claims.csv")
+    verdicts = Counter(row["verdict"] for row in claims)
+    counts = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.most_common())
     parts = [
         "# Artifact appendix\n",
         f"losslab {__version__}, campaign `{campaign}`: {len(runs)} valid replicates of "
@@ -46,14 +49,15 @@ def text(
                 ("available", "the archive, its licence (`LICENSE`), `ro-crate-metadata.json`", ""),
                 ("functional", "`make setup` (takes the instrument that is in the archive), then "
                  "`make demo`", "two minutes"),
-                ("reproduced, by sample", "`make verify-artifact`", _sample_time(runs)),
+                ("reproduced, by sample", "`make verify-artifact`", sample_time),
                 ("reproduced, all", f"`make report CONFIG={campaign}`; then `losslab diff results "
                  "OTHER/results` (`--common` without raw files)",
                  f"{wall_s / 60:.0f} min by the number of processors"),
             ],
         ),
         "## Claims\n",
-        f"{_counts(claims)}. Each is judged by `make claims CONFIG={campaign}`, which measures "
+        f"{len(claims)} claims: {counts}. "
+        f"Each is judged by `make claims CONFIG={campaign}`, which measures "
         "what it needs; `losslab claims STUDY` prints it with its interval, limit and reason. The "
         "figures and tables of a study are `results/figures/STUDY_*` and "
         "`results/tables/STUDY_*`.\n",
@@ -87,16 +91,6 @@ def _measured(row: dict[str, str]) -> str:
         return ""
     interval = f" [{float(row['low']):.4g}, {float(row['high']):.4g}]" if row["low"] else ""
     return f"{float(row['measured']):.4g}{interval} {row['unit']}".strip()
-
-
-def _counts(claims: list[dict[str, str]]) -> str:
-    counts = Counter(row["verdict"] for row in claims)
-    return f"{len(claims)} claims: " + ", ".join(f"{n} {v}" for v, n in counts.most_common())
-
-
-def _sample_time(runs: list[Run]) -> str:
-    mean_s = sum(run.wall_s for run in runs) / max(len(runs), 1)
-    return f"some {20 * mean_s / 60:.1f} min for 20 replicates"
 
 
 def _origin(root: Path, part: str) -> str:

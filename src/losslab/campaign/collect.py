@@ -152,13 +152,17 @@ def cell_row(cell: Row, condition: Condition) -> Row:
     reasons = [reason for replicate in replicates for reason in replicate["reasons"]]
     reasons += [cell["absent"]] if "absent" in cell else []
     parts = [part for replicate in replicates for part in replicate["instrument"].items()]
+    # Not what the project's locks name.
+    unpinned = {
+        name for name, part in parts if isinstance(part, dict) and not part.get("pinned", True)
+    }
     return {
         **{key: cell[key] for key in ("study", "block", "cell")},
         **condition.to_json(),
         "n_replicates": len(replicates),
         "n_valid": sum(replicate["valid"] for replicate in replicates),
         "reasons": "; ".join(dict.fromkeys(reasons)),
-        "unpinned": " ".join(sorted({name for name, part in parts if not _pinned(part)})),
+        "unpinned": " ".join(sorted(unpinned)),
         **(_measured_in(replicates[0]["instrument"]) if replicates else {}),
     }
 
@@ -169,11 +173,6 @@ def _measured_in(instrument: Row) -> Row:
         "hosts": "containers" if "engine" in instrument else "processes",
         "place": instrument.get("where", GUEST),
     }
-
-
-def _pinned(part: Any) -> bool:
-    """Tell whether a part of the instrument is the one that the project's locks name."""
-    return not isinstance(part, dict) or bool(part.get("pinned", True))
 
 
 def _replicate_row(replicate: Row) -> Row:

@@ -40,17 +40,13 @@ class Campaign:
     def files(self, repository: Path, folder: Path) -> list[Path]:
         """Give configuration files for the workflow; those of the repository where they agree."""
         [first, *_] = self.names
-        if len(self.names) == 1 and _agrees(repository / first, self.config):
-            return [repository / first]
+        there = repository / first
+        if len(self.names) == 1 and there.is_file() and design.load_yaml(there) == self.config:
+            return [there]
         written = [folder / Path(name).name for name in self.names]
         for path, content in zip(written, [self.config, *([{}] * len(written))], strict=False):
             replace_json(content, path)
         return written
-
-
-def _agrees(path: Path, config: Mapping[str, Any]) -> bool:
-    """Tell whether a file is there and says just this."""
-    return path.is_file() and design.load_yaml(path) == config
 
 
 def record(results: Path, files: Iterable[str | Path], config: Mapping[str, Any]) -> None:

@@ -176,10 +176,11 @@ def table(claims: Sequence[Row]) -> str:
     lines = []
     for verdict in ORDER:
         for row in (row for row in claims if row["verdict"] == verdict):
+            whose = f" ({row['limit_is']}: {row['limit_because']})" if row["limit_is"] else ""
             published = f"; published {row['published']}" if row["published"] else ""
             lines.append(
                 f"{verdict.upper():14}  {row['study']}/{row['claim']}: {_number(row)}; "
-                f"{row['tolerance']}{_whose(row)}{published}"
+                f"{row['tolerance']}{whose}{published}"
             )
             for what in ("sentence", "reason", "unsupported", "absent"):
                 if row[what]:
@@ -189,10 +190,6 @@ def table(claims: Sequence[Row]) -> str:
     counts = Counter(row["verdict"] for row in claims)
     lines.append(", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict]))
     return "\n".join(lines)
-
-
-def _whose(row: Row) -> str:
-    return f" ({row['limit_is']}: {row['limit_because']})" if row["limit_is"] else ""
 
 
 def _number(row: Row) -> str:
