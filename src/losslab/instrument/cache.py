@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from losslab import processes
 from losslab.lock import open_lock
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -55,12 +54,3 @@ def building(target: Path) -> Iterator[Path | None]:
             partial.rename(target)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
-
-
-def run_logged(command: Sequence[str | Path], log: Path, cwd: Path | None = None) -> None:
-    """Run a command with its output appended to `log`.
-
-    Raises:
-        LosslabError: it failed or does not exist; with the log's last lines.
-    """
-    processes.run(command, log=log, cwd=cwd)
