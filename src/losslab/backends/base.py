@@ -22,10 +22,10 @@ from losslab.study.condition import Condition
 VIRTUAL, CONTAINERNET = "virtual", "containernet"
 GUEST, HOST = "guest", "host"
 CLEAN = "clean"  # a kind of job
-# A job's folder has these: what to do, what came of it, what its program said, and, from a guest's
-# first program, that it is at work.
+# Files of a job's folder: what to do, the result, the program's output, and, from a guest's first
+# program, that it is at work.
 JOB_FILE, RESULT_FILE, CONSOLE_FILE, STARTED = "job.json", "result.json", "console.log", "started"
-# What is to be done before a seed decides anything; where a guest waits, in its folder.
+# What a guest prepares before a seed decides anything, in the folder of the one that waits.
 TEMPLATE_FILE = "template.json"
 # With less than this left in the scratch folder, a guest's next pages may have found no room.
 SCRATCH_FULL_BYTES = 2 * 2**20
@@ -33,7 +33,7 @@ SCRATCH_FULL_BYTES = 2 * 2**20
 
 @dataclass(frozen=True)
 class Instrument:
-    """What a replicate is measured with: backend, kernel, images, and what they are."""
+    """What a replicate is measured with: backend, kernel, images, and their provenance."""
 
     kernel: Path
     image_root: Path
@@ -69,13 +69,8 @@ class Job:
 
     @property
     def preparation(self) -> dict[str, Any]:
-        """What of it is known before its seed."""
+        """The part of it that is known before its seed."""
         return {key: self.what[key] for key in ("kind", "condition") if key in self.what}
-
-    @property
-    def cleans_up(self) -> bool:
-        """Tell whether it removes what another left; then it goes on while this process ends."""
-        return bool(self.what["kind"] == CLEAN)
 
 
 @dataclass(frozen=True)
@@ -85,19 +80,16 @@ class Start:
     command: Sequence[str] = ()
     more: Mapping[str, Any] = field(default_factory=dict)  # what the job must know besides
     cwd: Path | None = None
-    variables: Mapping[str, str] | None = None  # all that it has; this process's by default
+    variables: Mapping[str, str] | None = None  # its whole environment; this process's by default
     pass_fds: Sequence[int] = ()
     cpu: int | None = None  # the one that it may use
     raise_limits: Sequence[str] = ()  # as far as this process may; as of `processes.spawn`
     # Within which it must make the file STARTED, if it does that.
     start_limit_s: float | None = None
-    scratch: Path | None = None  # what must not become full
-    # How long it may clean up when it is to end; 0 where there is nothing to.
-    patience_s: float = 0.0
-    # What it could not clean up itself.
-    clean_up: Callable[[], None] | None = None
-    # Starts it, where that is not a matter of a command.
-    begin: Callable[[], Running] | None = None
+    scratch: Path | None = None  # a folder that must not become full
+    patience_s: float = 0.0  # to clean up when it is to end; 0 where there is nothing to
+    clean_up: Callable[[], None] | None = None  # for what it could not clean up itself
+    begin: Callable[[], Running] | None = None  # starts it, in place of the command
     before_s: float = 0.0  # wall time that was spent on it already
 
 
@@ -111,7 +103,7 @@ class End:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a job that ended well."""
+    """The outcome of a job that ended well."""
 
     result: dict[str, Any]
     console: str
@@ -120,7 +112,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a backend needs: whether it is there, what was found, what mends it."""
+    """One thing that a backend needs: whether it is there, what was found, and the fix."""
 
     what: str
     good: bool
@@ -154,44 +146,26 @@ class Backend(Protocol):
         """What it measures with."""
 
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
-        """Refuse a machine that cannot measure a condition.
+        """Refuse a machine that cannot measure a condition in an image, with all that is missing.
 
-        Args:
-            image_root: What its jobs enter.
-            condition: What is to be measured.
-
-        Returns:
-            What a manifest says of the place and the machine, besides kernel and images.
-
-        Raises:
-            LosslabError: with everything that is missing.
+        Returns what a manifest says of the place and the machine, besides kernel and images.
         """
 
     def start(self, tools: Instrument, job: Job) -> AbstractContextManager[Start]:
-        """Prepare a job for the length of the block; what it was given is gone afterwards.
-
-        Raises:
-            LosslabError: there is no room or right to.
-        """
+        """Prepare a job for the length of the block; what it was given is gone afterwards."""
 
     def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
-        """Read what a job left.
+        """Read a job's result.
 
         Raises:
             HostError: the host or the instrument is to blame.
-            GuestLostError: it left nothing; with its last words.
+            GuestLostError: there is none; with its last words.
             LosslabError: it says itself why it failed.
         """
 
 
 def refuse_failure(result: dict[str, Any]) -> None:
-    """Raise what a job wrote in place of its result: see `emulation.outcome.write_failure`.
-
-    Raises:
-        HostError: the instrument failed.
-        GuestLostError: a program crashed.
-        LosslabError: the job was refused by itself.
-    """
+    """Raise the error that a job wrote in place of its result: see `emulation.outcome`."""
     if "error" not in result:
         return
     if result.get("kind") == "host":

@@ -86,7 +86,7 @@ class EngineOnHost:
                 "binds": [f"{mine.source}:/mnt/losslab:ro", f"{job.folder.resolve()}:/mnt/out:rw"],
             }
             yield Start(
-                _entry(tools, mine, job.folder).command(),
+                _command(tools, mine, job.folder),
                 more=more,
                 pass_fds=[mine.lock],
                 patience_s=CLEAN_UP_S,
@@ -94,7 +94,7 @@ class EngineOnHost:
             )
 
     def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
-        """Read what a job left, or say why it is nothing."""
+        """As `Backend.result`."""
         return onhost.result(job, end, console)
 
 
@@ -104,10 +104,10 @@ def engine_root(tools: Instrument) -> Path:
     return tools.engine_root
 
 
-def _entry(tools: Instrument, mine: onhost.Turn, job_folder: Path) -> onhost.Entry:
-    return onhost.Entry(
-        root=engine_root(tools),
-        module="losslab.emulation.jobs.enginehost",
+def _command(tools: Instrument, mine: onhost.Turn, job_folder: Path) -> list[str]:
+    return onhost.enter(
+        engine_root(tools),
+        "losslab.emulation.jobs.enginehost",
         own_processes=False,
         mounts={
             mine.source: "/mnt/losslab", job_folder: "/mnt/out", tools.image_root: "/mnt/image",
@@ -126,7 +126,7 @@ def _clean(tools: Instrument, more: dict[str, Any], mine: onhost.Turn) -> None:
     with tempfile.TemporaryDirectory(prefix="clean-", dir=mine.source) as name:
         folder = Path(name)
         job = Job({"kind": CLEAN}, folder, 0, CLEAN_UP_JOB_S)
-        start = Start(_entry(tools, mine, folder).command(), more, pass_fds=[mine.lock])
+        start = Start(_command(tools, mine, folder), more, pass_fds=[mine.lock])
         try:
             end = runner.to_its_end(start, job)
             onhost.result(job, end, (folder / CONSOLE_FILE).read_text(errors="replace"))

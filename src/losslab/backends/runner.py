@@ -10,6 +10,7 @@ from typing import IO
 
 from losslab import interrupts, processes
 from losslab.backends.base import (
+    CLEAN,
     CONSOLE_FILE,
     JOB_FILE,
     SCRATCH_FULL_BYTES,
@@ -30,10 +31,7 @@ START_POLL_S, POLL_S = 0.05, 0.5
 def run(backend: Backend, tools: Instrument, job: Job) -> Outcome:
     """Run one job to its end; when this process is interrupted or killed, the job ends, too.
 
-    Raises:
-        HostError: the host or the instrument failed; with the remedy.
-        GuestLostError: the job hung, crashed, or left no result; with its last words.
-        LosslabError: the job was refused by itself, or cannot run here.
+    Raises as `Backend.result`, and HostError if its files have no room.
     """
     try:
         with backend.start(tools, job) as start:
@@ -51,7 +49,7 @@ def run(backend: Backend, tools: Instrument, job: Job) -> Outcome:
     try:
         return Outcome(backend.result(job, end, console), console, wall_s)
     except LosslabError:
-        # Whatever it was, the next job starts from a guest that has not seen it.
+        # The next job starts from a guest that has not seen this one.
         if job.templates is not None:
             job.templates.drop()
         raise
@@ -86,7 +84,7 @@ def _spawn(start: Start, job: Job, console: IO[bytes]) -> processes.Process:
 def _wait(process: processes.Running, start: Start, job: Job) -> End:
     begin, full = time.monotonic(), False
     while True:
-        if not job.cleans_up:
+        if job.what["kind"] != CLEAN:  # which goes on while this process ends
             interrupts.heed()
         started = start.start_limit_s is None or (job.folder / STARTED).exists()
         status = processes.wait(process, POLL_S if started else START_POLL_S)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from losslab import processes
-from losslab.backends import limits, parcel, remedies, scratch, template
+from losslab.backends import parcel, remedies, resources, template
 from losslab.backends.base import (
     CONSOLE_FILE,
     RESULT_FILE,
@@ -30,7 +30,6 @@ from losslab.backends.base import (
     Start,
     refuse_failure,
 )
-from losslab.backends.cpus import own_cpu
 from losslab.errors import GuestLostError, LosslabError
 from losslab.lock import own_folder
 from losslab.study.condition import Condition
@@ -91,7 +90,7 @@ class Guest:
                     variables=seat.variables,
                     pass_fds=[seat.descriptor],
                     cpu=seat.cpu,
-                    raise_limits=limits.RAISED,
+                    raise_limits=resources.RAISED,
                     start_limit_s=START_LIMIT_S,
                     scratch=seat.folder,
                 )
@@ -112,8 +111,9 @@ class Guest:
     @contextlib.contextmanager
     def _seat(self, tools: Instrument) -> Iterator[_Seat]:
         """Give a guest a CPU, and a folder of links and copies."""
-        limits.require()
-        with own_folder(scratch.folder(), "losslab-guest-") as folder, own_cpu() as cpu:
+        resources.require_limits()
+        scratch = resources.scratch_folder()
+        with own_folder(scratch, "losslab-guest-") as folder, resources.own_cpu() as cpu:
             (folder / "root").symlink_to(self.root(tools).resolve())
             parcel.pack(folder / "src")
             descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -131,7 +131,7 @@ class Guest:
 
             def spawn(words: list[str], fds: list[int], console: IO[bytes]) -> processes.Process:
                 return processes.spawn(
-                    seat.command(tools, words), cpu=seat.cpu, raise_limits=limits.RAISED,
+                    seat.command(tools, words), cpu=seat.cpu, raise_limits=resources.RAISED,
                     console=console, cwd=seat.folder, variables=seat.variables,
                     pass_fds=[*fds, seat.descriptor],
                 )  # fmt: skip
@@ -154,7 +154,7 @@ class Guest:
                 yield waiting
 
     def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
-        """Read what a guest left, or say why it is nothing."""
+        """As `Backend.result`."""
         result: dict[str, Any] = {}
         with contextlib.suppress(OSError, json.JSONDecodeError):
             result = json.loads((job.folder / RESULT_FILE).read_text())
