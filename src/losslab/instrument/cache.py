@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
@@ -11,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from losslab.lock import open_lock
+from losslab.lock import locked
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -35,13 +34,12 @@ def hash_files(paths: Sequence[Path], *more: str) -> str:
 
 @contextlib.contextmanager
 def building(target: Path) -> Iterator[Path | None]:
-    """Give a temporary folder that becomes `target`; None when another process has made it.
+    """Make a temporary folder that becomes `target`; None when another process has made it.
 
     A lock beside the target keeps two set-ups from doing the same work.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    with os.fdopen(open_lock(target.parent / f".{target.name}.lock")) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(target.parent / f".{target.name}.lock"):
         if target.exists():
             yield None
             return

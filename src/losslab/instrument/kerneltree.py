@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
@@ -14,7 +13,7 @@ from pathlib import Path
 from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument.cache import ROOT
-from losslab.lock import open_lock
+from losslab.lock import locked
 
 # The tree in its folder, and beside it its network code's Makefile without added algorithms.
 NAME, MAKEFILE = "linux", "Makefile.before"
@@ -61,8 +60,7 @@ def with_algorithms(folder: Path, algorithms: Sequence[Path], log: Path) -> Iter
     kernel's own.
     """
     tree = folder / NAME
-    with os.fdopen(open_lock(folder / "lock")) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(folder / "lock"):
         makefile = (folder / MAKEFILE).read_text()
         for path in algorithms:
             _refuse_misnamed(path, makefile)
