@@ -6,6 +6,7 @@ Nobody else asks which one it is.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -162,6 +163,28 @@ class Backend(Protocol):
             GuestLostError: there is none; with its last words.
             LosslabError: it says itself why it failed.
         """
+
+
+def load_result(job: Job) -> dict[str, Any]:
+    """Read a job's result; empty where there is none."""
+    try:
+        result: dict[str, Any] = json.loads((job.folder / RESULT_FILE).read_text())
+        return result
+    except (OSError, json.JSONDecodeError):
+        return {}
+
+
+def without_result(job: Job, end: End, what: str, said: str) -> GuestLostError:
+    """Explain a guest or job without a result; `said` are its last words."""
+    if end.status is None:
+        return GuestLostError(
+            f"the {what} must end within {job.timeout_s:g} s of wall time, found it still "
+            f"running; {said}",
+            hint="raise --timeout-s if the host is slow",
+        )
+    return GuestLostError(
+        f"the {what} must leave result.json, found none (exit status {end.status}); {said}"
+    )
 
 
 def refuse_failure(result: dict[str, Any]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import shutil
 import signal
@@ -24,16 +23,17 @@ from typing import Any
 from losslab.backends import parcel, preflight, remedies
 from losslab.backends.base import (
     HOST,
-    RESULT_FILE,
     STARTED,
     End,
     Instrument,
     Job,
     Needs,
     Start,
+    load_result,
     refuse_failure,
+    without_result,
 )
-from losslab.errors import GuestLostError, HostError
+from losslab.errors import HostError
 from losslab.lock import open_lock, private_folder
 from losslab.study.condition import Condition
 
@@ -182,21 +182,13 @@ def result(job: Job, end: End, console: str) -> dict[str, Any]:
             hint="see `losslab doctor`; in a container: it must have all capabilities "
             "(`docker run --privileged`)",
         )
-    if end.status is None:
-        raise GuestLostError(
-            f"the job must end within {job.timeout_s:g} s, found it still running; {said}",
-            hint="raise --timeout-s if the machine is slow",
-        )
     if end.status in KILLED:
         raise HostError(
             "the job must end by itself, found it killed, as by a machine that is out of memory",
             hint="free memory, and start again",
         )
-    try:
-        found: dict[str, Any] = json.loads((job.folder / RESULT_FILE).read_text())
-    except (OSError, json.JSONDecodeError) as error:
-        raise GuestLostError(
-            f"the job must leave result.json, found none (exit status {end.status}); {said}"
-        ) from error
+    found = load_result(job)
+    if end.status is None or not found:
+        raise without_result(job, end, "job", said)
     refuse_failure(found)
     return found

@@ -19,7 +19,6 @@ from losslab import processes
 from losslab.backends import parcel, remedies, resources, template
 from losslab.backends.base import (
     CONSOLE_FILE,
-    RESULT_FILE,
     SCRATCH_FULL_BYTES,
     STARTED,
     TEMPLATE_FILE,
@@ -28,7 +27,9 @@ from losslab.backends.base import (
     Job,
     Needs,
     Start,
+    load_result,
     refuse_failure,
+    without_result,
 )
 from losslab.errors import GuestLostError, LosslabError
 from losslab.lock import own_folder
@@ -155,9 +156,7 @@ class Guest:
 
     def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
         """As `Backend.result`."""
-        result: dict[str, Any] = {}
-        with contextlib.suppress(OSError, json.JSONDecodeError):
-            result = json.loads((job.folder / RESULT_FILE).read_text())
+        result = load_result(job)
         failed = not result or "error" in result or result.get("reasons")
         if failed or end.status:
             # A check may have failed for what the host did.
@@ -166,16 +165,8 @@ class Guest:
         if not (job.folder / STARTED).exists():
             raise remedies.not_started(console, end.status)
         said = f"last on its console: {remedies.last_words(console)}"
-        if end.status is None:
-            raise GuestLostError(
-                f"the guest must end within {job.timeout_s:g} s of wall time, found it still "
-                f"running; {said}",
-                hint="raise --timeout-s if the host is slow",
-            )
-        if not result:
-            raise GuestLostError(
-                f"the guest must leave result.json, found none (exit status {end.status}); {said}"
-            )
+        if end.status is None or not result:
+            raise without_result(job, end, "guest", said)
         if end.status:
             # It writes result.json before its other files are sure to be on the host.
             raise GuestLostError(
@@ -190,14 +181,14 @@ class Guest:
 class _Seat:
     """Where a guest is while it runs."""
 
-    folder: Path  # in its scratch folder, gone at the end
+    folder: Path  # in the scratch folder, gone at the end
     descriptor: int  # of the folder; its kernel has it, too
     cpu: int
     host_mounts: int
 
     @property
     def variables(self) -> dict[str, str]:
-        """All that its kernel has; its memory lies in TMPDIR."""
+        """Its kernel's whole environment; its memory lies in TMPDIR."""
         return {"HOME": str(self.folder), "TMPDIR": str(self.folder), "PATH": "/usr/bin:/bin"}
 
     def command(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument.cache import cache_folder
+from losslab.lock import own_folder
 
 if TYPE_CHECKING:
     from urllib.request import Request
@@ -111,19 +112,14 @@ class Fetcher:
                 name, url = origin.read_text().split()
                 return Found(path, file, Place(name, url))
             path.parent.mkdir(parents=True, exist_ok=True)
-            for left in path.parent.glob(f".{path.name}.partial-*"):  # by killed processes
-                if not Path("/proc", left.name.rpartition("-")[2]).exists():
-                    left.unlink(missing_ok=True)
-            partial = path.with_name(f".{file.sha256}.partial-{os.getpid()}")
-            try:
+            with own_folder(path.parent, ".partial-") as folder:
+                partial = folder / "file"
                 problem = self.download(place.url, partial, file.size or MAX_BYTES)
                 found = "" if problem else digest(partial)
                 if found == file.sha256:
                     origin.write_text(f"{place.name} {place.url}\n")
                     partial.rename(path)
                     return Found(path, file, place)
-            finally:
-                partial.unlink(missing_ok=True)
             problem = problem or f"other bytes: sha256 {found}"
             failures.append(f"{place.name}, {place.url}: {problem}")
         raise UnavailableError(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from losslab.lock import locked
+from losslab.lock import locked, own_folder
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -43,12 +43,13 @@ def building(target: Path) -> Iterator[Path | None]:
         if target.exists():
             yield None
             return
-        for left in target.parent.glob(f".{target.name}.partial-*"):  # by a build that was killed
-            shutil.rmtree(left, ignore_errors=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
-        partial.chmod(0o755)
-        try:
+        with own_folder(target.parent, f".{target.name}.partial-") as partial:
+            partial.chmod(0o755)
             yield partial
             partial.rename(target)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+
+
+def provenance(folder: Path) -> dict[str, Any]:
+    """Return what the kernel or image in `folder` was made of."""
+    result: dict[str, Any] = json.loads((folder / "provenance.json").read_text())
+    return result

@@ -7,12 +7,11 @@ of their `packages.lock`, whatever Debian's archive has today. `imagebuild` buil
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from losslab.errors import LosslabError
+from losslab.instrument import cache
 from losslab.instrument.cache import ROOT, cache_folder, hash_files
 from losslab.instrument.debian import Lock, read_lock
 from losslab.reading import UsageError, read_toml
@@ -32,6 +31,7 @@ FIXED_FILES = {
 LAYOUT = f"3 {SUITE} {' '.join(EXCLUDED)}"
 # After an image's hash.
 UNPINNED = "-unpinned"
+provenance = cache.provenance
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,6 @@ def names() -> list[str]:
     """Name the images that have recipes, the host's first."""
     found = {path.parent.name for path in RECIPES.glob("*/packages.txt")}
     return [HOST, *sorted(found - {HOST})]
-
-
-def of_hosts() -> list[str]:
-    """Name the images that emulated hosts may have."""
-    return [name for name in names() if name != ENGINE]
 
 
 def packages(name: str = HOST) -> list[str]:
@@ -140,9 +135,3 @@ def existing(name: str = HOST) -> Path | None:
     pinned = target(name)
     folders = (pinned, pinned.with_name(f"{pinned.name}{UNPINNED}"))
     return next((folder for folder in folders if folder.is_dir()), None)
-
-
-def provenance(folder: Path) -> dict[str, Any]:
-    """Return what the image in `folder` was made of."""
-    result: dict[str, Any] = json.loads((folder / "provenance.json").read_text())
-    return result

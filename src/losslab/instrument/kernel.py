@@ -15,7 +15,7 @@ from typing import Any
 
 from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import integrity, kernels, kernelsource, kerneltree, packed
+from losslab.instrument import cache, integrity, kernels, kernelsource, kerneltree, packed
 from losslab.instrument.archive import UnavailableError, digest, write_sources
 from losslab.instrument.cache import ROOT, building, cache_folder, hash_files
 from losslab.instrument.kernels import Kernel
@@ -30,6 +30,7 @@ VARIANTS = (PLAIN, CONTAINERS)
 FRAGMENT = "fragment.config"
 LOG = "build.log"  # in a kernel's folder
 TREES = "tree"  # in the cache, the objects of kernels to which algorithms are added
+provenance = cache.provenance
 
 
 def fragments(variant: str, which: Kernel) -> list[Path]:
@@ -85,12 +86,6 @@ def parsed(name: str) -> tuple[str, Kernel]:
     """Read what `named` wrote; UsageError if there is no such kernel."""
     variant, _, key = name.partition("+")
     return variant, kernels.of_key(key or kernels.DEFAULT)
-
-
-def provenance(folder: Path) -> dict[str, Any]:
-    """Return what the kernel in `folder` was made of."""
-    result: dict[str, Any] = json.loads((folder / "provenance.json").read_text())
-    return result
 
 
 def build(variant: str = PLAIN, unpinned: bool = False, which: Kernel | None = None) -> Path:

@@ -1,6 +1,5 @@
 import hashlib
 import socket
-from pathlib import Path
 
 import pytest
 
@@ -79,9 +78,8 @@ def test_what_a_killed_download_left_goes(server):
     file = file_of("curl.deb", b"curl")
     server.files[MAIN + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
     folder = archive.cache_folder() / "files"
-    folder.mkdir(parents=True)
-    pid = int(Path("/proc/sys/kernel/pid_max").read_text()) + 1
-    (folder / f".{file.sha256}.partial-{pid}").write_bytes(b"cu")
+    (folder / ".partial-killed").mkdir(parents=True)
+    (folder / ".partial-killed" / "file").write_bytes(b"cu")
     take(file)
     assert sorted(p.name for p in folder.iterdir()) == [file.sha256, f"{file.sha256}.url"]
 
