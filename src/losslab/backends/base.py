@@ -7,11 +7,11 @@ Nobody else asks which one it is.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from losslab.backends.template import Templates
 from losslab.errors import GuestLostError, HostError, LosslabError
@@ -76,21 +76,15 @@ class Job:
 
 @dataclass(frozen=True)
 class Start:
-    """The program that does a job."""
+    """How to run the program that does a job."""
 
-    command: Sequence[str] = ()
+    begin: Callable[[IO[bytes]], Running]  # starts it, given its console
     more: Mapping[str, Any] = field(default_factory=dict)  # what the job must know besides
-    cwd: Path | None = None
-    variables: Mapping[str, str] | None = None  # its whole environment; this process's by default
-    pass_fds: Sequence[int] = ()
-    cpu: int | None = None  # the one that it may use
-    raise_limits: Sequence[str] = ()  # as far as this process may; as of `processes.spawn`
     # Within which it must make the file STARTED, if it does that.
     start_limit_s: float | None = None
     scratch: Path | None = None  # a folder that must not become full
     patience_s: float = 0.0  # to clean up when it is to end; 0 where there is nothing to
     clean_up: Callable[[], None] | None = None  # for what it could not clean up itself
-    begin: Callable[[], Running] | None = None  # starts it, in place of the command
     before_s: float = 0.0  # wall time that was spent on it already
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -85,10 +86,10 @@ class EngineOnHost:
                 "image_root": str(tools.image_root.resolve()),
                 "binds": [f"{mine.source}:/mnt/losslab:ro", f"{job.folder.resolve()}:/mnt/out:rw"],
             }
+            command = _command(tools, mine, job.folder)
             yield Start(
-                _command(tools, mine, job.folder),
-                more=more,
-                pass_fds=[mine.lock],
+                lambda console: mine.spawn(command, console, signal.SIGTERM),
+                more,
                 patience_s=CLEAN_UP_S,
                 clean_up=lambda: _clean(tools, more, mine),
             )
@@ -126,7 +127,8 @@ def _clean(tools: Instrument, more: dict[str, Any], mine: onhost.Turn) -> None:
     with tempfile.TemporaryDirectory(prefix="clean-", dir=mine.source) as name:
         folder = Path(name)
         job = Job({"kind": CLEAN}, folder, 0, CLEAN_UP_JOB_S)
-        start = Start(_command(tools, mine, folder), more, pass_fds=[mine.lock])
+        command = _command(tools, mine, folder)
+        start = Start(lambda console: mine.spawn(command, console), more)
         try:
             end = runner.to_its_end(start, job)
             onhost.result(job, end, (folder / CONSOLE_FILE).read_text(errors="replace"))

@@ -14,12 +14,13 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import IO, Any
 
+from losslab import processes
 from losslab.backends import parcel, preflight, remedies
 from losslab.backends.base import (
     HOST,
@@ -123,6 +124,12 @@ class Turn:
     lock: int  # file descriptor
     source: Path  # what a job gets of this package, in a folder of its own: it sees no clone
 
+    def spawn(
+        self, command: Sequence[str], console: IO[bytes], ending: signal.Signals = signal.SIGKILL
+    ) -> processes.Process:
+        """Start a job; the lock stays held until its last process ends, even without this one."""
+        return processes.spawn(command, ending=ending, console=console, pass_fds=[self.lock])
+
 
 @contextlib.contextmanager
 def turn() -> Iterator[Turn]:
@@ -164,8 +171,7 @@ class OnHost:
             mounts = {mine.source: "/mnt/losslab", job.folder: "/mnt/out"}
             module = "losslab.emulation.jobs.hostjob"
             command = enter(tools.image_root, module, own_processes=True, mounts=mounts)
-            # The lock stays held until the job's last process ends, even if this one is killed.
-            yield Start(command, pass_fds=[mine.lock])
+            yield Start(lambda console: mine.spawn(command, console))
 
     def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
         """As `Backend.result`."""

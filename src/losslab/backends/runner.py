@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import time
-from typing import IO
 
 from losslab import interrupts, processes
 from losslab.backends.base import (
@@ -61,7 +59,7 @@ def to_its_end(start: Start, job: Job) -> End:
     (job.folder / JOB_FILE).write_text(what + "\n")
     ended = End(None)
     with (job.folder / CONSOLE_FILE).open("wb") as console:
-        process = start.begin() if start.begin else _spawn(start, job, console)
+        process = start.begin(console)
         try:
             ended = _wait(process, start, job)
         finally:
@@ -69,16 +67,6 @@ def to_its_end(start: Start, job: Job) -> End:
             if process.returncode != 0 and start.clean_up is not None:
                 start.clean_up()
     return ended
-
-
-def _spawn(start: Start, job: Job, console: IO[bytes]) -> processes.Process:
-    return processes.spawn(
-        start.command,
-        ending=signal.SIGTERM if start.patience_s else signal.SIGKILL,
-        cpu=start.cpu, raise_limits=start.raise_limits,
-        console=None if job.interactive else console,
-        cwd=start.cwd, variables=start.variables, pass_fds=start.pass_fds,
-    )  # fmt: skip
 
 
 def _wait(process: processes.Running, start: Start, job: Job) -> End:

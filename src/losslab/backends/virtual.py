@@ -85,13 +85,11 @@ class Guest:
                 seed = _kernel_seed(job)
                 # A kernel without snapshots has its seed from the beginning.
                 words = [f"snapshot=stay:{seed}" if tools.copies else f"random.seed={seed}"]
+                command = seat.command(tools, words, virtual_time=not job.interactive)
                 yield Start(
-                    seat.command(tools, words, virtual_time=not job.interactive),
-                    cwd=job.folder,
-                    variables=seat.variables,
-                    pass_fds=[seat.descriptor],
-                    cpu=seat.cpu,
-                    raise_limits=resources.RAISED,
+                    lambda console: seat.spawn(
+                        command, job.folder, None if job.interactive else console
+                    ),
                     start_limit_s=START_LIMIT_S,
                     scratch=seat.folder,
                 )
@@ -101,9 +99,7 @@ class Guest:
             purpose = (tools.kernel, *tools.image_roots, job.preparation)
             waiting, boot_s = templates.get(purpose, lambda: self._waiting(tools, job))
             yield Start(
-                begin=lambda: waiting.copy(
-                    _kernel_seed(job), job.folder, job.folder / CONSOLE_FILE
-                ),
+                lambda _: waiting.copy(_kernel_seed(job), job.folder, job.folder / CONSOLE_FILE),
                 before_s=boot_s,
                 start_limit_s=START_LIMIT_S,
                 scratch=waiting.folder,
@@ -131,11 +127,7 @@ class Guest:
             _prepare(job, seat.folder)
 
             def spawn(words: list[str], fds: list[int], console: IO[bytes]) -> processes.Process:
-                return processes.spawn(
-                    seat.command(tools, words), cpu=seat.cpu, raise_limits=resources.RAISED,
-                    console=console, cwd=seat.folder, variables=seat.variables,
-                    pass_fds=[*fds, seat.descriptor],
-                )  # fmt: skip
+                return seat.spawn(seat.command(tools, words), seat.folder, console, fds)
 
             def refuse(status: int | None, console: str) -> LosslabError:
                 full = shutil.disk_usage(seat.folder).free < SCRATCH_FULL_BYTES
@@ -190,6 +182,15 @@ class _Seat:
     def variables(self) -> dict[str, str]:
         """Its kernel's whole environment; its memory lies in TMPDIR."""
         return {"HOME": str(self.folder), "TMPDIR": str(self.folder), "PATH": "/usr/bin:/bin"}
+
+    def spawn(
+        self, command: Sequence[str], cwd: Path, console: IO[bytes] | None, fds: Sequence[int] = ()
+    ) -> processes.Process:
+        """Start its kernel; further descriptors stay open in it."""
+        return processes.spawn(
+            command, cpu=self.cpu, raise_limits=resources.RAISED, console=console, cwd=cwd,
+            variables=self.variables, pass_fds=[*fds, self.descriptor],
+        )  # fmt: skip
 
     def command(
         self, tools: Instrument, words: Sequence[str], virtual_time: bool = True
