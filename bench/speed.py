@@ -116,11 +116,10 @@ def measure(
     backend = BACKENDS[tools.backend, tools.where]
     memory = {"waiting": 0.0, "copy": 0.0}
     with _job(condition, seed, templates) as job, backend.start(tools, job) as start:
-        assert start.begin is not None
         if watch:
             memory["waiting"] = _waiting_mib()
         begin = time.time()
-        copy = start.begin()
+        copy = start.begin(None)
         assert isinstance(copy, Copy)
         status = _to_its_end(copy, memory if watch else None)
         end = time.time()

@@ -23,10 +23,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from losslab import doctor
+from losslab import doctor, processes
 from losslab.errors import LosslabError
-from losslab.instrument.archive import debian_archives
-from losslab.instrument.cache import ROOT, building, cache_folder, hash_files, run_logged
+from losslab.instrument.cache import ROOT, building, cache_folder, hash_files
+from losslab.instrument.debian import debian_archives
 
 SUITE = "trixie"
 # Kernel (its modules have netem, 9p, overlayfs) and what loads them.
@@ -134,7 +134,7 @@ def _build_base(packages: Sequence[str], work: Path, folder: Path) -> None:
     tar, root = work / "root.tar", work / "root"
     root.mkdir()
     mirror = next(uri for uri in debian_archives() if "security" not in uri)
-    run_logged(
+    processes.run(
         [
             "mmdebstrap", "--mode", "root" if os.geteuid() == 0 else "unshare",
             "--variant", "apt", "--include", ",".join(packages),
@@ -142,9 +142,9 @@ def _build_base(packages: Sequence[str], work: Path, folder: Path) -> None:
             *(word for path in EXCLUDED for word in ("--dpkgopt", f"path-exclude={path}")),
             SUITE, str(tar), mirror,
         ],
-        log,
+        log=log,
     )  # fmt: skip
-    run_logged(["tar", "-xf", tar, "-C", root, "--exclude=./dev/*"], log)
+    processes.run(["tar", "-xf", tar, "-C", root, "--exclude=./dev/*"], log=log)
     for name in ("vmlinuz", "initrd.img"):
         shutil.copyfile(root / name, folder / name)  # Debian's links to the newest
     shutil.rmtree(root / "boot")
@@ -190,7 +190,7 @@ def _link_or_copy(source: str, target: str) -> None:
 def _make_disk(root: Path, disk: Path, size_bytes: int, log: Path) -> None:
     mkfs = shutil.which("mkfs.ext4", path=_path()) or "mkfs.ext4"
     options = ["-q", "-F", "-O", "^has_journal", "-d", root]
-    run_logged([mkfs, *options, disk, f"{size_bytes >> 10}k"], log)
+    processes.run([mkfs, *options, disk, f"{size_bytes >> 10}k"], log=log)
 
 
 def boot(

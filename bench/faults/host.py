@@ -26,7 +26,7 @@ from bench.faults.kit import (
     spoil,
     wait_for,
 )
-from losslab.backends import limits
+from losslab.backends import resources
 from losslab.instrument.cache import cache_folder
 
 
@@ -95,7 +95,7 @@ def low_limits(folder: Path) -> Outcome:
     for name, limit in {"nofile": 40, "as": 2 * 10**9, "fsize": 10**9}.items():
         limited = ["prlimit", f"--{name}={limit}:{limit}", "--", *LOSSLAB]
         done = run(*limited, "measure", *QUICK, "--out", folder / name)
-        what, shell, need, _ = limits.NEEDED[name]
+        what, shell, need, _ = resources.NEEDED[name]
         words.append(first_line(done.stderr, what))
         if done.returncode != 1 or not words[-1] or f"`{shell} {need}`" not in done.stderr:
             return Outcome(f"a hard limit of {what}", done.stderr.strip(), good=False)

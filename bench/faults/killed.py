@@ -22,7 +22,7 @@ from bench.faults.kit import (
     run,
     wait_for,
 )
-from losslab.backends import scratch
+from losslab.backends import resources
 
 
 def killed_snakemake(folder: Path) -> Outcome:
@@ -118,7 +118,7 @@ def killed_measure(folder: Path) -> Outcome:
 
 def _scratch() -> set[Path]:
     """List the guests' folders in memory."""
-    return set(scratch.folder().glob("losslab-guest-*"))
+    return set(resources.scratch_folder().glob("losslab-guest-*"))
 
 
 def interrupted_cell(folder: Path) -> Outcome:

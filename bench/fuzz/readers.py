@@ -29,7 +29,7 @@ from bench.fuzz.judging import Reader, require_finite
 from losslab import asked, reading, sweep
 from losslab.campaign import documents, scorecard, verdicts
 from losslab.emulation.link import traces
-from losslab.instrument import kernels, replacing
+from losslab.instrument import image, kernels
 from losslab.screen import plot, series
 from losslab.screen.stages import Tally
 from losslab.study import claims, design, suite
@@ -259,7 +259,7 @@ def _readers() -> list[Reader]:
         ),
         Reader(
             "replace.toml", [_of(path) for path in ROOT.glob("containers/*/replace.toml")],
-            file_reader("a/b/replace.toml", replacing.read), nothing,
+            file_reader("a/b/replace.toml", image.read_replacements), nothing,
         ),
         Reader(
             "manifest", _short_manifests(),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from losslab import processes, report
-from losslab.backends import limits, preflight, remedies, runner, scratch, virtual
+from losslab.backends import preflight, remedies, resources, runner, virtual
 from losslab.backends.base import Finding, Instrument, Job
 from losslab.errors import LosslabError
 from losslab.instrument import image, integrity, kernel, kernels
@@ -117,10 +117,10 @@ def _virtual() -> Iterable[Finding]:
             )  # fmt: skip
     yield _attempt(
         "folder for the guest's memory",
-        lambda: str(scratch.folder()),
+        lambda: str(resources.scratch_folder()),
         "set LOSSLAB_SCRATCH to a folder that allows exec",
     )
-    yield from limits.findings()
+    yield from resources.limits()
     yield from _allowed()
     if all(built):
         yield _attempt("a guest boots", _boot_seconds, "make setup")

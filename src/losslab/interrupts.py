@@ -1,4 +1,4 @@
-"""What signals that end this process do: they unwind it, and what it started ends with it."""
+"""Signals that end this process: they unwind it, and what it started ends with it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 _noted: list[int] = []  # signals, by their order
-_held: list[int] = []  # blocks that come to their end first, by how many signals were noted then
+_held: list[int] = []  # per block of `held`, how many signals were noted when it began
 
 
 def unwind_on_signals() -> None:
@@ -20,21 +20,17 @@ def unwind_on_signals() -> None:
 
 
 def note_and_raise(number: int, _: FrameType | None) -> None:
-    """Handle a signal: raise what it raises, or note it for the end of a block."""
+    """Handle a signal: raise its exception, or note it for the end of a block."""
     _noted.append(number)
     if not _held:
         heed()
 
 
 def heed() -> None:
-    """Raise again what a signal raised; called where work goes on.
+    """Raise again what a signal raised: SystemExit or KeyboardInterrupt; called where work goes on.
 
-    Python ignores what is raised in callbacks: of weak references, of which an import has many, and
+    Python ignores exceptions in callbacks: of weak references, of which an import has many, and
     of objects that go.
-
-    Raises:
-        SystemExit: SIGTERM has arrived at some time.
-        KeyboardInterrupt: SIGINT has.
     """
     if _noted:
         if _noted[0] == signal.SIGINT:
@@ -44,7 +40,7 @@ def heed() -> None:
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Raise only after the block what a signal raises that arrives in it."""
+    """Delay the exception of a signal that arrives in the block until after it."""
     _held.append(len(_noted))
     try:
         yield

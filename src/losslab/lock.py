@@ -38,11 +38,7 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def hold_for_life(folder: Path) -> None:
-    """Hold a folder until this process ends.
-
-    Raises:
-        LosslabError: another process holds it.
-    """
+    """Hold a folder until this process ends; LosslabError if another process holds it."""
     folder.mkdir(parents=True, exist_ok=True)
     # Never closed: the kernel does it at the end of this process. Not inherited by its children.
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -58,11 +54,9 @@ def hold_for_life(folder: Path) -> None:
 
 @contextlib.contextmanager
 def own_folder(parent: Path, prefix: str) -> Iterator[Path]:
-    """Give a new folder for the length of the block; remove those of this prefix that died.
+    """Make a folder in `parent` for the length of the block.
 
-    Args:
-        parent: Where to make it.
-        prefix: What its name begins with; nobody else's may.
+    Those of this prefix whose owners died are removed; nobody else's folders may have it.
     """
     sweep(parent, prefix)
     descriptor = None
@@ -96,11 +90,7 @@ def sweep(parent: Path, prefix: str) -> None:
 
 
 def _claim(path: Path) -> int:
-    """Lock a folder.
-
-    Raises:
-        OSError: somebody holds it, it is gone, or it cannot be locked.
-    """
+    """Lock a folder; OSError if somebody holds it, it is gone, or it cannot be locked."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         # Root may open everybody's.
@@ -115,24 +105,19 @@ def _claim(path: Path) -> int:
 
 @contextlib.contextmanager
 def private_folder(path: Path) -> Iterator[int]:
-    """Open a folder that only this user has rights to, for the length of the block.
+    """Open a folder that only this user has rights to, made if missing, for the block.
 
-    It is made where there is none. Use what lies in it relative to the descriptor, as `path` may
-    name another folder by then.
-
-    Raises:
-        HostError: something else, or another user's folder, is at `path`.
+    Use what lies in it relative to the descriptor, as `path` may name another folder by then.
+    HostError: something else, or another user's folder, is at `path`.
     """
     with contextlib.suppress(FileExistsError), _explained(path, "folder"):
         path.mkdir(mode=0o700)
-    with _explained(path, "folder"):
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = _open_own(path, "folder", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        found = os.fstat(descriptor)
-        _require_own(path, found)
-        if stat.S_IMODE(found.st_mode) & OTHERS:
+        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+        if mode & OTHERS:
             raise HostError(
-                f"{path} must have rights for no one else, found {stat.S_IMODE(found.st_mode):o}",
+                f"{path} must have rights for no one else, found {mode:o}",
                 hint=f"see what is in it, and remove it: rm -r {path}",
             )
         yield descriptor
@@ -140,45 +125,55 @@ def private_folder(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock file of `open_lock` for the length of the block; wait while another does."""
+    with os.fdopen(open_lock(path)) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def open_lock(path: Path, folder: int | None = None) -> int:
-    """Open a lock file, made where there is none, for this user alone to lock.
+    """Open a lock file, made if missing, for this user alone to lock.
 
     Its content is left alone. A link is not followed, and nothing waits for a pipe's other end.
+    HostError: something else, or another user's file, is at `path`.
 
     Args:
         path: The file.
         folder: Its folder's descriptor, as of `private_folder`; found by its path by default.
-
-    Raises:
-        HostError: something else, or another user's file, is at `path`.
     """
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-    with _explained(path, "file"):
+    flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY
+    descriptor = _open_own(path, "file", flags, folder)
+    if stat.S_IMODE(os.fstat(descriptor).st_mode) & OTHERS:  # who can read it can hold its lock
+        os.fchmod(descriptor, 0o600)
+    return descriptor
+
+
+def _open_own(path: Path, kind: str, flags: int, folder: int | None = None) -> int:
+    """Open a file or folder that belongs to this user; a link is not followed."""
+    flags |= os.O_NOFOLLOW | os.O_CLOEXEC
+    with _explained(path, kind):
         descriptor = os.open(path if folder is None else path.name, flags, 0o600, dir_fd=folder)
     try:
         found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        if kind == "file" and not stat.S_ISREG(found.st_mode):
             raise HostError(f"{path} must be a file, found something else", hint=f"remove {path}")
-        _require_own(path, found)
-        if stat.S_IMODE(found.st_mode) & OTHERS:  # who can read it can hold its lock
-            os.fchmod(descriptor, 0o600)
+        if found.st_uid != os.geteuid():
+            raise HostError(
+                f"{path} must belong to user {os.geteuid()}, found it belonging to user "
+                f"{found.st_uid}",
+                hint=f"see who made it, and remove it: rm -r {path}",
+            )
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor
 
 
-def _require_own(path: Path, found: os.stat_result) -> None:
-    if found.st_uid != os.geteuid():
-        raise HostError(
-            f"{path} must belong to user {os.geteuid()}, found it belonging to user {found.st_uid}",
-            hint=f"see who made it, and remove it: rm -r {path}",
-        )
-
-
 @contextlib.contextmanager
 def _explained(path: Path, kind: str) -> Iterator[None]:
-    """Turn a failed system call on a predictable path into an error that says what to do."""
+    """Turn a failed system call on a predictable path into an error with a fix."""
     try:
         yield
     except FileExistsError:

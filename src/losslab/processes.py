@@ -1,6 +1,6 @@
-"""The one door to other programs: each has a time limit, and what fails is quoted.
+"""Run other programs: each has a time limit, and the output of one that fails is quoted.
 
-Not for what runs where the hosts are, which has a door of its own (`emulation.netns`).
+Programs of the emulated hosts are run by `emulation.netns`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from typing import IO, Any, Protocol
 from losslab import interrupts
 from losslab.errors import LosslabError
 
-# What is only asked something; it answers in a second or two, R on a busy machine in ten.
+# Of a program that answers in a second or two, R on a busy machine in ten.
 ASK_LIMIT_S = 60.0
-# What works: a kernel takes some ten minutes on one core, and an hour where a machine has better
-# to do.
+# Of a program that works: a kernel takes some ten minutes on one core, and an hour on a busy one.
 WORK_LIMIT_S = 4 * 3600.0
-# What a program that is told to end needs to clean up after itself, as mmdebstrap its mounts.
+# For a program to clean up after SIGTERM, as mmdebstrap its mounts.
 PATIENCE_S = 10.0
 QUOTED_LINES = 30
 NOT_RUN = 127
@@ -35,7 +34,7 @@ class Process(subprocess.Popen[bytes]):
     """A program whose end can be waited for after a signal, too.
 
     Popen takes a lock to ask for a status. An exception that a signal raises just then leaves it
-    taken, and the wait for the end of what is to be ended with this process would have none.
+    taken, and a later wait for the program's end would never return.
     """
 
     def poll(self) -> int | None:
@@ -44,11 +43,7 @@ class Process(subprocess.Popen[bytes]):
             return super().poll()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end and return its status.
-
-        Raises:
-            subprocess.TimeoutExpired: it runs after `timeout` seconds.
-        """
+        """Wait for its end and return its status; TimeoutExpired as of `Running.wait`."""
         if self.poll() is None:
             watched = os.pidfd_open(self.pid)
             try:
@@ -67,7 +62,7 @@ TimeoutExpired = subprocess.TimeoutExpired
 
 
 class Running(Protocol):
-    """What is to be known of a program that was started; `Process` is one."""
+    """A program that was started: a `Process`, or a copy of a guest."""
 
     @property
     def pid(self) -> int:
@@ -81,13 +76,7 @@ class Running(Protocol):
         """Return its status; None while it runs."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end."""
-
-    def terminate(self) -> None:
-        """Ask it to end."""
-
-    def kill(self) -> None:
-        """End it."""
+        """Wait for its end; TimeoutExpired if it runs after `timeout` seconds."""
 
 
 @dataclass(frozen=True)
@@ -118,15 +107,15 @@ def attempt(
     more: Mapping[str, str] | None = None,
     log: Path | None = None,
 ) -> Done:
-    """Run a program to its end and say how that was; a failure is an answer, too.
+    """Run a program to its end; a failure is an answer, too.
 
     Args:
         command: The program and its arguments.
         limit_s: Wall-clock limit.
-        text: What it reads; nothing by default.
-        cwd: Where it runs.
-        more: Variables that it has besides this process's.
-        log: Where its words are appended, in place of being returned.
+        text: Its input; nothing by default.
+        cwd: Its working folder.
+        more: Environment variables besides this process's.
+        log: The file to which its output is appended, in place of being returned.
     """
     with contextlib.ExitStack() as stack:
         out: int | IO[str] = subprocess.PIPE
@@ -157,12 +146,7 @@ def _text(said: bytes | None) -> str:
 
 
 def _start(command: Sequence[str | Path], **how: Any) -> Process:
-    """Start a program; where a signal arrives meanwhile there is none.
-
-    Args:
-        command: The program and its arguments.
-        how: As of `subprocess.Popen`.
-    """
+    """Start a program as Popen does; end it if a signal arrives meanwhile."""
     process = None
     try:
         with interrupts.held():
@@ -183,10 +167,9 @@ def run(
     more: Mapping[str, str] | None = None,
     log: Path | None = None,
 ) -> str:
-    """Run a program that must succeed; return what it printed. Arguments as of `attempt`.
+    """Run a program that must succeed; return its output. Arguments as of `attempt`.
 
-    Raises:
-        LosslabError: it could not be run, did not end in time, or failed; with its last lines.
+    LosslabError: it could not be run, did not end in time, or failed; with its last lines.
     """
     done = attempt(command, limit_s=limit_s, text=text, cwd=cwd, more=more, log=log)
     if done.good:
@@ -224,13 +207,10 @@ def spawn(
         ending: The signal that it gets when this process ends, however that ends: setpriv(1).
         cpu: The one that it may use; every one by default.
         raise_limits: Limits that are raised as far as this process may, as prlimit(1) calls them.
-        console: What it writes to, without anything to read; this process's terminal by default.
-        cwd: Where it runs.
-        variables: All that it has; this process's by default.
+        console: The file of its output, without input; this process's terminal by default.
+        cwd: Its working folder.
+        variables: Its whole environment; this process's by default.
         pass_fds: Descriptors that stay open in it.
-
-    Raises:
-        LosslabError: util-linux is not installed.
     """
     tied = ["setpriv", "--pdeathsig", ending.name.removeprefix("SIG"), "--"]
     bound = [] if cpu is None else ["taskset", "--cpu-list", str(cpu)]
@@ -268,16 +248,16 @@ def wait(process: Running, limit_s: float) -> int | None:
 def end(process: Running, patience_s: float = 0.0) -> None:
     """End a program that still runs: ask first where it has something to clean up."""
     if process.poll() is None and patience_s:
-        process.terminate()
+        os.kill(process.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=patience_s)
     if process.poll() is None:
-        process.kill()
+        os.kill(process.pid, signal.SIGKILL)
         process.wait()
 
 
 def end_session(process: Running, patience_s: float = 0.0) -> None:
-    """End what `spawn` started, or a guest, and whatever that started."""
+    """End a program of `spawn`, or a guest, and whatever it started."""
     if patience_s:
         end(process, patience_s)
     with contextlib.suppress(ProcessLookupError):

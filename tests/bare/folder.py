@@ -20,7 +20,7 @@ from pathlib import Path
 
 from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument.archive import debian_archives
+from losslab.instrument.debian import debian_archives
 from losslab.lock import own_folder
 from tests.bare import network
 

@@ -103,7 +103,7 @@ def test_copies_side_by_side_and_in_any_order_leave_the_same_bytes(tmp_path):
         running = {}
         for name, seed in seeds.items():
             start = virtual.Guest().start(tools, job(seed, name, templates))
-            running[name] = stack.enter_context(start).begin()
+            running[name] = stack.enter_context(start).begin(None)
         assert {name: copy.wait(120) for name, copy in running.items()} == dict.fromkeys(seeds, 0)
     found = {
         name: {

@@ -9,7 +9,7 @@ import yaml
 
 from losslab import doctor
 from losslab.backends import preflight
-from losslab.instrument import engine, image, kernel
+from losslab.instrument import image, kernel
 
 # What packages.sh itself calls.
 OF_SHELL = ("sh", "dirname", "sed", "awk", "grep")
@@ -138,7 +138,7 @@ def test_conda_has_what_containers_need_and_says_where_containernet_is(root):
     # The client that Containernet itself has in the engine image.
     assert {"python3-docker", "docker.io"} <= set(image.packages(image.ENGINE))
     assert any(name.startswith("docker-py") for name in names)
-    assert set(engine.containernet().values()) <= set(text.replace("\n", " ").split())
+    assert set(image.containernet().values()) <= set(text.replace("\n", " ").split())
 
 
 @pytest.mark.parametrize("name", [image.HOST, image.ENGINE])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from losslab import lock
-from losslab.backends import cpus, onhost
+from losslab.backends import onhost, resources
 from losslab.errors import HostError
 from losslab.instrument import cache, kerneltree
 
@@ -91,7 +91,7 @@ def victim(tmp_path):
 @contextlib.contextmanager
 def cpu_lock(monkeypatch, place):
     """Only one folder may hold the locks, so that a refusal is seen."""
-    with cpus.private_folder(place) as descriptor:
+    with resources.private_folder(place) as descriptor:
         os.close(lock.open_lock(place / "cpu-0.0", descriptor))
         yield
 
@@ -122,7 +122,7 @@ def test_a_folder_of_locks_is_this_users_own(name, obstacle, tmp_path, monkeypat
 def lock_of_cpu(monkeypatch, where, obstruct):
     where.chmod(0o700)
     obstruct(where / "cpu-7.0")
-    cpus._hold(where, [7])
+    resources._hold(where, [7])
 
 
 def lock_of_real_time(monkeypatch, where, obstruct):
@@ -169,17 +169,17 @@ def environment(monkeypatch, tmp_path):
     for place in (runtime, temporary):
         place.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-    monkeypatch.setattr(cpus.tempfile, "gettempdir", lambda: str(temporary))
-    monkeypatch.setattr(cpus, "RUN", tmp_path / "run" / "losslab")
+    monkeypatch.setattr(resources.tempfile, "gettempdir", lambda: str(temporary))
+    monkeypatch.setattr(resources, "RUN", tmp_path / "run" / "losslab")
     return runtime / "losslab", temporary / f"losslab-{os.geteuid()}"
 
 
 def test_the_locks_of_cpus_lie_in_the_users_own_folder_if_there_is_one(monkeypatch, tmp_path):
     runtime, temporary = environment(monkeypatch, tmp_path)
-    with cpus.own_cpu(cpus=[3]):
+    with resources.own_cpu(cpus=[3]):
         assert [path.name for path in runtime.iterdir()] == ["cpu-3.0"]
     monkeypatch.setenv("XDG_RUNTIME_DIR", "relative")
-    with cpus.own_cpu(cpus=[3]):
+    with resources.own_cpu(cpus=[3]):
         assert [path.name for path in temporary.iterdir()] == ["cpu-3.0"]
 
 
@@ -189,12 +189,12 @@ def test_no_other_user_can_block_or_redirect_a_guest(
 ):
     runtime, temporary = environment(monkeypatch, tmp_path)
     obstacle(runtime, victim)
-    with cpus.own_cpu(cpus=[3]) as cpu:
+    with resources.own_cpu(cpus=[3]) as cpu:
         assert (cpu, temporary.is_dir()) == (3, True)
     (temporary / "cpu-3.0").unlink()
     temporary.rmdir()
     obstacle(temporary, victim)
-    with cpus.own_cpu(cpus=[3]) as cpu:
+    with resources.own_cpu(cpus=[3]) as cpu:
         assert cpu == 3
     words = capfd.readouterr().err
     assert f"note: guests may share a CPU while another is idle: {runtime} must" in words
@@ -205,9 +205,9 @@ def test_a_pipe_in_the_place_of_the_locks_does_not_make_a_guest_wait(tmp_path):
     (tmp_path / f"losslab-{os.geteuid()}").mkdir(mode=0o700)
     os.mkfifo(tmp_path / f"losslab-{os.geteuid()}" / "cpu-0.0")
     code = (
-        "from pathlib import Path; from losslab.backends import cpus\n"
-        "cpus.RUN = Path('/proc/no/such')\n"
-        "with cpus.own_cpu(cpus=[0]) as cpu: print(cpu)"
+        "from pathlib import Path; from losslab.backends import resources\n"
+        "resources.RUN = Path('/proc/no/such')\n"
+        "with resources.own_cpu(cpus=[0]) as cpu: print(cpu)"
     )
     variables = os.environ | {"TMPDIR": str(tmp_path), "XDG_RUNTIME_DIR": ""}
     begin = time.monotonic()
@@ -235,10 +235,10 @@ def test_two_users_do_not_block_each_other():
     """Each has made the folder of the other's name; both have a CPU."""
     code = (
         "import os, sys, tempfile; from pathlib import Path\n"
-        "from losslab.backends import cpus\n"
+        "from losslab.backends import resources\n"
         "os.setresuid(*[int(sys.argv[1])] * 3)\n"
         "(Path(tempfile.gettempdir()) / f'losslab-{sys.argv[2]}').mkdir(0o700, exist_ok=True)\n"
-        "with cpus.own_cpu(cpus=[0]) as cpu: print(cpu)"
+        "with resources.own_cpu(cpus=[0]) as cpu: print(cpu)"
     )
     with tempfile.TemporaryDirectory(dir="/tmp") as shared:
         Path(shared).chmod(0o1777)

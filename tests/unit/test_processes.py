@@ -26,7 +26,8 @@ from losslab.backends import base, runner
 class Sleeper:
     @contextmanager
     def start(self, tools, job):
-        yield base.Start(["sleep", sys.argv[2]])
+        command = ["sleep", sys.argv[2]]
+        yield base.Start(lambda console: processes.spawn(command, console=console))
 
     def result(self, job, end, console):
         return {}

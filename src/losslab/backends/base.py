@@ -6,11 +6,12 @@ Nobody else asks which one it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from losslab.backends.template import Templates
 from losslab.errors import GuestLostError, HostError, LosslabError
@@ -22,10 +23,10 @@ from losslab.study.condition import Condition
 VIRTUAL, CONTAINERNET = "virtual", "containernet"
 GUEST, HOST = "guest", "host"
 CLEAN = "clean"  # a kind of job
-# A job's folder has these: what to do, what came of it, what its program said, and, from a guest's
-# first program, that it is at work.
+# Files of a job's folder: what to do, the result, the program's output, and, from a guest's first
+# program, that it is at work.
 JOB_FILE, RESULT_FILE, CONSOLE_FILE, STARTED = "job.json", "result.json", "console.log", "started"
-# What is to be done before a seed decides anything; where a guest waits, in its folder.
+# What a guest prepares before a seed decides anything, in the folder of the one that waits.
 TEMPLATE_FILE = "template.json"
 # With less than this left in the scratch folder, a guest's next pages may have found no room.
 SCRATCH_FULL_BYTES = 2 * 2**20
@@ -33,7 +34,7 @@ SCRATCH_FULL_BYTES = 2 * 2**20
 
 @dataclass(frozen=True)
 class Instrument:
-    """What a replicate is measured with: backend, kernel, images, and what they are."""
+    """What a replicate is measured with: backend, kernel, images, and their provenance."""
 
     kernel: Path
     image_root: Path
@@ -69,35 +70,21 @@ class Job:
 
     @property
     def preparation(self) -> dict[str, Any]:
-        """What of it is known before its seed."""
+        """The part of it that is known before its seed."""
         return {key: self.what[key] for key in ("kind", "condition") if key in self.what}
-
-    @property
-    def cleans_up(self) -> bool:
-        """Tell whether it removes what another left; then it goes on while this process ends."""
-        return bool(self.what["kind"] == CLEAN)
 
 
 @dataclass(frozen=True)
 class Start:
-    """The program that does a job."""
+    """How to run the program that does a job."""
 
-    command: Sequence[str] = ()
+    begin: Callable[[IO[bytes]], Running]  # starts it, given its console
     more: Mapping[str, Any] = field(default_factory=dict)  # what the job must know besides
-    cwd: Path | None = None
-    variables: Mapping[str, str] | None = None  # all that it has; this process's by default
-    pass_fds: Sequence[int] = ()
-    cpu: int | None = None  # the one that it may use
-    raise_limits: Sequence[str] = ()  # as far as this process may; as of `processes.spawn`
     # Within which it must make the file STARTED, if it does that.
     start_limit_s: float | None = None
-    scratch: Path | None = None  # what must not become full
-    # How long it may clean up when it is to end; 0 where there is nothing to.
-    patience_s: float = 0.0
-    # What it could not clean up itself.
-    clean_up: Callable[[], None] | None = None
-    # Starts it, where that is not a matter of a command.
-    begin: Callable[[], Running] | None = None
+    scratch: Path | None = None  # a folder that must not become full
+    patience_s: float = 0.0  # to clean up when it is to end; 0 where there is nothing to
+    clean_up: Callable[[], None] | None = None  # for what it could not clean up itself
     before_s: float = 0.0  # wall time that was spent on it already
 
 
@@ -111,7 +98,7 @@ class End:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a job that ended well."""
+    """The outcome of a job that ended well."""
 
     result: dict[str, Any]
     console: str
@@ -120,7 +107,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a backend needs: whether it is there, what was found, what mends it."""
+    """One thing that a backend needs: whether it is there, what was found, and the fix."""
 
     what: str
     good: bool
@@ -154,44 +141,48 @@ class Backend(Protocol):
         """What it measures with."""
 
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
-        """Refuse a machine that cannot measure a condition.
+        """Refuse a machine that cannot measure a condition in an image, with all that is missing.
 
-        Args:
-            image_root: What its jobs enter.
-            condition: What is to be measured.
-
-        Returns:
-            What a manifest says of the place and the machine, besides kernel and images.
-
-        Raises:
-            LosslabError: with everything that is missing.
+        Returns what a manifest says of the place and the machine, besides kernel and images.
         """
 
     def start(self, tools: Instrument, job: Job) -> AbstractContextManager[Start]:
-        """Prepare a job for the length of the block; what it was given is gone afterwards.
-
-        Raises:
-            LosslabError: there is no room or right to.
-        """
+        """Prepare a job for the length of the block; what it was given is gone afterwards."""
 
     def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
-        """Read what a job left.
+        """Read a job's result.
 
         Raises:
             HostError: the host or the instrument is to blame.
-            GuestLostError: it left nothing; with its last words.
+            GuestLostError: there is none; with its last words.
             LosslabError: it says itself why it failed.
         """
 
 
-def refuse_failure(result: dict[str, Any]) -> None:
-    """Raise what a job wrote in place of its result: see `emulation.outcome.write_failure`.
+def load_result(job: Job) -> dict[str, Any]:
+    """Read a job's result; empty where there is none."""
+    try:
+        result: dict[str, Any] = json.loads((job.folder / RESULT_FILE).read_text())
+        return result
+    except (OSError, json.JSONDecodeError):
+        return {}
 
-    Raises:
-        HostError: the instrument failed.
-        GuestLostError: a program crashed.
-        LosslabError: the job was refused by itself.
-    """
+
+def without_result(job: Job, end: End, what: str, said: str) -> GuestLostError:
+    """Explain a guest or job without a result; `said` are its last words."""
+    if end.status is None:
+        return GuestLostError(
+            f"the {what} must end within {job.timeout_s:g} s of wall time, found it still "
+            f"running; {said}",
+            hint="raise --timeout-s if the host is slow",
+        )
+    return GuestLostError(
+        f"the {what} must leave result.json, found none (exit status {end.status}); {said}"
+    )
+
+
+def refuse_failure(result: dict[str, Any]) -> None:
+    """Raise the error that a job wrote in place of its result: see `emulation.outcome`."""
     if "error" not in result:
         return
     if result.get("kind") == "host":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -85,16 +86,16 @@ class EngineOnHost:
                 "image_root": str(tools.image_root.resolve()),
                 "binds": [f"{mine.source}:/mnt/losslab:ro", f"{job.folder.resolve()}:/mnt/out:rw"],
             }
+            command = _command(tools, mine, job.folder)
             yield Start(
-                _entry(tools, mine, job.folder).command(),
-                more=more,
-                pass_fds=[mine.lock],
+                lambda console: mine.spawn(command, console, signal.SIGTERM),
+                more,
                 patience_s=CLEAN_UP_S,
                 clean_up=lambda: _clean(tools, more, mine),
             )
 
     def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
-        """Read what a job left, or say why it is nothing."""
+        """As `Backend.result`."""
         return onhost.result(job, end, console)
 
 
@@ -104,10 +105,10 @@ def engine_root(tools: Instrument) -> Path:
     return tools.engine_root
 
 
-def _entry(tools: Instrument, mine: onhost.Turn, job_folder: Path) -> onhost.Entry:
-    return onhost.Entry(
-        root=engine_root(tools),
-        module="losslab.emulation.jobs.enginehost",
+def _command(tools: Instrument, mine: onhost.Turn, job_folder: Path) -> list[str]:
+    return onhost.enter(
+        engine_root(tools),
+        "losslab.emulation.jobs.enginehost",
         own_processes=False,
         mounts={
             mine.source: "/mnt/losslab", job_folder: "/mnt/out", tools.image_root: "/mnt/image",
@@ -126,7 +127,8 @@ def _clean(tools: Instrument, more: dict[str, Any], mine: onhost.Turn) -> None:
     with tempfile.TemporaryDirectory(prefix="clean-", dir=mine.source) as name:
         folder = Path(name)
         job = Job({"kind": CLEAN}, folder, 0, CLEAN_UP_JOB_S)
-        start = Start(_entry(tools, mine, folder).command(), more, pass_fds=[mine.lock])
+        command = _command(tools, mine, folder)
+        start = Start(lambda console: mine.spawn(command, console), more)
         try:
             end = runner.to_its_end(start, job)
             onhost.result(job, end, (folder / CONSOLE_FILE).read_text(errors="replace"))

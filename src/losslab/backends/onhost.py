@@ -9,30 +9,32 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import IO, Any
 
+from losslab import processes
 from losslab.backends import parcel, preflight, remedies
 from losslab.backends.base import (
     HOST,
-    RESULT_FILE,
     STARTED,
     End,
     Instrument,
     Job,
     Needs,
     Start,
+    load_result,
     refuse_failure,
+    without_result,
 )
-from losslab.errors import GuestLostError, HostError
+from losslab.errors import HostError
 from losslab.lock import open_lock, private_folder
 from losslab.study.condition import Condition
 
@@ -40,8 +42,8 @@ from losslab.study.condition import Condition
 FOLDER = Path("/run/losslab")
 LOCK = "real-time.lock"
 JOB_PREFIX = "job-"
-# How the end of a job that was killed looks: as it is, and as the program says it that waited for
-# the first process of a namespace.
+# Exit status of a job that was killed: its own, and that of the program that waited for the first
+# process of a namespace.
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 START_S = 60.0  # a minute is ten times what it takes
 
@@ -87,30 +89,32 @@ exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 """
 
 
-@dataclass(frozen=True)
-class Entry:
-    """What a job enters, and the program that it is."""
+def enter(
+    root: Path,
+    module: str,
+    own_processes: bool,
+    mounts: Mapping[Path, str],
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> list[str]:
+    """Write the command of a job that enters an image's root folder and runs a module there.
 
-    root: Path  # an image's root folder
-    module: str
-    # Of the process namespace and what else a job can do without seeing: all of it ends when the
-    # job does, at whatever moment and for whatever reason. A job that talks to a Docker engine
-    # must have the machine's own.
-    own_processes: bool
-    mounts: dict[Path, str] = field(default_factory=dict)  # this machine's path: the job's
-    variables: dict[str, str] = field(default_factory=dict)
-
-    def command(self) -> list[str]:
-        """Write the command line."""
-        own = ["--pid", "--fork", "--kill-child=SIGKILL", "--ipc", "--uts"]
-        return [
-            "unshare", "--mount", "--net", "--propagation", "private",
-            *(own if self.own_processes else []),
-            "--", "sh", "-c", ENTER, "sh",
-            str(self.root.resolve()), self.module, "own" if self.own_processes else "all",
-            " ".join(f"{name}={value}" for name, value in self.variables.items()),
-            *(word for path, at in self.mounts.items() for word in (str(path.resolve()), at)),
-        ]  # fmt: skip
+    Args:
+        root: The image's root folder.
+        module: The program that the job is.
+        own_processes: Give it a process namespace and what else a job can do without seeing: all
+            of it ends when the job does, at whatever moment and for whatever reason. A job that
+            talks to a Docker engine must have the machine's own.
+        mounts: By this machine's path the job's.
+        variables: Further ones of its environment.
+    """
+    own = ["--pid", "--fork", "--kill-child=SIGKILL", "--ipc", "--uts"]
+    return [
+        "unshare", "--mount", "--net", "--propagation", "private", *(own if own_processes else []),
+        "--", "sh", "-c", ENTER, "sh",
+        str(root.resolve()), module, "own" if own_processes else "all",
+        " ".join(f"{name}={value}" for name, value in variables.items()),
+        *(word for path, at in mounts.items() for word in (str(path.resolve()), at)),
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -120,14 +124,16 @@ class Turn:
     lock: int  # file descriptor
     source: Path  # what a job gets of this package, in a folder of its own: it sees no clone
 
+    def spawn(
+        self, command: Sequence[str], console: IO[bytes], ending: signal.Signals = signal.SIGKILL
+    ) -> processes.Process:
+        """Start a job; the lock stays held until its last process ends, even without this one."""
+        return processes.spawn(command, ending=ending, console=console, pass_fds=[self.lock])
+
 
 @contextlib.contextmanager
 def turn() -> Iterator[Turn]:
-    """Wait until no other job runs in real time on this machine; remove what killed ones left.
-
-    Raises:
-        HostError: the lock's folder is not root's own.
-    """
+    """Wait until no other job runs in real time on this machine; remove what killed ones left."""
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(private_folder(FOLDER))
         lock = open_lock(FOLDER / LOCK, folder)
@@ -162,20 +168,18 @@ class OnHost:
     def start(self, tools: Instrument, job: Job) -> Iterator[Start]:
         """Wait for this job's turn."""
         with turn() as mine:
-            entry = Entry(
-                tools.image_root, "losslab.emulation.jobs.hostjob", own_processes=True,
-                mounts={mine.source: "/mnt/losslab", job.folder: "/mnt/out"},
-            )  # fmt: skip
-            # The lock stays held until the job's last process ends, even if this one is killed.
-            yield Start(entry.command(), pass_fds=[mine.lock])
+            mounts = {mine.source: "/mnt/losslab", job.folder: "/mnt/out"}
+            module = "losslab.emulation.jobs.hostjob"
+            command = enter(tools.image_root, module, own_processes=True, mounts=mounts)
+            yield Start(lambda console: mine.spawn(command, console))
 
     def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
-        """Read what a job left, or say why it is nothing."""
+        """As `Backend.result`."""
         return result(job, end, console)
 
 
 def result(job: Job, end: End, console: str) -> dict[str, Any]:
-    """Read what a job left; as `Backend.result`."""
+    """Read a job's result; as `Backend.result`."""
     said = f"its last words: {remedies.last_words(console)}"
     if not (job.folder / STARTED).exists():
         raise HostError(
@@ -184,21 +188,13 @@ def result(job: Job, end: End, console: str) -> dict[str, Any]:
             hint="see `losslab doctor`; in a container: it must have all capabilities "
             "(`docker run --privileged`)",
         )
-    if end.status is None:
-        raise GuestLostError(
-            f"the job must end within {job.timeout_s:g} s, found it still running; {said}",
-            hint="raise --timeout-s if the machine is slow",
-        )
     if end.status in KILLED:
         raise HostError(
             "the job must end by itself, found it killed, as by a machine that is out of memory",
             hint="free memory, and start again",
         )
-    try:
-        found: dict[str, Any] = json.loads((job.folder / RESULT_FILE).read_text())
-    except (OSError, json.JSONDecodeError) as error:
-        raise GuestLostError(
-            f"the job must leave result.json, found none (exit status {end.status}); {said}"
-        ) from error
+    found = load_result(job)
+    if end.status is None or not found:
+        raise without_result(job, end, "job", said)
     refuse_failure(found)
     return found

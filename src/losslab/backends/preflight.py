@@ -1,8 +1,8 @@
-"""What measuring in real time and in containers needs of this machine, and what mends it.
+"""What measuring in real time and in containers needs of this machine, and the fixes.
 
-`losslab doctor` shows all of it; before a cell on this machine's own kernel, what the cell needs
-and the machine lacks is refused. Every cell imports this module, most for nothing: what only looks
-need, they import.
+`losslab doctor` shows all of it; a cell on this machine's own kernel is refused if the machine
+lacks what it needs. Every cell imports this module, and most do not use it: its functions import
+what only they need.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WITHOUT = (
 
 
 def require(root: Path, condition: Condition, containers: bool) -> dict[str, str]:
-    """Refuse a machine that cannot measure a condition in real time.
+    """Refuse a machine that cannot measure a condition in real time, with all that is missing.
 
     Args:
         root: The image that a job enters.
@@ -49,9 +49,6 @@ def require(root: Path, condition: Condition, containers: bool) -> dict[str, str
 
     Returns:
         The engine's versions; nothing without containers.
-
-    Raises:
-        LosslabError: with everything that is missing.
     """
     missing = [f for f in host(root, condition, containers) if f.required and not f.good]
     if missing:
@@ -139,9 +136,7 @@ def _docker() -> Iterator[Finding]:
 def ask_engine(path: str) -> Any:
     """Ask this machine's engine over its socket (GET, Docker's API), without a client program.
 
-    Raises:
-        OSError: no engine answers.
-        LosslabError: DOCKER_HOST names one elsewhere.
+    OSError: no engine answers.
     """
     from http.client import HTTPConnection
     from socket import AF_UNIX, SOCK_STREAM, socket
@@ -159,11 +154,7 @@ def ask_engine(path: str) -> Any:
 
 
 def socket_path() -> Path:
-    """Return the socket of this machine's engine.
-
-    Raises:
-        LosslabError: DOCKER_HOST names something else.
-    """
+    """Return the socket of this machine's engine; refuse a DOCKER_HOST that names another."""
     address = os.environ.get("DOCKER_HOST", f"unix://{DEFAULT_SOCKET}")
     if not address.startswith("unix://"):
         raise LosslabError(

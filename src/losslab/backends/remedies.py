@@ -1,4 +1,4 @@
-"""What a host did to a guest, and what mends it: from how it ended, and its console's words."""
+"""What a host did to a guest, and the fix: from its exit status and its console."""
 
 from __future__ import annotations
 
@@ -29,15 +29,11 @@ ENDING = {
     signal.SIGINT: AGAIN,
     signal.SIGXCPU: "raise the limit of CPU time (`ulimit -t unlimited`), and start again",
 }
-# What a guest's kernel says of a host that denies it something: words on the console, what must
-# hold and what was found, what to do.
+# Messages of a guest's kernel when the host denies it something: words on the console, what must
+# hold and what was found, the fix.
 DENIED = (
-    (
-        # A page of its memory for which there was no room (SIGBUS), or a snapshot's fork.
-        ("Kernel mode signal 7", "snapshot: room for memory"),
-        FULL,
-        ROOM,
-    ),
+    # A page of its memory for which there was no room (SIGBUS), or a snapshot's fork.
+    (("Kernel mode signal 7", "snapshot: room for memory"), FULL, ROOM),
     (
         ("clone failed, errno = 11",),
         "the host must let a guest start processes, found a limit reached",
@@ -63,8 +59,8 @@ BROKEN_PROCESS = re.compile(
     r"|[Ss]tub syscall|Syscall data was corrupted by stub|Failed to continue stub"
     r"|snapshot: a process must start"
 )
-# Why a guest does not come as far as its job: words on the console, what must hold, what mends it.
-# The first that fits counts.
+# Why a guest does not begin its job: words on the console, what must hold, the fix. The first that
+# fits counts.
 CAUSES = (
     (
         ("fp regs failed", "fp_regs failed"),
@@ -101,17 +97,13 @@ CAUSES = (
 
 
 def not_started(console: str, status: int | None) -> HostError:
-    """Explain a guest that never began its job.
-
-    Args:
-        console: What it said.
-        status: How its kernel ended; None where it had to be ended.
-    """
-    fits = [cause for cause in CAUSES if any(word in console for word in cause[0])]
+    """Explain a guest that never began its job; its status is None where it had to be ended."""
     late = status is None
     again = f"start again, as somebody may have ended it; if it stays so, {REBUILD}"
-    unknown = ((), "a guest must boot and begin its job", TIME if late else again)
-    _, must, remedy = fits[0] if fits else unknown
+    must, remedy = "a guest must boot and begin its job", TIME if late else again
+    for words, its_must, its_remedy in reversed(CAUSES):
+        if any(word in console for word in words):
+            must, remedy = its_must, its_remedy
     how = "it still booting at its time limit" if late else f"exit status {status}"
     return HostError(
         f"{must}, found {how}; last on its console: {last_words(console)}",
@@ -120,11 +112,7 @@ def not_started(console: str, status: int | None) -> HostError:
 
 
 def refuse_broken_process(console: str) -> None:
-    """Refuse a guest that lost a process to the host; nothing that it reports can be trusted.
-
-    Raises:
-        GuestLostError: with the first line of the console that says so.
-    """
+    """Refuse a guest that lost a process to the host; nothing that it reports can be trusted."""
     for line in console.splitlines():
         if BROKEN_PROCESS.search(line):
             raise GuestLostError(
@@ -136,11 +124,7 @@ def refuse_broken_process(console: str) -> None:
 
 
 def refuse_host_failure(console: str, status: int | None, scratch_full: bool) -> None:
-    """Refuse a guest whose kernel the host killed or left without memory.
-
-    Raises:
-        HostError: it did.
-    """
+    """Refuse a guest whose kernel the host killed or left without memory."""
     if scratch_full:
         raise HostError(FULL, hint=ROOM)
     for words, must, remedy in DENIED:

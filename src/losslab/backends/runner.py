@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import time
-from typing import IO
 
 from losslab import interrupts, processes
 from losslab.backends.base import (
+    CLEAN,
     CONSOLE_FILE,
     JOB_FILE,
     SCRATCH_FULL_BYTES,
@@ -30,10 +29,7 @@ START_POLL_S, POLL_S = 0.05, 0.5
 def run(backend: Backend, tools: Instrument, job: Job) -> Outcome:
     """Run one job to its end; when this process is interrupted or killed, the job ends, too.
 
-    Raises:
-        HostError: the host or the instrument failed; with the remedy.
-        GuestLostError: the job hung, crashed, or left no result; with its last words.
-        LosslabError: the job was refused by itself, or cannot run here.
+    Raises as `Backend.result`, and HostError if its files have no room.
     """
     try:
         with backend.start(tools, job) as start:
@@ -51,7 +47,7 @@ def run(backend: Backend, tools: Instrument, job: Job) -> Outcome:
     try:
         return Outcome(backend.result(job, end, console), console, wall_s)
     except LosslabError:
-        # Whatever it was, the next job starts from a guest that has not seen it.
+        # The next job starts from a guest that has not seen this one.
         if job.templates is not None:
             job.templates.drop()
         raise
@@ -63,7 +59,7 @@ def to_its_end(start: Start, job: Job) -> End:
     (job.folder / JOB_FILE).write_text(what + "\n")
     ended = End(None)
     with (job.folder / CONSOLE_FILE).open("wb") as console:
-        process = start.begin() if start.begin else _spawn(start, job, console)
+        process = start.begin(console)
         try:
             ended = _wait(process, start, job)
         finally:
@@ -73,20 +69,10 @@ def to_its_end(start: Start, job: Job) -> End:
     return ended
 
 
-def _spawn(start: Start, job: Job, console: IO[bytes]) -> processes.Process:
-    return processes.spawn(
-        start.command,
-        ending=signal.SIGTERM if start.patience_s else signal.SIGKILL,
-        cpu=start.cpu, raise_limits=start.raise_limits,
-        console=None if job.interactive else console,
-        cwd=start.cwd, variables=start.variables, pass_fds=start.pass_fds,
-    )  # fmt: skip
-
-
 def _wait(process: processes.Running, start: Start, job: Job) -> End:
     begin, full = time.monotonic(), False
     while True:
-        if not job.cleans_up:
+        if job.what["kind"] != CLEAN:  # which goes on while this process ends
             interrupts.heed()
         started = start.start_limit_s is None or (job.folder / STARTED).exists()
         status = processes.wait(process, POLL_S if started else START_POLL_S)

@@ -1,6 +1,6 @@
 """Guests that wait, ready for a job, and the copies of them that do it.
 
-A kernel of ours can be copied as it stands (containers/kernel/patches/0005): a guest comes up once,
+A kernel of ours can be copied as it stands (containers/kernel/patches/0005): a guest boots once,
 with everything that no seed decides, and waits; each job gets a copy of it, with a random generator
 of its own, which is what the guest itself would have become had it gone on.
 """
@@ -29,7 +29,7 @@ POLL_S = 0.1
 
 
 class Copy:
-    """A guest that was started as a copy; what `processes` knows of a program."""
+    """A guest that was started as a copy; a `processes.Running`."""
 
     def __init__(self, template: Template, pid: int) -> None:
         self._template, self.pid = template, pid
@@ -41,23 +41,11 @@ class Copy:
         return self._status(0.0)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end; without a limit, for that of one that has been killed.
-
-        Raises:
-            TimeoutExpired: it still runs after `timeout` s.
-        """
+        """Wait for its end; without a limit it must have been killed."""
         status = self._status(timeout)
         if status is None:
             raise processes.TimeoutExpired(f"guest {self.pid}", timeout or 0.0)
         return status
-
-    def terminate(self) -> None:
-        """Ask it to end."""
-        os.kill(self.pid, signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End it."""
-        os.kill(self.pid, signal.SIGKILL)
 
     def _status(self, limit_s: float | None) -> int | None:
         if self.returncode is None:
@@ -71,12 +59,9 @@ class Template:
     """A guest that waits for jobs."""
 
     def __init__(self, control: socket.socket, console: Path, boot_s: float) -> None:
-        """Speak to it.
+        """Talk to it over the other end of its kernel's `snapshot=`.
 
-        Args:
-            control: The other end of its kernel's `snapshot=`.
-            console: What it said until it waited.
-            boot_s: The wall time that this took.
+        `console` has its output until it waited, which took `boot_s` of wall time.
         """
         self._control, self._console, self.boot_s = control, console, boot_s
         self.folder = console.parent
@@ -93,10 +78,8 @@ class Template:
     def copy(self, seed: int, folder: Path, console: Path) -> Copy:
         """Start a copy whose random generator has `seed` and whose job lies in `folder`.
 
-        Its words are written behind the template's into `console`, which lies there, too.
-
-        Raises:
-            HostError: there is no room for another process.
+        Its output follows the template's in `console`, which lies there, too. HostError: there is
+        no room for another process.
         """
         with console.open("ab") as out:
             out.write(self._console.read_bytes())
@@ -119,10 +102,10 @@ class Template:
         )
 
     def ended(self, pid: int, limit_s: float | None) -> tuple[int, float] | None:
-        """Return the status of a copy and the processor's seconds that it took.
+        """Return the status of a copy and its seconds of CPU time; None if it runs after `limit_s`.
 
-        None if it still runs after `limit_s`. Without a limit it has been killed: who waits does
-        not tell of it, and is lost itself, after ANSWER_LIMIT_S.
+        Without a limit it has been killed: if the template does not report that within
+        ANSWER_LIMIT_S, it is lost itself.
         """
         deadline = time.monotonic() + (ANSWER_LIMIT_S if limit_s is None else limit_s)
         while pid not in self._ended:
@@ -141,7 +124,7 @@ class Template:
             status = os.waitstatus_to_exitcode(int(words[2]))
             self._ended[int(words[1])] = (status, float(words[3]) + float(words[4]))
 
-    def _next(self, limit_s: float | None) -> list[str] | None:
+    def _next(self, limit_s: float) -> list[str] | None:
         """Return the words of the next answer; None where there is none in time, or ever."""
         if self._gone or not select.select([self._control], [], [], limit_s)[0]:
             return None
@@ -160,12 +143,12 @@ Spawn = Callable[[list[str], list[int], IO[bytes]], processes.Process]
 def waiting(
     spawn: Spawn, console: Path, limit_s: float, refuse: Callable[[int | None, str], LosslabError]
 ) -> Iterator[Template]:
-    """Boot a guest and wait until it waits; it is gone after the block, with all its copies.
+    """Boot a guest until it waits; it is gone after the block, with all its copies.
 
     Args:
         spawn: Starts its kernel, given words for its command line, descriptors that must stay open
             in it, and its console.
-        console: Where its words go.
+        console: The file of its output.
         limit_s: Of wall time.
         refuse: Explains one that does not come to wait, from its status and console; raises.
     """
@@ -202,11 +185,7 @@ class Templates:
     def get(
         self, purpose: object, boot: Callable[[], AbstractContextManager[Template]]
     ) -> tuple[Template, float]:
-        """Return the guest that waits for a purpose, booted where there is none.
-
-        Returns:
-            It, and the wall time that it took to boot now.
-        """
+        """Return the guest that waits for a purpose, and the wall time that it took to boot now."""
         if self._template is not None and self._for == purpose and self._template.waits:
             return self._template, 0.0
         self.drop()

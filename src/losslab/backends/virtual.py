@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from losslab import processes
-from losslab.backends import limits, parcel, remedies, scratch, template
+from losslab.backends import parcel, remedies, resources, template
 from losslab.backends.base import (
     CONSOLE_FILE,
-    RESULT_FILE,
     SCRATCH_FULL_BYTES,
     STARTED,
     TEMPLATE_FILE,
@@ -28,9 +27,10 @@ from losslab.backends.base import (
     Job,
     Needs,
     Start,
+    load_result,
     refuse_failure,
+    without_result,
 )
-from losslab.backends.cpus import own_cpu
 from losslab.errors import GuestLostError, LosslabError
 from losslab.lock import own_folder
 from losslab.study.condition import Condition
@@ -85,13 +85,11 @@ class Guest:
                 seed = _kernel_seed(job)
                 # A kernel without snapshots has its seed from the beginning.
                 words = [f"snapshot=stay:{seed}" if tools.copies else f"random.seed={seed}"]
+                command = seat.command(tools, words, virtual_time=not job.interactive)
                 yield Start(
-                    seat.command(tools, words, virtual_time=not job.interactive),
-                    cwd=job.folder,
-                    variables=seat.variables,
-                    pass_fds=[seat.descriptor],
-                    cpu=seat.cpu,
-                    raise_limits=limits.RAISED,
+                    lambda console: seat.spawn(
+                        command, job.folder, None if job.interactive else console
+                    ),
                     start_limit_s=START_LIMIT_S,
                     scratch=seat.folder,
                 )
@@ -101,9 +99,7 @@ class Guest:
             purpose = (tools.kernel, *tools.image_roots, job.preparation)
             waiting, boot_s = templates.get(purpose, lambda: self._waiting(tools, job))
             yield Start(
-                begin=lambda: waiting.copy(
-                    _kernel_seed(job), job.folder, job.folder / CONSOLE_FILE
-                ),
+                lambda _: waiting.copy(_kernel_seed(job), job.folder, job.folder / CONSOLE_FILE),
                 before_s=boot_s,
                 start_limit_s=START_LIMIT_S,
                 scratch=waiting.folder,
@@ -112,8 +108,9 @@ class Guest:
     @contextlib.contextmanager
     def _seat(self, tools: Instrument) -> Iterator[_Seat]:
         """Give a guest a CPU, and a folder of links and copies."""
-        limits.require()
-        with own_folder(scratch.folder(), "losslab-guest-") as folder, own_cpu() as cpu:
+        resources.require_limits()
+        scratch = resources.scratch_folder()
+        with own_folder(scratch, "losslab-guest-") as folder, resources.own_cpu() as cpu:
             (folder / "root").symlink_to(self.root(tools).resolve())
             parcel.pack(folder / "src")
             descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -130,11 +127,7 @@ class Guest:
             _prepare(job, seat.folder)
 
             def spawn(words: list[str], fds: list[int], console: IO[bytes]) -> processes.Process:
-                return processes.spawn(
-                    seat.command(tools, words), cpu=seat.cpu, raise_limits=limits.RAISED,
-                    console=console, cwd=seat.folder, variables=seat.variables,
-                    pass_fds=[*fds, seat.descriptor],
-                )  # fmt: skip
+                return seat.spawn(seat.command(tools, words), seat.folder, console, fds)
 
             def refuse(status: int | None, console: str) -> LosslabError:
                 full = shutil.disk_usage(seat.folder).free < SCRATCH_FULL_BYTES
@@ -154,10 +147,8 @@ class Guest:
                 yield waiting
 
     def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
-        """Read what a guest left, or say why it is nothing."""
-        result: dict[str, Any] = {}
-        with contextlib.suppress(OSError, json.JSONDecodeError):
-            result = json.loads((job.folder / RESULT_FILE).read_text())
+        """As `Backend.result`."""
+        result = load_result(job)
         failed = not result or "error" in result or result.get("reasons")
         if failed or end.status:
             # A check may have failed for what the host did.
@@ -166,16 +157,8 @@ class Guest:
         if not (job.folder / STARTED).exists():
             raise remedies.not_started(console, end.status)
         said = f"last on its console: {remedies.last_words(console)}"
-        if end.status is None:
-            raise GuestLostError(
-                f"the guest must end within {job.timeout_s:g} s of wall time, found it still "
-                f"running; {said}",
-                hint="raise --timeout-s if the host is slow",
-            )
-        if not result:
-            raise GuestLostError(
-                f"the guest must leave result.json, found none (exit status {end.status}); {said}"
-            )
+        if end.status is None or not result:
+            raise without_result(job, end, "guest", said)
         if end.status:
             # It writes result.json before its other files are sure to be on the host.
             raise GuestLostError(
@@ -190,15 +173,24 @@ class Guest:
 class _Seat:
     """Where a guest is while it runs."""
 
-    folder: Path  # in its scratch folder, gone at the end
+    folder: Path  # in the scratch folder, gone at the end
     descriptor: int  # of the folder; its kernel has it, too
     cpu: int
     host_mounts: int
 
     @property
     def variables(self) -> dict[str, str]:
-        """All that its kernel has; its memory lies in TMPDIR."""
+        """Its kernel's whole environment; its memory lies in TMPDIR."""
         return {"HOME": str(self.folder), "TMPDIR": str(self.folder), "PATH": "/usr/bin:/bin"}
+
+    def spawn(
+        self, command: Sequence[str], cwd: Path, console: IO[bytes] | None, fds: Sequence[int] = ()
+    ) -> processes.Process:
+        """Start its kernel; further descriptors stay open in it."""
+        return processes.spawn(
+            command, cpu=self.cpu, raise_limits=resources.RAISED, console=console, cwd=cwd,
+            variables=self.variables, pass_fds=[*fds, self.descriptor],
+        )  # fmt: skip
 
     def command(
         self, tools: Instrument, words: Sequence[str], virtual_time: bool = True

@@ -1,30 +1,45 @@
-"""Get pinned files by their hash: from Debian's archive, its snapshot archive, or kernel.org.
-
-Three addresses can be replaced: LOSSLAB_ARCHIVE (Debian's archive; its security archive is expected
-beside it as `debian-security`), LOSSLAB_SNAPSHOT and LOSSLAB_KERNEL_ORG.
-"""
+"""Download files that are pinned by their hash, and keep them in the cache."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
+import socket
 import tempfile
+import threading
+import time
 import urllib.parse
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument.cache import cache_folder
+from losslab.lock import own_folder
 
-SNAPSHOT = "https://snapshot.debian.org"
-KERNEL_ORG = "https://cdn.kernel.org/pub/linux/kernel"
+if TYPE_CHECKING:
+    from urllib.request import Request
+
 # Where a file can be, as it is named to users.
 ARCHIVE_PLACE, SNAPSHOT_PLACE, KERNEL_ORG_PLACE = "archive", "snapshot", "kernel.org"
 FETCH_TIMEOUT_S = 30.0  # without a byte
 CHECK_TIMEOUT_S = 5.0
+BLOCK_BYTES = 2**18
+# Limit of a file of unknown size: kernel.org's tarballs have 150 MB.
+MAX_BYTES = 2**30
+# A slower server is given up: a megabyte in twenty seconds.
+MIN_BYTES_PER_S = 50_000
+# How often a timeout may pass before the first byte: an address that does not answer, another that
+# does, and the headers.
+PATIENCE = 3
+POLL_S = 0.5
+# The snapshot archive turns hurried callers away for a while, and a name server is silent for one.
+RETRY_AFTER_S = (1.0, 5.0, 15.0, 30.0)
+UNREACHABLE = "cannot be reached"
+SILENT = "no answer of the name server"
 UNPINNED = "LOSSLAB_UNPINNED"
 ADVICE = (
     "check the network; take a cache that has it (LOSSLAB_CACHE), pin what the archive has now "
@@ -34,7 +49,7 @@ ADVICE = (
 
 
 class UnavailableError(LosslabError):
-    """A pinned file is to be had nowhere, with the bytes that are pinned."""
+    """No place has a pinned file with the bytes that are pinned."""
 
 
 @dataclass(frozen=True)
@@ -65,113 +80,27 @@ class Found:
 
 
 def unpinned_allowed(option: bool = False) -> bool:
-    """Tell whether what is not pinned may be used: by option, or by LOSSLAB_UNPINNED=1."""
+    """Tell whether unpinned sources may be used: by option, or by LOSSLAB_UNPINNED=1."""
     return option or os.environ.get(UNPINNED, "") not in ("", "0")
 
 
-def debian_archives() -> list[str]:
-    """List the base addresses of the Debian archives that this machine's apt knows.
-
-    Raises:
-        LosslabError: there is no apt, or it knows none.
-    """
-    chosen = os.environ.get("LOSSLAB_ARCHIVE")
-    if chosen:
-        main = chosen.rstrip("/") + "/"
-        return [main, f"{main.removesuffix('debian/')}debian-security/"]
-    command = [
-        "apt-get",
-        "indextargets",
-        "--format",
-        "$(REPO_URI)\t$(ORIGIN)",
-        "Created-By: Packages",
-    ]
-    done = processes.attempt(command)
-    if done.status == processes.NOT_RUN:
-        raise LosslabError(
-            "apt-get must be there to fetch Debian's packages, found none",
-            hint="on other systems fetch the instrument: see docs/how-to/instrument.md",
-        )
-    found = {
-        uri
-        for line in done.out.splitlines()
-        for uri, origin in [line.split("\t")]
-        if origin == "Debian"
-    }
-    if not found:
-        raise LosslabError(
-            "apt must know a Debian archive, found none in its sources", hint="run `apt-get update`"
-        )
-    # A machine without the security archive in its sources can still reach it beside the main one;
-    # without it, the pinned kernel's source is often not to be had any more.
-    if not any("security" in uri for uri in found):
-        found |= {
-            f"{uri.removesuffix('debian/')}debian-security/"
-            for uri in found
-            if uri.endswith("/debian/")
-        }
-    # The main archive before the security one: only it has every suite.
-    return sorted(found, key=lambda uri: ("security" in uri, uri))
-
-
-def debian_places(path: str, archives: Sequence[str], instant: str, sha1: str = "") -> list[Place]:
-    """List where a file of Debian's pool can be, the likeliest first.
-
-    Args:
-        path: In the archive, from `pool/` on. Fixes move from the security archive to the main one.
-        archives: What `debian_archives` gives.
-        instant: When Debian had it, for the snapshot archive: 20260101T000000Z; or empty.
-        sha1: By which the snapshot archive has it whatever the instant; or empty.
-    """
-    rest = path.removeprefix("pool/").removeprefix("updates/")
-    paths = {False: f"pool/{rest}", True: f"pool/updates/{rest}"}
-    at_home = path == paths[True]
-    places = [
-        Place(ARCHIVE_PLACE, base + _quoted(paths["security" in base]))
-        for base in sorted(archives, key=lambda base: ("security" in base) != at_home)
-    ]
-    snapshot = os.environ.get("LOSSLAB_SNAPSHOT", SNAPSHOT).rstrip("/")
-    if sha1:
-        places.append(Place(SNAPSHOT_PLACE, f"{snapshot}/file/{sha1}"))
-    if instant:
-        places += [
-            Place(SNAPSHOT_PLACE, f"{snapshot}/archive/{part}/{instant}/{_quoted(paths[security])}")
-            for security, part in sorted(
-                {False: "debian", True: "debian-security"}.items(),
-                key=lambda item: item[0] != at_home,
-            )
-        ]
-    return places
-
-
-def kernel_org_place(path: str) -> Place:
-    """Return where kernel.org has a file."""
-    base = os.environ.get("LOSSLAB_KERNEL_ORG", KERNEL_ORG).rstrip("/")
-    return Place(KERNEL_ORG_PLACE, f"{base}/{_quoted(path)}")
-
-
-def _quoted(path: str) -> str:
-    # As apt does: to some servers a bare plus is a space.
-    return urllib.parse.quote(path, safe="/~")
-
-
 class Fetcher:
-    """Asks servers for files; one that cannot be reached is asked once."""
+    """Download files through this machine's proxies; ask a server that is out of reach once."""
 
     def __init__(self, timeout_s: float = FETCH_TIMEOUT_S) -> None:
-        # Every cell imports this module, and fetches nothing: what speaks HTTP would take longest.
-        from losslab.instrument.servers import Servers
+        # Imported here: every cell imports this module, and most download nothing.
+        from urllib.request import ProxyHandler, build_opener
 
-        self._servers = Servers(timeout_s)
+        self._timeout_s = timeout_s
+        self._opener = build_opener(ProxyHandler(_proxies()))
+        self._unreachable: dict[str, str] = {}
+        self._answered: set[str] = set()
         self._had: set[str] = set()
 
     def fetch(self, candidates: Iterable[tuple[File, Place]]) -> Found:
-        """Get the first of some files that can be had with its pinned content.
+        """Get the first candidate that is available with its pinned content, into the cache.
 
-        It stays in the cache under its hash, where the next build finds it.
-
-        Raises:
-            UnavailableError: none can; says of each place why.
+        Raises UnavailableError, with the reason of each place, if there is none.
         """
         failures = []
         names = []
@@ -183,17 +112,14 @@ class Fetcher:
                 name, url = origin.read_text().split()
                 return Found(path, file, Place(name, url))
             path.parent.mkdir(parents=True, exist_ok=True)
-            _remove_left(path)
-            partial = path.with_name(f".{file.sha256}.partial-{os.getpid()}")
-            try:
-                problem = self.download(place.url, partial, file.size or None)
+            with own_folder(path.parent, ".partial-") as folder:
+                partial = folder / "file"
+                problem = self.download(place.url, partial, file.size or MAX_BYTES)
                 found = "" if problem else digest(partial)
                 if found == file.sha256:
                     origin.write_text(f"{place.name} {place.url}\n")
                     partial.rename(path)
                     return Found(path, file, place)
-            finally:
-                partial.unlink(missing_ok=True)
             problem = problem or f"other bytes: sha256 {found}"
             failures.append(f"{place.name}, {place.url}: {problem}")
         raise UnavailableError(
@@ -203,35 +129,112 @@ class Fetcher:
         )
 
     def has(self, places: Iterable[Place]) -> tuple[Place | None, str]:
-        """Ask which of some places has a file, without taking it; return also why none has."""
+        """Return the first place that has a file, without taking it, or why there is none."""
         problem = "no place that may have it"
         for place in places:
             # The images share most of their packages.
-            if place.url in self._had:
-                return place, ""
-            problem = self._servers.ask(place.url, None)
+            problem = "" if place.url in self._had else self.download(place.url, None)
             if not problem:
                 self._had.add(place.url)
                 return place, ""
         return None, problem
 
     def read(self, place: Place) -> str:
-        """Return a small text, empty where it cannot be had; nothing proves it but its address."""
+        """Return a small text, empty where it is not available. Only its address vouches for it."""
         with tempfile.TemporaryDirectory(prefix="losslab-text-") as name:
-            problem = self._servers.ask(place.url, Path(name) / "text")
+            problem = self.download(place.url, Path(name) / "text")
             return "" if problem else (Path(name) / "text").read_text()
 
-    def download(self, url: str, target: Path, max_bytes: int | None = None) -> str:
-        """Copy what an address has, up to a size; return what went wrong, or nothing."""
-        limit = {} if max_bytes is None else {"max_bytes": max_bytes}
-        return self._servers.ask(url, target, **limit)
+    def download(self, url: str, target: Path | None, max_bytes: int = MAX_BYTES) -> str:
+        """Copy what an address has to `target`, or without a target ask whether it has something.
+
+        A download is repeated after each pause of RETRY_AFTER_S while the problem may be temporary.
+        Returns the problem, or nothing.
+        """
+        from urllib.request import Request
+
+        request = Request(url, method="GET" if target else "HEAD")
+        host = urllib.parse.urlsplit(request.full_url).netloc
+        if host in self._unreachable:
+            return self._unreachable[host]
+        for pause_s in (*(RETRY_AFTER_S if target else ()), None):
+            problem = self._transfer(request, target, max_bytes)
+            unreachable = problem.startswith(UNREACHABLE)
+            if not unreachable:
+                self._answered.add(host)
+            temporary = problem.startswith(("HTTP 429", "HTTP 5", "broken off")) or (
+                unreachable and (host in self._answered or SILENT in problem)
+            )
+            if pause_s is None or not temporary:
+                break
+            time.sleep(pause_s)
+        if unreachable and host:  # a file: address has none
+            self._unreachable[host] = problem
+        return problem
+
+    def _transfer(self, request: Request, target: Path | None, max_bytes: int) -> str:
+        """Copy one answer, in a thread: no timeout of a socket ends an answer that dribbles."""
+        from concurrent.futures import Future
+        from http.client import HTTPException
+        from urllib.error import HTTPError, URLError
+
+        got_bytes, given_up = 0, False
+        outcome: Future[str] = Future()
+
+        def copy() -> str:
+            nonlocal got_bytes
+            try:
+                with self._opener.open(request, timeout=self._timeout_s) as answer:
+                    if target is None:
+                        return ""
+                    with target.open("wb") as out:
+                        while not given_up and (block := answer.read1(BLOCK_BYTES)):
+                            got_bytes += len(block)
+                            if got_bytes > max_bytes:
+                                return f"more than {max_bytes} bytes"
+                            out.write(block)
+            except HTTPError as error:
+                return "not there (HTTP 404)" if error.code == 404 else f"HTTP {error.code}"
+            except URLError as error:
+                silent = getattr(error.reason, "errno", None) == socket.EAI_AGAIN
+                return f"{UNREACHABLE} ({SILENT if silent else error.reason})"
+            except (HTTPException, ConnectionError, TimeoutError) as error:
+                return f"broken off ({error!r})"
+            return ""
+
+        def run() -> None:
+            try:
+                outcome.set_result(copy())
+            except Exception as error:  # such as a full disk, for the thread that waits
+                outcome.set_exception(error)
+
+        # A daemon: this process's end does not wait for a download that hangs.
+        threading.Thread(target=run, daemon=True).start()
+        began = time.monotonic()
+        while True:
+            try:
+                return outcome.result(POLL_S)
+            except TimeoutError:
+                allowed_s = PATIENCE * self._timeout_s + got_bytes / MIN_BYTES_PER_S
+                if outcome.done() or time.monotonic() - began <= allowed_s:
+                    continue
+            given_up = True
+            return (
+                f"too slow ({got_bytes} bytes in {allowed_s:.0f} s, less than "
+                f"{MIN_BYTES_PER_S // 1000} kB/s)"
+            )
 
 
-def _remove_left(path: Path) -> None:
-    """Remove what processes that were killed had of a file."""
-    for left in path.parent.glob(f".{path.name}.partial-*"):
-        if not Path("/proc", left.name.rpartition("-")[2]).exists():
-            left.unlink(missing_ok=True)
+def _proxies() -> dict[str, str]:
+    """Return the proxies that the environment names, and those that apt uses."""
+    from urllib.request import getproxies
+
+    proxies = dict(getproxies())
+    words = processes.attempt(["apt-config", "dump", "Acquire"]).out
+    for scheme, proxy in re.findall(r'^Acquire::(https?)::Proxy "(.+)";$', words, re.MULTILINE):
+        if proxy != "DIRECT":
+            proxies.setdefault(scheme, proxy)
+    return proxies
 
 
 def digest(path: Path) -> str:
@@ -240,15 +243,12 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_sources(found: Sequence[Found], path: Path) -> None:
-    """Keep beside what was built from them where its files came from."""
+def quoted(path: str) -> str:
+    """Quote a path for a URL as apt does: to some servers a bare plus is a space."""
+    return urllib.parse.quote(path, safe="/~")
+
+
+def write_sources(found: Sequence[Found], folder: Path) -> None:
+    """Write `sources.tsv` into a built folder: where the files that it was made of came from."""
     lines = [f"{f.file.name}\t{f.place.name}\t{f.place.url}\n" for f in found]
-    path.write_text("".join(lines))
-
-
-def read_sources(path: Path) -> list[dict[str, Any]]:
-    """Read what `write_sources` wrote; nothing where it is missing."""
-    if not path.exists():
-        return []
-    rows = (line.split("\t") for line in path.read_text().splitlines())
-    return [{"name": name, "place": place, "url": url} for name, place, url in rows]
+    (folder / "sources.tsv").write_text("".join(lines))

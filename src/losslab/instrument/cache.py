@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
+import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from losslab import processes
-from losslab.lock import open_lock
+from losslab.lock import locked, own_folder
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -36,31 +34,22 @@ def hash_files(paths: Sequence[Path], *more: str) -> str:
 
 @contextlib.contextmanager
 def building(target: Path) -> Iterator[Path | None]:
-    """Give a temporary folder that becomes `target`; None when another process has made it.
+    """Make a temporary folder that becomes `target`; None when another process has made it.
 
     A lock beside the target keeps two set-ups from doing the same work.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    with os.fdopen(open_lock(target.parent / f".{target.name}.lock")) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(target.parent / f".{target.name}.lock"):
         if target.exists():
             yield None
             return
-        for left in target.parent.glob(f".{target.name}.partial-*"):  # by a build that was killed
-            shutil.rmtree(left, ignore_errors=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
-        partial.chmod(0o755)
-        try:
+        with own_folder(target.parent, f".{target.name}.partial-") as partial:
+            partial.chmod(0o755)
             yield partial
             partial.rename(target)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
 
 
-def run_logged(command: Sequence[str | Path], log: Path, cwd: Path | None = None) -> None:
-    """Run a command with its output appended to `log`.
-
-    Raises:
-        LosslabError: it failed or does not exist; with the log's last lines.
-    """
-    processes.run(command, log=log, cwd=cwd)
+def provenance(folder: Path) -> dict[str, Any]:
+    """Return what the kernel or image in `folder` was made of."""
+    result: dict[str, Any] = json.loads((folder / "provenance.json").read_text())
+    return result

@@ -23,8 +23,8 @@ PINS = ROOT / "containers" / "trees.tsv"
 PINS_HEAD = "image\trecipe\tsha256"
 # In a kernel's folder, the SHA-256 of the finished `linux`.
 LINUX_DIGEST = "linux.sha256"
-# In an image's folder: its tree, the list of its files, and the fingerprints of trees that were
-# found to be as listed.
+# In an image's folder: its tree, the list of its files, and the fingerprints of trees that matched
+# the list.
 TREE_ROOT, LIST, VERIFIED = "root", "tree.tsv", "tree.verified"
 LIST_BYTES = 64 * 2**20  # of 8,000 files it has one megabyte
 HINT = "remove {folder} and run `make setup`; finished replicates are kept"
@@ -34,7 +34,8 @@ REPLACED_ON_PURPOSE = (
 )
 DIGITS = 12  # of a digest in an error
 
-# What this process found first, which may not change between replicates, and when it last looked.
+# The digests that this process found first, which may not change between replicates, and when it
+# last looked.
 _first: dict[Path, str] = {}
 _last_s: dict[Path, float] = {}
 
@@ -78,7 +79,8 @@ def record_tree(folder: Path, recipe: str) -> None:
         raise LosslabError(f"{LIST} must have {LIST_BYTES} bytes at most, found more")
     if path.exists() and (problems := tree.differences(path.read_text(), text)):
         raise LosslabError(f"the image must be as {LIST} lists it, found: {tree.shown(problems)}")
-    pinned, found = pins().get(recipe, ("", tree.digest(text)))[1], tree.digest(text)
+    found = tree.digest(text)
+    _, pinned = pins().get(recipe, ("", found))
     if found != pinned:
         kept = folder.parent / f"{recipe}.{LIST}"
         kept.write_text(text)
@@ -91,23 +93,15 @@ def record_tree(folder: Path, recipe: str) -> None:
 
 
 def pins() -> dict[str, tuple[str, str]]:
-    """Read the pinned trees: image and SHA-256 by the hash of the recipe.
-
-    Raises:
-        LosslabError: the file is not as `losslab image --pin-tree` writes it.
-    """
-    with contextlib.suppress(OSError):
-        return _pins(PINS, PINS.stat().st_mtime_ns)
-    return {}
-
-
-@functools.lru_cache(maxsize=2)
-def _pins(path: Path, _: int) -> dict[str, tuple[str, str]]:
-    head, *lines = path.read_text().splitlines() or [""]
+    """Read the pinned trees: image and SHA-256 by the hash of the recipe."""
+    try:
+        head, *lines = PINS.read_text().splitlines() or [""]
+    except OSError:
+        return {}
     rows = [line.split("\t") for line in lines]
     if head != PINS_HEAD or any(len(row) != 3 for row in rows):
         raise LosslabError(
-            f"{path} must have the columns {PINS_HEAD!r}, found otherwise",
+            f"{PINS} must have the columns {PINS_HEAD!r}, found otherwise",
             hint="restore it (`git checkout`), or make it anew with `losslab image --pin-tree`",
         )
     return {recipe: (name, sha256) for name, recipe, sha256 in rows}
@@ -124,7 +118,7 @@ def same_in_campaign(digests: dict[Path, str], records: Path) -> None:
 
     Args:
         digests: As `require` returns them.
-        records: The campaign's folder of records, in which the first of each is written down.
+        records: The campaign's folder of records, which gets the first digest of each.
 
     Raises:
         HostError: it is another.
@@ -146,7 +140,7 @@ def same_in_campaign(digests: dict[Path, str], records: Path) -> None:
 
 
 def _first_written(record: Path, text: str) -> str:
-    """Write a record unless it is there, whole or not at all; return what it says."""
+    """Write a record unless it is there, whole or not at all; return its text."""
     partial = record.with_name(f".{record.name}.{os.getpid()}")
     if not record.exists():
         partial.write_text(f"{text}\n")
@@ -160,62 +154,57 @@ def _first_written(record: Path, text: str) -> str:
 
 
 def _kernel_digest(linux: Path) -> str:
-    folder = linux.parent
+    hint = HINT.format(folder=linux.parent)
     try:
-        wanted = (folder / LINUX_DIGEST).read_text().strip()
-        stats = linux.stat()
-        found = _hash(linux, stats.st_size, stats.st_mtime_ns, stats.st_ctime_ns, stats.st_ino)
+        wanted = (linux.parent / LINUX_DIGEST).read_text().strip()
+        found = _hash(linux, *_identity(linux))
     except (OSError, ValueError) as error:
         raise HostError(
-            f"the pinned kernel must be in {folder} with its digest, found: {error}",
-            hint=HINT.format(folder=folder),
+            f"the pinned kernel must be in {linux.parent} with its digest, found: {error}",
+            hint=hint,
         ) from error
     wanted = _first.setdefault(linux, wanted)
     if found != wanted:
         raise HostError(
             f"{linux} must be the kernel that was built there (SHA-256 {wanted[:DIGITS]}...), "
             f"found another ({found[:DIGITS]}...)",
-            hint=HINT.format(folder=folder),
+            hint=hint,
         )
     return found
 
 
+def _identity(path: Path) -> tuple[int, ...]:
+    """Return what tells that a file was changed, as a key of caches."""
+    its = path.stat()
+    return its.st_size, its.st_mtime_ns, its.st_ctime_ns, its.st_ino
+
+
 @functools.lru_cache(maxsize=8)
-def _hash(file: Path, *identity: int) -> str:
-    """Hash a file once per size, times and inode."""
+def _hash(file: Path, *_: int) -> str:
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _tree_digest(root: Path, whole: bool) -> str:
-    """Return the digest of an image's tree; read its files where their times are not known."""
-    listed, paths = _listed(root)
-    found = tree.digest(listed) if listed else ""
-    expected = _first.get(root) or pins().get(root.parent.name, ("", found))[1]
-    as_expected = bool(listed) and found == expected
-    if whole or not as_expected or not _is_verified(root.parent, paths):
-        expected = _read_whole(root, listed if as_expected else "", paths, expected)
-    return expected
+    """Return the digest of an image's tree; read its files unless their times are known.
 
-
-def _read_whole(root: Path, listed: str, paths: Sequence[bytes], expected: str) -> str:
-    """Read every file of a tree; return its digest.
-
-    Args:
-        root: The tree.
-        listed: Its list, if that has the expected digest.
-        paths: Those of the list whose times are compared.
-        expected: Empty where none is known: then the first use decides.
+    Without a pin, the first use decides.
     """
     folder = root.parent
+    listed, paths = _listed(root)
+    found = tree.digest(listed) if listed else ""
+    expected = _first.get(root) or pins().get(folder.name, ("", found))[1]
+    if found != expected:
+        listed = ""
+    before = _fingerprint(paths) if listed else ""
+    if before and not whole and before in _verified(folder):
+        return expected
     try:
-        before = _fingerprint(paths) if listed else ""
         now = tree.listing(root)
         found = tree.digest(now)
         problems = tree.differences(listed, now) if listed else []
         if expected and found != expected and not problems:
             problems = [f"another tree (SHA-256 {found[:DIGITS]}...), and {LIST} lists another"]
-        unchanged = before and before == _fingerprint(paths)
     except (OSError, LosslabError) as error:
         problems = [str(error)]
     if problems:
@@ -224,38 +213,36 @@ def _read_whole(root: Path, listed: str, paths: Sequence[bytes], expected: str) 
             f"the image in {root} must be what was built{wanted}, found: {tree.shown(problems)}",
             hint=HINT.format(folder=folder),
         )
-    with contextlib.suppress(OSError):  # a cache that others own is read each time
+    with contextlib.suppress(OSError):  # a cache of another user is read each time
         if not listed:
             (folder / LIST).write_text(now)
-        elif unchanged:
+        elif before and before == _fingerprint(paths):
             with (folder / VERIFIED).open("a") as file:
                 file.write(f"{before}\n")
     return found
 
 
 def _listed(root: Path) -> tuple[str, tuple[bytes, ...]]:
-    """Return the list of an image's files, and those of which times are compared."""
+    """Return the list of an image's files, and those whose times are compared."""
     path = root.parent / LIST
     try:
-        its = path.stat()
-        return _read_list(root, path, its.st_size, its.st_mtime_ns, its.st_ctime_ns, its.st_ino)
+        return _read_list(root, path, *_identity(path))
     except (OSError, ValueError):
         return "", ()
 
 
 @functools.lru_cache(maxsize=4)
-def _read_list(root: Path, path: Path, *identity: int) -> tuple[str, tuple[bytes, ...]]:
+def _read_list(root: Path, path: Path, *_: int) -> tuple[str, tuple[bytes, ...]]:
     text = path.read_text()
     return text, tuple(tree.unlinked(root, text))
 
 
-def _is_verified(folder: Path, paths: Sequence[bytes]) -> bool:
-    """Tell whether a tree was as listed when its files had the times that they have now."""
-    now = _fingerprint(paths)
+def _verified(folder: Path) -> list[str]:
+    """Read the fingerprints that a tree had when it was as listed."""
     try:
-        return bool(now) and now in (folder / VERIFIED).read_text().split()
+        return (folder / VERIFIED).read_text().split()
     except (OSError, ValueError):
-        return False
+        return []
 
 
 def _fingerprint(paths: Sequence[bytes]) -> str:

@@ -15,37 +15,29 @@ from typing import Any
 
 from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import integrity, kernels, kernelsource, kerneltree, packed
+from losslab.instrument import cache, integrity, kernels, kernelsource, kerneltree, packed
 from losslab.instrument.archive import UnavailableError, digest, write_sources
-from losslab.instrument.cache import ROOT, building, cache_folder, hash_files, run_logged
+from losslab.instrument.cache import ROOT, building, cache_folder, hash_files
 from losslab.instrument.kernels import Kernel
 from losslab.instrument.kernelsource import DEBIAN, KERNEL_ORG, Source
-from losslab.instrument.kerneltree import MAKE
 
 RECIPE = ROOT / "containers" / "kernel"
-# What is built from the same source: a variant adds a fragment to the plain kernel's, which is as
-# it would be if there were no variants.
+# Kernels of the same source. A variant adds its fragment to the plain kernel's, which does not
+# depend on it.
 PLAIN, CONTAINERS = "plain", "containers"
 VARIANTS = (PLAIN, CONTAINERS)
 # Of every kernel, and in the folder of a series what it has alone.
 FRAGMENT = "fragment.config"
-# In a kernel's folder, what making it said.
-LOG = "build.log"
-# In the cache, the objects of kernels to which algorithms are added.
-TREES = "tree"
+LOG = "build.log"  # in a kernel's folder
+TREES = "tree"  # in the cache, the objects of kernels to which algorithms are added
+provenance = cache.provenance
 
 
-def _fragments(variant: str, which: Kernel) -> list[Path]:
-    """List the parts of a configuration: everybody's, the variant's, and the series' own."""
+def fragments(variant: str, which: Kernel) -> list[Path]:
+    """List the parts of a configuration: every kernel's, the variant's, and the series' own."""
     base, own = RECIPE / FRAGMENT, which.series.folder / FRAGMENT
     found = [base] if variant == PLAIN else [base, RECIPE / f"{variant}.config"]
     return found if own == base or not own.exists() else [*found, own]
-
-
-def recipe(variant: str = PLAIN, which: Kernel | None = None) -> list[Path]:
-    """List the files that decide what is built."""
-    which = which or kernels.default()
-    return [*_fragments(variant, which), which.series.pins, *which.all_patches, *which.algorithms]
 
 
 def content_hash(
@@ -55,7 +47,7 @@ def content_hash(
     which = which or kernels.default()
     settings = [
         line
-        for part in _fragments(variant, which)
+        for part in fragments(variant, which)
         for line in part.read_text().splitlines()
         if line.startswith("CONFIG_")
     ]
@@ -91,19 +83,9 @@ def named(variant: str, which: Kernel) -> str:
 
 
 def parsed(name: str) -> tuple[str, Kernel]:
-    """Read what `named` wrote.
-
-    Raises:
-        LosslabError: there is no such kernel.
-    """
+    """Read what `named` wrote; UsageError if there is no such kernel."""
     variant, _, key = name.partition("+")
     return variant, kernels.of_key(key or kernels.DEFAULT)
-
-
-def provenance(folder: Path) -> dict[str, Any]:
-    """Return what the kernel in `folder` was made of."""
-    result: dict[str, Any] = json.loads((folder / "provenance.json").read_text())
-    return result
 
 
 def build(variant: str = PLAIN, unpinned: bool = False, which: Kernel | None = None) -> Path:
@@ -111,12 +93,11 @@ def build(variant: str = PLAIN, unpinned: bool = False, which: Kernel | None = N
 
     Args:
         variant: One of VARIANTS.
-        unpinned: Where the pinned source cannot be had, take the newest that Debian has.
+        unpinned: If the pinned source is not available, take the newest that Debian has.
         which: The default one, if none is named.
 
     Raises:
-        UnavailableError: the pinned source or a public patch cannot be had, and nothing else is
-            allowed.
+        UnavailableError: the pinned source or a public patch is not available.
         LosslabError: a symbol was dropped, or a command failed.
     """
     which = which or kernels.default()
@@ -127,26 +108,28 @@ def build(variant: str = PLAIN, unpinned: bool = False, which: Kernel | None = N
         return target(variant, which)
     source = _source(which, unpinned)
     made = target(variant, which, source.origin, source.pinned)
-    # A tree of 80,000 files goes when the kernel is there already.
+    # Kernels with an added algorithm need the object files of the kernel without. The default
+    # kernel's are kept at once, because most users add their algorithm to it; they take 300 MB, so
+    # the others keep them on first use.
+    keeps_objects = which.algorithms or (variant == PLAIN and which == kernels.default())
+    # The folder of work, a tree of 80,000 files, is removed when the kernel is there already.
     with contextlib.ExitStack() as left, building(made) as partial:
-        if partial is not None and _keeps_objects(variant, which):
-            kept = kept_tree(variant, replace(which, algorithms=()), source)
-            with kerneltree.with_algorithms(kept, which.algorithms, partial / LOG) as tree:
-                _finish(variant, which, source, tree, partial)
-        elif partial is not None:
-            # In the cache, which has room, and under a name that the next build removes.
-            work = tempfile.TemporaryDirectory(prefix=f"{partial.name}-", dir=made.parent)
-            tree = _compiled(variant, which, source, Path(left.enter_context(work)), partial / LOG)
+        if partial is not None:
+            if keeps_objects:
+                kept = _kept_tree(variant, replace(which, algorithms=()), source)
+                compiled = kerneltree.with_algorithms(kept, which.algorithms, partial / LOG)
+                tree = left.enter_context(compiled)
+            else:
+                # In the cache, which has room, and under a name that the next build removes.
+                work = tempfile.TemporaryDirectory(prefix=f"{partial.name}-", dir=made.parent)
+                folder = Path(left.enter_context(work))
+                tree = _compiled(variant, which, source, folder, partial / LOG)
             _finish(variant, which, source, tree, partial)
     return made
 
 
-def kept_tree(variant: str, which: Kernel, source: Source) -> Path:
-    """Return the folder of a kernel's objects, to which algorithms are added; compile if missing.
-
-    Raises:
-        LosslabError: as `build`.
-    """
+def _kept_tree(variant: str, which: Kernel, source: Source) -> Path:
+    """Return the folder of a kernel's objects, compiled if missing; algorithms are added to it."""
     made = target(variant, which, source.origin, source.pinned)
     folder = cache_folder() / TREES / made.name
     with building(folder) as partial:
@@ -163,15 +146,6 @@ def kept_tree(variant: str, which: Kernel, source: Source) -> Path:
     return folder
 
 
-def _keeps_objects(variant: str, which: Kernel) -> bool:
-    """Tell whether a build keeps its object files, to which algorithms can be added.
-
-    Kernels with an added algorithm need them. The default kernel keeps them because most users
-    add their algorithm to it; they take 300 MB, so the others keep them on first use.
-    """
-    return bool(which.algorithms) or (variant == PLAIN and which == kernels.default())
-
-
 def quickly_made(variant: str, which: Kernel) -> bool:
     """Tell whether nothing but algorithms of one's own is to be compiled."""
     return bool(which.algorithms) and objects_kept(variant, replace(which, algorithms=()))
@@ -183,7 +157,7 @@ def objects_kept(variant: str, which: Kernel) -> bool:
 
 
 def _source(which: Kernel, unpinned: bool) -> Source:
-    """Get the source, and see that the public patches are there."""
+    """Get the source, after the public patches: the build fails early where one is missing."""
     for patch in which.fetched:
         patch.get()
     try:
@@ -202,32 +176,33 @@ def _compiled(variant: str, which: Kernel, source: Source, work: Path, log: Path
     source.unpack(work, tree, log)
     fetched = [patch.get() for patch in which.fetched]
     for patch in (*which.series.patches, *fetched, *which.patches):
-        run_logged(["patch", "-p1", "--forward", "--fuzz=0", "-i", patch], log, cwd=tree)
-    fragment = work / "fragment.config"
-    fragment.write_text("".join(part.read_text() for part in _fragments(variant, which)))
-    run_logged([*MAKE, "allnoconfig", f"KCONFIG_ALLCONFIG={fragment}"], log, cwd=tree)
+        processes.run(["patch", "-p1", "--forward", "--fuzz=0", "-i", patch], log=log, cwd=tree)
+    fragment = work / FRAGMENT
+    fragment.write_text("".join(part.read_text() for part in fragments(variant, which)))
+    configure = [*kerneltree.MAKE, "allnoconfig", f"KCONFIG_ALLCONFIG={fragment}"]
+    processes.run(configure, log=log, cwd=tree)
     missing = dropped_symbols(fragment.read_text(), (tree / ".config").read_text())
     if missing:
-        parts = " and ".join(map(str, _fragments(variant, which)))
+        parts = " and ".join(map(str, fragments(variant, which)))
         raise LosslabError(
             f"every symbol of {parts} must be in the finished .config, found dropped: "
             f"{', '.join(missing)}",
             hint="a dropped symbol has an unmet dependency or does not exist in this kernel",
         )
-    run_logged([*MAKE, kerneltree.jobs(), "linux"], log, cwd=tree)
+    processes.run(kerneltree.MAKE_LINUX, log=log, cwd=tree)
     shutil.rmtree(work / "package", ignore_errors=True)
     return tree
 
 
 def _finish(variant: str, which: Kernel, source: Source, tree: Path, folder: Path) -> None:
-    """Put into `folder` what a compiled tree gives, and what it was made of."""
+    """Put the results of a compiled tree, and what they were made of, into `folder`."""
     version = processes.run(["make", "-s", "ARCH=um", "kernelversion"], cwd=tree).strip()
     shutil.copy2(tree / "linux", folder / "linux")
-    run_logged(["strip", "--strip-debug", folder / "linux"], folder / LOG)
+    processes.run(["strip", "--strip-debug", folder / "linux"], log=folder / LOG)
     # Not among the facts below, which are part of every manifest: compilers differ, numbers do not.
     (folder / integrity.LINUX_DIGEST).write_text(digest(folder / "linux") + "\n")
     shutil.copyfile(tree / ".config", folder / "config")
-    write_sources([source.found], folder / "sources.tsv")
+    write_sources([source.found], folder)
     made_of = source.provenance()
     pins = kernelsource.pins(which.series).facts(source.origin)
     more: dict[str, Any] = {} if which == kernels.default() else {"name": which.name}
@@ -248,15 +223,9 @@ def _finish(variant: str, which: Kernel, source: Source, tree: Path, folder: Pat
 def dropped_symbols(fragment: str, config: str) -> list[str]:
     """List the fragment's symbols that do not have their value in a finished configuration."""
     have = set(config.splitlines())
-    dropped = []
-    for line in fragment.splitlines():
-        match = re.fullmatch(r"(CONFIG_\w+)=(.+)", line)
-        if not match:
-            continue
-        absent = f"# {match[1]} is not set"
-        if match[2] == "n":
-            if any(entry.startswith(f"{match[1]}=") for entry in have):
-                dropped.append(match[1])
-        elif line not in have or absent in have:
-            dropped.append(match[1])
-    return dropped
+    set_there = {line.partition("=")[0] for line in have if "=" in line}
+    return [
+        name
+        for name, value in re.findall(r"^(CONFIG_\w+)=(.+)$", fragment, re.MULTILINE)
+        if (name in set_there if value == "n" else f"{name}={value}" not in have)
+    ]

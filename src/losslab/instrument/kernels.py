@@ -1,4 +1,4 @@
-"""The kernels that can be measured on: what config/kernels.toml declares, and algorithms added.
+"""The kernels that can be measured on: those of config/kernels.toml, and algorithms added to them.
 
 A study's algorithm that is a file of `algorithms/` is compiled into the kernel that it runs on.
 """
@@ -18,18 +18,10 @@ from losslab.reading import UsageError, read_toml, shown
 
 FILE = ROOT / "config" / "kernels.toml"
 ALGORITHMS = ROOT / "algorithms"
-# What a condition says that asks for no kernel by name.
+# A condition's value that names no kernel.
 DEFAULT = "default"
-# Where a public patch is to be had, as it is named to users.
+# Place of a public patch, as it is named to users.
 PUBLIC_PLACE = "public"
-
-
-@dataclass(frozen=True)
-class Release:
-    """A release of Debian that has a series: by the suites that may, the likeliest first."""
-
-    title: str
-    suites: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -39,7 +31,8 @@ class Series:
     name: str
     folder: Path
     package: str
-    builds: tuple[Release, ...]
+    # Debian's releases that have it: title, and the suites that may, the likeliest first.
+    builds: tuple[tuple[str, tuple[str, ...]], ...]
 
     @property
     def pins(self) -> Path:
@@ -48,7 +41,7 @@ class Series:
 
     @property
     def patches(self) -> list[Path]:
-        """Ours of the series, in their order."""
+        """Our patches of the series, in their order."""
         return sorted((self.folder / "patches").glob("*.patch"))
 
     @property
@@ -59,28 +52,16 @@ class Series:
 
 @dataclass(frozen=True)
 class Fetched:
-    """A public patch that is no part of this repository.
-
-    Attributes:
-        name: Of its file.
-        address: Where it is to be had.
-        size_bytes: Its length.
-        sha256: Its content.
-        variable: The variable of the environment that names a copy on this machine.
-    """
+    """A public patch that is no part of this repository."""
 
     name: str
     address: str
     size_bytes: int
     sha256: str
-    variable: str
+    variable: str  # of the environment, which names a copy on this machine
 
     def get(self) -> Path:
-        """Return it on this machine.
-
-        Raises:
-            UnavailableError: it is to be had nowhere; with how to get it.
-        """
+        """Return the patch on this machine; UnavailableError, with how to get it, otherwise."""
         own = os.environ.get(self.variable)
         if own:
             path = Path(own)
@@ -105,29 +86,19 @@ class Fetched:
 
 @dataclass(frozen=True)
 class Kernel:
-    """What can be measured on.
+    """A kernel to measure on."""
 
-    Attributes:
-        name: In studies and on the command line.
-        label: In figures and tables.
-        series: Its source and our patches.
-        fetched: Public patches after ours.
-        patches: Ours after those.
-        algorithms: Files of congestion controls that are compiled in besides.
-        boot: Words of its command line that the others do not have.
-    """
-
-    name: str
-    label: str
+    name: str  # in studies and on the command line
+    label: str  # in figures and tables
     series: Series
-    fetched: tuple[Fetched, ...] = ()
-    patches: tuple[Path, ...] = ()
-    algorithms: tuple[Path, ...] = ()
-    boot: tuple[str, ...] = ()
+    fetched: tuple[Fetched, ...] = ()  # public patches, applied after the series' own
+    patches: tuple[Path, ...] = ()  # ours after those
+    algorithms: tuple[Path, ...] = ()  # files of congestion controls that are compiled in
+    boot: tuple[str, ...] = ()  # further words of its command line
 
     @property
     def title(self) -> str:
-        """Name it for messages, with what is compiled in."""
+        """Name it for messages, with the added algorithms."""
         added = [path.parent.name for path in self.algorithms]
         return f"{self.name} with {' and '.join(added)}" if added else self.name
 
@@ -137,22 +108,16 @@ class Kernel:
         return "+".join([self.name, *(path.parent.name for path in self.algorithms)])
 
     @property
-    def all_patches(self) -> list[Path]:
-        """Ours, those after the fetched ones last."""
-        return [*self.series.patches, *self.patches]
-
-    @property
     def patch_names(self) -> list[str]:
         """Name all patches in the order in which they are applied."""
         ours = [path.name for path in self.series.patches]
         return [*ours, *(patch.name for patch in self.fetched), *(p.name for p in self.patches)]
 
     def facts(self) -> list[str]:
-        """List what decides what it is, beside its series' source and patches."""
+        """List what decides what it is, besides its series' source and patches."""
         return [
             *(f"{patch.name} {patch.sha256}" for patch in self.fetched),
-            *(f"{patch.name} {digest(patch)}" for patch in self.patches),
-            *(f"{path.name} {digest(path)}" for path in self.algorithms),
+            *(f"{path.name} {digest(path)}" for path in (*self.patches, *self.algorithms)),
         ]
 
     def command(self, variant: str) -> str:
@@ -168,30 +133,21 @@ class Kernel:
 
 def known() -> dict[str, Kernel]:
     """Return the declared kernels by name, the default one first."""
-    return dict(_declared(FILE)[1])
+    return dict(_declared(FILE))
 
 
 def default() -> Kernel:
-    """Return the kernel that serves whatever asks for no other."""
-    name, kernels = _declared(FILE)
-    return kernels[name]
+    """Return the default kernel."""
+    return next(iter(_declared(FILE).values()))
 
 
 def get(name: str, algorithms: Iterable[str] = ()) -> Kernel:
-    """Return a kernel with the files of some algorithms compiled in.
+    """Return a kernel by its name, or `default`, with some algorithms compiled in.
 
-    Args:
-        name: One of config/kernels.toml, or `default`.
-        algorithms: Names; those that have no file in `algorithms/` are the kernel's own.
-
-    Raises:
-        UsageError: there is no such kernel.
+    Algorithms that have no file in `algorithms/` are the kernel's own.
     """
-    if name == DEFAULT:
-        kernel = default()
-    elif name in known():
-        kernel = known()[name]
-    else:
+    kernel = default() if name == DEFAULT else known().get(name)
+    if kernel is None:
         raise UsageError(
             f"a kernel must be one of {FILE.relative_to(ROOT)} ({', '.join(known())}), found "
             f"{shown(name)}"
@@ -201,27 +157,19 @@ def get(name: str, algorithms: Iterable[str] = ()) -> Kernel:
 
 
 def of_key(key: str) -> Kernel:
-    """Return the kernel whose `key` this is.
-
-    Raises:
-        UsageError: there is no such kernel.
-    """
+    """Return the kernel with this `key`; UsageError if there is none."""
     name, *algorithms = key.split("+")
     return get(name, algorithms)
 
 
 def source_of(algorithm: str) -> Path:
-    """Give the file that an algorithm of one's own is, whether or not it is there."""
+    """Return the file of an algorithm of one's own, whether or not it is there."""
     return ALGORITHMS / algorithm / f"tcp_{algorithm}.c"
 
 
 @functools.cache
-def _declared(path: Path) -> tuple[str, dict[str, Kernel]]:
-    """Read the declarations; `losslab` checks them against their schema, too.
-
-    Raises:
-        UsageError: they do not make sense.
-    """
+def _declared(path: Path) -> dict[str, Kernel]:
+    """Read the declarations, the default one first; `losslab` checks their schema, too."""
     try:
         data: dict[str, Any] = read_toml(path)
         series = {
@@ -229,7 +177,7 @@ def _declared(path: Path) -> tuple[str, dict[str, Kernel]]:
                 name,
                 ROOT / each["folder"],
                 each["package"],
-                tuple(Release(b["title"], tuple(b["suites"])) for b in each["builds"]),
+                tuple((b["title"], tuple(b["suites"])) for b in each["builds"]),
             )
             for name, each in data["series"].items()
         }
@@ -245,7 +193,7 @@ def _declared(path: Path) -> tuple[str, dict[str, Kernel]]:
             for name, each in data["kernels"].items()
         }
         first = data["default"]
-        return first, {first: kernels[first]} | kernels
+        return {first: kernels[first]} | kernels
     except (AttributeError, KeyError, TypeError) as error:
         raise UsageError(
             f"{path} must declare default, series and kernels, found: {error!r}",

@@ -1,36 +1,40 @@
-"""The kernel's source: which is pinned, where it is had, and how it is pinned anew."""
+"""The kernel's source: which one is pinned, where it is available, and how to pin a newer one.
+
+LOSSLAB_KERNEL_ORG replaces the address of kernel.org.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import tarfile
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument.apt import Apt
 from losslab.instrument.archive import (
     ADVICE,
     ARCHIVE_PLACE,
+    KERNEL_ORG_PLACE,
     Fetcher,
     File,
     Found,
     Place,
     UnavailableError,
-    debian_archives,
-    debian_places,
-    kernel_org_place,
+    quoted,
 )
-from losslab.instrument.cache import run_logged
+from losslab.instrument.debian import Apt, debian_archives, debian_places
 from losslab.instrument.kernels import Series
 from losslab.reading import read_text, read_toml
 
 DEBIAN, KERNEL_ORG = "debian", "kernel.org"
+KERNEL_ORG_URL = "https://cdn.kernel.org/pub/linux/kernel"
 SUMS = "sha256sums.asc"  # kernel.org's list of hashes, in each folder
-# What `make ARCH=um` reads no line of, most of 80,000 files: other machines' code, drivers,
-# documents. Their Kconfig and Makefiles stay, which others include.
+# Files that `make ARCH=um` never reads, most of 80,000: other machines' code, drivers, documents.
+# Their Kconfig and Makefiles stay, which others include.
 UNREAD_FOLDERS = (
     "arch/[!ux]*", "arch/xtensa", "drivers/gpu", "drivers/media", "drivers/net/ethernet",
     "drivers/net/wireless", "drivers/staging", "drivers/infiniband", "drivers/scsi", "drivers/iio",
@@ -82,7 +86,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Pins:
-    """What source.toml says; an empty `kernel_org_sha256` is none."""
+    """The content of source.toml; an empty `kernel_org_sha256` means that none is known."""
 
     version: str
     builds: tuple[Build, ...]
@@ -95,18 +99,13 @@ class Pins:
             return [KERNEL_ORG, self.version, self.kernel_org_sha256]
         return [DEBIAN, self.version, *(build.sha256 for build in self.builds)]
 
-    def text(self, titles: Sequence[str]) -> str:
-        """Return the text of source.toml, where each build has a title."""
+    def text(self, series: Series) -> str:
+        """Return the text of source.toml."""
         builds = "".join(
             BUILD.format(title=title, **vars(build))
-            for title, build in zip(titles, self.builds, strict=False)
+            for (title, _), build in zip(series.builds, self.builds, strict=False)
         )
-        return TEMPLATE.format(
-            version=self.version,
-            builds=builds,
-            kernel_org_path=self.kernel_org_path,
-            kernel_org_sha256=self.kernel_org_sha256,
-        )
+        return TEMPLATE.format(**vars(self) | {"builds": builds})
 
 
 @dataclass(frozen=True)
@@ -120,29 +119,25 @@ class Source:
     pinned: bool
 
     def provenance(self) -> dict[str, str]:
-        """Say what it is; of the pinned ones the recipe's hash says the rest."""
+        """Return its origin and version; a pinned source is identified by the recipe's hash."""
         facts = {"from": self.origin, "version": self.version}
         return facts if self.pinned else facts | {"sha256": self.found.file.sha256}
 
     def unpack(self, work: Path, tree: Path, log: Path) -> None:
-        """Unpack it into `tree`, with `work` for what lies between."""
+        """Unpack it into `tree`, with intermediate files in `work`."""
         tarball = self.found.path
         if self.origin == DEBIAN:
-            run_logged(["dpkg-deb", "-x", tarball, work / "package"], log)
+            processes.run(["dpkg-deb", "-x", tarball, work / "package"], log=log)
             tarball = work / "package" / self.series.tarball
         tree.mkdir()
         unread = [f"--exclude=*/{folder}/{of}" for folder in UNREAD_FOLDERS for of in UNREAD_FILES]
-        # The cache names files by their hashes: say how it is packed.
+        # J: tar cannot tell by the name, which is a hash in the cache.
         command: list[str | Path] = ["tar", "-xJf", tarball, "--strip-components=1", "-C", tree]
-        run_logged([*command, "--wildcards", *unread], log)
+        processes.run([*command, "--wildcards", *unread], log=log)
 
 
 def pins(series: Series) -> Pins:
-    """Read a series' source.toml.
-
-    Raises:
-        LosslabError: it is not as `losslab kernel --relock` writes it.
-    """
+    """Read a series' source.toml; refuse one that `losslab kernel --relock` did not write so."""
     path = series.pins
     try:
         data = read_toml(path)
@@ -157,7 +152,7 @@ def pins(series: Series) -> Pins:
             f"{path} must name version, debian and kernel_org, found: {error!r}",
             hint="restore it (`git checkout`), or make it anew with `losslab kernel --relock`",
         ) from error
-    if found.text(_titles(series)) != read_text(path):
+    if found.text(series) != read_text(path):
         raise LosslabError(
             f"{path} must be as `losslab kernel --relock` writes it, found it edited",
             hint="restore it (`git checkout`), or make it anew",
@@ -165,12 +160,8 @@ def pins(series: Series) -> Pins:
     return found
 
 
-def _titles(series: Series) -> list[str]:
-    return [build.title for build in series.builds]
-
-
 def candidates(pinned: Pins, archives: Sequence[str]) -> list[tuple[File, Place]]:
-    """List what may be taken and where from: from the archive first, whichever build."""
+    """List the files that may be taken, and from where: from the archive first, of any build."""
     places = [
         (build.file, place)
         for build in pinned.builds
@@ -183,21 +174,20 @@ def candidates(pinned: Pins, archives: Sequence[str]) -> list[tuple[File, Place]
     return places
 
 
-def fetch(series: Series) -> Source:
-    """Get the pinned source of a series.
+def kernel_org_place(path: str) -> Place:
+    """Return where kernel.org has a file."""
+    base = os.environ.get("LOSSLAB_KERNEL_ORG", KERNEL_ORG_URL).rstrip("/")
+    return Place(KERNEL_ORG_PLACE, f"{base}/{quoted(path)}")
 
-    Raises:
-        UnavailableError: it is to be had nowhere.
-    """
+
+def fetch(series: Series) -> Source:
+    """Get the pinned source of a series; UnavailableError if no place has it."""
     pinned = pins(series)
     try:
         found = Fetcher().fetch(candidates(pinned, debian_archives()))
     except UnavailableError as error:
-        more = (
-            ""
-            if pinned.kernel_org_sha256
-            else (f"\n    kernel.org, {pinned.kernel_org_path}: refused, no hash of it is pinned")
-        )
+        refused = f"\n    kernel.org, {pinned.kernel_org_path}: refused, no hash of it is pinned"
+        more = "" if pinned.kernel_org_sha256 else refused
         raise UnavailableError(f"the kernel's source {error.message}{more}", hint=ADVICE) from error
     origin = KERNEL_ORG if found.file.sha256 == pinned.kernel_org_sha256 else DEBIAN
     return Source(series, origin, pinned.version, found, pinned=True)
@@ -205,38 +195,42 @@ def fetch(series: Series) -> Source:
 
 def fetch_newest(series: Series) -> Source:
     """Get the newest source of a series that Debian has, pinned or not."""
-    suites = [suite for build in series.builds for suite in build.suites]
+    version, _, found = _get_newest(
+        series, [suite for _, suites in series.builds for suite in suites]
+    )
+    return Source(series, DEBIAN, version, found, pinned=False)
+
+
+def _get_newest(series: Series, suites: Sequence[str]) -> tuple[str, str, Found]:
+    """Download the newest package of some suites; return its version, its path in the archive."""
     version, file, path = _newest(series.package, suites)
-    places = [(file, place) for place in debian_places(path, debian_archives(), "")]
-    return Source(series, DEBIAN, version, Fetcher().fetch(places), pinned=False)
+    places = debian_places(path, debian_archives(), "")
+    return version, path, Fetcher().fetch((file, place) for place in places)
 
 
 def _newest(package: str, suites: Sequence[str]) -> tuple[str, File, str]:
     with tempfile.TemporaryDirectory(prefix="losslab-apt-") as name:
         apt = Apt(Path(name) / "apt", debian_archives(), suites, Path(name) / "log")
-        return apt.newest(package)
+        (file, path), *_ = apt.uris("download", package)
+        return file.name.split("_")[1], file, path
 
 
 def relock(series: Series) -> list[str]:
     """Pin the newest source of a series that Debian has; return what changed.
 
-    Raises:
-        LosslabError: Debian has none, or two builds of one version differ.
+    Raises LosslabError if Debian has none, or two builds of one version differ.
     """
     before = pins(series) if series.pins.exists() else None
     builds = []
-    for release in series.builds:
-        version, file, where = _newest(series.package, release.suites)
-        places = [(file, place) for place in debian_places(where, debian_archives(), "")]
-        package = Fetcher().fetch(places).path
-        with package.open("rb") as content:
+    for _, suites in series.builds:
+        full_version, path, found = _get_newest(series, suites)
+        with found.path.open("rb") as content:
             sha1 = hashlib.file_digest(content, "sha1").hexdigest()
-        builds.append((Build(version, where, file.size, file.sha256, sha1), package))
-    # Where an older release is behind, the newest one's build stands alone.
+        build = Build(full_version, path, found.file.size, found.file.sha256, sha1)
+        builds.append((build, found.path))
+    # If an older release lags behind, only the newest release's build is pinned.
     version = builds[0][0].version.split("-")[0]
-    builds = [
-        (build, package) for build, package in builds if build.version.split("-")[0] == version
-    ]
+    builds = [each for each in builds if each[0].version.split("-")[0] == version]
     if len(builds) > 1 and len({_tree_hash(series, package) for _, package in builds}) != 1:
         raise LosslabError(
             f"Debian's builds of {series.package} {version} must hold the same tree, found two",
@@ -244,27 +238,26 @@ def relock(series: Series) -> list[str]:
         )
     upstream = f"v{version.split('.')[0]}.x/linux-{version}.tar.xz"
     now = Pins(version, tuple(build for build, _ in builds), upstream, "")
-    now = Pins(now.version, now.builds, now.kernel_org_path, _kernel_org_hash(before, now))
+    now = replace(now, kernel_org_sha256=_kernel_org_hash(before, now))
     if now == before:
         return []
-    series.pins.write_text(now.text(_titles(series)))
+    series.pins.write_text(now.text(series))
     return [f"{series.name}: {before.version if before else 'nothing'} -> {now.version}"]
 
 
 def _kernel_org_hash(before: Pins | None, now: Pins) -> str:
-    """Return the hash that kernel.org publishes of its tarball, or what was known of it."""
-    place = kernel_org_place(str(Path(now.kernel_org_path).with_name(SUMS)))
-    words = Fetcher().read(place).split()
-    name = Path(now.kernel_org_path).name
-    if name in words:
-        return words[words.index(name) - 1]
+    """Return the hash that kernel.org publishes of its tarball, or the one that is pinned."""
+    path = Path(now.kernel_org_path)
+    words = Fetcher().read(kernel_org_place(str(path.with_name(SUMS)))).split()
+    if path.name in words:
+        return words[words.index(path.name) - 1]
     return before.kernel_org_sha256 if before and before.version == now.version else ""
 
 
 def _tree_hash(series: Series, package: Path) -> str:
     """Hash names, modes and contents of the tarball in a package."""
     with tempfile.TemporaryDirectory(prefix="losslab-source-") as name:
-        run_logged(["dpkg-deb", "-x", package, name], Path(name) / "log")
+        processes.run(["dpkg-deb", "-x", package, name])
         with tarfile.open(Path(name) / series.tarball) as tar:
             lines = []
             for member in tar:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
@@ -14,9 +13,9 @@ from pathlib import Path
 from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument.cache import ROOT
-from losslab.lock import open_lock
+from losslab.lock import locked
 
-# The tree in its folder, and beside it what its network code's Makefile says without additions.
+# The tree in its folder, and beside it its network code's Makefile without added algorithms.
 NAME, MAKEFILE = "linux", "Makefile.before"
 IPV4 = Path("net", "ipv4")
 # Kernel and compiler write these into the binary; fixed, so that equal sources look equal.
@@ -28,22 +27,22 @@ FIXED = {
     "LC_ALL": "C",
 }
 MAKE = ["env", *(f"{k}={v}" for k, v in FIXED.items()), "make", "ARCH=um"]
-# What may go where no object depends on it: three quarters of a source are other machines'.
+MAKE_LINUX = [*MAKE, f"-j{len(os.sched_getaffinity(0))}", "linux"]
+# Removed unless an object depends on them: three quarters of a source are other machines'.
 SOURCES = {".c", ".h", ".S", ".dts", ".dtsi", ".rst", ".txt", ".yaml", ".json", ".svg", ".rs"}
-# What the compiler quotes of a source.
+# A line that the compiler quotes of a source.
 OF_SOURCE = re.compile(r" +[0-9]* +\|")
-# What makes the others, and what an algorithm may include.
+# Needed to make the others, and what an algorithm may include.
 KEPT = ("include/", "scripts/", "arch/um/", "arch/x86/um/", "arch/x86/include/", "net/ipv4/")
 
 
-def jobs() -> str:
-    """Return make's option for as many jobs as there are processors."""
-    return f"-j{len(os.sched_getaffinity(0))}"
-
-
 def keep_what_is_needed(tree: Path) -> None:
-    """Remove the sources of what is not compiled."""
-    needed = _dependencies(tree)
+    """Remove the sources of what is not compiled: each object's dependencies are beside it."""
+    needed = {
+        os.path.normpath(word)
+        for path in tree.rglob(".*.cmd")
+        for word in re.findall(r"[\w./+-]+\.[\w.]+", path.read_text(errors="replace"))
+    }
     for folder, _, names in os.walk(tree):
         inside = Path(folder).relative_to(tree)
         for name in names:
@@ -53,45 +52,27 @@ def keep_what_is_needed(tree: Path) -> None:
     shutil.copy2(tree / IPV4 / "Makefile", tree.parent / MAKEFILE)
 
 
-def _dependencies(tree: Path) -> set[str]:
-    """List the files that make looks at: each object has them in a file beside it."""
-    found: set[str] = set()
-    for path in tree.rglob(".*.cmd"):
-        for word in re.findall(r"[\w./+-]+\.[\w.]+", path.read_text(errors="replace")):
-            found.add(os.path.normpath(word))
-    return found
-
-
 @contextlib.contextmanager
 def with_algorithms(folder: Path, algorithms: Sequence[Path], log: Path) -> Iterator[Path]:
-    """Compile algorithms into a kept tree, which is this process's own for the length of the block.
+    """Compile algorithms (files tcp_NAME.c) into the kept tree of `folder`; lock it for the block.
 
-    Args:
-        folder: Of the tree.
-        algorithms: Files tcp_NAME.c.
-        log: Where make's words go.
-
-    Raises:
-        LosslabError: one does not compile, with the compiler's words; or it has a name of the
-            kernel's own.
+    Raises LosslabError if one does not compile, with the compiler's messages, or has a name of the
+    kernel's own.
     """
     tree = folder / NAME
-    with os.fdopen(open_lock(folder / "lock")) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(folder / "lock"):
         makefile = (folder / MAKEFILE).read_text()
         for path in algorithms:
             _refuse_misnamed(path, makefile)
             _update(tree / IPV4 / path.name, path.read_text())
         lines = "".join(f"obj-y += {path.stem}.o\n" for path in algorithms)
         _update(tree / IPV4 / "Makefile", makefile + lines)
-        done = processes.attempt(
-            [*MAKE, jobs(), "linux"], limit_s=processes.WORK_LIMIT_S, log=log, cwd=tree
-        )
-        said = log.read_text(errors="replace")
-        words = "\n".join(_words_on(path, said) for path in algorithms).strip()
+        done = processes.attempt(MAKE_LINUX, limit_s=processes.WORK_LIMIT_S, log=log, cwd=tree)
+        output = log.read_text(errors="replace")
+        words = "\n".join(_messages(path, output) for path in algorithms).strip()
         if not done.good:
             names = " and ".join(_shown(path) for path in algorithms)
-            last = "\n".join(said.strip().splitlines()[-processes.QUOTED_LINES :])
+            last = "\n".join(output.strip().splitlines()[-processes.QUOTED_LINES :])
             raise LosslabError(
                 f"{names} must compile, found:\n{words or last}",
                 hint="mend it and start again; the skeleton is `losslab new algorithm NAME`",
@@ -117,17 +98,17 @@ def _refuse_misnamed(path: Path, makefile: str) -> None:
 
 
 def _update(path: Path, text: str) -> None:
-    """Write a file whose time counts to make only where it changes."""
+    """Write a file only where it changes: make looks at its time."""
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
 
 
-def _words_on(path: Path, said: str) -> str:
-    """Quote what the compiler said of a file, by the name that its author knows."""
+def _messages(path: Path, output: str) -> str:
+    """Quote the compiler's messages on a file, by the name that its author knows."""
     there = str(IPV4 / path.name)
     lines, within = [], False
-    for line in said.splitlines():
-        # What follows belongs to it: the line in question, and where in it.
+    for line in output.splitlines():
+        # The quoted source line that follows belongs to the message.
         within = line.startswith(there) or (within and bool(OF_SOURCE.match(line)))
         if within or (path.stem in line and "undefined reference" in line):
             lines.append(line.replace(there, _shown(path)))

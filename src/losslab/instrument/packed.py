@@ -1,7 +1,7 @@
 """Kernels and images as archives, so that set-up takes them instead of building them.
 
 An archive is called `KIND-HASH.tar.xz` after the hash of its recipe, and has beside it
-`KIND-HASH.json`: its SHA-256, its size, and the provenance of what is in it.
+`KIND-HASH.json`: its SHA-256, its size, and the provenance of its content.
 LOSSLAB_INSTRUMENTS names the folder, or the http(s) address, where such files lie.
 """
 
@@ -25,22 +25,22 @@ from losslab.instrument.unpacking import Limits, unpack
 
 PLACE = "LOSSLAB_INSTRUMENTS"
 KERNEL, IMAGE = "kernel", "image"
-# What archives this repository vouches for: a row with the file's name and its SHA-256.
+# The archives that this repository vouches for: rows of the file's name and its SHA-256.
 PINS = ROOT / "containers" / "instruments.tsv"
 # In a folder that was taken from an archive: which one.
 ORIGIN = "fetched.json"
-# Silence for so long is no answer.
+# A server that is silent for so long is given up.
 SILENCE_S = 30.0
 # Several times what kernels (3 MB, 9 unpacked) and images (170 MB, 600 unpacked, 9,000 files) have.
 LIMITS = {
     KERNEL: Limits(packed_bytes=64 * 2**20, unpacked_bytes=256 * 2**20, members=100),
     IMAGE: Limits(packed_bytes=2**30, unpacked_bytes=4 * 2**30, members=100_000),
 }
-# Of what is said of an archive, and of what is known of its content.
-FACTS_BYTES = 2**18
-LONGEST = 200  # of what an error quotes
-# What they say, each of these and nothing else; lists and objects have texts. What is said of the
-# provenance beside an archive is for readers: that in the archive counts.
+FACTS_BYTES = 2**18  # of a JSON file
+LONGEST = 200  # letters that an error quotes
+# The fields of the JSON beside an archive, and of the provenance in it: each of these, some of
+# `MORE`, and no others; lists and objects have texts. The provenance beside an archive is for
+# readers only: that in the archive counts.
 FACTS = {"kind": str, "hash": str, "sha256": str, "size_bytes": int, "provenance": object}
 PROVENANCE: dict[str, dict[str, type]] = {
     KERNEL: {
@@ -51,34 +51,26 @@ PROVENANCE: dict[str, dict[str, type]] = {
         "suite": str, "hash": str, "pinned": bool, "packages_sha256": str, "packages": dict,
     },
 }  # fmt: skip
-# What some of them say, too.
 MORE: dict[str, dict[str, type]] = {
     KERNEL: {"name": str, "algorithms": dict},
     IMAGE: {"containernet": str},
 }
-# Of an image of 565 MB it makes 167 in two and a half minutes of a processor, once per release.
+# It makes 167 MB of an image of 565 in two and a half minutes of a processor, once per release.
 PACK = "xz -3 -T0"
-# What a build's folder has that is of no use elsewhere.
+# Files of a build's folder that are of no use elsewhere.
 LEFT_BEHIND = ("build.log", ORIGIN, integrity.VERIFIED)
 
 
-class _NotTakenError(LosslabError):
-    """There is no such archive, or it is not what it should be."""
-
-
 def pack(folder: Path, kind: str, out: Path) -> Path:
-    """Write an archive of what is built, and what is known of it beside it.
+    """Write an archive of a built kernel or image into `out`, and its JSON beside it; return it.
 
     Args:
         folder: In the cache, named after the hash of its recipe.
-        kind: `kernel` or `image`.
+        kind: KERNEL or IMAGE.
         out: The folder to write to.
 
-    Returns:
-        The archive.
-
     Raises:
-        LosslabError: it is not pinned, or cannot be written.
+        LosslabError: it is not pinned, is not what was built, or cannot be written.
     """
     provenance = _read(folder / "provenance.json", PROVENANCE[kind], MORE[kind])
     if not provenance.get("pinned", False) or provenance.get("hash") != folder.name:
@@ -87,21 +79,23 @@ def pack(folder: Path, kind: str, out: Path) -> Path:
             f"{provenance.get('hash')}",
             hint="build it without LOSSLAB_UNPINNED and from Debian's source",
         )
-    _verify(kind, folder)
+    if kind == KERNEL:
+        integrity.require(folder / "linux", [])
+    else:
+        integrity.require(None, [folder / integrity.TREE_ROOT], whole=True)
     out.mkdir(parents=True, exist_ok=True)
     archive = out / f"{kind}-{folder.name}.tar.xz"
     with tempfile.TemporaryDirectory(prefix=".losslab-", dir=out) as name:
         partial = Path(name) / archive.name
         # Times to the nanosecond, nobody's names, and one order whatever the file system's.
-        processes.run(
-            [
-                "tar", "--create", "--file", partial, "--use-compress-program", PACK,
-                "--format", "pax", "--pax-option", "delete=atime,delete=ctime", "--sort", "name",
-                "--owner", "0", "--group", "0", "--numeric-owner",
-                *(f"--exclude={folder.name}/{name}" for name in LEFT_BEHIND),
-                "--directory", folder.parent, folder.name,
-            ]
-        )  # fmt: skip
+        command: list[str | Path] = [
+            "tar", "--create", "--file", partial, "--use-compress-program", PACK,
+            "--format", "pax", "--pax-option", "delete=atime,delete=ctime", "--sort", "name",
+            "--owner", "0", "--group", "0", "--numeric-owner",
+            *(f"--exclude={folder.name}/{name}" for name in LEFT_BEHIND),
+            "--directory", folder.parent, folder.name,
+        ]  # fmt: skip
+        processes.run(command)
         partial.rename(archive)
     facts = {
         "kind": kind,
@@ -116,9 +110,9 @@ def pack(folder: Path, kind: str, out: Path) -> Path:
 
 
 def install(kind: str, target: Path) -> bool:
-    """Take what is wanted from where LOSSLAB_INSTRUMENTS names; tell whether it is there now.
+    """Take a kernel or image from where LOSSLAB_INSTRUMENTS names; tell whether it is there now.
 
-    Why it is not is a note on stderr: it is built then.
+    If not, a note on stderr says why, and the caller builds it.
 
     Args:
         kind: KERNEL or IMAGE.
@@ -131,9 +125,10 @@ def install(kind: str, target: Path) -> bool:
         with building(target) as partial:
             if partial is not None:
                 _take(place, kind, target.name, partial)
-    except _NotTakenError as error:
+    except (OSError, LosslabError) as error:
+        words = getattr(error, "message", str(error))
         print(
-            f"losslab: note: {kind} {target.name} is not taken from {place}: {error.message}",
+            f"losslab: note: {kind} {target.name} is not taken from {place}: {words}",
             file=sys.stderr,
         )
         return False
@@ -141,72 +136,50 @@ def install(kind: str, target: Path) -> bool:
 
 
 def _take(place: str, kind: str, name: str, target: Path) -> None:
-    """Get an archive, check it, and unpack it into `target`.
-
-    Raises:
-        _NotTakenError: it is not there, or not what it should be.
-    """
+    """Get an archive, check it, and unpack it into `target`."""
+    limits, fetcher = LIMITS[kind], Fetcher(SILENCE_S)
     # In the cache, which has room, and under a name that the next build removes.
-    with tempfile.TemporaryDirectory(prefix=f"{target.name}-", dir=target.parent) as folder:
-        archive = _checked(place, kind, name, Path(folder))
+    with tempfile.TemporaryDirectory(prefix=f"{target.name}-", dir=target.parent) as temporary:
+        folder = Path(temporary)
+        facts = _read(_get(fetcher, place, folder / f"{kind}-{name}.json", FACTS_BYTES), FACTS)
+        wanted, size = facts["sha256"], facts["size_bytes"]
+        if (facts["kind"], facts["hash"]) != (kind, name):
+            raise LosslabError(
+                f"it says that it is {facts['kind'][:LONGEST]!a} {facts['hash'][:LONGEST]!a}"
+            )
+        if not 0 < size <= limits.packed_bytes:
+            raise LosslabError(
+                f"a packed {kind} must have {limits.packed_bytes} bytes at most, its JSON says "
+                f"{size}"
+            )
+        archive = _get(fetcher, place, folder / f"{kind}-{name}.tar.xz", size)
         found = digest(archive)
-        try:
-            unpack(archive, target, name, LIMITS[kind])
-            provenance = _read(target / "provenance.json", PROVENANCE[kind], MORE[kind])
-            if provenance["hash"] != name or not provenance["pinned"]:
-                raise _NotTakenError(f"what is in it was made of {provenance['hash'][:LONGEST]!a}")
-            if kind == IMAGE:
-                integrity.record_tree(target, name)
-            else:
-                _verify(kind, target)
-        except (OSError, LosslabError) as error:
-            raise _NotTakenError(getattr(error, "message", str(error))) from error
+        if found != wanted:
+            raise LosslabError(
+                f"the archive has {archive.stat().st_size} of {size} bytes, sha256 "
+                f"{found[:12]}..., wanted {wanted[:12]}..."
+            )
+        pinned = pins().get(archive.name, found)
+        if found != pinned:
+            raise LosslabError(f"sha256 {found[:12]}..., {PINS.name} has {pinned[:12]}...")
+        unpack(archive, target, name, limits)
+    provenance = _read(target / "provenance.json", PROVENANCE[kind], MORE[kind])
+    if provenance["hash"] != name or not provenance["pinned"]:
+        raise LosslabError(f"what is in it was made of {provenance['hash'][:LONGEST]!a}")
+    if kind == IMAGE:
+        integrity.record_tree(target, name)
+    else:
+        integrity.require(target / "linux", [])
     origin = {"from": place, "sha256": found}
     (target / ORIGIN).write_text(json.dumps(origin, indent=1) + "\n")
 
 
-def _checked(place: str, kind: str, name: str, folder: Path) -> Path:
-    """Get an archive and what is said of it into `folder`; return it where that is so."""
-    archive, facts = folder / "archive", folder / "facts"
-    fetcher = Fetcher(SILENCE_S)
-    _get(fetcher, place, f"{kind}-{name}.json", facts, FACTS_BYTES)
-    try:
-        said = _read(facts, FACTS)
-    except LosslabError as error:
-        raise _NotTakenError(f"{kind}-{name}.json: {error.message}") from error
-    wanted, size = said["sha256"], said["size_bytes"]
-    if (said["kind"], said["hash"]) != (kind, name):
-        raise _NotTakenError(
-            f"it says that it is {said['kind'][:LONGEST]!a} {said['hash'][:LONGEST]!a}"
-        )
-    if not 0 < size <= LIMITS[kind].packed_bytes:
-        raise _NotTakenError(
-            f"a packed {kind} must have {LIMITS[kind].packed_bytes} bytes at most, its JSON says "
-            f"{size}"
-        )
-    _get(fetcher, place, f"{kind}-{name}.tar.xz", archive, size)
-    found = digest(archive)
-    if found != wanted:
-        raise _NotTakenError(
-            f"the archive has {archive.stat().st_size} of {size} bytes, sha256 {found[:12]}..., "
-            f"wanted {wanted[:12]}..."
-        )
-    pinned = pins().get(f"{kind}-{name}.tar.xz", found)
-    if found != pinned:
-        raise _NotTakenError(f"sha256 {found[:12]}..., {PINS.name} has {pinned[:12]}...")
-    return archive
-
-
-def _get(fetcher: Fetcher, place: str, name: str, target: Path, max_bytes: int) -> None:
-    """Copy a file from an address, or link to a folder's.
-
-    Raises:
-        _NotTakenError: it is not there, too large, or too slow.
-    """
+def _get(fetcher: Fetcher, place: str, target: Path, max_bytes: int) -> Path:
+    """Copy the file of target's name from an address, or link to a folder's; return `target`."""
     if place.startswith(("http://", "https://")):
-        problem = fetcher.download(f"{place.rstrip('/')}/{name}", target, max_bytes)
+        problem = fetcher.download(f"{place.rstrip('/')}/{target.name}", target, max_bytes)
     else:
-        source, problem = Path(place).expanduser() / name, ""
+        source, problem = Path(place).expanduser() / target.name, ""
         if not source.is_file():
             problem = "not there"
         elif source.stat().st_size > max_bytes:
@@ -214,19 +187,8 @@ def _get(fetcher: Fetcher, place: str, name: str, target: Path, max_bytes: int) 
         else:
             target.symlink_to(source.resolve())
     if problem:
-        raise _NotTakenError(f"{name}: {problem}")
-
-
-def _verify(kind: str, folder: Path) -> None:
-    """Refuse a kernel or an image that is not what was built.
-
-    Raises:
-        HostError: with what differs.
-    """
-    if kind == KERNEL:
-        integrity.require(folder / "linux", [])
-    else:
-        integrity.require(None, [folder / integrity.TREE_ROOT], whole=True)
+        raise LosslabError(f"{target.name}: {problem}")
+    return target
 
 
 def pins() -> dict[str, str]:
@@ -247,16 +209,7 @@ def write_pins(archives: Sequence[Path]) -> None:
 def _read(
     path: Path, wanted: Mapping[str, type], more: Mapping[str, type] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """Read a JSON object of which every field and its type is known.
-
-    Args:
-        path: The file.
-        wanted: The fields that it must have.
-        more: The fields that it may have.
-
-    Raises:
-        LosslabError: it is another.
-    """
+    """Read a JSON object that has the fields `wanted`, may have those of `more`, and no others."""
     try:
         if path.stat().st_size > FACTS_BYTES:
             raise LosslabError(f"{path.name} must have {FACTS_BYTES} bytes at most, found more")

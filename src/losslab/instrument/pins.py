@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 
 from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import engine, image, kernel, kernels, kernelsource
+from losslab.instrument import image, imagebuild, kernel, kernels, kernelsource
 from losslab.instrument.archive import (
     ARCHIVE_PLACE,
     CHECK_TIMEOUT_S,
@@ -24,23 +24,20 @@ from losslab.instrument.archive import (
     Fetcher,
     Place,
     UnavailableError,
-    debian_archives,
-    debian_places,
-    kernel_org_place,
-    read_sources,
 )
 from losslab.instrument.cache import ROOT
-from losslab.instrument.repository import AT_ONCE
+from losslab.instrument.debian import AT_ONCE, debian_archives, debian_places
 
 PYTHON_LOCKS = (ROOT / "requirements-build.lock", ROOT / "requirements.lock")
 GIT_TIMEOUT_S = 20.0  # five megabytes
 PIP_TIMEOUT_S = 60.0
-NOT_BUILT = "not built"
+NOT_BUILT = "not built here"
+SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Pin:
-    """One line: a pinned thing."""
+    """One line of the list: a pinned thing."""
 
     name: str
     pinned: str
@@ -55,19 +52,17 @@ class Pin:
 
 
 def examine(check: bool = False) -> list[Pin]:
-    """List the pins.
+    """List the pins, with the places where their files were found when they were built.
 
-    Args:
-        check: Ask the servers what they have now, instead of saying where the files were found when
-            kernel and images were built.
+    With `check` ask the servers what they have now instead.
     """
-    fetcher = Fetcher(CHECK_TIMEOUT_S)
+    fetcher = Fetcher(CHECK_TIMEOUT_S) if check else None
     known = kernels.known().values()
     series = {kernel.series.name: kernel for kernel in reversed(known) if not kernel.fetched}
     return [
-        *(_kernel(series[name], fetcher if check else None) for name in reversed(series)),
+        *(_kernel(series[name], fetcher) for name in reversed(series)),
         *(_patch(which, patch, check) for which in known for patch in which.fetched),
-        *(_image(name, fetcher if check else None) for name in image.names()),
+        *(_image(name, fetcher) for name in image.names()),
         _containernet(check),
         _python(check),
     ]
@@ -88,7 +83,7 @@ def _kernel(which: kernels.Kernel, fetcher: Fetcher | None) -> Pin:
         return Pin(name, pinned, _built(kernel.existing(which=which), kernel.provenance), otherwise)
     places = [place for _, place in kernelsource.candidates(pins, debian_archives())]
     if not pins.kernel_org_sha256:
-        places.append(kernel_org_place(pins.kernel_org_path))
+        places.append(kernelsource.kernel_org_place(pins.kernel_org_path))
     answers = {
         kind: fetcher.has([place for place in places if place.name == kind])
         for kind in dict.fromkeys(place.name for place in places)
@@ -105,10 +100,9 @@ def _kernel(which: kernels.Kernel, fetcher: Fetcher | None) -> Pin:
 
 
 def _patch(which: kernels.Kernel, patch: kernels.Fetched, check: bool) -> Pin:
-    """Say of a public patch whether it is here."""
     otherwise = f"any copy of it that {patch.variable} names, by the same sha256"
     built = kernel.existing(which=which) is not None
-    found, lost = f"in the kernel {which.name}" if built else f"{NOT_BUILT} here", False
+    found, lost = f"in the kernel {which.name}" if built else NOT_BUILT, False
     if check:
         try:
             found = f"found {patch.get()}"
@@ -126,56 +120,55 @@ def _image(name: str, fetcher: Fetcher | None) -> Pin:
         return Pin(f"{name} image", pinned, found, otherwise)
     archives = debian_archives()
     places = [debian_places(p.path, archives, lock.instant) for p in lock.packages]
-    here = _ask(fetcher, places, ARCHIVE_PLACE)
-    missing = [those for those, has in zip(places, here, strict=True) if not has]
+    missing = _not_at(fetcher, places, ARCHIVE_PLACE)
     found = f"archive has {len(places) - len(missing)} of {len(places)}"
     # Where nothing is missing one file tells whether the snapshot archive answers.
     _, problem = fetcher.has([p for p in places[0] if p.name == SNAPSHOT_PLACE])
-    lost = 0
-    if missing:
-        there = _ask(fetcher, missing, SNAPSHOT_PLACE)
-        lost = there.count(False)
-        found += f", snapshot {there.count(True)} of the other {len(missing)}"
-        if lost:
-            names = [
-                Path(those[0].url).name
-                for those, has in zip(missing, there, strict=True)
-                if not has
-            ]
-            found += f", nowhere: {', '.join(names[:3])}{', ...' if lost > 3 else ''} ({problem})"
-    else:
-        found += f", snapshot {problem or 'answers'}"
-    return Pin(f"{name} image", pinned, found, otherwise, lost=lost > 0)
+    if not missing:
+        return Pin(f"{name} image", pinned, f"{found}, snapshot {problem or 'answers'}", otherwise)
+    lost = _not_at(fetcher, missing, SNAPSHOT_PLACE)
+    found += f", snapshot {len(missing) - len(lost)} of the other {len(missing)}"
+    if lost:
+        found += f", nowhere: {_first([Path(those[0].url).name for those in lost])} ({problem})"
+    return Pin(f"{name} image", pinned, found, otherwise, lost=bool(lost))
 
 
-def _ask(fetcher: Fetcher, files: Sequence[Sequence[Place]], kind: str) -> list[bool]:
+def _not_at(fetcher: Fetcher, files: Sequence[Sequence[Place]], kind: str) -> list[Sequence[Place]]:
+    """List the files, given as their places, that no place of a kind has."""
+
     def has(places: Sequence[Place]) -> bool:
         return fetcher.has([place for place in places if place.name == kind])[0] is not None
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(has, files))
+        return [
+            places for places, here in zip(files, pool.map(has, files), strict=True) if not here
+        ]
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join([*names[:SHOWN], *(["..."] if len(names) > SHOWN else [])])
 
 
 def _built(folder: Path | None, provenance: Callable[[Path], dict[str, object]]) -> str:
-    """Say where the files of what is built were found."""
+    """Say where the files of a built kernel or image were found: see `archive.write_sources`."""
     if folder is None:
-        return f"{NOT_BUILT} here"
-    places = Counter(source["place"] for source in read_sources(folder / "sources.tsv"))
+        return NOT_BUILT
+    sources = folder / "sources.tsv"
+    rows = sources.read_text().splitlines() if sources.exists() else []
+    places = Counter(row.split("\t")[1] for row in rows)
     found = ", ".join(f"{count} from the {place}" for place, count in sorted(places.items()))
     unpinned = "" if provenance(folder)["pinned"] else "UNPINNED: "
     return f"{unpinned}found {found}"
 
 
 def _containernet(check: bool) -> Pin:
-    commit, url = engine.containernet()["commit"], engine.containernet_source()
-    otherwise = f"any copy of the repository that {engine.SOURCE} names, by the same commit"
-    built = image.existing(image.ENGINE)
-    found, lost = ("in the engine image" if built else f"{NOT_BUILT} here"), False
+    commit, url = image.containernet()["commit"], imagebuild.containernet_source()
+    otherwise = f"any copy of the repository that {imagebuild.SOURCE} names, by the same commit"
+    problem, found = "", "in the engine image" if image.existing(image.ENGINE) else NOT_BUILT
     if check:
         problem = _fetch_commit(url, commit)
         found = f"{url}: {problem or 'has it'}"
-        lost = bool(problem)
-    return Pin("Containernet", f"commit {commit[:12]}", found, otherwise, lost)
+    return Pin("Containernet", f"commit {commit[:12]}", found, otherwise, bool(problem))
 
 
 def _fetch_commit(url: str, commit: str) -> str:
@@ -190,11 +183,7 @@ def _fetch_commit(url: str, commit: str) -> str:
 
 
 def locked_requirements(path: Path) -> list[Requirement]:
-    """List the packages of a Python lock, each with its one version and its marker.
-
-    Raises:
-        LosslabError: a package has no exact version, or no hash.
-    """
+    """List a Python lock's packages; refuse one without an exact version or a hash."""
     text = path.read_text().replace("\\\n", " ")
     found = []
     for line in text.splitlines():
@@ -226,18 +215,17 @@ def _python(check: bool) -> Pin:
             other.append(f"{requirement.name} {version}")
     found = f"{len(here) - len(other) - missing} of {len(here)} installed as locked"
     if other:
-        found += f", other versions: {', '.join(other[:3])}{', ...' if len(other) > 3 else ''}"
-    lost = False
+        found += f", other versions: {_first(other)}"
+    problem = ""
     if check:
         problem = _pip_problem()
         found += f", pip {problem or 'can have the rest' if missing or other else 'needs none'}"
-        lost = bool(problem)
     otherwise = "any index or folder that pip is told of (PIP_INDEX_URL, PIP_FIND_LINKS), by sha256"
-    return Pin("Python", f"{len(here)} packages", found, otherwise, lost)
+    return Pin("Python", f"{len(here)} packages", found, otherwise, bool(problem))
 
 
 def _pip_problem() -> str:
-    """Ask pip whether it can have what of the lock is not installed; return why it cannot."""
+    """Ask pip for the packages of the lock that are not installed; return why it has them not."""
     command = [
         sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--no-deps",
         "--disable-pip-version-check", "--retries", "0", "--timeout", str(CHECK_TIMEOUT_S),

@@ -14,6 +14,7 @@ from losslab.errors import LosslabError
 from losslab.instrument import (
     archive,
     image,
+    imagebuild,
     integrity,
     kernel,
     kernels,
@@ -23,9 +24,10 @@ from losslab.instrument import (
     records,
 )
 from losslab.instrument.cache import ROOT
+from losslab.instrument.packed import IMAGE, KERNEL
 from losslab.reading import whole_option
 
-DEFAULT_PARTS = (f"{records.KERNEL}-{kernel.PLAIN}", f"{records.IMAGE}-{image.HOST}")
+DEFAULT_PARTS = (f"{KERNEL}-{kernel.PLAIN}", f"{IMAGE}-{image.HOST}")
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -39,29 +41,17 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--algorithm", action="append", default=[], metavar="NAME",
         help="add algorithms/NAME/tcp_NAME.c; repeat for more",
     )  # fmt: skip
-    _pin_options(made)
-    _record_options(made)
+    _build_options(made)
     made.set_defaults(run=_build_kernel)
     made = commands.add_parser("image", help="build an image and print its folder")
     made.add_argument("--variant", choices=image.names(), help="default: host")
-    choice = _pin_options(made)
-    choice.add_argument(
+    _build_options(made).add_argument(
         "--pin-tree", action="store_true",
         help="build it from its lock, and pin the digest of its files in "
         f"{integrity.PINS.relative_to(ROOT)}: an image with others is refused",
     )  # fmt: skip
-    _record_options(made)
     made.set_defaults(run=_build_image)
 
-    _packed_commands(commands)
-    looked = commands.add_parser("pins", help="say where every pinned thing was found")
-    looked.add_argument("--check", action="store_true", help="ask the servers what they have now")
-    looked.add_argument("--json", action="store_true", help="for a machine")
-    looked.set_defaults(run=_pins)
-
-
-def _packed_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `instrument pack` and `instrument fetch`."""
     group = commands.add_parser("instrument", help="kernels and images as archives")
     kinds = group.add_subparsers(required=True, metavar="WHAT")
     made = kinds.add_parser("pack", help="write an archive of each kernel and image")
@@ -82,19 +72,48 @@ def _packed_commands(commands: argparse._SubParsersAction[argparse.ArgumentParse
     made.set_defaults(run=_pack)
     taken.set_defaults(run=_fetch)
 
+    looked = commands.add_parser("pins", help="say where every pinned thing was found")
+    looked.add_argument("--check", action="store_true", help="ask the servers what they have now")
+    looked.add_argument("--json", action="store_true", help="for a machine")
+    looked.set_defaults(run=_pins)
 
-def _folder(part: str) -> tuple[str, Path, Path | None]:
-    """Say of a part of what kind it is, where it belongs in the cache, and where it is there."""
-    kind, _, name = part.partition("-")
-    if kind == records.KERNEL:
-        variant, which = kernel.parsed(name)
+
+def _build_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
+    """Add the options of people and of the workflow; return the group of the former."""
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument(
+        "--unpinned", action="store_true",
+        help="what is pinned cannot be had: take what Debian has now; every manifest says so",
+    )  # fmt: skip
+    choice.add_argument(
+        "--relock", action="store_true", help="pin what Debian has now, and build nothing"
+    )
+    parser.add_argument("--record", type=Path, help="write what it is made of into this file")
+    parser.add_argument(
+        "--number", type=whole_option("number", 0), default=1,
+        help="build counter; increment it to force a rebuild",
+    )  # fmt: skip
+    parser.add_argument(
+        "--only-with", type=Path, nargs="*", default=[], help="not if one records an absent part"
+    )
+    parser.add_argument(
+        "--optional", action="store_true", help="record it if the sources cannot be had"
+    )
+    return choice
+
+
+def _part(name: str) -> tuple[str, Path, Path | None]:
+    """Return a part's kind, its folder in the cache, and the folder where it is there."""
+    kind, _, rest = name.partition("-")
+    if kind == KERNEL:
+        variant, which = kernel.parsed(rest)
         if variant in kernel.VARIANTS:
             return kind, kernel.target(variant, which), kernel.existing(variant, which)
-    elif kind == records.IMAGE and name in image.names():
-        return kind, image.target(name), image.existing(name)
+    elif kind == IMAGE and rest in image.names():
+        return kind, image.target(rest), image.existing(rest)
     raise LosslabError(
         f"a part must be a kernel ({', '.join(kernel.VARIANTS)}, with +NAME of "
-        f"config/kernels.toml) or an image ({', '.join(image.names())}), found {part}",
+        f"config/kernels.toml) or an image ({', '.join(image.names())}), found {name}",
         hint=f"such as {' '.join(DEFAULT_PARTS)}",
     )
 
@@ -102,7 +121,7 @@ def _folder(part: str) -> tuple[str, Path, Path | None]:
 def _pack(options: argparse.Namespace) -> int:
     archives = []
     for part in options.parts:
-        kind, _, folder = _folder(part)
+        kind, _, folder = _part(part)
         if folder is None:
             raise LosslabError(
                 f"{part} must be built before it is packed, found none",
@@ -119,7 +138,7 @@ def _pack(options: argparse.Namespace) -> int:
 def _fetch(options: argparse.Namespace) -> int:
     missing = []
     for part in options.parts:
-        kind, wanted, folder = _folder(part)
+        kind, wanted, folder = _part(part)
         if folder is None and not packed.install(kind, wanted):
             missing.append(part)
         else:
@@ -132,69 +151,40 @@ def _fetch(options: argparse.Namespace) -> int:
     return 1 if missing else 0
 
 
-def _pin_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
-    choice = parser.add_mutually_exclusive_group()
-    choice.add_argument(
-        "--unpinned",
-        action="store_true",
-        help="what is pinned cannot be had: take what Debian has now; every manifest says so",
-    )
-    choice.add_argument(
-        "--relock", action="store_true", help="pin what Debian has now, and build nothing"
-    )
-    return choice
-
-
-def _record_options(parser: argparse.ArgumentParser) -> None:
-    """Add what the workflow says."""
-    parser.add_argument("--record", type=Path, help="write what it is made of into this file")
-    parser.add_argument(
-        "--number", type=whole_option("number", 0), default=1,
-        help="build counter; increment it to force a rebuild",
-    )  # fmt: skip
-    parser.add_argument(
-        "--only-with", type=Path, nargs="*", default=[], help="not if one records an absent part"
-    )
-    parser.add_argument(
-        "--optional", action="store_true", help="record it if the sources cannot be had"
-    )
-
-
 def _build_kernel(options: argparse.Namespace) -> int:
     which = kernels.get(options.name, options.algorithm)
     if options.relock:
-        return _say(kernelsource.relock(which.series))
+        return _print(kernelsource.relock(which.series))
     for name in options.algorithm:
         if kernels.source_of(name) not in which.algorithms:
             raise LosslabError(
                 f"an algorithm to add must be {kernels.source_of(name)}, found no such file",
                 hint=f"`losslab new algorithm {name}` makes its skeleton",
             )
-
-    def build(variant: str, unpinned: bool) -> Path:
-        return kernel.build(variant, unpinned, which)
-
-    return _build(records.KERNEL, kernel.named(options.variant, which), build, options)
+    unpinned = archive.unpinned_allowed(options.unpinned)
+    name = kernel.named(options.variant, which)
+    return _build(KERNEL, name, lambda: kernel.build(options.variant, unpinned, which), options)
 
 
 def _build_image(options: argparse.Namespace) -> int:
     if options.relock:
-        return _say(image.relock(*([options.variant] if options.variant else [])))
-    options.variant = options.variant or image.HOST
+        return _print(imagebuild.relock(*([options.variant] if options.variant else [])))
+    name = options.variant or image.HOST
     if options.pin_tree:
-        return _say([_pin_tree(options.variant)])
-    return _build(records.IMAGE, options.variant, image.build, options)
+        return _print([_pin_tree(name)])
+    unpinned = archive.unpinned_allowed(options.unpinned)
+    return _build(IMAGE, name, lambda: imagebuild.build(name, unpinned), options)
 
 
 def _pin_tree(name: str) -> str:
     """Pin the files of the image that today's recipe builds; return what was pinned."""
     recipe, before = image.content_hash(name), integrity.pins()
-    # The pins of older recipes are of no use any more.
+    # The pins of older recipes go.
     recipes = {image.content_hash(each) for each in image.names()} - {recipe}
     kept = {each: row for each, row in before.items() if each in recipes}
     integrity.write_pins(kept)
     try:
-        root = image.build(name) / integrity.TREE_ROOT
+        root = imagebuild.build(name) / integrity.TREE_ROOT
         sha256 = integrity.require(None, [root], whole=True)[root]
         kept[recipe] = (name, sha256)
     finally:
@@ -202,23 +192,18 @@ def _pin_tree(name: str) -> str:
     return f"{name}: tree {sha256}"
 
 
-def _build(
-    kind: str, name: str, build: Callable[[str, bool], Path], options: argparse.Namespace
-) -> int:
+def _build(kind: str, name: str, build: Callable[[], Path], options: argparse.Namespace) -> int:
     """Build and print the folder, or record it for the workflow."""
-    unpinned = archive.unpinned_allowed(options.unpinned)
     if options.record is None:
-        print(build(options.variant, unpinned))
+        print(build())
     else:
         records.make(
-            kind, name, lambda: build(options.variant, unpinned), options.record,
-            options.number, options.only_with, options.optional,
-        )  # fmt: skip
+            kind, name, build, options.record, options.number, options.only_with, options.optional
+        )
     return 0
 
 
-def _say(changes: Sequence[str]) -> int:
-    """Print what was pinned anew."""
+def _print(changes: Sequence[str]) -> int:
     print("\n".join(changes or ["nothing changed"]))
     return 0
 

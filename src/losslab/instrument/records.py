@@ -1,7 +1,7 @@
 """The workflow's records of kernel and images, which themselves lie in the user's cache.
 
-A record says what was built or found there. It is worth nothing where the cache has something else
-by now: its build is asked for once more then, and so has another number.
+A record says what was built or found there. It is outdated where the cache has something else by
+now: its build is then asked for once more, with the next number.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel
 from losslab.instrument.archive import UnavailableError
+from losslab.instrument.packed import KERNEL
 from losslab.reading import UsageError, read_json
 
-KERNEL, IMAGE = "kernel", "image"
 FOLDER = Path("results", "instrument")
 
 
@@ -36,7 +36,7 @@ def read(record: Path) -> dict[str, Any]:
 
 
 def in_cache(kind: str, name: str) -> dict[str, Any] | None:
-    """Say what the cache has: a kernel or image of today's recipe, or None."""
+    """Return the provenance of the cache's kernel or image of today's recipe, or None."""
     if kind == KERNEL:
         folder = kernel.existing(*kernel.parsed(name))
         return None if folder is None else kernel.provenance(folder)
@@ -45,7 +45,7 @@ def in_cache(kind: str, name: str) -> dict[str, Any] | None:
 
 
 def number(kind: str, name: str) -> int:
-    """Say the how-manieth build a record is to be of: its own, or the next if it is outdated."""
+    """Return a record's build counter: its own, or the next if it is outdated."""
     record = read(path(kind, name))
     as_recorded = "absent" in record or "made_of" in record
     as_recorded = as_recorded and record.get("made_of") == in_cache(kind, name)
@@ -54,7 +54,7 @@ def number(kind: str, name: str) -> int:
 
 
 def absent(record: Path) -> str:
-    """Say why something could not be had; empty where it could."""
+    """Say why a kernel or image is not available; empty where it is."""
     return str(read(record).get("absent", ""))
 
 
@@ -74,12 +74,9 @@ def make(
         name: The kernel, as `kernel.named` writes it, or the image.
         build: Builds it.
         record: The file to write.
-        number: The how-manieth time it is asked for.
+        number: The build counter.
         only_with: Records of other parts, without which this one is of no use.
-        optional: Where its sources cannot be had, record that instead of failing.
-
-    Raises:
-        LosslabError: it cannot be built.
+        optional: If its sources are not available, record that instead of failing.
     """
     content: dict[str, Any] = {"number": number}
     missing = next(filter(None, map(absent, only_with)), "")
@@ -99,11 +96,7 @@ def make(
 
 
 def write(content: dict[str, Any], record: Path) -> None:
-    """Write a record.
-
-    Raises:
-        LosslabError: there is no room or right to.
-    """
+    """Write a record; LosslabError if there is no room or right to."""
     try:
         record.parent.mkdir(parents=True, exist_ok=True)
         record.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")

@@ -21,11 +21,8 @@ def listing(root: Path) -> str:
     """List a tree: type, mode, size and content of each path, sorted by path.
 
     The content of a file is its SHA-256, that of a link its target. Owners and times are left out:
-    they differ between builders, and no result depends on them.
-
-    Raises:
-        LosslabError: the tree has a device, a socket or a FIFO.
-        OSError: a file cannot be read.
+    they differ between builders, and no result depends on them. LosslabError: there is a device, a
+    socket or a FIFO.
     """
     top = os.fsencode(root)
     rows = [_row(top, path) for path in sorted(_paths(top))]
@@ -38,7 +35,7 @@ def digest(text: str) -> str:
 
 
 def differences(before: str, now: str) -> list[str]:
-    """Say in which paths two lists differ, and how."""
+    """List the paths in which two lists differ, and how."""
     then, found = _by_path(before), _by_path(now)
     return [
         f"{path} {_difference(then.get(path), found.get(path))}"
@@ -68,10 +65,7 @@ def fingerprint(paths: Sequence[bytes]) -> str:
     """Hash what the file system says of paths, without reading files.
 
     A write to a file or a change of its mode changes its ctime; adding, removing or replacing a
-    file or link changes that of its folder.
-
-    Raises:
-        OSError: a path is gone.
+    file or link changes that of its folder. OSError: a path is gone.
     """
     found = array.array("Q")
     for its in map(os.lstat, paths):

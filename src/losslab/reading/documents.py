@@ -1,18 +1,41 @@
-"""JSON, TOML and tables (CSV, TSV)."""
+"""JSON, TOML, YAML and tables (CSV, TSV)."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import re
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from losslab.reading.files import CONFIG_BYTES, RESULT_BYTES, TABLE_BYTES, UsageError, read_text
-from losslab.reading.values import NUMBER_LETTERS, check_data, repeats, shown
-from losslab.reading.yamls import read_yaml
+import yaml
+
+from losslab.reading.files import (
+    CONFIG_BYTES,
+    DEPTH,
+    NUMBER,
+    NUMBER_LETTERS,
+    RESULT_BYTES,
+    TABLE_BYTES,
+    UsageError,
+    check_data,
+    read_text,
+    repeats,
+    shown,
+)
+
+# What YAML 1.1 takes for a number besides decimal ones: 0x10, 0b1, 010, 1_000 and 1:30.
+DECIMAL_WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]*)")
+# Of a YAML file after aliases are expanded. The largest study has some 2000.
+NODES = 100_000
+TIMESTAMP = "tag:yaml.org,2002:timestamp"
+# libyaml takes a tenth of the time, and every start of the workflow reads some thirty files.
+# Debian's PyYAML and the wheels of PyPI have it; built from source without its headers, PyYAML has
+# not.
+YAML_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_json(path: Path, most_bytes: int = RESULT_BYTES) -> Any:
@@ -26,11 +49,7 @@ def read_config(path: Path) -> Any:
 
 
 def check_configs(paths: Iterable[str | Path]) -> None:
-    """Refuse configurations that Snakemake has accepted: it keeps the last of two equal keys.
-
-    Raises:
-        UsageError: one of them is refused by `read_config`.
-    """
+    """Refuse configurations that Snakemake has accepted: it keeps the last of two equal keys."""
     for path in paths:
         read_config(Path(path))
 
@@ -38,12 +57,7 @@ def check_configs(paths: Iterable[str | Path]) -> None:
 def parse_json(text: str, where: str) -> Any:
     """Parse JSON, without repeated keys, NaN, infinities and numbers of 40 digits.
 
-    Args:
-        text: The JSON.
-        where: The file or option, for errors.
-
-    Raises:
-        UsageError: it is no such JSON.
+    `where` is the file or option, for errors.
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -81,11 +95,7 @@ def parse_json(text: str, where: str) -> Any:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file.
-
-    Raises:
-        UsageError: it is no such file, or has a number that is not finite.
-    """
+    """Read a TOML file of finite numbers."""
     text = read_text(path)
     try:
         data = tomllib.loads(text)
@@ -100,17 +110,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 def read_rows(
     path: Path, delimiter: str = ",", columns: Iterable[str] = (), most_bytes: int = TABLE_BYTES
 ) -> list[dict[str, str]]:
-    """Read a table whose first line names the columns.
-
-    Args:
-        path: The file.
-        delimiter: What is between two fields.
-        columns: Columns that it must have; it may have more.
-        most_bytes: The largest size that is accepted.
-
-    Raises:
-        UsageError: a column is missing or stands there twice, or a row has other fields.
-    """
+    """Read a table whose first line names the columns, at least those of `columns`."""
     lines = csv.reader(
         io.StringIO(read_text(path, most_bytes), newline=""), delimiter=delimiter, strict=True
     )
@@ -123,16 +123,120 @@ def read_rows(
             raise UsageError(f"columns must be unique, found {repeated} twice in {path}")
         if missing := [name for name in columns if name not in head]:
             raise UsageError(f"{path} must have the columns {', '.join(missing)}, found none")
-        for fields in lines:
-            if fields and len(fields) != len(head):
+        for fields in filter(None, lines):
+            if len(fields) != len(head):
                 raise UsageError(
                     f"{path}, line {lines.line_num} must have a field for each column, found "
                     f"{len(fields)} of {len(head)}"
                 )
-            if fields:
-                rows.append(dict(zip(head, fields, strict=True)))
+            rows.append(dict(zip(head, fields, strict=True)))
     except csv.Error as error:
         raise UsageError(
             f"{path}, line {lines.line_num} must be a row of a table, found: {shown(str(error))}"
         ) from error
     return rows
+
+
+def read_yaml(path: Path) -> Any:
+    """Read a YAML file; errors as for `parse_yaml` and `read_text`."""
+    return parse_yaml(read_text(path), str(path))
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """Parse YAML: one document of mappings with unique words as keys, lists and scalars.
+
+    It must not be too deep, nor too long when its aliases are expanded. `where` is the file, for
+    errors.
+    """
+    try:
+        _check_events(text)
+        data = yaml.load(text, _Strict)
+    except _RefusedError as error:
+        what, line = error.args
+        raise UsageError(f"{what} in {where}, line {line}") from error
+    except (yaml.YAMLError, UnicodeEncodeError) as error:
+        raise UsageError(f"{where} must be YAML, found: {error}") from error
+    check_data(data, where)
+    return data
+
+
+class _RefusedError(Exception):
+    """What is refused although it is YAML, and the line."""
+
+
+class _Strict(YAML_LOADER):  # type: ignore[misc]
+    """Refuse repeated keys, keys that are no words, and numbers that are not written plainly."""
+
+    # A day is a word, as in JSON.
+    yaml_implicit_resolvers = {  # noqa: RUF012
+        first: [each for each in resolvers if each[0] != TIMESTAMP]
+        for first, resolvers in YAML_LOADER.yaml_implicit_resolvers.items()
+    }
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        line = node.start_mark.line + 1
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for key in keys:
+            if not isinstance(key, str):
+                raise _RefusedError(f"keys must be words, found {shown(key)}, to be quoted", line)
+        if repeated := repeats(keys):
+            raise _RefusedError(f"keys must be unique, found {repeated} twice", line)
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
+
+    def plain(self, node: Any, pattern: re.Pattern[str]) -> str:
+        text = str(self.construct_scalar(node))
+        if len(text) > NUMBER_LETTERS or not pattern.fullmatch(text):
+            raise _RefusedError(
+                f"numbers must be finite and decimal, found {shown(text)}, to be quoted where it "
+                "is a word",
+                node.start_mark.line + 1,
+            )
+        return text
+
+
+_Strict.add_constructor(
+    "tag:yaml.org,2002:int", lambda loader, node: int(loader.plain(node, DECIMAL_WHOLE))
+)
+_Strict.add_constructor(
+    "tag:yaml.org,2002:float", lambda loader, node: float(loader.plain(node, NUMBER))
+)
+
+
+def _check_events(text: str) -> None:
+    """Check the parser's events, before functions that call themselves make nodes of them.
+
+    They must have no tag, no more levels than DEPTH, and no more nodes than NODES.
+    """
+    # Per level how many nodes it has by now, and per anchor how many an alias stands for.
+    counts = [0]
+    anchors: list[str | None] = []
+    sizes: dict[str, int] = {}
+    event: Any
+    for event in yaml.parse(text, _Strict):
+        line = event.start_mark.line + 1
+        if getattr(event, "tag", None) is not None:
+            raise _RefusedError(f"tags must not be used, found {shown(event.tag)}", line)
+        anchor = getattr(event, "anchor", None)
+        if isinstance(event, yaml.CollectionStartEvent):
+            counts.append(1)
+            anchors.append(anchor)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            size, anchor = counts.pop(), anchors.pop()
+            counts[-1] += size
+            if anchor is not None:
+                sizes[anchor] = size
+        elif isinstance(event, yaml.AliasEvent):
+            # The composer refuses an anchor that is not there.
+            counts[-1] += sizes.get(str(anchor), 1)
+            if anchor in anchors:
+                what = f"an alias must not be within what it means, found *{anchor}"
+                raise _RefusedError(what, line)
+        elif isinstance(event, yaml.ScalarEvent):
+            counts[-1] += 1
+            if anchor is not None:
+                sizes[anchor] = 1
+        if len(counts) > DEPTH:
+            raise _RefusedError(f"there must be at most {DEPTH} levels, found more", line)
+        if counts[-1] > NODES:
+            raise _RefusedError(f"there must be at most {NODES} values, found more", line)

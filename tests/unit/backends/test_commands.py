@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from losslab import processes
 from losslab.backends.base import Instrument, Job
 from losslab.backends.containernet import EngineGuest
 from losslab.backends.virtual import BOOT_SEED, Guest
@@ -18,8 +19,9 @@ def command(monkeypatch, tmp_path, guest=Guest, **tools):
     monkeypatch.setenv("LOSSLAB_SCRATCH", str(tmp_path))
     (tmp_path / "job").mkdir(exist_ok=True)
     job = Job({"kind": "command"}, tmp_path / "job", 7, 1.0, alone=True)
+    monkeypatch.setattr(processes, "spawn", lambda command, **_: command)
     with guest().start(dataclasses.replace(TOOLS, **tools), job) as start:
-        return list(start.command)
+        return start.begin(None)
 
 
 def test_a_guest_that_stays_takes_its_seed_where_a_copy_would(monkeypatch, tmp_path):

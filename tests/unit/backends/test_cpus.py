@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from losslab.backends.cpus import PLACES_PER_CPU, own_cpu
+from losslab.backends.resources import PLACES_PER_CPU, own_cpu
 
 CPUS = [3, 5]
 

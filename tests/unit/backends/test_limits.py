@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from losslab.backends import limits
+from losslab.backends import resources
 
 LOW = {"nofile": 1000, "as": 2 * 2**30, "fsize": 2 * 2**30 - 1}
 
@@ -25,10 +25,10 @@ def printed(code, **hard):
 
 
 REFUSED = """
-from losslab.backends import limits
+from losslab.backends import resources
 from losslab.errors import HostError
 try:
-    limits.require()
+    resources.require_limits()
 except HostError as error:
     print(error)
 """
@@ -36,7 +36,7 @@ except HostError as error:
 
 @pytest.mark.parametrize("name", LOW)
 def test_a_low_hard_limit_is_refused_with_the_one_needed(name):
-    what, shell, need, unit = limits.NEEDED[name]
+    what, shell, need, unit = resources.NEEDED[name]
     words = printed(REFUSED, **{name: LOW[name]})
     assert f"limit of {what}: {LOW[name] // unit}, and a guest needs {need}" in words
     assert f"`{shell} {need}`" in words
@@ -44,7 +44,7 @@ def test_a_low_hard_limit_is_refused_with_the_one_needed(name):
 
 
 def test_as_much_as_is_needed_is_enough():
-    enough = {name: need * unit for name, (_, _, need, unit) in limits.NEEDED.items()}
+    enough = {name: need * unit for name, (_, _, need, unit) in resources.NEEDED.items()}
     assert printed(REFUSED, **enough) == ""
 
 
@@ -60,19 +60,19 @@ def test_the_doctor_shows_the_same(tmp_path):
     assert "ok       limit of file size in KiB: none" in words
 
 
-@pytest.mark.parametrize("name", limits.RAISED)
+@pytest.mark.parametrize("name", resources.RAISED)
 def test_a_guest_has_soft_limits_as_high_as_the_hard_ones(name, tmp_path):
     code = """
 import resource, sys
 from pathlib import Path
 from losslab import processes
-from losslab.backends import limits
+from losslab.backends import resources
 number = getattr(resource, f"RLIMIT_{sys.argv[1].upper()}")
 hard = resource.getrlimit(number)[1]
 resource.setrlimit(number, (2**32, hard) if sys.argv[1] == "as" else (500, hard))
 with Path(sys.argv[2]).open("wb") as out:
     show = ["prlimit", f"--{sys.argv[1]}", "--raw", "--noheadings", "--output", "SOFT,HARD"]
-    processes.wait(processes.spawn(show, raise_limits=limits.RAISED, console=out), 10)
+    processes.wait(processes.spawn(show, raise_limits=resources.RAISED, console=out), 10)
 """
     out = tmp_path / "limits"
     subprocess.run([sys.executable, "-c", code, name, out], check=True)

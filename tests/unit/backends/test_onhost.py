@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from losslab import processes
 from losslab.backends import base, onhost, runner
 from losslab.emulation import containers
 from losslab.errors import GuestLostError, HostError, LosslabError
@@ -64,7 +65,8 @@ class Shell(onhost.OnHost):
 
     @contextlib.contextmanager
     def start(self, tools, job):
-        yield base.Start(["sh", "-c", f"cd {job.folder}; {self.script}"])
+        command = ["sh", "-c", f"cd {job.folder}; {self.script}"]
+        yield base.Start(lambda console: processes.spawn(command, console=console))
 
 
 @pytest.mark.parametrize(

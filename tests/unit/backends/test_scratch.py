@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from losslab.backends import scratch, virtual
+from losslab.backends import resources, virtual
 from losslab.backends.base import Instrument
 from losslab.errors import HostError
 
@@ -16,7 +16,7 @@ def test_no_word_of_the_command_line_depends_on_the_folder(name, tmp_path, monke
     chosen = tmp_path / name
     chosen.mkdir()
     monkeypatch.setenv("LOSSLAB_SCRATCH", str(chosen))
-    assert scratch.folder() == chosen
+    assert resources.scratch_folder() == chosen
     tools = Instrument(tmp_path / "linux", tmp_path / "image", {})
     with virtual.Guest()._seat(tools) as seat:
         assert seat.folder.parent == chosen
@@ -33,14 +33,14 @@ def test_a_relative_folder_is_the_one_in_this_processs_working_folder(tmp_path, 
     (tmp_path / "scratch").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LOSSLAB_SCRATCH", "scratch")
-    assert scratch.folder() == tmp_path / "scratch"
+    assert resources.scratch_folder() == tmp_path / "scratch"
 
 
 def test_what_cannot_be_used_is_named(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("LOSSLAB_SCRATCH", str(tmp_path / "none"))
-    scratch.folder()
+    resources.scratch_folder()
     assert f"{tmp_path / 'none'} is not a folder that can be written to" in capsys.readouterr().err
-    monkeypatch.setattr(scratch, "BYTES", 2**70)
+    monkeypatch.setattr(resources, "MEMORY_BYTES", 2**70)
     with pytest.raises(HostError, match=r"less than .* MiB free") as error:
-        scratch.folder()
+        resources.scratch_folder()
     assert "set LOSSLAB_SCRATCH" in error.value.hint

@@ -16,7 +16,7 @@ def server(monkeypatch, tmp_path):
     monkeypatch.setenv("LOSSLAB_SNAPSHOT", f"{running.url}/snapshot")
     monkeypatch.setenv("LOSSLAB_KERNEL_ORG", f"{running.url}/kernel")
     monkeypatch.delenv(archive.UNPINNED, raising=False)
-    monkeypatch.setattr("losslab.instrument.servers.RETRY_AFTER_S", (0, 0))
+    monkeypatch.setattr("losslab.instrument.archive.RETRY_AFTER_S", (0, 0))
     yield running
     running.close()
 

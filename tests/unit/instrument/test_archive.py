@@ -1,10 +1,9 @@
 import hashlib
 import socket
-from pathlib import Path
 
 import pytest
 
-from losslab.instrument import archive
+from losslab.instrument import archive, debian
 from losslab.instrument.archive import Place, UnavailableError
 
 from .servers import INSTANT, MAIN, SECURITY, SNAPSHOT, file_of
@@ -13,7 +12,7 @@ REFUSED_PORT = 9  # discard: nothing listens there
 
 
 def take(file, path="pool/main/c/curl/curl_1+b2_amd64.deb"):
-    places = archive.debian_places(path, archive.debian_archives(), INSTANT)
+    places = debian.debian_places(path, debian.debian_archives(), INSTANT)
     return archive.Fetcher().fetch([(file, place) for place in places])
 
 
@@ -66,11 +65,11 @@ def test_a_mirror_that_is_a_folder_may_lack_a_file(server, monkeypatch, tmp_path
     monkeypatch.setenv("LOSSLAB_ARCHIVE", f"file:{tmp_path}/debian")
     (tmp_path / "debian/pool/main/d/dash").mkdir(parents=True)
     (tmp_path / "debian/pool/main/d/dash/dash_1_amd64.deb").write_bytes(b"dash")
-    fetcher, archives = archive.Fetcher(), archive.debian_archives()
+    fetcher, archives = archive.Fetcher(), debian.debian_archives()
     for name, place in (("curl", "snapshot"), ("dash", "archive")):
         path = f"pool/main/{name[0]}/{name}/{name}_1_amd64.deb"
         server.files[f"/snapshot/archive/debian/{INSTANT}/{path}"] = name.encode()
-        places = archive.debian_places(path, archives, INSTANT)
+        places = debian.debian_places(path, archives, INSTANT)
         file = file_of(f"{name}.deb", name.encode())
         assert fetcher.fetch([(file, each) for each in places]).place.name == place
 
@@ -79,9 +78,8 @@ def test_what_a_killed_download_left_goes(server):
     file = file_of("curl.deb", b"curl")
     server.files[MAIN + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
     folder = archive.cache_folder() / "files"
-    folder.mkdir(parents=True)
-    pid = int(Path("/proc/sys/kernel/pid_max").read_text()) + 1
-    (folder / f".{file.sha256}.partial-{pid}").write_bytes(b"cu")
+    (folder / ".partial-killed").mkdir(parents=True)
+    (folder / ".partial-killed" / "file").write_bytes(b"cu")
     take(file)
     assert sorted(p.name for p in folder.iterdir()) == [file.sha256, f"{file.sha256}.url"]
 
@@ -101,7 +99,7 @@ def test_a_server_out_of_reach_is_asked_once_and_named_with_a_remedy(server, mon
     assert "cannot be reached" in error.value.message
     assert "--unpinned" in error.value.hint
     assert "make relock" in error.value.hint
-    opener = fetcher._servers._opener
+    opener = fetcher._opener
     monkeypatch.setattr(opener, "open", lambda *words, **more: pytest.fail("asked again"))
     with pytest.raises(UnavailableError, match="cannot be reached"):
         fetcher.fetch([(file, Place("snapshot", f"{dead}/b"))])
@@ -150,7 +148,7 @@ def test_a_server_that_answered_before_is_asked_again_when_its_name_is_lost(serv
     for name, failures in (("curl", 0), ("dash", 1)):
         names = resolve_after(monkeypatch, failures, socket.EAI_NONAME)
         path = f"pool/main/c/curl/{name}_1+b2_amd64.deb"
-        places = archive.debian_places(path, archive.debian_archives(), INSTANT)
+        places = debian.debian_places(path, debian.debian_archives(), INSTANT)
         file = file_of(f"{name}.deb", name.encode())
         assert fetcher.fetch([(file, places[0])]).place.name == "archive"
         assert len(names) == failures + 1

@@ -1,7 +1,8 @@
 import pytest
 
+from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import cache, engine, image, kernel, replacing
+from losslab.instrument import cache, image, kernel
 
 
 def test_dropped_symbols_are_named():
@@ -40,40 +41,36 @@ def test_a_finished_build_is_not_repeated(tmp_path):
 
 def test_a_failing_command_shows_its_last_lines(tmp_path):
     with pytest.raises(LosslabError, match="no rule"):
-        cache.run_logged(["sh", "-c", "echo no rule; exit 2"], tmp_path / "log")
+        processes.run(["sh", "-c", "echo no rule; exit 2"], log=tmp_path / "log")
 
 
 def test_a_missing_command_says_what_to_do(tmp_path):
     with pytest.raises(LosslabError) as error:
-        cache.run_logged(["no-such-program"], tmp_path / "log")
+        processes.run(["no-such-program"], log=tmp_path / "log")
     assert error.value.hint == "run `make setup`"
 
 
 def test_bytes_are_replaced_only_where_they_are_there_once(tmp_path):
     program = tmp_path / "shim"
     program.write_bytes(b"\0TODOGOMAXPROCS=4unix\0")
-    each = replacing.Replacement("shim", b"GOMAXPROCS=4", b"GOMAXPROCS=1", "a recipe")
-    replacing.replace(tmp_path, each)
+    each = image.Replacement("shim", b"GOMAXPROCS=4", b"GOMAXPROCS=1", "a recipe")
+    each.apply(tmp_path)
     assert program.read_bytes() == b"\0TODOGOMAXPROCS=1unix\0"
     with pytest.raises(LosslabError, match="once, found it 0 times"):
-        replacing.replace(tmp_path, each)
+        each.apply(tmp_path)
 
 
 def test_a_recipe_replaces_bytes_by_as_many(tmp_path):
     recipe = tmp_path / "replace.toml"
-    assert replacing.read(recipe) == []
+    assert image.read_replacements(recipe) == []
     recipe.write_text('[[replace]]\nfile = "a"\nfound = "00ff"\nby = "ff"\n')
     with pytest.raises(LosslabError, match="by as many others"):
-        replacing.read(recipe)
+        image.read_replacements(recipe)
     recipe.write_text('[[replace]]\nfile = "a"\nfound = "nothing"\n')
     with pytest.raises(LosslabError, match="must have"):
-        replacing.read(recipe)
-    (each,) = replacing.read(image.RECIPES / "quic" / image.REPLACED)
+        image.read_replacements(recipe)
+    (each,) = image.replacements("quic")
     assert each.by.startswith(bytes.fromhex("f30f1efa"))
-
-
-def test_replacements_keep_the_length_of_a_program():
-    assert all(len(a) == len(b) for a, b in engine.ONE_PROCESSOR.values())
 
 
 def test_variants_leave_the_plain_builds_alone():

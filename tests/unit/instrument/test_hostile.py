@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from losslab.instrument import archive, integrity, packed, servers, unpacking
+from losslab.instrument import archive, integrity, packed, unpacking
 
 NAME = "0123456789abcdef"
 ARCHIVE, FACTS = f"kernel-{NAME}.tar.xz", f"kernel-{NAME}.json"
@@ -25,7 +25,7 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
 def no_pins(monkeypatch, tmp_path):
     monkeypatch.setattr(packed, "PINS", tmp_path / "instruments.tsv")
     monkeypatch.setattr(integrity, "PINS", tmp_path / "trees.tsv")
-    monkeypatch.setattr(servers, "RETRY_AFTER_S", (0, 0))
+    monkeypatch.setattr(archive, "RETRY_AFTER_S", (0, 0))
 
 
 @pytest.fixture
@@ -109,8 +109,8 @@ def test_an_endless_answer_is_cut_off(answer, answering, refused):
 
 @pytest.mark.parametrize("answer", [dribbling_body, dribbling_header])
 def test_a_byte_now_and_then_is_given_up(answer, answering, refused, monkeypatch):
-    monkeypatch.setattr(packed, "SILENCE_S", GIVEN_UP_S / servers.PATIENCE)
-    monkeypatch.setattr(servers, "POLL_S", 0.1)
+    monkeypatch.setattr(packed, "SILENCE_S", GIVEN_UP_S / archive.PATIENCE)
+    monkeypatch.setattr(archive, "POLL_S", 0.1)
     began = time.monotonic()
     assert f"{FACTS}: too slow (" in refused(answering(answer))
     assert time.monotonic() - began < 10 * GIVEN_UP_S
@@ -204,7 +204,7 @@ CRAFTED = {
     "hard link to nothing": (
         [member(f"{NAME}/x", linkname=f"{NAME}/y", **HARD)], "must name a file before it",
     ),
-    "no time": ([member(f"{NAME}/x", b"x", pax_headers={"mtime": "1e99"})], "must have a time"),
+    "no time": ([member(f"{NAME}/x", b"x", pax_headers={"mtime": "1e99"})], "that can be unpacked"),
     "no provenance": ([member(f"{NAME}/x", b"x")], "provenance.json must be JSON"),
     "provenance of wrong types": (
         [member(f"{NAME}/provenance.json", json.dumps(PROVENANCE | {"patches": [1]}).encode())],

@@ -14,7 +14,7 @@ PATCH = b"--- a/x\n+++ b/x\n"
 def test_every_declared_kernel_has_its_pins_and_patches():
     for which in kernels.known().values():
         assert kernelsource.pins(which.series).version.startswith(f"{which.series.name}.")
-        assert all(path.is_file() for path in kernel.recipe(which=which))
+        assert all(path.is_file() for path in which.patches)
         assert which.series.patches, which.name
 
 
@@ -99,9 +99,9 @@ def test_a_kernel_is_written_as_one_word():
 
 def test_a_series_may_have_settings_that_the_others_do_not():
     """They count for its kernels alone, besides everybody's."""
-    names = {name: [p.name for p in kernel.recipe(which=which) if p.suffix == ".config"]
+    names = {name: [path.name for path in kernel.fragments(kernel.PLAIN, which)]
              for name, which in kernels.known().items()}  # fmt: skip
     assert names["7.2"] == ["fragment.config", "fragment.config"]
     assert names["6.12"] == names["6.1"] == ["fragment.config"]
-    own = kernel.recipe(which=kernels.get("7.2"))[1]
+    own = kernel.fragments(kernel.PLAIN, kernels.get("7.2"))[1]
     assert "CONFIG_NET_SCH_DUALPI2=y" in own.read_text().splitlines()

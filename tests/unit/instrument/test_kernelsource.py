@@ -170,7 +170,7 @@ def test_an_edited_source_file_is_refused(tmp_path):
 def test_a_comment_in_the_configuration_builds_no_other_kernel(monkeypatch, tmp_path):
     fragment = tmp_path / "fragment.config"
     fragment.write_text("# why\nCONFIG_A=y\n")
-    monkeypatch.setattr(kernel, "_fragments", lambda variant, which: [fragment])
+    monkeypatch.setattr(kernel, "fragments", lambda variant, which: [fragment])
     before = kernel.content_hash()
     fragment.write_text("# why, at length\nCONFIG_A=y\n")
     assert kernel.content_hash() == before

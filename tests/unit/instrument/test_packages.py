@@ -4,7 +4,7 @@ import json
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import image, packages, repository
+from losslab.instrument import debian, image, imagebuild
 from losslab.instrument.archive import UnavailableError
 
 from .servers import MAIN, SNAPSHOT, lock_of, pack, unpacked_deb
@@ -13,7 +13,7 @@ from .servers import MAIN, SNAPSHOT, lock_of, pack, unpacked_deb
 def test_a_lock_survives_writing_and_reading(tmp_path):
     lock = lock_of("bash", "curl")
     (tmp_path / "lock").write_text(lock.text())
-    assert packages.read_lock(tmp_path / "lock") == lock
+    assert debian.read_lock(tmp_path / "lock") == lock
 
 
 @pytest.mark.parametrize(
@@ -32,13 +32,13 @@ def test_a_lock_that_is_not_whole_is_refused(tmp_path, old, new, message):
     assert old in text
     (tmp_path / "lock").write_text(text.replace(old, new))
     with pytest.raises(LosslabError, match=message):
-        packages.read_lock(tmp_path / "lock")
+        debian.read_lock(tmp_path / "lock")
 
 
 def test_an_image_without_exactly_its_packages_is_refused():
-    image.check_installed({"bash": "1"}, {"bash": "1"})
+    imagebuild.check_installed({"bash": "1"}, {"bash": "1"})
     with pytest.raises(LosslabError) as error:
-        image.check_installed({"bash": "2", "dash": "1"}, {"bash": "1", "curl": "1"})
+        imagebuild.check_installed({"bash": "2", "dash": "1"}, {"bash": "1", "curl": "1"})
     assert "bash is 2, locked 1" in error.value.message
     assert "curl is not there, locked 1" in error.value.message
     assert "dash is 1, locked not" in error.value.message
@@ -54,14 +54,14 @@ def test_the_locks_have_what_the_images_ask_for():
 def test_the_lock_decides_the_image(monkeypatch):
     before = image.content_hash()
     assert image.content_hash(image.HOST, lock_of("bash")) != before
-    monkeypatch.setattr(packages, "HEADER", "# another explanation\n# instant: {instant}\n")
+    monkeypatch.setattr(debian, "HEADER", "# another explanation\n# instant: {instant}\n")
     assert image.content_hash() == before
 
 
 def test_every_package_that_cannot_be_had_is_named(server):
     server.files[MAIN + "b/bash/bash_1_all.deb"] = b"bash"
     with pytest.raises(UnavailableError) as error:
-        repository.fetch(lock_of("bash", "curl", "dash"))
+        debian.fetch(lock_of("bash", "curl", "dash"))
     assert "all 3 pinned packages must be had, found 2 that are not" in error.value.message
     assert "curl_1_all.deb" in error.value.message
     assert "dash_1_all.deb" in error.value.message
@@ -71,10 +71,10 @@ def test_every_package_that_cannot_be_had_is_named(server):
 def test_an_archive_is_made_of_exactly_the_packages(tmp_path, server):
     content = pack(unpacked_deb(tmp_path, "curl"))
     server.files[MAIN + "c/curl/curl_1_all.deb"] = content
-    files = repository.fetch(lock_of("curl", content=content))
+    files = debian.fetch(lock_of("curl", content=content))
     folder = tmp_path / "archive"
     folder.mkdir(mode=0o700)
-    line = repository.make(files, "trixie", folder)
+    line = imagebuild.make_archive(files, folder)
     assert line == f"deb [trusted=yes] copy:{folder} trixie main"
     index = (folder / "dists/trixie/main/binary-amd64/Packages").read_text()
     assert "Package: curl\n" in index
@@ -91,10 +91,10 @@ def build_image(monkeypatch, unpinned):
         made.append(locked)
         (folder / "provenance.json").write_text(json.dumps({"pinned": pinned}))
 
-    monkeypatch.setattr(image, "_build", build)
+    monkeypatch.setattr(imagebuild, "_build", build)
     monkeypatch.setattr(image, "lock", lambda name=image.HOST: lock_of("bash"))
-    monkeypatch.setattr(image, "resolve", lambda name: lock_of("bash", content=b"newer"))
-    folder = image.build(image.HOST, unpinned)
+    monkeypatch.setattr(imagebuild, "resolve", lambda name: lock_of("bash", content=b"newer"))
+    folder = imagebuild.build(image.HOST, unpinned)
     assert image.existing() == folder
     return image.provenance(folder), made
 

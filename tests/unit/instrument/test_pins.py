@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from losslab import cli
 from losslab.campaign import instrument
 from losslab.errors import LosslabError
-from losslab.instrument import archive, engine, image, integrity, kernel, kernels, pins
+from losslab.instrument import archive, image, imagebuild, integrity, kernel, kernels, pins
 from losslab.instrument.archive import Found, Place, UnavailableError
 
 from .servers import MAIN, SNAPSHOT, file_of, lock_of
@@ -36,9 +36,9 @@ def repository_of(folder, text):
 def test_containernet_comes_from_any_copy_that_has_its_commit(monkeypatch, tmp_path):
     commit = repository_of(tmp_path / "copy", "pinned = True\n")
     (tmp_path / "copy" / "mininet" / "net.py").write_text("pinned = False\n")
-    monkeypatch.setenv(engine.SOURCE, f"git+file://{tmp_path}/copy")
-    monkeypatch.setattr(engine, "containernet", lambda: {"commit": commit, "url": "unused"})
-    engine.install_containernet(tmp_path / "opt", tmp_path / "log")
+    monkeypatch.setenv(imagebuild.SOURCE, f"git+file://{tmp_path}/copy")
+    monkeypatch.setattr(image, "containernet", lambda: {"commit": commit, "url": "unused"})
+    imagebuild.install_containernet(tmp_path / "opt", tmp_path / "log")
     assert (tmp_path / "opt/mininet/net.py").read_text() == "pinned = True\n"
     assert pins._fetch_commit(f"file://{tmp_path}/copy", commit) == ""
     assert pins._fetch_commit(f"file://{tmp_path}/copy", "0" * 40) != ""
@@ -46,10 +46,10 @@ def test_containernet_comes_from_any_copy_that_has_its_commit(monkeypatch, tmp_p
 
 def test_containernet_without_the_pinned_commit_is_refused(monkeypatch, tmp_path):
     repository_of(tmp_path / "copy", "other = True\n")
-    monkeypatch.setenv(engine.SOURCE, f"file://{tmp_path}/copy")
+    monkeypatch.setenv(imagebuild.SOURCE, f"file://{tmp_path}/copy")
     with pytest.raises(UnavailableError, match="Containernet's commit c068942") as error:
-        engine.install_containernet(tmp_path / "opt", tmp_path / "log")
-    assert engine.SOURCE in error.value.hint
+        imagebuild.install_containernet(tmp_path / "opt", tmp_path / "log")
+    assert imagebuild.SOURCE in error.value.hint
 
 
 def line_of(found, name):
@@ -71,7 +71,7 @@ def test_the_list_says_where_the_files_of_what_is_built_came_from(server, monkey
     folder = kernel.target()
     folder.mkdir(parents=True)
     file, place = file_of("a.deb", b"a"), Place("snapshot", "http://example.org/a")
-    archive.write_sources([Found(folder, file, place)], folder / "sources.tsv")
+    archive.write_sources([Found(folder, file, place)], folder)
     (folder / "provenance.json").write_text('{"pinned": true}')
     assert "found 1 from the snapshot" in pins.examine()[0].line()
     folder.rename(kernel.target(pinned=False))

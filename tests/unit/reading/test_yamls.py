@@ -1,4 +1,4 @@
-"""YAML gives the same data and the same errors with libyaml and without it."""
+"""YAML is read by libyaml, and what means something else than it says is refused."""
 
 import time
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from losslab.errors import LosslabError
-from losslab.reading import UsageError, yamls
+from losslab.reading import UsageError, documents
 from losslab.study import reading
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -20,21 +20,23 @@ FILES = [
 
 def test_pinned_pyyaml_is_the_fast_one():
     assert yaml.__with_libyaml__
-    assert issubclass(yamls.FASTEST, yaml.CSafeLoader)
-    assert not issubclass(yamls.Plain, yaml.CSafeLoader)
+    assert documents.YAML_LOADER is yaml.CSafeLoader
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_file_says_the_same_to_both(path):
-    assert yaml.load(path.read_text(), yamls.FASTEST) == yaml.load(path.read_text(), yamls.Plain)
+def test_every_file_says_the_same_to_pyyaml(path):
+    assert documents.read_yaml(path) == yaml.load(path.read_text(), yaml.SafeLoader)
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a: [1, 2\nb: 3\n", "must be YAML, found: while parsing a flow sequence"),
-        ("a: b: c\n", "mapping values are not allowed here"),
-        ("a:\n\t- 1\n", "found character '\\t' that cannot start any token"),
+        (
+            "a: [1, 2\nb: 3\n",
+            r"c.yaml must be YAML, found: while parsing a flow sequence(.|\n)*line 2",
+        ),
+        ("a: b: c\n", "mapping values are not allowed in this context"),
+        ("a:\n\t- 1\n", "found character that cannot start any token"),
         ("a: &x 1\nb: *y\n", "found undefined alias"),
         (
             "a: !!python/name:os.system x\n",
@@ -43,21 +45,16 @@ def test_every_file_says_the_same_to_both(path):
         ("a:\n  b: 1\n  c: 2\n  b: 3\n", "keys must be unique, found b twice in .*, line 2"),
     ],
 )
-def test_mistakes_have_the_same_words_in_both(tmp_path, monkeypatch, text, words):
+def test_mistakes_are_named_with_their_place(tmp_path, text, words):
     path = tmp_path / "c.yaml"
     path.write_text(text)
-    said = []
-    for loader in (yamls.FASTEST, yamls.Plain):
-        monkeypatch.setattr(yamls, "FASTEST", loader)
-        with pytest.raises(LosslabError, match=words.replace("\\", "\\\\")) as error:
-            yamls.read_yaml(path)
-        said.append(error.value.message)
-    assert said[0] == said[1]
+    with pytest.raises(UsageError, match=words):
+        documents.read_yaml(path)
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(LosslabError, match=r"gone.yaml must exist, found no such file"):
-        yamls.read_yaml(tmp_path / "gone.yaml")
+        documents.read_yaml(tmp_path / "gone.yaml")
 
 
 def test_what_was_checked_is_nobodys_to_spoil(root, tmp_path):
@@ -66,7 +63,7 @@ def test_what_was_checked_is_nobodys_to_spoil(root, tmp_path):
     path.write_text(text)
     first = reading.load_checked(path, "study")
     first["defaults"].clear()
-    assert reading.load_checked(path, "study") == yamls.read_yaml(path) != first
+    assert reading.load_checked(path, "study") == documents.read_yaml(path) != first
 
 
 def test_a_file_that_changed_is_checked_again(root, tmp_path):
@@ -102,16 +99,16 @@ def test_a_file_that_changed_is_checked_again(root, tmp_path):
 )
 def test_yaml_that_means_something_else_than_it_says_is_refused(text, words):
     with pytest.raises(UsageError, match=words):
-        yamls.parse_yaml(text, "file")
+        documents.parse_yaml(text, "file")
 
 
 def test_aliases_that_expand_without_end_are_refused_at_once():
     levels = [f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 9) if i else 'x'}]" for i in range(10)]
     began_s = time.process_time()
     with pytest.raises(UsageError, match="at most 100000 values"):
-        yamls.parse_yaml("\n".join(levels), "bomb.yaml")
+        documents.parse_yaml("\n".join(levels), "bomb.yaml")
     assert time.process_time() - began_s < 1
 
 
 def test_a_day_is_a_word():
-    assert yamls.parse_yaml("a: 2026-01-31", "file") == {"a": "2026-01-31"}
+    assert documents.parse_yaml("a: 2026-01-31", "file") == {"a": "2026-01-31"}

@@ -1,0 +1,279 @@
+"""Debian's packages: the archives that have them, locks that pin them, and apt to find newer ones.
+
+LOSSLAB_ARCHIVE replaces the address of Debian's archive (its security archive is expected beside it
+as `debian-security`), and LOSSLAB_SNAPSHOT that of its snapshot archive.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import urllib.parse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from losslab import processes
+from losslab.errors import LosslabError
+from losslab.instrument.archive import (
+    ADVICE,
+    ARCHIVE_PLACE,
+    SNAPSHOT_PLACE,
+    Fetcher,
+    File,
+    Found,
+    Place,
+    UnavailableError,
+    quoted,
+)
+
+SNAPSHOT = "https://snapshot.debian.org"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+ARCHITECTURE = "amd64"  # what User-Mode Linux runs
+# Concurrent requests: they hide each other's delay and load no server.
+AT_ONCE = 8
+SHOWN = 5
+URI_LINE = re.compile(
+    r"'(?P<url>[^']+)' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})"
+)
+COLUMNS = {
+    "package": r"[a-z0-9][a-z0-9.+-]+",
+    "version": r"[A-Za-z0-9.+~:-]+",
+    "architecture": r"amd64|all",
+    "size_bytes": r"[1-9][0-9]*",
+    "sha256": r"[0-9a-f]{64}",
+    "path": r"pool/[A-Za-z0-9.+~/_-]+\.deb",
+}
+# Every cell reads hundreds of rows.
+ROW = re.compile("\t".join(f"(?:{pattern})" for pattern in COLUMNS.values()))
+INSTANT = re.compile(r"# instant: (\d{8}T\d{6}Z)")
+HEADER = """\
+# Every package of this image. Made by `make relock`; do not edit.
+# The image is built from these files only: from Debian's archive while it has them, else from
+# snapshot.debian.org as it was at this instant.
+# instant: {instant}
+"""
+
+
+def debian_archives() -> list[str]:
+    """List the base addresses of the Debian archives that this machine's apt knows."""
+    chosen = os.environ.get("LOSSLAB_ARCHIVE")
+    if chosen:
+        main = chosen.rstrip("/") + "/"
+        return [main, f"{main.removesuffix('debian/')}debian-security/"]
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)\t$(ORIGIN)"]
+    done = processes.attempt([*command, "Created-By: Packages"])
+    if done.status == processes.NOT_RUN:
+        raise LosslabError(
+            "apt-get must be there to fetch Debian's packages, found none",
+            hint="on other systems fetch the instrument: see docs/how-to/instrument.md",
+        )
+    rows = (line.split("\t") for line in done.out.splitlines())
+    found = {uri for uri, origin in rows if origin == "Debian"}
+    if not found:
+        raise LosslabError(
+            "apt must know a Debian archive, found none in its sources", hint="run `apt-get update`"
+        )
+    # A machine without the security archive in its sources can still reach it beside the main one;
+    # without it, the pinned kernel's source is often not available any more.
+    if not any("security" in uri for uri in found):
+        found |= {
+            f"{uri.removesuffix('debian/')}debian-security/"
+            for uri in found
+            if uri.endswith("/debian/")
+        }
+    # The main archive before the security one: only it has every suite.
+    return sorted(found, key=lambda uri: ("security" in uri, uri))
+
+
+def debian_places(path: str, archives: Sequence[str], instant: str, sha1: str = "") -> list[Place]:
+    """List where a file of Debian's pool can be, the likeliest place first.
+
+    Args:
+        path: In the archive, from `pool/` on. Fixes move from the security archive to the main one.
+        archives: What `debian_archives` gives.
+        instant: When Debian had it, for the snapshot archive: 20260101T000000Z; or empty.
+        sha1: By which the snapshot archive has it whatever the instant; or empty.
+    """
+    rest = path.removeprefix("pool/").removeprefix("updates/")
+    paths = {False: f"pool/{rest}", True: f"pool/updates/{rest}"}
+    at_home = path == paths[True]
+    places = [
+        Place(ARCHIVE_PLACE, base + quoted(paths["security" in base]))
+        for base in sorted(archives, key=lambda base: ("security" in base) != at_home)
+    ]
+    snapshot = os.environ.get("LOSSLAB_SNAPSHOT", SNAPSHOT).rstrip("/")
+    if sha1:
+        places.append(Place(SNAPSHOT_PLACE, f"{snapshot}/file/{sha1}"))
+    for security in (at_home, not at_home) if instant else ():
+        part = "debian-security" if security else "debian"
+        url = f"{snapshot}/archive/{part}/{instant}/{quoted(paths[security])}"
+        places.append(Place(SNAPSHOT_PLACE, url))
+    return places
+
+
+class Apt:
+    """An apt with its own state in `folder`, for some suites of archives; checks signatures."""
+
+    def __init__(
+        self, folder: Path, archives: Sequence[str], suites: Sequence[str], log: Path
+    ) -> None:
+        for part in ("state/lists/partial", "cache/archives/partial", "etc"):
+            (folder / part).mkdir(parents=True)
+        self._archives = archives
+        sources = folder / "etc" / "sources.list"
+        sources.write_text(
+            "".join(
+                f"deb [signed-by={KEYRING}] {archive} {suite} main\n"
+                for suite in suites
+                for archive in archives
+                if ("security" in suite) == ("security" in archive)
+            )
+        )
+        (folder / "status").touch()
+        options = {
+            "APT::Architecture": ARCHITECTURE,
+            "APT::Architectures": ARCHITECTURE,
+            "APT::Install-Recommends": "false",
+            "Dir::Etc::sourcelist": sources,
+            "Dir::Etc::sourceparts": "/dev/null",
+            "Dir::Etc::preferences": "/dev/null",
+            "Dir::Etc::preferencesparts": "/dev/null",
+            "Dir::State": folder / "state",
+            "Dir::Cache": folder / "cache",
+            "Dir::State::status": folder / "status",
+            "APT::Sandbox::User": "",
+            "Acquire::ForceHash": "SHA256",  # what --print-uris prints
+            "Acquire::Languages": "none",
+            "Acquire::Retries": "3",  # with pauses of 1, 2 and 4 s
+        }
+        self._flags = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+        # A suite that a mirror lacks is an error of its own and leaves the others usable.
+        try:
+            processes.run(["apt-get", *self._flags, "update"], log=log)
+        except LosslabError as error:
+            print(f"losslab: note: {error.message.splitlines()[0]}", file=sys.stderr)
+
+    def uris(self, *words: str) -> list[tuple[File, str]]:
+        """Return the files that a command of apt-get would fetch, and their archive paths."""
+        command = ["apt-get", *self._flags, "--yes", "-qq", "--print-uris", *words]
+        done = processes.attempt(command)
+        matches = [URI_LINE.match(line) for line in done.out.splitlines()]
+        if not done.good or not matches or None in matches:
+            raise LosslabError(
+                f"apt must find {' '.join(words)} in {' '.join(self._archives)}, found:\n"
+                f"{done.err.strip() or done.out.strip() or 'nothing'}",
+                hint="check the network, and that apt's sources name a Debian archive",
+            )
+        found = []
+        for match in filter(None, matches):
+            # The archive's own name of the file has no epoch; apt's has.
+            path = "pool/" + urllib.parse.unquote(match["url"]).split("/pool/", 1)[1]
+            name = urllib.parse.unquote(match["file"])
+            found.append((File(name, match["sha256"], int(match["size"])), path))
+        return found
+
+
+@dataclass(frozen=True, order=True)
+class Package:
+    """A binary package; the fields are the lock's columns."""
+
+    package: str
+    version: str
+    architecture: str
+    size_bytes: int
+    sha256: str
+    path: str
+
+    @property
+    def file(self) -> File:
+        """The .deb by its content."""
+        return File(Path(self.path).name, self.sha256, self.size_bytes)
+
+
+@dataclass(frozen=True)
+class Lock:
+    """An image's packages in alphabetical order, and when Debian's archive had them all."""
+
+    instant: str
+    packages: tuple[Package, ...]
+
+    def versions(self) -> dict[str, str]:
+        """Map the packages to their versions."""
+        return {package.package: package.version for package in self.packages}
+
+    def rows(self) -> list[str]:
+        """Return the lock's content without its comments."""
+        return [self.instant, *("\t".join(map(str, vars(p).values())) for p in self.packages)]
+
+    def text(self) -> str:
+        """Return the lock file's text."""
+        rows = ["\t".join(COLUMNS), *self.rows()[1:]]
+        return HEADER.format(instant=self.instant) + "\n".join(rows) + "\n"
+
+
+def make_lock(files: Sequence[tuple[File, str]], instant: str) -> Lock:
+    """Make the lock of what apt would install: files named PACKAGE_VERSION_ARCHITECTURE.deb."""
+    packages = []
+    for file, path in files:
+        name, version, architecture = file.name.removesuffix(".deb").split("_")
+        packages.append(Package(name, version, architecture, file.size, file.sha256, path))
+    return Lock(instant, tuple(sorted(packages)))
+
+
+def read_lock(path: Path) -> Lock:
+    """Read a lock file; refuse one that `make relock` did not write so."""
+    hint = "restore it (`git checkout`), or make it anew with `make relock`"
+    try:
+        lines = path.read_text().splitlines()
+    except FileNotFoundError as error:
+        raise LosslabError(f"the lock {path} must be there, found none", hint=hint) from error
+    body = [line.split("\t") for line in lines if not line.startswith("#")]
+    instants = [match[1] for line in lines if (match := INSTANT.fullmatch(line))]
+    if len(instants) != 1 or body[:1] != [list(COLUMNS)]:
+        raise LosslabError(
+            f"{path} must have one line `# instant: ...` and the columns {', '.join(COLUMNS)}, "
+            f"found {len(instants)} instants and {body[:1]}",
+            hint=hint,
+        )
+    packages = []
+    for row in body[1:]:
+        if not ROW.fullmatch("\t".join(row)):
+            raise LosslabError(f"{path} must name a package by line, found {row}", hint=hint)
+        package, version, architecture, size, *rest = row
+        packages.append(Package(package, version, architecture, int(size), *rest))
+    names = [package.package for package in packages]
+    if not names or names != sorted(names):
+        raise LosslabError(f"{path} must have its packages in alphabetical order", hint=hint)
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise LosslabError(f"{path} must name a package once, found twice: {twice}", hint=hint)
+    return Lock(instants[0], tuple(packages))
+
+
+def fetch(lock: Lock) -> list[Found]:
+    """Get every package of a lock, in its order; an UnavailableError names those that are lost."""
+    # Every cell imports this module; only a build needs threads.
+    from concurrent.futures import ThreadPoolExecutor
+
+    fetcher, archives = Fetcher(), debian_archives()
+
+    def one(package: Package) -> Found | UnavailableError:
+        places = debian_places(package.path, archives, lock.instant)
+        try:
+            return fetcher.fetch([(package.file, place) for place in places])
+        except UnavailableError as error:
+            return error
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        results = list(pool.map(one, lock.packages))
+    errors = [result for result in results if isinstance(result, UnavailableError)]
+    if errors:
+        shown = "\n  ".join(error.message for error in errors[:SHOWN])
+        more = f"\n  and {len(errors) - SHOWN} more" if len(errors) > SHOWN else ""
+        raise UnavailableError(
+            f"all {len(results)} pinned packages must be had, found {len(errors)} that are not:\n"
+            f"  {shown}{more}",
+            hint=ADVICE,
+        )
+    return [result for result in results if isinstance(result, Found)]
