@@ -27,7 +27,6 @@ include: "workflow/rules/progress.smk"
 
 onstart:
     hold_folder()
-    note_campaign()
     staleness.record_code(CELLS.values())
     note_changed_results()
     test_instruments()

@@ -1,18 +1,21 @@
-"""A campaign's stages: how many of their jobs there are, and how many are done."""
+"""A campaign's progress: the jobs of each stage, and the runs of the cells that are measured.
+
+Snakemake's messages update a `Tally` in `progress.json`, which `losslab status` reads.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from losslab.reading import read_json
+from losslab.reading import UsageError, read_json
 from losslab.study.reading import check_schema
 
-# The workflow's rules by the stage that a reader sees; a rule by itself is its own stage.
+# The stage of each rule. A rule that is not here is a stage of its own.
 RULES = {
     "build_image": "instrument",
     "build_kernel": "instrument",
@@ -32,14 +35,13 @@ RULES = {
 }
 TABULATE = "tabulate_"  # a rule per study
 MEASURE = "measure"
-# The rule that asks for everything else does nothing itself.
-TARGET = "all"
+TARGET = "all"  # the rule that runs nothing itself
 FOLDER = Path(".snakemake", "losslab")
 PROGRESS_FILE = "progress.json"
 
 
 def stage_of(rule: str) -> str:
-    """Say which stage a rule belongs to."""
+    """Return the stage of a rule."""
     return "tables" if rule.startswith(TABULATE) else RULES.get(rule, rule)
 
 
@@ -49,28 +51,27 @@ class Stage:
 
     total: int = 0
     done: int = 0
-    failed: int = 0
     began_s: float | None = None
     ended_s: float | None = None
 
     @property
     def over(self) -> bool:
-        """Tell whether nothing of it is left."""
+        """Tell whether all jobs are done."""
         return self.done >= self.total
 
     @property
     def under_way(self) -> bool:
-        """Tell whether it has begun and is not over."""
+        """Tell whether some jobs have begun and some are left."""
         return self.began_s is not None and not self.over
 
     def wall_s(self, now_s: float) -> float:
-        """Return how long it has taken until it ended, or until now."""
+        """Return the seconds from the first job's start to the end, or to now."""
         return 0.0 if self.began_s is None else (self.ended_s or now_s) - self.began_s
 
 
 @dataclass
 class Tally:
-    """What the workflow has told of its jobs."""
+    """The jobs of a workflow by stage."""
 
     began_s: float
     process: int = field(default_factory=os.getpid)
@@ -78,11 +79,12 @@ class Tally:
     failures: list[str] = field(default_factory=list)
     targets: list[str] = field(default_factory=list)
     ended_s: float | None = None
-    # Of jobs that have been told of, until they end.
-    jobs: dict[int, str] = field(default_factory=dict)
+    runs: int = 0  # of the cells that are measured by now
+    invalid: dict[str, int] = field(default_factory=dict)  # such runs by cell
+    jobs: dict[int, tuple[str, list[str]]] = field(default_factory=dict)  # stage and outputs
 
     def plan(self, counts: Mapping[str, int]) -> None:
-        """Note how many jobs of each rule there are to run."""
+        """Add the number of jobs of each rule, in the order of the stages."""
         order = [*dict.fromkeys(RULES.values())]
         rules = [rule for rule in counts if rule not in (TARGET, "total")]
         known = [rule for rule in rules if stage_of(rule) in order]
@@ -90,37 +92,55 @@ class Tally:
         for rule in [*known, *(rule for rule in rules if rule not in known)]:
             self.stages.setdefault(stage_of(rule), Stage()).total += counts[rule]
 
-    def start(self, job: int, rule: str, now_s: float) -> None:
-        """Note that a job starts."""
+    def start(self, job: int, rule: str, outputs: Sequence[str], now_s: float) -> None:
+        """Record that a job starts."""
         if rule != TARGET:
             stage = self.stages.setdefault(stage_of(rule), Stage())
             stage.began_s = stage.began_s or now_s
-            self.jobs[job] = stage_of(rule)
+            self.jobs[job] = stage_of(rule), [*outputs]
 
-    def finish(self, job: int, now_s: float) -> Stage | None:
-        """Note that a job has ended well; return its stage where that is over by it."""
-        name = self.jobs.pop(job, None)
-        if name is None:
+    def finish(self, job: int, root: Path, now_s: float) -> str | None:
+        """Record that a job succeeded; return its stage's name if that was the last job.
+
+        Args:
+            job: Snakemake's number of it.
+            root: Where the workflow runs. A cell that was measured is read.
+            now_s: Seconds since 1970.
+        """
+        if job not in self.jobs:
             return None
+        name, outputs = self.jobs.pop(job)
+        if name == MEASURE:
+            for output in outputs:
+                self._add(root / output, str(Path(output).parent))
         stage = self.stages[name]
         stage.done += 1
-        if stage.over:
-            stage.ended_s = now_s
-        return stage if stage.over else None
+        if not stage.over:
+            return None
+        stage.ended_s = now_s
+        return name
 
-    def fail(self, job: int, rule: str, what: str) -> None:
-        """Note that a job failed."""
+    def _add(self, path: Path, cell: str) -> None:
+        try:
+            runs = [run["valid"] for run in read_json(path)["replicates"]]
+        except (KeyError, TypeError, UsageError):
+            return  # the rules that read the cell say what is wrong
+        self.runs += len(runs)
+        if not all(runs):
+            self.invalid[cell] = runs.count(False)
+
+    def fail(self, job: int, what: str) -> None:
+        """Record that a job failed."""
         self.jobs.pop(job, None)
-        self.stages.setdefault(stage_of(rule), Stage()).failed += 1
         self.failures.append(what)
 
     @property
     def complete(self) -> bool:
-        """Tell whether all of it is done."""
+        """Tell whether every job is done."""
         return not self.failures and all(stage.over for stage in self.stages.values())
 
     def write(self, folder: Path) -> None:
-        """Leave it for whoever asks; whole at any time."""
+        """Replace the file in one step, so that readers never see half of it."""
         folder.mkdir(parents=True, exist_ok=True)
         partial = folder / f"{PROGRESS_FILE}.partial"
         partial.write_text(json.dumps(asdict(self) | {"jobs": {}}))
@@ -128,10 +148,10 @@ class Tally:
 
     @classmethod
     def read(cls, folder: Path) -> Tally | None:
-        """Read what `write` left; None where there is nothing.
+        """Read what `write` left; return None if there is no file.
 
         Raises:
-            UsageError: something else is there.
+            UsageError: the file is not of this form.
         """
         path = folder / PROGRESS_FILE
         if not path.exists():
