@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from losslab import asked, new, score, steps, sweep
+from losslab import asked, demo, new, score, steps, sweep
 from losslab.artifact import commands as artifact
 from losslab.backends.base import GUEST
 from losslab.campaign import brought, diff, export, origin, rerun, staleness, trust, verdicts
@@ -105,6 +105,7 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     listed.add_command(commands, design.ROOT)
     recipes.add_commands(commands)
     screen.add_commands(commands)
+    demo.add_command(commands)
     new.add_commands(commands)
     score.add_commands(commands)
     artifact.add_commands(commands)

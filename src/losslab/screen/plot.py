@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+import plotext
 
 from losslab import processes
 from losslab.campaign import rcode
 from losslab.campaign.collect import write_csv
 from losslab.errors import LosslabError
 from losslab.instrument.cache import ROOT
-from losslab.screen import canvas, series
+from losslab.screen import series
 from losslab.screen.series import PANELS, Run, Series
 from losslab.study import files
 
@@ -25,11 +28,9 @@ COLUMNS = (
 MOST_CONDITIONS = 4
 # Three seconds on a machine that is free, a hundred times that on one that measures.
 DRAW_LIMIT_S = 600.0
-# A terminal's strip: one line of the screen has four rows of dots.
+# A line in the terminal: its rows of characters, and the limits of their width.
 STRIP_LINES = 3
-LEAST_WIDTH = 60
-MOST_WIDTH = 120
-SCALE_WIDTH = 9  # "  1000 ┤ "
+LEAST_WIDTH, MOST_WIDTH = 60, 120
 # What the terminal shows of each panel; the figure shows all.
 IN_TERMINAL = {
     "goodput": ("received", "carried by the link", series.ACKNOWLEDGED, "delivery rate of TCP"),
@@ -165,23 +166,32 @@ def _panel(key: str, runs: Sequence[Run], end_s: float, width: int) -> Iterator[
     ]
     if not drawn:
         return
-    greatest = max(value for _, each in drawn for value in each.values if value is not None)
-    top = canvas.round_up(greatest)
+    top = max(value for _, each in drawn for value in each.values if value is not None)
     yield ""
     yield PANELS[key].title
-    inner = width - SCALE_WIDTH
     for number, each in drawn:
         heading = f"{number}  {each.label}"
-        yield (
-            " " * SCALE_WIDTH
-            + heading
-            + _reading(key, runs[number - 1], each).rjust(inner - len(heading))
-        )
-        rows = canvas.strip(each.t_s, each.values, (0.0, end_s), top, inner, STRIP_LINES)
-        for place, row in enumerate(rows):
-            scale = {0: f"{top:g}", STRIP_LINES - 1: "0"}.get(place, "")
-            yield f"{scale:>{SCALE_WIDTH - 2}} ┤{row}".rstrip()
-    yield " " * (SCALE_WIDTH - 1) + "0 s" + f"{end_s:.3g} s".rjust(inner - 2)
+        yield f"{heading:<40}{_reading(key, runs[number - 1], each)}"
+        yield from _strip(each, end_s, top if top > 0 else 1.0, width)
+    yield "0 s" + f"{end_s:.3g} s".rjust(width - 3)
+
+
+def _strip(line: Series, end_s: float, top: float, width: int) -> list[str]:
+    """Draw a line from 0 to `top`; a gap stays a gap."""
+    plotext.clear_figure()
+    plotext.limit_size(False, False)
+    plotext.plot_size(width, STRIP_LINES)
+    plotext.frame(False)
+    plotext.xticks([])
+    plotext.yticks([0, top], ["0", f"{top:.4g}".rjust(7)])
+    plotext.xlim(0, end_s)
+    plotext.ylim(0, top)
+    samples = zip(line.t_s, line.values, strict=True)
+    for absent, group in itertools.groupby(samples, key=lambda sample: sample[1] is None):
+        if not absent:
+            t_s, values = zip(*group, strict=True)
+            plotext.plot(t_s, values, marker="braille")
+    return [row.rstrip() for row in plotext.uncolorize(plotext.build()).splitlines()]
 
 
 def _reading(key: str, run: Run, each: Series) -> str:
