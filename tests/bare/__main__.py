@@ -27,7 +27,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.speed import machine
+from bench.speed.__main__ import machine
 from losslab import interrupts, processes
 from losslab.errors import LosslabError
 from tests.bare import container, outcome, steps

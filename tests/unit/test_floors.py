@@ -94,7 +94,6 @@ def test_every_part_is_on_a_floor():
         "doctor",
         "examples",
         "htmlpage",
-        "manual",
         "new",
     }
     commands |= {"commands", "report", "score", "shell", "steps", "sweep", "tracing"}

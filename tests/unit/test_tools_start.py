@@ -72,8 +72,7 @@ def test_host_state_runs_a_command_with_its_own_options(tmp_path):
     ("name", "words", "found"),
     [
         ("bench.readme", ["no-results"], "no-results/figures/loss_goodput.svg"),
-        ("bench.grid_time", ["--block", "no-block"], "no-block with 0 cells"),
-        ("bench.grid_time", ["--sample", "1"], "sample 1"),
+        ("bench.speed", ["--parts", "none"], "none"),
     ],
 )
 def test_wrong_arguments_are_refused_with_the_value_found(name, words, found):

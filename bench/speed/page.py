@@ -35,11 +35,16 @@ PARTS = {
         "interface that sends it.",
     ),
     "flows": ("Flows", "The same at 100 Mbit/s, BBR without loss, with more flows."),
+    "many-flows": (
+        "Many flows",
+        "A replicate of ten seconds with so many CUBIC flows over 100 Mbit/s, and its guest's most "
+        "memory.",
+    ),
     "durations": ("Duration", "A replicate of one BBR flow at 100 Mbit/s."),
     "pair": ("Two at once", "A cell alone, and two at the same time, by the clock."),
     "ns-3": (
         "ns-3",
-        "The same path in ns-3, compiled against Debian's package (`bench/beside/path.cc`). Its "
+        "The same path in ns-3, compiled against Debian's package (`bench/speed/path.cc`). Its "
         "goodput is its own model's. A row without numbers had not ended after five minutes.",
     ),
     "statistics": ("R", "Summary and ratios of many replicates."),

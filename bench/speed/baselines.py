@@ -1,4 +1,4 @@
-"""What is timed beside guests: ns-3 on the same path, R, Snakemake, and making everything anew."""
+"""What is timed without guests: ns-3 on the same path, R, Snakemake, and making everything anew."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import workflow_time
+from bench.speed import workflow
 from losslab.errors import LosslabError
 
 HERE = Path(__file__).resolve().parent
@@ -114,9 +114,9 @@ def statistics_in_r(runs: int) -> dict[str, Any]:
 def snakemake(runs: int) -> dict[str, Any]:
     """Say what Snakemake itself needs per cell, of a campaign whose cells take no time."""
     with tempfile.TemporaryDirectory(prefix="losslab-workflow-") as name:
-        cells = workflow_time.stand_in_clone(Path(name), CELLS)
-        wall_s, core_s = workflow_time.run(Path(name))
-        _, again_core_s = workflow_time.run(Path(name))
+        cells = workflow.stand_in_clone(Path(name), CELLS)
+        wall_s, core_s = workflow.run(Path(name))
+        _, again_core_s = workflow.run(Path(name))
     return {
         "cells": cells,
         "core_s_per_cell": round(core_s / cells, 3),

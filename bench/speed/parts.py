@@ -1,24 +1,9 @@
-"""How fast a replicate is measured, and where the time goes: `python -m bench.speed`.
-
-    python -m bench.speed                          every part that this machine can do
-    python -m bench.speed --parts fixed rates      these
-    python -m bench.speed --runs 9 --out FILE      medians over nine runs, also as JSON
-    python -m bench.speed --write                  all parts into report/speed.csv, of which the
-                                                   report and docs/reference/speed.md have tables
-
-All of it takes ten minutes on a quiet machine; it says first how much of the processors others use.
-A core-second is a second of a processor, of a guest's kernel and processes together, asked of the
-host when they have ended: what others do disturbs it less than the clock. What a second of a flow
-costs is the difference between a long and a short run. The part `setup` makes everything anew in
-another folder, and is done only where it is named.
-"""
+"""The parts of `bench.speed` that measure replicates."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -30,28 +15,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench import beside
-from bench.beside import page
 from losslab.backends.base import (
     CONSOLE_FILE,
-    CONTAINERNET,
-    GUEST,
     JOB_FILE,
     RESULT_FILE,
     STARTED,
-    VIRTUAL,
     Instrument,
     Job,
 )
 from losslab.backends.known import BACKENDS
 from losslab.backends.template import Copy, Templates
-from losslab.campaign.instrument import instrument
-from losslab.emulation import ticks
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 
-ROOT = Path(__file__).resolve().parents[1]
-RUNS = 5
+ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 1800.0
 # The main study's path; rates and algorithms vary.
 BASE = Condition(
@@ -68,7 +45,8 @@ SPAN_S = {1: (2, 32), 10: (2, 17), 100: (2, 8), 1000: (2, 5), 10_000: (1, 2)}
 MOST_RUNS = {10_000: 3}
 DURATIONS_S = (5, 10, 20, 40)
 FLOWS = (1, 2, 5, 10)
-QUIET_S = 2.0
+# The last is the most that there may be (`study.crowd.FLOWS_MAX`, and the cell's own).
+MANY_FLOWS = (1, 2, 5, 10, 20, 50, 100, 1001)
 # What stands for a replicate that costs next to nothing but its fixed cost.
 LEAST = replace(BASE, algorithm="cubic", rate_mbit=1, buffer_packets=20)
 MIB = 2**20
@@ -293,12 +271,35 @@ def flows(tools: Instrument, runs: int) -> list[dict[str, Any]]:
     """Say what more flows, and the longer way back, cost at 100 Mbit/s."""
     base = replace(BASE, rate_mbit=100, buffer_packets=165)
     cases = {
-        f"{count} flow{'s' if count > 1 else ''}": replace(
-            base, flows=f"same,count={count - 1}" if count > 1 else "none"
-        )
-        for count in FLOWS
+        f"{count} flow{'s' if count > 1 else ''}": with_flows(base, count) for count in FLOWS
     } | {"1 flow, asymmetric": replace(base, path="asymmetric")}
     return [{"case": name} | cost(tools, what, runs) for name, what in cases.items()]
+
+
+def with_flows(base: Condition, count: int) -> Condition:
+    """Give a condition so many flows, its own among them."""
+    return replace(base, flows=f"same,count={count - 1}" if count > 1 else "none")
+
+
+def many_flows(tools: Instrument, runs: int) -> list[dict[str, Any]]:
+    """Say what a replicate with many flows costs: time, and the most memory of its guest.
+
+    Each is measured twice: for its time, and with a look at its memory, which takes time itself.
+    """
+    base = replace(BASE, algorithm="cubic", rate_mbit=100, buffer_packets=165, duration_s=10,
+                   warmup_s=2)  # fmt: skip
+    rows = []
+    for count in MANY_FLOWS:
+        with Templates() as templates:
+            condition = with_flows(base, count)
+            timed = measure(tools, condition, 1, templates)
+            watched = measure(tools, condition, 1, templates, watch=True)
+        rows.append(
+            {"flows": count, "wall_s": round(timed.wall_s, 2), "core_s": round(timed.cpu_s, 2),
+             "memory_mib": round(watched.memory_mib["copy"])}
+        )  # fmt: skip
+        print(f"  {rows[-1]}", file=sys.stderr, flush=True)
+    return rows
 
 
 def durations(tools: Instrument, runs: int) -> list[dict[str, Any]]:
@@ -334,91 +335,3 @@ def pair(tools: Instrument, runs: int) -> dict[str, Any]:
     one = statistics.median(wall_s(1) for _ in range(runs))
     two = statistics.median(wall_s(2) for _ in range(runs))
     return {"one_s": round(one, 3), "two_s": round(two, 3), "two_over_one": round(two / one, 3)}
-
-
-PARTS: dict[str, Callable[[Instrument, int], Any]] = {
-    "fixed": fixed, "rates": rates, "flows": flows, "durations": durations, "pair": pair,
-}  # fmt: skip
-# Those that need no guest: bench/beside.
-BESIDE: dict[str, Callable[[int], Any]] = {
-    "ns-3": beside.ns3, "statistics": beside.statistics_in_r, "snakemake": beside.snakemake,
-    "setup": beside.setup,
-}  # fmt: skip
-CONTAINERS = "containers"  # the part `fixed`, there
-
-
-def machine() -> dict[str, Any]:
-    """Describe this machine, and what else it does."""
-    model = [
-        line.partition(":")[2].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if line.startswith("model name")
-    ]
-    begin = ticks.sample()
-    time.sleep(QUIET_S)
-    busy = statistics.fmean(
-        ticks.busy(kinds) for kinds in ticks.shares(begin, ticks.sample()).values()
-    )
-    return {
-        "processor": model[0] if model else platform.processor(),
-        "processors": len(os.sched_getaffinity(0)),
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
-        "kernel": platform.release(),
-        "busy_with_others": round(busy, 3),
-    }
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure the parts asked for; print a table, and write JSON where that is wanted."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.speed", description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    parts = ["fixed", CONTAINERS, *(part for part in (*PARTS, *BESIDE) if part != "fixed")]
-    parser.add_argument("--parts", nargs="+", choices=parts, default=parts[:-1])
-    parser.add_argument("--runs", type=int, default=RUNS, help="of which the median is taken")
-    parser.add_argument("--out", type=Path, help="a file for the numbers, as JSON")
-    parser.add_argument("--write", action="store_true", help="into the report and the docs")
-    parser.add_argument("--cell", help=argparse.SUPPRESS)  # what `pair` starts twice
-    options = parser.parse_args(arguments)
-    try:
-        if options.cell:
-            with Templates() as templates:
-                for seed in range(2):
-                    condition = Condition.from_json(json.loads(options.cell))
-                    measure(instrument(), condition, seed, templates)
-            return 0
-        return _run(options)
-    except LosslabError as error:
-        print(f"speed: error: {error}", file=sys.stderr)
-        return 1
-
-
-def _run(options: argparse.Namespace) -> int:
-    found: dict[str, Any] = {"machine": machine(), "runs": options.runs, "parts": {}}
-    for part in options.parts:
-        print(f"speed: {part}", file=sys.stderr, flush=True)
-        begin = time.monotonic()
-        try:
-            if part in BESIDE:
-                found["parts"][part] = BESIDE[part](options.runs)
-            elif part == CONTAINERS:
-                found["parts"][part] = fixed(instrument(CONTAINERNET, GUEST), options.runs)
-            else:
-                found["parts"][part] = PARTS[part](instrument(VIRTUAL, GUEST), options.runs)
-        except LosslabError as error:
-            if part not in (CONTAINERS, *BESIDE):
-                raise
-            print(f"speed: {part}: skipped: {error}", file=sys.stderr, flush=True)
-        print(f"speed: {part}: {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
-        if options.out is not None:  # after each, so that an interrupt leaves the parts before
-            options.out.write_text(json.dumps(found, indent=1) + "\n")
-    rows = page.rows(found)
-    if options.write:
-        page.write(rows)
-    print(page.tables(rows))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,8 +1,7 @@
-"""How long a campaign takes: `python -m bench.campaign_time [--config config/quick.yaml]`.
+"""How long a campaign takes: `python -m bench.speed.campaign [--config config/quick.yaml]`.
 
 The estimate is from the configuration alone (`losslab.campaign.cost`); beside it, where a results
 folder has them, is what its replicates took. Replicates in real time take their own duration.
-`python -m bench.grid_time` measures a sample instead.
 """
 
 from __future__ import annotations

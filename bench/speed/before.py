@@ -1,7 +1,7 @@
 """What a change did to the speed: two checkouts, in turn, on one machine.
 
-    python -m bench.before ../before               this checkout beside that one
-    python -m bench.before ../before --runs 9
+    python -m bench.speed.before ../before               this checkout beside that one
+    python -m bench.speed.before ../before --runs 9
 
 Both need `make setup`. Each round asks both for a replicate's fixed cost and for what a second of
 some flows costs, as `python -m bench.speed` measures them; the table has medians over the rounds.
@@ -18,13 +18,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bench import speed
+from bench.speed import parts
+from bench.speed.__main__ import machine
 from losslab.backends.template import Templates
 from losslab.campaign.instrument import instrument
 from losslab.errors import LosslabError
 from losslab.study.condition import DRAWN_TRACE, Condition
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 RUNS = 5
 # Of bench.speed's: what most of a campaign's time goes to, and the goal of 3 s per core-second.
 FLOWS = (
@@ -48,20 +49,20 @@ COPIES = 3
 def one_round() -> dict[str, float]:
     """Measure this checkout once: core-seconds, by what they are of."""
     tools = instrument()
-    fixed = speed.fixed(tools, COPIES)
+    fixed = parts.fixed(tools, COPIES)
     found = {
         "a guest's boot, by the clock": float(fixed["boot_s"]),
         "fixed cost of a replicate": float(fixed["replicate_core_s"]),
     }
     with Templates() as templates:
-        of_copies = [speed.measure(tools, CELLULAR, 1 + n, templates).cpu_s for n in range(COPIES)]
+        of_copies = [parts.measure(tools, CELLULAR, 1 + n, templates).cpu_s for n in range(COPIES)]
     found["10 s of the cellular study"] = statistics.median(of_copies)
     for algorithm, rate_mbit, loss_percent in FLOWS:
         condition = replace(
-            speed.BASE, algorithm=algorithm, rate_mbit=rate_mbit, loss_percent=loss_percent,
-            buffer_packets=speed.bandwidth_delay_packets(rate_mbit),
+            parts.BASE, algorithm=algorithm, rate_mbit=rate_mbit, loss_percent=loss_percent,
+            buffer_packets=parts.bandwidth_delay_packets(rate_mbit),
         )  # fmt: skip
-        per_core_s = speed.cost(tools, condition, 1)["emulated_s_per_core_s"]
+        per_core_s = parts.cost(tools, condition, 1)["emulated_s_per_core_s"]
         if per_core_s:
             name = f"a second of {algorithm}, {rate_mbit} Mbit/s, {loss_percent} % loss"
             found[name] = 1 / per_core_s
@@ -98,7 +99,7 @@ def asked(checkout: Path) -> dict[str, float]:
             hint=f"make -C {checkout} setup",
         )
     # This folder's bench, so that an older checkout need not have it; its own losslab and guests.
-    words = [str(python), "-m", "bench.before", "--round"]
+    words = [str(python), "-m", "bench.speed.before", "--round"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise LosslabError(f"{checkout} must measure a round, found: {done.stderr.strip()[-500:]}")
@@ -109,7 +110,7 @@ def asked(checkout: Path) -> dict[str, float]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure both checkouts in turn, and print the table."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.before", description=__doc__,
+        prog="python -m bench.speed.before", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("before", type=Path, nargs="?", help="the other checkout")
@@ -124,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error("which checkout was before?")
         sides = {"before": options.before.resolve(), "after": ROOT}
         rounds: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
-        print(json.dumps(speed.machine()), file=sys.stderr)
+        print(json.dumps(machine()), file=sys.stderr)
         for number in range(options.runs):
             print(f"before: round {number + 1} of {options.runs}", file=sys.stderr, flush=True)
             for side, checkout in sides.items():

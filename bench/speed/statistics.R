@@ -1,4 +1,4 @@
-# What R's statistics cost: Rscript bench/beside/statistics.R REPLICATES_CSV ROWS. Reads a table of
+# What R's statistics cost: Rscript bench/speed/statistics.R REPLICATES_CSV ROWS. Reads a table of
 # replicates, repeats its cells under other buffers until it has so many rows, and prints the processor
 # seconds of reading, summary and ratios behind the numbers of rows and cells.
 arguments <- commandArgs(trailingOnly = TRUE)
