@@ -1,115 +1,106 @@
-"""Do what the pages say in a Debian that has nothing yet; say what time and room it takes.
+"""The README's commands in a Debian that has nothing yet but git, make and python3.
 
-    python -m tests.bare --suite bookworm              the README's commands, as root
-    python -m tests.bare --suite trixie --user         as an ordinary user
-    ... --instruments DIR                              with kernel and image fetched over HTTP; DIR
-                                                       gets them if it does not have them
-    ... --artifact FILE                                unpack an artifact, and verify it
-    ... --instruments DIR --container                  what a container without privileges refuses
-
-As root, with mmdebstrap (`scripts/packages.sh machine`). It makes a root folder with git, make and
-python3 in it, clones this repository's commit into it, and runs there what stands on the page, with
-`make report` on a campaign of four cells; --full runs it as it stands, and every test. It leaves
-nothing but what --out names. With --write the times become rows of tests/bare/measured.tsv and
-docs/reference/setup.md.
+As root, with mmdebstrap. Each case makes a root folder, clones this repository's commit into it,
+and runs there what the page shows, with `make report` on a campaign of four cells. Nothing is left
+but what `--out` names.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
 import http.server
+import os
 import shutil
 import sys
-import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench.speed.__main__ import machine
-from losslab import interrupts, processes
+from losslab import processes
 from losslab.errors import LosslabError
-from tests.bare import container, outcome, steps
-from tests.bare.folder import ORDINARY_USER, ROOT_USER, Bare, Ran, bare
+from tests.acceptance import container, outcome, steps
+from tests.acceptance.folder import ORDINARY_USER, ROOT_USER, Bare, Ran, bare
+from tests.acceptance.options import Options
 
 ROOT = Path(__file__).resolve().parents[2]
 LOSSLAB = [sys.executable, "-m", "losslab.cli"]
-SUITES = ("bookworm", "trixie", "noble")
-# An archive of Ubuntu would have to be among those that apt knows; those of Debian do not have it.
-SKIPPED = {"noble": "Ubuntu 24.04 needs an archive of Ubuntu, and apt here knows those of Debian"}
 PAGE, HOW_TO = "README.md", "docs/how-to/artifact.md"
 # Packages, and those that it takes to build what could not be fetched.
 MOST_HINTS = 2
 ARTIFACT = "losslab-artifact.tar.gz"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what is asked for; say whether all of it went well."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.bare", description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    parser.add_argument(
-        "--suite", choices=SUITES, required=True, help="Debian 12, 13; Ubuntu 24.04"
-    )
-    parser.add_argument("--user", action="store_true", help="as an ordinary user")
-    parser.add_argument("--instruments", type=Path, help="a folder of packed kernels and images")
-    parser.add_argument("--full", action="store_true", help="the README's commands as they stand")
-    parser.add_argument("--artifact", type=Path, help="verify this archive instead")
-    parser.add_argument("--keep-artifact", type=Path, help="where `make artifact` is to be kept")
-    parser.add_argument("--container", action="store_true", help="confine a guest instead")
-    parser.add_argument("--out", type=Path, help="a new folder for what was said")
-    parser.add_argument("--write", action="store_true", help="the times into the documentation")
-    options = parser.parse_args(arguments)
-    if options.suite in SKIPPED:
-        print(f"bare: skipped: {SKIPPED[options.suite]}")
-        return 0
-    interrupts.unwind_on_signals()
-    try:
-        with contextlib.ExitStack() as stack:
-            logs = options.out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            logs.mkdir(parents=True, exist_ok=True)
-            return _run(options, logs, stack)
-    except LosslabError as error:
-        print(f"bare: error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("bare: interrupted: nothing is left", file=sys.stderr)
-        return 130
+def missing(_: Options) -> str:
+    """Say why no root folder can be made here; nothing where it can."""
+    if os.geteuid() != 0:
+        return "needs root"
+    return "" if shutil.which("mmdebstrap") else "needs mmdebstrap: scripts/packages.sh machine"
 
 
-def _run(options: argparse.Namespace, logs: Path, stack: contextlib.ExitStack) -> int:
-    variables = {}
-    if options.instruments:
-        port = stack.enter_context(_served(_packed(options.instruments)))
-        variables["LOSSLAB_INSTRUMENTS"] = f"http://127.0.0.1:{port}"
-    case = outcome.Case(
-        options.suite, "user" if options.user else "root",
-        "fetched" if options.instruments else "built",
-    )  # fmt: skip
+def readme(suite: str, user: str, options: Options) -> None:
+    """Run the README's commands in a release, as root or as an ordinary user.
+
+    Raises:
+        LosslabError: one failed.
+    """
+    case = outcome.Case(suite, user, "fetched" if options.instruments else "built")
     here = machine()
-    print(f"bare: {case}; {100 * here['busy_with_others']:.0f} % of the machine is used by others")
-    user = ORDINARY_USER if options.user else ROOT_USER
-    with bare(options.suite, user, logs) as made:
-        say(f"a root folder of {made.taken_bytes(Path('/')) / 1e6:.0f} MB")
-        if options.artifact:
-            rows = verify(made, options.artifact)
-        elif options.container:
-            return container.tried(made, _clone(made), variables)
-        else:
-            rows = follow(made, variables, options.full, options.keep_artifact)
-    print(outcome.table(rows))
-    if any(row.failed for row in rows):
-        return 1
+    with _made(suite, user, options) as (made, variables):
+        rows = follow(made, variables, options.full, options.keep_artifact)
+    _print(rows)
     if options.write:
         outcome.write(case, here, rows)
-    return 0
+
+
+def verify_artifact(options: Options) -> None:
+    """Verify an artifact in a new Debian 13, as its page says.
+
+    Raises:
+        LosslabError: a command failed.
+    """
+    assert options.artifact is not None
+    with _made("trixie", "user", options) as (made, _):
+        rows = verify(made, options.artifact)
+    _print(rows)
+
+
+def confined(options: Options) -> None:
+    """Try what Docker's default confinement refuses a guest, in a new Debian 12.
+
+    Raises:
+        LosslabError: something was not as expected.
+    """
+    with _made("bookworm", "root", options) as (made, variables):
+        wrong = container.tried(made, _clone(made), variables)
+    if wrong:
+        raise LosslabError(f"every trial must end as expected, found {wrong} that did not")
+
+
+@contextlib.contextmanager
+def _made(suite: str, user: str, options: Options) -> Iterator[tuple[Bare, dict[str, str]]]:
+    """Make a root folder, and serve packed instruments to it where there are any."""
+    with contextlib.ExitStack() as stack:
+        variables = {}
+        if options.instruments:
+            port = stack.enter_context(_served(_packed(options.instruments)))
+            variables["LOSSLAB_INSTRUMENTS"] = f"http://127.0.0.1:{port}"
+        name = ORDINARY_USER if user == "user" else ROOT_USER
+        made = stack.enter_context(bare(suite, name, options.out))
+        say(f"a root folder of {made.taken_bytes(Path('/')) / 1e6:.0f} MB")
+        yield made, variables
+
+
+def _print(rows: list[outcome.Row]) -> None:
+    print(outcome.table(rows))
+    if failed := [row.what for row in rows if row.failed]:
+        raise LosslabError(f"every command must succeed, found failed: {', '.join(failed)}")
 
 
 def say(words: str) -> None:
     """Tell who waits."""
-    print(f"bare: {words}", file=sys.stderr, flush=True)
+    print(f"acceptance: {words}", file=sys.stderr, flush=True)
 
 
 def _packed(folder: Path) -> Path:
@@ -230,7 +221,3 @@ def verify(made: Bare, archive: Path) -> list[outcome.Row]:
     step = steps.Step("make verify-artifact", "make verify-artifact")
     unpacked = made.taken_bytes(made.home / ARTIFACT.removesuffix(".tar.gz"))
     return [*rows, _row(step, ran), outcome.Row("– unpacked", size_mb=outcome.mb(unpacked))]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from losslab.errors import LosslabError
-from tests.bare.folder import ROOT_USER, Bare
+from tests.acceptance.folder import ROOT_USER, Bare
 
 # Control groups that the engine makes lie below it.
 PARENT = f"losslab-bare-{os.getpid()}"

@@ -22,7 +22,7 @@ from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument.archive import debian_archives
 from losslab.lock import own_folder
-from tests.bare import network
+from tests.acceptance import network
 
 # What the README takes for granted: "On Debian 12 or 13, with git, make and python3".
 GRANTED = ("git", "make", "python3")

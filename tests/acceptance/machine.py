@@ -2,9 +2,9 @@
 
 It needs no root and no /dev/kvm; an emulated processor is some twenty times slower than a real one.
 
-    base = vm.build_base(vm.PACKAGES)
-    disk = vm.pack({"/": folder}, work / "data.img")
-    outcome = vm.boot(base, "ls /data > /share/listing", share, disks={"/data": disk}, cpu="EPYC")
+    base = machine.build_base(machine.PACKAGES)
+    disk = machine.pack({"/": folder}, work / "data.img")
+    outcome = machine.boot(base, "ls /data > /share/listing", share, {"/data": disk}, cpu="EPYC")
 
 The command's standard output and error are `outcome.console`; what it writes to /share is in the
 folder `share` afterwards. Everything else that it changes is forgotten when the machine ends.

@@ -1,37 +1,27 @@
-"""Run losslab on a kernel that has netem and fq: Debian's own, in an emulated machine.
+"""Cells in real time on a kernel that has netem and fq: Debian's own, in an emulated machine.
 
-    python -m tests.vm.netem --out FOLDER -- measure --where host --algorithm bbr \\
-        --loss-percent 1 --rate-mbit 1 --rtt-ms 80 --out /share/my-run
-
-runs `losslab measure ...` there as root; /share is FOLDER. With --docker an engine runs there, too.
-
-    python -m tests.vm.netem --out FOLDER --campaign config/realtime-netem.yaml
-    snakemake --configfile config/realtime-netem.yaml --directory FOLDER --cores 2
-
-measures a campaign's cells in real time there; the workflow goes on from them. An emulated
-processor is some twenty times slower than a real one: what is measured in its real time is good at
-rates of a few Mbit/s only, and the checks say when it is not. On a machine that has other things to
-do, `chrt -r 10 python -m tests.vm.netem ...` (as root) comes before them.
+An emulated processor is some twenty times slower than a real one: what is measured in its real time
+is good at rates of a few Mbit/s only, and the checks say when it is not. On a machine that has
+other things to do, `chrt -r 10 python -m tests.acceptance netem` (as root) gives it priority.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
+import os
 import shlex
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
-from bench import vm
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel
 from losslab.instrument.cache import ROOT, cache_folder
 from losslab.study import design
+from tests.acceptance import machine
+from tests.acceptance.options import Options
 
 TOOLS = ["iproute2", "procps"]
-DOCKER = ["docker.io", "iptables"]
 MEMORY_MB = 3072
 TIMEOUT_S = 3600.0
 
@@ -44,47 +34,38 @@ sysctl -qw net.ipv4.tcp_allowed_congestion_control='reno cubic bbr'
 losslab() { python3 -m losslab.cli "$@"; }
 cd /data/losslab
 """
-START_ENGINE = """
-modprobe overlay
-dockerd --bridge=none --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false \\
-    >/share/dockerd.log 2>&1 &
-while [ ! -S /var/run/docker.sock ]; do sleep 0.2; done
-"""
 
 
-def run(script: str, share: Path, docker: bool = False, timeout_s: float = TIMEOUT_S) -> vm.Outcome:
+def run(script: str, share: Path) -> machine.Outcome:
     """Run a shell script in a new machine, as root, where `losslab` is a command.
 
     Args:
         script: What to run.
         share: An existing folder, the machine's /share.
-        docker: Start an engine first.
-        timeout_s: Limit in s of wall time.
 
     Raises:
         LosslabError: something has not been built, or the machine did not come to the script's end.
     """
     built = [kernel.existing(), image.existing()]
-    built += [image.existing(image.ENGINE)] if docker else []
     if not all(built):
         raise LosslabError(
             "kernel and images must be built first, found some missing",
-            hint="run `make containernet`" if docker else "run `make setup`",
+            hint="run `make setup`",
         )
-    base = vm.build_base([*vm.PACKAGES, *TOOLS, *(DOCKER if docker else [])])
+    base = machine.build_base([*machine.PACKAGES, *TOOLS])
     with tempfile.TemporaryDirectory(prefix="losslab-vm-", dir=share) as name:
-        trees = vm.sources()
+        trees = machine.sources()
         for folder in filter(None, built):
             trees[f"cache/{folder.relative_to(cache_folder())}"] = folder
-        disk = vm.pack(trees, Path(name) / "data.img")
-        return vm.boot(
+        disk = machine.pack(trees, Path(name) / "data.img")
+        return machine.boot(
             base,
-            SET_UP + (START_ENGINE if docker else "") + script,
+            SET_UP + script,
             share,
             disks={"/data": disk},
             cpus=2,
             memory_mb=MEMORY_MB,
-            timeout_s=timeout_s,
+            timeout_s=TIMEOUT_S,
         )
 
 
@@ -108,30 +89,56 @@ def campaign_script(path: Path) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    """Run one command, or a campaign's cells."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="the machine's /share")
-    parser.add_argument("--docker", action="store_true", help="with an engine")
-    parser.add_argument("--campaign", type=Path, help="a configuration, in place of words")
-    parser.add_argument("--timeout-s", type=float, default=TIMEOUT_S, help="of wall time")
-    parser.add_argument("words", nargs="*", help="of `losslab`")
-    options = parser.parse_args()
-    if bool(options.words) == bool(options.campaign):
-        parser.error("either --campaign or the words of a losslab command must be given")
-    options.out.mkdir(parents=True, exist_ok=True)
-    try:
-        script = shlex.join(["losslab", *options.words])
-        if options.campaign:
-            script = campaign_script(options.campaign)
-        outcome = run(script, options.out, options.docker, options.timeout_s)
-    except LosslabError as error:
-        print(f"netem: error: {error}", file=sys.stderr)
-        return 1
-    print(outcome.console, end="")
-    shutil.rmtree(options.out / vm.CONTROL)
-    return outcome.status
+# What an emulated machine may be too slow for.
+OF_TIME = ("RTT of the idle path", "pings in the traffic", "timers must", "the bottleneck must")
+CELL = (
+    "measure --where host --algorithm bbr --rate-mbit 1 --rtt-ms 160 --buffer-packets 30 "
+    "--loss-percent 2 --duration-s 8 --out /share/out"
+)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def missing(_: Options) -> str:
+    """Say why no machine can be emulated here; nothing where it can."""
+    if os.geteuid() != 0:
+        return "needs root"
+    if not shutil.which(machine.EMULATOR):
+        return "needs QEMU: scripts/packages.sh machine"
+    return "" if kernel.existing() and image.existing() else "needs kernel and image: make setup"
+
+
+def one_cell(options: Options) -> None:
+    """Measure a cell in real time; delay and loss are netem's, and nothing is left behind.
+
+    Raises:
+        LosslabError: something else was found.
+    """
+    command = f"python3 -m bench.host_state -- python3 -m losslab.cli {CELL}"
+    console = run(command, options.out).console
+    manifest = json.loads((options.out / "out" / "manifest.json").read_text())
+    summary, qdiscs = manifest["summary"], manifest["observed"]["state"]["sender"]["qdiscs"]
+    found = {
+        "no reason but of time": all(r.startswith(OF_TIME) for r in manifest["reasons"]),
+        "fq on the sender": "fq" in [qdisc["kind"] for qdisc in qdiscs],
+        "an RTT of 160 to 170 ms": 160 <= summary["rtt_ms"] < 170,
+        "lost packets": summary["loss_packets"] > 0,
+        "no unexplained packets": summary["unexplained_packets"] == 0,
+        "Debian's kernel": manifest["machine"]["kernel"].endswith("-amd64"),
+        # No module of a protocol that no one speaks, among others.
+        "nothing left behind": "nothing left behind" in console,
+    }
+    if wrong := [what for what, good in found.items() if not good]:
+        raise LosslabError(f"the machine must show {', '.join(wrong)}, found otherwise:\n{console}")
+
+
+def campaign(options: Options) -> None:
+    """Measure a campaign's cells in real time; the workflow goes on from them in `--out`.
+
+    Raises:
+        LosslabError: a cell has no result.
+    """
+    assert options.campaign is not None
+    ended = run(campaign_script(options.campaign), options.out)
+    print(ended.console, end="")
+    shutil.rmtree(options.out / machine.CONTROL)
+    if ended.status:
+        raise LosslabError(f"every cell must have a result, found status {ended.status}")

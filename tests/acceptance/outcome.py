@@ -11,16 +11,29 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = Path(__file__).with_name("measured.tsv")
-PAGE = ROOT / "docs" / "reference" / "setup.md"
+RUNS = Path(__file__).with_name("runs.tsv")
+PAGE = ROOT / "docs" / "reference" / "acceptance.md"
 RELEASES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
 HEAD = """\
-# What a first run takes
+# What was tried on other machines
 
-Where nothing is there but Debian with git, make and python3: time and disk of the README's
-commands, as `python -m tests.bare --write` measured them in new root folders and wrote this page.
-`make report` measured four cells in place of the quick campaign's; lines below it with a dash are
-its parts, and what lies there then. Seconds are of the clock, downloads among them; those of a
-processor depend less on what else the machine does.
+`python -m tests.acceptance` tries losslab in new Debian root folders, on a cluster of one machine
+and on emulated machines; `python -m tests.acceptance --list` says what each case does and needs.
+This page has the last recorded run of each (`--write` records runs and writes the page). What is
+not here has no recorded run: the case `container` has not been run to its end yet, and Ubuntu 24.04
+was not tried, because no archive of it was within reach.
+
+| case | day | found |
+|---|---|---|
+{runs}
+
+## What a first run takes
+
+Where nothing is there but Debian with git, make and python3: time and disk of the README's commands
+in new root folders. `make report` measured four cells in place of the quick campaign's; lines below
+it with a dash are its parts, and what lies there then. Seconds are of the clock, downloads among
+them; those of a processor depend less on what else the machine does.
+
 """
 
 
@@ -69,31 +82,48 @@ def table(rows: Sequence[Row]) -> str:
     )
 
 
-def read() -> list[dict[str, str]]:
-    """Read what is recorded."""
-    if not FILE.is_file():
+def read(path: Path | None = None) -> list[dict[str, str]]:
+    """Read what is recorded: first runs by default."""
+    path = path or FILE
+    if not path.is_file():
         return []
-    with FILE.open(newline="") as file:
+    with path.open(newline="") as file:
         return list(csv.DictReader(file, delimiter="\t"))
+
+
+def record(name: str, found: str) -> None:
+    """Record a case's run in place of its last one, and write the page."""
+    runs = {row["case"]: row for row in read(RUNS)}
+    runs[name] = {"case": name, "day": today(), "found": found}
+    _write_rows(RUNS, ("case", "day", "found"), [*runs.values()])
+    PAGE.write_text(page(read()))
+
+
+def today() -> str:
+    """Return the date, in UTC."""
+    return datetime.now(UTC).strftime("%Y-%m-%d")
+
+
+def _write_rows(path: Path, columns: Sequence[str], rows: Iterable[dict[str, str]]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, delimiter="\t", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def write(case: Case, here: dict[str, Any], rows: Iterable[Row]) -> None:
     """Record a case in place of what was recorded of it, and write the page."""
     key = tuple(str(value) for value in astuple(case))
     kept = [row for row in read() if (row["suite"], row["user"], row["instrument"]) != key]
-    day = datetime.now(UTC).strftime("%Y-%m-%d")
     busy_percent = round(100 * here["busy_with_others"])
     for row in rows:
         *cells, _ = astuple(row)
-        values = [*key, day, here["processors"], busy_percent, *cells]
+        values = [*key, today(), here["processors"], busy_percent, *cells]
         texts = ["" if value is None else str(value) for value in values]
         kept.append(dict(zip(COLUMNS, texts, strict=True)))
     # Stable: rows of a case stay in their order.
     kept.sort(key=lambda row: (row["suite"], row["user"], row["instrument"]))
-    with FILE.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, delimiter="\t", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(kept)
+    _write_rows(FILE, COLUMNS, kept)
     PAGE.write_text(page(kept))
 
 
@@ -103,13 +133,14 @@ def page(recorded: Sequence[dict[str, str]]) -> str:
     for row in recorded:
         case = Case(row["suite"], row["user"], row["instrument"])
         cases.setdefault(case, []).append(row)
-    texts = [HEAD]
+    runs = [f"| `{row['case']}` | {row['day']} | {row['found']} |" for row in read(RUNS)]
+    texts = [HEAD.format(runs="\n".join(runs))]
     for case, rows in cases.items():
         first = rows[0]
         lines = [
-            f"## {case}\n",
+            f"### {case}\n",
             f"{first['day']}, {first['cpus']} processors, "
-            f"{first['busy_percent']} % used by others at the begin.\n",
+            f"{first['busy_percent']} % used by others at the beginning.\n",
             "| | seconds | of a processor | MB | |",
             "|---|---|---|---|---|",
             *(_line(row) for row in rows),

@@ -1,27 +1,26 @@
-"""Measure golden conditions on processors that this machine is not, and compare the bytes.
+"""Golden conditions on processors that this machine is not, compared byte by byte.
 
-    python -m bench.processors [--models Haswell EPYC qemu64] [--conditions NAME ...]
-
-boots a virtual machine per processor model under QEMU's emulation, measures there what
-`bench.golden` measures, one condition per app and a trace-driven link among them, and compares with
-the recorded digests and with this machine's own files. It takes some minutes per condition and
-model; needs no root and no /dev/kvm, but what scripts/packages.txt lists for a machine.
+A virtual machine per processor model boots under QEMU's emulation and measures there what
+`bench.golden` measures, one condition per app and a trace-driven link among them. It takes some
+minutes per condition and model; needs no root and no /dev/kmachine.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import golden, vm
+from bench import golden
 from losslab.campaign.folder import HOST_FILE
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel
 from losslab.instrument.cache import cache_folder
+from tests.acceptance import machine
+from tests.acceptance.options import Options
 
 # Intel with AVX2; AMD; and what every x86-64 processor has, with nothing later than SSE3.
 MODELS = ("Haswell", "EPYC", "qemu64")
@@ -35,26 +34,22 @@ BOOT_S = 300.0
 MEMORY_MB = 5120
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare; return 1 where a byte differs."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.processors", description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    parser.add_argument("--models", nargs="+", default=MODELS, metavar="MODEL")
-    parser.add_argument("--conditions", nargs="+", default=CONDITIONS, metavar="NAME")
-    parser.add_argument("--keep", type=Path, help="leave what was measured in this new folder")
-    options = parser.parse_args(arguments)
-    try:
-        vm.require(vm.EMULATOR)
-        with tempfile.TemporaryDirectory(prefix="losslab-processors-") as name:
-            work = Path(name)
-            kept = options.keep or work / "kept"
-            kept.mkdir(parents=True)
-            return _compare(options.models, options.conditions, work, kept)
-    except (LosslabError, FileExistsError) as error:
-        print(f"processors: error: {error}", file=sys.stderr)
-        return 1
+def missing(_: Options) -> str:
+    """Say why no machine can be emulated here; nothing where it can."""
+    return "" if shutil.which(machine.EMULATOR) else "needs QEMU: scripts/packages.sh machine"
+
+
+def compare(options: Options) -> None:
+    """Measure the conditions on each model, and leave their files in `--out`.
+
+    Raises:
+        LosslabError: a byte differs.
+    """
+    with tempfile.TemporaryDirectory(prefix="losslab-processors-") as name:
+        different = _compare(MODELS, CONDITIONS, Path(name), options.out)
+    if different:
+        raise LosslabError(f"every file must have the recorded bytes, found {different} conditions "
+                           "that differ")  # fmt: skip
 
 
 def _compare(models: Sequence[str], names: Sequence[str], work: Path, kept: Path) -> int:
@@ -71,13 +66,13 @@ def _compare(models: Sequence[str], names: Sequence[str], work: Path, kept: Path
     with golden.measuring(goldens, here) as runs:
         for run in runs.values():
             run.result()
-    base = vm.build_base(vm.PACKAGES)
+    base = machine.build_base(machine.PACKAGES)
     disk = _pack(work, {each.backend for each in goldens})
     different = 0
     for model in models:
         share = kept / model
         share.mkdir()
-        outcome = vm.boot(
+        outcome = machine.boot(
             base, _command(names), share, {"/data": disk}, cpu=model, memory_mb=MEMORY_MB,
             timeout_s=BOOT_S + TIMEOUT_S * len(names),
         )  # fmt: skip
@@ -98,7 +93,7 @@ def _compare(models: Sequence[str], names: Sequence[str], work: Path, kept: Path
         if outcome.status != 0:
             print(outcome.console, file=sys.stderr, flush=True)
     print(f"{len(models) * len(goldens) - different} of {len(models) * len(goldens)} agree")
-    return 1 if different else 0
+    return different
 
 
 def _pack(work: Path, backends: set[str]) -> Path:
@@ -108,7 +103,7 @@ def _pack(work: Path, backends: set[str]) -> Path:
     if golden.CONTAINERNET in backends:
         built += [kernel.target(kernel.CONTAINERS), image.target(image.ENGINE)]
     trees = {f"cache/{folder.relative_to(cache_folder())}": folder for folder in built}
-    return vm.pack(vm.sources() | trees, work / "data.img")
+    return machine.pack(machine.sources() | trees, work / "data.img")
 
 
 def _command(names: Sequence[str]) -> str:
@@ -118,7 +113,3 @@ def _command(names: Sequence[str]) -> str:
         f"--jobs 1 --timeout-s {TIMEOUT_S:g} --keep /data/cells --only {' '.join(names)}\n"
         "status=$?; cp -r /data/cells /share/; exit $status"
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,16 +1,10 @@
-"""Measure on a Slurm cluster of one machine, as an ordinary user, and compare with a local run.
+"""A Slurm cluster of one machine, where an ordinary user measures; compared with a local run.
 
-    python -m tests.cluster.slurm [--configfile FILE] [--kill]
-
-As root, with Debian's slurm-wlm and munge (`scripts/packages.sh cluster`). It starts munged,
-slurmctld and slurmd by hand with files in a folder of its own (and a link to their configuration in
-/etc/slurm), without systemd or accounting; measures the campaign once with this machine's
-instrument and once through Slurm as `nobody`, whose cache is empty and takes the instrument from an
-archive; compares all replicates; and ends what it started. With --kill the node is killed while it
-measures, and comes back.
+munged, slurmctld and slurmd start with files in a folder of their own (and a link to their
+configuration in /etc/slurm), without systemd or accounting. `nobody` measures the campaign with an
+empty cache and takes the instrument from an archive. What was started is ended.
 """
 
-import argparse
 import contextlib
 import os
 import pwd
@@ -26,9 +20,10 @@ from pathlib import Path
 
 import yaml
 
-from losslab import doctor
 from losslab.artifact.pack import packed_instrument
 from losslab.campaign.rerun import compare
+from losslab.errors import LosslabError
+from tests.acceptance.options import Options
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -116,7 +111,7 @@ class Cluster:
             )
         )  # fmt: skip
         if CONF_PLACE.exists() or CONF_PLACE.is_symlink():
-            raise SystemExit(f"{CONF_PLACE} must not be there: this machine has a cluster")
+            raise LosslabError(f"{CONF_PLACE} must not be there: this machine has a cluster")
         CONF_PLACE.symlink_to(folder / "slurm.conf")
         key = folder / "munge" / "key"
         key.write_bytes(os.urandom(1024))
@@ -163,7 +158,7 @@ class Cluster:
                 return
             time.sleep(0.2)
         logs = "".join(p.read_text(errors="replace")[-2000:] for p in self.folder.glob("*.[ol]*"))
-        raise SystemExit(f"{what} must be there after {READY_S:.0f} s, found none:\n{logs}")
+        raise LosslabError(f"{what} must be there after {READY_S:.0f} s, found none:\n{logs}")
 
     def kill_node(self) -> None:
         """Kill the node's daemon and all that runs under it, as a power cut would."""
@@ -257,7 +252,7 @@ def measure(made: Cluster, work: Path, config: Path) -> None:
     """Run the campaign to its end."""
     with through_slurm(made, work, config) as process:
         if process.wait() != 0:
-            raise SystemExit("the campaign must end well on Slurm, found it failed")
+            raise LosslabError("the campaign must end well on Slurm, found it failed")
 
 
 def manifests(work: Path) -> dict[str, int]:
@@ -292,52 +287,47 @@ def killed_in_the_middle(made: Cluster, work: Path, config: Path) -> None:
     after = manifests(work)
     lost = [name for name, when in before.items() if after.get(name) != when]
     if lost:
-        raise SystemExit(f"finished replicates must be kept, found measured again: {lost}")
+        raise LosslabError(f"finished replicates must be kept, found measured again: {lost}")
     print(f"{len(before)} of {len(before)} finished replicates were kept", flush=True)
 
 
-def main() -> None:
-    """Measure twice, and compare."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--configfile", type=Path, help="a campaign of the loss study")
-    parser.add_argument("--kill", action="store_true", help="kill the node in the middle")
-    options = parser.parse_args()
-    missing = [name for name in DAEMONS if shutil.which(name) is None]
-    if missing or os.geteuid() != 0:
-        raise SystemExit(
-            f"cluster: error: {', '.join(DAEMONS)} must be there, and the user be root; found user "
-            f"{os.geteuid()} and missing programs: {', '.join(missing) or 'none'}\n"
-            f"  -> run as root: apt-get install {' '.join(doctor.debian_packages('cluster'))}"
-        )
-    # Unwind, so that nothing is left.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+def missing(_: Options) -> str:
+    """Say why no cluster can be started here; nothing where it can."""
+    if os.geteuid() != 0:
+        return "needs root"
+    absent = [name for name in DAEMONS if shutil.which(name) is None]
+    return f"needs {', '.join(absent)}: scripts/packages.sh cluster" if absent else ""
+
+
+def compare_with_local(options: Options, kill: bool = False) -> None:
+    """Measure locally by root and through Slurm as an ordinary user, and compare the bytes.
+
+    Args:
+        options: With another campaign of the loss study, perhaps.
+        kill: Kill the node in the middle.
+
+    Raises:
+        LosslabError: a replicate differs.
+    """
     with tempfile.TemporaryDirectory(prefix="losslab-cluster-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        config = options.configfile or folder / "campaign.yaml"
-        if options.configfile is None:
+        config = options.campaign or folder / "campaign.yaml"
+        if options.campaign is None:
             config.write_text(yaml.safe_dump(CAMPAIGN))
         local, remote, packed = folder / "local", folder / "remote", folder / "packed"
-        local.mkdir()
-        remote.mkdir()
-        packed.mkdir()
+        for each in (local, remote, packed):
+            each.mkdir()
         for path in packed_instrument():
             shutil.copy(path, packed)
         run(*snakemake(local, config.resolve(), "--workflow-profile", "none", "--cores", "all"),
             cwd=local, stderr=subprocess.DEVNULL)  # fmt: skip
         with cluster() as made:
             began = time.monotonic()
-            if options.kill:
-                killed_in_the_middle(made, remote, config.resolve())
-            else:
-                measure(made, remote, config.resolve())
+            (killed_in_the_middle if kill else measure)(made, remote, config.resolve())
             wall_s = time.monotonic() - began
-        found = differences(local, remote)
         count = len(manifests(remote))
-        print("\n".join(found) or f"{count} of {count} replicates have the same bytes, measured "
-              f"locally by root and through Slurm by {USER} ({wall_s:.0f} s)")  # fmt: skip
-        raise SystemExit(1 if found or not count else 0)
-
-
-if __name__ == "__main__":
-    main()
+        if (found := differences(local, remote)) or not count:
+            raise LosslabError("\n".join([f"all of {count} replicates must agree, found", *found]))
+        print(f"{count} of {count} replicates have the same bytes, measured locally by root and "
+              f"through Slurm by {USER} ({wall_s:.0f} s)")  # fmt: skip

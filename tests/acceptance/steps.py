@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests import pages
-from tests.bare.folder import Ran
+from tests.acceptance.folder import Ran
 
-CAMPAIGN = "tests/bare/campaign.yaml"
+CAMPAIGN = "tests/acceptance/campaign.yaml"
 REPORT = "make report"
 # What a whole campaign or an hour of tests would be is run in a smaller form, or not at all; with
 # --full as it stands, but for what takes days. The command, what is run in its place, and why.

@@ -1,4 +1,4 @@
-"""What `python -m tests.bare` runs of the pages, how it splits a set-up, and the page it writes."""
+"""What `python -m tests.acceptance` runs of the pages, how it splits a set-up, and its page."""
 
 import os
 from pathlib import Path
@@ -7,8 +7,8 @@ import pytest
 
 from losslab.errors import LosslabError
 from tests import pages
-from tests.bare import __main__ as main
-from tests.bare import container, folder, network, outcome, steps
+from tests.acceptance import __main__ as main
+from tests.acceptance import container, folder, network, outcome, steps
 
 SAID = """\
 0.4 losslab: installing gcc make
@@ -128,9 +128,35 @@ def test_a_folder_with_a_mount_is_refused():
     folder.refuse_mounts(Path("/nowhere"), "1 2 0:3 / /sys rw - proc proc rw\n")
 
 
-def test_what_cannot_be_had_is_skipped_with_its_reason(capsys):
-    assert main.main(["--suite", "noble"]) == 0
-    assert "skipped: Ubuntu 24.04 needs an archive" in capsys.readouterr().out
+def test_every_case_is_listed_with_what_it_needs(capsys):
+    assert main.main(["--list"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"{name:16} {case.does}" in text for name, case in main.CASES.items())
+    assert "needs root, slurm-wlm, munge" in text
+
+
+def test_what_cannot_be_done_is_skipped_with_its_reason(capsys, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    assert main.main(["all"]) == 0
+    lines = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    assert lines["artifact"] == "skipped: needs --artifact"
+    assert lines["debian-12"] == lines["slurm"] == lines["netem"] == "skipped: needs root"
+
+
+def test_a_case_that_fails_is_said_and_the_others_run(capsys, monkeypatch):
+    def fail(_):
+        raise LosslabError("x must be y")
+
+    def case(run):
+        return main.Case("", "", lambda _: "", run)
+
+    monkeypatch.setattr(main, "CASES", {"bad": case(fail), "good": case(lambda _: None)})
+    assert main.main(["bad", "good"]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "bad: failed: x must be y",
+        "good: as expected, in 0 s",
+    ]
 
 
 CASE = outcome.Case("trixie", "user", "fetched")
@@ -142,15 +168,15 @@ ROWS = [
 
 def test_a_case_is_recorded_in_place_of_the_last_time(monkeypatch, tmp_path):
     monkeypatch.setattr(outcome, "FILE", tmp_path / "measured.tsv")
-    monkeypatch.setattr(outcome, "PAGE", tmp_path / "setup.md")
+    monkeypatch.setattr(outcome, "PAGE", tmp_path / "acceptance.md")
     here = {"processors": 2, "busy_with_others": 0.251}
     outcome.write(CASE, here, [outcome.Row("make before", 1.0)])
     outcome.write(outcome.Case("bookworm", "root", "built"), here, ROWS[:1])
     outcome.write(CASE, here, ROWS)
-    text = (tmp_path / "setup.md").read_text()
+    text = (tmp_path / "acceptance.md").read_text()
     assert text == outcome.page(outcome.read())
     assert "make before" not in text
-    assert text.index("## Debian 12, as root, kernel and image built") < text.index("## Debian 13")
+    assert text.index("## Debian 12, as root, kernel and image built") < text.index("### Debian 13")
     assert "| `make report` | 61 | 40 |  | as `make report CONFIG=x`: two cells |" in text
     assert "| – `.venv` |  |  | 300 |  |" in text
     assert "2 processors, 25 % used by others" in text

@@ -22,7 +22,7 @@ EXAMPLES = [
 ]
 # Other programs that pages may name; nothing of theirs is checked.
 OTHERS = {
-    "apt-get", "cd", "conda", "cp", "curl", "docker", "eval", "export", "git", "kubectl", "ls",
+    "apt-get", "cd", "conda", "cp", "curl", "docker", "eval", "export", "git", "ls",
     "mkdir", "mv", "sbatch", "squeue", "tar", "scp", "unzip",
 }  # fmt: skip
 # Commands that take no time and change nothing are run, unless an option makes them.
