@@ -42,20 +42,12 @@ IN_TERMINAL = {
 
 
 def load(folders: Sequence[Path]) -> list[Run]:
-    """Read the runs that folders are or have.
-
-    Raises:
-        LosslabError: one has none, or one that cannot be read.
-    """
+    """Read the runs of folders: of a run, or of a cell with its runs."""
     return [series.load(path) for folder in folders for path in series.replicates(folder)]
 
 
 def refuse_formats(paths: Sequence[Path]) -> None:
-    """Refuse names that say no format.
-
-    Raises:
-        LosslabError: one ends otherwise than figures do.
-    """
+    """Refuse names that do not end as figures do."""
     for path in paths:
         if path.suffix not in FORMATS:
             raise LosslabError(
@@ -67,12 +59,7 @@ def refuse_formats(paths: Sequence[Path]) -> None:
 def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
     """Draw runs to files: a row per quantity, a column per condition, algorithms over each other.
 
-    Args:
-        runs: What to draw.
-        paths: Where to; the endings say the formats.
-
-    Raises:
-        LosslabError: more conditions than fit on a page, or R failed.
+    The files' endings say the formats. A page has room for `MOST_CONDITIONS`.
     """
     refuse_formats(paths)
     conditions = series.labels(runs, but=["algorithm"])
@@ -97,7 +84,7 @@ def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
             "value": "" if value is None else value,
         }
         for number, run in enumerate(runs)
-        for each in each_panel(run)
+        for each in sorted(run.series, key=lambda line: list(PANELS).index(line.panel))
         for t_s, value in zip(each.t_s, each.values, strict=True)
     ]
     draw("runs.R", COLUMNS, rows, paths)
@@ -106,14 +93,7 @@ def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
 def draw(
     script: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]], paths: Sequence[Path]
 ) -> None:
-    """Have a script of analysis/ draw a table.
-
-    R draws because the report's theme and colours are there, and because every machine that
-    `make setup` prepared has it.
-
-    Raises:
-        LosslabError: R failed.
-    """
+    """Draw a table with an R script of analysis/, which has the report's theme and colours."""
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
     code = ROOT / "analysis" / script
@@ -131,19 +111,8 @@ def draw(
         )  # fmt: skip
 
 
-def each_panel(run: Run) -> Iterator[Series]:
-    """List a run's lines in the order of the panels."""
-    for panel in PANELS:
-        yield from (each for each in run.series if each.panel == panel)
-
-
 def text(runs: Sequence[Run], width: int) -> str:
-    """Draw runs for a terminal, panel by panel, all runs of a panel on one scale.
-
-    Args:
-        runs: What to draw.
-        width: Characters in a line.
-    """
+    """Draw runs in lines of `width` characters, panel by panel, each with one scale."""
     width = min(max(width, LEAST_WIDTH), MOST_WIDTH)
     names = series.seeds_apart(runs, series.labels(runs))
     names = [name or run.control for run, name in zip(runs, names, strict=True)]
