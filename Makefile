@@ -6,7 +6,7 @@ WHERE ?= guest
 export LANG := C.UTF-8
 export TZ := UTC
 
-.PHONY: help tools setup demo containernet report claims artifact verify-artifact figure docs test relock
+.PHONY: help tools setup demo containernet report claims artifact verify-artifact figure docs check test relock
 
 help: ## Print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -49,6 +49,9 @@ docs: tools ## Make the documentation's site, site/index.html
 	@scripts/group.sh docs
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
 	@echo "losslab: site/index.html"
+
+check: tools ## Run linters, types, a dry run and unit tests: two minutes, no kernel
+	@scripts/check.sh
 
 test: setup ## Run every test
 	@scripts/test.sh

@@ -25,6 +25,6 @@ lock() {
 echo setuptools | lock --output-file requirements-build.lock -
 lock --extra dev --output-file requirements.lock pyproject.toml
 # What only some need, with the versions of the above where they share a package.
-for group in docs artifact slurm kubernetes; do
+for group in docs artifact slurm; do
     lock --constraints requirements.lock --group "$group" --output-file "requirements/$group.lock"
 done

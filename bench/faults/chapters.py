@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from bench.faults.kit import ROOT, SNAKEMAKE, Outcome, first_line, run
-from losslab.screen import stages
+from losslab.screen import progress
 from tests import madeup
 
 COPIED = (
@@ -60,9 +60,9 @@ def missing_cells(folder: Path) -> Outcome:
     campaign = folder / "campaign.yaml"
     campaign.write_text(yaml.safe_dump(madeup.campaign(studies), sort_keys=False))
     # All that comes after the tables of a study's replicates, which are made up here.
-    rules = [name for name, stage in stages.RULES.items() if stage in ("tables", "figures")]
+    rules = [name for name, stage in progress.RULES.items() if stage in ("tables", "figures")]
     rules = [name for name in rules if name != "collect_study"]
-    rules += [f"{stages.TABULATE}{study.name}" for study in studies]
+    rules += [f"{progress.TABULATE}{study.name}" for study in studies]
     done = run(
         *SNAKEMAKE, "--cores", "2", "--configfile", campaign, "--directory", folder,
         "results/report/report.html",

@@ -31,7 +31,7 @@ from losslab.campaign import documents, scorecard, verdicts
 from losslab.emulation.link import traces
 from losslab.instrument import image, kernels
 from losslab.screen import plot, series
-from losslab.screen.stages import Tally
+from losslab.screen.progress import Tally
 from losslab.study import claims, design, suite
 from losslab.study import reading as study_reading
 from losslab.study.condition import AXES
@@ -178,7 +178,8 @@ CLAIM_ROW = (
 PROGRESS = json.dumps(
     {
         "began_s": 1.7e9, "ended_s": None, "process": 7, "failures": ["x"], "targets": [],
-        "jobs": {}, "stages": {"measure": {"total": 5, "done": 2, "failed": 0, "began_s": 1.7e9}},
+        "jobs": {}, "stages": {"measure": {"total": 5, "done": 2, "began_s": 1.7e9}},
+        "runs": 4, "invalid": {"results/cells/s/c": 1},
     }
 ).encode()  # fmt: skip
 CONFIG, STUDIES = ROOT / "config", ROOT / "config" / "studies"

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from losslab import __version__, interrupts, manual, steps
+from losslab import __version__, examples, interrupts, steps
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, shown
 from losslab.reading.files import CONTROL
@@ -148,20 +148,29 @@ def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="print it, and the instrument")
 
     def overview(_: argparse.Namespace) -> int:
-        print(manual.overview(parser))
+        print(examples.overview(parser))
         return 0
 
     parser.set_defaults(interrupted="nothing was changed", run=overview)
     commands = parser.add_subparsers(metavar="COMMAND")
     if words and words[0] in steps.NAMES:
         steps.add_commands(commands)
-        return manual.with_examples(parser)
+        return examples.with_examples(parser)
 
     from losslab import commands as all_commands
 
     all_commands.add_commands(commands)
-    manual.add_commands(commands, parser, f"losslab {__version__}", STATUSES)
-    return manual.with_examples(parser)
+    completion = commands.add_parser("completion", help="print what completes words in a shell")
+    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+
+    def complete(options: argparse.Namespace) -> int:
+        import shtab
+
+        print(shtab.complete(parser, options.shell))
+        return 0
+
+    completion.set_defaults(run=complete)
+    return examples.with_examples(parser)
 
 
 if __name__ == "__main__":

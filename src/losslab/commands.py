@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from losslab import asked, new, score, steps, sweep
+from losslab import asked, demo, new, score, steps, sweep
 from losslab.artifact import commands as artifact
 from losslab.campaign import diff, export, inputs, origin, rerun, staleness, verdicts
 from losslab.campaign.replicate import run
@@ -102,6 +102,7 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     listed.add_command(commands, design.ROOT)
     recipes.add_commands(commands)
     screen.add_commands(commands)
+    demo.add_command(commands)
     new.add_commands(commands)
     score.add_commands(commands)
     artifact.add_commands(commands)

@@ -1,7 +1,11 @@
-"""Lines that use each command, and what commands are for: shown by `--help`, run by a test."""
+"""Examples of each command, for `--help` and the reference; a test parses each."""
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Iterator
+
+OF_WORKFLOW = "(used by the workflow)"
 # What one may want, and the commands for it; a command that none names stands under `more`.
 GROUPS = {
     "look at this machine": ("doctor", "pins", "instrument fetch", "instrument pack"),
@@ -18,7 +22,7 @@ GROUPS = {
     "judge an algorithm": ("score",),
     "check": ("verify", "rerun", "diff", "origin", "artifact verify", "artifact pack"),
     "bring something of your own": ("new algorithm", "kernel", "image"),
-    "learn the words": ("completion", "man"),
+    "complete words in the shell": ("completion",),
 }
 _RESULTS = "results/summary/loss_cells.csv"
 EXAMPLES: dict[str, tuple[str, ...]] = {
@@ -95,5 +99,42 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "verify": ("losslab verify results", "losslab verify /data/results --json"),
     "completion": ('eval "$(losslab completion bash)"',),
-    "man": ("losslab man | man -l -",),
 }
+
+
+def leaves(
+    parser: argparse.ArgumentParser, words: tuple[str, ...] = (), summary: str = ""
+) -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
+    """List the commands that run something: their name, summary and parser."""
+    below = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    if not below:
+        yield " ".join(words), summary, parser
+    for action in below:
+        summaries = {choice.dest: choice.help or "" for choice in action._choices_actions}
+        for name, each in action.choices.items():
+            yield from leaves(each, (*words, name), summaries.get(name, ""))
+
+
+def with_examples(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Add its examples to the help of every command."""
+    for name, summary, each in leaves(parser):
+        lines = EXAMPLES.get(name, ())
+        each.description = each.description or summary[:1].upper() + summary[1:] + "."
+        each.formatter_class = argparse.RawDescriptionHelpFormatter
+        each.epilog = "\n".join(["examples:", *(f"  {line}" for line in lines)]) if lines else None
+    return parser
+
+
+def overview(parser: argparse.ArgumentParser) -> str:
+    """List the commands by purpose."""
+    summaries = {name: summary for name, summary, _ in leaves(parser)}
+    width = max(map(len, summaries))
+    named = {name for names in GROUPS.values() for name in names}
+    more = [n for n, said in summaries.items() if n not in named and OF_WORKFLOW not in said]
+    lines = ["losslab measures what paths do to TCP congestion control.", ""]
+    for title, names in {**GROUPS, "more": more}.items():
+        there = [f"  {name:<{width}}  {summaries[name]}" for name in names if name in summaries]
+        lines += [f"{title}:", *there, ""] if there else []
+    first = EXAMPLES["measure"][0]
+    lines += ["Begin with:", f"  {first}", "", "`losslab COMMAND --help` has options and examples."]
+    return "\n".join(lines)

@@ -1,8 +1,8 @@
-"""Snakemake's messages as one calm line per stage (`--logger losslab`, the profile's default).
+"""Snakemake's messages as one line per stage (`--logger losslab`, the profile's default).
 
-A plugin of our own: those on PyPI draw a bar per rule, know of jobs and not of runs and cells, and
-leave nothing for `losslab status`. Snakemake's own words are all in `.snakemake/log`, and on screen
-with `--verbose` or `--printshellcmds`, and in a dry run.
+The plugins on PyPI show a bar per rule, without runs and cells, and write nothing for `losslab
+status`. `.snakemake/log` has all messages of Snakemake; so has the screen with `--verbose` or
+`--printshellcmds`, and in a dry run.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from snakemake.logging import ColorizingTextHandler, DefaultFormatter
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from losslab.screen.console import Console
+from losslab.screen.console import Screen
 
-# Of Snakemake's words, one that is no warning and yet for a reader; what says that it was
-# interrupted; and what comes after a failed job, of which all is said.
-TOLD = "Nothing to be done"
+# Snakemake's messages: information worth showing, an interrupt, and what repeats a failed job's.
+NOTHING = "Nothing to be done"
 INTERRUPTED = "Terminating processes on user request"
-SAID = (
+REPEATED = (
     "RuleException:\nCalledProcessError",
     "Exiting because a job execution failed",
     "WorkflowError:\nAt least one job did not complete",
@@ -29,10 +28,17 @@ SAID = (
 
 
 class LogHandler(LogHandlerBase):
-    """Passes events on to the console, or to Snakemake's own words."""
+    """Passes messages to the screen, or to Snakemake's own handler."""
+
+    # What Snakemake asks of every handler: this one is the only one that writes to the terminal.
+    writes_to_stream = True
+    writes_to_file = False
+    has_filter = False  # Snakemake's, by which `--quiet` works
+    has_formatter = True
+    needs_rulegraph = False
 
     def __post_init__(self) -> None:
-        """Choose which of the two."""
+        """Choose which of the two shows messages."""
         settings = self.common_settings
         stream = sys.stdout if settings.stdout else sys.stderr
         everything = settings.verbose or settings.printshellcmds or settings.debug_dag
@@ -40,8 +46,7 @@ class LogHandler(LogHandlerBase):
         if everything or settings.dryrun:
             words = DefaultFormatter(settings.quiet, settings.show_failed_logs)
             self._plain = ColorizingTextHandler(settings.nocolor, stream, words)
-        # Snakemake goes to its --directory later.
-        self._console = Console(stream, Path())
+        self._screen = Screen(stream, Path())  # relative: Snakemake may change its directory
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show a message, if a reader wants it."""
@@ -49,59 +54,33 @@ class LogHandler(LogHandlerBase):
             self._plain.emit(record)
             return
         try:
-            self._tell(record)
+            self._show(record)
         except Exception:  # as every handler of logging does
             self.handleError(record)
 
-    def _tell(self, record: logging.LogRecord) -> None:
+    def _show(self, record: logging.LogRecord) -> None:
         event, its = getattr(record, "event", None), record.__dict__
         if event == LogEvent.RUN_INFO:
-            self._console.plan(its["stats"])
+            self._screen.plan(its["stats"])
         elif event == LogEvent.JOB_INFO:
             if its["rule_name"] == "all":
-                self._console.tally.targets = list(its["input"])
-            self._console.start(its["jobid"], its["rule_name"])
+                self._screen.tally.targets = list(its["input"])
+            self._screen.start(its["jobid"], its["rule_name"], list(its["output"]))
         elif event == LogEvent.JOB_FINISHED:
-            self._console.finish(its["job_id"])
+            self._screen.finish(its["job_id"])
         elif event == LogEvent.JOB_ERROR:
             what = ", ".join(its["output"]) or its["rule_name"]
-            self._console.fail(its["jobid"], its["rule_name"], what, list(its["log"]))
+            self._screen.fail(its["jobid"], what, list(its["log"]))
         else:
-            self._other(record.getMessage(), record.levelno >= logging.WARNING)
-
-    def _other(self, words: str, serious: bool) -> None:
-        if words.startswith(INTERRUPTED):
-            self._console.interrupt()
-        elif words.startswith(TOLD) or (serious and not words.startswith(SAID)):
-            self._console.complain(words)
+            message = record.getMessage()
+            serious = record.levelno >= logging.WARNING and not message.startswith(REPEATED)
+            if message.startswith(INTERRUPTED):
+                self._screen.interrupt()
+            elif serious or message.startswith(NOTHING):
+                self._screen.warn(message)
 
     def close(self) -> None:
         """Say how it ended."""
         if self._plain is None:
-            self._console.end()
+            self._screen.end()
         super().close()
-
-    @property
-    def writes_to_stream(self) -> bool:
-        """Yes: no other handler writes to the terminal."""
-        return True
-
-    @property
-    def writes_to_file(self) -> bool:
-        """No."""
-        return False
-
-    @property
-    def has_filter(self) -> bool:
-        """No: Snakemake's, by which `--quiet` works."""
-        return False
-
-    @property
-    def has_formatter(self) -> bool:
-        """Yes: the console's words."""
-        return True
-
-    @property
-    def needs_rulegraph(self) -> bool:
-        """No."""
-        return False

@@ -8,7 +8,7 @@ import venv
 
 from packaging.requirements import Requirement
 
-from bench import vm
+from tests.acceptance import machine
 
 # Debian's names of Python packages whose own name is another.
 PYTHON_NAMES = {"python3-yaml": "PyYAML"}
@@ -32,13 +32,13 @@ def distributions(names):
 
 def test_a_golden_condition_can_be_measured_with_nothing_else(tmp_path):
     """A Python with those packages only, and a copy of those folders, stand for the machine."""
-    for place, folder in vm.sources().items():
+    for place, folder in machine.sources().items():
         shutil.copytree(
             folder, tmp_path / place, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
         )
     venv.create(tmp_path / "venv", symlinks=True)
     (packages,) = tmp_path.glob("venv/lib/python*/site-packages")
-    names = [name for name in vm.PACKAGES if name != "python3"]
+    names = [name for name in machine.PACKAGES if name != "python3"]
     for each in distributions(PYTHON_NAMES.get(n, n.removeprefix("python3-")) for n in names):
         for top in {file.parts[0] for file in each.files if file.parts[0] != ".."}:
             if not (packages / top).exists():

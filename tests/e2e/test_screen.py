@@ -12,13 +12,10 @@ from losslab import cli
 
 SNAKEFILE = """\
 from pathlib import Path
-from losslab.screen import cells, stages
 from losslab import lock
-import time
 
 onstart:
     lock.hold_for_life(Path(".snakemake"))
-    cells.note(stages.FOLDER, {"results/cells/s/c": 1}, ["results/cells/s/c"], time.time())
 
 rule all:
     default_target: True
@@ -62,7 +59,7 @@ def test_a_line_per_stage_and_where_the_report_is(folder, capsys):
     said, _ = process.communicate()
     assert process.returncode == 0, said
     assert [re.sub(r"\bin .*", "in", line) for line in said.splitlines()] == [
-        "measure    1 of 1 cells, 1 of 1 runs, in",
+        "measure    1 of 1 cells, 1 runs, in",
         "report     1 of 1, in",
         "losslab: 1 of 1 cells, 1 runs, none invalid",
         "losslab: done in",
@@ -109,7 +106,7 @@ def test_an_interrupt_says_what_is_kept_and_status_sees_both(folder, capsys):
     said, _ = process.communicate(timeout=60)
     lines = said.splitlines()
     assert lines[0] == "losslab: interrupted; ending what is at work"
-    assert lines[-2] == "losslab: 0 of 1 cells, 0 runs"
+    assert lines[-2] == "losslab: 0 of 1 cells, 0 runs, none invalid"
     assert lines[-1].startswith("losslab: interrupted after")
     assert lines[-1].endswith("what is finished is kept, and the same command goes on there")
     assert len(lines) <= 4

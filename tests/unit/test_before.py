@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench import before
+from bench.speed import before
 from losslab.errors import LosslabError
 
 

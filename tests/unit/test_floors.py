@@ -86,7 +86,7 @@ def test_nothing_imports_from_above(module):
 
 
 def test_every_part_is_on_a_floor():
-    commands = {"__init__", "asked", "cli", "doctor", "examples", "htmlpage", "manual", "new"}
+    commands = {"__init__", "asked", "cli", "demo", "doctor", "examples", "htmlpage", "new"}
     commands |= {"commands", "report", "score", "shell", "steps", "sweep", "workflow"}
     assert {part(module) for module in MODULES} == GROUND | set(WINGS) | commands
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from losslab import __version__, cli, manual
+from losslab import __version__, cli, examples
 from losslab.campaign import diff, folder, rerun
 from losslab.errors import LosslabError
 
@@ -27,19 +27,18 @@ def said(capsys, *words):
 
 def test_alone_it_says_what_one_can_do(capsys):
     text = said(capsys)
-    for command in manual.described(cli.parser()):
-        shown = f"  {' '.join(command.words)} "
-        assert (shown in text) == (manual.OF_WORKFLOW not in command.summary), command.title
+    for name, summary, _ in examples.leaves(cli.parser()):
+        assert (f"  {name} " in text) == (examples.OF_WORKFLOW not in summary), name
 
 
 def test_help_has_the_examples_of_every_command(capsys):
-    for command in manual.described(cli.parser()):
+    for name, _, parser in examples.leaves(cli.parser()):
         with pytest.raises(SystemExit) as end:
-            cli.parser().parse_args([*command.words, "--help"])
+            parser.parse_args(["--help"])
         assert end.value.code == 0
         text = capsys.readouterr().out
         assert "examples:" in text
-        assert all(line in text for line in command.examples)
+        assert all(line in text for line in examples.EXAMPLES[name])
 
 
 def test_the_version_names_kernel_and_image(capsys):
@@ -88,14 +87,21 @@ def test_a_machine_reads_cells_and_axes(capsys):
     assert axes["loss_percent"]["exclusiveMaximum"] == 100
 
 
-def complete(*words):
+@pytest.fixture(scope="module")
+def completion(tmp_path_factory):
+    path = tmp_path_factory.mktemp("completion") / "losslab.bash"
+    path.write_text(run("completion", "bash").stdout)
+    return path
+
+
+def complete(completion, words):
     """Ask bash what it offers for the last of some words."""
-    script = manual.completion(cli.parser(), "bash") + (
-        f"COMP_WORDS=({' '.join(repr(word) for word in words)}); COMP_CWORD={len(words) - 1}; "
-        '_losslab; printf "%s\\n" "${COMPREPLY[@]}"'
+    script = (
+        f"source {completion}; COMP_WORDS=({' '.join(repr(word) for word in words)}); "
+        f"COMP_CWORD={len(words) - 1}; _shtab_losslab; "
+        'printf "%s\\n" "${COMPREPLY[@]}"'
     )
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-    assert done.stderr == ""
     return done.stdout.split()
 
 
@@ -110,18 +116,8 @@ def complete(*words):
         (["losslab", "completion", "z"], ["zsh"]),
     ],
 )
-def test_bash_completes(words, offered):
-    assert complete(*words) == offered
-
-
-def test_the_manual_page_is_one(tmp_path):
-    page = tmp_path / "losslab.1"
-    page.write_text(manual.roff(cli.parser(), "losslab 1", cli.STATUSES))
-    text = page.read_text()
-    assert all(f'.SS "{manual._roff(c.title)}"' in text for c in manual.described(cli.parser()))
-    # A line that begins with a dot must be a request that man knows.
-    requests = {line.split()[0] for line in text.splitlines() if line.startswith((".", "'"))}
-    assert requests <= {".TH", ".SH", ".SS", ".TP", ".B", ".PP", ".nf", ".fi"}
+def test_bash_completes(completion, words, offered):
+    assert complete(completion, words) == offered
 
 
 @pytest.mark.parametrize("found", ["2.0", "0.9"])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.beside import page
-from bench.speed import per_second
+from bench.speed import page
+from bench.speed.parts import per_second
 
 
 def test_the_page_is_of_the_file_that_the_report_reads():

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from losslab import cli, manual, steps
+from losslab import cli, examples, steps
 from tests.unit.study.test_condition import CONDITION
 
 # What other commands need.
@@ -28,7 +28,8 @@ print(json.dumps([status, sorted(sys.modules)]))
 
 
 def described(parser):
-    return {command.words: command for command in manual.described(parser)}
+    """The help of each command, by the words that it is called by."""
+    return {tuple(name.split()): its.format_help() for name, _, its in examples.leaves(parser)}
 
 
 def test_a_cell_imports_nothing_of_other_commands(tmp_path):

@@ -1,7 +1,7 @@
 """What a replicate costs: an estimate of its wall time on one core, from its condition alone.
 
 It need not be right to the second: it sizes the workflow's batches and says how long a campaign
-takes (`python -m bench.campaign_time`, which compares it with what was measured).
+takes (`python -m bench.speed.campaign`, which compares it with what was measured).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ QUIC_PER_GB_S = 300.0
 # Two guests at once take so much longer than one (measured on two cores: 1.03-1.06).
 SIDE_BY_SIDE = 1.05
 # Programs of flows beside the cell's own, a second of one of them, and a short one
-# (`python -m bench.flows`).
+# (`python -m bench.speed --parts many-flows`).
 FLOWS_START_S, PER_FLOW_S, PER_SHORT_FLOW_S = 0.5, 0.001, 0.001
 # Rates of the app's own, in Mbit/s; a bulk flow takes what it gets.
 VIDEO_MBIT = 3.0

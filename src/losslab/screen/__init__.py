@@ -1,1 +1,1 @@
-"""What a user looks at: runs as figures, the run explorer, the demo, and a campaign's progress."""
+"""What a user looks at: runs as figures, the run explorer, and a campaign's progress."""

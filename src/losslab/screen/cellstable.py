@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tabulate import tabulate
+
 from losslab.campaign import integrity
 from losslab.campaign.collect import write_csv
 from losslab.screen import plot
-from losslab.screen.columns import aligned
 from losslab.study import metrics
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import MIN_RUNS, mean_interval
@@ -127,7 +128,8 @@ def text(found: Sequence[Mapping[str, Any]], varied: Sequence[str]) -> str:
         lines.append([*axes, *named, mean, " to ".join(ends), count])
     few = any(row["n_values"] < MIN_RUNS for row in found)
     note = [f"Cells with fewer than {MIN_RUNS} valid runs have no confidence interval (CI)."]
-    return "\n".join([*aligned(lines), *(note if few else [])])
+    table = tabulate(lines, headers="firstrow", tablefmt="plain", disable_numparse=True)
+    return "\n".join([table, *(note if few else [])])
 
 
 def word(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The commands that show something: `plot`, `demo`, `status` and `explorer`."""
+"""The commands that show something: `plot`, `status` and `explorer`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from losslab.instrument.cache import ROOT
 from losslab.reading import whole_option
-from losslab.screen import demo, explorer, plot, status
-from losslab.study import design
+from losslab.screen import explorer, plot, status
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -43,11 +41,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     page.set_defaults(run=_explorer)
 
-    shown = commands.add_parser("demo", help="what loss costs CUBIC and BBR, in a minute")
-    shown.add_argument("--out", type=Path, default=Path("results", "demo"), help="folder")
-    kept = "finished runs are kept; the same command goes on there"
-    shown.set_defaults(run=_demo, interrupted=kept)
-
 
 def say(text: str) -> None:
     """Print, also where the terminal lacks some of the characters."""
@@ -77,14 +70,3 @@ def _status(options: argparse.Namespace) -> int:
 def _explorer(options: argparse.Namespace) -> int:
     say(explorer.build(options.overviews, options.cells, options.out, options.processes))
     return 0
-
-
-def _demo(options: argparse.Namespace) -> int:
-    runs = demo.plan(options.out)
-    demo.measure(runs)
-    rows = demo.read(runs)
-    listed = design.load_algorithms(ROOT / "config" / "algorithms.tsv")
-    say(demo.text(rows, {row["name"]: row["label"] for row in listed}))
-    files = "\n".join(f"  {path}" for path in demo.write(rows, options.out))
-    say(f"\n{files}\n\n{demo.next_steps(options.out)}")
-    return 0 if all(row["n_valid"] for row in rows) else 1

@@ -1,89 +1,110 @@
-"""The screen of a running workflow: one line that is kept up to date, or a line now and then."""
+"""The screen of a running workflow: a bar per stage, or a line per stage and minute in a log."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import threading
 import time
 from pathlib import Path
 from typing import IO
 
-from losslab.screen import words
-from losslab.screen.cells import Cells, Count
-from losslab.screen.stages import FOLDER, MEASURE, Stage, Tally
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
-# How often the line is brought up to date; counting a thousand cells takes some 30 ms.
-REFRESH_S = 2.0
-# Where there is no terminal, as in a log: often enough to see that it goes on.
+from losslab.screen import status
+from losslab.screen.progress import FOLDER, MEASURE, Tally
+
+REFRESH_S = 1.0
 LOG_REFRESH_S = 60.0
+BAR_WIDTH = 20  # characters
 LOG_LINES = 20  # of a failed job's log
-# What a command of losslab says last when it was; it may say so before Snakemake does.
+# The last line of a job that was interrupted, which may arrive before Snakemake says so.
 INTERRUPTED = "losslab: interrupted: "
-CLEAR = "\r\033[K"
 
 
-class Console:
-    """Writes what a reader wants to know of a workflow, and leaves it for `losslab status`."""
+class Screen:
+    """Shows the workflow's progress, and writes it for `losslab status`."""
 
     def __init__(self, stream: IO[str], root: Path) -> None:
-        """Write to a stream of a workflow that runs in `root`."""
-        self._stream, self._root = stream, root
-        self._terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
-        self._lock = threading.RLock()
-        self._ended = threading.Event()
-        self._drawn = self._interrupted = False
-        self._cells: Cells | None = None
-        self._thread: threading.Thread | None = None
+        """Write to a stream about a workflow that runs in `root`."""
+        self._root = root
         self.tally = Tally(began_s=time.time())
+        self._console = Console(file=stream, highlight=False, markup=False, emoji=False)
+        self._live = Live(
+            console=self._console, get_renderable=self._bars, refresh_per_second=1 / REFRESH_S,
+            transient=True, redirect_stdout=False, redirect_stderr=False,
+        )  # fmt: skip
+        self._ended = threading.Event()
+        self._began = self._interrupted = False
 
     def plan(self, counts: dict[str, int]) -> None:
-        """Begin: the workflow says how many jobs of each rule it has."""
-        with self._lock:
-            self.tally.plan(counts)
-            self.tally.write(self._root / FOLDER)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._refresh, daemon=True)
-            self._thread.start()
+        """Begin with the number of jobs of each rule."""
+        self.tally.plan(counts)
+        self._write()
+        if self._began:
+            return
+        self._began = True
+        if self._console.is_terminal:
+            self._live.start()
+        else:
+            threading.Thread(target=self._log, daemon=True).start()
 
-    def start(self, job: int, rule: str) -> None:
-        """Note that a job starts."""
-        with self._lock:
-            self.tally.start(job, rule, time.time())
+    def start(self, job: int, rule: str, outputs: list[str]) -> None:
+        """Record that a job starts."""
+        self.tally.start(job, rule, outputs, time.time())
+        self._write()
 
     def finish(self, job: int) -> None:
-        """Note that a job has ended well; where its stage has, it gets its last line."""
-        with self._lock:
-            over = self.tally.finish(job, time.time())
-            if over is not None:
-                self._stage_over(over)
+        """Record that a job succeeded; a stage that is over gets its last line."""
+        over = self.tally.finish(job, self._root, time.time())
+        self._write()
+        if over is not None:
+            self.say(status.stage_line(over, self.tally, time.time()))
 
-    def fail(self, job: int, rule: str, what: str, logs: list[str]) -> None:
-        """Tell of a job that failed, with the end of its log."""
-        with self._lock:
-            if any(line.startswith(INTERRUPTED) for log in logs for line in self._last_lines(log)):
-                self.interrupt()
-            if self._interrupted:
-                return
-            self.tally.fail(job, rule, what)
-            self.say(f"FAILED: {what}")
-            for log in logs:
-                self.say(f"  {log}:")
-                for line in self._last_lines(log):
-                    self.say(f"    {line}")
-            self.tally.write(self._root / FOLDER)
+    def fail(self, job: int, what: str, logs: list[str]) -> None:
+        """Report a failed job with the end of its log."""
+        tails = {log: self._last_lines(log) for log in logs}
+        if any(line.startswith(INTERRUPTED) for lines in tails.values() for line in lines):
+            self.interrupt()
+        if self._interrupted:
+            return
+        self.tally.fail(job, what)
+        self._write()
+        self.say(f"FAILED: {what}")
+        for log, lines in tails.items():
+            self.say("\n".join([f"  {log}:", *(f"    {line}" for line in lines)]))
 
     def interrupt(self) -> None:
-        """Note that the user ends it: what jobs say from now on is no failure."""
-        with self._lock:
-            if not self._interrupted:
-                self._interrupted = True
-                self.say("losslab: interrupted; ending what is at work")
-
-    def complain(self, words: str) -> None:
-        """Tell of what Snakemake has to say, unless it only says that it was interrupted."""
+        """Record that the user interrupts it: later messages of jobs are no failures."""
         if not self._interrupted:
-            self.say(words)
+            self._interrupted = True
+            self.say("losslab: interrupted; ending what is at work")
+
+    def warn(self, message: str) -> None:
+        """Show a message of Snakemake, except about jobs that were interrupted."""
+        if not self._interrupted:
+            self.say(message)
+
+    def say(self, text: str) -> None:
+        """Write lines that stay."""
+        self._console.print(Text(text), soft_wrap=True)
+
+    def end(self) -> None:
+        """Write how it ended, once, if it began."""
+        if not self._began or self._ended.is_set():
+            return
+        self._ended.set()
+        self._live.stop()
+        self.tally.ended_s = time.time()
+        self._write()
+        for name in self._active():
+            self.say(status.stage_line(name, self.tally, time.time()))
+        self.say("\n".join(status.summary(self.tally)))
+
+    def _write(self) -> None:
+        self.tally.write(self._root / FOLDER)
 
     def _last_lines(self, log: str) -> list[str]:
         try:
@@ -92,70 +113,21 @@ class Console:
             return ["(no log)"]
         return text.splitlines()[-LOG_LINES:] or ["(an empty log)"]
 
-    def say(self, line: str) -> None:
-        """Write a line that stays."""
-        with self._lock:
-            if self._drawn:
-                self._stream.write(CLEAR)
-                self._drawn = False
-            self._stream.write(line + "\n")
-            self._stream.flush()
+    def _active(self) -> list[str]:
+        return [name for name, stage in [*self.tally.stages.items()] if stage.under_way]
 
-    def end(self) -> None:
-        """Write how it ended, once, unless it never began."""
-        if self._thread is None or self._ended.is_set():
-            return
-        self._ended.set()
-        self._thread.join()
-        with self._lock:
-            self.tally.ended_s = time.time()
-            self.tally.write(self._root / FOLDER)
-            now_s = self.tally.ended_s
-            for name, stage in self.tally.stages.items():
-                if stage.under_way:
-                    waits = words.waits(name, self.tally)
-                    self.say(words.stage_line(name, stage, self._todo(), now_s, waits))
-            cells = self._open()
-            for line in words.summary(self.tally, cells.every() if cells else None, now_s):
-                self.say(line)
+    def _bars(self) -> Table:
+        """Draw a bar and a line for each stage under way."""
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        for name in self._active():
+            stage, line = self.tally.stages[name], status.stage_line(name, self.tally, time.time())
+            bar = ProgressBar(stage.total, stage.done, BAR_WIDTH)
+            grid.add_row(bar, Text(line, no_wrap=True, overflow="ellipsis"))
+        return grid
 
-    def _stage_over(self, stage: Stage) -> None:
-        name = next(name for name, each in self.tally.stages.items() if each is stage)
-        count = self._todo() if name == MEASURE else None
-        self.say(words.stage_line(name, stage, count, time.time()))
-
-    def _open(self) -> Cells | None:
-        """Find what the campaign measures, once it has said so."""
-        if self._cells is None:
-            self._cells = Cells.of(self._root / FOLDER, self._root)
-        return self._cells
-
-    def _todo(self) -> Count | None:
-        cells = self._open()
-        return cells.todo() if cells else None
-
-    def _refresh(self) -> None:
-        """Keep the line up to date until the end."""
-        said_s = time.time()
-        while not self._ended.wait(REFRESH_S):
-            with self._lock:
-                now_s = time.time()
-                self.tally.write(self._root / FOLDER)
-                if not self._terminal and now_s - said_s < LOG_REFRESH_S:
-                    continue
-                said_s = now_s
-                active = {n: stage for n, stage in self.tally.stages.items() if stage.under_way}
-                count = self._todo() if MEASURE in active else None
-                if self._terminal:
-                    self._draw(words.short_line(active, count, now_s))
-                    continue
-                for name, stage in active.items():
-                    if not words.waits(name, self.tally):
-                        self.say(words.stage_line(name, stage, count, now_s))
-
-    def _draw(self, text: str) -> None:
-        """Put a text in the place of the last, on one line of the terminal."""
-        width = shutil.get_terminal_size().columns - 1
-        self._stream.write(CLEAR + text[:width])
-        self._stream.flush()
-        self._drawn = bool(text)
+    def _log(self) -> None:
+        """Write a line now and then for the stage that measures, or for all others."""
+        while not self._ended.wait(LOG_REFRESH_S):
+            active = self._active()
+            for name in [MEASURE] if MEASURE in active else active:
+                self.say(status.stage_line(name, self.tally, time.time()))

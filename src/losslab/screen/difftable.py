@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from tabulate import tabulate
+
 from losslab.campaign.diff import AGREEING, CORRECTION, CellDifference, Comparison, Verdict, cells
-from losslab.screen.columns import aligned
 from losslab.study.intervals import MIN_RUNS, Interval
 
 HEAD = ("cell", "metric", "n", "A", "B", "B/A", "95 % CI", "p (adjusted)", "verdict")
@@ -16,7 +17,8 @@ MAX_PROBLEMS = 3
 
 def text(comparison: Comparison) -> str:
     """Format a comparison: a row per cell, the problems, and a conclusion."""
-    lines = aligned([HEAD, *map(_row, comparison.cells)])
+    rows = map(_row, comparison.cells)
+    lines = [tabulate(rows, HEAD, tablefmt="plain", disable_numparse=True)]
     for which, names in (("A", comparison.only_in_first), ("B", comparison.only_in_second)):
         lines += [f"only in {which}: {name}" for name in names]
     for cell in comparison.cells:

@@ -73,7 +73,7 @@ def build(overviews: Sequence[Path], cells: Path, out: Path, processes: int = 1)
     for place, (cell, number) in enumerate(runs[: len(blobs)]):
         shown[id(cell)][number] = place
     index: dict[str, Any] = {
-        "panels": [{"key": p.key, "title": p.title} for p in PANELS.values()],
+        "panels": [{"key": key, "title": p.title} for key, p in PANELS.items()],
         "axes": [{"name": name, "unit": its.unit, "default": its.default, "help": its.help}
                  for name, its in AXES.items()],
         "algorithms": _algorithms(),

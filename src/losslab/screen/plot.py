@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import plotext
+
 from losslab import processes
 from losslab.campaign.collect import write_csv
 from losslab.errors import LosslabError
 from losslab.instrument.cache import ROOT
-from losslab.screen import canvas, series
+from losslab.screen import series
 from losslab.screen.series import PANELS, Run, Series
 from losslab.study import files
 
@@ -24,11 +27,9 @@ COLUMNS = (
 MOST_CONDITIONS = 4
 # Three seconds on a machine that is free, a hundred times that on one that measures.
 DRAW_LIMIT_S = 600.0
-# A terminal's strip: one line of the screen has four rows of dots.
+# A line in the terminal: its rows of characters, and the limits of their width.
 STRIP_LINES = 3
-LEAST_WIDTH = 60
-MOST_WIDTH = 120
-SCALE_WIDTH = 9  # "  1000 ┤ "
+LEAST_WIDTH, MOST_WIDTH = 60, 120
 # What the terminal shows of each panel; the figure shows all.
 IN_TERMINAL = {
     "goodput": ("received", "carried by the link", series.ACKNOWLEDGED, "delivery rate of TCP"),
@@ -40,20 +41,12 @@ IN_TERMINAL = {
 
 
 def load(folders: Sequence[Path]) -> list[Run]:
-    """Read the runs that folders are or have.
-
-    Raises:
-        LosslabError: one has none, or one that cannot be read.
-    """
+    """Read the runs of folders: of a run, or of a cell with its runs."""
     return [series.load(path) for folder in folders for path in series.replicates(folder)]
 
 
 def refuse_formats(paths: Sequence[Path]) -> None:
-    """Refuse names that say no format.
-
-    Raises:
-        LosslabError: one ends otherwise than figures do.
-    """
+    """Refuse names that do not end as figures do."""
     for path in paths:
         if path.suffix not in FORMATS:
             raise LosslabError(
@@ -65,12 +58,7 @@ def refuse_formats(paths: Sequence[Path]) -> None:
 def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
     """Draw runs to files: a row per quantity, a column per condition, algorithms over each other.
 
-    Args:
-        runs: What to draw.
-        paths: Where to; the endings say the formats.
-
-    Raises:
-        LosslabError: more conditions than fit on a page, or R failed.
+    The files' endings say the formats. A page has room for `MOST_CONDITIONS`.
     """
     refuse_formats(paths)
     conditions = series.labels(runs, but=["algorithm"])
@@ -95,7 +83,7 @@ def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
             "value": "" if value is None else value,
         }
         for number, run in enumerate(runs)
-        for each in each_panel(run)
+        for each in sorted(run.series, key=lambda line: list(PANELS).index(line.panel))
         for t_s, value in zip(each.t_s, each.values, strict=True)
     ]
     draw("runs.R", COLUMNS, rows, paths)
@@ -104,14 +92,7 @@ def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
 def draw(
     script: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]], paths: Sequence[Path]
 ) -> None:
-    """Have a script of analysis/ draw a table.
-
-    R draws because the report's theme and colours are there, and because every machine that
-    `make setup` prepared has it.
-
-    Raises:
-        LosslabError: R failed.
-    """
+    """Draw a table with an R script of analysis/, which has the report's theme and colours."""
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
     code = ROOT / "analysis" / script
@@ -129,19 +110,8 @@ def draw(
         )  # fmt: skip
 
 
-def each_panel(run: Run) -> Iterator[Series]:
-    """List a run's lines in the order of the panels."""
-    for panel in PANELS:
-        yield from (each for each in run.series if each.panel == panel)
-
-
 def text(runs: Sequence[Run], width: int) -> str:
-    """Draw runs for a terminal, panel by panel, all runs of a panel on one scale.
-
-    Args:
-        runs: What to draw.
-        width: Characters in a line.
-    """
+    """Draw runs in lines of `width` characters, panel by panel, each with one scale."""
     width = min(max(width, LEAST_WIDTH), MOST_WIDTH)
     names = series.seeds_apart(runs, series.labels(runs))
     names = [name or run.control for run, name in zip(runs, names, strict=True)]
@@ -164,23 +134,32 @@ def _panel(key: str, runs: Sequence[Run], end_s: float, width: int) -> Iterator[
     ]
     if not drawn:
         return
-    greatest = max(value for _, each in drawn for value in each.values if value is not None)
-    top = canvas.round_up(greatest)
+    top = max(value for _, each in drawn for value in each.values if value is not None)
     yield ""
     yield PANELS[key].title
-    inner = width - SCALE_WIDTH
     for number, each in drawn:
         heading = f"{number}  {each.label}"
-        yield (
-            " " * SCALE_WIDTH
-            + heading
-            + _reading(key, runs[number - 1], each).rjust(inner - len(heading))
-        )
-        rows = canvas.strip(each.t_s, each.values, (0.0, end_s), top, inner, STRIP_LINES)
-        for place, row in enumerate(rows):
-            scale = {0: f"{top:g}", STRIP_LINES - 1: "0"}.get(place, "")
-            yield f"{scale:>{SCALE_WIDTH - 2}} ┤{row}".rstrip()
-    yield " " * (SCALE_WIDTH - 1) + "0 s" + f"{end_s:.3g} s".rjust(inner - 2)
+        yield f"{heading:<40}{_reading(key, runs[number - 1], each)}"
+        yield from _strip(each, end_s, top if top > 0 else 1.0, width)
+    yield "0 s" + f"{end_s:.3g} s".rjust(width - 3)
+
+
+def _strip(line: Series, end_s: float, top: float, width: int) -> list[str]:
+    """Draw a line from 0 to `top`; a gap stays a gap."""
+    plotext.clear_figure()
+    plotext.limit_size(False, False)
+    plotext.plot_size(width, STRIP_LINES)
+    plotext.frame(False)
+    plotext.xticks([])
+    plotext.yticks([0, top], ["0", f"{top:.4g}".rjust(7)])
+    plotext.xlim(0, end_s)
+    plotext.ylim(0, top)
+    samples = zip(line.t_s, line.values, strict=True)
+    for absent, group in itertools.groupby(samples, key=lambda sample: sample[1] is None):
+        if not absent:
+            t_s, values = zip(*group, strict=True)
+            plotext.plot(t_s, values, marker="braille")
+    return [row.rstrip() for row in plotext.uncolorize(plotext.build()).splitlines()]
 
 
 def _reading(key: str, run: Run, each: Series) -> str:

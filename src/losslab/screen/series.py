@@ -1,12 +1,13 @@
-"""A replicate's folder as series over time: what it has of goodput, windows, RTT and queue."""
+"""A replicate's samples over time: goodput, windows, RTT and queue."""
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from losslab.campaign import integrity
 from losslab.campaign.collect import flow_names
@@ -34,53 +35,40 @@ REASON_LENGTH = 160
 Row = dict[str, str]
 
 
-@dataclass(frozen=True)
-class Panel:
+class Panel(NamedTuple):
     """One quantity on the common time axis."""
 
-    key: str
     label: str
     unit: str
 
     @property
     def title(self) -> str:
-        """Say what it is, with its unit."""
+        """Return the quantity with its unit."""
         return f"{self.label} ({self.unit})"
 
 
 PANELS = {
-    panel.key: panel
-    for panel in (
-        Panel("goodput", "Goodput", "Mbit/s"),
-        Panel("cwnd", "Congestion window", "packets"),
-        Panel("rtt", "Round-trip time", "ms"),
-        Panel("queue", "Queue at the bottleneck", "packets"),
-        Panel("retransmits", "Retransmitted, dropped", "packets"),
-    )
+    "goodput": Panel("Goodput", "Mbit/s"),
+    "cwnd": Panel("Congestion window", "packets"),
+    "rtt": Panel("Round-trip time", "ms"),
+    "queue": Panel("Queue at the bottleneck", "packets"),
+    "retransmits": Panel("Retransmitted, dropped", "packets"),
 }
 
 
 @dataclass(frozen=True)
 class Series:
-    """One line of a panel; a value of None is a gap.
+    """One line of a panel."""
 
-    Attributes:
-        panel: A key of `PANELS`.
-        name: What it is: `cwnd`, `ssthresh`, `ping`, ...
-        flow: Whose it is, where a replicate has several; empty for the path's own.
-        t_s: Seconds since the traffic began, rising.
-        values: In the panel's unit.
-    """
-
-    panel: str
-    name: str
-    flow: str
-    t_s: tuple[float, ...]
-    values: tuple[float | None, ...]
+    panel: str  # a key of PANELS
+    name: str  # cwnd, ssthresh, ping, ...
+    flow: str  # of several; empty for the path's own
+    t_s: tuple[float, ...]  # since the traffic began, rising
+    values: tuple[float | None, ...]  # in the panel's unit; None is a gap
 
     @property
     def label(self) -> str:
-        """Name it, with its flow where that is not the first."""
+        """Return its name, with the flow if that is not the first."""
         return self.name if self.flow in ("", "first") else f"{self.name}, {self.flow}"
 
 
@@ -94,27 +82,23 @@ class Run:
 
     @property
     def condition(self) -> Condition:
-        """Say what was measured."""
+        """Return what was measured."""
         return Condition.from_json(self.manifest["cell"])
 
     @property
     def control(self) -> str:
-        """Name what controls its congestion: the kernel's algorithm, or a scheme."""
+        """Return its congestion control: the kernel's algorithm, or a scheme."""
         its = self.condition
         return its.algorithm if its.scheme == NO_SCHEME else its.scheme.split(",")[0]
 
     @property
     def reasons(self) -> list[str]:
-        """Say why it does not count, each in a line; empty where it does."""
+        """Return why it is invalid, each in a line."""
         return [textwrap.shorten(why, REASON_LENGTH) for why in self.manifest["reasons"]]
 
 
 def load(folder: Path) -> Run:
-    """Read a replicate.
-
-    Raises:
-        LosslabError: it has no manifest, or a table that is none, or a file that was changed.
-    """
+    """Read a replicate; a LosslabError says what is missing, changed or not as expected."""
     integrity.require(folder)
     manifest = load_manifest(folder)
     try:
@@ -128,11 +112,7 @@ def load(folder: Path) -> Run:
 
 
 def replicates(folder: Path) -> list[Path]:
-    """List the replicates that a folder is or has: a run's, or a cell's by number.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """List the replicates of a run's folder, or of a cell's by number; refuse others."""
     folder = folder.parent if folder.name == MANIFEST_FILE else folder
     if (folder / MANIFEST_FILE).is_file():
         return [folder]
@@ -230,7 +210,7 @@ def _finite(text: str) -> float:
 
 
 def _binned(name: str, flow: str, amounts: Iterable[tuple[float, int]]) -> Series:
-    """Sum bytes up by when they came; a bin without any is a rate of 0."""
+    """Turn the bytes of packets into a rate; a bin without any is a rate of 0."""
     came: dict[int, int] = {}
     for t_s, size in amounts:
         if not t_s <= LATEST_S:
@@ -238,49 +218,36 @@ def _binned(name: str, flow: str, amounts: Iterable[tuple[float, int]]) -> Serie
         number = int(max(t_s, 0.0) / BIN_S)
         came[number] = came.get(number, 0) + size
     bins = range(min(came, default=0), max(came, default=-1) + 1)
-    per_bin = 8 / BITS_PER_MBIT / BIN_S
-    return Series(
-        "goodput",
-        name,
-        flow,
-        tuple((number + 1) * BIN_S for number in bins),
-        tuple(came.get(number, 0) * per_bin for number in bins),
-    )
+    ends = tuple((number + 1) * BIN_S for number in bins)
+    rates = tuple(came.get(number, 0) * 8 / BITS_PER_MBIT / BIN_S for number in bins)
+    return Series("goodput", name, flow, ends, rates)
 
 
 def labels(runs: Sequence[Run], but: Sequence[str] = ()) -> list[str]:
-    """Name runs by the axes in which they differ, without those in `but`; empty where in none."""
+    """Name runs by the axes in which they differ, except those in `but`; empty if in none."""
     conditions = [run.condition.to_json() for run in runs]
-    telling = [
-        name
-        for name in AXES
-        if name not in but and len({condition[name] for condition in conditions}) > 1
+    different = [
+        name for name in AXES if name not in but and len({each[name] for each in conditions}) > 1
     ]
-    return [", ".join(_said(name, condition[name]) for name in telling) for condition in conditions]
+    return [", ".join(_value(name, each[name]) for name in different) for each in conditions]
 
 
-def _said(name: str, value: Value) -> str:
-    """Write an axis and its value as words."""
+def _value(name: str, value: Value) -> str:
+    """Write an axis and its value: `rate 5 Mbit/s`."""
     its = AXES[name]
     if isinstance(value, str):
         return value if its.always_named else f"{name.replace('_', ' ')} {value}"
-    unit = its.unit.removesuffix(" of packets")
-    what = name.removesuffix("_percent").removesuffix("_ms").removesuffix("_mbit")
-    what = what.removesuffix("_packets").removesuffix("_s").replace("_", " ")
+    what = re.sub("_(percent|ms|mbit|packets|s)$", "", name).replace("_", " ")
     what = what.upper() if what == "rtt" else what
-    return f"{what} {value:g} {unit}".rstrip()
+    return f"{what} {value:g} {its.unit.removesuffix(' of packets')}".rstrip()
 
 
 def seeds_apart(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
-    """Add what tells runs of one name apart: the seed, or else the folder."""
-    tellers: tuple[Callable[[Run], str], ...] = (
-        lambda run: f"seed {run.manifest['seed']}",
-        lambda run: str(run.folder),
-    )
+    """Tell runs of one name apart by the seed, or else by the folder."""
     names = list(names)
-    for tell in tellers:
+    for apart in ([f"seed {run.manifest['seed']}" for run in runs], [str(r.folder) for r in runs]):
         names = [
-            ", ".join(filter(None, [name, tell(run)])) if names.count(name) > 1 else name
-            for run, name in zip(runs, names, strict=True)
+            ", ".join(filter(None, [name, more])) if names.count(name) > 1 else name
+            for name, more in zip(names, apart, strict=True)
         ]
     return names

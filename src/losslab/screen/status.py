@@ -1,66 +1,53 @@
-"""`losslab status`: how far the campaign in a folder is, asked from another terminal."""
+"""A campaign's progress as text: for `losslab status`, and for the running workflow."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from losslab.reading import UsageError
-from losslab.screen import words
-from losslab.screen.cells import Cells
-from losslab.screen.stages import FOLDER, PROGRESS_FILE, Tally
+from losslab.screen.progress import FOLDER, MEASURE, PROGRESS_FILE, Tally
+
+SHOWN = 3  # names of a long list
+KEPT = "what is finished is kept, and the same command goes on there"
 
 
 def report(folder: Path) -> list[str]:
-    """Say how far the campaign in a folder is, or how it ended.
+    """Describe the progress of the campaign in a folder, or how it ended.
 
     Raises:
-        UsageError: none was started there.
+        UsageError: no campaign was started there.
     """
-    tally = _tally(folder)
-    cells = Cells.of(folder / FOLDER, folder)
-    now_s = time.time()
+    tally, now_s = _read(folder), time.time()
     if not running(folder):
-        # Killed: it could not say when it ended.
-        ended_s = tally.ended_s or (folder / FOLDER / PROGRESS_FILE).stat().st_mtime
-        tally.ended_s = ended_s
-        return [
-            *words.lines(tally, cells.todo() if cells else None, ended_s),
-            *words.summary(tally, cells.every() if cells else None, ended_s),
-        ]
-    begun = f"losslab: running for {words.duration(now_s - tally.began_s)}"
+        # A killed workflow could not record its end.
+        tally.ended_s = tally.ended_s or (folder / FOLDER / PROGRESS_FILE).stat().st_mtime
+        return [*stage_lines(tally, tally.ended_s), *summary(tally)]
     return [
-        f"{begun} (process {tally.process})",
-        *words.lines(tally, cells.todo() if cells else None, now_s),
+        f"losslab: running for {duration(now_s - tally.began_s)} (process {tally.process})",
+        *stage_lines(tally, now_s),
         *(f"FAILED     {what}" for what in tally.failures),
     ]
 
 
 def facts(folder: Path) -> dict[str, Any]:
-    """Say the same for a machine.
+    """Return the same as data.
 
     Raises:
-        UsageError: none was started there.
+        UsageError: no campaign was started there.
     """
-    tally = _tally(folder)
-    cells = Cells.of(folder / FOLDER, folder)
-    return {
-        "running": running(folder),
-        "complete": tally.complete,
-        "began_s": tally.began_s,
-        "ended_s": tally.ended_s,
-        "failures": tally.failures,
-        "targets": tally.targets,
-        "stages": {name: asdict(stage) for name, stage in tally.stages.items()},
-        "cells": asdict(cells.every()) if cells else None,
-    }
+    tally = _read(folder)
+    data = asdict(tally) | {"running": running(folder), "complete": tally.complete}
+    return {name: value for name, value in data.items() if name not in ("jobs", "process")}
 
 
-def _tally(folder: Path) -> Tally:
+def _read(folder: Path) -> Tally:
     tally = Tally.read(folder / FOLDER)
     if tally is None:
         raise UsageError(
@@ -71,7 +58,7 @@ def _tally(folder: Path) -> Tally:
 
 
 def running(folder: Path) -> bool:
-    """Tell whether a workflow works in a folder: it holds it as long as it lives."""
+    """Tell whether a workflow runs in a folder: it locks the folder while it lives."""
     try:
         descriptor = os.open(folder / ".snakemake", os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
@@ -83,3 +70,51 @@ def running(folder: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def duration(seconds: float) -> str:
+    """Write a duration as hours, minutes and seconds: 0:03:20."""
+    return str(timedelta(seconds=round(seconds)))
+
+
+def stage_line(name: str, tally: Tally, now_s: float) -> str:
+    """Describe a stage in a line; only the one that measures has a rate worth extrapolating."""
+    stage, unit = tally.stages[name], " cells" if name == MEASURE else ""
+    parts = [f"{stage.done} of {stage.total}{unit}"]
+    if name == MEASURE:
+        invalid = sum(tally.invalid.values())
+        parts += [f"{tally.runs} runs", *([f"{invalid} invalid"] if invalid else [])]
+    wall_s = stage.wall_s(now_s)
+    if stage.over:
+        parts.append(f"in {duration(wall_s)}")
+    elif name == MEASURE and stage.done and wall_s > 0:
+        left_s = wall_s / stage.done * (stage.total - stage.done)
+        parts += [f"{60 * tally.runs / wall_s:.3g} runs/min", f"{duration(left_s)} left"]
+    return f"{name:<10} {', '.join(parts)}"
+
+
+def stage_lines(tally: Tally, now_s: float) -> list[str]:
+    """Describe each stage that has begun."""
+    begun = [name for name, stage in tally.stages.items() if stage.began_s is not None]
+    return [stage_line(name, tally, now_s) for name in begun]
+
+
+def summary(tally: Tally) -> list[str]:
+    """Describe a campaign that ended: cells, runs, wall time, reports, and what is kept."""
+    wall = duration((tally.ended_s or time.time()) - tally.began_s)
+    lines = []
+    if MEASURE in tally.stages:
+        cells, invalid = tally.stages[MEASURE], sum(tally.invalid.values())
+        found = f"{invalid} invalid ({_first([*tally.invalid])})" if invalid else "none invalid"
+        lines = [f"losslab: {cells.done} of {cells.total} cells, {tally.runs} runs, {found}"]
+    if tally.complete:
+        reports = [f"  {path}" for path in tally.targets]
+        return [*lines, f"losslab: done in {wall}" + (":" if reports else ""), *reports]
+    failed = f"stopped after {wall}, failed: {_first(tally.failures)}"
+    ended = failed if tally.failures else f"interrupted after {wall}"
+    return [*lines, f"losslab: {ended}; {KEPT}"]
+
+
+def _first(names: Sequence[str]) -> str:
+    more = [f"{len(names) - SHOWN} more"] if len(names) > SHOWN else []
+    return ", ".join([*names[:SHOWN], *more])

@@ -10,7 +10,6 @@ import atexit
 import contextlib
 import json
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,7 @@ from losslab.campaign.cellrun import LOST_FILE, self_test, self_test_on
 from losslab.campaign.instrument import image_of, kernel_of
 from losslab.campaign.staleness import Ledger
 from losslab.errors import LosslabError
-from losslab.instrument import kernels, records
-from losslab.screen import cells as progress
-from losslab.screen import stages
+from losslab.instrument import kernels, packed, records
 from losslab.study import claims, design, files, metrics
 from losslab.study.design import Cell
 from losslab.workflow.analysis import Analysis
@@ -78,15 +75,12 @@ class Campaign:
 
     @refusing()
     def start(self, jobs: Iterable[Any]) -> None:
-        """Note what is going to be made, and test the instrument.
+        """Note what made the results so far, and test the instrument.
 
         `jobs`: the jobs that Snakemake is going to run.
         """
         lock.hold_for_life(STATE)
         outputs = {str(file) for job in jobs for file in job.output}
-        least = {_folder(*key): cell.stopping.least for key, cell in self.cells.items()}
-        todo = [folder for folder in least if f"{folder}/{progress.RESULT}" in outputs]
-        progress.note(stages.FOLDER, least, todo, time.time())
         staleness.record_code(self.cells.values())
         for name, problem in self._ledger.found.items():
             print(f"losslab: note: {name} is made again: {problem}", file=sys.stderr)
@@ -194,7 +188,7 @@ class Campaign:
         need_it = [
             cell.optional
             for cell in self.cells.values()
-            if (records.IMAGE, wildcards.variant) in parts_of(cell)
+            if (packed.IMAGE, wildcards.variant) in parts_of(cell)
         ]
         return ["--optional"] if need_it and all(need_it) else []
 

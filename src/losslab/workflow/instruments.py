@@ -6,11 +6,11 @@ from typing import Any
 
 from losslab.backends.known import BACKENDS
 from losslab.campaign.instrument import image_of, kernel_of
-from losslab.instrument import image, kernel, kernels, records
+from losslab.instrument import image, kernel, kernels, packed, records
 from losslab.instrument.kernels import Kernel
 from losslab.study.design import Cell
 
-Part = tuple[str, str]  # records.IMAGE or records.KERNEL, and its name
+Part = tuple[str, str]  # packed.IMAGE or packed.KERNEL, and its name
 
 
 def parts(backend: str, where: str, which: Kernel, hosts: str) -> list[Part]:
@@ -19,7 +19,7 @@ def parts(backend: str, where: str, which: Kernel, hosts: str) -> list[Part]:
     # The videos are made in a guest, also where cells are not.
     built = kernel.named(needs.kernel or kernel.PLAIN, which if needs.kernel else kernels.default())
     images = (hosts, *needs.images[1:])
-    return [(records.IMAGE, name) for name in images] + [(records.KERNEL, built)]
+    return [(packed.IMAGE, name) for name in images] + [(packed.KERNEL, built)]
 
 
 def parts_of(cell: Cell) -> list[Part]:
@@ -54,17 +54,17 @@ def tried_parts(wildcards: Any) -> list[str]:
 
 def image_number(wildcards: Any) -> int:
     """Return another number than before where the cache lacks what the record says."""
-    return records.number(records.IMAGE, wildcards.variant)
+    return records.number(packed.IMAGE, wildcards.variant)
 
 
 def kernel_number(wildcards: Any) -> int:
     """Return the number of a kernel's build; as of `image_number`."""
-    return records.number(records.KERNEL, wildcards.kernel)
+    return records.number(packed.KERNEL, wildcards.kernel)
 
 
 def only_with(wildcards: Any) -> list[str]:
     """List the record of the image without which nobody needs a kernel."""
-    engine = [str(records.path(records.IMAGE, image.ENGINE))]
+    engine = [str(records.path(packed.IMAGE, image.ENGINE))]
     return engine if not wildcards.kernel.startswith(kernel.PLAIN) else []
 
 

@@ -2,7 +2,8 @@ import dataclasses
 
 import pytest
 
-from bench import campaign_time, flows
+from bench.speed import campaign as speed_of_campaign
+from bench.speed import parts
 from losslab.campaign import cost
 from losslab.study import condition
 from losslab.study.condition import Condition
@@ -57,7 +58,7 @@ def test_the_bench_adds_up_and_compares(root, tmp_path, capsys):
     (folder / "0").mkdir(parents=True)
     (folder / "0/host.json").write_text('{"wall_s": 7.5}')
     words = ["--config", str(campaign), "--results", str(tmp_path / "results"), "--cores", "1"]
-    assert campaign_time.main(words) == 0
+    assert speed_of_campaign.main(words) == 0
     head, block, total, minutes = capsys.readouterr().out.splitlines()
     fields = dict(zip(head.split(), block.split()[2:], strict=True))
     assert (fields["cells"], fields["replicates"], fields["measured"]) == ("4", "12-20", "1")
@@ -67,12 +68,7 @@ def test_the_bench_adds_up_and_compares(root, tmp_path, capsys):
     assert " to " in minutes
 
 
-def test_what_each_flow_adds_is_a_line_through_what_replicates_took():
-    costs = [flows.Cost(n, 2 + 0.1 * n, 1 + 0.05 * n, 80 + n) for n in (1, 10, 100)]
-    found = flows.growth(costs)
-    assert found["wall_s"] == pytest.approx((2, 0.1))
-    assert found["core_s"] == pytest.approx((1, 0.05))
-    assert found["memory_mib"] == pytest.approx((80, 1))
-    assert flows.with_flows(BULK, 1) == BULK
-    ten = flows.with_flows(BULK, 10)
+def test_the_bench_measures_so_many_flows():
+    assert parts.with_flows(BULK, 1) == BULK
+    ten = parts.with_flows(BULK, 10)
     assert (ten.flows, ten.problems()) == ("same,count=9", [])

@@ -1,0 +1,1 @@
+"""How fast losslab is, and where the time goes: `python -m bench.speed`."""

@@ -1,0 +1,128 @@
+"""How fast a replicate is measured, and where the time goes: `python -m bench.speed`.
+
+    python -m bench.speed                          every part that this machine can do
+    python -m bench.speed --parts fixed rates      these
+    python -m bench.speed --runs 9 --out FILE      medians over nine runs, also as JSON
+    python -m bench.speed --write                  all parts into report/speed.csv, of which the
+                                                   report and docs/reference/speed.md have tables
+
+All of it takes ten minutes on a quiet machine; it says first how much of the processors others use.
+A core-second is a second of a processor, of a guest's kernel and processes together, asked of the
+host when they have ended: what others do disturbs it less than the clock. What a second of a flow
+costs is the difference between a long and a short run. The part `setup` makes everything anew in
+another folder, and `many-flows` has up to 1,001 flows; both are done only where they are named.
+`bench.speed.before` compares two checkouts, `bench.speed.campaign` estimates a campaign.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.speed import baselines, page, parts
+from losslab.backends.base import CONTAINERNET, GUEST, VIRTUAL, Instrument
+from losslab.backends.template import Templates
+from losslab.campaign.instrument import instrument
+from losslab.emulation import ticks
+from losslab.errors import LosslabError
+from losslab.study.condition import Condition
+
+RUNS = 5
+QUIET_S = 2.0
+PARTS: dict[str, Callable[[Instrument, int], Any]] = {
+    "fixed": parts.fixed, "rates": parts.rates, "flows": parts.flows,
+    "durations": parts.durations, "pair": parts.pair, "many-flows": parts.many_flows,
+}  # fmt: skip
+# Those that need no guest.
+BASELINES: dict[str, Callable[[int], Any]] = {
+    "ns-3": baselines.ns3, "statistics": baselines.statistics_in_r,
+    "snakemake": baselines.snakemake, "setup": baselines.setup,
+}  # fmt: skip
+CONTAINERS = "containers"  # the part `fixed`, there
+NAMED = ("many-flows", "setup")  # only where they are asked for
+
+
+def machine() -> dict[str, Any]:
+    """Describe this machine, and what else it does."""
+    model = [
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    begin = ticks.sample()
+    time.sleep(QUIET_S)
+    busy = statistics.fmean(
+        ticks.busy(kinds) for kinds in ticks.shares(begin, ticks.sample()).values()
+    )
+    return {
+        "processor": model[0] if model else platform.processor(),
+        "processors": len(os.sched_getaffinity(0)),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "kernel": platform.release(),
+        "busy_with_others": round(busy, 3),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure the parts asked for; print a table, and write JSON where that is wanted."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.speed", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    names = ["fixed", CONTAINERS, *(part for part in (*PARTS, *BASELINES) if part != "fixed")]
+    usual = [name for name in names if name not in NAMED]
+    parser.add_argument("--parts", nargs="+", choices=names, default=usual)
+    parser.add_argument("--runs", type=int, default=RUNS, help="of which the median is taken")
+    parser.add_argument("--out", type=Path, help="a file for the numbers, as JSON")
+    parser.add_argument("--write", action="store_true", help="into the report and the docs")
+    parser.add_argument("--cell", help=argparse.SUPPRESS)  # what `pair` starts twice
+    options = parser.parse_args(arguments)
+    try:
+        if options.cell:
+            with Templates() as templates:
+                for seed in range(2):
+                    condition = Condition.from_json(json.loads(options.cell))
+                    parts.measure(instrument(), condition, seed, templates)
+            return 0
+        return _run(options)
+    except LosslabError as error:
+        print(f"speed: error: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(options: argparse.Namespace) -> int:
+    found: dict[str, Any] = {"machine": machine(), "runs": options.runs, "parts": {}}
+    for part in options.parts:
+        print(f"speed: {part}", file=sys.stderr, flush=True)
+        begin = time.monotonic()
+        try:
+            if part in BASELINES:
+                found["parts"][part] = BASELINES[part](options.runs)
+            elif part == CONTAINERS:
+                found["parts"][part] = parts.fixed(instrument(CONTAINERNET, GUEST), options.runs)
+            else:
+                found["parts"][part] = PARTS[part](instrument(VIRTUAL, GUEST), options.runs)
+        except LosslabError as error:
+            if part not in (CONTAINERS, *BASELINES):
+                raise
+            print(f"speed: {part}: skipped: {error}", file=sys.stderr, flush=True)
+        print(f"speed: {part}: {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
+        if options.out is not None:  # after each, so that an interrupt leaves the parts before
+            options.out.write_text(json.dumps(found, indent=1) + "\n")
+    rows = page.rows(found)
+    if options.write:
+        page.write(rows)
+    print(page.tables(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,336 @@
+"""The parts of `bench.speed` that measure replicates."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from losslab.backends.base import (
+    CONSOLE_FILE,
+    JOB_FILE,
+    RESULT_FILE,
+    STARTED,
+    Instrument,
+    Job,
+)
+from losslab.backends.known import BACKENDS
+from losslab.backends.template import Copy, Templates
+from losslab.errors import LosslabError
+from losslab.study.condition import Condition
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_S = 1800.0
+# The main study's path; rates and algorithms vary.
+BASE = Condition(
+    algorithm="bbr", loss_percent=0, path="symmetric", app="iperf3", rtt_ms=20, rate_mbit=1000,
+    buffer_packets=1000, duration_s=2, warmup_s=0.1,
+)  # fmt: skip
+RATES_MBIT = (1, 10, 100, 1000, 10_000)
+ALGORITHMS = ("cubic", "bbr")
+LOSSES_PERCENT = (0, 1)
+# The difference between these is what a flow costs. Slow links need more of it to tell it from
+# nothing, and 10 Gbit/s less.
+SPAN_S = {1: (2, 32), 10: (2, 17), 100: (2, 8), 1000: (2, 5), 10_000: (1, 2)}
+# Nor does anybody want to wait for more of those: each takes ten seconds.
+MOST_RUNS = {10_000: 3}
+DURATIONS_S = (5, 10, 20, 40)
+FLOWS = (1, 2, 5, 10)
+# The last is the most that there may be (`study.crowd.FLOWS_MAX`, and the cell's own).
+MANY_FLOWS = (1, 2, 5, 10, 20, 50, 100, 1001)
+# What stands for a replicate that costs next to nothing but its fixed cost.
+LEAST = replace(BASE, algorithm="cubic", rate_mbit=1, buffer_packets=20)
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one replicate took."""
+
+    wall_s: float
+    cpu_s: float
+    boot_s: float  # of the guest that it is a copy of, where that was booted for it
+    phases_s: dict[str, float]  # wall time
+    memory_mib: dict[str, float]  # allocated of a guest's memory: while it waited, the copy's most
+    packet_hops: int  # packets sent, by every interface on the path
+
+
+@contextmanager
+def _job(condition: Condition, seed: int, templates: Templates) -> Iterator[Job]:
+    with tempfile.TemporaryDirectory(prefix="losslab-speed-") as name:
+        what = {
+            "kind": "replicate", "condition": condition.to_json(), "seed": seed, "video": False,
+            "trace": False,
+        }  # fmt: skip
+        (Path(name) / JOB_FILE).write_text(json.dumps(what))
+        (Path(name) / CONSOLE_FILE).touch()
+        yield Job(what, Path(name), seed, LIMIT_S, templates=templates)
+
+
+def measure(
+    tools: Instrument, condition: Condition, seed: int, templates: Templates, watch: bool = False
+) -> Run:
+    """Measure a replicate as `losslab cell` does, but for what it keeps.
+
+    Args:
+        tools: What with.
+        condition: What.
+        seed: Decides every random draw.
+        templates: Where the guest waits.
+        watch: Look at its memory meanwhile, which takes time itself.
+
+    Raises:
+        LosslabError: it is not valid.
+    """
+    backend = BACKENDS[tools.backend, tools.where]
+    memory = {"waiting": 0.0, "copy": 0.0}
+    with _job(condition, seed, templates) as job, backend.start(tools, job) as start:
+        if watch:
+            memory["waiting"] = _waiting_mib()
+        begin = time.time()
+        copy = start.begin(None)
+        assert isinstance(copy, Copy)
+        status = _to_its_end(copy, memory if watch else None)
+        end = time.time()
+        found = _result(job.folder, status)
+        return Run(
+            wall_s=end - begin,
+            cpu_s=copy.cpu_s or 0.0,
+            boot_s=start.before_s,
+            phases_s=_phases_s(job.folder, begin, end),
+            memory_mib=memory,
+            packet_hops=sum(
+                link["tx"]["packets"]
+                for host in found["observed"]["state"].values()
+                for link in host["links"].values()
+            ),
+        )
+
+
+def _to_its_end(copy: Copy, memory: dict[str, float] | None) -> int:
+    """Wait for a copy's end, at first without a look at anything else."""
+    if memory is None:
+        return copy.wait(LIMIT_S)
+    while (status := copy.poll()) is None:
+        memory["copy"] = max(memory["copy"], _memory_mib(copy.pid))
+        time.sleep(0.05)
+    return status
+
+
+def _result(folder: Path, status: int) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((folder / RESULT_FILE).read_text())
+    except (OSError, json.JSONDecodeError):
+        found = {"error": f"no result, status {status}; {(folder / CONSOLE_FILE).read_text()}"}
+    reasons = found.get("reasons", [found.get("error")])
+    if reasons:
+        raise LosslabError(f"a replicate must be valid to be timed, found: {reasons}")
+    return found
+
+
+# A phase ends when its file was last written to, in its job's folder.
+PHASES = {
+    "copy": STARTED,
+    "shaping, idle ping": "raw/ping_idle.csv",
+    "read-back, programs, traffic": "raw/tcp.csv",
+    "read-back, collection": "raw/intervals.csv",
+    "summary": RESULT_FILE,
+}
+
+
+def _phases_s(folder: Path, begin: float, end: float) -> dict[str, float]:
+    phases, last = {}, begin
+    for name, file in PHASES.items():
+        if not (folder / file).exists():
+            continue  # an app without intervals: the next phase has its time
+        at = (folder / file).stat().st_mtime
+        phases[name] = at - last
+        last = at
+    return phases | {"power-off": end - last}
+
+
+def _memory_mib(pid: int) -> float:
+    """Return what is allocated of the largest file without a name that a process has open."""
+    sizes = [0.0]
+    try:
+        for path in Path(f"/proc/{pid}/fd").iterdir():
+            if "(deleted)" in os.readlink(path):
+                sizes.append(path.stat().st_blocks * 512 / MIB)
+    except OSError:
+        pass  # it has just ended
+    return max(sizes)
+
+
+def _waiting_mib() -> float:
+    """Return the memory of the guest that waits below this process."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return max((_memory_mib(int(child)) for child in children), default=0.0)
+
+
+def _median(values: Sequence[float]) -> float:
+    return round(statistics.median(values), 4)
+
+
+def fixed(tools: Instrument, runs: int) -> dict[str, Any]:
+    """Split what a replicate costs whatever it measures: of the boot, and of each copy.
+
+    With it goes the memory of both.
+    """
+    with Templates() as templates:
+        first = measure(tools, LEAST, 0, templates)
+        copies = [measure(tools, LEAST, seed + 1, templates) for seed in range(runs)]
+        watched = measure(tools, LEAST, runs + 1, templates, watch=True)
+    return {
+        "boot_s": round(first.boot_s, 4),
+        "replicate_s": _median([run.wall_s for run in copies]),
+        "replicate_core_s": _median([run.cpu_s for run in copies]),
+        "replicate_of_ten_s": round(
+            (first.boot_s + 10 * statistics.median(run.wall_s for run in copies)) / 10, 4
+        ),
+        "phases_s": {
+            name: _median([run.phases_s[name] for run in copies]) for name in first.phases_s
+        },
+        "memory_mib": {name: round(value, 1) for name, value in watched.memory_mib.items()},
+    }
+
+
+def bandwidth_delay_packets(rate_mbit: float) -> int:
+    """Return a bandwidth-delay product of BASE's path, as far as there is one."""
+    return max(20, round(rate_mbit * 1e6 * BASE.rtt_ms / 1e3 / 12_112))
+
+
+def cost(tools: Instrument, condition: Condition, runs: int) -> dict[str, float | None]:
+    """Return what a second of a condition costs, from runs of two lengths."""
+    rate_mbit = round(condition.rate_mbit)
+    short_s, long_s = SPAN_S[rate_mbit]
+    found: dict[int, list[Run]] = {short_s: [], long_s: []}
+    with Templates() as for_short, Templates() as for_long:
+        # In turn, so that both see the same machine.
+        for n in range(min(runs, MOST_RUNS.get(rate_mbit, runs))):
+            for duration_s, templates in ((short_s, for_short), (long_s, for_long)):
+                what = replace(condition, duration_s=duration_s)
+                found[duration_s].append(measure(tools, what, 1 + n, templates))
+    short, long = found[short_s], found[long_s]
+
+    def more(value: Callable[[Run], float]) -> float:
+        return statistics.median(map(value, long)) - statistics.median(map(value, short))
+
+    return per_second(
+        long_s - short_s,
+        core_s=more(lambda run: run.cpu_s),
+        wall_s=more(lambda run: run.wall_s),
+        hops=more(lambda run: run.packet_hops),
+    )
+
+
+def per_second(
+    seconds: float, core_s: float, wall_s: float, hops: float
+) -> dict[str, float | None]:
+    """Relate what was needed to emulated seconds, and to packets and hops.
+
+    None where runs of both lengths took the same, which says nothing of what a second costs.
+    """
+    return {
+        "emulated_s_per_core_s": round(seconds / core_s, 2) if core_s > 0 else None,
+        "wall_s_per_emulated_s": round(wall_s / seconds, 4) if wall_s > 0 else None,
+        "packet_hops_per_s": round(hops / seconds),
+        "us_per_packet_and_hop": round(1e6 * core_s / hops, 3) if min(core_s, hops) > 0 else None,
+    }
+
+
+def rates(tools: Instrument, runs: int) -> list[dict[str, Any]]:
+    """Say what a second of a flow costs: rate, algorithm, loss."""
+    rows = []
+    for rate_mbit in RATES_MBIT:
+        for algorithm in ALGORITHMS:
+            for loss_percent in LOSSES_PERCENT:
+                condition = replace(
+                    BASE, rate_mbit=rate_mbit, algorithm=algorithm, loss_percent=loss_percent,
+                    buffer_packets=bandwidth_delay_packets(rate_mbit),
+                )  # fmt: skip
+                found = cost(tools, condition, runs)
+                rows.append(
+                    {"rate_mbit": rate_mbit, "algorithm": algorithm, "loss_percent": loss_percent}
+                    | found
+                )
+                print(f"  {rows[-1]}", file=sys.stderr, flush=True)
+    return rows
+
+
+def flows(tools: Instrument, runs: int) -> list[dict[str, Any]]:
+    """Say what more flows, and the longer way back, cost at 100 Mbit/s."""
+    base = replace(BASE, rate_mbit=100, buffer_packets=165)
+    cases = {
+        f"{count} flow{'s' if count > 1 else ''}": with_flows(base, count) for count in FLOWS
+    } | {"1 flow, asymmetric": replace(base, path="asymmetric")}
+    return [{"case": name} | cost(tools, what, runs) for name, what in cases.items()]
+
+
+def with_flows(base: Condition, count: int) -> Condition:
+    """Give a condition so many flows, its own among them."""
+    return replace(base, flows=f"same,count={count - 1}" if count > 1 else "none")
+
+
+def many_flows(tools: Instrument, runs: int) -> list[dict[str, Any]]:
+    """Say what a replicate with many flows costs: time, and the most memory of its guest.
+
+    Each is measured twice: for its time, and with a look at its memory, which takes time itself.
+    """
+    base = replace(BASE, algorithm="cubic", rate_mbit=100, buffer_packets=165, duration_s=10,
+                   warmup_s=2)  # fmt: skip
+    rows = []
+    for count in MANY_FLOWS:
+        with Templates() as templates:
+            condition = with_flows(base, count)
+            timed = measure(tools, condition, 1, templates)
+            watched = measure(tools, condition, 1, templates, watch=True)
+        rows.append(
+            {"flows": count, "wall_s": round(timed.wall_s, 2), "core_s": round(timed.cpu_s, 2),
+             "memory_mib": round(watched.memory_mib["copy"])}
+        )  # fmt: skip
+        print(f"  {rows[-1]}", file=sys.stderr, flush=True)
+    return rows
+
+
+def durations(tools: Instrument, runs: int) -> list[dict[str, Any]]:
+    """Say how a replicate's time grows with its duration, at 100 Mbit/s."""
+    rows = []
+    for duration_s in DURATIONS_S:
+        what = replace(BASE, rate_mbit=100, buffer_packets=165, duration_s=duration_s)
+        with Templates() as templates:
+            found = [measure(tools, what, 1 + n, templates) for n in range(runs)]
+        rows.append(
+            {"duration_s": duration_s, "wall_s": _median([run.wall_s for run in found]),
+             "core_s": _median([run.cpu_s for run in found])}
+        )  # fmt: skip
+    return rows
+
+
+def pair(tools: Instrument, runs: int) -> dict[str, Any]:
+    """Measure a cell alone and two at once, each in a process of its own."""
+    words = [
+        sys.executable, "-m", "bench.speed", "--cell", json.dumps(
+            replace(BASE, duration_s=3).to_json()
+        ),
+    ]  # fmt: skip
+
+    def wall_s(number: int) -> float:
+        begin = time.monotonic()
+        jobs = [subprocess.Popen(words, cwd=ROOT) for _ in range(number)]
+        if any(job.wait() for job in jobs):
+            raise LosslabError("both cells must be measured, found that one failed")
+        return time.monotonic() - begin
+
+    wall_s(1)
+    one = statistics.median(wall_s(1) for _ in range(runs))
+    two = statistics.median(wall_s(2) for _ in range(runs))
+    return {"one_s": round(one, 3), "two_s": round(two, 3), "two_over_one": round(two / one, 3)}

@@ -1,0 +1,85 @@
+"""`losslab demo`: a sweep that shows what loss costs CUBIC and BBR."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+
+from losslab import sweep
+from losslab.campaign.collect import read_csv
+from losslab.screen.commands import say
+
+LABELS = {"cubic": "CUBIC", "bbr": "BBR"}
+LOSSES_PERCENT = (0, 1, 5)
+# Each run takes about two seconds of wall time. An RTT of 40 ms spans a continent. The buffer holds
+# one bandwidth-delay product: 500 kB in packets of 1,500 bytes.
+PATH = {"rate-mbit": 100, "rtt-ms": 40, "buffer-packets": 333, "duration-s": 10}
+REPLICATES = 3
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `demo`."""
+    parser = commands.add_parser("demo", help="what loss costs CUBIC and BBR, in a minute")
+    parser.add_argument("--out", type=Path, default=Path("results", "demo"), help="folder")
+    kept = "finished runs are kept; the same command goes on there"
+    parser.set_defaults(run=_demo, interrupted=kept)
+
+
+def command(out: Path) -> list[str]:
+    """Return the sweep's command line, without `losslab`."""
+    values = {"algorithm": LABELS, "loss-percent": LOSSES_PERCENT}
+    axes = [(name, ",".join(map(str, each))) for name, each in values.items()]
+    options = [*axes, *PATH.items(), ("replicates", REPLICATES), ("out", out)]
+    return ["sweep", *(word for name, value in options for word in (f"--{name}", str(value)))]
+
+
+def _demo(options: argparse.Namespace) -> int:
+    parser = argparse.ArgumentParser()
+    sweep.add_command(parser.add_subparsers())
+    words = command(options.out)
+    swept = parser.parse_args(words)
+    status: int = swept.run(swept)
+    say(f"\n{text(options.out)}\n\n{next_steps(options.out)}")
+    return status
+
+
+def text(out: Path) -> str:
+    """Describe the path and what loss takes, from the sweep's table."""
+    rows = read_csv(out / "sweep.csv")
+    means = {(row["algorithm"], float(row["loss_percent"])): row["mean"] for row in rows}
+    return "\n".join(
+        [
+            f"One flow over {PATH['rate-mbit']} Mbit/s and {PATH['rtt-ms']} ms, a buffer of "
+            f"{PATH['buffer-packets']} packets, {PATH['duration-s']} s",
+            *(_cost(name, {loss: means[name, loss] for loss in LOSSES_PERCENT}) for name in LABELS),
+        ]
+    )
+
+
+def _cost(name: str, means: Mapping[int, str]) -> str:
+    """Write how much of an algorithm's goodput each loss takes."""
+    if not all(means.values()):
+        return f"{LABELS[name]}: no valid run at some losses"
+    goodput = {loss: float(mean) for loss, mean in means.items()}
+    lossless, *losses = LOSSES_PERCENT
+    costs = [
+        f"{loss} % of loss takes {100 * (1 - goodput[loss] / goodput[lossless]):.0f} %"
+        for loss in losses
+    ]
+    return f"{LABELS[name]}: {costs[0]} of its goodput, {', '.join(costs[1:])}."
+
+
+def next_steps(out: Path) -> str:
+    """List commands to try next."""
+    tool = ".venv/bin/losslab"
+    cubic, bbr = (sorted((out / "cells").glob(f"{name}_loss1_*"))[0] / "0" for name in LABELS)
+    axes = " ".join(["--loss-percent 1", *(f"--{name} {value}" for name, value in PATH.items())])
+    steps = {
+        f"{tool} plot {cubic} {bbr}": "the windows, the queue and the RTT behind it",
+        f"{tool} measure --algorithm reno {axes} --out my-run": "a run of your own",
+        f"{tool} rerun {bbr}": "the same run again: the same bytes",
+        f"{tool} shell --loss-percent 1 --rtt-ms 40": "the path itself, with ping, tc and ss",
+        "make report": "the quick campaign: its studies, their claims",
+    }
+    return "\n".join(["What to try next", *(f"  {c}\n      {what}" for c, what in steps.items())])
