@@ -7,12 +7,12 @@ of Snakemake's configuration; rules refer to its methods, which take the wildcar
 from __future__ import annotations
 
 import atexit
-import contextlib
+import functools
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from losslab import lock, reading
 from losslab.campaign import fingerprint, instrument, meaning, recorded, staleness
@@ -26,6 +26,8 @@ from losslab.study.design import Cell
 from losslab.workflow.analysis import Analysis
 from losslab.workflow.instruments import parts_of, tried_record
 
+P = ParamSpec("P")
+T = TypeVar("T")
 RESULTS, STATE = Path("results"), Path(".snakemake")
 # Tables of numbers that a study has; `summary` is called as the study itself.
 TABLES = ("cells", "replicates", "intervals", "flows", "queue", "ratios")
@@ -33,15 +35,19 @@ TABLES = ("cells", "replicates", "intervals", "flows", "queue", "ratios")
 FULL, QUICK = "config/config.yaml", "config/quick.yaml"
 
 
-@contextlib.contextmanager
-def refusing() -> Iterator[None]:
-    """Turn an error of ours into Snakemake's, which prints the message without a traceback."""
-    try:
-        yield
-    except LosslabError as error:
-        from snakemake.exceptions import WorkflowError
+def refusing(do: Callable[P, T]) -> Callable[P, T]:
+    """Turn errors of ours into Snakemake's, of which it prints the message without a traceback."""
 
-        raise WorkflowError(str(error)) from None
+    @functools.wraps(do)
+    def call(*words: P.args, **more: P.kwargs) -> T:
+        try:
+            return do(*words, **more)
+        except LosslabError as error:
+            from snakemake.exceptions import WorkflowError
+
+            raise WorkflowError(str(error)) from None
+
+    return call
 
 
 class Campaign:
@@ -53,7 +59,7 @@ class Campaign:
         analysis: Their R code, figures and tables.
     """
 
-    @refusing()
+    @refusing
     def __init__(
         self, config: Mapping[str, Any], configfiles: Iterable[str | Path], root: Path = design.ROOT
     ) -> None:
@@ -73,7 +79,7 @@ class Campaign:
 
     # A start's begin and end
 
-    @refusing()
+    @refusing
     def start(self, jobs: Iterable[Any]) -> None:
         """Note what made the results so far, and test the instrument.
 
