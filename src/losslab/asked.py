@@ -32,14 +32,9 @@ def backend_options(parser: argparse.ArgumentParser) -> None:
 
 
 def condition(data: Any, names: Names | None = None) -> Condition:
-    """Make a condition from the values of its fields.
+    """Make a condition from values of axes, the others at their defaults; refuse impossible ones.
 
-    Args:
-        data: A value for each axis that is not at its default.
-        names: What `design.load_names` read, for a caller that makes many conditions.
-
-    Raises:
-        UsageError: it is an impossible one.
+    A caller that makes many gives the `names` that `design.load_names` read.
     """
     if not isinstance(data, dict):
         raise UsageError(f"a condition must be a mapping of axes, found {shown(data)}")
@@ -64,22 +59,14 @@ def condition(data: Any, names: Names | None = None) -> Condition:
 
 
 def instrument(options: argparse.Namespace, asked: Condition) -> Instrument:
-    """Return what `backend_options` chose.
-
-    Raises:
-        LosslabError: it has not been built, or this machine cannot measure the condition with it.
-    """
+    """Return what `backend_options` chose; refuse what is not built or cannot measure this."""
     from losslab.campaign.instrument import instrument
 
     return instrument(options.backend, options.where, asked)
 
 
 def links(names: Sequence[str], asked: Condition) -> list[str]:
-    """Return the links of which captures are wanted.
-
-    Raises:
-        UsageError: a condition has no such link.
-    """
+    """Return the links of a condition to capture, each once; refuse others."""
     # Only captures need a plan before there is a job.
     from losslab.emulation.plan import make_plan
 
@@ -94,7 +81,7 @@ def links(names: Sequence[str], asked: Condition) -> list[str]:
 
 
 def video(asked: Condition, tools: Instrument, timeout_s: float | None = None) -> Path | None:
-    """Return the video that a condition streams, if it streams one."""
+    """Return the video that a condition streams, if any."""
     if asked.app != "ffmpeg":
         return None
     from losslab.campaign.instrument import video

@@ -70,12 +70,7 @@ def _require_stdout() -> None:
 
 
 def _failed(error: BaseException, interrupted: str) -> int:
-    """Print an error message and return the exit status.
-
-    Args:
-        error: What ended the command.
-        interrupted: What an interrupt leaves.
-    """
+    """Print what ended the command, or what an interrupt leaves; return the exit status."""
     if isinstance(error, BrokenPipeError):
         _drop_stdout()
         return 128 + signal.SIGPIPE
@@ -132,12 +127,10 @@ class _Version(argparse.Action):
 
 
 def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """Make the parser of the command line.
+    """Make the parser of a command line.
 
-    Args:
-        words: What it is for. Where that is a step of the workflow it knows the steps only: a
-            campaign starts hundreds, and what other commands import takes longer than a step does
-            to begin.
+    For a step of the workflow it knows the steps only: a campaign starts hundreds, and what other
+    commands import takes longer than a step does to begin.
     """
     parser = argparse.ArgumentParser(
         prog="losslab",

@@ -23,7 +23,7 @@ from losslab.study.programs import NOTHING_BROUGHT
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add all commands, the workflow's among them; but for those that describe the parser."""
+    """Add all commands but `completion`."""
     measure = commands.add_parser("measure", help="run one ad-hoc replicate")
     listed.add_options(measure)
     measure.add_argument("--seed", type=asked.SEED, default=1, help="decides every random draw")
@@ -108,7 +108,7 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     artifact.add_commands(commands)
 
 
-def _asked(options: argparse.Namespace) -> Condition:
+def _condition(options: argparse.Namespace) -> Condition:
     """Make the condition of the axes' options."""
     if options.bring != NOTHING_BROUGHT:
         options.bring = inputs.named(Path(options.bring))
@@ -124,7 +124,7 @@ def _refuse_existing(out: Path) -> None:
 
 
 def _measure(options: argparse.Namespace) -> int:
-    condition = _asked(options)
+    condition = _condition(options)
     _refuse_existing(options.out)
     tools = asked.instrument(options, condition)
     manifest = run(
@@ -228,7 +228,7 @@ def _shell(options: argparse.Namespace) -> int:
     from losslab import shell
     from losslab.campaign.instrument import instrument
 
-    condition = _asked(options)
+    condition = _condition(options)
     command = shell.asked(options.command)
     tools = instrument(condition=condition)
     if command is None:

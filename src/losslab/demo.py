@@ -15,7 +15,7 @@ LOSSES_PERCENT = (0, 1, 5)
 # Each run takes about two seconds of wall time. An RTT of 40 ms spans a continent. The buffer holds
 # one bandwidth-delay product: 500 kB in packets of 1,500 bytes.
 PATH = {"rate-mbit": 100, "rtt-ms": 40, "buffer-packets": 333, "duration-s": 10}
-REPLICATES = 3
+REPLICATES = 5  # the fewest with a confidence interval
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

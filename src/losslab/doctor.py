@@ -1,15 +1,17 @@
-"""Say for each backend what this machine has, what is missing, and the command that mends it."""
+"""What this machine has for each backend, what is missing, and the command that installs it."""
 
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
+import platform
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from losslab import processes, report
@@ -69,8 +71,7 @@ def r_packages(part: str = "analysis") -> list[str]:
 def examine(whole: bool = False) -> list[Section]:
     """Look at this machine; the first section is the default backend.
 
-    Args:
-        whole: Read every file of the kernels and images that are there, and compare digests.
+    With `whole`, read every file of the kernels and images that are there, and compare digests.
     """
     return [
         Section("virtual backend (default)", list(_virtual())),
@@ -93,28 +94,24 @@ def _root(name: str) -> Path | None:
     return folder / "root" if folder else None
 
 
+def _there(what: str, found: object, absent: str = "not found", fix: str = "make setup") -> Finding:
+    return Finding(what, bool(found), str(found or absent), fix)
+
+
 def _virtual() -> Iterable[Finding]:
-    version = ".".join(map(str, sys.version_info[:3]))
-    yield Finding(
-        "Python 3.11 or newer", sys.version_info >= (3, 11), version, "install a newer Python"
-    )
+    new, version = sys.version_info >= (3, 11), platform.python_version()
+    yield Finding("Python 3.11 or newer", new, version, "install a newer Python")
     built = kernel.existing(), image.existing()
     for what, folder in zip(("pinned kernel", "host image"), built, strict=True):
-        found = str(folder) if folder else f"none in {cache_folder()}"
-        yield Finding(what, folder is not None, found, "make setup")
+        yield _there(what, folder, f"none in {cache_folder()}")
     if not all(built):
         for tool in filter(None, debian_packages("build").values()):
-            path = shutil.which(tool)
-            yield Finding(
-                f"{tool} (to build them)", path is not None, path or "not found", "make setup"
-            )
+            yield _there(f"{tool} (to build them)", shutil.which(tool))
     for which in kernels.known().values():
         if which != kernels.default():
-            there = kernel.existing(which=which)
-            yield Finding(
-                f"kernel {which.name}", there is not None, str(there or "not built"),
-                which.command(kernel.PLAIN), required=False,
-            )  # fmt: skip
+            fix, there = which.command(kernel.PLAIN), kernel.existing(which=which)
+            other = _there(f"kernel {which.name}", there, "not built", fix)
+            yield replace(other, required=False)
     yield _attempt(
         "folder for the guest's memory",
         lambda: str(resources.scratch_folder()),
@@ -132,20 +129,16 @@ def _virtual() -> Iterable[Finding]:
         f"free {RESULTS_BYTES / 2**30:.0f} GiB, or measure the quick configuration only",
         required=False,
     )
-    cpus = len(os.sched_getaffinity(0))
-    yield Finding("CPUs (one guest each)", True, str(cpus))
+    yield Finding("CPUs (one guest each)", True, str(len(os.sched_getaffinity(0))))
 
 
 def _whole() -> Iterable[Finding]:
     """Compare kernels and images with their digests, which are printed."""
-    for which in kernels.known().values():
-        for variant in kernel.VARIANTS:
-            folder = kernel.existing(variant, which)
-            if folder is not None:
-                yield _digest(f"kernel {kernel.named(variant, which)}", folder / "linux", [])
+    for which, variant in itertools.product(kernels.known().values(), kernel.VARIANTS):
+        if folder := kernel.existing(variant, which):
+            yield _digest(f"kernel {kernel.named(variant, which)}", folder / "linux", [])
     for name in image.names():
-        root = _root(name)
-        if root is not None:
+        if root := _root(name):
             pinned = "pinned" if root.parent.name in integrity.pins() else "not pinned"
             yield _digest(f"image {name}, tree {pinned}", None, [root])
 
@@ -191,10 +184,9 @@ def _boot_seconds() -> str:
 
 
 def _analysis() -> Iterable[Finding]:
-    snakemake = importlib.util.find_spec("snakemake") is not None
-    yield Finding("Snakemake", snakemake, "installed" if snakemake else "not found", "make setup")
+    yield _there("Snakemake", "installed" if importlib.util.find_spec("snakemake") else "")
     rscript = shutil.which("Rscript")
-    yield Finding("R", rscript is not None, rscript or "not found", "make setup")
+    yield _there("R", rscript)
     if rscript:
         wanted = r_packages()
         names = ", ".join(f"'{name}'" for name in wanted)
@@ -205,10 +197,6 @@ def _analysis() -> Iterable[Finding]:
         missing = done.out.split() if done.good else ["an answer"]
         found = f"without {', '.join(missing)}" if missing else ", ".join(wanted)
         yield Finding("R packages", not missing, found, "make setup")
-    quarto = report.quarto()
     fallback = all(importlib.util.find_spec(name) for name in ("pypandoc", "typst"))
-    renderer = str(quarto) if quarto else "knitr, pandoc and typst (no Quarto >= 1.9)"
-    yield Finding(
-        "a renderer", bool(quarto or fallback), renderer if quarto or fallback else "none",
-        "make setup",
-    )  # fmt: skip
+    words = "knitr, pandoc and typst (no Quarto >= 1.9)" if fallback else ""
+    yield _there("a renderer", report.quarto() or words, "none")

@@ -1,13 +1,14 @@
-"""What becomes of a page of HTML once a renderer, whichever it is, has written it.
+"""Changes to the report's HTML page, whichever renderer wrote it.
 
-Figures are drawings in the page instead of pictures of them, so that their words can be searched;
-what is wider than a phone scrolls in itself, also by the keyboard.
+Figures become inline SVG, so that their text can be searched. What is wider than a phone scrolls by
+itself, also by the keyboard.
 """
 
 from __future__ import annotations
 
 import base64
 import html
+import itertools
 import re
 from xml.etree import ElementTree
 
@@ -21,33 +22,31 @@ XLINK = "http://www.w3.org/1999/xlink"
 
 
 def finish(page: str) -> str:
-    """Give the page with its figures as drawings, and with all that scrolls reached by keyboard."""
-    count = 0
+    """Return the page with inline figures, and with everything that scrolls in the tab order."""
+    count = itertools.count(1)
 
     def drawn(match: re.Match[str]) -> str:
-        nonlocal count
-        count += 1
         alt = _ALT.search(match[0])
         words = html.unescape(alt[1]) if alt else ""
-        drawing = inlined(base64.b64decode(match[1]), f"f{count}-", words)
+        drawing = inlined(base64.b64decode(match[1]), f"f{next(count)}-", words)
         return f'<span class="plot" tabindex="0">{drawing}</span>'
 
     return _TABLE_BLOCK.sub(r'\1 tabindex="0">', _IMAGE.sub(drawn, page))
 
 
 def inlined(drawing: bytes, prefix: str, words: str) -> str:
-    """Make of an SVG file an element of a page.
+    """Turn an SVG file into an element of a page.
 
     Args:
         drawing: The file's content.
-        prefix: What its names begin with, so that two figures of a page share none.
-        words: What is seen on it, for those who do not see it.
+        prefix: Of its identifiers, so that two figures of a page share none.
+        words: Its description for screen readers.
     """
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", XLINK)
     root = ElementTree.fromstring(drawing)
-    # Of any letters in the file, of those that a page allows here.
-    names = {old: f"{prefix}{number}" for number, old in enumerate(_names(root))}
+    identifiers = dict.fromkeys(e.attrib["id"] for e in root.iter() if "id" in e.attrib)
+    names = {old: f"{prefix}{number}" for number, old in enumerate(identifiers)}
 
     def renamed(value: str) -> str:
         return _USED.sub(lambda use: use[1] + names.get(use[2], use[2]), value)
@@ -66,8 +65,3 @@ def inlined(drawing: bytes, prefix: str, words: str) -> str:
     root.set("role", "img")
     root.set("aria-label", words)
     return ElementTree.tostring(root, encoding="unicode")
-
-
-def _names(root: ElementTree.Element) -> list[str]:
-    """List the names of an SVG file's elements, in their order."""
-    return list(dict.fromkeys(e.attrib["id"] for e in root.iter() if "id" in e.attrib))

@@ -43,18 +43,12 @@ def _algorithm(options: argparse.Namespace) -> int:
 
 
 def new_algorithm(name: str, label: str, root: Path) -> Path:
-    """Write an algorithm's file and its row.
+    """Write an algorithm's file and its row; return the file, relative to the repository.
 
     Args:
-        name: As the kernel is to know it.
-        label: As figures and tables call it.
+        name: The kernel's name of it, which must be free.
+        label: The name in figures and tables.
         root: The repository.
-
-    Returns:
-        The file, relative to the repository.
-
-    Raises:
-        UsageError: the name cannot be one, or is taken.
     """
     if not re.fullmatch(NAME, name):
         raise UsageError(f"an algorithm's name must match {NAME}, found {name!r}")
@@ -69,12 +63,8 @@ def new_algorithm(name: str, label: str, root: Path) -> Path:
     text = re.sub(rf"(?<![a-z]){TEMPLATE}", name, template.read_text())
     (root / path).parent.mkdir()
     (root / path).write_text(text)
-    colour = _least_used([row["colour"] for row in rows], COLOURS)
-    shape = _least_used([row["shape"] for row in rows], SHAPES)
+    colour = min(COLOURS, key=[row["colour"] for row in rows].count)  # the least used
+    shape = min(SHAPES, key=[row["shape"] for row in rows].count)
     with table.open("a") as file:
         file.write("\t".join([name, label, colour, shape, "default"]) + "\n")
     return path
-
-
-def _least_used(used: list[str], choices: tuple[str, ...]) -> str:
-    return min(choices, key=used.count)

@@ -46,38 +46,21 @@ def quarto() -> Path | None:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a report is made of.
+    """What a report is made of."""
 
-    Attributes:
-        document: Its main file, whose `_chapters.qmd` includes the chapters.
-        chapters: The studies' chapters, in order.
-        beside: Files that they read.
-        scripts: Studies' scripts, to lie beside the page that leads to them.
-        campaign: The campaign's name, if it has one.
-        command: What measures it again.
-    """
-
-    document: Path
-    chapters: Sequence[Path] = ()
-    beside: Sequence[Path] = ()
-    scripts: Sequence[Path] = ()
-    campaign: str = ""
-    command: str = ""
+    document: Path  # its main file, whose `_chapters.qmd` includes the chapters
+    chapters: Sequence[Path] = ()  # of the studies, in order
+    beside: Sequence[Path] = ()  # files that they read
+    scripts: Sequence[Path] = ()  # of the studies; the page links to them
+    campaign: str = ""  # its name, if it has one
+    command: str = ""  # what measures it again
 
 
 def render(parts: Parts, html: Path, pdf: Path) -> str:
-    """Render a report; return the renderer's name.
+    """Render a report to two files; return the renderer's name.
 
-    Beside the page go `tables/`, with the tables as LaTeX, and `scripts/`.
-
-    Args:
-        parts: What it is made of.
-        html: Where the page goes.
-        pdf: Where the PDF goes.
-
-    Raises:
-        LosslabError: a chunk failed; a cross-reference leads nowhere; a citation, a picture or an
-            included file is not there.
+    Beside the page go `tables/`, with the tables as LaTeX, and `scripts/`. A LosslabError says
+    which chunk failed, or which cross-reference, citation, picture or included file is missing.
     """
     with tempfile.TemporaryDirectory(prefix="losslab-report-") as name:
         staging = Path(name)
@@ -94,7 +77,8 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
         document = parts.document
         check_pictures(expand_includes((staging / document.name).read_text(), staging), staging)
         if program:
-            _render_quarto(program, staging, document.name)
+            for form in ("html", "typst"):
+                _run([str(program), "render", document.name, "--to", form], staging)
         else:
             _render_fallback(staging, document.name)
         page = staging / f"{document.stem}.html"
@@ -108,7 +92,7 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
 
 
 def copy_scripts(scripts: Sequence[Path], folder: Path) -> None:
-    """Copy scripts, those of studies each below its study's name."""
+    """Copy scripts, those of studies below the study's name."""
     folder.mkdir(parents=True, exist_ok=True)
     for script in scripts:
         # Below analysis/, and analysis/studies/: whatever the folders above are called.
@@ -120,9 +104,9 @@ def copy_scripts(scripts: Sequence[Path], folder: Path) -> None:
 
 
 def measured_at(staging: Path) -> int:
-    """Say when the last run was measured, in seconds since 1970: the day of the PDF's metadata.
+    """Return the day of the last run in seconds since 1970, for the PDF's metadata.
 
-    Equal results are equal bytes that way; without a record of it, it is 2024-01-01.
+    Equal results have equal bytes that way. Without a record the day is 2024-01-01.
     """
     origin = staging / "origin.csv"
     rows = read_rows(origin, columns=("part", "what")) if origin.is_file() else []
@@ -135,7 +119,7 @@ def measured_at(staging: Path) -> int:
 
 
 def _run(command: Sequence[str], staging: Path) -> None:
-    """Run a renderer's step; its words are the error, and so is what it only warns of."""
+    """Run a renderer's step; fail with its output, also for what it only warns of."""
     done = processes.attempt(
         command,
         cwd=staging,
@@ -150,17 +134,8 @@ def _run(command: Sequence[str], staging: Path) -> None:
             raise LosslabError(f"{must}, found {', '.join(found)}")
 
 
-def _render_quarto(program: Path, staging: Path, name: str) -> None:
-    for target in ("html", "typst"):
-        _run([str(program), "render", name, "--to", target], staging)
-
-
 def check_pictures(text: str, folder: Path) -> None:
-    """Check that the pictures of a document are beside it.
-
-    Raises:
-        LosslabError: naming those that are not.
-    """
+    """Require that a document's pictures are beside it."""
     names = {quoted or linked for quoted, linked in PICTURE.findall(text)}
     missing = sorted(name for name in names if not (folder / name).is_file())
     if missing:
@@ -171,11 +146,7 @@ def check_pictures(text: str, folder: Path) -> None:
 
 
 def expand_includes(text: str, folder: Path) -> str:
-    """Replace include shortcodes by the files' texts, and the shortcodes in them.
-
-    Raises:
-        LosslabError: a file that is included is not there.
-    """
+    """Replace include shortcodes by the files' texts, recursively."""
 
     def included(match: re.Match[str]) -> str:
         path = folder / match[1]

@@ -38,11 +38,7 @@ def _own_folder() -> contextlib.AbstractContextManager[Path]:
 
 
 def asked(command: str | None) -> str | None:
-    """Return what is to be run: a command, or what is on standard input; None at a terminal.
-
-    Raises:
-        LosslabError: there is none of them.
-    """
+    """Return what to run: a command, or what is on standard input; None at a terminal."""
     if command is None and sys.stdin is None:
         raise LosslabError(
             "a shell must have a terminal, a command, or lines to read, found no standard input",

@@ -1,6 +1,7 @@
 """What may import what: the wings and their floors, and what a job gets of the package."""
 
 import ast
+import functools
 import re
 import sys
 
@@ -39,6 +40,7 @@ OF_CONTAINERS = {"emulation/containers.py": {"docker"}}
 MODULES = sorted(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
 
 
+@functools.cache
 def imports(path):
     """The modules that a file imports, wherever in it; of this package without its name."""
     found = set()

@@ -33,13 +33,9 @@ def rows(
     """Summarise cells: the mean of the valid runs with its 95 % confidence interval.
 
     Args:
-        measured: Each cell's condition, and the cell.json of its runs.
-        varied: Which axes have several values.
-        metric: A key of the summaries; by default what the runs are judged by.
-
-    Raises:
-        DamagedError: a file of a cell is not as it was measured.
-        LosslabError: no valid run has the metric.
+        measured: Each cell's condition and cell.json.
+        varied: The axes with several values.
+        metric: A key of the summaries; by default the app's own.
     """
     cells = [(condition, integrity.read_cell(path)["replicates"]) for condition, path in measured]
     summaries = [[run["summary"] for run in runs if run["valid"]] for _, runs in cells]
@@ -62,7 +58,7 @@ def rows(
 
 
 def _metrics(found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """List what the cells' numbers are of; a cell without a number does not count."""
+    """List the metrics of the cells that have a number."""
     there = [row["metric"] for row in found if row["mean"] is not None]
     return list(dict.fromkeys(there)) or [found[0]["metric"]]
 
@@ -101,7 +97,7 @@ def write(found: Sequence[Mapping[str, Any]], varied: Sequence[str], folder: Pat
 
 
 def label(name: str) -> str:
-    """Name an axis of the design with its unit, as an axis of a figure has it."""
+    """Return the label of an axis in a figure, with its unit."""
     unit = AXES[name].unit
     text = name.rpartition("_")[0] if unit and "_" in name else name
     text = text.replace("_", " ").replace("rtt", "RTT")

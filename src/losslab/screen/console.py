@@ -48,6 +48,7 @@ class Screen:
         self._began = True
         if self._console.is_terminal:
             self._live.start()
+            self._console.show_cursor()  # a killed workflow could not give it back
         else:
             threading.Thread(target=self._log, daemon=True).start()
 

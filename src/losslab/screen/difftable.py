@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tabulate import tabulate
 
 from losslab.campaign.diff import AGREEING, CORRECTION, CellDifference, Comparison, Verdict, cells
-from losslab.study.intervals import MIN_RUNS, Interval
+from losslab.study.intervals import MIN_RUNS
 
 HEAD = ("cell", "metric", "n", "A", "B", "B/A", "95 % CI", "p (adjusted)", "verdict")
 # Of each cell; the JSON has all.
@@ -22,7 +22,9 @@ def text(comparison: Comparison) -> str:
     for which, names in (("A", comparison.only_in_first), ("B", comparison.only_in_second)):
         lines += [f"only in {which}: {name}" for name in names]
     for cell in comparison.cells:
-        lines += _problems(cell)
+        lines += [f"{cell.cell}: {problem}" for problem in cell.problems[:MAX_PROBLEMS]]
+        if (more := len(cell.problems) - MAX_PROBLEMS) > 0:
+            lines.append(f"{cell.cell}: and {more} more problems (all are in --json)")
     return "\n".join([*lines, "", *_conclusion(comparison)])
 
 
@@ -53,13 +55,6 @@ def _number(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
 
 
-def _problems(cell: CellDifference) -> Iterator[str]:
-    for problem in cell.problems[:MAX_PROBLEMS]:
-        yield f"{cell.cell}: {problem}"
-    if (more := len(cell.problems) - MAX_PROBLEMS) > 0:
-        yield f"{cell.cell}: and {more} more problems (all are in --json)"
-
-
 def _conclusion(comparison: Comparison) -> Iterator[str]:
     """Say what was found, how sure that is, and whether the sets agree."""
     counts = Counter(cell.verdict for cell in comparison.cells)
@@ -75,21 +70,19 @@ def _conclusion(comparison: Comparison) -> Iterator[str]:
             f"Significant: p < 0.05, adjusted for the number of cells ({CORRECTION}). The "
             "confidence interval (CI) is a cell's own."
         )
-    widest = max(_undetected(comparison), default=None)
-    if widest:
-        _, cell, (low, high) = widest
+    undetected = [
+        (ends[1] / ends[0], cell.cell, ends)
+        for cell in comparison.cells
+        if (ends := cell.confidence_interval)
+        and ends[0] > 0
+        and cell.verdict is Verdict.NO_DIFFERENCE
+    ]
+    if undetected:
+        _, name, (low, high) = max(undetected)
         yield (
             "The widest confidence interval without a significant difference is that of "
-            f"{cell}: {low:.3f} to {high:.3f}."
+            f"{name}: {low:.3f} to {high:.3f}."
         )
     found = ", ".join(f"{v} in {cells(counts[v])}" for v in AGREEING if counts[v])
     reasons = "; ".join(comparison.reasons)
     yield f"A and B agree: {found}." if comparison.agree else f"A and B do not agree: {reasons}."
-
-
-def _undetected(comparison: Comparison) -> Iterator[tuple[float, str, Interval]]:
-    """List the confidence intervals of cells without a significant difference, with their width."""
-    for cell in comparison.cells:
-        ends = cell.confidence_interval
-        if cell.verdict is Verdict.NO_DIFFERENCE and ends and ends[0] > 0:
-            yield ends[1] / ends[0], cell.cell, ends

@@ -43,19 +43,13 @@ Run = tuple[dict[str, Any], int]  # a cell's result, and the number of a replica
 
 
 def build(overviews: Sequence[Path], cells: Path, out: Path, processes: int = 1) -> str:
-    """Write the explorer.
+    """Write the explorer; return what it has, in a line.
 
     Args:
         overviews: Tables with a row per cell (`losslab collect --overview`).
-        cells: The folder with a folder per study in it, and in that one per cell.
+        cells: Has a folder per study, with a folder per cell.
         out: The page.
         processes: How many read runs at once.
-
-    Returns:
-        What it has, in a line.
-
-    Raises:
-        LosslabError: a cell or one of its runs cannot be read.
     """
     found = [
         read_cell(cells / row["study"] / row["cell"] / "cell.json")
@@ -67,8 +61,7 @@ def build(overviews: Sequence[Path], cells: Path, out: Path, processes: int = 1)
     # Results may be handed on without the runs' own folders.
     there = [(cell, n) for cell, n in every if (_folder(cells, cell, n) / MANIFEST_FILE).is_file()]
     runs = _in_turn(there)
-    folders = [_folder(cells, cell, number) for cell, number in runs]
-    blobs = _within(SERIES_BUDGET, _packed(folders, processes))
+    blobs = _within(SERIES_BUDGET, _packed([_folder(cells, *run) for run in runs], processes))
     shown = {id(cell): [-1] * len(cell["replicates"]) for cell in found}
     for place, (cell, number) in enumerate(runs[: len(blobs)]):
         shown[id(cell)][number] = place
@@ -76,7 +69,8 @@ def build(overviews: Sequence[Path], cells: Path, out: Path, processes: int = 1)
         "panels": [{"key": key, "title": p.title} for key, p in PANELS.items()],
         "axes": [{"name": name, "unit": its.unit, "default": its.default, "help": its.help}
                  for name, its in AXES.items()],
-        "algorithms": _algorithms(),
+        "algorithms": {row["name"]: {"label": row["label"], "colour": row["colour"]}
+                       for row in load_algorithms(ROOT / "config" / "algorithms.tsv")},
         "metrics": primary_names(),
         "slices": SLICES,
         "steps": STEPS,
@@ -103,7 +97,7 @@ def _in_turn(runs: Iterable[Run]) -> list[Run]:
 
 
 def _packed(folders: Sequence[Path], processes: int) -> Iterator[str]:
-    """Pack runs in their order, only as far as they are asked for."""
+    """Pack runs in their order, lazily."""
     step = CHUNK * processes
     with ProcessPoolExecutor(processes) as pool:
         for begin in range(0, len(folders), step):
@@ -111,8 +105,8 @@ def _packed(folders: Sequence[Path], processes: int) -> Iterator[str]:
 
 
 def _within(budget: int, blobs: Iterable[str]) -> list[str]:
-    """Take from the front what fits."""
-    taken = []
+    """Take from the front what fits into so many characters."""
+    taken: list[str] = []
     for blob in blobs:
         budget -= len(blob)
         if budget < 0:
@@ -122,11 +116,7 @@ def _within(budget: int, blobs: Iterable[str]) -> list[str]:
 
 
 def pack(folder: Path) -> str:
-    """Write a run's series as compressed text.
-
-    Raises:
-        LosslabError: it cannot be read.
-    """
+    """Write a run's series as compressed text."""
     run = series.load(folder)
     end_s = max((each.t_s[-1] for each in run.series), default=0.0)
     lines = [
@@ -140,9 +130,8 @@ def pack(folder: Path) -> str:
 def sliced(line: Series, end_s: float) -> tuple[float, list[int | None]]:
     """Reduce a line to two values per slice of time: the least and the greatest, in their order.
 
-    Returns:
-        The line's greatest value, and the values: differences of steps of a thousandth of it from
-        one to the next, None where a slice has no (second) value.
+    Returns the line's greatest value, and the differences from each value to the next in
+    thousandths of it; None where a slice has no (second) value.
     """
     slices: list[list[float]] = [[] for _ in range(SLICES)]
     for t_s, value in zip(line.t_s, line.values, strict=True):
@@ -170,7 +159,7 @@ def deflated(data: Any) -> str:
 
 
 def _cell(cell: dict[str, Any], shown: Sequence[int], cells: Path) -> dict[str, Any]:
-    """Say of a cell what the table and the choosers need."""
+    """Describe a cell for the page's table."""
     return {
         "study": cell["study"],
         "block": cell["block"],
@@ -182,7 +171,7 @@ def _cell(cell: dict[str, Any], shown: Sequence[int], cells: Path) -> dict[str, 
                 "valid": run["valid"],
                 "reasons": run["reasons"],
                 "summary": {
-                    name: _short(value)
+                    name: value if isinstance(value, int) else float(f"{value:.5g}")
                     for name, value in sorted(run["summary"].items())
                     if isinstance(value, int | float)
                 },
@@ -194,28 +183,13 @@ def _cell(cell: dict[str, Any], shown: Sequence[int], cells: Path) -> dict[str, 
     }
 
 
-def _short(value: float) -> float:
-    """Round to what a reader compares."""
-    return value if isinstance(value, int) else float(f"{value:.5g}")
-
-
-def _algorithms() -> dict[str, dict[str, str]]:
-    rows = load_algorithms(ROOT / "config" / "algorithms.tsv")
-    return {row["name"]: {"label": row["label"], "colour": row["colour"]} for row in rows}
-
-
 def _page(index: dict[str, Any], blobs: Sequence[str]) -> str:
-    """Fill the template: `{{styles}}`, `{{scripts}}`, `{{index}}` and `{{runs}}`.
-
-    Raises:
-        LosslabError: it lacks one of them.
-    """
+    """Fill the template's places: `{{styles}}` and so on."""
     text = (FOLDER / "explorer.html").read_text()
-    licence = html.escape((FOLDER / "uplot" / "LICENSE").read_text())
     parts = {
         "styles": "\n".join((FOLDER / name).read_text() for name in STYLES),
         "scripts": "\n".join((FOLDER / name).read_text() for name in SCRIPTS),
-        "licence": licence,
+        "licence": html.escape((FOLDER / "uplot" / "LICENSE").read_text()),
         "index": deflated(index),
         "runs": "\n".join(blobs),
     }

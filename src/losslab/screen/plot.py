@@ -8,8 +8,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import plotext
-
 from losslab import processes
 from losslab.campaign.collect import write_csv
 from losslab.errors import LosslabError
@@ -146,6 +144,8 @@ def _panel(key: str, runs: Sequence[Run], end_s: float, width: int) -> Iterator[
 
 def _strip(line: Series, end_s: float, top: float, width: int) -> list[str]:
     """Draw a line from 0 to `top`; a gap stays a gap."""
+    import plotext  # takes 40 ms, which other commands need not wait for
+
     plotext.clear_figure()
     plotext.limit_size(False, False)
     plotext.plot_size(width, STRIP_LINES)

@@ -84,13 +84,11 @@ class Tally:
     jobs: dict[int, tuple[str, list[str]]] = field(default_factory=dict)  # stage and outputs
 
     def plan(self, counts: Mapping[str, int]) -> None:
-        """Add the number of jobs of each rule, in the order of the stages."""
-        order = [*dict.fromkeys(RULES.values())]
-        rules = [rule for rule in counts if rule not in (TARGET, "total")]
-        known = [rule for rule in rules if stage_of(rule) in order]
-        known.sort(key=lambda rule: order.index(stage_of(rule)))
-        for rule in [*known, *(rule for rule in rules if rule not in known)]:
-            self.stages.setdefault(stage_of(rule), Stage()).total += counts[rule]
+        """Add the number of jobs of each rule, in the order of the stages; others last."""
+        order = {stage: place for place, stage in enumerate(dict.fromkeys(RULES.values()))}
+        for rule in sorted(counts, key=lambda rule: order.get(stage_of(rule), len(order))):
+            if rule not in (TARGET, "total"):
+                self.stages.setdefault(stage_of(rule), Stage()).total += counts[rule]
 
     def start(self, job: int, rule: str, outputs: Sequence[str], now_s: float) -> None:
         """Record that a job starts."""
