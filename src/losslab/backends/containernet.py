@@ -22,7 +22,6 @@ from losslab.backends.base import (
     CONSOLE_FILE,
     GUEST,
     HOST,
-    End,
     Instrument,
     Job,
     Needs,
@@ -62,7 +61,7 @@ class EngineGuest(virtual.Guest):
         (folder / "image").symlink_to(tools.image_root.resolve())
 
 
-class EngineOnHost:
+class EngineOnHost(onhost.OnHost):
     """Containers of this machine's engine; they are gone at the end."""
 
     needs = Needs(
@@ -93,10 +92,6 @@ class EngineOnHost:
                 patience_s=CLEAN_UP_S,
                 clean_up=lambda: _clean(tools, more, mine),
             )
-
-    def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
-        """As `Backend.result`."""
-        return onhost.result(job, end, console)
 
 
 def engine_root(tools: Instrument) -> Path:
@@ -131,6 +126,7 @@ def _clean(tools: Instrument, more: dict[str, Any], mine: onhost.Turn) -> None:
         start = Start(lambda console: mine.spawn(command, console), more)
         try:
             end = runner.to_its_end(start, job)
-            onhost.result(job, end, (folder / CONSOLE_FILE).read_text(errors="replace"))
+            console = (folder / CONSOLE_FILE).read_text(errors="replace")
+            onhost.OnHost().result(job, end, console)
         except LosslabError as error:
             print(f"losslab: note: containers may be left: {error}", file=sys.stderr)

@@ -175,26 +175,22 @@ class OnHost:
 
     def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
         """As `Backend.result`."""
-        return result(job, end, console)
-
-
-def result(job: Job, end: End, console: str) -> dict[str, Any]:
-    """Read a job's result; as `Backend.result`."""
-    said = f"its last words: {remedies.last_words(console)}"
-    if not (job.folder / STARTED).exists():
-        raise HostError(
-            f"a job must find an image for its root folder and begin, found exit status "
-            f"{end.status}; {said}",
-            hint="see `losslab doctor`; in a container: it must have all capabilities "
-            "(`docker run --privileged`)",
-        )
-    if end.status in KILLED:
-        raise HostError(
-            "the job must end by itself, found it killed, as by a machine that is out of memory",
-            hint="free memory, and start again",
-        )
-    found = load_result(job)
-    if end.status is None or not found:
-        raise without_result(job, end, "job", said)
-    refuse_failure(found)
-    return found
+        said = f"its last words: {remedies.last_words(console)}"
+        if not (job.folder / STARTED).exists():
+            raise HostError(
+                f"a job must find an image for its root folder and begin, found exit status "
+                f"{end.status}; {said}",
+                hint="see `losslab doctor`; in a container: it must have all capabilities "
+                "(`docker run --privileged`)",
+            )
+        if end.status in KILLED:
+            raise HostError(
+                "the job must end by itself, found it killed, as by a machine that is out of "
+                "memory",
+                hint="free memory, and start again",
+            )
+        found = load_result(job)
+        if end.status is None or not found:
+            raise without_result(job, end, "job", said)
+        refuse_failure(found)
+        return found

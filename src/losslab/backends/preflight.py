@@ -42,13 +42,7 @@ WITHOUT = (
 def require(root: Path, condition: Condition, containers: bool) -> dict[str, str]:
     """Refuse a machine that cannot measure a condition in real time, with all that is missing.
 
-    Args:
-        root: The image that a job enters.
-        condition: What is to be measured.
-        containers: The hosts are containers of this machine's engine.
-
-    Returns:
-        The engine's versions; nothing without containers.
+    `root` is the image that a job enters. Return the engine's versions; nothing without containers.
     """
     missing = [f for f in host(root, condition, containers) if f.required and not f.good]
     if missing:

@@ -150,7 +150,7 @@ def waiting(
             in it, and its console.
         console: The file of its output.
         limit_s: Of wall time.
-        refuse: Explains one that does not come to wait, from its status and console; raises.
+        refuse: Explains one that does not come to wait, from its status and console.
     """
     begin = time.monotonic()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -113,17 +114,19 @@ def debian_places(path: str, archives: Sequence[str], instant: str, sha1: str = 
     return places
 
 
-class Apt:
-    """An apt with its own state in `folder`, for some suites of archives; checks signatures."""
+def apt_files(
+    archives: Sequence[str], suites: Sequence[str], words: Sequence[str]
+) -> list[tuple[File, str]]:
+    """Return the files that a command of apt-get would fetch, and their archive paths.
 
-    def __init__(
-        self, folder: Path, archives: Sequence[str], suites: Sequence[str], log: Path
-    ) -> None:
-        for part in ("state/lists/partial", "cache/archives/partial", "etc"):
+    This apt has its own state and some suites of archives; it checks their signatures.
+    """
+    with tempfile.TemporaryDirectory(prefix="losslab-apt-") as name:
+        folder = Path(name)
+        for part in ("state/lists/partial", "cache/archives/partial"):
             (folder / part).mkdir(parents=True)
-        self._archives = archives
-        sources = folder / "etc" / "sources.list"
-        sources.write_text(
+        (folder / "status").touch()
+        (folder / "sources.list").write_text(
             "".join(
                 f"deb [signed-by={KEYRING}] {archive} {suite} main\n"
                 for suite in suites
@@ -131,12 +134,11 @@ class Apt:
                 if ("security" in suite) == ("security" in archive)
             )
         )
-        (folder / "status").touch()
         options = {
             "APT::Architecture": ARCHITECTURE,
             "APT::Architectures": ARCHITECTURE,
             "APT::Install-Recommends": "false",
-            "Dir::Etc::sourcelist": sources,
+            "Dir::Etc::sourcelist": folder / "sources.list",
             "Dir::Etc::sourceparts": "/dev/null",
             "Dir::Etc::preferences": "/dev/null",
             "Dir::Etc::preferencesparts": "/dev/null",
@@ -148,31 +150,27 @@ class Apt:
             "Acquire::Languages": "none",
             "Acquire::Retries": "3",  # with pauses of 1, 2 and 4 s
         }
-        self._flags = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+        flags = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
         # A suite that a mirror lacks is an error of its own and leaves the others usable.
         try:
-            processes.run(["apt-get", *self._flags, "update"], log=log)
+            processes.run(["apt-get", *flags, "update"], log=folder / "log")
         except LosslabError as error:
             print(f"losslab: note: {error.message.splitlines()[0]}", file=sys.stderr)
-
-    def uris(self, *words: str) -> list[tuple[File, str]]:
-        """Return the files that a command of apt-get would fetch, and their archive paths."""
-        command = ["apt-get", *self._flags, "--yes", "-qq", "--print-uris", *words]
-        done = processes.attempt(command)
-        matches = [URI_LINE.match(line) for line in done.out.splitlines()]
-        if not done.good or not matches or None in matches:
-            raise LosslabError(
-                f"apt must find {' '.join(words)} in {' '.join(self._archives)}, found:\n"
-                f"{done.err.strip() or done.out.strip() or 'nothing'}",
-                hint="check the network, and that apt's sources name a Debian archive",
-            )
-        found = []
-        for match in filter(None, matches):
-            # The archive's own name of the file has no epoch; apt's has.
-            path = "pool/" + urllib.parse.unquote(match["url"]).split("/pool/", 1)[1]
-            name = urllib.parse.unquote(match["file"])
-            found.append((File(name, match["sha256"], int(match["size"])), path))
-        return found
+        done = processes.attempt(["apt-get", *flags, "--yes", "-qq", "--print-uris", *words])
+    matches = [URI_LINE.match(line) for line in done.out.splitlines()]
+    if not done.good or not matches or None in matches:
+        raise LosslabError(
+            f"apt must find {' '.join(words)} in {' '.join(archives)}, found:\n"
+            f"{done.err.strip() or done.out.strip() or 'nothing'}",
+            hint="check the network, and that apt's sources name a Debian archive",
+        )
+    found = []
+    for match in filter(None, matches):
+        # The archive's own name of the file has no epoch; apt's has.
+        path = "pool/" + urllib.parse.unquote(match["url"]).split("/pool/", 1)[1]
+        name = urllib.parse.unquote(match["file"])
+        found.append((File(name, match["sha256"], int(match["size"])), path))
+    return found
 
 
 @dataclass(frozen=True, order=True)

@@ -43,13 +43,8 @@ LEFTOVERS = (
 def build(name: str = HOST, unpinned: bool = False) -> Path:
     """Build an image unless the cache has it; return its folder (root/, tree.tsv, packages.tsv).
 
-    Args:
-        name: One of `image.names`.
-        unpinned: If the pinned packages are not available, take the archive's newest.
-
-    Raises:
-        UnavailableError: the pinned packages are not available, and `unpinned` is not set.
-        LosslabError: mmdebstrap is missing, a step failed, or the tree is not the pinned one.
+    If the pinned packages are not available, `unpinned` takes the archive's newest; without it,
+    that is an UnavailableError. LosslabError: a step failed, or the tree is not the pinned one.
     """
     target = image.target(name)
     built = image.existing(name)
@@ -71,9 +66,8 @@ def build(name: str = HOST, unpinned: bool = False) -> Path:
 def resolve(name: str = HOST) -> Lock:
     """Return the lock of the packages that Debian's archive has now."""
     archives = [uri for uri in debian.debian_archives() if "security" not in uri][:1]
-    with tempfile.TemporaryDirectory(prefix="losslab-apt-") as folder:
-        apt = debian.Apt(Path(folder) / "apt", archives, [SUITE], Path(folder) / "log")
-        files = apt.uris("install", "?essential", "apt", *image.packages(name))
+    words = ["install", "?essential", "apt", *image.packages(name)]
+    files = debian.apt_files(archives, [SUITE], words)
     return debian.make_lock(files, datetime.now(UTC).strftime(INSTANT_FORMAT))
 
 

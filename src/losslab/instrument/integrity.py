@@ -50,9 +50,6 @@ def require(
         image_roots: The root folders of images.
         whole: Read every file again, also where the file system says that nothing changed.
         recent_s: Skip an image that this process has verified within so many seconds.
-
-    Raises:
-        HostError: with the first files that differ, and what to do.
     """
     found = {} if linux is None else {linux: _kernel_digest(linux)}
     for root in image_roots:
@@ -66,13 +63,8 @@ def require(
 def record_tree(folder: Path, recipe: str) -> None:
     """Write the list of a new image's files; refuse a tree that is not the pinned one.
 
-    Args:
-        folder: With the image in `root` and, if it was unpacked, its list.
-        recipe: The hash of what it was made of; empty for an unpinned image.
-
-    Raises:
-        LosslabError: the tree differs from its list or from the pin.
-        OSError: a file cannot be read or written.
+    If the image was unpacked, its list is there already, and must agree. `recipe` is the hash of
+    what it was made of; empty for an unpinned image.
     """
     text, path = tree.listing(folder / TREE_ROOT), folder / LIST
     if path.exists() and path.stat().st_size > LIST_BYTES:
@@ -116,13 +108,8 @@ def write_pins(rows: dict[str, tuple[str, str]]) -> None:
 def same_in_campaign(digests: dict[Path, str], records: Path) -> None:
     """Refuse a kernel or image that is not the one with which a campaign began.
 
-    Args:
-        digests: As `require` returns them.
-        records: The campaign's folder of records, which gets the first digest of each.
-
-    Raises:
-        HostError: it is another.
-        LosslabError: there is no room or right to write.
+    The campaign's folder `records` gets the first digest of each. LosslabError: there is no room or
+    right to write there.
     """
     for path, found in digests.items():
         record = records / f"{path.parent.parent.name}-{path.parent.name}.sha256"

@@ -91,14 +91,9 @@ def parsed(name: str) -> tuple[str, Kernel]:
 def build(variant: str = PLAIN, unpinned: bool = False, which: Kernel | None = None) -> Path:
     """Build a kernel unless the cache has it; return its folder (linux, config, provenance.json).
 
-    Args:
-        variant: One of VARIANTS.
-        unpinned: If the pinned source is not available, take the newest that Debian has.
-        which: The default one, if none is named.
-
-    Raises:
-        UnavailableError: the pinned source or a public patch is not available.
-        LosslabError: a symbol was dropped, or a command failed.
+    If the pinned source is not available, `unpinned` takes the newest that Debian has; without it,
+    that is an UnavailableError, as for a public patch. LosslabError: a symbol was dropped, or a
+    command failed.
     """
     which = which or kernels.default()
     folder = existing(variant, which)

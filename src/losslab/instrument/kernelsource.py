@@ -26,7 +26,7 @@ from losslab.instrument.archive import (
     UnavailableError,
     quoted,
 )
-from losslab.instrument.debian import Apt, debian_archives, debian_places
+from losslab.instrument.debian import apt_files, debian_archives, debian_places
 from losslab.instrument.kernels import Series
 from losslab.reading import read_text, read_toml
 
@@ -209,10 +209,8 @@ def _get_newest(series: Series, suites: Sequence[str]) -> tuple[str, str, Found]
 
 
 def _newest(package: str, suites: Sequence[str]) -> tuple[str, File, str]:
-    with tempfile.TemporaryDirectory(prefix="losslab-apt-") as name:
-        apt = Apt(Path(name) / "apt", debian_archives(), suites, Path(name) / "log")
-        (file, path), *_ = apt.uris("download", package)
-        return file.name.split("_")[1], file, path
+    (file, path), *_ = apt_files(debian_archives(), suites, ["download", package])
+    return file.name.split("_")[1], file, path
 
 
 def relock(series: Series) -> list[str]:

@@ -62,15 +62,9 @@ LEFT_BEHIND = ("build.log", ORIGIN, integrity.VERIFIED)
 
 
 def pack(folder: Path, kind: str, out: Path) -> Path:
-    """Write an archive of a built kernel or image into `out`, and its JSON beside it; return it.
+    """Write an archive of a kernel's or image's folder in the cache, and its JSON; return it.
 
-    Args:
-        folder: In the cache, named after the hash of its recipe.
-        kind: KERNEL or IMAGE.
-        out: The folder to write to.
-
-    Raises:
-        LosslabError: it is not pinned, is not what was built, or cannot be written.
+    LosslabError: it is not pinned, is not what was built, or cannot be written.
     """
     provenance = _read(folder / "provenance.json", PROVENANCE[kind], MORE[kind])
     if not provenance.get("pinned", False) or provenance.get("hash") != folder.name:
@@ -112,11 +106,8 @@ def pack(folder: Path, kind: str, out: Path) -> Path:
 def install(kind: str, target: Path) -> bool:
     """Take a kernel or image from where LOSSLAB_INSTRUMENTS names; tell whether it is there now.
 
-    If not, a note on stderr says why, and the caller builds it.
-
-    Args:
-        kind: KERNEL or IMAGE.
-        target: The folder in the cache, named after the hash of its recipe.
+    If not, a note on stderr says why, and the caller builds it. `target` is the folder in the
+    cache, named after the hash of its recipe.
     """
     place = os.environ.get(PLACE, "")
     if not place:

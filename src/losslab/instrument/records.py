@@ -67,11 +67,11 @@ def make(
     only_with: Sequence[Path] = (),
     optional: bool = False,
 ) -> None:
-    """Build what the cache does not have, and write its record.
+    """Build a kernel (as of `kernel.named`) or image that the cache does not have; record it.
 
     Args:
         kind: KERNEL or IMAGE.
-        name: The kernel, as `kernel.named` writes it, or the image.
+        name: Its name.
         build: Builds it.
         record: The file to write.
         number: The build counter.
