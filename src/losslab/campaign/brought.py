@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 from losslab.errors import LosslabError
+from losslab.study.axes import NONE
 from losslab.study.condition import Condition
 from losslab.study.design import ROOT
-from losslab.study.programs import NOTHING_BROUGHT
 
 # Byte code that one run leaves would be another one's.
 IGNORED = "__pycache__"
@@ -41,7 +41,7 @@ def source(condition: Condition) -> Path:
             folder. A condition from elsewhere could name any file of this machine.
     """
     base = Path.cwd() if condition.bring.startswith(HERE) else ROOT
-    whole = (base / condition.bring).resolve()
+    whole = base.joinpath(str(condition.bring)).resolve()
     if not whole.is_relative_to(base):
         raise _outside(condition.bring, whole, base)
     return whole
@@ -61,7 +61,7 @@ def files(condition: Condition) -> list[Path]:
     Raises:
         LosslabError: there is no such folder, nothing in it, or a file outside it.
     """
-    if condition.bring == NOTHING_BROUGHT:
+    if condition.bring == NONE:
         return []
     folder = source(condition)
     found = [

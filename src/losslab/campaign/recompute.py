@@ -205,13 +205,11 @@ def _compare_summary(
 ) -> None:
     """Compare the metrics, and note which of them were compared with what."""
     then = manifest["summary"]
-    counters = (
-        COUNTED | plan.promise.more.summary(Traffic(**manifest["observed"]["traffic"])).keys()
-    )
+    counters = COUNTED | plan.promise.summary(Traffic(**manifest["observed"]["traffic"])).keys()
     real_time = _real_time(manifest)
     for name in sorted(then.keys() | again.keys()):
         of_machine = real_time and name.startswith(OF_THE_MACHINE)
-        if name == UNCOUNTED or (name not in again and (plan.changes or of_machine)):
+        if name == UNCOUNTED or (name not in again and (plan.parts or of_machine)):
             result.not_recomputed.add(name)
         elif name not in then or name not in again or not _close(then[name], again[name]):
             result.problems.append(

@@ -6,13 +6,9 @@ import functools
 
 from losslab.instrument import image, kernels
 from losslab.instrument.kernels import Kernel
-from losslab.study import design
-from losslab.study.condition import Condition
+from losslab.study import design, features
+from losslab.study.condition import DEFAULT_IMAGE, Condition
 from losslab.study.names import Names, algorithms_of
-from losslab.study.programs import DEFAULT_IMAGE
-
-# What the hosts have where a condition does not say it, by its app.
-APP_IMAGES = {"quic": "quic"}
 
 
 def kernel_of(condition: Condition) -> Kernel:
@@ -28,7 +24,7 @@ def image_of(condition: Condition) -> str:
     """Return the name of the image that its hosts have."""
     if condition.image != DEFAULT_IMAGE:
         return condition.image
-    return APP_IMAGES.get(condition.app, image.HOST)
+    return features.apps()[condition.app].image or image.HOST
 
 
 @functools.cache

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from losslab.emulation.topology import INTERFACES, interface
 
 OF_SOME_PATHS = (
     "duplicates", "reordered", "marks", "ecn_capable", "ce_received", "policer_drops", "acks_seen",
-    "acks_thinned",
+    "acks_thinned", "others",
 )  # fmt: skip
 # What qdiscs call the CE marks that they set (tc's xstats); of cake's, each tin has its own.
 MARKS = ("ecn_mark", "marked")
@@ -54,6 +54,8 @@ class Traffic:
     policer_drops: int = 0
     acks_seen: int = 0
     acks_thinned: int = 0
+    # What mechanisms count by themselves.
+    others: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts as JSON-ready data; of what not every path has, those that are any."""

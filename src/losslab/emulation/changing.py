@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import phases
 from losslab.emulation.goodput import Deliveries
-from losslab.emulation.lines import back_line, data_line
-from losslab.emulation.phases import Boundary, Step
-from losslab.emulation.qdiscs import Shaper, differences
-from losslab.emulation.topology import interface, reverse_router
+from losslab.emulation.phases import Boundary, ChangePlan, Step
+from losslab.emulation.qdiscs import differences
 from losslab.errors import LosslabError
 from losslab.study import changes
 from losslab.study.changes import Phase
-from losslab.study.condition import Condition
 
 if TYPE_CHECKING:
     from losslab.emulation.batch import Handle
@@ -34,40 +31,6 @@ COLUMNS = (
 SETTLE_STEP_S = 0.1
 # Of a phase, at the most, what a window is long; of a shorter one it says nothing.
 WINDOW_OF_PHASE = 0.5
-
-
-@dataclass(frozen=True)
-class ChangePlan:
-    """What changes, and what is promised of it."""
-
-    steps: list[Step]
-    phases: list[Phase]  # the first included; the last ends with the run
-    strikes: tuple[bool, bool]  # whether loss strikes data, and acknowledgements
-    burst_packets: float
-    early_ms: float  # by which a ping may be faster
-    lines: list[tuple[str, str]]  # host and interface of both delay lines
-
-    @property
-    def last(self) -> list[Shaper]:
-        """List the qdiscs as they are at the end."""
-        return self.steps[-1].then
-
-
-def plan_of(condition: Condition, seed: int) -> ChangePlan | None:
-    """Plan a condition's changes; None where nothing changes."""
-    if condition.changes == changes.NONE:
-        return None
-    one = data_line(condition)
-    sure = phases.as_in(condition, Phase(0.0, 0.0, {"loss_percent": 1.0}))
-    ends = (interface("r2", "receiver"), interface(reverse_router(condition.path), "r1"))
-    return ChangePlan(
-        steps=phases.steps(condition, seed),
-        phases=phases.phases_of(condition),
-        strikes=(data_line(sure).loss_percent > 0, back_line(sure).loss_percent > 0),
-        burst_packets=condition.loss_burst_packets,
-        early_ms=one.early_ms if one.early_percent else 0.0,
-        lines=[(end.host, end.name) for end in ends],
-    )
 
 
 @dataclass

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from losslab.emulation.accounts import Traffic
-from losslab.emulation.impaired import Z, outside_interval
+from losslab.emulation.accounts import OF_SOME_PATHS, Traffic
+from losslab.emulation.mechanism import Z, outside_interval
 from losslab.emulation.qdiscs import FRAME_BYTES
 from losslab.emulation.topology import RECEIVER_ADDRESS
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import Promise
+    from losslab.emulation.probes.queue import QueueSample
 
 # netem rounds its delays to ticks of 64 ns; a probe reads the clock, which costs 256 ns in virtual
 # time (TIMER_MULTIPLIER, arch/um/kernel/time.c).
@@ -57,6 +58,15 @@ class Evidence:
     accurate_ecn: bool = False  # every connection of the flows agreed on it
     # Packets of the sender's that did not pass the bottleneck.
     bypassed: int = 0
+    queue: Sequence[QueueSample] = ()  # of the bottleneck
+
+    @property
+    def rtt_tolerance_ms(self) -> float:
+        """Return by how much the RTT of the idle path may be off."""
+        wanted = self.promise.rtt_ms
+        if self.real_time:
+            return REAL_TIME_RTT_MS + REAL_TIME_RTT_SHARE * wanted
+        return max(RTT_TOLERANCE_MS, RTT_TOLERANCE_SHARE * wanted)
 
 
 def reasons(evidence: Evidence) -> list[str]:
@@ -75,30 +85,22 @@ def reasons(evidence: Evidence) -> list[str]:
             _goodput,
             _memory,
             _limited,
+            _unexplained_counts,
         )
     ]
-    more = evidence.promise.more.reasons(
-        evidence.traffic, evidence.idle_ms, rtt_tolerance_ms(evidence), evidence.accurate_ecn
-    )
-    return [reason for reason in found if reason] + more
-
-
-def rtt_tolerance_ms(e: Evidence) -> float:
-    """Return by how much the RTT of the idle path may be off."""
-    wanted = e.promise.rtt_ms
-    if e.real_time:
-        return REAL_TIME_RTT_MS + REAL_TIME_RTT_SHARE * wanted
-    return max(RTT_TOLERANCE_MS, RTT_TOLERANCE_SHARE * wanted)
+    for mechanism in evidence.promise.mechanisms:
+        found += mechanism.reasons(evidence)
+    return [reason for reason in found if reason]
 
 
 def _rtt(e: Evidence) -> str | None:
-    wanted, more = e.promise.rtt_ms, e.promise.more
+    wanted, path = e.promise.rtt_ms, e.promise
     if e.rtt_ms is None:
         return f"ping must measure an RTT of {wanted:g} ms, found no reply at all"
     # The least of some twenty: an early one, where there are any, and perhaps never one without
     # further delay.
-    below_ms, above_ms = wanted - e.rtt_ms - more.early_ms, e.rtt_ms - wanted - more.jitter_ms
-    if max(below_ms, above_ms) > rtt_tolerance_ms(e):
+    below_ms, above_ms = wanted - e.rtt_ms - path.below_ms, e.rtt_ms - wanted - path.above_ms
+    if max(below_ms, above_ms) > e.rtt_tolerance_ms:
         return f"RTT of the idle path must be {wanted:g} ms, found {e.rtt_ms:g} ms"
     return None
 
@@ -159,21 +161,21 @@ def _conservation_back(e: Evidence) -> str | None:
 
 
 def _loss_rate(e: Evidence) -> str | None:
-    if e.promise.more.mean_rate_mbit is not None:
+    if e.promise.mean_rate_mbit is not None:
         return None  # by phases, in `phases`
     if e.promise.loss_at_sender_percent is not None:
         return _loss_at_sender(e, e.promise.loss_at_sender_percent)
     t = e.traffic
-    burst = e.promise.more.burst_packets
+    burst = e.promise.loss_run_packets
     return outside_interval("loss", e.promise.loss_percent, t.loss_offered, t.loss_drops, burst)
 
 
 def _loss_rate_back(e: Evidence) -> str | None:
-    if e.promise.more.mean_rate_mbit is not None:
+    if e.promise.mean_rate_mbit is not None:
         return None
     t = e.traffic
     offered = t.received_back + t.link_back_drops + t.loss_back_drops
-    burst = e.promise.more.burst_packets
+    burst = e.promise.loss_run_packets
     return outside_interval(
         "loss on the way back", e.promise.loss_back_percent, offered, t.loss_back_drops, burst
     )
@@ -193,7 +195,7 @@ def _loss_at_sender(e: Evidence, percent: float) -> str | None:
 
 
 def _goodput(e: Evidence) -> str | None:
-    rate_mbit = e.promise.more.mean_rate_mbit or e.promise.rate_mbit
+    rate_mbit = e.promise.mean_rate_mbit or e.promise.rate_mbit
     if e.goodput_mbit > rate_mbit:
         return (
             f"the receiver cannot be faster than the link's {rate_mbit:g} Mbit/s, "
@@ -219,3 +221,12 @@ def _limited(e: Evidence) -> str | None:
     if wrong:
         return f"send and receive buffers must not limit a flow, found {'; '.join(wrong)} limited"
     return None
+
+
+def _unexplained_counts(e: Evidence) -> str | None:
+    """Say what was counted that only mechanisms do that the path does not have."""
+    explained = {name for each in e.promise.mechanisms for name in each.explains}
+    counts = {name: getattr(e.traffic, name) for name in OF_SOME_PATHS if name not in explained}
+    del counts["acks_seen"], counts["others"]
+    wrong = [f"{name} {count}" for name, count in counts.items() if count]
+    return f"this path must have none of these packets, found {', '.join(wrong)}" if wrong else None

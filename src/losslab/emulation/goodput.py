@@ -87,3 +87,9 @@ class Deliveries:
         """Write `intervals` as a table."""
         lines = [f"{t_s:.6f},{rate_mbit:.6f}" for t_s, rate_mbit in self.intervals()]
         path.write_text("\n".join([COLUMNS, *lines]) + "\n")
+
+
+def jain_index(shares: list[float]) -> float:
+    """Rate the fairness of shares, from 1/n (one has all) to 1 (equal): Jain et al., DEC-TR-301."""
+    squares = sum(share**2 for share in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import batch, capture, hosts, netns, standby, traffic
-from losslab.emulation.changing import Changing
 from losslab.emulation.instants import wait_for_whole_second
 from losslab.emulation.link import forward, traces
 from losslab.emulation.outcome import Seen, sum_up
@@ -105,11 +104,12 @@ def measure(
             wait_for_whole_second()
             idle = _ping_idle(nodes["sender"].pid, plan, folder)
             before = hosts.read_back(plan.hosts, ready.handles)
-            changing = Changing(plan.changes, ready.handles) if plan.changes else None
+            made = (each.session(plan, ready.handles) for each in plan.promise.mechanisms)
+            sessions = [session for session in made if session is not None]
             with forward.attached(nodes, ready.handles, plan, folder) as begin_ns:
-                run = traffic.run(plan, nodes, folder, changing)
+                run = traffic.run(plan, nodes, folder, sessions)
         after = hosts.read_back_settled(plan.hosts, ready.handles, plan.promise.rtt_ms)
-    seen = Seen(idle, before, run, begin_ns, after, changing)
+    seen = Seen(idle, before, run, begin_ns, after, sessions)
     result = sum_up(plan, seen, folder, watch)
     return result | {"reasons": result["reasons"] + missing}
 
@@ -125,6 +125,6 @@ def _ping_idle(sender_pid: int, plan: Plan, folder: Path) -> list[tuple[float, f
     with netns.inside(sender_pid):
         probe = ping.EchoProbe(RECEIVER_ADDRESS)
     with contextlib.closing(probe):
-        replies = ping.measure_idle(probe, promise.rtt_ms, promise.more.jitter_ms / 1e3)
+        replies = ping.measure_idle(probe, promise.rtt_ms, promise.above_ms / 1e3)
     ping.write_csv(replies, folder / "ping_idle.csv")
     return replies

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import traceback
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +16,11 @@ from losslab.emulation.crowd import books
 from losslab.emulation.crowd import outcome as crowd
 from losslab.emulation.flows import Flow
 from losslab.emulation.link import forward, tracelink, traces
-from losslab.emulation.plan import APPS, Plan
+from losslab.emulation.plan import Plan
 from losslab.emulation.probes import queue, tcp
 from losslab.emulation.traffic import Run
 from losslab.errors import HostError, LosslabError
+from losslab.study import features
 
 if TYPE_CHECKING:
     from losslab.emulation.changing import Changing
@@ -34,7 +36,7 @@ class Seen:
     run: Run
     link_begin_ns: int | None  # as of `forward.attached`
     after: dict[str, Any]
-    changing: Changing | None = None  # of a path that does
+    sessions: Sequence[Changing] = ()  # of mechanisms that act meanwhile
     # Where both states are not known any more: what was counted between them.
     counted: accounts.Traffic | None = None
 
@@ -58,7 +60,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
     reasons += [f"after the traffic: {r}" for r in hosts.deviations(plan.hosts_at_end, seen.after)]
     reasons += run.reasons
     # A program that failed left no result to collect; its reason says more than a parser would.
-    summary = {} if run.reasons else APPS[plan.app].collect(plan, folder, run.timeline)
+    summary = {} if run.reasons else features.apps()[plan.app].collect(plan, folder, run.timeline)
     beside = None
     if plan.crowd is not None and not run.reasons:
         beside = crowd.collect(
@@ -80,8 +82,11 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         plan.back_router,
         link.get("link_drops", 0),
         link.get("link_back_drops", 0),
-        duplicating=plan.promise.more.duplicate_percent > 0,
+        duplicating=any("duplicates" in each.explains for each in plan.promise.mechanisms),
     )
+    if seen.counted is None:
+        for mechanism in plan.promise.mechanisms:
+            counted.others.update(mechanism.count(seen.before, seen.after))
     if plan.crowd is not None and seen.counted is None:
         counted = books.of_all_links(counted, plan.crowd, seen.before, seen.after)
     tcp_flows = [flow for flow in plan.flows if flow.protocol == "tcp"]
@@ -107,16 +112,15 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
             for flow in tcp_flows
         ),
         bypassed=accounts.bypassed(seen.before, seen.after),
+        queue=run.queue,
     )
-    reasons += checks.reasons(evidence) + plan.promise.more.policed(run.queue)
+    reasons += checks.reasons(evidence)
     changed: dict[str, Any] = {}
-    if seen.changing is not None:
-        tolerance_ms = checks.rtt_tolerance_ms(evidence)
-        read = (seen.before, seen.after, run.queue)
-        reasons += seen.changing.judge(*read, run.replies, tolerance_ms)
+    read = (seen.before, seen.after, run.queue)
+    for session in seen.sessions:
+        reasons += session.judge(*read, run.replies, evidence.rtt_tolerance_ms)
         if tcp_flows and not run.reasons:
-            port = tcp_flows[0].source_port
-            changed = seen.changing.summary(*read, port, folder)
+            changed |= session.summary(*read, tcp_flows[0].source_port, folder)
     machine: dict[str, Any] = {}
     if watch is not None:
         found = watch.findings(plan.promise, evidence.rtt_ms, run.replies, run.queue)
@@ -137,7 +141,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         **(books.second(plan.crowd, seen.before, seen.after) if plan.crowd else {}),
         **_dynamics(tcp_flows, plan, folder),
         **_queue_summary(waiting, plan),
-        **plan.promise.more.summary(counted),
+        **plan.promise.summary(counted),
         **changed,
         **link,
         **machine,

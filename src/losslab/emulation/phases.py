@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from losslab.emulation.impaired import outside_interval
+from losslab.emulation.mechanism import loss_percent, of, outside_interval
 from losslab.emulation.probes.queue import QueueSample
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper
-from losslab.emulation.shaping import BURST_FRAMES, bottleneck, shapers
+from losslab.emulation.shaping import BURST_FRAMES, shapers
+from losslab.emulation.topology import bottleneck, interface, reverse_router
 from losslab.study import changes
 from losslab.study.changes import Phase
-from losslab.study.condition import Condition
+
+if TYPE_CHECKING:
+    from losslab.study.condition import Condition
 
 # Per host what `tc -json -statistics qdisc show` says, as `hosts.read_back` has it.
 State = Mapping[str, Any]
@@ -55,10 +58,11 @@ def phases_of(condition: Condition) -> list[Phase]:
 
 def as_in(condition: Condition, phase: Phase) -> Condition:
     """Return a condition as it is in a phase; in an outage it loses everything."""
-    its = Condition.from_json(condition.to_json() | phase.values | {"changes": changes.NONE})
+    its = type(condition).from_json(condition.to_json() | phase.values | {"changes": changes.NONE})
     if not phase.outage:
         return its
-    return replace(its, loss_percent=100.0, loss_burst_packets=1.0, loss_direction="both")
+    everything = {"loss_percent": 100.0, "loss_burst_packets": 1.0, "loss_direction": "both"}
+    return type(its).from_json(its.to_json() | everything)
 
 
 def steps(condition: Condition, seed: int) -> list[Step]:
@@ -92,6 +96,37 @@ def steps(condition: Condition, seed: int) -> list[Step]:
 def _step_seed(seed: int, number: int) -> int:
     """Another seed for all that a step sets; `derived_seed` mixes it with what it is for."""
     return seed + number * 2**31
+
+
+@dataclass(frozen=True)
+class ChangePlan:
+    """What changes, and what is promised of it."""
+
+    steps: list[Step]
+    phases: list[Phase]  # the first included; the last ends with the run
+    strikes: tuple[bool, bool]  # whether loss strikes data, and acknowledgements
+    burst_packets: float
+    early_ms: float  # by which a ping may be faster
+    lines: list[tuple[str, str]]  # host and interface of both delay lines
+
+    @property
+    def last(self) -> list[Shaper]:
+        """List the qdiscs as they are at the end."""
+        return self.steps[-1].then
+
+
+def plan_of(condition: Condition, seed: int) -> ChangePlan:
+    """Plan a condition's changes."""
+    sure = as_in(condition, Phase(0.0, 0.0, {"loss_percent": 1.0}))
+    ends = (interface("r2", "receiver"), interface(reverse_router(condition.path), "r1"))
+    return ChangePlan(
+        steps=steps(condition, seed),
+        phases=phases_of(condition),
+        strikes=(loss_percent(sure, "data") > 0, loss_percent(sure, "back") > 0),
+        burst_packets=condition.loss_burst_packets,
+        early_ms=sum(each.below_ms for each in of(condition)),
+        lines=[(end.host, end.name) for end in ends],
+    )
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from losslab.emulation.apps import command, datagram, ffmpeg, iperf3, quic, web
-from losslab.emulation.changing import ChangePlan, plan_of
+from losslab.emulation import mechanism
 from losslab.emulation.crowd.plan import Crowd, make_crowd, own_start_s
 from losslab.emulation.flows import Flow
-from losslab.emulation.impaired import Impaired
-from losslab.emulation.lines import back_line, data_line
 from losslab.emulation.link.traces import MEAN_BACK_MBIT, MEAN_MBIT
+from losslab.emulation.mechanism import Mechanisms, loss_percent
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper
 from losslab.emulation.shaping import shapers
 from losslab.emulation.sysctls import sysctls
@@ -31,13 +28,9 @@ from losslab.emulation.topology import (
     reverse_router,
     routes,
 )
+from losslab.study import features
 from losslab.study.condition import DRAWN_TRACE, NO_TRACE, Condition
 from losslab.study.seeds import derived_seed
-
-APPS: dict[str, ModuleType] = {
-    "iperf3": iperf3, "ffmpeg": ffmpeg, "web": web, "datagram": datagram, "command": command,
-    "quic": quic,
-}  # fmt: skip
 
 # A compromise: a sample costs the host about as much as a hundred packets.
 SAMPLE_INTERVAL_S = 0.02
@@ -48,12 +41,8 @@ SAMPLE_INTERVAL_MAX_S = 0.1
 SAMPLE_PER_FLOW_S = 0.001
 # Flows of different replicates must not start in phase with the bottleneck and the probes.
 START_JITTER_S = 0.1
-# Whose programs may hand the kernel many datagrams at once, for it to cut apart.
-UDP_APPS = ("command", "quic")
 # Queues whose length says how long a packet that comes now will wait.
 IN_ORDER = ("fifo", "bfifo")
-# A path that delays and loses, and no more.
-PLAIN = Impaired()
 
 
 @dataclass(frozen=True)
@@ -95,7 +84,7 @@ class LinkPlan:
 
 
 @dataclass(frozen=True)
-class Promise:
+class Promise(Mechanisms):
     """What the emulated path promises to packets, whatever the flows do with it."""
 
     rtt_ms: float  # 0: a bare path, without delay lines
@@ -112,7 +101,6 @@ class Promise:
     by_trace: bool
     # The receiver's window is Linux's own: where it holds a flow back, that is a finding.
     window_may_limit: bool
-    more: Impaired = PLAIN
 
     @property
     def bare(self) -> bool:
@@ -131,21 +119,23 @@ class Plan:
     start_jitter_s: float  # between the probes' start and the replicate's 0 s
     sample_interval_s: float  # of flows and queue
     links: list[LinkPlan]  # the data's first, where there is one
-    changes: ChangePlan | None
     crowd: Crowd | None  # the flows beside the app's
     promise: Promise
     warmup_s: float
     duration_s: float
+    parts: dict[str, Any] = field(default_factory=dict)  # of mechanisms, by name
 
     @property
     def hosts_at_end(self) -> dict[str, HostPlan]:
         """What the hosts are set to in the end: of a path that changes, other qdiscs."""
-        if self.changes is None:
-            return self.hosts
-        return {
-            host: replace(its, qdiscs=[q for q in self.changes.last if q.where.host == host])
-            for host, its in self.hosts.items()
-        }
+        found = self.hosts
+        for each in self.promise.mechanisms:
+            if (last := each.last_qdiscs(self)) is not None:
+                found = {
+                    host: replace(its, qdiscs=[q for q in last if q.where.host == host])
+                    for host, its in found.items()
+                }
+        return found
 
     @property
     def flows(self) -> list[Flow]:
@@ -169,9 +159,11 @@ class Plan:
         for host in found["hosts"].values():
             if not host["udp_offloads"]:
                 del host["udp_offloads"]
-        if self.promise.more == PLAIN:
-            del found["promise"]["more"]
-        return found
+        del found["promise"]["mechanisms"]
+        if more := self.promise.more():
+            found["promise"]["more"] = more
+        parts: dict[str, Any] = found.pop("parts")
+        return found | parts
 
 
 def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Plan:
@@ -182,8 +174,10 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
         seed: Decides every random draw.
         video: The stream that the ffmpeg app sends.
     """
-    flows = APPS[condition.app].flows(condition, video)
-    crowd = make_crowd(condition, seed, iperf3.SETUP_RTTS if flows[0].bulk else 0)
+    app = features.apps()[condition.app]
+    flows = app.flows(condition, video)
+    promise = _promise(condition)
+    crowd = make_crowd(condition, seed, app.setup_rtts)
     bulk = sum(stream.bulk for stream in crowd.streams) if crowd else 0
     beside = crowd.network if crowd else NOTHING
     ends = [*INTERFACES, *beside.ends]
@@ -199,7 +193,7 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
                 interfaces=[end.name for end in ends if end.host == host],
                 offloads=condition.offloads,
                 qdiscs=[qdisc for qdisc in qdiscs if qdisc.where.host == host],
-                udp_offloads=condition.app in UDP_APPS,
+                udp_offloads=app.udp_offloads,
             )
             for host in (*HOSTS, *beside.hosts)
         },
@@ -208,11 +202,15 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
         start_jitter_s=_jitter_s(seed, "start"),
         sample_interval_s=sample_interval_s(condition.rate_mbit, bulk),
         links=_links(condition, seed),
-        changes=plan_of(condition, seed),
         crowd=crowd,
-        promise=_promise(condition),
+        promise=promise,
         warmup_s=condition.warmup_s,
         duration_s=condition.duration_s,
+        parts={
+            name: part
+            for each in promise.mechanisms
+            for name, part in each.plan(condition, seed).items()
+        },
     )
 
 
@@ -233,23 +231,23 @@ def _links(condition: Condition, seed: int) -> list[LinkPlan]:
 
 
 def _promise(condition: Condition) -> Promise:
-    at_sender = condition.sender_delay_ms > 0
+    at_sender, mechanisms = condition.sender_delay_ms > 0, mechanism.of(condition)
     return Promise(
+        mechanisms=mechanisms,
         rtt_ms=condition.rtt_ms,
         rate_mbit=condition.rate_mbit,
-        loss_percent=data_line(condition).loss_percent,
-        loss_back_percent=back_line(condition).loss_percent,
+        loss_percent=loss_percent(condition, "data"),
+        loss_back_percent=loss_percent(condition, "back"),
         loss_at_sender_percent=condition.loss_percent if at_sender else None,
         single_packets=condition.offloads == "off",
         in_order=(
             condition.queue in IN_ORDER
             and condition.trace == NO_TRACE
             and condition.shaper == "tbf"
-            and not Impaired.of(condition).uneven
+            and not any(m.below_ms or m.above_ms or m.mean_rate_mbit for m in mechanisms)
         ),
         by_trace=condition.trace != NO_TRACE,
         window_may_limit=condition.receive_buffer == "linux",
-        more=Impaired.of(condition),
     )
 
 

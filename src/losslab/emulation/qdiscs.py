@@ -6,7 +6,7 @@ import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from losslab.emulation.topology import Interface
 
@@ -34,6 +34,18 @@ class Shaper:
     more: tuple[str, ...] = ()
     # Of its classes the options that must read back, by class.
     classes: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    # What to say, with a hint, where the kernel does not know its kind.
+    needs: ClassVar[tuple[str, str] | None] = None
+
+    def complete(self) -> None:
+        """Do what tc cannot, in the network namespace of its host."""
+
+    def read_into(self, state: dict[str, Any]) -> None:
+        """Read what tc does not say into the state of its host, in its network namespace."""
+
+    def deviations(self, state: Mapping[str, Any]) -> list[str]:
+        """Say how what `read_into` found differs from what was asked."""
+        return []
 
     def command(self) -> str:
         """Write the `tc -batch` lines that make it."""

@@ -225,7 +225,7 @@ def rate_share(promise: Promise, queue: Sequence[QueueSample]) -> float | None:
     Only spans count at whose beginning more waits than the link can send until their end; None when
     there is less than RATE_SPAN_S of them, or the rate is not one.
     """
-    if promise.by_trace or promise.more.mean_rate_mbit is not None:
+    if promise.by_trace or promise.mean_rate_mbit is not None:
         return None
     bytes_per_s = promise.rate_mbit * 1e6 / 8
     sent = seconds = 0.0

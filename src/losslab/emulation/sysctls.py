@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from losslab.emulation.topology import INTERFACES, ROUTERS, Interface
-from losslab.study.condition import Condition
+
+if TYPE_CHECKING:
+    from losslab.study.condition import Condition
 
 # Buffers that never limit: 512 MiB is the bandwidth-delay product of 10 Gbit/s over 400 ms.
 MAX_SOCKET_BUFFER_BYTES = 512 * 2**20

@@ -69,11 +69,18 @@ SENDER_ADDRESS = "10.0.1.1"
 RECEIVER_ADDRESS = "10.0.3.2"
 SENDER_NETWORK = "10.0.1.0/24"
 RECEIVER_NETWORK = "10.0.3.0/24"
+# The port of bulk flows, which a queue may set apart.
+BULK_PORT = 5201
 
 
 def interface(host: str, towards: str) -> Interface:
     """Find a host's interface by the neighbour it leads to."""
     return next(i for i in INTERFACES if i.host == host and i.towards == towards)
+
+
+def bottleneck() -> Interface:
+    """Name the interface whose queue is the bottleneck's."""
+    return interface("r1", "r2")
 
 
 def reverse_router(path: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,9 +18,8 @@ from losslab.emulation.probes import arrivals, tcp
 from losslab.emulation.probes.ping import DURING_INTERVAL_S, EchoProbe, write_csv
 from losslab.emulation.probes.queue import QueueProbe, QueueSample
 from losslab.emulation.programs import Ends, Process, last_words, running
-from losslab.emulation.shaping import bottleneck
 from losslab.emulation.sysctls import ALGORITHM_SYSCTL
-from losslab.emulation.topology import RECEIVER_ADDRESS, interface
+from losslab.emulation.topology import RECEIVER_ADDRESS, bottleneck, interface
 from losslab.emulation.wakeups import receive_blocks
 from losslab.errors import LosslabError
 
@@ -49,7 +48,7 @@ class Run:
 
 
 def run(
-    plan: Plan, hosts: Mapping[str, Host], folder: Path, changing: Changing | None = None
+    plan: Plan, hosts: Mapping[str, Host], folder: Path, sessions: Sequence[Changing] = ()
 ) -> Run:
     """Run every flow of a plan to its end; leave logs and samples in `folder`.
 
@@ -57,7 +56,7 @@ def run(
         plan: What to run.
         hosts: Where.
         folder: An existing one.
-        changing: What changes the path meanwhile.
+        sessions: What acts on the path meanwhile.
 
     Raises:
         LosslabError: a listener does not listen.
@@ -82,8 +81,8 @@ def run(
         wait_for_whole_second()
         time.sleep(plan.start_jitter_s)
         log = _SampleLog(tcp_probe, queue_probe, echo_probe, plan.sample_interval_s)
-        if changing is not None:
-            stack.enter_context(changing.running(log.origin_ns))
+        for session in sessions:
+            stack.enter_context(session.running(log.origin_ns))
         if any(isinstance(flow, Unknown) for flow in flows):
             name = interface("receiver", "r2").name
             log.arrivals = arrivals.ArrivalProbe(hosts["receiver"].pid, name)

@@ -17,6 +17,8 @@ from typing import Any
 from losslab.errors import LosslabError
 
 Value = float | int | str
+# An axis of words without any.
+NONE = "none"
 # What `_`, `,` and `=` are in a cell's name, whose parts are joined by `_`.
 IN_NAME = str.maketrans({"_": "-", ",": "-", "=": None, "+": "-and-"})
 # As mini-languages write numbers, and the range in which they have a meaning besides 0.

@@ -7,8 +7,9 @@ import pytest
 
 from losslab.emulation import hosts
 from losslab.emulation.link import traces
-from losslab.emulation.plan import APPS, make_plan
+from losslab.emulation.plan import make_plan
 from losslab.emulation.topology import HOSTS
+from losslab.study import features
 from losslab.study.condition import QUEUES
 from losslab.study.seeds import derived_seed
 from tests.unit.study.test_condition import CONDITION
@@ -148,7 +149,7 @@ def test_a_competitor_starts_after_the_first_flow_and_a_fetch_in_its_window():
     assert low <= fetch.at_s <= high
 
 
-@pytest.mark.parametrize("app", APPS)
+@pytest.mark.parametrize("app", features.apps())
 def test_every_app_has_a_plan_that_a_kernel_can_be_compared_with(app):
     more = {"datagram": {"scheme": "fixed,window=10"}, "web": {"duration_s": 60.0}}
     made = plan(app=app, **more.get(app, {}))

@@ -9,10 +9,10 @@ import jsonschema
 import pytest
 import yaml
 
-from losslab.emulation import plan, shaping
+from losslab.emulation import shaping
 from losslab.emulation.link import tracelink
 from losslab.errors import LosslabError
-from losslab.study import axes, condition, design, listed, schemas
+from losslab.study import axes, condition, design, features, listed, schemas
 from losslab.study.condition import AXES, Condition
 from losslab.study.names import Names
 from losslab.study.seeds import replicate_seed
@@ -58,7 +58,7 @@ def test_the_command_line_has_every_axis_with_its_default():
 
 
 def test_every_choice_is_there_to_be_measured():
-    assert list(AXES["app"].choices) == list(plan.APPS)
+    assert list(AXES["app"].choices) == list(features.apps())
     for queue in AXES["queue"].choices:
         assert shaping.queue(dataclasses.replace(PLAIN, queue=queue))
     assert set(condition.TRACE_QUEUES) == set(tracelink.QUEUES)
@@ -161,7 +161,7 @@ def test_a_new_axis_is_one_declaration(wider, root):
 
 
 # By word of an axis or queue the greatest number of modules that act on it.
-ACTING = {"loss_direction": 2, "sender_delay_ms": 3, "two-fifos": 1, "pie": 1, "fq_codel": 1}
+ACTING = {"loss_direction": 3, "sender_delay_ms": 4, "two-fifos": 1, "pie": 2, "fq_codel": 2}
 
 
 @pytest.mark.parametrize("word", ACTING)

@@ -211,9 +211,9 @@ def _delayed(life: Life, plan: Plan) -> str | None:
     come early and on a path that changes.
     """
     found, wanted = life.sent.get("min_rtt_ms"), life.stream.rtt_ms
-    if plan.changes or found is None:
+    if plan.promise.mean_rate_mbit is not None or found is None:
         return None
-    if found >= wanted - plan.promise.more.early_ms - RTT_ROUNDING_MS:
+    if found >= wanted - plan.promise.below_ms - RTT_ROUNDING_MS:
         return None
     return f"flow {life.stream.name} must have an RTT of {wanted:g} ms at least, found {found:g} ms"
 
