@@ -106,13 +106,8 @@ def traffic(
 ) -> Traffic:
     """Count what passed between two states as `hosts.read_back` gives them.
 
-    Args:
-        before: The state before the traffic.
-        after: The state after it.
-        back: The first router that the receiver's packets meet.
-        link_drops: What a trace-driven link dropped.
-        link_back_drops: What that of the way back did.
-        duplicating: The delay line of the data may make packets twice.
+    `back` is the first router that the receiver's packets meet; `link_drops` and `link_back_drops`
+    are what trace-driven links dropped; `duplicating` says that netem may make packets twice.
     """
 
     def link(host: str, towards: str, side: str, what: str) -> int:

@@ -23,6 +23,7 @@ class App(Feature):
         image: Image of its hosts where a condition names none; empty for the usual one.
         seeds_as: App with whose seeds it is measured; empty for seeds of its own.
         udp_offloads: Its programs may hand the kernel many datagrams at once, for it to cut apart.
+        with_ecn: Its packets may use ECN.
         own_ecn: Its programs decide by themselves whether they use ECN.
         with_competitor: A second bulk flow may run with it.
         with_flows: Background flows may.
@@ -36,6 +37,7 @@ class App(Feature):
     image: ClassVar[str] = ""
     seeds_as: ClassVar[str] = ""
     udp_offloads: ClassVar[bool] = False
+    with_ecn: ClassVar[bool] = True
     own_ecn: ClassVar[bool] = False
     with_competitor: ClassVar[bool] = False
     with_flows: ClassVar[bool] = True
@@ -53,34 +55,24 @@ class App(Feature):
         """Tell whether a condition has it."""
         return condition.app == self.name
 
-    def conflicts(self, condition: Condition) -> Iterator[tuple[bool, str]]:
+    def conflicts(self, condition: Condition) -> Iterator[str]:
         """Refuse its axes with other apps."""
         for name in self.changed(condition):
             value = getattr(condition, name)
-            yield (
-                not self.used(condition),
-                f"{name} {value} needs the app {self.name}, found {condition.app}",
-            )
+            if not self.used(condition):
+                yield f"{name} {value} needs the app {self.name}, found {condition.app}"
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
         """List its flows in the order of their start.
 
-        Args:
-            condition: What to measure.
-            video: The stream that the app `ffmpeg` sends.
+        `video` is the stream that the app `ffmpeg` sends.
         """
         raise NotImplementedError
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
         """Turn its logs and the samples into tables, and return its metrics.
 
-        Args:
-            plan: What was run.
-            folder: Where the logs and tcp.csv are, and its tables go.
-            timeline: When the flows were started.
-
-        Raises:
-            LosslabError: the files do not say them.
+        `folder` has the logs and tcp.csv, and gets the app's tables.
         """
         raise NotImplementedError
 

@@ -46,11 +46,7 @@ class Changing:
     def running(self, origin_ns: int) -> Iterator[None]:
         """Make each change at its time, for the length of the block.
 
-        Args:
-            origin_ns: The monotonic clock at the replicate's 0 s.
-
-        Raises:
-            LosslabError: a command failed.
+        `origin_ns` is the monotonic clock at the replicate's 0 s.
         """
         ended = threading.Event()
         thread = threading.Thread(target=self._run, args=(origin_ns, ended))
@@ -106,12 +102,7 @@ class Changing:
     ) -> list[str]:
         """Say what was not kept; empty when all was.
 
-        Args:
-            before: What was read back before the traffic.
-            after: What was, after it.
-            queue: Samples of the bottleneck.
-            replies: Pings in the traffic.
-            tolerance_ms: By which one may be faster than the path.
+        States are as of `hosts.read_back`; a ping may be faster than the path by `tolerance_ms`.
         """
         its = self.plan
         if self.reasons or len(self.boundaries) != len(its.steps):
@@ -130,12 +121,7 @@ class Changing:
     ) -> dict[str, float | None]:  # fmt: skip
         """Write what the first flow made of each phase, and describe the whole.
 
-        Args:
-            before: What was read back before the traffic.
-            after: What was, after it.
-            queue: Samples of the bottleneck.
-            source_port: The first flow's.
-            folder: Where tcp.csv is, and where the table goes.
+        States are as of `hosts.read_back`; `folder` has tcp.csv and gets the table.
         """
         if len(self.boundaries) != len(self.plan.steps):
             return {}
@@ -200,11 +186,7 @@ def _settle_s(
 ) -> float | None:
     """Say how long a flow needs to find most of what the link carries; None where it does not.
 
-    Args:
-        delivered: Of the flow.
-        phase: In which it looks for it.
-        since_s: From when on what is acknowledged is of this phase.
-        carries_mbit: What the link carries.
+    What is acknowledged from `since_s` on is of this phase.
     """
     window_s = min(phases.SETTLE_WINDOW_S, WINDOW_OF_PHASE * (phase.end_s - phase.begin_s))
     at_s = since_s

@@ -55,11 +55,7 @@ class DualPi2(Shaper):
         return struct.pack("=BxxxiIII", socket.AF_UNSPEC, index, handle, major << 16 | minor, 0)
 
     def complete(self) -> None:
-        """Make it as long as it is to be, in this network namespace.
-
-        Raises:
-            LosslabError: the kernel does not.
-        """
+        """Make it as long as it is to be, in this network namespace."""
         kind = _attribute(TCA_KIND, KIND.encode() + b"\0")
         limit = _attribute(TCA_DUALPI2_LIMIT, struct.pack("=I", self.limit))
         body = self._message() + kind + _attribute(TCA_OPTIONS | NLA_F_NESTED, limit)

@@ -39,11 +39,7 @@ class Deliveries:
 
     @classmethod
     def read(cls, tcp_csv: Path, source_port: int | None) -> Deliveries:
-        """Read those of the sender's connection from a port.
-
-        Raises:
-            LosslabError: there was no such connection.
-        """
+        """Read those of the sender's connection from a port."""
         rows = read_rows(tcp_csv)
         own = {
             float(row["t_s"]): int(row["delivered_bytes"])
@@ -59,11 +55,7 @@ class Deliveries:
         return cls(instants, list(accumulate((own.get(t, 0) for t in instants), max)))
 
     def mbit(self, begin_s: float, end_s: float) -> float:
-        """Divide bytes by time between the samples nearest inside a window, in Mbit/s.
-
-        Raises:
-            LosslabError: there are no two samples in it.
-        """
+        """Divide bytes by time between the samples nearest inside a window, in Mbit/s."""
         first = bisect.bisect_left(self.instants_s, begin_s - ROUNDING_S)
         last = bisect.bisect_right(self.instants_s, end_s + ROUNDING_S) - 1
         if last <= first:

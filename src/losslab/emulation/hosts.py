@@ -26,15 +26,7 @@ SETTLE_TRIES = 20
 
 
 def apply(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
-    """Make every host what its plan asks for, but for its qdiscs, which a seed decides.
-
-    Args:
-        plans: By host.
-        handles: What each is set up with.
-
-    Raises:
-        LosslabError: a command failed or spoke on stderr.
-    """
+    """Make every host what its plan asks for, but for its qdiscs, which a seed decides."""
     for host, plan in plans.items():
         with netns.inside(handles[host].pid):
             for name, value in plan.sysctls.items():
@@ -129,11 +121,7 @@ def deviations(plans: Mapping[str, HostPlan], state: Mapping[str, Any]) -> list[
 
 
 def require_ecn(plans: Mapping[str, HostPlan]) -> None:
-    """Refuse Accurate ECN where the running kernel does not have it.
-
-    Raises:
-        LosslabError: it does not, and where it is to be had.
-    """
+    """Refuse Accurate ECN where the running kernel does not have it."""
     wanted = any(plan.sysctls.get(ECN_SYSCTL) == ECN["accurate"] for plan in plans.values())
     if wanted and not Path("/proc/sys", *ACCURATE_ECN_SYSCTL.split(".")).exists():
         raise LosslabError(

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import batch, capture, hosts, netns, standby, traffic
-from losslab.emulation.instants import wait_for_whole_second
 from losslab.emulation.link import forward, traces
 from losslab.emulation.outcome import Seen, sum_up
 from losslab.emulation.plan import make_plan
 from losslab.emulation.probes import ping
 from losslab.emulation.topology import NOTHING, RECEIVER_ADDRESS, emulated_hosts
+from losslab.emulation.waits import wait_for_whole_second
 from losslab.study.condition import Condition
 
 if TYPE_CHECKING:
@@ -45,14 +45,8 @@ def stage(
 ) -> Iterator[Stage]:
     """Make the hosts of a condition for the length of the block.
 
-    Args:
-        condition: What is to be measured.
-        host_class: The class of Mininet's hosts, as for `topology.emulated_hosts`.
-        disposable: Leave the hosts to the guest's power-off.
-        loaded: Load the Python programs that will run on them.
-
-    Raises:
-        LosslabError: the kernel lacks an algorithm or Accurate ECN, or a command failed.
+    `disposable` hosts are left to the guest's power-off; `loaded` ones have their Python programs
+    loaded.
     """
     plan = make_plan(condition, 0)
     hosts.require_algorithms(plan.algorithms)

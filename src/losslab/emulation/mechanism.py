@@ -49,10 +49,7 @@ class Line:
     def shapers(self, where: Interface, seed: int, purpose: str) -> list[Shaper]:
         """List its qdiscs.
 
-        Args:
-            where: The interface.
-            seed: The replicate's.
-            purpose: What its random numbers are for, among the replicate's others.
+        `purpose` says what its random numbers are for, among the replicate's others.
         """
         first = netem(
             where, self.delay_ms, self.loss_percent, derived_seed(seed, purpose),

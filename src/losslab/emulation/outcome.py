@@ -198,10 +198,7 @@ def _queue_summary(samples: list[queue.QueueSample], plan: Plan) -> dict[str, fl
 def _link_queue(run: Run, begin_ms: float, folder: Path) -> list[queue.QueueSample]:
     """Tell what waited in a trace-driven link whenever the bucket behind it was sampled.
 
-    Args:
-        run: Where the samples' times are.
-        begin_ms: Their 0 s on the clock of the link's log.
-        folder: Where the log is.
+    `begin_ms` is the samples' 0 s on the clock of the link's log.
     """
     times = [sample.t_s for sample in run.queue]
     lines = (folder / forward.LOG).read_text().splitlines()

@@ -151,10 +151,7 @@ class Counts:
 def counted(first: State, last: State, lines: Sequence[tuple[str, str]]) -> Counts:
     """Count between two readings.
 
-    Args:
-        first: The earlier: per host, its qdiscs.
-        last: The later.
-        lines: Host and interface of the data's delay line, and of that of the way back.
+    `lines` are host and interface of the data's delay line, and of that of the way back.
     """
     numbers = []
     for host, name in lines:
@@ -181,12 +178,8 @@ def reasons(
 ) -> list[str]:
     """Say which phase did not lose what it promised; empty when all did.
 
-    Args:
-        promised: Phases that were made, in their order.
-        both_ways: Whether loss strikes data, and whether acknowledgements.
-        burst_packets: Mean length of a burst of losses.
-        boundaries: Readings at their beginnings and at the end, one more than phases.
-        lines: As of `counted`.
+    `both_ways` says whether loss strikes data, and whether acknowledgements; `boundaries` are one
+    more than phases; `lines` are as of `counted`.
     """
     found = []
     for phase, (first, last) in zip(promised, pairwise(boundaries), strict=True):
@@ -216,10 +209,7 @@ def rate_reasons(
 ) -> list[str]:
     """Say in which phase the bottleneck sent more than its rate allows.
 
-    Args:
-        promised: Phases that were made.
-        made_s: When the change was complete that began each.
-        queue: Samples of the bottleneck.
+    `made_s` has when the change was complete that began each phase.
     """
     found = []
     for phase, since_s in zip(promised, made_s, strict=True):
@@ -246,11 +236,7 @@ def rtt_reasons(
 ) -> list[str]:
     """Say in which phase a ping was faster than the path, or came back in an outage.
 
-    Args:
-        promised: Phases that were made.
-        made_s: When the change was complete that began each.
-        replies: Pings, as (s, RTT in ms).
-        below_ms: By how much one may be faster.
+    `made_s` is as of `rate_reasons`; one may be faster by `below_ms`.
     """
     found = []
     for phase, since_s in zip(promised, made_s, strict=True):

@@ -169,10 +169,7 @@ class Plan:
 def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Plan:
     """Make the plan of a replicate.
 
-    Args:
-        condition: What to measure.
-        seed: Decides every random draw.
-        video: The stream that the ffmpeg app sends.
+    The seed decides every random draw; `video` is the stream that the app `ffmpeg` sends.
     """
     app = features.apps()[condition.app]
     flows = app.flows(condition, video)
@@ -270,9 +267,7 @@ def _jitter_s(seed: int, purpose: str) -> float:
 def sample_interval_s(rate_mbit: float, beside: int = 0) -> float:
     """Choose how often flows and queue are sampled: every 20 ms, less often on slow links.
 
-    Args:
-        rate_mbit: Of the link.
-        beside: How many flows run beside the first; of many a sample costs more.
+    Of many flows a sample costs more.
     """
     packet_s = FRAME_BYTES * 8 / 1e6 / rate_mbit
     wanted_s = max(SAMPLE_INTERVAL_S, SAMPLE_PACKETS * packet_s, SAMPLE_PER_FLOW_S * beside)

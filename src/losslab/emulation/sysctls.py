@@ -24,13 +24,7 @@ ALGORITHM_SYSCTL = "net.ipv4.tcp_congestion_control"
 def sysctls(
     host: str, condition: Condition, ends: Sequence[Interface] = INTERFACES
 ) -> dict[str, str]:
-    """List the sysctls of a host's namespace (Documentation/networking/ip-sysctl.rst).
-
-    Args:
-        host: Whose.
-        condition: What is to be measured.
-        ends: All interfaces that there are.
-    """
+    """List the sysctls of a host's namespace (Documentation/networking/ip-sysctl.rst)."""
     wanted = {
         "net.ipv6.conf.all.disable_ipv6": "1",
         "net.ipv6.conf.default.disable_ipv6": "1",

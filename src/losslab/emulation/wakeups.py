@@ -19,8 +19,7 @@ SYS_PIDFD_GETFD = 438  # asm-generic/unistd.h; the same number on every architec
 def receive_blocks(pid: int, sender_port: int, block_bytes: int) -> bool:
     """Set SO_RCVLOWAT (socket(7)) on a process's connection that comes from `sender_port`.
 
-    Returns:
-        Whether the process has such a connection.
+    Returns whether the process has such a connection.
 
     Raises:
         OSError: the process is gone.

@@ -186,11 +186,7 @@ class Condition:
             """Return the value of a feature's axis."""
 
     def __post_init__(self) -> None:
-        """Give every value its axis's type: 20 and 20.0 are one condition.
-
-        Raises:
-            LosslabError: a value that is of another type, or no finite number.
-        """
+        """Give every value its axis's type: 20 and 20.0 are one condition."""
         for name, its in AXES.items():
             object.__setattr__(self, name, its.typed(getattr(self, name)))
 
@@ -200,7 +196,7 @@ class Condition:
 
         values = asdict(self)
         wrong = [words for name, its in AXES.items() for words in its.problems(values[name])]
-        return wrong + [words for broken, words in conflicts(self) if broken]
+        return [*wrong, *conflicts(self)]
 
     @property
     def bare(self) -> bool:
@@ -219,11 +215,7 @@ class Condition:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Condition:
-        """Build a condition from `to_json`'s data; an unknown key is a KeyError.
-
-        Raises:
-            LosslabError: no algorithm, or a value of another type than its axis's.
-        """
+        """Build a condition from `to_json`'s data; an unknown key is a KeyError."""
         unknown = set(data) - set(AXES)
         if unknown:
             raise KeyError(f"unknown condition keys: {', '.join(sorted(unknown))}")

@@ -57,8 +57,8 @@ class Feature:
             if getattr(condition, name) != declaration(its).default
         ]
 
-    def conflicts(self, condition: Condition) -> Iterator[tuple[bool, str]]:
-        """List what must hold between its axes and others: if it is broken, and what to say."""
+    def conflicts(self, condition: Condition) -> Iterator[str]:
+        """Say what does not hold between its axes and others."""
         yield from ()
 
     def inputs(self, condition: Condition) -> Mapping[str, Mapping[str, Any]]:

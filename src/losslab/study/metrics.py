@@ -41,12 +41,7 @@ class Metric:
 def read(path: Path, more: Iterable[Mapping[str, str]] = ()) -> dict[str, Metric]:
     """Read declarations of metrics.
 
-    Args:
-        path: The table.
-        more: Further rows, of features that declare metrics of their own.
-
-    Raises:
-        UsageError: they do not follow their schema, or have a name or rank twice.
+    `more` are rows of features that declare metrics of their own.
     """
     rows = [*read_rows(path, "\t"), *({"primary": "", **row} for row in more)]
     check_schema(rows, "metrics", str(path))
@@ -98,11 +93,7 @@ def primary(summaries: Sequence[Summary]) -> str:
 
 
 def require_known(metric: str, summaries: Sequence[Summary]) -> None:
-    """Refuse a metric that is not declared, or that no summary has; none says nothing.
-
-    Raises:
-        UsageError: with the names that are most like it.
-    """
+    """Refuse a metric that is not declared, or that no summary has; none says nothing."""
     there = sorted({name for summary in summaries for name in summary})
     if metric in there or (not there and metric in declared()):
         return

@@ -109,18 +109,16 @@ class Command(App):
         ),
     }  # fmt: skip
 
-    def conflicts(self, condition: Condition) -> Iterator[tuple[bool, str]]:
+    def conflicts(self, condition: Condition) -> Iterator[str]:
         """Refuse the app without commands, and commands without it."""
         its, commands = condition, (condition.sender_command, condition.receiver_command)
-        yield (
-            any((said not in (NONE, "")) != self.used(its) for said in commands),
-            "sender_command, receiver_command and the app command need each other, found app "
-            f"{its.app} with {its.sender_command!r} and {its.receiver_command!r}",
-        )
-        yield (
-            its.bring != NONE and not self.used(its),
-            f"bring needs the app command, found {its.app}",
-        )
+        if any((said not in (NONE, "")) != self.used(its) for said in commands):
+            yield (
+                "sender_command, receiver_command and the app command need each other, found app "
+                f"{its.app} with {its.sender_command!r} and {its.receiver_command!r}"
+            )
+        if its.bring != NONE and not self.used(its):
+            yield f"bring needs the app command, found {its.app}"
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
         """List the one pair of programs."""
@@ -141,9 +139,6 @@ class Command(App):
 
         `throughput_mbit` counts IP packets, `goodput_mbit` what is in TCP's segments and UDP's
         datagrams, repeats included, both from the warm-up to the configured end.
-
-        Raises:
-            LosslabError: nothing arrived, or it was not counted in that time.
         """
         _keep_logs(folder)
         rows = read_rows(folder / ARRIVALS)

@@ -29,7 +29,7 @@ class Datagram(App):
 
     order = 4
     meaning = "UDP under a `scheme`"
-    with_flows = False
+    with_ecn = with_flows = False
     start_s, per_gb_s = 0.3, 49.0  # Python, and a gigabyte passes it in so many
     programs = (PROGRAM,)
     after = "trace_back"
@@ -42,13 +42,13 @@ class Datagram(App):
         )
     }
 
-    def conflicts(self, condition: Condition) -> Iterator[tuple[bool, str]]:
+    def conflicts(self, condition: Condition) -> Iterator[str]:
         """Refuse the app without a scheme, and a scheme without it."""
         scheme, app = condition.scheme, condition.app
-        yield (
-            (scheme != NONE) != self.used(condition),
-            f"scheme and the app datagram need each other, found scheme {scheme} and app {app}",
-        )
+        if (scheme != NONE) != self.used(condition):
+            yield (
+                f"scheme and the app datagram need each other, found scheme {scheme} and app {app}"
+            )
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
         """List the one flow."""
@@ -81,9 +81,6 @@ class Datagram(App):
 
         Goodput counts what was acknowledged between the warm-up and the configured end;
         `received_mbit` spreads over the run all that arrived, also of what waited at its end.
-
-        Raises:
-            LosslabError: an end did not print its counts, or nothing arrived.
         """
         counts: dict[str, int] = {}
         for name in ("sender.log", "receiver.log"):

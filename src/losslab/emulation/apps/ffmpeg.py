@@ -155,11 +155,7 @@ class Ffmpeg(App):
         ]
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
-        """Turn receiver.log into frames.csv and the summary.
-
-        Raises:
-            LosslabError: no frame arrived at all.
-        """
+        """Turn receiver.log into frames.csv and the summary."""
         frames = parse_frames((folder / "receiver.log").read_text())
         if not frames:
             raise LosslabError("at least one video frame must arrive, found none in receiver.log")

@@ -83,11 +83,7 @@ def intervals(receiver: dict[str, Any], start_s: float) -> list[tuple[float, flo
 
 
 def received_mbit(rows: list[tuple[float, float, int]], plan: Plan) -> float:
-    """Divide bytes by time over the `intervals` between the warm-up and the configured end.
-
-    Raises:
-        LosslabError: there is no such interval.
-    """
+    """Divide bytes by time over the `intervals` between the warm-up and the configured end."""
     # Intervals of the competitor and the clock's rounding do not end exactly at the limits.
     half = INTERVAL_S / 2
     inside = [
@@ -134,13 +130,11 @@ class Iperf3(App):
         )
     }  # fmt: skip
 
-    def conflicts(self, condition: Condition) -> Iterator[tuple[bool, str]]:
+    def conflicts(self, condition: Condition) -> Iterator[str]:
         """Refuse a size of writes where no iperf3 runs."""
         its = condition
-        yield (
-            its.write_kib != 0 and not self.used(its) and its.competitor == NONE,
-            f"write_kib {its.write_kib} needs a flow of iperf3, found the app {its.app}",
-        )
+        if its.write_kib != 0 and not self.used(its) and its.competitor == NONE:
+            yield f"write_kib {its.write_kib} needs a flow of iperf3, found the app {its.app}"
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
         """List the flow and, where the condition has one, its competitor."""

@@ -117,13 +117,13 @@ class Quic(App):
     udp_offloads, own_ecn = True, True
     start_s, per_gb_s = 0.3, 300.0  # its stack makes system calls for each packet
 
-    def conflicts(self, condition: Condition) -> Iterator[tuple[bool, str]]:
+    def conflicts(self, condition: Condition) -> Iterator[str]:
         """Refuse algorithms that ngtcp2 does not have."""
-        yield (
-            self.used(condition) and condition.algorithm not in ALGORITHMS,
-            f"algorithm must be one of {', '.join(ALGORITHMS)} with the app quic, whose own they "
-            f"are, found {condition.algorithm}",
-        )
+        if self.used(condition) and condition.algorithm not in ALGORITHMS:
+            yield (
+                f"algorithm must be one of {', '.join(ALGORITHMS)} with the app quic, whose own "
+                f"they are, found {condition.algorithm}"
+            )
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
         """List the one download."""
@@ -155,7 +155,8 @@ class Quic(App):
                         f"--qlog-file={RAW}/{CLIENT_LOG}",
                         f"--max-data={WINDOW}", f"--max-stream-data-bidi-local={WINDOW}",
                         f"--max-window={WINDOW}", f"--max-stream-window={WINDOW}",
-                        SENDER_ADDRESS, str(PORT), f"https://{SENDER_ADDRESS}:{PORT}/{OBJECT_BYTES}",
+                        SENDER_ADDRESS, str(PORT),
+                        f"https://{SENDER_ADDRESS}:{PORT}/{OBJECT_BYTES}",
                     ],
                     "receiver.log",
                     until_s=condition.duration_s,
@@ -171,9 +172,6 @@ class Quic(App):
 
         Goodput counts the bytes of the stream that arrived, each once, between the warm-up and the
         configured end. A packet is lost that the sender took for lost; its bytes are sent again.
-
-        Raises:
-            LosslabError: an end left no qlog, or nothing arrived after the warm-up.
         """
         client, log = folder / CLIENT_LOG, folder / SENDER_LOG
         if (folder / SENDER_LOGS).is_dir():

@@ -49,15 +49,15 @@ class Web(App):
     start_s = 0.03
     programs = (SERVER,)
 
-    def conflicts(self, condition: Condition) -> Iterator[tuple[bool, str]]:
+    def conflicts(self, condition: Condition) -> Iterator[str]:
         """Refuse runs that are too short for a fetch."""
         after_s = condition.duration_s - condition.warmup_s
         fetch_s = FETCH_AFTER_S + FETCH_BEFORE_END_S
-        yield (
-            self.used(condition) and after_s < fetch_s,
-            f"duration_s must leave {fetch_s:g} s after the warm-up for the app web, found "
-            f"{after_s:g}",
-        )
+        if self.used(condition) and after_s < fetch_s:
+            yield (
+                f"duration_s must leave {fetch_s:g} s after the warm-up for the app web, found "
+                f"{after_s:g}"
+            )
 
     def expected_mbit(self, condition: Condition, rate_mbit: float) -> float | None:
         """Return nothing where there is no bulk flow."""
@@ -102,11 +102,7 @@ class Web(App):
         return [iperf3.flow(condition, BULK_PREFIX, condition.competitor, 0), fetch]
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
-        """Turn curl's report, the pings before the fetch and the bulk flow's into the summary.
-
-        Raises:
-            LosslabError: the page did not arrive whole.
-        """
+        """Turn curl's report, the pings before the fetch and the bulk flow's into the summary."""
         text = (folder / "web-client.log").read_text()
         try:
             report = json.loads(text)

@@ -17,11 +17,7 @@ def of_all_links(
 ) -> Traffic:
     """Add what further links carried to what the path's own did.
 
-    Args:
-        counted: Of the path's own links, as `accounts.traffic` has it.
-        crowd: The flows, and their links.
-        before: The state before the traffic, as `hosts.read_back` gives it.
-        after: The state after it.
+    States are as of `hosts.read_back`.
     """
 
     def packets(side: str, ends: Iterable[Interface]) -> int:

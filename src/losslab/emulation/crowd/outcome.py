@@ -53,16 +53,7 @@ def collect(
 ) -> Beside:
     """Turn the programs' reports and the sender's samples into flows.csv, metrics and evidence.
 
-    Args:
-        crowd: What was planned.
-        summary: That of the cell's own flow.
-        plan: What was run.
-        folder: Where the logs and tcp.csv are.
-        timeline: When the replicate's clock has its 0 s.
-        real_time: Programs start when the machine lets them.
-
-    Raises:
-        LosslabError: a program did not print its report.
+    In real time programs start when the machine lets them.
     """
     sent = _report(folder / crowd.flow.caller.log)
     received = _report(folder / crowd.flow.listener.log)

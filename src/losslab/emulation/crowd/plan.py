@@ -85,11 +85,8 @@ def own_start_s(seed: int) -> float:
 def make_crowd(condition: Condition, seed: int, setup_rtts: int) -> Crowd | None:
     """Plan a condition's flows; None where it has none.
 
-    Args:
-        condition: What to measure.
-        seed: Decides when flows start within their jitter, arrivals and sizes.
-        setup_rtts: What the cell's own flow needs from its program's start to its data connection;
-            the others wait for so long, or they would be the first in every run.
+    Flows wait for the `setup_rtts` that the cell's own flow needs from its program's start to its
+    data connection, or they would be the first in every run.
     """
     groups = crowd.parse(condition.flows)
     if not groups:
@@ -112,12 +109,7 @@ def make_crowd(condition: Condition, seed: int, setup_rtts: int) -> Crowd | None
 
 
 def caller(crowd: Crowd, origin_ns: int) -> Program:
-    """Give the sender's program, which must know when the replicate's clock has its 0 s.
-
-    Args:
-        crowd: The flows.
-        origin_ns: On the monotonic clock.
-    """
+    """Give the sender's program, which must know when the replicate's clock has its 0 s."""
     told = [
         [
             s.source,

@@ -24,12 +24,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from losslab.emulation.flows import Host
-from losslab.emulation.instants import wait_for_whole_second
 from losslab.emulation.link import traces
 from losslab.emulation.link.tracelink import QUEUES, TraceLink
 from losslab.emulation.standby import PYTHON
 from losslab.emulation.topology import RECEIVER_NETWORK, SENDER_NETWORK, interface
-from losslab.emulation.waits import Waiter
+from losslab.emulation.waits import Waiter, wait_for_whole_second
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
@@ -83,11 +82,7 @@ def attached(
     At the end the links have emptied their queues and are gone; `folder` has their logs, and beside
     it are their traces.
 
-    Yields:
-        The monotonic clock's nanoseconds at the 0 ms of the data's log; None where there is none.
-
-    Raises:
-        LosslabError: a link does not start, is not in the path, or does not end well.
+    Yields the monotonic clock's nanoseconds at the 0 ms of the data's log, where there is one.
     """
     begin_ns = None
     with contextlib.ExitStack() as stack:
@@ -181,11 +176,7 @@ def forward(link: TraceLink, tun: int, stop: int, begin_ns: int) -> None:
     Ends when there is something to read from `stop` and nothing waits any more, neither in the link
     nor in the device.
 
-    Args:
-        link: The link.
-        tun: The device.
-        stop: Readable when it is to end.
-        begin_ns: The monotonic clock at the link's 0 ms.
+    `stop` is readable when it is to end; `begin_ns` is the monotonic clock at the link's 0 ms.
     """
     at_work, at_its_end = Waiter(tun, stop), Waiter(tun)
     stopping = False

@@ -203,9 +203,7 @@ class Backlog:
 def backlog(lines: Sequence[str], instants_ms: Sequence[float]) -> list[Backlog]:
     """Follow a log to each of some instants.
 
-    Args:
-        lines: The log.
-        instants_ms: Rising times on the log's clock; what happened then counts.
+    Instants rise; what happened at one counts.
     """
     found = []
     packets = octets = drops = 0

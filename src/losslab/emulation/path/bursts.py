@@ -34,13 +34,13 @@ class Bursts(Mechanism):
         """Return the length that a condition specifies."""
         return replace(self, burst_packets=condition.loss_burst_packets)
 
-    def conflicts(self, condition: Condition) -> Iterator[tuple[bool, str]]:
+    def conflicts(self, condition: Condition) -> Iterator[str]:
         """Refuse bursts without loss."""
-        yield (
-            condition.loss_burst_packets > 1 and condition.loss_percent == 0,
-            f"loss_burst_packets needs a loss_percent, found {condition.loss_burst_packets:g} "
-            "without one",
-        )
+        if condition.loss_burst_packets > 1 and condition.loss_percent == 0:
+            yield (
+                f"loss_burst_packets needs a loss_percent, found {condition.loss_burst_packets:g} "
+                "without one"
+            )
 
     def on_line(self, condition: Condition, way: str, its: Line) -> Line:
         """Lose packets in a bad state, all of them, and none in a good one (tc-netem(8))."""

@@ -33,14 +33,14 @@ class Duplication(Mechanism):
         )
     }  # fmt: skip
 
-    def conflicts(self, condition: Condition) -> Iterator[tuple[bool, str]]:
+    def conflicts(self, condition: Condition) -> Iterator[str]:
         """Refuse duplicates and loss on one way."""
         lossy = condition.loss_percent > 0 and condition.loss_direction != "back"
-        yield (
-            condition.duplicate_percent > 0 and lossy,
-            "duplicate_percent needs a way of data without loss: netem draws a packet's loss and "
-            f"its copy together, found loss_percent {condition.loss_percent:g}",
-        )
+        if condition.duplicate_percent > 0 and lossy:
+            yield (
+                "duplicate_percent needs a way of data without loss: netem draws a packet's loss "
+                f"and its copy together, found loss_percent {condition.loss_percent:g}"
+            )
 
     def on_line(self, condition: Condition, way: str, its: Line) -> Line:
         """Let netem make some data packets twice."""

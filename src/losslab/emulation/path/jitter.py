@@ -46,13 +46,11 @@ class Jitter(Mechanism):
         """Return the jitter that a condition specifies."""
         return replace(self, jitter_ms=condition.jitter_ms)
 
-    def conflicts(self, condition: Condition) -> Iterator[tuple[bool, str]]:
+    def conflicts(self, condition: Condition) -> Iterator[str]:
         """Refuse an order of packets without jitter."""
         order = condition.jitter_order
-        yield (
-            order != "kept" and condition.jitter_ms == 0,
-            f"jitter_order {order} needs a jitter_ms, found none",
-        )
+        if order != "kept" and condition.jitter_ms == 0:
+            yield f"jitter_order {order} needs a jitter_ms, found none"
 
     def on_line(self, condition: Condition, way: str, its: Line) -> Line:
         """Delay data by as much in the mean, and more or less by up to as much."""

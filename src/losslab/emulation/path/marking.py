@@ -62,23 +62,21 @@ class Marking(Mechanism):
             ecn = "their own"
         return replace(self, ecn=ecn, marking=condition.ecn != "off" and condition.queue in MARKING)
 
-    def conflicts(self, condition: Condition) -> Iterator[tuple[bool, str]]:
+    def conflicts(self, condition: Condition) -> Iterator[str]:
         """Refuse ECN where nothing marks, and thresholds that no queue has."""
         its = condition
-        yield (
-            its.ecn != "off" and (its.trace != NONE or its.app == "datagram"),
-            "ecn must be off with a trace, whose link does not mark, and with the app datagram, "
-            f"found {its.ecn}",
-        )
-        yield (
-            "mark_packets" in self.changed(its) and its.queue != "red-step",
-            f"mark_packets needs the queue red-step, found {its.queue}",
-        )
-        yield (
-            its.queue == "red-step" and its.mark_packets >= its.buffer_packets,
-            f"mark_packets must be below buffer_packets, {its.buffer_packets} here, found "
-            f"{its.mark_packets}",
-        )
+        if its.ecn != "off" and (its.trace != NONE or not features.apps()[its.app].with_ecn):
+            yield (
+                "ecn must be off with a trace, whose link does not mark, and with the app "
+                f"datagram, found {its.ecn}"
+            )
+        if "mark_packets" in self.changed(its) and its.queue != "red-step":
+            yield f"mark_packets needs the queue red-step, found {its.queue}"
+        if its.queue == "red-step" and its.mark_packets >= its.buffer_packets:
+            yield (
+                f"mark_packets must be below buffer_packets, {its.buffer_packets} here, found "
+                f"{its.mark_packets}"
+            )
 
     def on_queue(self, condition: Condition, its: Shaper) -> Shaper:
         """Tell the bottleneck's queue to mark."""

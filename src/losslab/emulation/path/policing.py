@@ -53,18 +53,16 @@ class Policing(Mechanism):
         rate, burst = condition.policer_mbit, condition.policer_burst_packets
         return replace(self, policer_mbit=rate, policer_burst_packets=burst if rate else 0)
 
-    def conflicts(self, condition: Condition) -> Iterator[tuple[bool, str]]:
+    def conflicts(self, condition: Condition) -> Iterator[str]:
         """Refuse it with a trace, and a bucket without it."""
         its = condition
-        yield (
-            its.policer_mbit > 0 and its.trace != NONE,
-            "policer_mbit must be 0 with a trace, past whose link packets go",
-        )
-        yield (
-            "policer_burst_packets" in self.changed(its) and not its.policer_mbit,
-            f"policer_burst_packets needs a policer_mbit, found {its.policer_burst_packets} "
-            "without",
-        )
+        if its.policer_mbit > 0 and its.trace != NONE:
+            yield "policer_mbit must be 0 with a trace, past whose link packets go"
+        if "policer_burst_packets" in self.changed(its) and not its.policer_mbit:
+            yield (
+                f"policer_burst_packets needs a policer_mbit, found {its.policer_burst_packets} "
+                "without"
+            )
 
     def qdiscs(self, condition: Condition) -> list[Shaper]:
         """Drop what is above the rate, before the bottleneck."""

@@ -52,13 +52,13 @@ class Reordering(Mechanism):
         early_ms = condition.reorder_ms if condition.reorder_percent else 0.0
         return replace(self, early_percent=condition.reorder_percent, early_ms=early_ms)
 
-    def conflicts(self, condition: Condition) -> Iterator[tuple[bool, str]]:
+    def conflicts(self, condition: Condition) -> Iterator[str]:
         """Refuse packets that come earlier than the path's delay allows."""
-        yield (
-            condition.reorder_percent > 0 and condition.reorder_ms > condition.rtt_ms / 2,
-            f"reorder_ms must be at most half of rtt_ms, {condition.rtt_ms / 2:g} here, found "
-            f"{condition.reorder_ms:g}",
-        )
+        if condition.reorder_percent > 0 and condition.reorder_ms > condition.rtt_ms / 2:
+            yield (
+                f"reorder_ms must be at most half of rtt_ms, {condition.rtt_ms / 2:g} here, found "
+                f"{condition.reorder_ms:g}"
+            )
 
     def on_line(self, condition: Condition, way: str, its: Line) -> Line:
         """Move a part of the data's delay into a second netem."""

@@ -59,37 +59,34 @@ class Schedule(Mechanism):
         """Write the mean rate under its name in plans."""
         return {"mean_rate_mbit": self.scheduled_mbit}
 
-    def conflicts(self, condition: Condition) -> Iterator[tuple[bool, str]]:
+    def conflicts(self, condition: Condition) -> Iterator[str]:
         """Refuse a path of which one phase is none that may be measured."""
         its = condition
         if its.changes == NONE:
             return
-        yield (
-            its.shaper != "tbf" or its.sender_delay_ms > 0,
-            "changes must be none with sender_delay_ms or the shaper htb-netem, found changes",
-        )
-        yield (
-            its.trace != NONE and "rate_mbit" in its.changes,
-            "changes must leave rate_mbit alone with a trace, which is the link's rate",
-        )
+        if its.shaper != "tbf" or its.sender_delay_ms > 0:
+            yield "changes must be none with sender_delay_ms or the shaper htb-netem, found changes"
+        if its.trace != NONE and "rate_mbit" in its.changes:
+            yield "changes must leave rate_mbit alone with a trace, which is the link's rate"
         try:
             found = changes.phases(its.changes, {name: getattr(its, name) for name in changes.SET})
         except LosslabError as error:
-            yield True, error.message
+            yield error.message
             return
         last_s = found[-1].begin_s
-        yield (
-            last_s >= its.duration_s,
-            f"changes must end before the run does, at {its.duration_s:g} s, found one at "
-            f"{last_s:g} s",
-        )
+        if last_s >= its.duration_s:
+            yield (
+                f"changes must end before the run does, at {its.duration_s:g} s, found one at "
+                f"{last_s:g} s"
+            )
         for phase in found[1:]:
             bare = phase.values["rtt_ms"] == 0
-            yield bare, "changes must keep some rtt_ms, whose delay lines they change, found 0"
+            if bare:
+                yield "changes must keep some rtt_ms, whose delay lines they change, found 0"
             if not bare:
                 where = f"changes, from {phase.begin_s:g} s: "
                 same = type(its).from_json(its.to_json() | phase.values | {"changes": NONE})
-                yield from ((True, where + words) for words in same.problems())
+                yield from (where + words for words in same.problems())
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
         """Plan the changes."""

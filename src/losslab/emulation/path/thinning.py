@@ -36,12 +36,10 @@ class Thinning(Mechanism):
         )
     }  # fmt: skip
 
-    def conflicts(self, condition: Condition) -> Iterator[tuple[bool, str]]:
+    def conflicts(self, condition: Condition) -> Iterator[str]:
         """Refuse it with a trace."""
-        yield (
-            condition.ack_thinning > 1 and condition.trace != NONE,
-            "ack_thinning must be 1 with a trace, past whose link packets go",
-        )
+        if condition.ack_thinning > 1 and condition.trace != NONE:
+            yield "ack_thinning must be 1 with a trace, past whose link packets go"
 
     def qdiscs(self, condition: Condition) -> list[Shaper]:
         """Filter packets that acknowledge and do nothing else (no SYN, FIN, PSH)."""
