@@ -110,7 +110,7 @@ class Changing:
         read = self.all_boundaries(before, after)
         made_s = [boundary.t_s for boundary in read[:-1]]
         return [
-            *phases.reasons(its.phases, its.strikes, its.burst_packets, read, its.lines),
+            *phases.loss_reasons(its, read),
             *phases.rate_reasons(its.phases, made_s, queue),
             *phases.rtt_reasons(its.phases, made_s, replies, its.early_ms + tolerance_ms),
         ]
@@ -129,7 +129,9 @@ class Changing:
         read = self.all_boundaries(before, after)
         rows, settled = [COLUMNS], []
         for number, phase in enumerate(self.plan.phases):
-            counts = phases.counted(read[number].state, read[number + 1].state, self.plan.lines)
+            (_, lost), _ = phases.counted(
+                read[number].state, read[number + 1].state, self.plan.lines
+            )
             carries_mbit = phase.values["rate_mbit"] * phases.PAYLOAD_SHARE
             since_s = self._since_s(number)
             goodput = _mbit(delivered, since_s, phase.end_s)
@@ -144,7 +146,7 @@ class Changing:
                 number, f"{phase.begin_s:g}", f"{phase.end_s:g}", *(f"{v:g}" for v in values),
                 int(phase.outage), _written(goodput, 6),
                 _written(goodput and goodput / carries_mbit, 6),
-                _written(sum(waiting) / len(waiting) if waiting else None, 3), counts.lost,
+                _written(sum(waiting) / len(waiting) if waiting else None, 3), lost,
                 _written(settle_s, 1),
             ]  # fmt: skip
             rows.append(",".join(map(str, cells)))

@@ -136,7 +136,9 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         "bottleneck_drops": counted.bottleneck_drops,
         "sender_drops": counted.sender_drops,
         "unexplained_packets": counted.unexplained,
-        "rwnd_limited_percent": _rwnd_limited_percent(evidence.flows),
+        "rwnd_limited_percent": 100 * evidence.flows[0].window_limited_share
+        if evidence.flows
+        else None,
         **(crowd.of_the_link(counted) if beside else {}),
         **(books.second(plan.crowd, seen.before, seen.after) if plan.crowd else {}),
         **_dynamics(tcp_flows, plan, folder),
@@ -203,10 +205,7 @@ def _link_queue(run: Run, begin_ms: float, folder: Path) -> list[queue.QueueSamp
     times = [sample.t_s for sample in run.queue]
     lines = (folder / forward.LOG).read_text().splitlines()
     states = tracelink.backlog(lines, [begin_ms + 1e3 * t_s for t_s in times])
-    return [
-        queue.QueueSample(t_s, state.packets, state.octets, state.drops)
-        for t_s, state in zip(times, states, strict=True)
-    ]
+    return [queue.QueueSample(t_s, *state) for t_s, state in zip(times, states, strict=True)]
 
 
 def _link_summary(plan: Plan, begin_ms: float, folder: Path) -> dict[str, Any]:
@@ -222,22 +221,10 @@ def _link_summary(plan: Plan, begin_ms: float, folder: Path) -> dict[str, Any]:
         found = tracelink.summarise(lines, begin_ms, begin_ms + plan.duration_s * 1e3)
         if link.way == "back":
             books["trace_back_mbit"] = described["trace_mbit"]
-            books["queue_back_delay_p95_ms"] = found and found.queue_delay_p95_ms
-            continue
-        books |= described
-        if found is not None:
-            books |= {
-                "link_throughput_mbit": found.throughput_mbit,
-                "queue_delay_p95_ms": found.queue_delay_p95_ms,
-                "signal_delay_p95_ms": found.signal_delay_p95_ms,
-                "power": found.power,
-            }
+            books["queue_back_delay_p95_ms"] = found.get("queue_delay_p95_ms")
+        else:
+            books |= described | found
     return books
-
-
-def _rwnd_limited_percent(flows: list[checks.FlowEvidence]) -> float | None:
-    """Say for how much of the first flow's busy time the receiver's window held it back."""
-    return 100 * flows[0].window_limited_share if flows else None
 
 
 def _flow_evidence(flow: Flow, samples: list[tcp.TcpSample]) -> checks.FlowEvidence:

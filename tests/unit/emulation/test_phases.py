@@ -92,7 +92,7 @@ def state(packets=0, drops=0, qlen=0, back=(0, 0, 0)):
 def loss_reasons(text, *states):
     its = plan(text).parts["changes"]
     read = [Boundary(0.0, 0.0, s) for s in states]
-    return phases.reasons(its.phases, its.strikes, its.burst_packets, read, its.lines)
+    return list(phases.loss_reasons(its, read))
 
 
 LOSSY = "at_s=4,loss_percent=1"
@@ -132,7 +132,7 @@ def samples(*sent):
 
 def test_no_phase_may_send_faster_than_its_rate():
     its = plan(SLOWER).parts["changes"].phases
-    assert phases.rate_reasons(its, [0.0, 4.01], samples((4.1, 0), (5.1, 250_000))) == []
+    assert list(phases.rate_reasons(its, [0.0, 4.01], samples((4.1, 0), (5.1, 250_000)))) == []
     [reason] = phases.rate_reasons(its, [0.0, 4.01], samples((4.1, 0), (5.1, 260_000)))
     assert "from 4 s the bottleneck must send at most 2 Mbit/s, found 2.080" in reason
 
@@ -141,9 +141,9 @@ def test_no_ping_may_be_faster_than_its_phase():
     its = plan("at_s=4,rtt_ms=60+at_s=6,outage_s=1").parts["changes"].phases
     sound = [(3.0, 20.0), (3.99, 40.0), (4.5, 60.0), (5.98, 60.0), (8.0, 60.0)]
     made_s = [0.0, 4.01, 6.0, 7.0]
-    assert phases.rtt_reasons(its, made_s, sound, 0.01) == []
+    assert list(phases.rtt_reasons(its, made_s, sound, 0.01)) == []
     # One that was on its way while the change was made may be of either kind.
-    assert phases.rtt_reasons(its, made_s, [(4.005, 40.0)], 0.01) == []
+    assert list(phases.rtt_reasons(its, made_s, [(4.005, 40.0)], 0.01)) == []
     [reason] = phases.rtt_reasons(its, made_s, [(4.5, 59.0)], 0.01)
     assert "RTTs from 4 s must be at least 60 ms, found 59 ms" in reason
     [reason] = phases.rtt_reasons(its, made_s, [(6.5, 60.0)], 0.01)
