@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from losslab.emulation.app import App
 from losslab.emulation.apps.datagram_program import DATAGRAM_BYTES
 from losslab.emulation.flows import Flow, Program, Timeline
+from losslab.emulation.goodput import read_report
 from losslab.emulation.standby import PYTHON
 from losslab.emulation.topology import RECEIVER_ADDRESS
 from losslab.errors import LosslabError
@@ -84,13 +84,7 @@ class Datagram(App):
         """
         counts: dict[str, int] = {}
         for name in ("sender.log", "receiver.log"):
-            text = (folder / name).read_text()
-            try:
-                counts |= json.loads(text)
-            except json.JSONDecodeError as error:
-                raise LosslabError(
-                    f"{name} must be counts as JSON, found: {text.strip()}"
-                ) from error
+            counts |= read_report(folder / name)
         if counts["received"] == 0:
             raise LosslabError("at least one datagram must arrive, found none")
         mbit = DATAGRAM_BYTES * 8 / 1e6

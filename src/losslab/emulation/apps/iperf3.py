@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
 from losslab.emulation.flows import Flow, Program, Timeline
-from losslab.emulation.goodput import INTERVAL_S, Deliveries, jain_index
+from losslab.emulation.goodput import INTERVAL_S, Deliveries, jain_index, read_report
 from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, Seed, axis
@@ -99,10 +98,7 @@ def received_mbit(rows: list[tuple[float, float, int]], plan: Plan) -> float:
 
 def load(path: Path) -> dict[str, Any]:
     """Load iperf3's JSON; its `error` key is an error."""
-    try:
-        result: dict[str, Any] = json.loads(path.read_text())
-    except json.JSONDecodeError as error:
-        raise LosslabError(f"{path.name} must be iperf3's JSON, found: {error}") from error
+    result = read_report(path)
     if "error" in result:
         raise LosslabError(
             f"iperf3 must end without error, found in {path.name}: {result['error']}"

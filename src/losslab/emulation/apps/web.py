@@ -8,7 +8,6 @@ would meet the same part of it.
 from __future__ import annotations
 
 import csv
-import json
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from losslab.emulation.app import App
 from losslab.emulation.apps import iperf3
 from losslab.emulation.flows import Flow, Program, Timeline
-from losslab.emulation.goodput import Deliveries, read_rows
+from losslab.emulation.goodput import Deliveries, read_report, read_rows
 from losslab.emulation.standby import PYTHON
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 from losslab.errors import LosslabError
@@ -103,11 +102,7 @@ class Web(App):
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
         """Turn curl's report, the pings before the fetch and the bulk flow's into the summary."""
-        text = (folder / "web-client.log").read_text()
-        try:
-            report = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise LosslabError(f"curl must print its report, found: {text.strip()}") from error
+        report = read_report(folder / "web-client.log")
         if report["http_code"] != 200 or report["size_download"] != PAGE_BYTES:
             raise LosslabError(
                 f"curl must get {PAGE_BYTES} bytes with status 200, found "

@@ -39,6 +39,11 @@ PARETO_SHAPE = 1.1
 PARETO_MOST = 1000.0  # the largest in units of the least
 # Flows in a word of the command line, which may have 128 KiB (MAX_ARG_STRLEN, linux/binfmts.h).
 CHUNK = 500
+# What the sender's program is told of a stream (`program.Sending`).
+SENT = (
+    "source", "source_port", "destination", "algorithm", "start_s", "end_s", "size_bytes",
+    "rate_mbit",
+)  # fmt: skip
 PROGRAM = [*PYTHON, "losslab.emulation.crowd.program"]
 
 
@@ -110,19 +115,7 @@ def make_crowd(condition: Condition, seed: int, setup_rtts: int) -> Crowd | None
 
 def caller(crowd: Crowd, origin_ns: int) -> Program:
     """Give the sender's program, which must know when the replicate's clock has its 0 s."""
-    told = [
-        [
-            s.source,
-            s.source_port,
-            s.destination,
-            s.algorithm,
-            s.start_s,
-            s.end_s,
-            s.size_bytes,
-            s.rate_mbit,
-        ]
-        for s in crowd.streams
-    ]
+    told = [[getattr(stream, name) for name in SENT] for stream in crowd.streams]
     chunks = [json.dumps(told[at : at + CHUNK]) for at in range(0, len(told), CHUNK)]
     program = crowd.flow.caller
     return replace(program, command=[*program.command, str(origin_ns), *chunks])
