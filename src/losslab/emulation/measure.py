@@ -6,6 +6,7 @@ Runs inside the guest, or in an image entered on the host; standard library and 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,22 @@ def stage(
         hosts.apply(plan.hosts, handles)
         with standby.hosts(nodes, programs if loaded else []) as ready:
             yield Stage(condition, ready, handles)
+
+
+def replicate(
+    ready: Stage, job: dict[str, Any], folder: Path, watch: Watch | None = None
+) -> dict[str, Any]:
+    """Measure one replicate into the `raw` folder of a job's; arguments and result as `measure`."""
+    raw = folder / "raw"
+    raw.mkdir()
+    video = folder / "video.mp4" if job["video"] else None
+    result = measure(ready, int(job["seed"]), raw, video, watch, job.get("captures", []))
+    result["machine"] = {
+        "kernel": os.uname().release,
+        "version": os.uname().version,
+        "initial_cwnd_packets": 10,  # TCP_INIT_CWND, net/tcp.h
+    }
+    return result
 
 
 def measure(
