@@ -22,8 +22,6 @@ FIXED_S = {VIRTUAL: 0.21, CONTAINERNET: 0.6}
 # A second of a flow that keeps all hosts awake, which takes some 10 Mbit/s; and a gigabyte of it.
 AWAKE_PER_S, AWAKE_MBIT = 0.014, 10.0
 PER_GB_S = 1.85
-# The trace-driven link is Python: a gigabyte passes it in so many.
-TRACE_PER_GB_S = 98.0
 # Two guests at once take so much longer than one (measured on two cores: 1.03-1.06).
 SIDE_BY_SIDE = 1.05
 # Programs of flows beside the cell's own, a second of one of them, and a short one
@@ -61,9 +59,7 @@ def replicate_s(condition: Condition, backend: str) -> float:
     mbit = expected_mbit(c)
     app = features.apps()[c.app]
     per_s = app.per_s + AWAKE_PER_S * min(1.0, mbit / AWAKE_MBIT)
-    per_gb_s = PER_GB_S + app.per_gb_s
-    if c.trace != NO_TRACE:
-        per_gb_s += TRACE_PER_GB_S
+    per_gb_s = PER_GB_S + sum(feature.per_gb_s for feature in features.used_by(c))
     gigabytes = mbit * c.duration_s / 8000
     flows_s = 0.0
     for group in crowd.parse(c.flows):

@@ -2,7 +2,7 @@
 
 It is in every manifest, and whoever asks whether a replicate is measured already compares it: the
 workflow, `losslab cell`, `verify` and `rerun`. A cell's code is what its guest imports, but for
-what the cell does not use: other features, a trace-driven link, background flows, other schemes.
+what the cell does not use: other features, background flows, other schemes.
 """
 
 from __future__ import annotations
@@ -24,19 +24,15 @@ from losslab.emulation.schemes import make_scheme
 from losslab.instrument import image, kernel
 from losslab.instrument.kernels import Kernel
 from losslab.study import features
-from losslab.study.condition import NO_SCHEME, NO_TRACE, Condition
+from losslab.study.condition import NO_SCHEME, Condition
 from losslab.study.crowd import NO_FLOWS
 from losslab.study.features import Feature
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # What starts a job, whatever the backend, and the rule of the seeds.
 RUNNER, SEEDS = "backends/runner.py", "study/seeds.py"
-# What imports a link or background flows that a cell may not have.
-IMPORTERS = {"emulation/measure.py", "emulation/outcome.py", "emulation/plan.py"}
 # Programs that are started by their names, which no import shows; those of features are their own.
-LINK = "emulation/link/forward.py"
 CROWD, OF_CROWDS = "emulation/crowd/program.py", "emulation/crowd/"
-OF_TRACES = {LINK, "emulation/link/tracelink.py", "emulation/link/traces.py"}
 # Imported, but not by what measures: errors, an interactive shell, captures, a look at the machine;
 # and what kernel and images are made by, of which what was made counts.
 UNDECIDING = {
@@ -123,19 +119,19 @@ def _code(condition: Condition, backend: str, where: str) -> Mapping[str, str]:
     scheme = None
     if condition.scheme != NO_SCHEME:
         scheme = type(make_scheme(condition.scheme)).__module__.rpartition(".")[2]
-    crowd, trace = condition.flows != NO_FLOWS, condition.trace != NO_TRACE
+    crowd = condition.flows != NO_FLOWS
     used = tuple(
         file
         for feature in features.used_by(condition)
         for dotted in (type(feature).__module__, *feature.programs)
         for file in _files_of(dotted)
     )
-    return _modules(used, crowd, trace, scheme, backend, where)
+    return _modules(used, crowd, scheme, backend, where)
 
 
 @functools.cache
 def _modules(
-    used: tuple[str, ...], crowd: bool, trace: bool, scheme: str | None, backend: str, where: str
+    used: tuple[str, ...], crowd: bool, scheme: str | None, backend: str, where: str
 ) -> Mapping[str, str]:
     """Follow the imports from a cell's entries; return each module's meaning.
 
@@ -145,8 +141,6 @@ def _modules(
     def unused(importer: str, imported: str) -> bool:
         if imported in UNDECIDING or imported.startswith(MAKERS) or _empty(imported):
             return True
-        if importer in IMPORTERS and imported in OF_TRACES:
-            return not trace
         if imported.startswith(OF_CROWDS) and not importer.startswith(OF_CROWDS):
             return not crowd
         if importer == SCHEMES:
@@ -156,7 +150,6 @@ def _modules(
     runs = BACKENDS[backend, where]
     waiting = [RUNNER, SEEDS, *_files_of(type(runs).__module__), runs.needs.job]
     waiting += used
-    waiting += [LINK] if trace else []
     waiting += [CROWD] if crowd else []
     found: dict[str, str] = {}
     known = meaning.modules()

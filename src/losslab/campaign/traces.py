@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 
 from losslab.emulation.link.traces import parse
+from losslab.emulation.path.trace import DRAWN
 from losslab.errors import LosslabError
-from losslab.study.condition import DRAWN_TRACE, NO_TRACE, Condition
+from losslab.study.condition import NO_TRACE, Condition
 from losslab.study.design import ROOT
 
 FOLDER = ROOT / "config" / "traces"
@@ -19,9 +20,7 @@ def texts(condition: Condition) -> dict[str, str]:
         LosslabError: a file is not there, or is no trace.
     """
     named = {"trace": condition.trace, "trace-back": condition.trace_back}
-    return {
-        name: _text(trace) for name, trace in named.items() if trace not in (NO_TRACE, DRAWN_TRACE)
-    }
+    return {name: _text(trace) for name, trace in named.items() if trace not in (NO_TRACE, DRAWN)}
 
 
 def _text(trace: str) -> str:
@@ -29,7 +28,7 @@ def _text(trace: str) -> str:
     if not path.is_file():
         raise LosslabError(
             f"trace {trace} must be a file in {FOLDER}, found none",
-            hint=f"put it there, or use `{DRAWN_TRACE}`, which is drawn for each replicate",
+            hint=f"put it there, or use `{DRAWN}`, which is drawn for each replicate",
         )
     text = path.read_text()
     parse(text, str(path))

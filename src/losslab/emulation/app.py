@@ -30,7 +30,6 @@ class App(Feature):
         setup_rtts: Round trips from its caller's start to its data connection.
         start_s: What its programs' start adds to a replicate's wall time.
         per_s: Wall time of a second of its probes and timers.
-        per_gb_s: Wall time that a gigabyte takes its programs.
     """
 
     meaning: ClassVar[str] = ""
@@ -44,7 +43,6 @@ class App(Feature):
     setup_rtts: ClassVar[int] = 0
     start_s: ClassVar[float] = 0.1
     per_s: ClassVar[float] = 0.004
-    per_gb_s: ClassVar[float] = 0.0
 
     @property
     def name(self) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import batch, capture, hosts, netns, standby, traffic
-from losslab.emulation.link import forward, traces
 from losslab.emulation.outcome import Seen, sum_up
 from losslab.emulation.plan import make_plan
 from losslab.emulation.probes import ping
@@ -53,9 +52,9 @@ def stage(
     hosts.require_algorithms(plan.algorithms)
     hosts.require_ecn(plan.hosts)
     beside = plan.crowd.network if plan.crowd else NOTHING
-    programs = standby.of_flows(plan.programs) + [(forward.ROUTER, forward.MODULE)] * len(
-        plan.links
-    )
+    mechanisms = plan.promise.mechanisms
+    programs = standby.of_flows(plan.programs)
+    programs += [program for each in mechanisms for program in each.loaded(plan)]
     with (
         emulated_hosts(host_class, disposable, beside) as nodes,
         batch.handles({name: node.pid for name, node in nodes.items()}) as handles,
@@ -104,9 +103,9 @@ def measure(
         As `outcome.sum_up`.
     """
     plan = make_plan(ready.condition, seed, video)
-    for link in plan.links:
-        if link.drawn_seed is not None:
-            _draw_trace(link.drawn_seed, link.drawn_mbit, folder.parent / link.file)
+    mechanisms = plan.promise.mechanisms
+    for mechanism in mechanisms:
+        mechanism.prepare(plan, folder.parent)
     nodes = ready.nodes
     hosts.shape(plan.hosts, ready.handles)
     missing: list[str] = []
@@ -115,19 +114,17 @@ def measure(
             wait_for_whole_second()
             idle = _ping_idle(nodes["sender"].pid, plan, folder)
             before = hosts.read_back(plan.hosts, ready.handles)
-            made = (each.session(plan, ready.handles) for each in plan.promise.mechanisms)
+            made = (each.session(plan, ready.handles) for each in mechanisms)
             sessions = [session for session in made if session is not None]
-            with forward.attached(nodes, ready.handles, plan, folder) as begin_ns:
+            noted: dict[str, Any] = {}
+            with contextlib.ExitStack() as stack:
+                for each in mechanisms:
+                    noted |= stack.enter_context(each.attached(plan, nodes, ready.handles, folder))
                 run = traffic.run(plan, nodes, folder, sessions)
         after = hosts.read_back_settled(plan.hosts, ready.handles, plan.promise.rtt_ms)
-    seen = Seen(idle, before, run, begin_ns, after, sessions)
+    seen = Seen(idle, before, run, noted, after, sessions)
     result = sum_up(plan, seen, folder, watch)
     return result | {"reasons": result["reasons"] + missing}
-
-
-def _draw_trace(seed: int, mean_mbit: float, path: Path) -> None:
-    """Draw a link's trace here, where Python and libm are the image's: others might differ."""
-    path.write_text(traces.write(traces.generate(seed, mean=mean_mbit)))
 
 
 def _ping_idle(sender_pid: int, plan: Plan, folder: Path) -> list[tuple[float, float]]:

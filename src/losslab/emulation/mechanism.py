@@ -5,9 +5,11 @@ All that netem draws comes of its seed.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from losslab.emulation.qdiscs import NEVER_FULL_PACKETS, Shaper, netem
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
     from losslab.emulation.batch import Handle
     from losslab.emulation.changing import Changing
     from losslab.emulation.checks import Evidence
+    from losslab.emulation.flows import Host
+    from losslab.emulation.outcome import Seen
     from losslab.emulation.plan import Plan
+    from losslab.emulation.probes.queue import QueueSample
     from losslab.study.condition import Condition
 
 # Two-sided normal quantile of a false alarm in 16,000 replicates.
@@ -84,6 +89,23 @@ def line(condition: Condition, way: str) -> Line:
 
 
 @dataclass(frozen=True)
+class Noted:
+    """What a mechanism notes of a replicate.
+
+    Attributes:
+        summary: Metrics.
+        counts: Fields of `accounts.Traffic`.
+        waiting: What waited in the bottleneck, if it waited elsewhere than in its qdisc.
+        observed: What the manifest has besides.
+    """
+
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    waiting: Sequence[QueueSample] | None = None
+    observed: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Mechanism(Feature):
     """What a path does to packets; its fields are its part of the path's specification.
 
@@ -109,7 +131,7 @@ class Mechanism(Feature):
 
     def specified(self) -> dict[str, Any]:
         """Write it as plans have it."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def on_line(self, condition: Condition, way: str, its: Line) -> Line:
         """Change what netem does on a way."""
@@ -130,6 +152,23 @@ class Mechanism(Feature):
     def last_qdiscs(self, plan: Plan) -> list[Shaper] | None:
         """List all qdiscs as they are at the end; None where they are those of the start."""
         return None
+
+    def loaded(self, plan: Plan) -> list[tuple[str, str]]:
+        """List its Python programs, which are loaded before they are wanted: host and module."""
+        return []
+
+    def prepare(self, plan: Plan, folder: Path) -> None:
+        """Write files that it needs into the job's folder."""
+
+    def attached(
+        self, plan: Plan, nodes: Mapping[str, Host], handles: Mapping[str, Handle], folder: Path
+    ) -> contextlib.AbstractContextManager[dict[str, Any]]:
+        """Run what it needs on hosts beside the traffic; give what `Seen.noted` is to have."""
+        return contextlib.nullcontext({})
+
+    def note(self, plan: Plan, seen: Seen, folder: Path) -> Noted:
+        """Sum up what it left."""
+        return Noted()
 
     def session(self, plan: Plan, handles: Mapping[str, Handle]) -> Changing | None:
         """Return what acts while the traffic runs, where something does."""
@@ -207,7 +246,8 @@ class Mechanisms:
     def more(self) -> dict[str, Any]:
         """Write what the path does besides; nothing for a plain one."""
         first = [each for each in features.mechanisms() if each.with_others]
-        of_all = {type(each): each for each in (*first, *self.mechanisms)}
+        used = [each for each in self.mechanisms if fields(each)]
+        of_all = {type(each): each for each in (*first, *used)}
         if list(of_all.values()) == first:
             return {}
         return {k: v for each in of_all.values() for k, v in each.specified().items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import traceback
@@ -15,7 +14,6 @@ from losslab.emulation import accounts, checks, dynamics, goodput, hosts
 from losslab.emulation.crowd import books
 from losslab.emulation.crowd import outcome as crowd
 from losslab.emulation.flows import Flow
-from losslab.emulation.link import forward, tracelink, traces
 from losslab.emulation.plan import Plan
 from losslab.emulation.probes import queue, tcp
 from losslab.emulation.traffic import Run
@@ -34,7 +32,7 @@ class Seen:
     idle: list[tuple[float, float]]  # pings on the idle path: (s, RTT in ms)
     before: dict[str, Any]  # as of `hosts.read_back`
     run: Run
-    link_begin_ns: int | None  # as of `forward.attached`
+    noted: dict[str, Any]  # by mechanisms, as of their `attached`
     after: dict[str, Any]
     sessions: Sequence[Changing] = ()  # of mechanisms that act meanwhile
     # Where both states are not known any more: what was counted between them.
@@ -68,21 +66,15 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         )
         summary |= beside.summary
         reasons += beside.reasons
-    link = {}
-    waiting = run.queue
-    begin_ms = None
-    if seen.link_begin_ns is not None:
-        begin_ms = (run.timeline.origin_ns - seen.link_begin_ns) / 1e6
-        link = _link_summary(plan, begin_ms, folder)
-        waiting = _link_queue(run, begin_ms, folder)
+    notes = [each.note(plan, seen, folder) for each in plan.promise.mechanisms]
+    waiting = next((its.waiting for its in notes if its.waiting is not None), run.queue)
     queue.write_csv(waiting, folder / "queue.csv")
     counted = seen.counted or accounts.traffic(
         seen.before,
         seen.after,
         plan.back_router,
-        link.get("link_drops", 0),
-        link.get("link_back_drops", 0),
         duplicating=any("duplicates" in each.explains for each in plan.promise.mechanisms),
+        **{name: count for its in notes for name, count in its.counts.items()},
     )
     if seen.counted is None:
         for mechanism in plan.promise.mechanisms:
@@ -145,7 +137,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         **_queue_summary(waiting, plan),
         **plan.promise.summary(counted),
         **changed,
-        **link,
+        **{name: value for its in notes for name, value in its.summary.items()},
         **machine,
     }
     return {
@@ -156,12 +148,9 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
             "traffic": counted.to_json(),
             "flows": [asdict(flow) for flow in evidence.flows],
             "started_s": run.timeline.started_s,
-            # The 0 s of the replicate on the clock of the data's link.
-            "link_begin_ms": begin_ms,
-            "trace_sha256": {
-                link.way: hashlib.sha256((folder.parent / link.file).read_bytes()).hexdigest()
-                for link in plan.links
-            },
+            "link_begin_ms": None,
+            "trace_sha256": {},
+            **{name: value for its in notes for name, value in its.observed.items()},
             "commands": {
                 program.log.removesuffix(".log"): program.command
                 for flow in plan.flows
@@ -185,7 +174,7 @@ def _dynamics(flows: list[Flow], plan: Plan, folder: Path) -> dict[str, float | 
     return dynamics.describe(rows, flows[0].source_port, plan.warmup_s, plan.duration_s)
 
 
-def _queue_summary(samples: list[queue.QueueSample], plan: Plan) -> dict[str, float | None]:
+def _queue_summary(samples: Sequence[queue.QueueSample], plan: Plan) -> dict[str, float | None]:
     """Describe the bottleneck's backlog between the warm-up and the end."""
     backlog = sorted(
         s.backlog_packets for s in samples if plan.warmup_s <= s.t_s <= plan.duration_s
@@ -195,36 +184,6 @@ def _queue_summary(samples: list[queue.QueueSample], plan: Plan) -> dict[str, fl
         "queue_p95_packets": backlog[math.ceil(0.95 * len(backlog)) - 1] if backlog else None,
         "queue_max_packets": backlog[-1] if backlog else None,
     }
-
-
-def _link_queue(run: Run, begin_ms: float, folder: Path) -> list[queue.QueueSample]:
-    """Tell what waited in a trace-driven link whenever the bucket behind it was sampled.
-
-    `begin_ms` is the samples' 0 s on the clock of the link's log.
-    """
-    times = [sample.t_s for sample in run.queue]
-    lines = (folder / forward.LOG).read_text().splitlines()
-    states = tracelink.backlog(lines, [begin_ms + 1e3 * t_s for t_s in times])
-    return [queue.QueueSample(t_s, *state) for t_s, state in zip(times, states, strict=True)]
-
-
-def _link_summary(plan: Plan, begin_ms: float, folder: Path) -> dict[str, Any]:
-    """Describe what trace-driven links did, from the replicate's 0 s to its end."""
-    books: dict[str, Any] = {}
-    for link in plan.links:
-        name = {"data": "link", "back": "link_back"}[link.way]
-        lines = (folder / forward.LOGS[link.way]).read_text().splitlines()
-        # Drops count for the books whenever they were; the rest is about the time of the run.
-        books[f"{name}_drops"] = sum(line.split()[1] == "d" for line in lines)
-        path = folder.parent / link.file
-        described = traces.describe(traces.parse(path.read_text(), str(path)))
-        found = tracelink.summarise(lines, begin_ms, begin_ms + plan.duration_s * 1e3)
-        if link.way == "back":
-            books["trace_back_mbit"] = described["trace_mbit"]
-            books["queue_back_delay_p95_ms"] = found.get("queue_delay_p95_ms")
-        else:
-            books |= described | found
-    return books
 
 
 def _flow_evidence(flow: Flow, samples: list[tcp.TcpSample]) -> checks.FlowEvidence:

@@ -15,7 +15,6 @@ from typing import Any
 from losslab.emulation import mechanism
 from losslab.emulation.crowd.plan import Crowd, make_crowd, own_start_s
 from losslab.emulation.flows import Flow
-from losslab.emulation.link.traces import MEAN_BACK_MBIT, MEAN_MBIT
 from losslab.emulation.mechanism import Mechanisms, loss_percent
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper
 from losslab.emulation.shaping import shapers
@@ -29,7 +28,7 @@ from losslab.emulation.topology import (
     routes,
 )
 from losslab.study import features
-from losslab.study.condition import DRAWN_TRACE, NO_TRACE, Condition
+from losslab.study.condition import NO_TRACE, Condition
 from losslab.study.seeds import derived_seed
 
 # A compromise: a sample costs the host about as much as a hundred packets.
@@ -68,22 +67,6 @@ class Start:
 
 
 @dataclass(frozen=True)
-class LinkPlan:
-    """A trace-driven link: its way, what it does with what waits, and who draws its trace."""
-
-    way: str  # "data" or "back"
-    queue: str
-    buffer_packets: int
-    drawn_seed: int | None  # None: the trace is a file
-    drawn_mbit: float  # its mean, where it is drawn
-
-    @property
-    def file(self) -> str:
-        """Name the trace's file in the job's folder."""
-        return {"data": "trace", "back": "trace-back"}[self.way]
-
-
-@dataclass(frozen=True)
 class Promise(Mechanisms):
     """What the emulated path promises to packets, whatever the flows do with it."""
 
@@ -118,7 +101,6 @@ class Plan:
     starts: list[Start]
     start_jitter_s: float  # between the probes' start and the replicate's 0 s
     sample_interval_s: float  # of flows and queue
-    links: list[LinkPlan]  # the data's first, where there is one
     crowd: Crowd | None  # the flows beside the app's
     promise: Promise
     warmup_s: float
@@ -163,7 +145,7 @@ class Plan:
         if more := self.promise.more():
             found["promise"]["more"] = more
         parts: dict[str, Any] = found.pop("parts")
-        return found | parts
+        return {"links": []} | found | parts
 
 
 def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Plan:
@@ -198,7 +180,6 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
         starts=_starts(flows, seed, 0.0 if crowd is None else own_start_s(seed)),
         start_jitter_s=_jitter_s(seed, "start"),
         sample_interval_s=sample_interval_s(condition.rate_mbit, bulk),
-        links=_links(condition, seed),
         crowd=crowd,
         promise=promise,
         warmup_s=condition.warmup_s,
@@ -209,22 +190,6 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
             for name, part in each.plan(condition, seed).items()
         },
     )
-
-
-def _links(condition: Condition, seed: int) -> list[LinkPlan]:
-    """List the trace-driven links; on the way back what waits is a FIFO."""
-    ways = (
-        ("data", condition.trace, condition.queue, "trace", MEAN_MBIT),
-        ("back", condition.trace_back, "fifo", "trace-back", MEAN_BACK_MBIT),
-    )
-    return [
-        LinkPlan(
-            way, queue, condition.buffer_packets,
-            derived_seed(seed, purpose) if trace == DRAWN_TRACE else None, mean_mbit,
-        )
-        for way, trace, queue, purpose, mean_mbit in ways
-        if trace != NO_TRACE
-    ]  # fmt: skip
 
 
 def _promise(condition: Condition) -> Promise:

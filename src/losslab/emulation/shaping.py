@@ -24,7 +24,6 @@ from losslab.emulation.topology import (
     interface,
     reverse_router,
 )
-from losslab.study.axes import NONE
 from losslab.study.seeds import derived_seed
 
 if TYPE_CHECKING:
@@ -37,9 +36,6 @@ OFFLOADED_FRAME_BYTES = 65_550
 # A bucket of one frame loses every nanosecond by which its timer is late (3 % of 1 Gbit/s); with
 # two the time is made up for by the next frame.
 BURST_FRAMES = 2
-
-# Behind a trace-driven link.
-SPARE_PACKETS = 1000
 
 # What a waiting packet of full size takes of the kernel's memory (skb->truesize), which is what
 # CAKE limits.
@@ -60,10 +56,6 @@ FQ_PACKETS = 10_000
 def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Shaper]:
     """List the qdiscs in which packets wait for the bottleneck's bucket."""
     packets = condition.buffer_packets
-    if condition.trace != NONE:
-        # The queue is the trace-driven link's; the bucket behind it is never short.
-        limit = {"limit": SPARE_PACKETS}
-        return [Shaper(bottleneck(), "parent 1:1", "10:", "pfifo", f"limit {SPARE_PACKETS}", limit)]
     if condition.queue == "two-fifos":
         return _two_fifos(packets)
     if condition.queue == dualpi2.KIND:

@@ -15,10 +15,6 @@ from losslab.study.axes import NONE, Seed, axis, declared
 from losslab.study.crowd import NO_FLOWS, PATTERN
 
 NO_COMPETITOR = NO_TRACE = NO_SCHEME = NONE
-# The trace that is drawn anew for each replicate.
-DRAWN_TRACE = "cellular"
-# What a trace-driven link can do with packets that wait.
-TRACE_QUEUES = ("fifo", "bfifo", "codel")
 DEFAULT_KERNEL = DEFAULT_IMAGE = "default"
 # What netem under htb can do with packets that wait.
 ONE_INTERFACE_QUEUES = ("fifo", "two-fifos")
@@ -108,18 +104,6 @@ class Condition:
         help="the part of the RTT that netem adds on the sender's own interface, at netem's "
         "default limit and with the loss, as many a tutorial does it: a mistake to be measured",
         span="[0, 10000]", unit="ms", named="sender-delay{}",
-    )  # fmt: skip
-    trace: str = axis(
-        NO_TRACE,
-        help="what drives the bottleneck in place of its rate: `none`, a file of `traces/`, or "
-        "`cellular`, drawn for each replicate; its queue is `fifo`, `bfifo` or `codel`",
-        pattern="[a-z0-9-]+", named="trace-{}",
-    )  # fmt: skip
-    trace_back: str = axis(
-        NO_TRACE,
-        help="what drives the way back of the data's acknowledgements, as `trace` does the data's; "
-        "`cellular` has an uplink's mean; its queue is a FIFO as long",
-        pattern="[a-z0-9-]+", named="back-{}", seed=Seed.NEVER,
     )  # fmt: skip
     receive_buffer: str = axis(
         "linux",

@@ -11,7 +11,6 @@ from losslab.study.condition import (
     NO_COMPETITOR,
     NO_TRACE,
     ONE_INTERFACE_QUEUES,
-    TRACE_QUEUES,
 )
 
 if TYPE_CHECKING:
@@ -34,8 +33,6 @@ def conflicts(its: Condition) -> Iterator[str]:
             "loss_percent must be 0 with rtt_ms 0, a path without netem, found "
             f"{its.loss_percent:g}"
         )
-    if its.bare and traced:
-        yield f"trace must be {NO_TRACE} with rtt_ms 0, found {its.trace}"
     if its.sender_delay_ms > its.rtt_ms:
         yield (
             f"sender_delay_ms must be at most rtt_ms, {its.rtt_ms:g} here, found "
@@ -43,10 +40,6 @@ def conflicts(its: Condition) -> Iterator[str]:
         )
     if its.warmup_s >= its.duration_s:
         yield f"warmup_s must be below duration_s, {its.duration_s:g} here, found {its.warmup_s:g}"
-    if traced and its.queue not in TRACE_QUEUES:
-        yield f"queue must be one of {', '.join(TRACE_QUEUES)} with a trace, found {its.queue}"
-    if its.trace_back != NO_TRACE and not traced:
-        yield f"trace_back needs a trace, found {its.trace_back} without one"
     if together and (its.bare or traced or its.sender_delay_ms > 0 or its.loss_percent > 0):
         yield (
             "shaper htb-netem is rate, delay and buffer on one interface: it needs an rtt_ms, and "

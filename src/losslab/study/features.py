@@ -36,6 +36,7 @@ class Feature:
         axes: Its axes by name, each as `axes.axis` declares it.
         after: The axis behind which they stand in tables.
         metrics: Declarations of metrics that `config/metrics.tsv` does not have, by its columns.
+        per_gb_s: Wall time that a gigabyte takes its programs.
         programs: Modules of this package that it starts by name on hosts.
     """
 
@@ -43,6 +44,7 @@ class Feature:
     axes: ClassVar[Mapping[str, Any]] = {}
     after: ClassVar[str] = LAST
     metrics: ClassVar[Sequence[Mapping[str, str]]] = ()
+    per_gb_s: ClassVar[float] = 0.0
     programs: ClassVar[Sequence[str]] = ()
 
     def used(self, condition: Condition) -> bool:

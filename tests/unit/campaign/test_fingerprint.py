@@ -71,6 +71,7 @@ DEPENDENT = {
     "emulation/crowd/program.py": {"crowd"},
     "emulation/crowd/outcome.py": {"crowd"},
     "study/crowd.py": ALL,
+    "emulation/path/trace.py": {"drawn", "trace"},
     "emulation/link/forward.py": {"drawn", "trace"},
     "emulation/link/tracelink.py": {"drawn", "trace"},
     "emulation/link/traces.py": {"drawn", "trace"},

@@ -32,7 +32,7 @@ class Datagram(App):
     with_ecn = with_flows = False
     start_s, per_gb_s = 0.3, 49.0  # Python, and a gigabyte passes it in so many
     programs = (PROGRAM,)
-    after = "trace_back"
+    after = "sender_delay_ms"
     axes = {
         "scheme": axis(
             NONE,

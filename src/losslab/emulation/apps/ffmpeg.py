@@ -106,7 +106,7 @@ class Ffmpeg(App):
     order = 2
     meaning = "live video"
     start_s, per_s = 0.6, 0.011
-    after = "trace_back"
+    after = "sender_delay_ms"
     axes = {
         "video": axis(
             "720p", help="the stream of the app `ffmpeg`", choices={"720p": "", "128x64": ""}

@@ -33,7 +33,7 @@ from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
     from losslab.emulation.batch import Handle
-    from losslab.emulation.plan import LinkPlan, Plan
+    from losslab.emulation.plan import Plan
 
 # Where every link is, and its program.
 ROUTER, MODULE = "r1", "losslab.emulation.link.forward"
@@ -47,6 +47,22 @@ NS_PER_MS = 10**6
 TUNSETIFF = 0x4004_54CA  # linux/if_tun.h
 IFF_TUN, IFF_NO_PI = 0x0001, 0x1000
 PR_SET_TIMERSLACK = 29  # linux/prctl.h; the default of 50 us would make every departure late
+
+
+@dataclass(frozen=True)
+class LinkPlan:
+    """A trace-driven link: its way, what it does with what waits, and who draws its trace."""
+
+    way: str  # "data" or "back"
+    queue: str
+    buffer_packets: int
+    drawn_seed: int | None  # None: the trace is a file
+    drawn_mbit: float  # its mean, where it is drawn
+
+    @property
+    def file(self) -> str:
+        """Name the trace's file in the job's folder."""
+        return {"data": "trace", "back": "trace-back"}[self.way]
 
 
 @dataclass(frozen=True)
@@ -72,8 +88,12 @@ def _way(link: LinkPlan, back_router: str) -> Way:
 
 @contextlib.contextmanager
 def attached(
-    nodes: Mapping[str, Host], handles: Mapping[str, Handle], plan: Plan, folder: Path
-) -> Iterator[int | None]:
+    nodes: Mapping[str, Host],
+    handles: Mapping[str, Handle],
+    plan: Plan,
+    links: Sequence[LinkPlan],
+    folder: Path,
+) -> Iterator[int]:
     """Send what a plan's flows say over its trace-driven links.
 
     Not what else a program says, on connections of its own: behind seconds of queue iperf3 would
@@ -82,12 +102,12 @@ def attached(
     At the end the links have emptied their queues and are gone; `folder` has their logs, and beside
     it are their traces.
 
-    Yields the monotonic clock's nanoseconds at the 0 ms of the data's log, where there is one.
+    Yields the monotonic clock's nanoseconds at the 0 ms of the data's log.
     """
-    begin_ns = None
+    begin_ns = 0
     with contextlib.ExitStack() as stack:
         # The data's link is the first to end: what it still has is acknowledged over the other.
-        for link in reversed(plan.links):
+        for link in reversed(links):
             begin_ns = stack.enter_context(_one(nodes[ROUTER], handles[ROUTER], link, plan, folder))
         yield begin_ns
 
