@@ -94,7 +94,7 @@ class Noted:
 
     Attributes:
         summary: Metrics.
-        counts: Fields of `accounts.Traffic`.
+        counts: Packets by what became of them, beside what `accounts.traffic` counts.
         waiting: What waited in the bottleneck, if it waited elsewhere than in its qdisc.
         observed: What the manifest has besides.
     """
@@ -193,10 +193,6 @@ class Mechanism(Feature):
     def mean_rate_mbit(self) -> float | None:
         """Return the mean rate of the time that goodput is of, where the rate changes."""
         return None
-
-    def count(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, int]:
-        """Count packets of its own between two read-backs, as `hosts.read_back` gives them."""
-        return {}
 
     def reasons(self, e: Evidence) -> Iterator[str | None]:
         """Say what the path did not keep of it."""

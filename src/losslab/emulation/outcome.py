@@ -73,12 +73,9 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         seen.before,
         seen.after,
         plan.back_router,
+        {name: count for its in notes for name, count in its.counts.items()},
         duplicating=any("duplicates" in each.explains for each in plan.promise.mechanisms),
-        **{name: count for its in notes for name, count in its.counts.items()},
     )
-    if seen.counted is None:
-        for mechanism in plan.promise.mechanisms:
-            counted.others.update(mechanism.count(seen.before, seen.after))
     if plan.crowd is not None and seen.counted is None:
         counted = books.of_all_links(counted, plan.crowd, seen.before, seen.after)
     tcp_flows = [flow for flow in plan.flows if flow.protocol == "tcp"]
