@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import accounts, checks, dynamics, goodput, hosts
-from losslab.emulation.crowd import books
 from losslab.emulation.crowd import outcome as crowd
 from losslab.emulation.flows import Flow
 from losslab.emulation.plan import Plan
@@ -77,7 +76,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         duplicating=any("duplicates" in each.explains for each in plan.promise.mechanisms),
     )
     if plan.crowd is not None and seen.counted is None:
-        counted = books.of_all_links(counted, plan.crowd, seen.before, seen.after)
+        counted = crowd.of_all_links(counted, plan.crowd, seen.before, seen.after)
     tcp_flows = [flow for flow in plan.flows if flow.protocol == "tcp"]
     evidence = checks.Evidence(
         promise=plan.promise,
@@ -129,7 +128,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         if evidence.flows
         else None,
         **(crowd.of_the_link(counted) if beside else {}),
-        **(books.second(plan.crowd, seen.before, seen.after) if plan.crowd else {}),
+        **(crowd.second(plan.crowd, seen.before, seen.after) if plan.crowd else {}),
         **_dynamics(tcp_flows, plan, folder),
         **_queue_summary(waiting, plan),
         **plan.promise.summary(counted),

@@ -16,11 +16,10 @@ from losslab.emulation.flows import ANY_PORT, Flow, Host, Timeline, Unknown
 from losslab.emulation.probes import arrivals, tcp
 from losslab.emulation.probes.ping import DURING_INTERVAL_S, EchoProbe, write_csv
 from losslab.emulation.probes.queue import QueueProbe, QueueSample
-from losslab.emulation.programs import Ends, Process, last_words, running
+from losslab.emulation.programs import Ends, Process, last_words, receive_blocks, running
 from losslab.emulation.sysctls import ALGORITHM_SYSCTL
 from losslab.emulation.topology import RECEIVER_ADDRESS, bottleneck, interface
 from losslab.emulation.waits import wait_for_whole_second
-from losslab.emulation.wakeups import receive_blocks
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:

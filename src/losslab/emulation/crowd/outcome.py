@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,10 @@ from losslab.emulation.accounts import Traffic
 from losslab.emulation.checks import FlowEvidence
 from losslab.emulation.crowd import metrics
 from losslab.emulation.crowd.metrics import Life
+from losslab.emulation.crowd.network import ENTRY, LAST, SECOND, ends_of
 from losslab.emulation.crowd.plan import Crowd, Stream
 from losslab.emulation.goodput import Deliveries, read_report
+from losslab.emulation.topology import Interface
 from losslab.study.crowd import WAYS
 
 if TYPE_CHECKING:
@@ -179,3 +182,49 @@ def _evidence(lives: Sequence[Life]) -> list[FlowEvidence]:
 def _share(life: Life, what: str) -> float:
     busy = life.sent.get("busy_s", 0.0)
     return float(life.sent.get(what, 0.0) / busy) if busy else 0.0
+
+
+def of_all_links(
+    counted: Traffic, crowd: Crowd, before: dict[str, Any], after: dict[str, Any]
+) -> Traffic:
+    """Add what further links carried to what the path's own did.
+
+    States are as of `hosts.read_back`.
+    """
+
+    def packets(side: str, ends: Iterable[Interface]) -> int:
+        return sum(
+            int(state[end.host]["links"][end.name][side]["packets"]) * sign
+            for end in ends
+            for state, sign in ((after, 1), (before, -1))
+        )
+
+    back = counted.received_back + packets("rx", ends_of(crowd.network, "sender"))
+    if SECOND not in crowd.network.links:
+        return dataclasses.replace(counted, received_back=back)
+    return dataclasses.replace(
+        counted,
+        received_back=back,
+        sent=counted.sent + packets("tx", [ENTRY[0]]),
+        received=counted.received + packets("rx", [LAST[1]]),
+        bottleneck_drops=counted.bottleneck_drops + _drops(SECOND[0], before, after),
+        loss_drops=counted.loss_drops + _drops(LAST[0], before, after),
+        sender_drops=counted.sender_drops + _drops(ENTRY[0], before, after),
+    )
+
+
+def second(crowd: Crowd, before: dict[str, Any], after: dict[str, Any]) -> dict[str, int]:
+    """Count the packets for which a second bottleneck had no room, where there is one."""
+    if SECOND not in crowd.network.links:
+        return {}
+    return {"second_bottleneck_drops": _drops(SECOND[0], before, after)}
+
+
+def _drops(end: Interface, before: dict[str, Any], after: dict[str, Any]) -> int:
+    """Count what the qdisc of an interface dropped."""
+    return sum(
+        int(qdisc.get("drops", 0)) * sign
+        for state, sign in ((after, 1), (before, -1))
+        for qdisc in state[end.host]["qdiscs"]
+        if qdisc.get("dev") == end.name and qdisc.get("handle") == "1:"
+    )

@@ -42,7 +42,7 @@ def receive(port: int, count: int) -> dict[str, Any]:
                     if source_port == END_PORT:
                         last, until_s = connection, time.monotonic() + END_WAIT_S
                         continue
-                    # Fewer wake-ups: see `emulation.wakeups`. An end of data wakes, too.
+                    # Fewer wake-ups: see `programs.receive_blocks`. An end of data wakes, too.
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, BLOCK_BYTES)
                     connection.setblocking(False)
                     seen[str(source_port)] = {"bytes": 0, "how": "open"}
