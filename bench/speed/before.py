@@ -22,8 +22,9 @@ from bench.speed import parts
 from bench.speed.__main__ import machine
 from losslab.backends.template import Templates
 from losslab.campaign.instrument import instrument
+from losslab.emulation.path.trace import DRAWN
 from losslab.errors import LosslabError
-from losslab.study.condition import DRAWN_TRACE, Condition
+from losslab.study.condition import Condition
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNS = 5
@@ -38,8 +39,8 @@ FLOWS = (
 )
 # Of the cellular study: programs of ours on five hosts, and a link that a trace drives each way.
 CELLULAR = Condition(
-    algorithm="cubic", app="datagram", scheme="bbr,tuned=0", trace=DRAWN_TRACE,
-    trace_back=DRAWN_TRACE, rtt_ms=40, rate_mbit=1000, buffer_packets=1_000_000,
+    algorithm="cubic", app="datagram", scheme="bbr,tuned=0", trace=DRAWN,
+    trace_back=DRAWN, rtt_ms=40, rate_mbit=1000, buffer_packets=1_000_000,
     receive_buffer="large", duration_s=10, warmup_s=0,
 )  # fmt: skip
 # Replicates of which a round's fixed cost is the median.

@@ -18,8 +18,8 @@ from losslab.reading import UsageError, number_option, read_config
 from losslab.screen import commands as screen
 from losslab.screen import difftable
 from losslab.study import design, listed
+from losslab.study.axes import NONE
 from losslab.study.condition import AXES, Condition
-from losslab.study.programs import NOTHING_BROUGHT
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -110,7 +110,7 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 
 def _condition(options: argparse.Namespace) -> Condition:
     """Make the condition of the axes' options."""
-    if options.bring != NOTHING_BROUGHT:
+    if options.bring != NONE:
         options.bring = inputs.named(Path(options.bring))
     return asked.condition({name: getattr(options, name) for name in AXES})
 

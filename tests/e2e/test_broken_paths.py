@@ -73,7 +73,7 @@ CASES = {
         ["must have reorder.reorder 0.02, found 0.2", "early packets must be 2 %"],
     ),
     "reordering that nobody asked for": (
-        {}, "r2", [f"{LINE} 10ms reorder 2%"], ["early packets must be 0 %"],
+        {}, "r2", [f"{LINE} 10ms reorder 2%"], ["must have none of these packets, found reordered"],
     ),
     "more duplicates": (
         {"duplicate_percent": 2}, "r2", [f"{LINE} 10ms duplicate 20%"],

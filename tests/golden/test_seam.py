@@ -9,7 +9,8 @@ import pytest
 
 from losslab.campaign import recompute
 from losslab.emulation import hosts
-from losslab.emulation.plan import APPS, make_plan
+from losslab.emulation.plan import make_plan
+from losslab.study import features
 from losslab.study.condition import Condition
 from losslab.study.design import load_yaml
 from tests.golden import seam
@@ -38,7 +39,7 @@ def cells(folder):
 
 def test_every_cell_and_app_is_recorded(folder, cells):
     wanted = seam.load_study(seam.project(folder / "project")).cells
-    assert {cell.condition.app for cell in wanted} == set(APPS)
+    assert {cell.condition.app for cell in wanted} == set(features.apps())
     assert {path.name for path in cells.iterdir()} == {cell.name for cell in wanted}
     for cell in wanted:
         found = json.loads((cells / cell.name / "cell.json").read_text())

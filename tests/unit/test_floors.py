@@ -16,13 +16,15 @@ PACKAGE = parcel.PACKAGE
 GROUND = {"errors", "interrupts", "processes", "lock", "reading"}
 WINGS = {
     # The schemes' names are checked where a study is loaded.
-    "study": GROUND | {"emulation.schemes"},
+    # And features are found by their packages; of these it names two types.
+    "study": GROUND | {"emulation.schemes", "emulation.app", "emulation.mechanism"},
     "emulation": {
         "errors",
+        "study.axes",
         "study.changes",
         "study.condition",
         "study.crowd",
-        "study.programs",
+        "study.features",
         "study.seeds",
     },
     "instrument": GROUND,
@@ -114,8 +116,7 @@ def test_a_job_gets_what_it_imports_and_no_more(tmp_path):
         "study/condition.py",
         "study/conflicts.py",
         "study/crowd.py",
-        "study/pathaxes.py",
-        "study/programs.py",
+        "study/features.py",
         "study/seeds.py",
     }
     for path in there.rglob("*.py"):

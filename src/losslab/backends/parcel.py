@@ -19,8 +19,7 @@ MORE = (
             "condition",
             "conflicts",
             "crowd",
-            "pathaxes",
-            "programs",
+            "features",
             "seeds",
         )
     ),

@@ -10,35 +10,23 @@ import math
 
 from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.emulation.link.traces import MEAN_MBIT
-from losslab.study import crowd
-from losslab.study.condition import NO_COMPETITOR, NO_TRACE, Condition
+from losslab.study import crowd, features
+from losslab.study.condition import NO_TRACE, Condition
 
 # Seconds of one core of an AMD EPYC (family 25, model 17), by least squares on the replicates of
 # the quick campaign; in containers as `python -m bench.speed` has it. What a cell costs besides
 # them: a program, and a guest that boots.
 CELL_S = {VIRTUAL: 1.4, CONTAINERNET: 6.0}
-# A replicate that does nothing, by backend, and what its programs' starts add, by app.
+# A replicate that does nothing, by backend; what its app adds, the app declares.
 FIXED_S = {VIRTUAL: 0.21, CONTAINERNET: 0.6}
-START_S = {"iperf3": 0.0, "ffmpeg": 0.6, "web": 0.03, "datagram": 0.3, "command": 0.1, "quic": 0.3}
-# A second of probes and timers, by app; of a flow that keeps all hosts awake, besides, which takes
-# some 10 Mbit/s; and a gigabyte of it.
-PER_S = {
-    "iperf3": 0.004, "ffmpeg": 0.011, "web": 0.004, "datagram": 0.004, "command": 0.004,
-    "quic": 0.004,
-}  # fmt: skip
+# A second of a flow that keeps all hosts awake, which takes some 10 Mbit/s; and a gigabyte of it.
 AWAKE_PER_S, AWAKE_MBIT = 0.014, 10.0
 PER_GB_S = 1.85
-# The trace-driven link and the datagram schemes are Python: a gigabyte passes them in so many.
-TRACE_PER_GB_S, DATAGRAM_PER_GB_S = 98.0, 49.0
-# QUIC's stack makes system calls for each packet, and looks at the clock.
-QUIC_PER_GB_S = 300.0
 # Two guests at once take so much longer than one (measured on two cores: 1.03-1.06).
 SIDE_BY_SIDE = 1.05
 # Programs of flows beside the cell's own, a second of one of them, and a short one
 # (`python -m bench.speed --parts many-flows`).
 FLOWS_START_S, PER_FLOW_S, PER_SHORT_FLOW_S = 0.5, 0.001, 0.001
-# Rates of the app's own, in Mbit/s; a bulk flow takes what it gets.
-VIDEO_MBIT = 3.0
 SEGMENT_BITS = 1448 * 8
 # Those whose window follows the loss, by the square-root law of Mathis et al. (1997).
 LOSS_BASED = {"reno", "cubic", "htcp", "westwood", "illinois", "yeah", "vegas", "dctcp"}
@@ -48,10 +36,9 @@ def expected_mbit(condition: Condition) -> float:
     """Estimate how much a condition's flows carry together, in Mbit/s."""
     c = condition
     rate_mbit = c.rate_mbit if c.trace == NO_TRACE else min(c.rate_mbit, MEAN_MBIT)
-    if c.app == "ffmpeg":
-        return min(VIDEO_MBIT, rate_mbit)
-    if c.app == "web" and c.competitor == NO_COMPETITOR:
-        return 0.0
+    own = features.apps()[c.app].expected_mbit(c, rate_mbit)
+    if own is not None:
+        return own
     loss = c.loss_percent / 100
     if loss == 0 or c.algorithm not in LOSS_BASED:
         return rate_mbit * (1 - loss)
@@ -70,14 +57,9 @@ def replicate_s(condition: Condition, backend: str) -> float:
     """
     c = condition
     mbit = expected_mbit(c)
-    per_s = PER_S[c.app] + AWAKE_PER_S * min(1.0, mbit / AWAKE_MBIT)
-    per_gb_s = PER_GB_S
-    if c.trace != NO_TRACE:
-        per_gb_s += TRACE_PER_GB_S
-    if c.app == "datagram":
-        per_gb_s += DATAGRAM_PER_GB_S
-    if c.app == "quic":
-        per_gb_s += QUIC_PER_GB_S
+    app = features.apps()[c.app]
+    per_s = app.per_s + AWAKE_PER_S * min(1.0, mbit / AWAKE_MBIT)
+    per_gb_s = PER_GB_S + sum(feature.per_gb_s for feature in features.used_by(c))
     gigabytes = mbit * c.duration_s / 8000
     flows_s = 0.0
     for group in crowd.parse(c.flows):
@@ -86,4 +68,4 @@ def replicate_s(condition: Condition, backend: str) -> float:
         flows_s += PER_SHORT_FLOW_S * crowd.expected_arrivals(group, c.duration_s)
     if c.flows != crowd.NO_FLOWS:
         flows_s += FLOWS_START_S
-    return FIXED_S[backend] + START_S[c.app] + per_s * c.duration_s + per_gb_s * gigabytes + flows_s
+    return FIXED_S[backend] + app.start_s + per_s * c.duration_s + per_gb_s * gigabytes + flows_s

@@ -2,7 +2,7 @@
 
 It is in every manifest, and whoever asks whether a replicate is measured already compares it: the
 workflow, `losslab cell`, `verify` and `rerun`. A cell's code is what its guest imports, but for
-what the cell does not use: other apps, a trace-driven link, background flows, other schemes.
+what the cell does not use: other features, background flows, other schemes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -20,23 +20,19 @@ from typing import Any
 from losslab.backends.known import BACKENDS
 from losslab.campaign import inputs, meaning
 from losslab.campaign.instrument import image_of, kernel_of
-from losslab.emulation.apps import ffmpeg
 from losslab.emulation.schemes import make_scheme
 from losslab.instrument import image, kernel
 from losslab.instrument.kernels import Kernel
-from losslab.study.condition import NO_SCHEME, NO_TRACE, Condition
+from losslab.study import features
+from losslab.study.condition import NO_SCHEME, Condition
 from losslab.study.crowd import NO_FLOWS
+from losslab.study.features import Feature
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # What starts a job, whatever the backend, and the rule of the seeds.
 RUNNER, SEEDS = "backends/runner.py", "study/seeds.py"
-# What imports every app, and a link that a cell may not have.
-IMPORTERS = {"emulation/measure.py", "emulation/outcome.py", "emulation/plan.py"}
-# Programs that are started by their names, which no import shows.
-DATAGRAM, LINK = "emulation/apps/datagram_program.py", "emulation/link/forward.py"
+# Programs that are started by their names, which no import shows; those of features are their own.
 CROWD, OF_CROWDS = "emulation/crowd/program.py", "emulation/crowd/"
-PAGES = "emulation/apps/page_server.py"
-OF_TRACES = {LINK, "emulation/link/tracelink.py", "emulation/link/traces.py"}
 # Imported, but not by what measures: errors, an interactive shell, captures, a look at the machine;
 # and what kernel and images are made by, of which what was made counts.
 UNDECIDING = {
@@ -48,7 +44,7 @@ SCHEMES = "emulation/schemes/__init__.py"
 CONDITION, BACKEND, CODE, KERNEL = "condition", "backend", "code", "kernel"
 IMAGES = ("image", "engine")
 BUILT = (KERNEL, *IMAGES)
-TRACES, USER_FILES, VIDEO = "traces", "user files", "video"
+TRACES, USER_FILES = "traces", "user files"
 DIGITS = 16
 
 
@@ -85,11 +81,11 @@ def of(condition: Condition, backend: str, where: str) -> Fingerprint:
         TRACES: inputs.trace_digests(condition),
         USER_FILES: inputs.digests(condition),
     }
-    if condition.app == "ffmpeg":
-        encoding = ffmpeg.encode_command(condition.video, condition.duration_s, "")
-        files[VIDEO] = {"command": encoding}
+    used = features.used_by(condition)
+    for feature in used:
+        files |= feature.inputs(condition)
     parts = {
-        CONDITION: _digest(condition.to_json()),
+        CONDITION: _digest(_values(condition, used)),
         BACKEND: _digest([backend, where]),
         CODE: _digest(code),
         **_built(kernel_of(condition), image_of(condition), backend, where),
@@ -113,27 +109,38 @@ def _digest(data: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
 
+def _values(condition: Condition, used: Sequence[Feature]) -> dict[str, Any]:
+    """Return a condition without the axes of features that it does not use."""
+    unused = {name for each in features.found() if each not in used for name in each.axes}
+    return {name: value for name, value in condition.to_json().items() if name not in unused}
+
+
 def _code(condition: Condition, backend: str, where: str) -> Mapping[str, str]:
     scheme = None
     if condition.scheme != NO_SCHEME:
         scheme = type(make_scheme(condition.scheme)).__module__.rpartition(".")[2]
-    crowd, trace = condition.flows != NO_FLOWS, condition.trace != NO_TRACE
-    return _modules(condition.app, crowd, trace, scheme, backend, where)
+    crowd = condition.flows != NO_FLOWS
+    used = tuple(
+        file
+        for feature in features.used_by(condition)
+        for dotted in (type(feature).__module__, *feature.programs)
+        for file in _files_of(dotted)
+    )
+    return _modules(used, crowd, scheme, backend, where)
 
 
 @functools.cache
 def _modules(
-    app: str, crowd: bool, trace: bool, scheme: str | None, backend: str, where: str
+    used: tuple[str, ...], crowd: bool, scheme: str | None, backend: str, where: str
 ) -> Mapping[str, str]:
-    """Follow the imports from a cell's entries; return each module's meaning."""
+    """Follow the imports from a cell's entries; return each module's meaning.
+
+    Nothing imports features by their names: those that a cell uses are entries.
+    """
 
     def unused(importer: str, imported: str) -> bool:
         if imported in UNDECIDING or imported.startswith(MAKERS) or _empty(imported):
             return True
-        if importer in IMPORTERS and imported.startswith("emulation/apps/"):
-            return imported != f"emulation/apps/{app}.py"
-        if importer in IMPORTERS and imported in OF_TRACES:
-            return not trace
         if imported.startswith(OF_CROWDS) and not importer.startswith(OF_CROWDS):
             return not crowd
         if importer == SCHEMES:
@@ -142,10 +149,8 @@ def _modules(
 
     runs = BACKENDS[backend, where]
     waiting = [RUNNER, SEEDS, *_files_of(type(runs).__module__), runs.needs.job]
-    waiting += [DATAGRAM] if scheme else []
-    waiting += [LINK] if trace else []
+    waiting += used
     waiting += [CROWD] if crowd else []
-    waiting += [PAGES] if app == "web" else []
     found: dict[str, str] = {}
     known = meaning.modules()
     while waiting:

@@ -7,10 +7,11 @@ import shutil
 from pathlib import Path
 
 from losslab.emulation.link.traces import parse
+from losslab.emulation.path.trace import DRAWN
 from losslab.errors import LosslabError
-from losslab.study.condition import DRAWN_TRACE, NO_TRACE, Condition
+from losslab.study.axes import NONE
+from losslab.study.condition import NO_TRACE, Condition
 from losslab.study.design import ROOT
-from losslab.study.programs import NOTHING_BROUGHT
 
 # Byte code that one run leaves would be another one's.
 IGNORED = "__pycache__"
@@ -40,7 +41,7 @@ def source(condition: Condition) -> Path:
     current folder. A condition from elsewhere could name any file of this machine.
     """
     base = Path.cwd() if condition.bring.startswith(HERE) else ROOT
-    whole = (base / condition.bring).resolve()
+    whole = base.joinpath(str(condition.bring)).resolve()
     if not whole.is_relative_to(base):
         raise _outside(condition.bring, whole, base)
     return whole
@@ -59,7 +60,7 @@ def files(condition: Condition) -> list[Path]:
 
     Raises LosslabError if there is no such folder, nothing in it, or a file outside it.
     """
-    if condition.bring == NOTHING_BROUGHT:
+    if condition.bring == NONE:
         return []
     folder = source(condition)
     found = [
@@ -110,9 +111,7 @@ def trace_texts(condition: Condition) -> dict[str, str]:
     Raises LosslabError if a file is not there, or is no trace.
     """
     named = {"trace": condition.trace, "trace-back": condition.trace_back}
-    return {
-        name: _trace(trace) for name, trace in named.items() if trace not in (NO_TRACE, DRAWN_TRACE)
-    }
+    return {name: _trace(trace) for name, trace in named.items() if trace not in (NO_TRACE, DRAWN)}
 
 
 def _trace(trace: str) -> str:
@@ -120,7 +119,7 @@ def _trace(trace: str) -> str:
     if not path.is_file():
         raise LosslabError(
             f"trace {trace} must be a file in {TRACES}, found none",
-            hint=f"put it there, or use `{DRAWN_TRACE}`, which is drawn for each replicate",
+            hint=f"put it there, or use `{DRAWN}`, which is drawn for each replicate",
         )
     text = path.read_text()
     parse(text, str(path))

@@ -17,11 +17,10 @@ from losslab.errors import HostError, LosslabError
 from losslab.instrument import image, integrity, kernel, kernels, packed
 from losslab.instrument.cache import building, cache_folder
 from losslab.instrument.kernels import Kernel
-from losslab.study import design
-from losslab.study.condition import DEFAULT_KERNEL, Condition
+from losslab.study import design, features
+from losslab.study.condition import DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
 from losslab.study.design import OWN_KERNEL
 from losslab.study.names import Names, algorithms_of
-from losslab.study.programs import DEFAULT_IMAGE
 
 # What a manifest calls the images.
 PARTS = ("image", "engine")
@@ -164,10 +163,6 @@ def video(name: str, duration_s: float, tools: Instrument, timeout_s: float | No
     return folder / "video.mp4"
 
 
-# What the hosts have where a condition does not say it, by its app.
-APP_IMAGES = {"quic": "quic"}
-
-
 def kernel_of(condition: Condition) -> Kernel:
     """Return it, with the condition's algorithms that are files of `algorithms/` compiled in.
 
@@ -181,7 +176,7 @@ def image_of(condition: Condition) -> str:
     """Return the name of the image that its hosts have."""
     if condition.image != DEFAULT_IMAGE:
         return condition.image
-    return APP_IMAGES.get(condition.app, image.HOST)
+    return features.apps()[condition.app].image or image.HOST
 
 
 @functools.cache

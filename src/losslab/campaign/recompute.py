@@ -110,7 +110,7 @@ def _video(condition: Condition, manifest: Mapping[str, Any]) -> Path | None:
 def _write_traces(plan: Plan, condition: Condition, folder: Path) -> None:
     """Put the traces of a plan's links where a job has them."""
     texts = trace_texts(condition)
-    for link in plan.links:
+    for link in plan.parts.get("links", ()):
         if link.drawn_seed is None:
             text = texts[link.file]
         else:
@@ -146,12 +146,12 @@ def _seen(
     ]
     replies = [(t_s, rtt) for t_s, rtt in _pings(folder / "ping.csv") if t_s >= plan.warmup_s]
     run = Run(timeline, _last_samples(plan, observed), waiting, replies, failures)
-    begin_ns = None
-    if plan.links:
-        begin_ns = timeline.origin_ns - round(1e6 * observed["link_begin_ms"])
+    noted = {}
+    if observed["link_begin_ms"] is not None:
+        noted["link_begin_ns"] = timeline.origin_ns - round(1e6 * observed["link_begin_ms"])
     state, counted = observed["state"], Traffic(**observed["traffic"])
     idle = _pings(folder / "ping_idle.csv")
-    return outcome.Seen(idle, state, run, begin_ns, state, counted=counted)
+    return outcome.Seen(idle, state, run, noted, state, counted=counted)
 
 
 def _timeline(plan: Plan, folder: Path, observed: Mapping[str, Any]) -> Timeline:
@@ -194,13 +194,11 @@ def _compare_summary(
 ) -> None:
     """Compare the metrics, and note which of them were compared with what."""
     then = manifest["summary"]
-    counters = (
-        COUNTED | plan.promise.more.summary(Traffic(**manifest["observed"]["traffic"])).keys()
-    )
+    counters = COUNTED | plan.promise.summary(Traffic(**manifest["observed"]["traffic"])).keys()
     real_time = _real_time(manifest)
     for name in sorted(then.keys() | again.keys()):
         of_machine = real_time and name.startswith(OF_THE_MACHINE)
-        if name == UNCOUNTED or (name not in again and (plan.changes or of_machine)):
+        if name == UNCOUNTED or (name not in again and ("changes" in plan.parts or of_machine)):
             result.not_recomputed.add(name)
         elif name not in then or name not in again or not _close(then[name], again[name]):
             result.problems.append(

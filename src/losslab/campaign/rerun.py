@@ -26,8 +26,8 @@ from losslab.instrument.archive import digest
 from losslab.lock import own_folder
 from losslab.reading import UsageError
 from losslab.study import design
+from losslab.study.axes import NONE
 from losslab.study.condition import Condition
-from losslab.study.programs import NOTHING_BROUGHT
 
 TRUST = "--trust"
 TRUST_HELP = (
@@ -228,7 +228,7 @@ def _foreign(condition: Condition, own_kernel: bool) -> list[str]:
             f"on the receiver: {condition.receiver_command!r}",
             f"on the sender: {condition.sender_command!r}",
         ]
-        if condition.bring != NOTHING_BROUGHT:
+        if condition.bring != NONE:
             found.append(f"both with copies of the files in {inputs.source(condition)}")
     if own_kernel:
         found.append("on this machine's own kernel, as root")

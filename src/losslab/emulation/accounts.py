@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from types import MappingProxyType
 from typing import Any
 
 from losslab.emulation.topology import INTERFACES, interface
 
 OF_SOME_PATHS = (
     "duplicates", "reordered", "marks", "ecn_capable", "ce_received", "policer_drops", "acks_seen",
-    "acks_thinned",
+    "acks_thinned", "others",
 )  # fmt: skip
 # What qdiscs call the CE marks that they set (tc's xstats); of cake's, each tin has its own.
 MARKS = ("ecn_mark", "marked")
@@ -54,6 +56,8 @@ class Traffic:
     policer_drops: int = 0
     acks_seen: int = 0
     acks_thinned: int = 0
+    # What mechanisms count by themselves.
+    others: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts as JSON-ready data; of what not every path has, those that are any."""
@@ -86,6 +90,10 @@ class Traffic:
         return 100 * self.loss_drops / self.loss_offered if self.loss_offered else 0.0
 
 
+KNOWN = {each.name for each in fields(Traffic)}
+NO_COUNTS: Mapping[str, int] = MappingProxyType({})
+
+
 def _qdisc(state: dict[str, Any], host: str, device: str, handle: str) -> dict[str, Any]:
     found: dict[str, Any] = next(
         (q for q in state[host]["qdiscs"] if q.get("dev") == device and q.get("handle") == handle),
@@ -98,19 +106,13 @@ def traffic(
     before: dict[str, Any],
     after: dict[str, Any],
     back: str,
-    link_drops: int = 0,
-    link_back_drops: int = 0,
+    counts: Mapping[str, int] = NO_COUNTS,
     duplicating: bool = False,
 ) -> Traffic:
     """Count what passed between two states as `hosts.read_back` gives them.
 
-    Args:
-        before: The state before the traffic.
-        after: The state after it.
-        back: The first router that the receiver's packets meet.
-        link_drops: What a trace-driven link dropped.
-        link_back_drops: What that of the way back did.
-        duplicating: The delay line of the data may make packets twice.
+    `back` is the first router that the receiver's packets meet; `counts` are what mechanisms count
+    by themselves; `duplicating` says that netem may make packets twice.
     """
 
     def link(host: str, towards: str, side: str, what: str) -> int:
@@ -149,7 +151,7 @@ def traffic(
         sent=link("sender", "r1", "tx", "packets"),
         received=link("receiver", "r2", "rx", "packets"),
         bottleneck_drops=qdisc("r1", "r2", "drops"),
-        link_drops=link_drops,
+        link_drops=counts.get("link_drops", 0),
         loss_drops=qdisc("r2", "receiver", "drops"),
         sender_drops=qdisc("sender", "r1", "drops"),
         largest_mean_packet_bytes=max(means, default=0.0),
@@ -158,7 +160,7 @@ def traffic(
         sent_back=link("receiver", back, "tx", "packets"),
         received_back=link("sender", "r1", "rx", "packets"),
         loss_back_drops=qdisc(back, "r1", "drops"),
-        link_back_drops=link_back_drops,
+        link_back_drops=counts.get("link_back_drops", 0),
         duplicates=duplicates,
         reordered=sum(qdisc("r2", "receiver", "requeues", line) for line in DELAY_LINES),
         marks=marks_of[1] - marks_of[0],
@@ -167,6 +169,7 @@ def traffic(
         policer_drops=qdisc("r1", "r2", "drops", FILTERS),
         acks_seen=_acted_on(after, back) - _acted_on(before, back),
         acks_thinned=qdisc(back, "r1", "drops", FILTERS),
+        others={name: count for name, count in counts.items() if name not in KNOWN},
     )
 
 

@@ -33,12 +33,7 @@ class Batch:
     """One of them; it waits until it is closed."""
 
     def __init__(self, program: str, pid: int) -> None:
-        """Start it.
-
-        Args:
-            program: `ip` or `tc`.
-            pid: A process in the network namespace in which it is to work.
-        """
+        """Start it."""
         self._program = program
         with netns.inside(pid):
             self._process = subprocess.Popen(
@@ -47,20 +42,11 @@ class Batch:
             )  # fmt: skip
 
     def do(self, lines: Sequence[str]) -> None:
-        """Carry out lines that are no listings.
-
-        Raises:
-            LosslabError: one failed or was not done in silence; both report some failures in words
-                only.
-        """
+        """Carry out lines that are no listings."""
         self.ask([*lines, DONE[self._program]], 1)
 
     def ask(self, lines: Sequence[str], listings: int) -> list[Any]:
-        """Carry out lines and return what the listings among them say.
-
-        Raises:
-            LosslabError: as `do`.
-        """
+        """Carry out lines and return what the listings among them say."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         text = "\n".join(lines) + "\n"
@@ -94,11 +80,7 @@ class Batch:
 
 
 def _read(stream: Any) -> bytes:
-    """Read what there is; nothing at the end.
-
-    Raises:
-        LosslabError: nothing comes.
-    """
+    """Read what there is; nothing at the end."""
     if not select.select([stream], [], [], netns.COMMAND_TIMEOUT_S)[0]:
         raise LosslabError(
             f"`ip` and `tc` must answer within {netns.COMMAND_TIMEOUT_S} s, found no answer"
@@ -129,11 +111,7 @@ class Handle:
 
 @contextlib.contextmanager
 def handles(pids: Mapping[str, int]) -> Iterator[dict[str, Handle]]:
-    """Start both for every host, for the length of the block.
-
-    Args:
-        pids: A process in each host's network namespace.
-    """
+    """Start both for every host, for the length of the block."""
     with contextlib.ExitStack() as stack:
 
         def started(program: str, pid: int) -> Batch:

@@ -87,15 +87,8 @@ def running(
 ) -> Iterator[None]:
     """Capture links for the length of the block; leave a file of each in `folder` at its end.
 
-    Args:
-        links: Names of interfaces, each `HOST-NEIGHBOUR`: what leaves and what reaches it.
-        plan: What is measured.
-        nodes: The hosts.
-        folder: Where the files go.
-        reasons: What is missing of a capture is added.
-
-    Raises:
-        LosslabError: there is no such interface.
+    A link is an interface, `HOST-NEIGHBOUR`: what leaves and what reaches it. What is missing of a
+    capture is added to `reasons`.
     """
     with contextlib.ExitStack() as stack:
         opened = [_open(link, plan, nodes, stack) for link in links]

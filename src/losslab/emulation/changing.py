@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import phases
 from losslab.emulation.goodput import Deliveries
-from losslab.emulation.lines import back_line, data_line
-from losslab.emulation.phases import Boundary, Step
-from losslab.emulation.qdiscs import Shaper, differences
-from losslab.emulation.topology import interface, reverse_router
+from losslab.emulation.phases import Boundary, ChangePlan, Step
+from losslab.emulation.qdiscs import differences
 from losslab.errors import LosslabError
 from losslab.study import changes
 from losslab.study.changes import Phase
-from losslab.study.condition import Condition
 
 if TYPE_CHECKING:
     from losslab.emulation.batch import Handle
@@ -36,40 +33,6 @@ SETTLE_STEP_S = 0.1
 WINDOW_OF_PHASE = 0.5
 
 
-@dataclass(frozen=True)
-class ChangePlan:
-    """What changes, and what is promised of it."""
-
-    steps: list[Step]
-    phases: list[Phase]  # the first included; the last ends with the run
-    strikes: tuple[bool, bool]  # whether loss strikes data, and acknowledgements
-    burst_packets: float
-    early_ms: float  # by which a ping may be faster
-    lines: list[tuple[str, str]]  # host and interface of both delay lines
-
-    @property
-    def last(self) -> list[Shaper]:
-        """List the qdiscs as they are at the end."""
-        return self.steps[-1].then
-
-
-def plan_of(condition: Condition, seed: int) -> ChangePlan | None:
-    """Plan a condition's changes; None where nothing changes."""
-    if condition.changes == changes.NONE:
-        return None
-    one = data_line(condition)
-    sure = phases.as_in(condition, Phase(0.0, 0.0, {"loss_percent": 1.0}))
-    ends = (interface("r2", "receiver"), interface(reverse_router(condition.path), "r1"))
-    return ChangePlan(
-        steps=phases.steps(condition, seed),
-        phases=phases.phases_of(condition),
-        strikes=(data_line(sure).loss_percent > 0, back_line(sure).loss_percent > 0),
-        burst_packets=condition.loss_burst_packets,
-        early_ms=one.early_ms if one.early_percent else 0.0,
-        lines=[(end.host, end.name) for end in ends],
-    )
-
-
 @dataclass
 class Changing:
     """Carries a plan out, in a thread of its own: the sampling of flows and queue goes on."""
@@ -83,11 +46,7 @@ class Changing:
     def running(self, origin_ns: int) -> Iterator[None]:
         """Make each change at its time, for the length of the block.
 
-        Args:
-            origin_ns: The monotonic clock at the replicate's 0 s.
-
-        Raises:
-            LosslabError: a command failed.
+        `origin_ns` is the monotonic clock at the replicate's 0 s.
         """
         ended = threading.Event()
         thread = threading.Thread(target=self._run, args=(origin_ns, ended))
@@ -143,12 +102,7 @@ class Changing:
     ) -> list[str]:
         """Say what was not kept; empty when all was.
 
-        Args:
-            before: What was read back before the traffic.
-            after: What was, after it.
-            queue: Samples of the bottleneck.
-            replies: Pings in the traffic.
-            tolerance_ms: By which one may be faster than the path.
+        States are as of `hosts.read_back`; a ping may be faster than the path by `tolerance_ms`.
         """
         its = self.plan
         if self.reasons or len(self.boundaries) != len(its.steps):
@@ -156,7 +110,7 @@ class Changing:
         read = self.all_boundaries(before, after)
         made_s = [boundary.t_s for boundary in read[:-1]]
         return [
-            *phases.reasons(its.phases, its.strikes, its.burst_packets, read, its.lines),
+            *phases.loss_reasons(its, read),
             *phases.rate_reasons(its.phases, made_s, queue),
             *phases.rtt_reasons(its.phases, made_s, replies, its.early_ms + tolerance_ms),
         ]
@@ -167,12 +121,7 @@ class Changing:
     ) -> dict[str, float | None]:  # fmt: skip
         """Write what the first flow made of each phase, and describe the whole.
 
-        Args:
-            before: What was read back before the traffic.
-            after: What was, after it.
-            queue: Samples of the bottleneck.
-            source_port: The first flow's.
-            folder: Where tcp.csv is, and where the table goes.
+        States are as of `hosts.read_back`; `folder` has tcp.csv and gets the table.
         """
         if len(self.boundaries) != len(self.plan.steps):
             return {}
@@ -180,7 +129,9 @@ class Changing:
         read = self.all_boundaries(before, after)
         rows, settled = [COLUMNS], []
         for number, phase in enumerate(self.plan.phases):
-            counts = phases.counted(read[number].state, read[number + 1].state, self.plan.lines)
+            (_, lost), _ = phases.counted(
+                read[number].state, read[number + 1].state, self.plan.lines
+            )
             carries_mbit = phase.values["rate_mbit"] * phases.PAYLOAD_SHARE
             since_s = self._since_s(number)
             goodput = _mbit(delivered, since_s, phase.end_s)
@@ -195,7 +146,7 @@ class Changing:
                 number, f"{phase.begin_s:g}", f"{phase.end_s:g}", *(f"{v:g}" for v in values),
                 int(phase.outage), _written(goodput, 6),
                 _written(goodput and goodput / carries_mbit, 6),
-                _written(sum(waiting) / len(waiting) if waiting else None, 3), counts.lost,
+                _written(sum(waiting) / len(waiting) if waiting else None, 3), lost,
                 _written(settle_s, 1),
             ]  # fmt: skip
             rows.append(",".join(map(str, cells)))
@@ -237,11 +188,7 @@ def _settle_s(
 ) -> float | None:
     """Say how long a flow needs to find most of what the link carries; None where it does not.
 
-    Args:
-        delivered: Of the flow.
-        phase: In which it looks for it.
-        since_s: From when on what is acknowledged is of this phase.
-        carries_mbit: What the link carries.
+    What is acknowledged from `since_s` on is of this phase.
     """
     window_s = min(phases.SETTLE_WINDOW_S, WINDOW_OF_PHASE * (phase.end_s - phase.begin_s))
     at_s = since_s

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from losslab.emulation.accounts import Traffic
-from losslab.emulation.impaired import Z, outside_interval
+from losslab.emulation.accounts import OF_SOME_PATHS, Traffic
+from losslab.emulation.mechanism import Z, outside_interval
 from losslab.emulation.qdiscs import FRAME_BYTES
 from losslab.emulation.topology import RECEIVER_ADDRESS
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import Promise
+    from losslab.emulation.probes.queue import QueueSample
 
 # netem rounds its delays to ticks of 64 ns; a probe reads the clock, which costs 256 ns in virtual
 # time (TIMER_MULTIPLIER, arch/um/kernel/time.c).
@@ -57,165 +58,120 @@ class Evidence:
     accurate_ecn: bool = False  # every connection of the flows agreed on it
     # Packets of the sender's that did not pass the bottleneck.
     bypassed: int = 0
+    queue: Sequence[QueueSample] = ()  # of the bottleneck
+
+    @property
+    def rtt_tolerance_ms(self) -> float:
+        """Return by how much the RTT of the idle path may be off."""
+        wanted = self.promise.rtt_ms
+        if self.real_time:
+            return REAL_TIME_RTT_MS + REAL_TIME_RTT_SHARE * wanted
+        return max(RTT_TOLERANCE_MS, RTT_TOLERANCE_SHARE * wanted)
 
 
 def reasons(evidence: Evidence) -> list[str]:
     """List why the replicate is not a number; empty when it is one."""
-    found = [
-        check(evidence)
-        for check in (
-            _rtt,
-            _algorithm,
-            _packet_size,
-            _bypassed,
-            _conservation,
-            _conservation_back,
-            _loss_rate,
-            _loss_rate_back,
-            _goodput,
-            _memory,
-            _limited,
-        )
-    ]
-    more = evidence.promise.more.reasons(
-        evidence.traffic, evidence.idle_ms, rtt_tolerance_ms(evidence), evidence.accurate_ecn
-    )
-    return [reason for reason in found if reason] + more
+    found = [*_of_path(evidence), *_of_packets(evidence), *_of_loss(evidence), *_of_flows(evidence)]
+    for mechanism in evidence.promise.mechanisms:
+        found += mechanism.reasons(evidence)
+    return [reason for reason in found if reason]
 
 
-def rtt_tolerance_ms(e: Evidence) -> float:
-    """Return by how much the RTT of the idle path may be off."""
-    wanted = e.promise.rtt_ms
-    if e.real_time:
-        return REAL_TIME_RTT_MS + REAL_TIME_RTT_SHARE * wanted
-    return max(RTT_TOLERANCE_MS, RTT_TOLERANCE_SHARE * wanted)
-
-
-def _rtt(e: Evidence) -> str | None:
-    wanted, more = e.promise.rtt_ms, e.promise.more
-    if e.rtt_ms is None:
-        return f"ping must measure an RTT of {wanted:g} ms, found no reply at all"
+def _of_path(e: Evidence) -> Iterator[str]:
+    path, tolerance_ms = e.promise, e.rtt_tolerance_ms
+    low_ms, high_ms = -path.below_ms - tolerance_ms, path.above_ms + tolerance_ms
     # The least of some twenty: an early one, where there are any, and perhaps never one without
     # further delay.
-    below_ms, above_ms = wanted - e.rtt_ms - more.early_ms, e.rtt_ms - wanted - more.jitter_ms
-    if max(below_ms, above_ms) > rtt_tolerance_ms(e):
-        return f"RTT of the idle path must be {wanted:g} ms, found {e.rtt_ms:g} ms"
-    return None
-
-
-def _algorithm(e: Evidence) -> str | None:
-    wrong = [
-        f"{flow.name} must use {flow.wanted}, found {', '.join(flow.found) or 'no connection'}"
-        for flow in e.flows
-        if flow.found != [flow.wanted]
-    ]
-    return "; ".join(wrong) or None
-
-
-def _packet_size(e: Evidence) -> str | None:
-    mean = e.traffic.largest_mean_packet_bytes
-    if e.promise.single_packets and mean > FRAME_BYTES:
-        return (
-            f"mean packet must be at most {FRAME_BYTES} bytes on every link, found {mean:.0f}: "
-            "loss would hit aggregates, not packets"
+    if e.rtt_ms is None:
+        yield f"ping must measure an RTT of {path.rtt_ms:g} ms, found no reply at all"
+    elif not low_ms <= e.rtt_ms - path.rtt_ms <= high_ms:
+        yield f"RTT of the idle path must be {path.rtt_ms:g} ms, found {e.rtt_ms:g} ms"
+    rate_mbit = path.mean_rate_mbit or path.rate_mbit
+    if e.goodput_mbit > rate_mbit:
+        yield (
+            f"the receiver cannot be faster than the link's {rate_mbit:g} Mbit/s, found "
+            f"{e.goodput_mbit:.1f}"
         )
-    return None
-
-
-def _bypassed(e: Evidence) -> str | None:
     if e.bypassed:
-        return (
+        yield (
             "everything that the sender sends must pass the bottleneck, found "
             f"{e.bypassed} packets on the way over r3: a program on the receiver must use the "
             f"address {RECEIVER_ADDRESS}"
         )
-    return None
 
 
-def _conservation(e: Evidence) -> str | None:
-    t = e.traffic
+def _of_packets(e: Evidence) -> Iterator[str]:
+    t, mean = e.traffic, e.traffic.largest_mean_packet_bytes
     if t.sender_drops and e.promise.loss_at_sender_percent is None:
-        return f"the sender's own qdisc must drop nothing, found {t.sender_drops} packets"
+        yield f"the sender's own qdisc must drop nothing, found {t.sender_drops} packets"
+    explained = {name for each in e.promise.mechanisms for name in each.explains}
+    counts = {name: getattr(t, name) for name in OF_SOME_PATHS if name not in explained}
+    del counts["acks_seen"], counts["others"]
+    wrong = [f"{name} {count}" for name, count in counts.items() if count]
+    if wrong:
+        yield f"this path must have none of these packets, found {', '.join(wrong)}"
     # With offloads on, a bucket smaller than an aggregate segments it: counts do not compare.
-    if e.promise.single_packets and t.unexplained != 0:
-        return (
+    if not e.promise.single_packets:
+        return
+    if mean > FRAME_BYTES:
+        yield (
+            f"mean packet must be at most {FRAME_BYTES} bytes on every link, found {mean:.0f}: "
+            "loss would hit aggregates, not packets"
+        )
+    if t.unexplained and not (t.sender_drops and e.promise.loss_at_sender_percent is None):
+        yield (
             "packets sent must equal packets received plus those that the emulator dropped, found "
             f"{t.sent} sent, {t.received} received, {t.bottleneck_drops} dropped at the "
             f"bottleneck, {t.link_drops} by the trace-driven link, {t.policer_drops} by the "
             f"policer, {t.loss_drops} lost, {t.duplicates} made twice: {t.unexplained} unexplained"
         )
-    return None
-
-
-def _conservation_back(e: Evidence) -> str | None:
-    t = e.traffic
-    if e.promise.single_packets and t.unexplained_back != 0:
-        return (
+    if t.unexplained_back:
+        yield (
             "packets sent back must equal packets received plus those that the emulator dropped, "
             f"found {t.sent_back} sent, {t.received_back} received, {t.loss_back_drops} lost, "
             f"{t.acks_thinned} thinned out: {t.unexplained_back} unexplained"
         )
-    return None
 
 
-def _loss_rate(e: Evidence) -> str | None:
-    if e.promise.more.mean_rate_mbit is not None:
-        return None  # by phases, in `phases`
-    if e.promise.loss_at_sender_percent is not None:
-        return _loss_at_sender(e, e.promise.loss_at_sender_percent)
-    t = e.traffic
-    burst = e.promise.more.burst_packets
-    return outside_interval("loss", e.promise.loss_percent, t.loss_offered, t.loss_drops, burst)
-
-
-def _loss_rate_back(e: Evidence) -> str | None:
-    if e.promise.more.mean_rate_mbit is not None:
-        return None
-    t = e.traffic
+def _of_loss(e: Evidence) -> Iterator[str | None]:
+    t, path = e.traffic, e.promise
+    if path.mean_rate_mbit is not None:
+        return  # by phases, in `phases`
+    if path.loss_at_sender_percent is None:
+        offered, run = t.loss_offered, path.loss_run_packets
+        yield outside_interval("loss", path.loss_percent, offered, t.loss_drops, run)
+    else:
+        # A bound: aggregates are not counted, nor those for which netem had no room.
+        aggregates = t.sent // AGGREGATE_PACKETS_MAX
+        least = path.loss_at_sender_percent / 100 * t.sent / AGGREGATE_PACKETS_MAX
+        if t.sender_drops < least - Z * math.sqrt(least):
+            yield (
+                f"the sender's netem must lose {path.loss_at_sender_percent:g} % of at least "
+                f"{aggregates} aggregates, found {t.sender_drops} lost"
+            )
     offered = t.received_back + t.link_back_drops + t.loss_back_drops
-    burst = e.promise.more.burst_packets
-    return outside_interval(
-        "loss on the way back", e.promise.loss_back_percent, offered, t.loss_back_drops, burst
-    )
+    yield outside_interval(
+        "loss on the way back", path.loss_back_percent, offered, t.loss_back_drops,
+        path.loss_run_packets,
+    )  # fmt: skip
 
 
-def _loss_at_sender(e: Evidence, percent: float) -> str | None:
-    """Judge by a bound: aggregates are not counted, nor those for which netem had no room."""
-    p, drops = percent / 100, e.traffic.sender_drops
-    least = p * e.traffic.sent / AGGREGATE_PACKETS_MAX
-    least -= Z * math.sqrt(least)
-    if drops < least:
-        return (
-            f"the sender's netem must lose {percent:g} % of at least "
-            f"{e.traffic.sent // AGGREGATE_PACKETS_MAX} aggregates, found {drops} lost"
-        )
-    return None
-
-
-def _goodput(e: Evidence) -> str | None:
-    rate_mbit = e.promise.more.mean_rate_mbit or e.promise.rate_mbit
-    if e.goodput_mbit > rate_mbit:
-        return (
-            f"the receiver cannot be faster than the link's {rate_mbit:g} Mbit/s, "
-            f"found {e.goodput_mbit:.1f}"
-        )
-    return None
-
-
-def _memory(e: Evidence) -> str | None:
+def _of_flows(e: Evidence) -> Iterator[str]:
+    wrong = [
+        f"{flow.name} must use {flow.wanted}, found {', '.join(flow.found) or 'no connection'}"
+        for flow in e.flows
+        if flow.found != [flow.wanted]
+    ]
+    if wrong:
+        yield "; ".join(wrong)
     if e.traffic.memory_pressures:
-        return f"TCP memory pressure must not occur, found {e.traffic.memory_pressures} times"
-    return None
-
-
-def _limited(e: Evidence) -> str | None:
-    wrong = []
+        yield f"TCP memory pressure must not occur, found {e.traffic.memory_pressures} times"
+    limited = []
     for flow in e.flows:
         share = flow.buffer_limited_share
         if not e.promise.window_may_limit:
             share += flow.window_limited_share
         if flow.bulk and share > LIMITED_SHARE_MAX:
-            wrong.append(f"{100 * share:.1f} % of the busy time of {flow.name}")
-    if wrong:
-        return f"send and receive buffers must not limit a flow, found {'; '.join(wrong)} limited"
-    return None
+            limited.append(f"{100 * share:.1f} % of the busy time of {flow.name}")
+    if limited:
+        yield f"send and receive buffers must not limit a flow, found {'; '.join(limited)} limited"

@@ -202,8 +202,7 @@ def remove(api: Any, owner: str | None = None) -> list[str]:
 def end_members(pid: int) -> None:
     """Kill the other processes in the control group of a container's first, and see them gone.
 
-    Args:
-        pid: Of the container's first process; 0 when it does not run.
+    `pid` is the container's first process; 0 when it does not run.
     """
     if pid == 0:
         return
@@ -261,11 +260,7 @@ def import_skeleton(api: Any, image: str, root: Path) -> list[str]:
 
 
 def import_image(api: Any, image: str, content: Any) -> None:
-    """Import a tar archive as an image.
-
-    Raises:
-        LosslabError: the engine does not have it afterwards.
-    """
+    """Import a tar archive as an image."""
     name, tag = image.rsplit(":", 1)
     answer = api.import_image_from_data(content, repository=name, tag=tag)
     if not has_image(api, image):

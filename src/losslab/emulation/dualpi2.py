@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,10 @@ class DualPi2(Shaper):
     """One, of a stated length in packets."""
 
     limit: int = 0
+    needs = (
+        f"queue {KIND} needs a kernel that has it (6.17 or later)",
+        "measure it with the kernel 7.2, or take another queue",
+    )
 
     def _message(self) -> bytes:
         """Name it: interface, handle and parent."""
@@ -49,12 +54,8 @@ class DualPi2(Shaper):
         index = socket.if_nametoindex(self.where.name)
         return struct.pack("=BxxxiIII", socket.AF_UNSPEC, index, handle, major << 16 | minor, 0)
 
-    def set_limit(self) -> None:
-        """Make it as long as it is to be, in this network namespace.
-
-        Raises:
-            LosslabError: the kernel does not.
-        """
+    def complete(self) -> None:
+        """Make it as long as it is to be, in this network namespace."""
         kind = _attribute(TCA_KIND, KIND.encode() + b"\0")
         limit = _attribute(TCA_DUALPI2_LIMIT, struct.pack("=I", self.limit))
         body = self._message() + kind + _attribute(TCA_OPTIONS | NLA_F_NESTED, limit)
@@ -81,8 +82,13 @@ class DualPi2(Shaper):
                     return _found(parts)
         return {}
 
-    def differences(self, found: dict[str, Any]) -> list[str]:
-        """Say how what `read` found differs from what was asked."""
+    def read_into(self, state: dict[str, Any]) -> None:
+        """Read it into the state of its host."""
+        state[KIND] = self.read()
+
+    def deviations(self, state: Mapping[str, Any]) -> list[str]:
+        """Say how its limit differs from what was asked."""
+        found = state[KIND]
         if found.get("limit") == self.limit:
             return []
         return [

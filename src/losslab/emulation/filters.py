@@ -1,4 +1,4 @@
-"""Filters that drop: a rate that is policed and acknowledgements that are thinned out.
+"""Filters that drop what leaves an interface.
 
 tc does not print a policer's rate as JSON; what the kernel has is read over netlink. Layouts:
 linux/pkt_cls.h, linux/tc_act/tc_gact.h, linux/pkt_sched.h, linux/gen_stats.h.
@@ -6,7 +6,6 @@ linux/pkt_cls.h, linux/tc_act/tc_gact.h, linux/pkt_sched.h, linux/gen_stats.h.
 
 from __future__ import annotations
 
-import math
 import socket
 import struct
 from collections.abc import Iterator, Mapping
@@ -21,8 +20,7 @@ from losslab.emulation.probes.queue import (
     TCA_STATS_QUEUE,
 )
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper
-from losslab.emulation.topology import Interface, interface, reverse_router
-from losslab.study.condition import Condition
+from losslab.emulation.topology import Interface
 
 HANDLE = "ffff:"
 RTM_NEWTFILTER, RTM_GETTFILTER = 44, 46
@@ -46,52 +44,24 @@ class Filter(Shaper):
 
     action: Mapping[str, int | str] | None = None
 
-    def differences(self, found: list[dict[str, Any]]) -> list[str]:
-        """Say how what `read` found differs from what was asked."""
+    @classmethod
+    def on(cls, where: Interface, words: str, action: Mapping[str, int | str]) -> Filter:
+        """Make one on an interface, in tc's words."""
+        line = f"filter add dev {where.name} egress {words}"
+        return cls(where, "", HANDLE, "clsact", "", {}, (line,), action=action)
+
+    def read_into(self, state: dict[str, Any]) -> None:
+        """Read the actions on its interface into the state of its host."""
+        state.setdefault("filters", {})[self.where.name] = read(self.where.name)
+
+    def deviations(self, state: Mapping[str, Any]) -> list[str]:
+        """Say how what was read differs from what was asked."""
         wanted = dict(self.action or {})
+        found = state["filters"][self.where.name]
         got = [{name: each.get(name) for name in wanted} for each in found]
         if got == [wanted]:
             return []
         return [f"filter on {self.where.name} on {self.where.host} must be {wanted}, found {got}"]
-
-
-def filters(condition: Condition) -> list[Shaper]:
-    """List a condition's filters; empty for most."""
-    found: list[Shaper] = []
-    if condition.policer_mbit:
-        found.append(policer(condition.policer_mbit, condition.policer_burst_packets))
-    if condition.ack_thinning > 1:
-        where = interface(reverse_router(condition.path), "r1")
-        found.append(thinning(where, condition.ack_thinning))
-    return found
-
-
-def policer(rate_mbit: float, burst_packets: int) -> Filter:
-    """Drop what is above a rate, before the bottleneck."""
-    rate, burst = math.floor(rate_mbit * 1e6 / 8), burst_packets * FRAME_BYTES
-    words = f"police rate {rate * 8}bit burst {burst} conform-exceed drop/ok"
-    action: dict[str, int | str] = {"kind": "police", "action": DROP, "rate": rate, "burst": burst}
-    return _filter(interface("r1", "r2"), f"matchall action {words}", action)
-
-
-def thinning(where: Interface, one_of: int) -> Filter:
-    """Let one of so many packets pass that acknowledge and do nothing else (no SYN, FIN, PSH)."""
-    words = (
-        f"protocol ip flower ip_proto tcp tcp_flags 0x10/0x1f action drop random determ ok {one_of}"
-    )
-    action: dict[str, int | str] = {
-        "kind": "gact",
-        "action": DROP,
-        "otherwise": OK,
-        "one_of": one_of,
-    }
-    action["random"] = DETERMINISTIC
-    return _filter(where, words, action)
-
-
-def _filter(where: Interface, words: str, action: Mapping[str, int | str]) -> Filter:
-    line = f"filter add dev {where.name} egress {words}"
-    return Filter(where, "", HANDLE, "clsact", "", {}, (line,), action=action)
 
 
 def read(name: str) -> list[dict[str, Any]]:

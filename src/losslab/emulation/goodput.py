@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import bisect
 import csv
+import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 from losslab.errors import LosslabError
 
@@ -30,6 +33,18 @@ def read_rows(table: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def read_report(path: Path) -> dict[str, Any]:
+    """Read what a program printed as JSON."""
+    text = path.read_text()
+    try:
+        found: dict[str, Any] = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise LosslabError(
+            f"{path.name} must be a report as JSON, found: {text.strip()[-200:]}"
+        ) from error
+    return found
+
+
 @dataclass(frozen=True)
 class Deliveries:
     """Bytes that flows had delivered at each sample, 0 before a connection and whole after it."""
@@ -38,32 +53,30 @@ class Deliveries:
     octets: Sequence[int]
 
     @classmethod
-    def read(cls, tcp_csv: Path, source_port: int | None) -> Deliveries:
-        """Read those of the sender's connection from a port.
-
-        Raises:
-            LosslabError: there was no such connection.
-        """
-        rows = read_rows(tcp_csv)
-        own = {
-            float(row["t_s"]): int(row["delivered_bytes"])
-            for row in rows
-            if row["flow"] == str(source_port)
+    def read_all(cls, tcp_csv: Path) -> dict[int, Deliveries]:
+        """Read those of every connection of the sender's, by the port that it comes from."""
+        own: dict[int, dict[float, int]] = defaultdict(dict)
+        for row in read_rows(tcp_csv):
+            own[int(row["flow"])][float(row["t_s"])] = int(row["delivered_bytes"])
+        instants = sorted({t_s for its in own.values() for t_s in its})
+        return {
+            port: cls(instants, list(accumulate((its.get(t_s, 0) for t_s in instants), max)))
+            for port, its in own.items()
         }
-        if not own:
+
+    @classmethod
+    def read(cls, tcp_csv: Path, source_port: int | None) -> Deliveries:
+        """Read those of the connection from a port; it is an error if there was none."""
+        found = cls.read_all(tcp_csv)
+        if source_port not in found:
             raise LosslabError(
                 f"{tcp_csv.name} must have samples of the connection from port {source_port}, "
                 "found none"
             )
-        instants = sorted({float(row["t_s"]) for row in rows})
-        return cls(instants, list(accumulate((own.get(t, 0) for t in instants), max)))
+        return found[source_port]
 
     def mbit(self, begin_s: float, end_s: float) -> float:
-        """Divide bytes by time between the samples nearest inside a window, in Mbit/s.
-
-        Raises:
-            LosslabError: there are no two samples in it.
-        """
+        """Divide bytes by time between the samples nearest inside a window, in Mbit/s."""
         first = bisect.bisect_left(self.instants_s, begin_s - ROUNDING_S)
         last = bisect.bisect_right(self.instants_s, end_s + ROUNDING_S) - 1
         if last <= first:
@@ -87,3 +100,9 @@ class Deliveries:
         """Write `intervals` as a table."""
         lines = [f"{t_s:.6f},{rate_mbit:.6f}" for t_s, rate_mbit in self.intervals()]
         path.write_text("\n".join([COLUMNS, *lines]) + "\n")
+
+
+def jain_index(shares: list[float]) -> float:
+    """Rate the fairness of shares, from 1/n (one has all) to 1 (equal): Jain et al., DEC-TR-301."""
+    squares = sum(share**2 for share in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0

@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import filters, netns, offloads
-from losslab.emulation.dualpi2 import KIND as DUALPI2
-from losslab.emulation.dualpi2 import DualPi2
+from losslab.emulation import netns, offloads
 from losslab.emulation.qdiscs import differences
 from losslab.emulation.sysctls import ECN, ECN_SYSCTL
 from losslab.errors import LosslabError
@@ -28,15 +26,7 @@ SETTLE_TRIES = 20
 
 
 def apply(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
-    """Make every host what its plan asks for, but for its qdiscs, which a seed decides.
-
-    Args:
-        plans: By host.
-        handles: What each is set up with.
-
-    Raises:
-        LosslabError: a command failed or spoke on stderr.
-    """
+    """Make every host what its plan asks for, but for its qdiscs, which a seed decides."""
     for host, plan in plans.items():
         with netns.inside(handles[host].pid):
             for name, value in plan.sysctls.items():
@@ -49,21 +39,19 @@ def apply(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
 def shape(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
     """Give every host the qdiscs of its plan; as `apply`."""
     for host, plan in plans.items():
-        dual = [qdisc for qdisc in plan.qdiscs if isinstance(qdisc, DualPi2)]
         if plan.qdiscs:
             try:
                 handles[host].tc.do([qdisc.command() for qdisc in plan.qdiscs])
             except LosslabError as error:
-                if dual and UNKNOWN_KIND in error.message:
+                needs = next((q.needs for q in plan.qdiscs if q.needs), None)
+                if needs and UNKNOWN_KIND in error.message:
                     raise LosslabError(
-                        f"queue {DUALPI2} needs a kernel that has it (6.17 or later), found "
-                        f"{os.uname().release}",
-                        hint="measure it with the kernel 7.2, or take another queue",
+                        f"{needs[0]}, found {os.uname().release}", hint=needs[1]
                     ) from error
                 raise
-        for qdisc in dual:
-            with netns.inside(handles[host].pid):
-                qdisc.set_limit()
+        with netns.inside(handles[host].pid):
+            for qdisc in plan.qdiscs:
+                qdisc.complete()
 
 
 def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> dict[str, Any]:
@@ -89,11 +77,8 @@ def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> d
                 },
                 "counters": netns.read_counters(),
             }
-            if names := [q.where.name for q in plan.qdiscs if isinstance(q, filters.Filter)]:
-                state[host]["filters"] = {name: filters.read(name) for name in names}
             for qdisc in plan.qdiscs:
-                if isinstance(qdisc, DualPi2):
-                    state[host][DUALPI2] = qdisc.read()
+                qdisc.read_into(state[host])
     return state
 
 
@@ -118,10 +103,7 @@ def deviations(plans: Mapping[str, HostPlan], state: Mapping[str, Any]) -> list[
     reasons = differences(qdiscs, {host: state[host]["qdiscs"] for host in plans}, classes)
     for host, plan in plans.items():
         for qdisc in plan.qdiscs:
-            if isinstance(qdisc, filters.Filter):
-                reasons += qdisc.differences(state[host]["filters"][qdisc.where.name])
-            if isinstance(qdisc, DualPi2):
-                reasons += qdisc.differences(state[host][DUALPI2])
+            reasons += qdisc.deviations(state[host])
         for name, value in plan.sysctls.items():
             found = state[host]["sysctls"][name]
             if found != value:
@@ -139,11 +121,7 @@ def deviations(plans: Mapping[str, HostPlan], state: Mapping[str, Any]) -> list[
 
 
 def require_ecn(plans: Mapping[str, HostPlan]) -> None:
-    """Refuse Accurate ECN where the running kernel does not have it.
-
-    Raises:
-        LosslabError: it does not, and where it is to be had.
-    """
+    """Refuse Accurate ECN where the running kernel does not have it."""
     wanted = any(plan.sysctls.get(ECN_SYSCTL) == ECN["accurate"] for plan in plans.values())
     if wanted and not Path("/proc/sys", *ACCURATE_ECN_SYSCTL.split(".")).exists():
         raise LosslabError(

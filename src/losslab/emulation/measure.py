@@ -6,19 +6,18 @@ Runs inside the guest, or in an image entered on the host; standard library and 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import batch, capture, hosts, netns, standby, traffic
-from losslab.emulation.changing import Changing
-from losslab.emulation.instants import wait_for_whole_second
-from losslab.emulation.link import forward, traces
 from losslab.emulation.outcome import Seen, sum_up
 from losslab.emulation.plan import make_plan
 from losslab.emulation.probes import ping
 from losslab.emulation.topology import NOTHING, RECEIVER_ADDRESS, emulated_hosts
+from losslab.emulation.waits import wait_for_whole_second
 from losslab.study.condition import Condition
 
 if TYPE_CHECKING:
@@ -46,22 +45,16 @@ def stage(
 ) -> Iterator[Stage]:
     """Make the hosts of a condition for the length of the block.
 
-    Args:
-        condition: What is to be measured.
-        host_class: The class of Mininet's hosts, as for `topology.emulated_hosts`.
-        disposable: Leave the hosts to the guest's power-off.
-        loaded: Load the Python programs that will run on them.
-
-    Raises:
-        LosslabError: the kernel lacks an algorithm or Accurate ECN, or a command failed.
+    `disposable` hosts are left to the guest's power-off; `loaded` ones have their Python programs
+    loaded.
     """
     plan = make_plan(condition, 0)
     hosts.require_algorithms(plan.algorithms)
     hosts.require_ecn(plan.hosts)
     beside = plan.crowd.network if plan.crowd else NOTHING
-    programs = standby.of_flows(plan.programs) + [(forward.ROUTER, forward.MODULE)] * len(
-        plan.links
-    )
+    mechanisms = plan.promise.mechanisms
+    programs = standby.of_flows(plan.programs)
+    programs += [program for each in mechanisms for program in each.loaded(plan)]
     with (
         emulated_hosts(host_class, disposable, beside) as nodes,
         batch.handles({name: node.pid for name, node in nodes.items()}) as handles,
@@ -69,6 +62,22 @@ def stage(
         hosts.apply(plan.hosts, handles)
         with standby.hosts(nodes, programs if loaded else []) as ready:
             yield Stage(condition, ready, handles)
+
+
+def replicate(
+    ready: Stage, job: dict[str, Any], folder: Path, watch: Watch | None = None
+) -> dict[str, Any]:
+    """Measure one replicate into the `raw` folder of a job's; arguments and result as `measure`."""
+    raw = folder / "raw"
+    raw.mkdir()
+    video = folder / "video.mp4" if job["video"] else None
+    result = measure(ready, int(job["seed"]), raw, video, watch, job.get("captures", []))
+    result["machine"] = {
+        "kernel": os.uname().release,
+        "version": os.uname().version,
+        "initial_cwnd_packets": 10,  # TCP_INIT_CWND, net/tcp.h
+    }
+    return result
 
 
 def measure(
@@ -94,9 +103,9 @@ def measure(
         As `outcome.sum_up`.
     """
     plan = make_plan(ready.condition, seed, video)
-    for link in plan.links:
-        if link.drawn_seed is not None:
-            _draw_trace(link.drawn_seed, link.drawn_mbit, folder.parent / link.file)
+    mechanisms = plan.promise.mechanisms
+    for mechanism in mechanisms:
+        mechanism.prepare(plan, folder.parent)
     nodes = ready.nodes
     hosts.shape(plan.hosts, ready.handles)
     missing: list[str] = []
@@ -105,18 +114,17 @@ def measure(
             wait_for_whole_second()
             idle = _ping_idle(nodes["sender"].pid, plan, folder)
             before = hosts.read_back(plan.hosts, ready.handles)
-            changing = Changing(plan.changes, ready.handles) if plan.changes else None
-            with forward.attached(nodes, ready.handles, plan, folder) as begin_ns:
-                run = traffic.run(plan, nodes, folder, changing)
+            made = (each.session(plan, ready.handles) for each in mechanisms)
+            sessions = [session for session in made if session is not None]
+            noted: dict[str, Any] = {}
+            with contextlib.ExitStack() as stack:
+                for each in mechanisms:
+                    noted |= stack.enter_context(each.attached(plan, nodes, ready.handles, folder))
+                run = traffic.run(plan, nodes, folder, sessions)
         after = hosts.read_back_settled(plan.hosts, ready.handles, plan.promise.rtt_ms)
-    seen = Seen(idle, before, run, begin_ns, after, changing)
+    seen = Seen(idle, before, run, noted, after, sessions)
     result = sum_up(plan, seen, folder, watch)
     return result | {"reasons": result["reasons"] + missing}
-
-
-def _draw_trace(seed: int, mean_mbit: float, path: Path) -> None:
-    """Draw a link's trace here, where Python and libm are the image's: others might differ."""
-    path.write_text(traces.write(traces.generate(seed, mean=mean_mbit)))
 
 
 def _ping_idle(sender_pid: int, plan: Plan, folder: Path) -> list[tuple[float, float]]:
@@ -125,6 +133,6 @@ def _ping_idle(sender_pid: int, plan: Plan, folder: Path) -> list[tuple[float, f
     with netns.inside(sender_pid):
         probe = ping.EchoProbe(RECEIVER_ADDRESS)
     with contextlib.closing(probe):
-        replies = ping.measure_idle(probe, promise.rtt_ms, promise.more.jitter_ms / 1e3)
+        replies = ping.measure_idle(probe, promise.rtt_ms, promise.above_ms / 1e3)
     ping.write_csv(replies, folder / "ping_idle.csv")
     return replies

@@ -31,9 +31,6 @@ def run(command: Sequence[str], text: str | None = None) -> str:
     """Run a command that must succeed and say nothing on stderr; return its output.
 
     `tc` and `ip` report some failures on stderr only and exit with 0, so any word there counts.
-
-    Raises:
-        LosslabError: with the command, its status and its words.
     """
     done = subprocess.run(
         command,

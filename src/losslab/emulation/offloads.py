@@ -55,10 +55,7 @@ def _udp_bit(interface_name: str) -> tuple[int, int]:
 def set_all(interface_name: str, word: str, udp: bool = False) -> None:
     """Turn all offloads `on` or `off`. Whether that took is for `read` to say.
 
-    Args:
-        interface_name: In the current namespace.
-        word: `on` or `off`.
-        udp: Also that of UDP, which few programs ask for.
+    `udp`: also that of UDP, which few programs ask for.
     """
     for _, command in COMMANDS.values():
         _ioctl(interface_name, command, WORDS[word])

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import traceback
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import accounts, checks, dynamics, goodput, hosts
-from losslab.emulation.crowd import books
 from losslab.emulation.crowd import outcome as crowd
 from losslab.emulation.flows import Flow
-from losslab.emulation.link import forward, tracelink, traces
-from losslab.emulation.plan import APPS, Plan
+from losslab.emulation.plan import Plan
 from losslab.emulation.probes import queue, tcp
 from losslab.emulation.traffic import Run
 from losslab.errors import HostError, LosslabError
+from losslab.study import features
 
 if TYPE_CHECKING:
     from losslab.emulation.changing import Changing
@@ -32,9 +31,9 @@ class Seen:
     idle: list[tuple[float, float]]  # pings on the idle path: (s, RTT in ms)
     before: dict[str, Any]  # as of `hosts.read_back`
     run: Run
-    link_begin_ns: int | None  # as of `forward.attached`
+    noted: dict[str, Any]  # by mechanisms, as of their `attached`
     after: dict[str, Any]
-    changing: Changing | None = None  # of a path that does
+    sessions: Sequence[Changing] = ()  # of mechanisms that act meanwhile
     # Where both states are not known any more: what was counted between them.
     counted: accounts.Traffic | None = None
 
@@ -58,7 +57,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
     reasons += [f"after the traffic: {r}" for r in hosts.deviations(plan.hosts_at_end, seen.after)]
     reasons += run.reasons
     # A program that failed left no result to collect; its reason says more than a parser would.
-    summary = {} if run.reasons else APPS[plan.app].collect(plan, folder, run.timeline)
+    summary = {} if run.reasons else features.apps()[plan.app].collect(plan, folder, run.timeline)
     beside = None
     if plan.crowd is not None and not run.reasons:
         beside = crowd.collect(
@@ -66,24 +65,18 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         )
         summary |= beside.summary
         reasons += beside.reasons
-    link = {}
-    waiting = run.queue
-    begin_ms = None
-    if seen.link_begin_ns is not None:
-        begin_ms = (run.timeline.origin_ns - seen.link_begin_ns) / 1e6
-        link = _link_summary(plan, begin_ms, folder)
-        waiting = _link_queue(run, begin_ms, folder)
+    notes = [each.note(plan, seen, folder) for each in plan.promise.mechanisms]
+    waiting = next((its.waiting for its in notes if its.waiting is not None), run.queue)
     queue.write_csv(waiting, folder / "queue.csv")
     counted = seen.counted or accounts.traffic(
         seen.before,
         seen.after,
         plan.back_router,
-        link.get("link_drops", 0),
-        link.get("link_back_drops", 0),
-        duplicating=plan.promise.more.duplicate_percent > 0,
+        {name: count for its in notes for name, count in its.counts.items()},
+        duplicating=any("duplicates" in each.explains for each in plan.promise.mechanisms),
     )
     if plan.crowd is not None and seen.counted is None:
-        counted = books.of_all_links(counted, plan.crowd, seen.before, seen.after)
+        counted = crowd.of_all_links(counted, plan.crowd, seen.before, seen.after)
     tcp_flows = [flow for flow in plan.flows if flow.protocol == "tcp"]
     evidence = checks.Evidence(
         promise=plan.promise,
@@ -107,16 +100,15 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
             for flow in tcp_flows
         ),
         bypassed=accounts.bypassed(seen.before, seen.after),
+        queue=run.queue,
     )
-    reasons += checks.reasons(evidence) + plan.promise.more.policed(run.queue)
+    reasons += checks.reasons(evidence)
     changed: dict[str, Any] = {}
-    if seen.changing is not None:
-        tolerance_ms = checks.rtt_tolerance_ms(evidence)
-        read = (seen.before, seen.after, run.queue)
-        reasons += seen.changing.judge(*read, run.replies, tolerance_ms)
+    read = (seen.before, seen.after, run.queue)
+    for session in seen.sessions:
+        reasons += session.judge(*read, run.replies, evidence.rtt_tolerance_ms)
         if tcp_flows and not run.reasons:
-            port = tcp_flows[0].source_port
-            changed = seen.changing.summary(*read, port, folder)
+            changed |= session.summary(*read, tcp_flows[0].source_port, folder)
     machine: dict[str, Any] = {}
     if watch is not None:
         found = watch.findings(plan.promise, evidence.rtt_ms, run.replies, run.queue)
@@ -132,14 +124,16 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         "bottleneck_drops": counted.bottleneck_drops,
         "sender_drops": counted.sender_drops,
         "unexplained_packets": counted.unexplained,
-        "rwnd_limited_percent": _rwnd_limited_percent(evidence.flows),
+        "rwnd_limited_percent": 100 * evidence.flows[0].window_limited_share
+        if evidence.flows
+        else None,
         **(crowd.of_the_link(counted) if beside else {}),
-        **(books.second(plan.crowd, seen.before, seen.after) if plan.crowd else {}),
+        **(crowd.second(plan.crowd, seen.before, seen.after) if plan.crowd else {}),
         **_dynamics(tcp_flows, plan, folder),
         **_queue_summary(waiting, plan),
-        **plan.promise.more.summary(counted),
+        **plan.promise.summary(counted),
         **changed,
-        **link,
+        **{name: value for its in notes for name, value in its.summary.items()},
         **machine,
     }
     return {
@@ -150,12 +144,9 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
             "traffic": counted.to_json(),
             "flows": [asdict(flow) for flow in evidence.flows],
             "started_s": run.timeline.started_s,
-            # The 0 s of the replicate on the clock of the data's link.
-            "link_begin_ms": begin_ms,
-            "trace_sha256": {
-                link.way: hashlib.sha256((folder.parent / link.file).read_bytes()).hexdigest()
-                for link in plan.links
-            },
+            "link_begin_ms": None,
+            "trace_sha256": {},
+            **{name: value for its in notes for name, value in its.observed.items()},
             "commands": {
                 program.log.removesuffix(".log"): program.command
                 for flow in plan.flows
@@ -179,7 +170,7 @@ def _dynamics(flows: list[Flow], plan: Plan, folder: Path) -> dict[str, float | 
     return dynamics.describe(rows, flows[0].source_port, plan.warmup_s, plan.duration_s)
 
 
-def _queue_summary(samples: list[queue.QueueSample], plan: Plan) -> dict[str, float | None]:
+def _queue_summary(samples: Sequence[queue.QueueSample], plan: Plan) -> dict[str, float | None]:
     """Describe the bottleneck's backlog between the warm-up and the end."""
     backlog = sorted(
         s.backlog_packets for s in samples if plan.warmup_s <= s.t_s <= plan.duration_s
@@ -189,54 +180,6 @@ def _queue_summary(samples: list[queue.QueueSample], plan: Plan) -> dict[str, fl
         "queue_p95_packets": backlog[math.ceil(0.95 * len(backlog)) - 1] if backlog else None,
         "queue_max_packets": backlog[-1] if backlog else None,
     }
-
-
-def _link_queue(run: Run, begin_ms: float, folder: Path) -> list[queue.QueueSample]:
-    """Tell what waited in a trace-driven link whenever the bucket behind it was sampled.
-
-    Args:
-        run: Where the samples' times are.
-        begin_ms: Their 0 s on the clock of the link's log.
-        folder: Where the log is.
-    """
-    times = [sample.t_s for sample in run.queue]
-    lines = (folder / forward.LOG).read_text().splitlines()
-    states = tracelink.backlog(lines, [begin_ms + 1e3 * t_s for t_s in times])
-    return [
-        queue.QueueSample(t_s, state.packets, state.octets, state.drops)
-        for t_s, state in zip(times, states, strict=True)
-    ]
-
-
-def _link_summary(plan: Plan, begin_ms: float, folder: Path) -> dict[str, Any]:
-    """Describe what trace-driven links did, from the replicate's 0 s to its end."""
-    books: dict[str, Any] = {}
-    for link in plan.links:
-        name = {"data": "link", "back": "link_back"}[link.way]
-        lines = (folder / forward.LOGS[link.way]).read_text().splitlines()
-        # Drops count for the books whenever they were; the rest is about the time of the run.
-        books[f"{name}_drops"] = sum(line.split()[1] == "d" for line in lines)
-        path = folder.parent / link.file
-        described = traces.describe(traces.parse(path.read_text(), str(path)))
-        found = tracelink.summarise(lines, begin_ms, begin_ms + plan.duration_s * 1e3)
-        if link.way == "back":
-            books["trace_back_mbit"] = described["trace_mbit"]
-            books["queue_back_delay_p95_ms"] = found and found.queue_delay_p95_ms
-            continue
-        books |= described
-        if found is not None:
-            books |= {
-                "link_throughput_mbit": found.throughput_mbit,
-                "queue_delay_p95_ms": found.queue_delay_p95_ms,
-                "signal_delay_p95_ms": found.signal_delay_p95_ms,
-                "power": found.power,
-            }
-    return books
-
-
-def _rwnd_limited_percent(flows: list[checks.FlowEvidence]) -> float | None:
-    """Say for how much of the first flow's busy time the receiver's window held it back."""
-    return 100 * flows[0].window_limited_share if flows else None
 
 
 def _flow_evidence(flow: Flow, samples: list[tcp.TcpSample]) -> checks.FlowEvidence:

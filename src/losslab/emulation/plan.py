@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from losslab.emulation.apps import command, datagram, ffmpeg, iperf3, quic, web
-from losslab.emulation.changing import ChangePlan, plan_of
+from losslab.emulation import mechanism
 from losslab.emulation.crowd.plan import Crowd, make_crowd, own_start_s
 from losslab.emulation.flows import Flow
-from losslab.emulation.impaired import Impaired
-from losslab.emulation.lines import back_line, data_line
-from losslab.emulation.link.traces import MEAN_BACK_MBIT, MEAN_MBIT
+from losslab.emulation.mechanism import Mechanisms, loss_percent
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper
 from losslab.emulation.shaping import shapers
 from losslab.emulation.sysctls import sysctls
@@ -31,13 +27,9 @@ from losslab.emulation.topology import (
     reverse_router,
     routes,
 )
-from losslab.study.condition import DRAWN_TRACE, NO_TRACE, Condition
+from losslab.study import features
+from losslab.study.condition import NO_TRACE, Condition
 from losslab.study.seeds import derived_seed
-
-APPS: dict[str, ModuleType] = {
-    "iperf3": iperf3, "ffmpeg": ffmpeg, "web": web, "datagram": datagram, "command": command,
-    "quic": quic,
-}  # fmt: skip
 
 # A compromise: a sample costs the host about as much as a hundred packets.
 SAMPLE_INTERVAL_S = 0.02
@@ -48,12 +40,8 @@ SAMPLE_INTERVAL_MAX_S = 0.1
 SAMPLE_PER_FLOW_S = 0.001
 # Flows of different replicates must not start in phase with the bottleneck and the probes.
 START_JITTER_S = 0.1
-# Whose programs may hand the kernel many datagrams at once, for it to cut apart.
-UDP_APPS = ("command", "quic")
 # Queues whose length says how long a packet that comes now will wait.
 IN_ORDER = ("fifo", "bfifo")
-# A path that delays and loses, and no more.
-PLAIN = Impaired()
 
 
 @dataclass(frozen=True)
@@ -79,23 +67,7 @@ class Start:
 
 
 @dataclass(frozen=True)
-class LinkPlan:
-    """A trace-driven link: its way, what it does with what waits, and who draws its trace."""
-
-    way: str  # "data" or "back"
-    queue: str
-    buffer_packets: int
-    drawn_seed: int | None  # None: the trace is a file
-    drawn_mbit: float  # its mean, where it is drawn
-
-    @property
-    def file(self) -> str:
-        """Name the trace's file in the job's folder."""
-        return {"data": "trace", "back": "trace-back"}[self.way]
-
-
-@dataclass(frozen=True)
-class Promise:
+class Promise(Mechanisms):
     """What the emulated path promises to packets, whatever the flows do with it."""
 
     rtt_ms: float  # 0: a bare path, without delay lines
@@ -112,7 +84,6 @@ class Promise:
     by_trace: bool
     # The receiver's window is Linux's own: where it holds a flow back, that is a finding.
     window_may_limit: bool
-    more: Impaired = PLAIN
 
     @property
     def bare(self) -> bool:
@@ -130,22 +101,23 @@ class Plan:
     starts: list[Start]
     start_jitter_s: float  # between the probes' start and the replicate's 0 s
     sample_interval_s: float  # of flows and queue
-    links: list[LinkPlan]  # the data's first, where there is one
-    changes: ChangePlan | None
     crowd: Crowd | None  # the flows beside the app's
     promise: Promise
     warmup_s: float
     duration_s: float
+    parts: dict[str, Any] = field(default_factory=dict)  # of mechanisms, by name
 
     @property
     def hosts_at_end(self) -> dict[str, HostPlan]:
         """What the hosts are set to in the end: of a path that changes, other qdiscs."""
-        if self.changes is None:
-            return self.hosts
-        return {
-            host: replace(its, qdiscs=[q for q in self.changes.last if q.where.host == host])
-            for host, its in self.hosts.items()
-        }
+        found = self.hosts
+        for each in self.promise.mechanisms:
+            if (last := each.last_qdiscs(self)) is not None:
+                found = {
+                    host: replace(its, qdiscs=[q for q in last if q.where.host == host])
+                    for host, its in found.items()
+                }
+        return found
 
     @property
     def flows(self) -> list[Flow]:
@@ -169,21 +141,22 @@ class Plan:
         for host in found["hosts"].values():
             if not host["udp_offloads"]:
                 del host["udp_offloads"]
-        if self.promise.more == PLAIN:
-            del found["promise"]["more"]
-        return found
+        del found["promise"]["mechanisms"]
+        if more := self.promise.more():
+            found["promise"]["more"] = more
+        parts: dict[str, Any] = found.pop("parts")
+        return {"links": []} | found | parts
 
 
 def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Plan:
     """Make the plan of a replicate.
 
-    Args:
-        condition: What to measure.
-        seed: Decides every random draw.
-        video: The stream that the ffmpeg app sends.
+    The seed decides every random draw; `video` is the stream that the app `ffmpeg` sends.
     """
-    flows = APPS[condition.app].flows(condition, video)
-    crowd = make_crowd(condition, seed, iperf3.SETUP_RTTS if flows[0].bulk else 0)
+    app = features.apps()[condition.app]
+    flows = app.flows(condition, video)
+    promise = _promise(condition)
+    crowd = make_crowd(condition, seed, app.setup_rtts)
     bulk = sum(stream.bulk for stream in crowd.streams) if crowd else 0
     beside = crowd.network if crowd else NOTHING
     ends = [*INTERFACES, *beside.ends]
@@ -199,7 +172,7 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
                 interfaces=[end.name for end in ends if end.host == host],
                 offloads=condition.offloads,
                 qdiscs=[qdisc for qdisc in qdiscs if qdisc.where.host == host],
-                udp_offloads=condition.app in UDP_APPS,
+                udp_offloads=app.udp_offloads,
             )
             for host in (*HOSTS, *beside.hosts)
         },
@@ -207,49 +180,36 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
         starts=_starts(flows, seed, 0.0 if crowd is None else own_start_s(seed)),
         start_jitter_s=_jitter_s(seed, "start"),
         sample_interval_s=sample_interval_s(condition.rate_mbit, bulk),
-        links=_links(condition, seed),
-        changes=plan_of(condition, seed),
         crowd=crowd,
-        promise=_promise(condition),
+        promise=promise,
         warmup_s=condition.warmup_s,
         duration_s=condition.duration_s,
+        parts={
+            name: part
+            for each in promise.mechanisms
+            for name, part in each.plan(condition, seed).items()
+        },
     )
-
-
-def _links(condition: Condition, seed: int) -> list[LinkPlan]:
-    """List the trace-driven links; on the way back what waits is a FIFO."""
-    ways = (
-        ("data", condition.trace, condition.queue, "trace", MEAN_MBIT),
-        ("back", condition.trace_back, "fifo", "trace-back", MEAN_BACK_MBIT),
-    )
-    return [
-        LinkPlan(
-            way, queue, condition.buffer_packets,
-            derived_seed(seed, purpose) if trace == DRAWN_TRACE else None, mean_mbit,
-        )
-        for way, trace, queue, purpose, mean_mbit in ways
-        if trace != NO_TRACE
-    ]  # fmt: skip
 
 
 def _promise(condition: Condition) -> Promise:
-    at_sender = condition.sender_delay_ms > 0
+    at_sender, mechanisms = condition.sender_delay_ms > 0, mechanism.of(condition)
     return Promise(
+        mechanisms=mechanisms,
         rtt_ms=condition.rtt_ms,
         rate_mbit=condition.rate_mbit,
-        loss_percent=data_line(condition).loss_percent,
-        loss_back_percent=back_line(condition).loss_percent,
+        loss_percent=loss_percent(condition, "data"),
+        loss_back_percent=loss_percent(condition, "back"),
         loss_at_sender_percent=condition.loss_percent if at_sender else None,
         single_packets=condition.offloads == "off",
         in_order=(
             condition.queue in IN_ORDER
             and condition.trace == NO_TRACE
             and condition.shaper == "tbf"
-            and not Impaired.of(condition).uneven
+            and not any(m.below_ms or m.above_ms or m.mean_rate_mbit for m in mechanisms)
         ),
         by_trace=condition.trace != NO_TRACE,
         window_may_limit=condition.receive_buffer == "linux",
-        more=Impaired.of(condition),
     )
 
 
@@ -272,9 +232,7 @@ def _jitter_s(seed: int, purpose: str) -> float:
 def sample_interval_s(rate_mbit: float, beside: int = 0) -> float:
     """Choose how often flows and queue are sampled: every 20 ms, less often on slow links.
 
-    Args:
-        rate_mbit: Of the link.
-        beside: How many flows run beside the first; of many a sample costs more.
+    Of many flows a sample costs more.
     """
     packet_s = FRAME_BYTES * 8 / 1e6 / rate_mbit
     wanted_s = max(SAMPLE_INTERVAL_S, SAMPLE_PACKETS * packet_s, SAMPLE_PER_FLOW_S * beside)

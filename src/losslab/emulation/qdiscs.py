@@ -6,7 +6,7 @@ import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from losslab.emulation.topology import Interface
 
@@ -34,6 +34,18 @@ class Shaper:
     more: tuple[str, ...] = ()
     # Of its classes the options that must read back, by class.
     classes: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    # What to say, with a hint, where the kernel does not know its kind.
+    needs: ClassVar[tuple[str, str] | None] = None
+
+    def complete(self) -> None:
+        """Do what tc cannot, in the network namespace of its host."""
+
+    def read_into(self, state: dict[str, Any]) -> None:
+        """Read what tc does not say into the state of its host, in its network namespace."""
+
+    def deviations(self, state: Mapping[str, Any]) -> list[str]:
+        """Say how what `read_into` found differs from what was asked."""
+        return []
 
     def command(self) -> str:
         """Write the `tc -batch` lines that make it."""
@@ -62,15 +74,8 @@ def netem(
 ) -> Shaper:
     """Make a delay line, which may lose packets and which its limit may make a queue.
 
-    Args:
-        where: The interface.
-        delay_ms: Of every packet.
-        loss_percent: Of packets, each drawn for itself.
-        seed: Of all that is drawn.
-        limit_packets: What may be in it.
-        parent: Of the qdisc, in tc's words.
-        handle: Of the qdisc.
-        more: What follows the delay, in tc's words, each with what must read back.
+    Each packet is drawn for itself; `more` follows the delay, in tc's words, each with what must
+    read back.
     """
     delay_ns = round(delay_ms * 1e6)
     arguments = f"limit {limit_packets} delay {delay_ns}ns"
@@ -122,14 +127,9 @@ def differences(
 ) -> list[str]:
     """Compare what was asked with `tc -json qdisc show` of each host.
 
-    Args:
-        wanted: The qdiscs that were asked for.
-        found: Per host the parsed output of `tc -json qdisc show`.
-        classes: Per interface that of `tc -json class show`, where classes are asked for.
-        release: Of the kernel (`uname -r`); by default of this one, which has the qdiscs.
-
-    Returns:
-        A sentence for every qdisc or class that is missing, differs, or was not asked for.
+    `found` has per host the output of `tc -json qdisc show`, `classes` per interface that of
+    `tc -json class show`; `release` is the kernel's, by default this one's. A sentence says what is
+    missing, differs, or was not asked for.
     """
     reasons = []
     shaping_kinds = {"netem", "tbf", "htb", "clsact"}

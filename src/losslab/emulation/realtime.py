@@ -200,11 +200,8 @@ def rtt_excess_ms(
 ) -> list[float]:
     """List how much later pings came back than the path explains, in ms.
 
-    Args:
-        promise: What the path promises; only a FIFO's length says how long packets wait.
-        idle_rtt_ms: RTT of the idle path.
-        replies: Pings, as (s, RTT in ms).
-        queue: Samples of the bottleneck, one at the instant of every ping.
+    Pings are (s, RTT in ms), with a sample of the bottleneck at the instant of each. Only a FIFO's
+    length says how long packets wait.
     """
     if not promise.in_order or idle_rtt_ms is None:
         return []
@@ -225,7 +222,7 @@ def rate_share(promise: Promise, queue: Sequence[QueueSample]) -> float | None:
     Only spans count at whose beginning more waits than the link can send until their end; None when
     there is less than RATE_SPAN_S of them, or the rate is not one.
     """
-    if promise.by_trace or promise.more.mean_rate_mbit is not None:
+    if promise.by_trace or promise.mean_rate_mbit is not None:
         return None
     bytes_per_s = promise.rate_mbit * 1e6 / 8
     sent = seconds = 0.0

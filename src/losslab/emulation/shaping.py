@@ -11,15 +11,23 @@ delay and buffer are on one interface each way, which is how Mininet's links do 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import dualpi2
-from losslab.emulation.filters import filters
-from losslab.emulation.lines import back_line, data_line
+from losslab.emulation.mechanism import Mechanism, line, of
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper, netem
-from losslab.emulation.topology import Interface, interface, reverse_router
-from losslab.study.condition import NO_TRACE, Condition
+from losslab.emulation.topology import (
+    BULK_PORT,
+    Interface,
+    bottleneck,
+    interface,
+    reverse_router,
+)
 from losslab.study.seeds import derived_seed
+
+if TYPE_CHECKING:
+    from losslab.study.condition import Condition
 
 # The largest packet that the stack can form with segmentation offload (GSO_LEGACY_MAX_SIZE,
 # linux/netdevice.h): a bucket smaller than a packet would never let it pass.
@@ -28,16 +36,6 @@ OFFLOADED_FRAME_BYTES = 65_550
 # A bucket of one frame loses every nanosecond by which its timer is late (3 % of 1 Gbit/s); with
 # two the time is made up for by the next frame.
 BURST_FRAMES = 2
-
-# Queues that mark, some only where they are told to.
-ASKED_TO_MARK = ("codel", "fq_codel", "pie", "red", "red-step")
-MARKING = (*ASKED_TO_MARK, "cake", dualpi2.KIND)
-
-# Behind a trace-driven link.
-SPARE_PACKETS = 1000
-
-# The port of bulk flows, which a queue may set apart.
-BULK_PORT = 5201
 
 # What a waiting packet of full size takes of the kernel's memory (skb->truesize), which is what
 # CAKE limits.
@@ -55,18 +53,9 @@ FQ_CODEL_PACKETS = 10_240
 FQ_PACKETS = 10_000
 
 
-def bottleneck() -> Interface:
-    """Name the interface whose queue is the bottleneck's."""
-    return interface("r1", "r2")
-
-
-def queue(condition: Condition) -> list[Shaper]:
+def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Shaper]:
     """List the qdiscs in which packets wait for the bottleneck's bucket."""
     packets = condition.buffer_packets
-    if condition.trace != NO_TRACE:
-        # The queue is the trace-driven link's; the bucket behind it is never short.
-        limit = {"limit": SPARE_PACKETS}
-        return [Shaper(bottleneck(), "parent 1:1", "10:", "pfifo", f"limit {SPARE_PACKETS}", limit)]
     if condition.queue == "two-fifos":
         return _two_fifos(packets)
     if condition.queue == dualpi2.KIND:
@@ -99,9 +88,10 @@ def queue(condition: Condition) -> list[Shaper]:
         "red-step": _red_step(condition),
     }
     kind, arguments, expected = choices[condition.queue]
-    if condition.ecn != "off" and condition.queue in ASKED_TO_MARK:
-        arguments, expected = f"{arguments} ecn", expected | {"ecn": True}
-    return [Shaper(bottleneck(), "parent 1:1", "10:", kind, arguments, expected)]
+    made = Shaper(bottleneck(), "parent 1:1", "10:", kind, arguments, expected)
+    for mechanism in mechanisms:
+        made = mechanism.on_queue(condition, made)
+    return [made]
 
 
 def _red_step(condition: Condition) -> tuple[str, str, dict[str, Any]]:
@@ -223,7 +213,7 @@ def shapers(condition: Condition, seed: int) -> list[Shaper]:
     frame_bytes = FRAME_BYTES if condition.offloads == "off" else OFFLOADED_FRAME_BYTES
     burst_bytes = BURST_FRAMES * frame_bytes
     rate_bytes = math.floor(condition.rate_mbit * 1e6 / 8)
-    back = reverse_router(condition.path)
+    back, mechanisms = reverse_router(condition.path), of(condition)
     link = [
         Shaper(
             where=bottleneck(),
@@ -234,14 +224,14 @@ def shapers(condition: Condition, seed: int) -> list[Shaper]:
             arguments=f"rate {rate_bytes * 8}bit burst {burst_bytes} limit {burst_bytes}",
             expected={"rate": rate_bytes},
         ),
-        *queue(condition),
+        *queue(condition, mechanisms),
     ]
     if condition.bare:
         return link
     return [
         _sender(condition, seed),
         *link,
-        *data_line(condition).shapers(interface("r2", "receiver"), seed, "netem-data"),
-        *back_line(condition).shapers(interface(back, "r1"), seed, "netem-reverse"),
-        *filters(condition),
+        *line(condition, "data").shapers(interface("r2", "receiver"), seed, "netem-data"),
+        *line(condition, "back").shapers(interface(back, "r1"), seed, "netem-reverse"),
+        *(qdisc for mechanism in mechanisms for qdisc in mechanism.qdiscs(condition)),
     ]

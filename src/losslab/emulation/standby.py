@@ -40,11 +40,7 @@ class Loaded:
     control: socket.socket
 
     def require(self) -> None:
-        """Wait until it waits.
-
-        Raises:
-            LosslabError: it does not; why is on this process's stderr.
-        """
+        """Wait until it waits."""
         answers = select.select([self.control], [], [], LOAD_LIMIT_S)[0]
         if not answers or self.control.recv(len(READY)) != READY:
             raise LosslabError(
@@ -54,9 +50,7 @@ class Loaded:
     def begin(self, arguments: Sequence[str], **streams: Any) -> subprocess.Popen[bytes]:
         """Let it run.
 
-        Args:
-            arguments: Its own.
-            streams: `stdin`, `stdout` and `stderr` as of `subprocess.Popen`; all of them.
+        Streams are as of `subprocess.Popen`; all of them.
         """
         with contextlib.ExitStack() as stack:
             numbers = [
@@ -123,12 +117,7 @@ def hosts(
 ) -> Iterator[Mapping[str, Host]]:
     """Load programs on their hosts; those that were never begun are gone after the block.
 
-    Args:
-        nodes: The hosts by name.
-        wanted: Host and module of each program.
-
-    Raises:
-        LosslabError: a module cannot be loaded.
+    `wanted` has host and module of each program.
     """
     ready = {name: ReadyHost(node) for name, node in nodes.items()}
     with contextlib.ExitStack() as stack:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from losslab.emulation.topology import INTERFACES, ROUTERS, Interface
-from losslab.study.condition import Condition
+
+if TYPE_CHECKING:
+    from losslab.study.condition import Condition
 
 # Buffers that never limit: 512 MiB is the bandwidth-delay product of 10 Gbit/s over 400 ms.
 MAX_SOCKET_BUFFER_BYTES = 512 * 2**20
@@ -21,13 +24,7 @@ ALGORITHM_SYSCTL = "net.ipv4.tcp_congestion_control"
 def sysctls(
     host: str, condition: Condition, ends: Sequence[Interface] = INTERFACES
 ) -> dict[str, str]:
-    """List the sysctls of a host's namespace (Documentation/networking/ip-sysctl.rst).
-
-    Args:
-        host: Whose.
-        condition: What is to be measured.
-        ends: All interfaces that there are.
-    """
+    """List the sysctls of a host's namespace (Documentation/networking/ip-sysctl.rst)."""
     wanted = {
         "net.ipv6.conf.all.disable_ipv6": "1",
         "net.ipv6.conf.default.disable_ipv6": "1",

@@ -38,11 +38,7 @@ Link = tuple[Interface, Interface]
 def link(number: int, a: str, b: str, called: str = "") -> Link:
     """Make the two ends of link `number`; 10.0.NUMBER.1 is a's, .2 is b's address.
 
-    Args:
-        number: Of its network and hardware addresses.
-        a: A host.
-        b: Another.
-        called: How each end's interface is called behind its host; by default as the other host.
+    Interfaces are called as the other host, or as `called`.
     """
 
     def end(side: int, here: str, there: str) -> Interface:
@@ -69,11 +65,18 @@ SENDER_ADDRESS = "10.0.1.1"
 RECEIVER_ADDRESS = "10.0.3.2"
 SENDER_NETWORK = "10.0.1.0/24"
 RECEIVER_NETWORK = "10.0.3.0/24"
+# The port of bulk flows, which a queue may set apart.
+BULK_PORT = 5201
 
 
 def interface(host: str, towards: str) -> Interface:
     """Find a host's interface by the neighbour it leads to."""
     return next(i for i in INTERFACES if i.host == host and i.towards == towards)
+
+
+def bottleneck() -> Interface:
+    """Name the interface whose queue is the bottleneck's."""
+    return interface("r1", "r2")
 
 
 def reverse_router(path: str) -> str:
@@ -159,13 +162,8 @@ def emulated_hosts(
 ) -> Iterator[dict[str, Any]]:
     """Build the five hosts and five links with Mininet's API; take them down at the end.
 
-    Args:
-        host_class: Mininet's `Host`, or a class with its methods such as Containernet's `Docker`.
-        disposable: Leave the hosts to the power-off that ends the guest.
-        beside: Further hosts and links.
-
-    Yields:
-        Each host's name with its Mininet node.
+    Hosts are of Mininet's `Host`, or a class with its methods such as Containernet's `Docker`;
+    `disposable` ones are left to the power-off that ends the guest.
     """
     from mininet.net import Mininet
     from mininet.node import Host

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING
 from losslab.emulation import netns
 from losslab.emulation.crowd.plan import caller
 from losslab.emulation.flows import ANY_PORT, Flow, Host, Timeline, Unknown
-from losslab.emulation.instants import wait_for_whole_second
 from losslab.emulation.probes import arrivals, tcp
 from losslab.emulation.probes.ping import DURING_INTERVAL_S, EchoProbe, write_csv
 from losslab.emulation.probes.queue import QueueProbe, QueueSample
-from losslab.emulation.programs import Ends, Process, last_words, running
-from losslab.emulation.shaping import bottleneck
+from losslab.emulation.programs import Ends, Process, last_words, receive_blocks, running
 from losslab.emulation.sysctls import ALGORITHM_SYSCTL
-from losslab.emulation.topology import RECEIVER_ADDRESS, interface
-from losslab.emulation.wakeups import receive_blocks
+from losslab.emulation.topology import RECEIVER_ADDRESS, bottleneck, interface
+from losslab.emulation.waits import wait_for_whole_second
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
@@ -49,19 +47,9 @@ class Run:
 
 
 def run(
-    plan: Plan, hosts: Mapping[str, Host], folder: Path, changing: Changing | None = None
+    plan: Plan, hosts: Mapping[str, Host], folder: Path, sessions: Sequence[Changing] = ()
 ) -> Run:
-    """Run every flow of a plan to its end; leave logs and samples in `folder`.
-
-    Args:
-        plan: What to run.
-        hosts: Where.
-        folder: An existing one.
-        changing: What changes the path meanwhile.
-
-    Raises:
-        LosslabError: a listener does not listen.
-    """
+    """Run every flow of a plan to its end; leave logs and samples in `folder`."""
     sender, router = hosts["sender"], hosts[bottleneck().host]
     flows, limit_s = plan.flows, plan.duration_s + GRACE_S
     with contextlib.ExitStack() as stack:
@@ -82,8 +70,8 @@ def run(
         wait_for_whole_second()
         time.sleep(plan.start_jitter_s)
         log = _SampleLog(tcp_probe, queue_probe, echo_probe, plan.sample_interval_s)
-        if changing is not None:
-            stack.enter_context(changing.running(log.origin_ns))
+        for session in sessions:
+            stack.enter_context(session.running(log.origin_ns))
         if any(isinstance(flow, Unknown) for flow in flows):
             name = interface("receiver", "r2").name
             log.arrivals = arrivals.ArrivalProbe(hosts["receiver"].pid, name)
@@ -163,11 +151,7 @@ def _set_algorithm(sender: Host, algorithm: str) -> None:
 
 
 def _wait_until_listening(pid: int, flow: Flow, listener: Process) -> None:
-    """Poll until the flow's listener listens.
-
-    Raises:
-        LosslabError: it does not.
-    """
+    """Poll until the flow's listener listens."""
     port = "any port" if flow.port == ANY_PORT else f"port {flow.port}"
     deadline = time.monotonic() + LISTEN_TIMEOUT_S
     while not _listening(pid, flow):
@@ -226,12 +210,7 @@ class _SampleLog:
     def sample(self, now_s: float, wake_s: float) -> int:
         """Take a sample if one is due.
 
-        Args:
-            now_s: The time since the start.
-            wake_s: When there is something else to do.
-
-        Returns:
-            How many nanoseconds after `now_s` the next is due, or what else there is.
+        Returns in how many ns the next is due, or `wake_s`, when there is something else to do.
         """
         if now_s >= len(self.queue) * self._interval_s - ROUNDING_S:
             self._take(now_s)

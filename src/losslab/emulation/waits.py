@@ -46,11 +46,7 @@ class Waiter:
     def wait(self, timeout_ns: int | None) -> list[int]:
         """Return the descriptors that can be read without waiting, after an end also those.
 
-        Args:
-            timeout_ns: The longest that it waits; at least 0. None: without an end.
-
-        Returns:
-            None of them when the time is over or a signal came.
+        None of them when the time, without an end for None, is over or a signal came.
 
         Raises:
             OSError: the system refuses; see ppoll(2).
@@ -82,3 +78,14 @@ def sleep_until(instant_ns: int) -> None:
         )
     if status != 0:
         raise OSError(status, os.strerror(status))
+
+
+def wait_for_whole_second() -> None:
+    """Sleep until CLOCK_MONOTONIC's next whole second, whatever went before.
+
+    In virtual time computing takes none, but a look at the clock takes 256 ns and a system call
+    that fails a microsecond (arch/um/kernel/skas/syscall.c). How many there are while Python starts
+    depends on the length of our own modules, among other things that must not decide a measurement.
+    `time.sleep` would be a nanosecond early or late, as its seconds are rounded.
+    """
+    sleep_until((int(time.monotonic()) + 1) * NS_PER_S)

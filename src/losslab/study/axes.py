@@ -17,6 +17,8 @@ from typing import Any
 from losslab.errors import LosslabError
 
 Value = float | int | str
+# An axis of words without any.
+NONE = "none"
 # What `_`, `,` and `=` are in a cell's name, whose parts are joined by `_`.
 IN_NAME = str.maketrans({"_": "-", ",": "-", "=": None, "+": "-and-"})
 # As mini-languages write numbers, and the range in which they have a meaning besides 0.
@@ -122,11 +124,7 @@ class Axis:
     default: Value | None = None
 
     def typed(self, value: object) -> Value:
-        """Return a value as the axis's type: 20 and 20.0 are one condition.
-
-        Raises:
-            LosslabError: a value that is of another type, or no finite number.
-        """
+        """Return a value as the axis's type: 20 and 20.0 are one condition."""
         if self.kind == "str":
             if isinstance(value, str):
                 return value
@@ -192,11 +190,8 @@ class Axis:
 def axis(default: Value | None, *, help: str, span: str = "", **more: Any) -> Any:
     """Declare an axis, as the value of a dataclass's field.
 
-    Args:
-        default: What it is where nobody says otherwise; None where somebody must.
-        help: What it is, in one line. By keyword, so that a fingerprint leaves it out.
-        span: Its interval, as `Span.of` reads it.
-        more: Other attributes of `Axis`.
+    `help` is by keyword, so that a fingerprint leaves it out; somebody must say it where
+    the default is None; `more` are other attributes of `Axis`.
     """
     its = Axis(help, span=Span.of(span) if span else None, default=default, **more)
     absent = dataclasses.MISSING if default is None else default

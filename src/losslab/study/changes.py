@@ -50,11 +50,7 @@ def _short(value: float) -> str:
 
 
 def parsed(text: str) -> list[dict[str, float]]:
-    """Read a word.
-
-    Raises:
-        LosslabError: it is no list of changes.
-    """
+    """Read a word."""
     if text == NONE:
         return []
     return [_change(part) for part in text.split("+")]
@@ -86,12 +82,7 @@ def _change(part: str) -> dict[str, float]:
 def phases(text: str, start: Mapping[str, float]) -> list[Phase]:
     """List the phases of a path.
 
-    Args:
-        text: A condition's `changes`.
-        start: What the axes are that may change (`SET`), at first.
-
-    Raises:
-        LosslabError: it is no list of changes, or they are not one after the other.
+    `start` has what the axes are at first that may change (`SET`).
     """
     changes = parsed(text)
     times = [change[AT] for change in changes]

@@ -43,15 +43,7 @@ Point = dict[str, Any]
 
 @input_errors()
 def check(studies: Iterable[str], root: Path) -> None:
-    """Check the claims and published numbers of studies against their full designs.
-
-    Args:
-        studies: Names of studies.
-        root: The repository.
-
-    Raises:
-        UsageError: naming the file, the claim or row, what was found and what is allowed.
-    """
+    """Check the claims and published numbers of studies against their full designs."""
     for name in studies:
         study = load_study(name, root)
         points = design_points(study)
@@ -71,16 +63,7 @@ def design_points(study: dict[str, Any]) -> list[Point]:
 
 
 def check_claims(path: Path, study: str, points: list[Point]) -> None:
-    """Check a study's file of claims.
-
-    Args:
-        path: The file.
-        study: The study's name.
-        points: Its cells, from `design_points`.
-
-    Raises:
-        UsageError: as for `check`.
-    """
+    """Check a study's file of claims."""
     content = read_yaml(path)
     if not isinstance(content, dict) or set(content) != {"study", "claims"}:
         raise UsageError(f"{path} must have the keys study and claims, and no other")
@@ -108,13 +91,7 @@ def check_claims(path: Path, study: str, points: list[Point]) -> None:
 def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) -> None:
     """Check a study's table of published numbers.
 
-    Args:
-        path: The table.
-        points: The study's cells, from `design_points`.
-        own: Columns of numbers that it has besides those that all studies may have.
-
-    Raises:
-        UsageError: as for `check`.
+    `own` are columns of numbers besides those that all studies may have.
     """
     rows = read_rows(path)
     if not rows:

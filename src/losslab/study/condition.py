@@ -7,40 +7,29 @@ line, the schemas, the tables and their documentation have of an axis follows fr
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from losslab.errors import LosslabError
-from losslab.study import pathaxes, programs
-from losslab.study.axes import Seed, axis, declared
+from losslab.study import features
+from losslab.study.axes import NONE, Seed, axis, declared
 from losslab.study.crowd import NO_FLOWS, PATTERN
 
-NO_COMPETITOR = "none"
-NO_TRACE = "none"
-# The trace that is drawn anew for each replicate.
-DRAWN_TRACE = "cellular"
-# What a trace-driven link can do with packets that wait.
-TRACE_QUEUES = ("fifo", "bfifo", "codel")
-NO_SCHEME = "none"
-DEFAULT_KERNEL = "default"
+NO_COMPETITOR = NO_TRACE = NO_SCHEME = NONE
+DEFAULT_KERNEL = DEFAULT_IMAGE = "default"
 # What netem under htb can do with packets that wait.
 ONE_INTERFACE_QUEUES = ("fifo", "two-fifos")
-# A fetch starts this long after the warm-up at the earliest, and this long before the end at the
-# latest: the slowest must end while the bulk flow still runs.
-FETCH_AFTER_S = 5.0
-FETCH_BEFORE_END_S = 20.0
 # Where no delay is emulated, a packet's time on the link takes its place: 0.24 ms at this rate,
 # several times what a machine needs to hand it from host to host.
 BARE_RATE_MAX_MBIT = 50.0
 
-# What iperf3 writes at a time by default, and from which rate on it writes more.
-WRITE_KIB, FAST_WRITE_KIB, FAST_MBIT = 16, 128, 100.0
-
 
 @dataclass(frozen=True)
+@features.with_features
 class Condition:
     """A point of a study's design: everything that decides what is measured, but the seed.
 
-    Each axis has its default, what it is, what it may be, and its part in names and seeds.
+    Each axis has its default, what it is, what it may be, and its part in names and seeds. Those of
+    apps and of mechanisms of the path are declared in their modules (`study/features.py`).
     """
 
     algorithm: str = axis(
@@ -62,11 +51,7 @@ class Condition:
     app: str = axis(
         "iperf3",
         help="what makes the traffic",
-        choices={
-            "iperf3": "bulk", "ffmpeg": "live video", "web": "a page of 177,669 bytes",
-            "datagram": "UDP under a `scheme`", "command": "two programs, whatever they are",
-            "quic": "bulk, by ngtcp2's HTTP/3 under its own `cubic`, `reno` or `bbr`",
-        },
+        choices={name: its.meaning for name, its in features.apps().items()},
         always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     rtt_ms: float = axis(
@@ -120,27 +105,6 @@ class Condition:
         "default limit and with the loss, as many a tutorial does it: a mistake to be measured",
         span="[0, 10000]", unit="ms", named="sender-delay{}",
     )  # fmt: skip
-    trace: str = axis(
-        NO_TRACE,
-        help="what drives the bottleneck in place of its rate: `none`, a file of `traces/`, or "
-        "`cellular`, drawn for each replicate; its queue is `fifo`, `bfifo` or `codel`",
-        pattern="[a-z0-9-]+", named="trace-{}",
-    )  # fmt: skip
-    trace_back: str = axis(
-        NO_TRACE,
-        help="what drives the way back of the data's acknowledgements, as `trace` does the data's; "
-        "`cellular` has an uplink's mean; its queue is a FIFO as long",
-        pattern="[a-z0-9-]+", named="back-{}", seed=Seed.NEVER,
-    )  # fmt: skip
-    scheme: str = axis(
-        NO_SCHEME,
-        help="congestion control of the app `datagram`, with parameters: "
-        "`ewma,alpha=0.9,scale=1.5`",
-        seed=Seed.NEVER,
-    )  # fmt: skip
-    video: str = axis(
-        "720p", help="the stream of the app `ffmpeg`", choices={"720p": "", "128x64": ""}
-    )
     receive_buffer: str = axis(
         "linux",
         help="the receiver's window",
@@ -183,30 +147,12 @@ class Condition:
         "for none; the flow under test passes both, `flows` say which with `over`",
         span="[0, 10000]", unit="Mbit/s", named="second{}",
     )  # fmt: skip
-    write_kib: int = axis(
-        0,
-        help=f"what iperf3 writes at a time; 0: {WRITE_KIB} below {FAST_MBIT:g} Mbit/s and over "
-        f"traces, so that a slow link's intervals have many, and {FAST_WRITE_KIB}, iperf3's own "
-        "default, from there on, so that a gigabit costs fewer system calls",
-        span="[0, 1024]", unit="KiB", named="write{}", seed=Seed.NEVER,
+    image: str = axis(
+        DEFAULT_IMAGE,
+        help="what the hosts have: a folder of `containers/` with `packages.txt`; `default`: "
+        "`quic` for the app of that name, `host` for all others",
+        pattern="[a-z0-9-]+", named="image-{}", seed=Seed.NEVER,
     )  # fmt: skip
-    # What a path does to packets besides delaying and losing each by itself.
-    changes: str = pathaxes.changes
-    loss_burst_packets: float = pathaxes.loss_burst_packets
-    jitter_ms: float = pathaxes.jitter_ms
-    jitter_order: str = pathaxes.jitter_order
-    reorder_percent: float = pathaxes.reorder_percent
-    reorder_ms: float = pathaxes.reorder_ms
-    duplicate_percent: float = pathaxes.duplicate_percent
-    ack_thinning: int = pathaxes.ack_thinning
-    policer_mbit: float = pathaxes.policer_mbit
-    policer_burst_packets: int = pathaxes.policer_burst_packets
-    ecn: str = pathaxes.ecn
-    mark_packets: int = pathaxes.mark_packets
-    sender_command: str = programs.sender_command()
-    receiver_command: str = programs.receiver_command()
-    bring: str = programs.bring()
-    image: str = programs.image()
     duration_s: float = axis(
         10.0,
         help="length of a run, warm-up included",
@@ -218,12 +164,13 @@ class Condition:
         span="[0, 3600)", unit="s", of_campaign=True, seed=Seed.ALWAYS,
     )  # fmt: skip
 
-    def __post_init__(self) -> None:
-        """Give every value its axis's type: 20 and 20.0 are one condition.
+    if TYPE_CHECKING:
 
-        Raises:
-            LosslabError: a value that is of another type, or no finite number.
-        """
+        def __getattr__(self, name: str) -> Any:
+            """Return the value of a feature's axis."""
+
+    def __post_init__(self) -> None:
+        """Give every value its axis's type: 20 and 20.0 are one condition."""
         for name, its in AXES.items():
             object.__setattr__(self, name, its.typed(getattr(self, name)))
 
@@ -233,7 +180,7 @@ class Condition:
 
         values = asdict(self)
         wrong = [words for name, its in AXES.items() for words in its.problems(values[name])]
-        return wrong + [words for broken, words in conflicts(self) if broken]
+        return [*wrong, *conflicts(self)]
 
     @property
     def bare(self) -> bool:
@@ -252,11 +199,7 @@ class Condition:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Condition:
-        """Build a condition from `to_json`'s data; an unknown key is a KeyError.
-
-        Raises:
-            LosslabError: no algorithm, or a value of another type than its axis's.
-        """
+        """Build a condition from `to_json`'s data; an unknown key is a KeyError."""
         unknown = set(data) - set(AXES)
         if unknown:
             raise KeyError(f"unknown condition keys: {', '.join(sorted(unknown))}")

@@ -92,11 +92,7 @@ def _short(value: object) -> str:
 
 
 def parse(text: str) -> tuple[Group, ...]:
-    """Read the value of the axis.
-
-    Raises:
-        LosslabError: it does not say flows.
-    """
+    """Read the value of the axis."""
     if text == NO_FLOWS:
         return ()
     if not re.fullmatch(PATTERN, text):
@@ -134,14 +130,7 @@ def _number(name: str, value: object) -> float:
 
 
 def words(listed: Sequence[Mapping[str, Any]]) -> str:
-    """Write flows that a file lists as the axis's value.
-
-    Args:
-        listed: Each with the keys of a `Group`.
-
-    Raises:
-        LosslabError: a key that there is not, or a flow without an algorithm.
-    """
+    """Write flows that a file lists as the axis's value."""
     if any("algorithm" not in told for told in listed):
         raise LosslabError("each of flows must say its algorithm, found one that does not")
     return "+".join(_group(told).words() for told in listed) or NO_FLOWS
@@ -166,21 +155,21 @@ def problems(condition: Condition) -> list[str]:
         return [error.message]
     found = [f"{what} ({group.words()})" for group in groups for what in _wrong(group, condition)]
     if groups:
-        found += [what for broken, what in _together(groups, condition) if broken]
+        found += _together(groups, condition)
     return found
 
 
-def _together(groups: tuple[Group, ...], condition: Condition) -> Iterator[tuple[bool, str]]:
-    """List what must hold of all flows: whether it is broken, and what to say then."""
+def _together(groups: tuple[Group, ...], condition: Condition) -> Iterator[str]:
+    """Say what is wrong with all flows together."""
     count = sum(group.count for group in groups)
     arrivals = sum(expected_arrivals(group, condition.duration_s) for group in groups)
     rtts = len(own_rtts_ms(condition))
-    yield rtts > RTTS_MAX, f"RTTs of flows must be at most {RTTS_MAX}, found {rtts}"
-    yield count > FLOWS_MAX, f"flows must be at most {FLOWS_MAX}, found {count}"
-    yield (
-        arrivals > ARRIVALS_MAX,
-        f"short flows must be at most {ARRIVALS_MAX} in the mean, found {arrivals:g}",
-    )
+    if rtts > RTTS_MAX:
+        yield f"RTTs of flows must be at most {RTTS_MAX}, found {rtts}"
+    if count > FLOWS_MAX:
+        yield f"flows must be at most {FLOWS_MAX}, found {count}"
+    if arrivals > ARRIVALS_MAX:
+        yield f"short flows must be at most {ARRIVALS_MAX} in the mean, found {arrivals:g}"
 
 
 def _wrong(group: Group, condition: Condition) -> Iterator[str]:

@@ -73,14 +73,7 @@ class Study:
 
 @input_errors()
 def load_names(root: Path) -> Names:
-    """Read what algorithms, kernels and images there are.
-
-    Args:
-        root: The repository.
-
-    Raises:
-        LosslabError: a file does not follow its schema, or an algorithm's kernel is unknown.
-    """
+    """Read what algorithms, kernels and images there are."""
     rows = load_algorithms(root / "config" / "algorithms.tsv")
     kernels = load_kernels(root / "config" / "kernels.toml")
     for row in rows:
@@ -118,10 +111,6 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> li
             list of such runs, each with the cells that it is for (`only`); a block that is not
             named there is not measured.
         names: What `load_names` read.
-
-    Raises:
-        LosslabError: an unknown block, axis or algorithm, an impossible value, a run that is for no
-            cell, or two equal cells.
     """
     name = study["study"]
     unknown = sorted(set(runs) - set(study["blocks"]))
@@ -163,11 +152,7 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> li
 
 
 def stopping_rule(run: dict[str, Any]) -> StoppingRule:
-    """Read how many replicates a block's cells get.
-
-    Raises:
-        LosslabError: fewer at the most than at the least.
-    """
+    """Read how many replicates a block's cells get."""
     least = run["replicates"]
     most = run.get("max_replicates", least)
     if most < least:
@@ -189,12 +174,7 @@ def series_cells(study: dict[str, Any], cells: list[Cell]) -> list[str]:
 
 @input_errors()
 def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
-    """Load the studies of a configuration, in its order.
-
-    Args:
-        config: The content of config/config.yaml or another file of that form.
-        root: The repository.
-    """
+    """Load the studies of a configuration, in its order."""
     check_schema(config, "config", "the configuration")
     names = load_names(root)
     studies = []

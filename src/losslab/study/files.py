@@ -76,11 +76,7 @@ def functions(root: Path, studies: Iterable[str]) -> list[Path]:
 
 @input_errors()
 def check(studies: Iterable[Study], root: Path) -> None:
-    """Check that studies have the files that their YAML files name, and no other figures.
-
-    Raises:
-        LosslabError: naming the study and each file.
-    """
+    """Check that studies have the files that their YAML files name, and no other figures."""
     for study in studies:
         yaml = root / "config" / "studies" / f"{study.name}.yaml"
         drawn = [figure(root, study.name, name) for name in study.figures]

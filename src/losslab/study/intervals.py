@@ -64,11 +64,7 @@ def ratio_interval(
     interval by the delta method. Where a mean is zero or negative, the ratio has no interval, and
     the p-value is that of the difference of the means.
 
-    Args:
-        a: The values above the line.
-        b: The values below it; if they are pairs, in the same order.
-        paired: Whether values in the same place belong together.
-        level: Confidence level.
+    Of pairs, values in the same place belong together.
     """
     means = statistics.fmean(a), statistics.fmean(b)
     if min(*a, *b) > 0:
@@ -158,11 +154,7 @@ def t_tails(t: float, freedom: float) -> float:
 def _incomplete_beta(x: float, rest: float, a: float, b: float) -> float:
     """Return the regularised incomplete beta function I_x(a, b), by DLMF 8.17.22.
 
-    Args:
-        x: Upper limit.
-        rest: 1 - x, which the caller knows without cancellation.
-        a: First parameter.
-        b: Second parameter.
+    `rest` is 1 - x, which the caller knows without cancellation.
     """
     if x <= 0 or rest <= 0:
         return 0.0 if x <= 0 else 1.0

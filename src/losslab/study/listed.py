@@ -61,9 +61,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser], r
 def add_options(parser: argparse.ArgumentParser, algorithm: str | None = None) -> None:
     """Add an option for each axis.
 
-    Args:
-        parser: Of a command that measures a condition.
-        algorithm: The default of the axis that has none.
+    The `algorithm` is the default of the axis that has none.
     """
     for name, its in AXES.items():
         default = algorithm if name == "algorithm" else its.default
@@ -169,14 +167,7 @@ def _r_named(values: Mapping[str, str]) -> str:
 
 
 def readme(text: str) -> str:
-    """Bring the tables of config/README.md up to date.
-
-    Args:
-        text: What the file says.
-
-    Raises:
-        LosslabError: a table or a row is not there.
-    """
+    """Bring the tables of config/README.md up to date."""
     text = _put(_table_of(HEAD), table() + "\n", text)
     for its in AXES.values():
         if its.of_campaign:
@@ -222,8 +213,7 @@ def _r_vector(names: Iterable[str]) -> str:
 def write(root: Path) -> list[str]:
     """Bring the files that list axes and metrics up to date.
 
-    Returns:
-        The names of those that changed.
+    Returns the names of those that changed.
     """
     results = read_text(root / RESULTS)
     files = {

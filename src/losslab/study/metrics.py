@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from losslab.reading import UsageError, read_rows
+from losslab.study import features
 from losslab.study.reading import check_schema
 
 FILE = Path(__file__).resolve().parents[3] / "config" / "metrics.tsv"
@@ -37,13 +38,12 @@ class Metric:
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
 
-def read(path: Path) -> dict[str, Metric]:
+def read(path: Path, more: Iterable[Mapping[str, str]] = ()) -> dict[str, Metric]:
     """Read declarations of metrics.
 
-    Raises:
-        UsageError: the file does not follow its schema, or has a name or rank twice.
+    `more` are rows of features that declare metrics of their own.
     """
-    rows = read_rows(path, "\t")
+    rows = [*read_rows(path, "\t"), *({"primary": "", **row} for row in more)]
     check_schema(rows, "metrics", str(path))
     for column in ("name", "primary"):
         values = [row[column] for row in rows if row[column]]
@@ -60,8 +60,8 @@ def read(path: Path) -> dict[str, Metric]:
 
 @functools.cache
 def declared() -> dict[str, Metric]:
-    """Return the project's metrics by name."""
-    return read(FILE)
+    """Return the metrics of the project and of its features by name."""
+    return read(FILE, (row for feature in features.found() for row in feature.metrics))
 
 
 @functools.cache
@@ -93,11 +93,7 @@ def primary(summaries: Sequence[Summary]) -> str:
 
 
 def require_known(metric: str, summaries: Sequence[Summary]) -> None:
-    """Refuse a metric that is not declared, or that no summary has; none says nothing.
-
-    Raises:
-        UsageError: with the names that are most like it.
-    """
+    """Refuse a metric that is not declared, or that no summary has; none says nothing."""
     there = sorted({name for summary in summaries for name in summary})
     if metric in there or (not there and metric in declared()):
         return

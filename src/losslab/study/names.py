@@ -10,12 +10,12 @@ from losslab.emulation.schemes import make_scheme
 from losslab.errors import LosslabError
 from losslab.study import crowd
 from losslab.study.condition import (
+    DEFAULT_IMAGE,
     DEFAULT_KERNEL,
     NO_COMPETITOR,
     NO_SCHEME,
     Condition,
 )
-from losslab.study.programs import DEFAULT_IMAGE
 
 # An image that is no host's.
 ENGINE = "engine"

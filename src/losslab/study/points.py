@@ -23,9 +23,6 @@ def block_points(
     """Cross the axes of a block, or of each of its products, over the study's defaults.
 
     Where a point's `flows` or `changes` is a name of the study's own, that takes its place.
-
-    Raises:
-        LosslabError: such a name stands for what are no flows, or there are too many points.
     """
     named = {
         "flows": {name: crowd.words(listed) for name, listed in study.get("flows", {}).items()},

@@ -25,11 +25,7 @@ HINT = "config/README.md explains every key"
 
 
 def check_schema(data: Any, schema_name: str, where: str, hint: str = HINT) -> None:
-    """Validate against a closed schema of workflow/schemas.
-
-    Raises:
-        UsageError: naming the key, what must hold, and the file.
-    """
+    """Validate against a closed schema of workflow/schemas."""
     errors = sorted(validator(schema_name).iter_errors(data), key=lambda e: list(map(str, e.path)))
     if errors:
         lines = [
@@ -48,8 +44,7 @@ def check_schema(data: Any, schema_name: str, where: str, hint: str = HINT) -> N
 def load_checked(path: Path, schema_name: str) -> Any:
     """Parse a YAML file and validate it, once a process for as long as it says the same.
 
-    Returns:
-        The caller's own copy.
+    The caller has its own copy.
     """
     return copy.deepcopy(_checked(path, read_text(path), schema_name))
 

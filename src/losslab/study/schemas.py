@@ -19,11 +19,7 @@ SCHEMAS = Path(__file__).resolve().parents[3] / "workflow" / "schemas"
 
 @functools.cache
 def schema(name: str) -> dict[str, Any]:
-    """Load a schema; it may refer to what `definitions` puts into its `$defs`.
-
-    Args:
-        name: The file is NAME.schema.yaml.
-    """
+    """Load a schema; it may refer to what `definitions` puts into its `$defs`."""
     content: dict[str, Any] = read_yaml(SCHEMAS / f"{name}.schema.yaml")
     content["$defs"] = content.get("$defs", {}) | definitions()
     return content

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from typing import TYPE_CHECKING
 
-from losslab.study.condition import AXES, NO_TRACE, Condition
+from losslab.study import features
+from losslab.study.axes import NONE
+
+if TYPE_CHECKING:
+    from losslab.study.condition import Condition
 
 
 def replicate_seed(condition: Condition, replicate: int) -> int:
@@ -13,13 +18,14 @@ def replicate_seed(condition: Condition, replicate: int) -> int:
 
     Algorithms thus meet the same losses, phases and start jitter, so that comparisons are paired,
     while different conditions stay independent. Which algorithm a competitor has does not count
-    either, only that there is one. The app quic has the seeds of iperf3. Over a trace, the app and
+    either, only that there is one. An app may have the seeds of another. Over a trace, the app and
     the link's queue do not count: schemes and the kernel's algorithms meet the same traces.
     """
+    from losslab.study.condition import AXES  # which imports features, and they this
+
     values = condition.to_json()
-    if condition.app == "quic":
-        values["app"] = "iperf3"
-    if condition.trace != NO_TRACE:
+    values["app"] = features.apps()[condition.app].seeds_as or condition.app
+    if condition.trace != NONE:
         values |= {"app": "datagram", "queue": "fifo"}
     counting = {name: its.in_seed(values[name]) for name, its in AXES.items()}
     shared = {name: value for name, value in counting.items() if value is not None}

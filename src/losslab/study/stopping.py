@@ -29,9 +29,7 @@ class StoppingRule:
     def enough(self, replicates: int, values: Sequence[float]) -> bool:
         """Tell whether to stop.
 
-        Args:
-            replicates: How many were measured.
-            values: The primary metric of those that are valid.
+        `values` are the primary metric of the valid ones.
         """
         if replicates < self.least:
             return False

@@ -39,13 +39,7 @@ NO_KERNELS: Mapping[str, str] = MappingProxyType({})
 def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[str, Any]:
     """Load a study, and give one of a suite its blocks and runs.
 
-    Args:
-        name: Of config/studies/NAME.yaml.
-        root: The repository.
-        algorithms: In place of those of a study of a suite.
-
-    Raises:
-        LosslabError: it is not there or does not follow its schema.
+    `algorithms` are in place of those of a study of a suite.
     """
     path = root / "config" / "studies" / f"{name}.yaml"
     study: dict[str, Any] = load_checked(path, "study")
@@ -72,11 +66,7 @@ def suite_path(name: str, root: Path) -> Path:
 
 @input_errors()
 def load_suite(name: str, root: Path) -> dict[str, Any]:
-    """Load a suite and check what its schema cannot.
-
-    Raises:
-        LosslabError: naming the criterion or section, what must hold, and what was found.
-    """
+    """Load a suite and check what its schema cannot."""
     path = suite_path(name, root)
     if not path.is_file():
         known = sorted(each.stem for each in path.parent.glob("*.yaml"))
@@ -195,11 +185,7 @@ def runs(suite: dict[str, Any], form: str) -> dict[str, Any]:
 
 
 def form_runs(study: str, root: Path, form: str) -> dict[str, Any]:
-    """Say how the blocks of a study of a suite are run in one of `FORMS`.
-
-    Raises:
-        LosslabError: the study has no suite.
-    """
+    """Say how the blocks of a study of a suite are run in one of `FORMS`."""
     named = load_study(study, root).get("suite")
     if named is None:
         raise LosslabError(

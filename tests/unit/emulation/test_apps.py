@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from losslab.emulation import goodput
 from losslab.emulation.apps import ffmpeg, iperf3, web
 from losslab.emulation.flows import Timeline
 from losslab.emulation.plan import make_plan
@@ -34,7 +35,7 @@ def write_iperf3(folder, delivered_mbit, read_mbit=None, prefix=""):
 
 def test_goodput_leaves_out_warm_up_and_tail(tmp_path):
     write_iperf3(tmp_path, [900] * 10 + [100] * 90 + [900] * 5)
-    summary = iperf3.collect(make_plan(CONDITION, 7), tmp_path, TIMELINE)
+    summary = iperf3.FEATURE.collect(make_plan(CONDITION, 7), tmp_path, TIMELINE)
     assert summary["goodput_mbit"] == pytest.approx(100)
     assert summary["received_mbit"] == pytest.approx(100)
     assert summary["retransmits"] == 5
@@ -45,7 +46,7 @@ def test_two_flows_are_compared_while_both_run(tmp_path):
     # Alone for the first second; then the competitor has three times as much.
     write_iperf3(tmp_path, [900] * 10 + [100] * 90)
     write_iperf3(tmp_path, [0] + [50] * 9 + [300] * 90 + [5000], [300] * 100, "competitor-")
-    summary = iperf3.collect(make_plan(condition, 7), tmp_path, TIMELINE)
+    summary = iperf3.FEATURE.collect(make_plan(condition, 7), tmp_path, TIMELINE)
     assert summary["goodput_mbit"] == pytest.approx(100)
     assert summary["competitor_goodput_mbit"] == pytest.approx(300)
     assert summary["total_goodput_mbit"] == pytest.approx(400)
@@ -56,7 +57,7 @@ def test_what_waits_behind_a_hole_when_the_warm_up_ends_does_not_count_after_it(
     """The receiver reads 0.2 s' worth at once; the link was never faster than 100 Mbit/s."""
     read = [100] * 9 + [0, 0, 300] + [100] * 88
     write_iperf3(tmp_path, [100] * 100, read)
-    summary = iperf3.collect(make_plan(CONDITION, 7), tmp_path, TIMELINE)
+    summary = iperf3.FEATURE.collect(make_plan(CONDITION, 7), tmp_path, TIMELINE)
     assert summary["goodput_mbit"] == pytest.approx(100)
     assert summary["received_mbit"] > 101
     rows = (tmp_path / "intervals.csv").read_text().split()
@@ -66,20 +67,20 @@ def test_what_waits_behind_a_hole_when_the_warm_up_ends_does_not_count_after_it(
 
 
 def test_the_client_has_no_intervals_to_spin_on():
-    client = iperf3.flows(CONDITION)[0].caller.command
+    client = iperf3.FEATURE.flows(CONDITION)[0].caller.command
     assert client[client.index("--interval") + 1] == "0"
 
 
 def test_jain_index_runs_from_one_over_n_to_one():
-    assert iperf3.jain_index([5, 5, 5]) == 1
-    assert iperf3.jain_index([7, 0]) == 0.5
+    assert goodput.jain_index([5, 5, 5]) == 1
+    assert goodput.jain_index([7, 0]) == 0.5
 
 
 def test_iperf3_error_is_an_error(tmp_path):
     write_iperf3(tmp_path, [100] * 100)
     (tmp_path / "sender.log").write_text(json.dumps({"error": "unable to connect"}))
     with pytest.raises(LosslabError, match="unable to connect"):
-        iperf3.collect(make_plan(CONDITION, 7), tmp_path, TIMELINE)
+        iperf3.FEATURE.collect(make_plan(CONDITION, 7), tmp_path, TIMELINE)
 
 
 def test_frames_are_read_with_their_time_base():
@@ -127,7 +128,7 @@ WEB_TIMELINE = Timeline(origin_ns=0, started_s={"web": 30.0})
 
 def test_the_rtt_counts_between_warm_up_and_fetch(tmp_path):
     write_web(tmp_path)
-    summary = web.collect(make_plan(WEB, 7), tmp_path, WEB_TIMELINE)
+    summary = web.FEATURE.collect(make_plan(WEB, 7), tmp_path, WEB_TIMELINE)
     assert summary["download_s"] == 4.6
     assert summary["rtt_before_fetch_ms"] == 600
     assert (summary["page_retransmits"], summary["page_ssthresh_packets"]) == (5, 16)
@@ -138,7 +139,7 @@ def test_the_rtt_counts_between_warm_up_and_fetch(tmp_path):
 
 @pytest.mark.parametrize(("path", "bound"), [("symmetric", False), ("asymmetric", True)])
 def test_what_curl_asks_for_comes_over_the_bottleneck_on_either_path(path, bound):
-    [fetch] = web.flows(dataclasses.replace(WEB, path=path))
+    [fetch] = web.FEATURE.flows(dataclasses.replace(WEB, path=path))
     assert ("--interface" in fetch.caller.command) is bound
     if bound:
         address = fetch.caller.command[fetch.caller.command.index("--interface") + 1]
@@ -151,11 +152,11 @@ def test_what_curl_asks_for_comes_over_the_bottleneck_on_either_path(path, bound
 def test_a_page_that_is_not_whole_is_an_error(tmp_path, changes, word):
     write_web(tmp_path, **changes)
     with pytest.raises(LosslabError, match=word):
-        web.collect(make_plan(WEB, 7), tmp_path, WEB_TIMELINE)
+        web.FEATURE.collect(make_plan(WEB, 7), tmp_path, WEB_TIMELINE)
 
 
 def test_the_fetch_starts_after_the_warm_up_and_ends_before_the_bulk_flow():
-    bulk, fetch = web.flows(dataclasses.replace(WEB, competitor="reno"))
+    bulk, fetch = web.FEATURE.flows(dataclasses.replace(WEB, competitor="reno"))
     assert bulk.listener.host == "receiver"
     assert fetch.listener.host == "sender"
     assert fetch.start_window_s == (6.0, 40.0)

@@ -2,7 +2,7 @@
 
 import time
 
-from losslab.emulation.instants import wait_for_whole_second
+from losslab.emulation.waits import wait_for_whole_second
 
 
 def test_it_ends_with_the_clocks_next_whole_second():

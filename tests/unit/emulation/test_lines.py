@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from losslab.emulation.lines import Line, back_line, burst_chances, data_line
+from losslab.emulation.mechanism import burst_chances, line, loss_percent
 from losslab.emulation.qdiscs import differences
 from losslab.emulation.shaping import shapers
 from losslab.emulation.topology import interface
@@ -16,33 +16,33 @@ QUIET = dataclasses.replace(CONDITION, loss_percent=0, rtt_ms=20)
 
 
 def made(**more):
-    return Line(delay_ms=10.0, **more).shapers(WHERE, 7, "netem-data")
+    return line(dataclasses.replace(QUIET, **more), "data").shapers(WHERE, 7, "netem-data")
 
 
 def test_a_plain_line_is_as_it_was():
-    [line] = made(loss_percent=1.0)
-    assert line.arguments.startswith("limit 200000000 delay 10000000ns loss random 1% seed ")
+    [its] = made(loss_percent=1.0)
+    assert its.arguments.startswith("limit 200000000 delay 10000000ns loss random 1% seed ")
 
 
 def test_bursts_lose_the_same_share():
     enter, leave = burst_chances(0.02, 5.0)
     assert enter / (enter + leave) == pytest.approx(0.02)
     assert 1 / leave == 5.0
-    [line] = made(loss_percent=2.0, burst_packets=5.0)
-    assert "loss gemodel 0.4081632653% 20% seed" in line.arguments
-    assert line.expected["loss-gemodel.r"] == 0.2
-    assert "loss-random.loss" not in line.expected
+    [its] = made(loss_percent=2.0, loss_burst_packets=5.0)
+    assert "loss gemodel 0.4081632653% 20% seed" in its.arguments
+    assert its.expected["loss-gemodel.r"] == 0.2
+    assert "loss-random.loss" not in its.expected
 
 
 def test_jitter_comes_on_top_of_the_delay_and_keeps_order_unless_told():
-    [kept], [mixed] = made(jitter_ms=4.0), made(jitter_ms=4.0, kept=False)
+    [kept], [mixed] = made(jitter_ms=4.0), made(jitter_ms=4.0, jitter_order="mixed")
     assert "delay 12000000ns 2000000ns rate 1000gbit seed" in kept.arguments
     assert "delay 12000000ns 2000000ns seed" in mixed.arguments
     assert kept.expected["delay.jitter"] == 0.002
 
 
 def test_early_packets_skip_a_second_line_whose_delay_is_part_of_the_whole():
-    first, early = made(early_percent=2.0, early_ms=3.0)
+    first, early = made(reorder_percent=2.0, reorder_ms=3.0)
     assert "delay 7000000ns" in first.arguments
     assert (early.parent, early.handle) == ("parent 1:1", "10:")
     assert "delay 3000000ns reorder 2% gap 1" in early.arguments
@@ -51,7 +51,7 @@ def test_early_packets_skip_a_second_line_whose_delay_is_part_of_the_whole():
 
 def test_loss_may_strike_acknowledgements_alone():
     back = dataclasses.replace(QUIET, loss_percent=3.0, loss_direction="back")
-    assert (data_line(back).loss_percent, back_line(back).loss_percent) == (0.0, 3.0)
+    assert (loss_percent(back, "data"), loss_percent(back, "back")) == (0.0, 3.0)
     netems = [s for s in shapers(back, 7) if s.kind == "netem"]
     assert [s.where.name for s in netems if "loss" in s.arguments] == ["r2-r1"]
 
@@ -71,13 +71,13 @@ def test_each_option_that_reads_back_otherwise_is_found(name):
     assert condition.problems() == []
     found = readback(condition)
     assert differences(shapers(condition, 7), found) == []
-    line = next(
+    its = next(
         q for q in found["r2"] if q["dev"] == "r2-receiver" and option in q.get("options", {})
     )
-    line["options"][option] |= wrong
+    its["options"][option] |= wrong
     assert differences(shapers(condition, 7), found) != []
     # And where the kernel says nothing of it.
-    del line["options"][option]
+    del its["options"][option]
     assert any(option in reason for reason in differences(shapers(condition, 7), found))
 
 

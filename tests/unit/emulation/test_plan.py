@@ -7,8 +7,9 @@ import pytest
 
 from losslab.emulation import hosts
 from losslab.emulation.link import traces
-from losslab.emulation.plan import APPS, make_plan
+from losslab.emulation.plan import make_plan
 from losslab.emulation.topology import HOSTS
+from losslab.study import features
 from losslab.study.condition import QUEUES
 from losslab.study.seeds import derived_seed
 from tests.unit.study.test_condition import CONDITION
@@ -110,21 +111,21 @@ def test_loss_is_promised_where_it_happens():
 
 def test_a_trace_makes_a_link_with_the_conditions_queue_and_no_promise_of_order():
     made = plan(trace="cellular", queue="codel", loss_percent=0.0)
-    [link] = made.links
+    [link] = made.parts["links"]
     assert (link.way, link.queue, link.file) == ("data", "codel", "trace")
     assert link.buffer_packets == CONDITION.buffer_packets
     assert (link.drawn_seed, link.drawn_mbit) == (derived_seed(7, "trace"), traces.MEAN_MBIT)
     assert made.promise.by_trace
-    assert plan().links == []
+    assert plan().to_json()["links"] == []
 
 
 def test_the_way_back_may_have_a_trace_of_its_own_and_waits_in_order():
     made = plan(trace="cellular", trace_back="cellular", queue="codel", loss_percent=0.0)
-    data, back = made.links
+    data, back = made.parts["links"]
     assert (back.way, back.queue, back.file) == ("back", "fifo", "trace-back")
     assert back.drawn_seed not in (None, data.drawn_seed)
     assert back.drawn_mbit == traces.MEAN_BACK_MBIT
-    [file] = plan(trace="cellular", trace_back="up").links[1:]
+    [file] = plan(trace="cellular", trace_back="up").parts["links"][1:]
     assert file.drawn_seed is None
     [problem] = dataclasses.replace(CONDITION, trace_back="cellular").problems()
     assert "trace_back needs a trace" in problem
@@ -148,7 +149,7 @@ def test_a_competitor_starts_after_the_first_flow_and_a_fetch_in_its_window():
     assert low <= fetch.at_s <= high
 
 
-@pytest.mark.parametrize("app", APPS)
+@pytest.mark.parametrize("app", features.apps())
 def test_every_app_has_a_plan_that_a_kernel_can_be_compared_with(app):
     more = {"datagram": {"scheme": "fixed,window=10"}, "web": {"duration_s": 60.0}}
     made = plan(app=app, **more.get(app, {}))

@@ -18,7 +18,7 @@ from losslab.emulation.programs import Ends, Process
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 from losslab.study.seeds import replicate_seed
-from tests.unit.emulation.test_checks import TRAFFIC
+from tests.unit.emulation.test_checks import EVIDENCE, TRAFFIC
 
 COMMAND = Condition(
     algorithm="cubic", app="command", sender_command="./send | tee log", receiver_command="./get",
@@ -66,18 +66,18 @@ def test_the_kernel_cuts_no_datagrams_apart_either(condition):
 
 
 def test_programs_that_speak_ecn_by_themselves_may(condition=QUIC):
-    found = make_plan(condition, 1).promise.more
-    counted = replace(TRAFFIC, ecn_capable=9)
-    assert found.reasons(counted, [], 0.0) == []
-    off = make_plan(replace(condition, app="iperf3"), 1).promise.more
-    assert "no packet may say" in off.reasons(counted, [], 0.0)[0]
+    [found] = make_plan(condition, 1).promise.mechanisms
+    evidence = replace(EVIDENCE, traffic=replace(TRAFFIC, ecn_capable=9))
+    assert list(found.reasons(evidence)) == []
+    [off] = make_plan(replace(condition, app="iperf3"), 1).promise.mechanisms
+    assert "no packet may say" in next(off.reasons(evidence))
 
 
 def arrived(folder: Path, *rows):
     lines = ["t_s,packets,bytes,tcp_segments,udp_datagrams", *rows]
     (folder / command.ARRIVALS).write_text("\n".join(lines) + "\n")
     plan = make_plan(COMMAND, 1)
-    return command.collect(plan, folder, Timeline(0, {"command": 0.0}))
+    return command.FEATURE.collect(plan, folder, Timeline(0, {"command": 0.0}))
 
 
 def test_goodput_is_what_stands_behind_headers_and_pings_are_ours(tmp_path):
@@ -127,7 +127,7 @@ def test_each_byte_of_a_stream_counts_once_and_when_it_came(tmp_path):
     sender += event(901, "recovery:metrics_updated", ssthresh=6000, smoothed_rtt=20)
     (tmp_path / quic.SENDER_LOGS / "id.sqlog").write_text(sender)
     plan = make_plan(QUIC, 1)
-    found = quic.collect(plan, tmp_path, Timeline(0, {"quic": 0.0}))
+    found = quic.FEATURE.collect(plan, tmp_path, Timeline(0, {"quic": 0.0}))
     assert found["bytes_received"] == 3100
     assert found["goodput_mbit"] == pytest.approx(2100 * 8 / 1e6)
     assert found["retransmits"] == 1
@@ -140,12 +140,12 @@ def test_each_byte_of_a_stream_counts_once_and_when_it_came(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "intervals.csv", "quic-receiver.sqlog", "quic-sender.sqlog", "quic.csv",
     ]  # fmt: skip
-    assert quic.collect(plan, tmp_path, Timeline(0, {"quic": 0.0})) == found
+    assert quic.FEATURE.collect(plan, tmp_path, Timeline(0, {"quic": 0.0})) == found
 
 
 def test_a_download_of_which_a_log_is_missing_is_refused(tmp_path):
     with pytest.raises(LosslabError, match="a qlog each, found 0 and 0"):
-        quic.collect(make_plan(QUIC, 1), tmp_path, Timeline(0, {"quic": 0.0}))
+        quic.FEATURE.collect(make_plan(QUIC, 1), tmp_path, Timeline(0, {"quic": 0.0}))
 
 
 def started(program, code):

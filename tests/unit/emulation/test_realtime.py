@@ -110,7 +110,9 @@ class Recorder:
         self.events.append("end of watch")
 
 
-def test_only_what_lies_between_a_path_that_is_set_up_and_the_end_of_traffic_is_judged(monkeypatch):
+def test_only_what_lies_between_a_path_that_is_set_up_and_the_end_of_traffic_is_judged(
+    monkeypatch, tmp_path
+):
     events = []
 
     class EnoughError(Exception):
@@ -141,7 +143,7 @@ def test_only_what_lies_between_a_path_that_is_set_up_and_the_end_of_traffic_is_
     monkeypatch.setattr(measure.traffic, "run", event("traffic"))
     monkeypatch.setattr(measure.hosts, "read_back_settled", settled)
     with measure.stage(BARE) as ready, pytest.raises(EnoughError):
-        measure.measure(ready, 7, None, watch=Recorder(events))
+        measure.measure(ready, 7, tmp_path, watch=Recorder(events))
     begin, end = events.index("watch"), events.index("end of watch")
     assert events[:begin] == ["algorithms", "hosts", "set up", "shaped"]
     assert events[end - 1] == "traffic"

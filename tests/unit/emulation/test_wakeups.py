@@ -1,7 +1,7 @@
 import os
 import socket
 
-from losslab.emulation.wakeups import receive_blocks
+from losslab.emulation.programs import receive_blocks
 
 
 def connection():

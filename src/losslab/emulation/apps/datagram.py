@@ -2,74 +2,99 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from losslab.emulation.app import App
 from losslab.emulation.apps.datagram_program import DATAGRAM_BYTES
 from losslab.emulation.flows import Flow, Program, Timeline
+from losslab.emulation.goodput import read_report
 from losslab.emulation.standby import PYTHON
 from losslab.emulation.topology import RECEIVER_ADDRESS
 from losslab.errors import LosslabError
-from losslab.study.condition import Condition
+from losslab.study.axes import NONE, Seed, axis
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
+    from losslab.study.condition import Condition
 
+PROGRAM = "losslab.emulation.apps.datagram_program"
 PORT = 9_000
 SOURCE_PORT = 40_021
 
 
-def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
-    """List the one flow."""
-    end = [*PYTHON, "losslab.emulation.apps.datagram_program"]
-    return [
-        Flow(
-            name="datagram",
-            algorithm=condition.algorithm,
-            port=PORT,
-            listener=Program(
-                "receiver", [*end, "receive", RECEIVER_ADDRESS, str(PORT)], "receiver.log"
-            ),
-            caller=Program(
-                "sender",
-                [
-                    *end, "send", RECEIVER_ADDRESS, str(PORT),
-                    "--source-port", str(SOURCE_PORT), "--scheme", condition.scheme,
-                    "--duration-s", f"{condition.duration_s:g}",
-                    "--warmup-s", f"{condition.warmup_s:g}",
-                ],
-                "sender.log",
-            ),
-            protocol="udp",
-            bulk=False,
+class Datagram(App):
+    """Datagrams between two Python programs."""
+
+    order = 4
+    meaning = "UDP under a `scheme`"
+    with_ecn = with_flows = False
+    start_s, per_gb_s = 0.3, 49.0  # Python, and a gigabyte passes it in so many
+    programs = (PROGRAM,)
+    after = "sender_delay_ms"
+    axes = {
+        "scheme": axis(
+            NONE,
+            help="congestion control of the app `datagram`, with parameters: "
+            "`ewma,alpha=0.9,scale=1.5`",
+            seed=Seed.NEVER,
         )
-    ]  # fmt: skip
-
-
-def collect(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
-    """Turn both ends' counts into the summary.
-
-    Goodput counts what was acknowledged between the warm-up and the configured end;
-    `received_mbit` spreads over the run all that arrived, also of what waited at its end.
-
-    Raises:
-        LosslabError: an end did not print its counts, or nothing arrived.
-    """
-    counts: dict[str, int] = {}
-    for name in ("sender.log", "receiver.log"):
-        text = (folder / name).read_text()
-        try:
-            counts |= json.loads(text)
-        except json.JSONDecodeError as error:
-            raise LosslabError(f"{name} must be counts as JSON, found: {text.strip()}") from error
-    if counts["received"] == 0:
-        raise LosslabError("at least one datagram must arrive, found none")
-    mbit = DATAGRAM_BYTES * 8 / 1e6
-    return {
-        "goodput_mbit": counts["acked"] * mbit / (plan.duration_s - plan.warmup_s),
-        "received_mbit": counts["received"] * mbit / plan.duration_s,
-        "datagrams_sent": counts["sent"],
-        "datagrams_received": counts["received"],
-        "timeouts": counts["timeouts"],
     }
+
+    def conflicts(self, condition: Condition) -> Iterator[str]:
+        """Refuse the app without a scheme, and a scheme without it."""
+        scheme, app = condition.scheme, condition.app
+        if (scheme != NONE) != self.used(condition):
+            yield (
+                f"scheme and the app datagram need each other, found scheme {scheme} and app {app}"
+            )
+
+    def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
+        """List the one flow."""
+        end = [*PYTHON, PROGRAM]
+        return [
+            Flow(
+                name="datagram",
+                algorithm=condition.algorithm,
+                port=PORT,
+                listener=Program(
+                    "receiver", [*end, "receive", RECEIVER_ADDRESS, str(PORT)], "receiver.log"
+                ),
+                caller=Program(
+                    "sender",
+                    [
+                        *end, "send", RECEIVER_ADDRESS, str(PORT),
+                        "--source-port", str(SOURCE_PORT), "--scheme", condition.scheme,
+                        "--duration-s", f"{condition.duration_s:g}",
+                        "--warmup-s", f"{condition.warmup_s:g}",
+                    ],
+                    "sender.log",
+                ),
+                protocol="udp",
+                bulk=False,
+            )
+        ]  # fmt: skip
+
+    def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
+        """Turn both ends' counts into the summary.
+
+        Goodput counts what was acknowledged between the warm-up and the configured end;
+        `received_mbit` spreads over the run all that arrived, also of what waited at its end.
+        """
+        counts: dict[str, int] = {}
+        for name in ("sender.log", "receiver.log"):
+            counts |= read_report(folder / name)
+        if counts["received"] == 0:
+            raise LosslabError("at least one datagram must arrive, found none")
+        mbit = DATAGRAM_BYTES * 8 / 1e6
+        return {
+            "goodput_mbit": counts["acked"] * mbit / (plan.duration_s - plan.warmup_s),
+            "received_mbit": counts["received"] * mbit / plan.duration_s,
+            "datagrams_sent": counts["sent"],
+            "datagrams_received": counts["received"],
+            "timeouts": counts["timeouts"],
+        }
+
+
+FEATURE = Datagram()

@@ -6,60 +6,31 @@ line is stamped with the receiver's clock.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from losslab.emulation.app import App
 from losslab.emulation.flows import Flow, Program, Timeline
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 from losslab.errors import LosslabError
-from losslab.study.condition import Condition
+from losslab.study.axes import axis
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
+    from losslab.study.condition import Condition
 
 PORT = 5004
 SOURCE_PORT = 40_011
 FRAME_RATE = 30
+# What a replicate is expected to carry.
+EXPECTED_MBIT = 3.0
 # What a player holds back before it shows the first frame; a live player's usual 200 ms.
 PLAYOUT_BUFFER_S = 0.2
 CONNECT_TIMEOUT_US = 60_000_000
 # Of each stream (condition.VIDEOS) the bit rate and the rate control's buffer.
 BIT_RATES = {"720p": ("6M", "1M"), "128x64": ("735k", "120k")}
 SIZES = {"720p": "1280x720", "128x64": "128x64"}
-
-
-def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
-    """List the one flow: a receiver that prints a checksum line per frame, a sender that streams.
-
-    The sender sends the file at its native frame rate, not re-encoded.
-    """
-    receiver = [
-        "ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error",
-        "-probesize", "32", "-analyzeduration", "0",
-        "-f", "mpegts",
-        "-i", f"tcp://{RECEIVER_ADDRESS}:{PORT}?listen=1&listen_timeout=60000",
-        "-map", "0:v", "-c", "copy", "-copyts", "-f", "framecrc", "-flush_packets", "1", "-",
-    ]  # fmt: skip
-    sender = [
-        "ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error",
-        # `-re` would send the first half second at once.
-        "-readrate", "1", "-readrate_initial_burst", "0.001", "-i", str(video),
-        "-t", f"{condition.duration_s:g}",
-        "-map", "0:v", "-c", "copy", "-f", "mpegts", "-flush_packets", "1", "-muxdelay", "0",
-        f"tcp://{RECEIVER_ADDRESS}:{PORT}?timeout={CONNECT_TIMEOUT_US}"
-        f"&local_addr={SENDER_ADDRESS}&local_port={SOURCE_PORT}",
-    ]  # fmt: skip
-    return [
-        Flow(
-            name="ffmpeg",
-            algorithm=condition.algorithm,
-            port=PORT,
-            source_port=SOURCE_PORT,
-            listener=Program("receiver", receiver, "receiver.log", stamped=True),
-            caller=Program("sender", sender, "sender.log"),
-            bulk=False,
-        )
-    ]
 
 
 def encode_command(video: str, duration_s: float, output: str) -> list[str]:
@@ -129,33 +100,86 @@ def parse_frames(text: str) -> list[tuple[float, int, int]]:
     return frames
 
 
-def collect(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
-    """Turn receiver.log into frames.csv and the summary.
+class Ffmpeg(App):
+    """A stream that one ffmpeg sends to another."""
 
-    Raises:
-        LosslabError: no frame arrived at all.
-    """
-    frames = parse_frames((folder / "receiver.log").read_text())
-    if not frames:
-        raise LosslabError("at least one video frame must arrive, found none in receiver.log")
-    origin_ns = timeline.origin_ns
-    rows = [(pts_s, (arrival - origin_ns) / 1e9, octets) for pts_s, arrival, octets in frames]
-    lines = [
-        f"{number},{pts_s:.6f},{arrival_s:.9f},{octets}"
-        for number, (pts_s, arrival_s, octets) in enumerate(rows)
-    ]
-    header = "frame,pts_s,arrival_s,bytes"
-    (folder / "frames.csv").write_text("\n".join([header, *lines]) + "\n")
-    sent = round(plan.duration_s * FRAME_RATE)
-    first_s, last_s = rows[0][1], rows[-1][1]
-    octets = sum(row[2] for row in rows)
-    played = playout([(pts_s, arrival_s) for pts_s, arrival_s, _ in rows], PLAYOUT_BUFFER_S)
-    return {
-        "time_to_first_frame_s": first_s,
-        "completion_s": last_s,
-        "throughput_mbit": octets * 8 / last_s / 1e6,
-        "frames_delivered_percent": 100 * len(rows) / sent,
-        **played,
-        # Frames that never came are late too.
-        "frames_on_time_percent": played["frames_on_time_percent"] * len(rows) / sent,
+    order = 2
+    meaning = "live video"
+    start_s, per_s = 0.6, 0.011
+    after = "sender_delay_ms"
+    axes = {
+        "video": axis(
+            "720p", help="the stream of the app `ffmpeg`", choices={"720p": "", "128x64": ""}
+        )
     }
+
+    def expected_mbit(self, condition: Condition, rate_mbit: float) -> float:
+        """Return the stream's rate, or the link's."""
+        return min(EXPECTED_MBIT, rate_mbit)
+
+    def inputs(self, condition: Condition) -> Mapping[str, Any]:
+        """Return the command that encodes the stream."""
+        return {"video": {"command": encode_command(condition.video, condition.duration_s, "")}}
+
+    def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
+        """List the one flow, whose receiver prints a checksum line per frame.
+
+        The sender sends the file at its native frame rate, not re-encoded.
+        """
+        receiver = [
+            "ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error",
+            "-probesize", "32", "-analyzeduration", "0",
+            "-f", "mpegts",
+            "-i", f"tcp://{RECEIVER_ADDRESS}:{PORT}?listen=1&listen_timeout=60000",
+            "-map", "0:v", "-c", "copy", "-copyts", "-f", "framecrc", "-flush_packets", "1", "-",
+        ]  # fmt: skip
+        sender = [
+            "ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error",
+            # `-re` would send the first half second at once.
+            "-readrate", "1", "-readrate_initial_burst", "0.001", "-i", str(video),
+            "-t", f"{condition.duration_s:g}",
+            "-map", "0:v", "-c", "copy", "-f", "mpegts", "-flush_packets", "1", "-muxdelay", "0",
+            f"tcp://{RECEIVER_ADDRESS}:{PORT}?timeout={CONNECT_TIMEOUT_US}"
+            f"&local_addr={SENDER_ADDRESS}&local_port={SOURCE_PORT}",
+        ]  # fmt: skip
+        return [
+            Flow(
+                name="ffmpeg",
+                algorithm=condition.algorithm,
+                port=PORT,
+                source_port=SOURCE_PORT,
+                listener=Program("receiver", receiver, "receiver.log", stamped=True),
+                caller=Program("sender", sender, "sender.log"),
+                bulk=False,
+            )
+        ]
+
+    def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
+        """Turn receiver.log into frames.csv and the summary."""
+        frames = parse_frames((folder / "receiver.log").read_text())
+        if not frames:
+            raise LosslabError("at least one video frame must arrive, found none in receiver.log")
+        origin_ns = timeline.origin_ns
+        rows = [(pts_s, (arrival - origin_ns) / 1e9, octets) for pts_s, arrival, octets in frames]
+        lines = [
+            f"{number},{pts_s:.6f},{arrival_s:.9f},{octets}"
+            for number, (pts_s, arrival_s, octets) in enumerate(rows)
+        ]
+        header = "frame,pts_s,arrival_s,bytes"
+        (folder / "frames.csv").write_text("\n".join([header, *lines]) + "\n")
+        sent = round(plan.duration_s * FRAME_RATE)
+        first_s, last_s = rows[0][1], rows[-1][1]
+        octets = sum(row[2] for row in rows)
+        played = playout([(pts_s, arrival_s) for pts_s, arrival_s, _ in rows], PLAYOUT_BUFFER_S)
+        return {
+            "time_to_first_frame_s": first_s,
+            "completion_s": last_s,
+            "throughput_mbit": octets * 8 / last_s / 1e6,
+            "frames_delivered_percent": 100 * len(rows) / sent,
+            **played,
+            # Frames that never came are late too.
+            "frames_on_time_percent": played["frames_on_time_percent"] * len(rows) / sent,
+        }
+
+
+FEATURE = Ffmpeg()

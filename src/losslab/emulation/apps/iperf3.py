@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from losslab.emulation.app import App
 from losslab.emulation.flows import Flow, Program, Timeline
-from losslab.emulation.goodput import INTERVAL_S, Deliveries
-from losslab.emulation.shaping import BULK_PORT
-from losslab.emulation.topology import RECEIVER_ADDRESS
+from losslab.emulation.goodput import INTERVAL_S, Deliveries, jain_index, read_report
+from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS
 from losslab.errors import LosslabError
-from losslab.study.condition import (
-    FAST_MBIT,
-    FAST_WRITE_KIB,
-    NO_COMPETITOR,
-    NO_TRACE,
-    WRITE_KIB,
-    Condition,
-)
+from losslab.study.axes import NONE, Seed, axis
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
+    from losslab.study.condition import Condition
 
 # Both fixed, so that hashes over the flow's addresses do not vary.
 PORT = BULK_PORT  # iperf3's default; the competitor has the next one
 SOURCE_PORT = 40_001
-# From the caller's start: the control connection, the parameters, the word to make streams, and the
-# data connection.
-SETUP_RTTS = 4
 # What the receiver reads at a time: small beside its window, of which what waits takes a part.
 READ_BYTES = 16 * 1024
-
-
-def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
-    """List the flow and, where the condition has one, its competitor."""
-    found = [flow(condition, "", condition.algorithm, 0)]
-    if condition.competitor != NO_COMPETITOR:
-        found.append(flow(condition, "competitor-", condition.competitor, 1))
-    return found
+# What iperf3 writes at a time by default, and from which rate on it writes more.
+WRITE_KIB, FAST_WRITE_KIB, FAST_MBIT = 16, 128, 100.0
 
 
 def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow:
@@ -81,52 +66,8 @@ def write_kib(condition: Condition) -> int:
     iperf3 counts whole blocks only, and its own, of 128 KiB, would be most of an interval of a slow
     link. On a fast one each block takes guest and program two changes of place.
     """
-    fast = condition.rate_mbit >= FAST_MBIT and condition.trace == NO_TRACE
+    fast = condition.rate_mbit >= FAST_MBIT and condition.trace == NONE
     return condition.write_kib or (FAST_WRITE_KIB if fast else WRITE_KIB)
-
-
-def collect(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
-    """Turn samples and logs into intervals.csv (and competitor-intervals.csv) and the summary.
-
-    Goodput counts what was acknowledged between the warm-up and the configured end, on the clock of
-    the replicate: with a competitor, the time in which both flows run. `received_mbit` is what
-    iperf3's receiver read in that time.
-
-    Args:
-        plan: What was run.
-        folder: Where the logs and tcp.csv are.
-        timeline: When the flows were started.
-
-    Raises:
-        LosslabError: iperf3 reported an error or wrote no JSON.
-    """
-    goodputs, read, retransmits, octets = [], [], [], []
-    for each in plan.flows:
-        prefix = each.name.removesuffix("iperf3")
-        receiver = load(folder / each.listener.log)
-        sender = load(folder / each.caller.log)
-        rows = intervals(receiver, timeline.started_s[each.name])
-        delivered = Deliveries.read(folder / "tcp.csv", each.source_port)
-        delivered.write_intervals(folder / f"{prefix}intervals.csv")
-        goodputs.append(delivered.mbit(plan.warmup_s, plan.duration_s))
-        read.append(received_mbit(rows, plan))
-        retransmits.append(sender["end"]["sum_sent"]["retransmits"])
-        octets.append(sum(count for _, _, count in rows))
-    summary = {
-        "goodput_mbit": goodputs[0],
-        "received_mbit": read[0],
-        "retransmits": retransmits[0],
-        "bytes_received": octets[0],
-        "total_goodput_mbit": sum(goodputs),
-    }
-    if len(goodputs) > 1:
-        summary |= {
-            "competitor_goodput_mbit": goodputs[1],
-            "competitor_received_mbit": read[1],
-            "competitor_retransmits": retransmits[1],
-            "jain_index": jain_index(goodputs),
-        }
-    return summary
 
 
 def intervals(receiver: dict[str, Any], start_s: float) -> list[tuple[float, float, int]]:
@@ -141,11 +82,7 @@ def intervals(receiver: dict[str, Any], start_s: float) -> list[tuple[float, flo
 
 
 def received_mbit(rows: list[tuple[float, float, int]], plan: Plan) -> float:
-    """Divide bytes by time over the `intervals` between the warm-up and the configured end.
-
-    Raises:
-        LosslabError: there is no such interval.
-    """
+    """Divide bytes by time over the `intervals` between the warm-up and the configured end."""
     # Intervals of the competitor and the clock's rounding do not end exactly at the limits.
     half = INTERVAL_S / 2
     inside = [
@@ -159,20 +96,83 @@ def received_mbit(rows: list[tuple[float, float, int]], plan: Plan) -> float:
     return sum(row[2] for row in inside) * 8 / seconds / 1e6
 
 
-def jain_index(shares: list[float]) -> float:
-    """Rate the fairness of shares, from 1/n (one has all) to 1 (equal): Jain et al., DEC-TR-301."""
-    squares = sum(share**2 for share in shares)
-    return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
-
-
 def load(path: Path) -> dict[str, Any]:
     """Load iperf3's JSON; its `error` key is an error."""
-    try:
-        result: dict[str, Any] = json.loads(path.read_text())
-    except json.JSONDecodeError as error:
-        raise LosslabError(f"{path.name} must be iperf3's JSON, found: {error}") from error
+    result = read_report(path)
     if "error" in result:
         raise LosslabError(
             f"iperf3 must end without error, found in {path.name}: {result['error']}"
         )
     return result
+
+
+class Iperf3(App):
+    """A bulk flow, and perhaps a second one as its competitor."""
+
+    order = 1
+    meaning = "bulk"
+    with_competitor = True
+    start_s = 0.0
+    # The control connection, the parameters, the word to make streams, and the data connection.
+    setup_rtts = 4
+    after = "second_rate_mbit"
+    axes = {
+        "write_kib": axis(
+            0,
+            help=f"what iperf3 writes at a time; 0: {WRITE_KIB} below {FAST_MBIT:g} Mbit/s and "
+            f"over traces, so that a slow link's intervals have many, and {FAST_WRITE_KIB}, "
+            "iperf3's own default, from there on, so that a gigabit costs fewer system calls",
+            span="[0, 1024]", unit="KiB", named="write{}", seed=Seed.NEVER,
+        )
+    }  # fmt: skip
+
+    def conflicts(self, condition: Condition) -> Iterator[str]:
+        """Refuse a size of writes where no iperf3 runs."""
+        its = condition
+        if its.write_kib != 0 and not self.used(its) and its.competitor == NONE:
+            yield f"write_kib {its.write_kib} needs a flow of iperf3, found the app {its.app}"
+
+    def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
+        """List the flow and, where the condition has one, its competitor."""
+        found = [flow(condition, "", condition.algorithm, 0)]
+        if condition.competitor != NONE:
+            found.append(flow(condition, "competitor-", condition.competitor, 1))
+        return found
+
+    def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
+        """Turn samples and logs into intervals.csv (and competitor-intervals.csv) and the summary.
+
+        Goodput counts what was acknowledged between the warm-up and the configured end, on the
+        clock of the replicate: with a competitor, the time in which both flows run. `received_mbit`
+        is what iperf3's receiver read in that time.
+        """
+        goodputs, read, retransmits, octets = [], [], [], []
+        for each in plan.flows:
+            prefix = each.name.removesuffix("iperf3")
+            receiver = load(folder / each.listener.log)
+            sender = load(folder / each.caller.log)
+            rows = intervals(receiver, timeline.started_s[each.name])
+            delivered = Deliveries.read(folder / "tcp.csv", each.source_port)
+            delivered.write_intervals(folder / f"{prefix}intervals.csv")
+            goodputs.append(delivered.mbit(plan.warmup_s, plan.duration_s))
+            read.append(received_mbit(rows, plan))
+            retransmits.append(sender["end"]["sum_sent"]["retransmits"])
+            octets.append(sum(count for _, _, count in rows))
+        summary = {
+            "goodput_mbit": goodputs[0],
+            "received_mbit": read[0],
+            "retransmits": retransmits[0],
+            "bytes_received": octets[0],
+            "total_goodput_mbit": sum(goodputs),
+        }
+        if len(goodputs) > 1:
+            summary |= {
+                "competitor_goodput_mbit": goodputs[1],
+                "competitor_received_mbit": read[1],
+                "competitor_retransmits": retransmits[1],
+                "jain_index": jain_index(goodputs),
+            }
+        return summary
+
+
+FEATURE = Iperf3()

@@ -15,15 +15,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from losslab.emulation.app import App
 from losslab.emulation.flows import Flow, Timed, Timeline
 from losslab.emulation.goodput import COLUMNS, INTERVAL_S
 from losslab.emulation.topology import SENDER_ADDRESS
 from losslab.errors import LosslabError
-from losslab.study.condition import Condition
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
+    from losslab.study.condition import Condition
 
+# What ngtcp2 has.
+ALGORITHMS = ("cubic", "reno", "bbr")
 PORT = 4433
 # More than an hour at 10 Gbit/s, and how much the client takes in before the program reads it:
 # neither may limit a flow.
@@ -38,82 +41,6 @@ SENDER_LOG = "quic-sender.sqlog"
 SENDER_KEYS = ("congestion_window", "ssthresh", "bytes_in_flight", "smoothed_rtt")
 SENDER_COLUMNS = "t_s,cwnd_bytes,ssthresh_bytes,flight_bytes,srtt_ms"
 KEY, CERTIFICATE = "/tmp/quic.key", "/tmp/quic.crt"
-
-
-def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
-    """List the one download."""
-    certificate = (
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 "
-        f"-subj /CN=losslab -keyout {KEY} -out {CERTIFICATE}"
-    )
-    serve = (
-        f"exec gtlsserver --quiet --cc={condition.algorithm} --qlog-dir={RAW}/{SENDER_LOGS} "
-        f"{FIRST_NUMBER} --max-dyn-length={OBJECT_BYTES} {SENDER_ADDRESS} {PORT} "
-        f"{KEY} {CERTIFICATE}"
-    )
-    return [
-        Flow(
-            name="quic",
-            algorithm=condition.algorithm,
-            port=PORT,
-            listener=Timed(
-                "sender",
-                ["sh", "-c", f"mkdir {RAW}/{SENDER_LOGS} && {certificate} && {serve}"],
-                "sender.log",
-                until_s=condition.duration_s,
-                ending=signal.SIGINT,
-            ),
-            caller=Timed(
-                "receiver",
-                [
-                    "gtlsclient", "--quiet", "--no-http-dump", FIRST_NUMBER,
-                    f"--qlog-file={RAW}/{CLIENT_LOG}",
-                    f"--max-data={WINDOW}", f"--max-stream-data-bidi-local={WINDOW}",
-                    f"--max-window={WINDOW}", f"--max-stream-window={WINDOW}",
-                    SENDER_ADDRESS, str(PORT), f"https://{SENDER_ADDRESS}:{PORT}/{OBJECT_BYTES}",
-                ],
-                "receiver.log",
-                until_s=condition.duration_s,
-                ending=signal.SIGINT,
-            ),
-            protocol="udp",
-            bulk=False,
-        )
-    ]  # fmt: skip
-
-
-def collect(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
-    """Turn both ends' qlog into intervals.csv, quic.csv and the summary; keep both.
-
-    Goodput counts the bytes of the stream that arrived, each once, between the warm-up and the
-    configured end. A packet is lost that the sender took for lost; its bytes are sent again.
-
-    Raises:
-        LosslabError: an end left no qlog, or nothing arrived after the warm-up.
-    """
-    client, log = folder / CLIENT_LOG, folder / SENDER_LOG
-    if (folder / SENDER_LOGS).is_dir():
-        for path in (folder / SENDER_LOGS).glob("*.sqlog"):
-            shutil.move(path, log)
-        (folder / SENDER_LOGS).rmdir()
-    if not client.is_file() or not log.is_file():
-        raise LosslabError(
-            f"client and server must leave a qlog each, found {int(client.is_file())} and "
-            f"{int(log.is_file())}"
-        )
-    start_s = timeline.started_s["quic"]
-    arrivals = list(_arrivals(client, start_s))
-    octets = sum(count for t_s, count in arrivals if plan.warmup_s <= t_s < plan.duration_s)
-    if octets == 0:
-        raise LosslabError("data must arrive after the warm-up, found none")
-    _write_intervals(arrivals, plan.duration_s, folder / "intervals.csv")
-    lost, rows = _sender(log, start_s + plan.promise.rtt_ms / 2e3, plan.sample_interval_s)
-    (folder / "quic.csv").write_text("\n".join([SENDER_COLUMNS, *rows]) + "\n")
-    return {
-        "goodput_mbit": octets * 8 / 1e6 / (plan.duration_s - plan.warmup_s),
-        "bytes_received": sum(count for _, count in arrivals),
-        "retransmits": lost,
-    }
 
 
 def events(path: Path) -> Iterator[dict[str, Any]]:
@@ -179,3 +106,96 @@ def _sender(path: Path, start_s: float, interval_s: float) -> tuple[int, list[st
             due_s = t_s + interval_s
             rows.append(f"{t_s:.3f}," + ",".join(str(state.get(key, "")) for key in SENDER_KEYS))
     return lost, rows
+
+
+class Quic(App):
+    """A download by HTTP/3."""
+
+    order = 6
+    meaning = "bulk, by ngtcp2's HTTP/3 under its own `cubic`, `reno` or `bbr`"
+    image, seeds_as = "quic", "iperf3"
+    udp_offloads, own_ecn = True, True
+    start_s, per_gb_s = 0.3, 300.0  # its stack makes system calls for each packet
+
+    def conflicts(self, condition: Condition) -> Iterator[str]:
+        """Refuse algorithms that ngtcp2 does not have."""
+        if self.used(condition) and condition.algorithm not in ALGORITHMS:
+            yield (
+                f"algorithm must be one of {', '.join(ALGORITHMS)} with the app quic, whose own "
+                f"they are, found {condition.algorithm}"
+            )
+
+    def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
+        """List the one download."""
+        certificate = (
+            "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 "
+            f"-subj /CN=losslab -keyout {KEY} -out {CERTIFICATE}"
+        )
+        serve = (
+            f"exec gtlsserver --quiet --cc={condition.algorithm} --qlog-dir={RAW}/{SENDER_LOGS} "
+            f"{FIRST_NUMBER} --max-dyn-length={OBJECT_BYTES} {SENDER_ADDRESS} {PORT} "
+            f"{KEY} {CERTIFICATE}"
+        )
+        return [
+            Flow(
+                name="quic",
+                algorithm=condition.algorithm,
+                port=PORT,
+                listener=Timed(
+                    "sender",
+                    ["sh", "-c", f"mkdir {RAW}/{SENDER_LOGS} && {certificate} && {serve}"],
+                    "sender.log",
+                    until_s=condition.duration_s,
+                    ending=signal.SIGINT,
+                ),
+                caller=Timed(
+                    "receiver",
+                    [
+                        "gtlsclient", "--quiet", "--no-http-dump", FIRST_NUMBER,
+                        f"--qlog-file={RAW}/{CLIENT_LOG}",
+                        f"--max-data={WINDOW}", f"--max-stream-data-bidi-local={WINDOW}",
+                        f"--max-window={WINDOW}", f"--max-stream-window={WINDOW}",
+                        SENDER_ADDRESS, str(PORT),
+                        f"https://{SENDER_ADDRESS}:{PORT}/{OBJECT_BYTES}",
+                    ],
+                    "receiver.log",
+                    until_s=condition.duration_s,
+                    ending=signal.SIGINT,
+                ),
+                protocol="udp",
+                bulk=False,
+            )
+        ]  # fmt: skip
+
+    def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
+        """Turn both ends' qlog into intervals.csv, quic.csv and the summary; keep both.
+
+        Goodput counts the bytes of the stream that arrived, each once, between the warm-up and the
+        configured end. A packet is lost that the sender took for lost; its bytes are sent again.
+        """
+        client, log = folder / CLIENT_LOG, folder / SENDER_LOG
+        if (folder / SENDER_LOGS).is_dir():
+            for path in (folder / SENDER_LOGS).glob("*.sqlog"):
+                shutil.move(path, log)
+            (folder / SENDER_LOGS).rmdir()
+        if not client.is_file() or not log.is_file():
+            raise LosslabError(
+                f"client and server must leave a qlog each, found {int(client.is_file())} and "
+                f"{int(log.is_file())}"
+            )
+        start_s = timeline.started_s["quic"]
+        arrivals = list(_arrivals(client, start_s))
+        octets = sum(count for t_s, count in arrivals if plan.warmup_s <= t_s < plan.duration_s)
+        if octets == 0:
+            raise LosslabError("data must arrive after the warm-up, found none")
+        _write_intervals(arrivals, plan.duration_s, folder / "intervals.csv")
+        lost, rows = _sender(log, start_s + plan.promise.rtt_ms / 2e3, plan.sample_interval_s)
+        (folder / "quic.csv").write_text("\n".join([SENDER_COLUMNS, *rows]) + "\n")
+        return {
+            "goodput_mbit": octets * 8 / 1e6 / (plan.duration_s - plan.warmup_s),
+            "bytes_received": sum(count for _, count in arrivals),
+            "retransmits": lost,
+        }
+
+
+FEATURE = Quic()

@@ -8,21 +8,23 @@ would meet the same part of it.
 from __future__ import annotations
 
 import csv
-import json
 import statistics
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from losslab.emulation.app import App
 from losslab.emulation.apps import iperf3
 from losslab.emulation.flows import Flow, Program, Timeline
-from losslab.emulation.goodput import Deliveries, read_rows
+from losslab.emulation.goodput import Deliveries, read_report, read_rows
 from losslab.emulation.standby import PYTHON
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 from losslab.errors import LosslabError
-from losslab.study.condition import FETCH_AFTER_S, FETCH_BEFORE_END_S, NO_COMPETITOR, Condition
+from losslab.study.axes import NONE
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
+    from losslab.study.condition import Condition
 
 SERVER = "losslab.emulation.apps.page_server"
 PORT = 80
@@ -31,93 +33,114 @@ PAGE_BYTES = 177_669
 FOLDER = "/tmp/www"
 FETCH_LIMIT_S = 100.0
 BULK_PREFIX = "bulk-"
+# A fetch starts this long after the warm-up at the earliest, and this long before the end at the
+# latest: the slowest must end while the bulk flow still runs.
+FETCH_AFTER_S = 5.0
+FETCH_BEFORE_END_S = 20.0
 
 
-def flows(condition: Condition, video: Path | None = None) -> list[Flow]:
-    """List the bulk flow, if there is one, and the fetch."""
-    # Left to itself curl takes the address of the interface that the route back leaves by, and what
-    # is sent to r3's link does not pass the bottleneck.
-    own_address = [] if condition.path == "symmetric" else ["--interface", RECEIVER_ADDRESS]
-    fetch = Flow(
-        name="web",
-        algorithm=condition.algorithm,
-        port=PORT,
-        source_port=PORT,
-        listener=Program(
-            "sender",
-            [
-                *PYTHON, SERVER, SENDER_ADDRESS, str(PORT), "--folder", FOLDER,
-                "--page-bytes", str(PAGE_BYTES),
-            ],
-            "web-server.log",
-            lasting=True,
-        ),
-        caller=Program(
-            "receiver",
-            [
-                "curl", "--silent", "--show-error", "--output", "/dev/null", *own_address,
-                "--max-time", f"{FETCH_LIMIT_S:g}", "--write-out", "%{json}\n",
-                f"http://{SENDER_ADDRESS}:{PORT}/index.html",
-            ],
-            "web-client.log",
-        ),
-        start_window_s=(
-            condition.warmup_s + FETCH_AFTER_S,
-            condition.duration_s - FETCH_BEFORE_END_S,
-        ),
-        bulk=False,
-    )  # fmt: skip
-    if condition.competitor == NO_COMPETITOR:
-        return [fetch]
-    return [iperf3.flow(condition, BULK_PREFIX, condition.competitor, 0), fetch]
+class Web(App):
+    """A page that curl gets while a bulk flow may run."""
+
+    order = 3
+    meaning = "a page of 177,669 bytes"
+    with_competitor = True
+    start_s = 0.03
+    programs = (SERVER,)
+
+    def conflicts(self, condition: Condition) -> Iterator[str]:
+        """Refuse runs that are too short for a fetch."""
+        after_s = condition.duration_s - condition.warmup_s
+        fetch_s = FETCH_AFTER_S + FETCH_BEFORE_END_S
+        if self.used(condition) and after_s < fetch_s:
+            yield (
+                f"duration_s must leave {fetch_s:g} s after the warm-up for the app web, found "
+                f"{after_s:g}"
+            )
+
+    def expected_mbit(self, condition: Condition, rate_mbit: float) -> float | None:
+        """Return nothing where there is no bulk flow."""
+        return 0.0 if condition.competitor == NONE else None
+
+    def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
+        """List the bulk flow, if there is one, and the fetch."""
+        # Left to itself curl takes the address of the interface that the route back leaves by, and
+        # what is sent to r3's link does not pass the bottleneck.
+        own_address = [] if condition.path == "symmetric" else ["--interface", RECEIVER_ADDRESS]
+        fetch = Flow(
+            name="web",
+            algorithm=condition.algorithm,
+            port=PORT,
+            source_port=PORT,
+            listener=Program(
+                "sender",
+                [
+                    *PYTHON, SERVER, SENDER_ADDRESS, str(PORT), "--folder", FOLDER,
+                    "--page-bytes", str(PAGE_BYTES),
+                ],
+                "web-server.log",
+                lasting=True,
+            ),
+            caller=Program(
+                "receiver",
+                [
+                    "curl", "--silent", "--show-error", "--output", "/dev/null", *own_address,
+                    "--max-time", f"{FETCH_LIMIT_S:g}", "--write-out", "%{json}\n",
+                    f"http://{SENDER_ADDRESS}:{PORT}/index.html",
+                ],
+                "web-client.log",
+            ),
+            start_window_s=(
+                condition.warmup_s + FETCH_AFTER_S,
+                condition.duration_s - FETCH_BEFORE_END_S,
+            ),
+            bulk=False,
+        )  # fmt: skip
+        if condition.competitor == NONE:
+            return [fetch]
+        return [iperf3.flow(condition, BULK_PREFIX, condition.competitor, 0), fetch]
+
+    def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
+        """Turn curl's report, the pings before the fetch and the bulk flow's into the summary."""
+        report = read_report(folder / "web-client.log")
+        if report["http_code"] != 200 or report["size_download"] != PAGE_BYTES:
+            raise LosslabError(
+                f"curl must get {PAGE_BYTES} bytes with status 200, found "
+                f"{report['size_download']} with {report['http_code']}"
+            )
+        with (folder / "ping.csv").open(newline="") as file:
+            before = [
+                float(row["rtt_ms"])
+                for row in csv.DictReader(file)
+                if plan.warmup_s <= float(row["t_s"]) < timeline.started_s["web"]
+            ]
+        summary = {
+            "download_s": report["time_total"],
+            "connect_s": report["time_connect"],
+            "first_byte_s": report["time_starttransfer"],
+            "fetch_started_s": timeline.started_s["web"],
+            "rtt_before_fetch_ms": statistics.fmean(before) if before else None,
+            "rtt_before_fetch_min_ms": min(before, default=None),
+            "rtt_before_fetch_max_ms": max(before, default=None),
+            # As ping prints it: over all replies, no sample's estimate (ping_common.c of iputils).
+            "rtt_before_fetch_mdev_ms": statistics.pstdev(before) if before else None,
+        }
+        rows = [row for row in read_rows(folder / "tcp.csv") if row["flow"] == str(PORT)]
+        thresholds = [int(row["ssthresh_packets"]) for row in rows if row["ssthresh_packets"]]
+        summary |= {
+            "page_retransmits": int(rows[-1]["retransmits"]) if rows else None,
+            # Where the page's slow start ended, by a loss or by HyStart; none where it did not.
+            "page_ssthresh_packets": thresholds[0] if thresholds else None,
+        }
+        if len(plan.starts) > 1:
+            bulk = plan.flows[0]
+            delivered = Deliveries.read(folder / "tcp.csv", bulk.source_port)
+            summary["bulk_goodput_mbit"] = delivered.mbit(plan.warmup_s, plan.duration_s)
+            read = iperf3.intervals(
+                iperf3.load(folder / bulk.listener.log), timeline.started_s[bulk.name]
+            )
+            summary["bulk_received_mbit"] = iperf3.received_mbit(read, plan)
+        return summary
 
 
-def collect(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
-    """Turn curl's report, the pings before the fetch and the bulk flow's into the summary.
-
-    Raises:
-        LosslabError: the page did not arrive whole.
-    """
-    text = (folder / "web-client.log").read_text()
-    try:
-        report = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise LosslabError(f"curl must print its report, found: {text.strip()}") from error
-    if report["http_code"] != 200 or report["size_download"] != PAGE_BYTES:
-        raise LosslabError(
-            f"curl must get {PAGE_BYTES} bytes with status 200, found {report['size_download']} "
-            f"with {report['http_code']}"
-        )
-    with (folder / "ping.csv").open(newline="") as file:
-        before = [
-            float(row["rtt_ms"])
-            for row in csv.DictReader(file)
-            if plan.warmup_s <= float(row["t_s"]) < timeline.started_s["web"]
-        ]
-    summary = {
-        "download_s": report["time_total"],
-        "connect_s": report["time_connect"],
-        "first_byte_s": report["time_starttransfer"],
-        "fetch_started_s": timeline.started_s["web"],
-        "rtt_before_fetch_ms": statistics.fmean(before) if before else None,
-        "rtt_before_fetch_min_ms": min(before, default=None),
-        "rtt_before_fetch_max_ms": max(before, default=None),
-        # As ping prints it: over all replies, not a sample's estimate (ping_common.c of iputils).
-        "rtt_before_fetch_mdev_ms": statistics.pstdev(before) if before else None,
-    }
-    rows = [row for row in read_rows(folder / "tcp.csv") if row["flow"] == str(PORT)]
-    thresholds = [int(row["ssthresh_packets"]) for row in rows if row["ssthresh_packets"]]
-    summary |= {
-        "page_retransmits": int(rows[-1]["retransmits"]) if rows else None,
-        # Where the page's slow start ended, by a loss or by HyStart; none where it did not.
-        "page_ssthresh_packets": thresholds[0] if thresholds else None,
-    }
-    if len(plan.starts) > 1:
-        bulk = plan.flows[0]
-        delivered = Deliveries.read(folder / "tcp.csv", bulk.source_port)
-        summary["bulk_goodput_mbit"] = delivered.mbit(plan.warmup_s, plan.duration_s)
-        read = iperf3.intervals(
-            iperf3.load(folder / bulk.listener.log), timeline.started_s[bulk.name]
-        )
-        summary["bulk_received_mbit"] = iperf3.received_mbit(read, plan)
-    return summary
+FEATURE = Web()

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation.apps import iperf3
 from losslab.emulation.crowd.plan import Stream
-from losslab.emulation.goodput import ROUNDING_S, Deliveries
+from losslab.emulation.goodput import ROUNDING_S, Deliveries, jain_index
+from losslab.study import features
 
 if TYPE_CHECKING:
     from losslab.emulation.flows import Timeline
@@ -101,7 +101,7 @@ def shares(
     starts, ends = [life.start_s for life in bulk], [life.end_s for life in bulk]
     if first is not None and first.source_port is not None:
         ports.insert(0, first.source_port)
-        setup_s = iperf3.SETUP_RTTS * plan.promise.rtt_ms / 1e3
+        setup_s = features.apps()[plan.app].setup_rtts * plan.promise.rtt_ms / 1e3
         starts.append(timeline.started_s[first.name] + setup_s)
     if len(ports) < 2:
         return {}
@@ -116,7 +116,7 @@ def shares(
         "flow_goodput_min_mbit": min(shares),
         "flow_goodput_median_mbit": statistics.median(shares),
         "flow_goodput_max_mbit": max(shares),
-        "jain_index": iperf3.jain_index(shares),
+        "jain_index": jain_index(shares),
         "starved_flows": sum(share < STARVED_SHARE * equal for share in shares),
         "time_to_fairness_s": _time_to_fairness(ports, samples, last_start_s, end_s),
         **({"share_of_fair": shares[0] / equal if equal else None} if first else {}),
@@ -133,7 +133,7 @@ def _time_to_fairness(
     for number in range(int((end_s - start_s) / FAIR_WINDOW_S)):
         window = start_s + number * FAIR_WINDOW_S, start_s + (number + 1) * FAIR_WINDOW_S
         rates = [mbit(samples.get(port), *window) or 0.0 for port in ports]
-        if any(rates) and iperf3.jain_index(rates) >= FAIR_JAIN:
+        if any(rates) and jain_index(rates) >= FAIR_JAIN:
             return window[1] - start_s
     return None
 

@@ -20,9 +20,9 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from losslab.emulation.lines import data_line
+from losslab.emulation.mechanism import line
 from losslab.emulation.qdiscs import Shaper, netem
-from losslab.emulation.shaping import bottleneck, shapers
+from losslab.emulation.shaping import shapers
 from losslab.emulation.topology import (
     RECEIVER_ADDRESS,
     SENDER_ADDRESS,
@@ -30,6 +30,7 @@ from losslab.emulation.topology import (
     Interface,
     Link,
     Route,
+    bottleneck,
     interface,
     link,
 )
@@ -92,7 +93,7 @@ def second_bottleneck(condition: Condition, seed: int) -> list[Shaper]:
         if qdisc.where in moved
     ]
     assert found[1].expected["rate"] == rate_bytes
-    return [*found, *data_line(condition).shapers(LAST[0], seed, "netem-data-second")]
+    return [*found, *line(condition, "data").shapers(LAST[0], seed, "netem-data-second")]
 
 
 def network_of(condition: Condition) -> Beside:

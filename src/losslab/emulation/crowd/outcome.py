@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +12,10 @@ from losslab.emulation.accounts import Traffic
 from losslab.emulation.checks import FlowEvidence
 from losslab.emulation.crowd import metrics
 from losslab.emulation.crowd.metrics import Life
+from losslab.emulation.crowd.network import ENTRY, LAST, SECOND, ends_of
 from losslab.emulation.crowd.plan import Crowd, Stream
-from losslab.emulation.goodput import Deliveries, read_rows
-from losslab.errors import LosslabError
+from losslab.emulation.goodput import Deliveries, read_report
+from losslab.emulation.topology import Interface
 from losslab.study.crowd import WAYS
 
 if TYPE_CHECKING:
@@ -53,20 +53,11 @@ def collect(
 ) -> Beside:
     """Turn the programs' reports and the sender's samples into flows.csv, metrics and evidence.
 
-    Args:
-        crowd: What was planned.
-        summary: That of the cell's own flow.
-        plan: What was run.
-        folder: Where the logs and tcp.csv are.
-        timeline: When the replicate's clock has its 0 s.
-        real_time: Programs start when the machine lets them.
-
-    Raises:
-        LosslabError: a program did not print its report.
+    In real time programs start when the machine lets them.
     """
-    sent = _report(folder / crowd.flow.caller.log)
-    received = _report(folder / crowd.flow.listener.log)
-    samples = _deliveries(folder / "tcp.csv")
+    sent = read_report(folder / crowd.flow.caller.log)
+    received = read_report(folder / crowd.flow.listener.log)
+    samples = Deliveries.read_all(folder / "tcp.csv")
     lives = [
         _life(s, sent.get(str(s.source_port), {}), received.get(str(s.source_port), {}),
               samples, plan, timeline)
@@ -78,29 +69,25 @@ def collect(
     over = dict.fromkeys(WAYS, 0.0)
     for life in lives:
         over[life.stream.over] += metrics.carried(life, samples, plan)
-    beside = sum(over.values())
+    beside, second = sum(over.values()), own + over["both"] + over["second"]
+    sized = [life for life in lives if life.stream.size_bytes is not None]
+    reasons = [reason for life in lives for reason in _reasons(life, plan)]
+    if 0 < crowd.second_rate_mbit < second:
+        reasons.append(
+            "flows over the second bottleneck cannot be faster than its "
+            f"{crowd.second_rate_mbit:g} Mbit/s, found {second:.1f}"
+        )
     return Beside(
         summary={
             "flows_goodput_mbit": beside,
             "total_goodput_mbit": own + beside,
             **metrics.shares(lives, samples, plan, timeline),
-            **metrics.completion(
-                [
-                    life
-                    for life in lives
-                    if life.stream.size_bytes is not None and life.start_s >= plan.warmup_s
-                ]
-            ),
+            **metrics.completion([life for life in sized if life.start_s >= plan.warmup_s]),
             "flows_retransmits": sum(life.sent.get("retransmits", 0) for life in lives),
         },
         first_mbit=own + over["both"] + over["first"],
         evidence=_evidence(lives),
-        reasons=[
-            *_faster_than_the_second(own + over["both"] + over["second"], crowd.second_rate_mbit),
-            *(reason for life in lives if (reason := _conserved(life))),
-            *(reason for life in lives if (reason := _delayed(life, plan))),
-            *([] if real_time else _not_on_time(lives, plan, timeline)),
-        ],
+        reasons=reasons if real_time else [*reasons, *_not_on_time(lives, plan, timeline)],
     )
 
 
@@ -108,36 +95,6 @@ def of_the_link(counted: Traffic) -> dict[str, float]:
     """Say what share of the packets that came to the bottleneck it had no room for."""
     offered = counted.received + counted.loss_drops + counted.bottleneck_drops
     return {"bottleneck_loss_percent": 100 * counted.bottleneck_drops / offered if offered else 0.0}
-
-
-def _report(path: Path) -> dict[str, Any]:
-    text = path.read_text()
-    try:
-        found: dict[str, Any] = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise LosslabError(
-            f"{path.name} must be a report as JSON, found: {text.strip()[-200:]}"
-        ) from error
-    return found
-
-
-def _deliveries(table: Path) -> dict[int, Deliveries]:
-    """Read every connection's samples at once: there are many."""
-    own: dict[int, dict[float, int]] = defaultdict(dict)
-    instants: set[float] = set()
-    for row in read_rows(table):
-        t_s = float(row["t_s"])
-        instants.add(t_s)
-        own[int(row["flow"])][t_s] = int(row["delivered_bytes"])
-    ordered = sorted(instants)
-    found = {}
-    for port, its in own.items():
-        octets, most = [], 0
-        for t_s in ordered:
-            most = max(most, its.get(t_s, 0))
-            octets.append(most)
-        found[port] = Deliveries(ordered, octets)
-    return found
 
 
 def _life(
@@ -161,61 +118,41 @@ def _life(
     return Life(stream, sent, received, start_s, end_s, rate)
 
 
-def _conserved(life: Life) -> str | None:
-    """Say where a flow's bytes are not where they must be.
+def _reasons(life: Life, plan: Plan) -> Iterator[str]:
+    """Say where a flow's bytes are not where they must be, and when its path was too short.
 
     Every byte that the sender's kernel counts as acknowledged was read by the receiver, which reads
-    none that was not sent; of a flow that ended all were.
+    none that was not sent; of a flow that ended all were. Its own queue may have made all of its
+    round trips longer; none is shorter, but for packets that come early and on a path that changes.
     """
+    name = f"flow {life.stream.name}"
     if "how" not in life.sent:
-        return f"flow {life.stream.name} must be started and ended, found it was not"
+        yield f"{name} must be started and ended, found it was not"
+        return
     # The connection's SYN counts, too; its FIN is beyond what was told.
     acked = max(0, life.sent["acked_bytes"] - 1)
     told, read = life.sent["told_bytes"], life.received.get("bytes", 0)
     low = told if life.finished else min(acked, told)
-    if low <= read <= told and (not life.finished or told == life.stream.size_bytes):
-        return None
-    return (
-        f"flow {life.stream.name} must have been read from what is acknowledged to what was sent, "
-        f"{low} to {told} bytes, found {read}"
-    )
+    if not low <= read <= told or (life.finished and told != life.stream.size_bytes):
+        yield (
+            f"{name} must have been read from what is acknowledged to what was sent, {low} to "
+            f"{told} bytes, found {read}"
+        )
+    found, least_ms = life.sent.get("min_rtt_ms"), life.stream.rtt_ms
+    early_ms = plan.promise.below_ms + RTT_ROUNDING_MS
+    if plan.promise.mean_rate_mbit is None and found is not None and found < least_ms - early_ms:
+        yield f"{name} must have an RTT of {least_ms:g} ms at least, found {found:g} ms"
 
 
-def _faster_than_the_second(carried_mbit: float, rate_mbit: float) -> list[str]:
-    """Say when more passed the second bottleneck than it lets pass; 0 stands for none."""
-    if not rate_mbit or carried_mbit <= rate_mbit:
-        return []
-    return [
-        f"flows over the second bottleneck cannot be faster than its {rate_mbit:g} Mbit/s, found "
-        f"{carried_mbit:.1f}"
-    ]
-
-
-def _not_on_time(lives: Sequence[Life], plan: Plan, timeline: Timeline) -> list[str]:
+def _not_on_time(lives: Sequence[Life], plan: Plan, timeline: Timeline) -> Iterator[str]:
     """Say which flows, the cell's own among them, did not start when they were to."""
     first = plan.starts[0]
     instants = [(f"flow {life.stream.name}", life.stream.start_s, life.start_s) for life in lives]
     if first.at_s is not None and first.flow.name in timeline.started_s:
         instants.append((first.flow.name, first.at_s, timeline.started_s[first.flow.name]))
-    return [
-        f"{name} must start at {wanted_s:.6f} s, found {found_s:.6f} s"
-        for name, wanted_s, found_s in instants
-        if abs(found_s - wanted_s) > START_TOLERANCE_S
-    ]
-
-
-def _delayed(life: Life, plan: Plan) -> str | None:
-    """Say when a flow had a shorter round-trip time than its path has.
-
-    Its own queue may have made all of its round trips longer; none is shorter, but for packets that
-    come early and on a path that changes.
-    """
-    found, wanted = life.sent.get("min_rtt_ms"), life.stream.rtt_ms
-    if plan.changes or found is None:
-        return None
-    if found >= wanted - plan.promise.more.early_ms - RTT_ROUNDING_MS:
-        return None
-    return f"flow {life.stream.name} must have an RTT of {wanted:g} ms at least, found {found:g} ms"
+    for name, wanted_s, found_s in instants:
+        if abs(found_s - wanted_s) > START_TOLERANCE_S:
+            yield f"{name} must start at {wanted_s:.6f} s, found {found_s:.6f} s"
 
 
 def _evidence(lives: Sequence[Life]) -> list[FlowEvidence]:
@@ -245,3 +182,49 @@ def _evidence(lives: Sequence[Life]) -> list[FlowEvidence]:
 def _share(life: Life, what: str) -> float:
     busy = life.sent.get("busy_s", 0.0)
     return float(life.sent.get(what, 0.0) / busy) if busy else 0.0
+
+
+def of_all_links(
+    counted: Traffic, crowd: Crowd, before: dict[str, Any], after: dict[str, Any]
+) -> Traffic:
+    """Add what further links carried to what the path's own did.
+
+    States are as of `hosts.read_back`.
+    """
+
+    def packets(side: str, ends: Iterable[Interface]) -> int:
+        return sum(
+            int(state[end.host]["links"][end.name][side]["packets"]) * sign
+            for end in ends
+            for state, sign in ((after, 1), (before, -1))
+        )
+
+    back = counted.received_back + packets("rx", ends_of(crowd.network, "sender"))
+    if SECOND not in crowd.network.links:
+        return dataclasses.replace(counted, received_back=back)
+    return dataclasses.replace(
+        counted,
+        received_back=back,
+        sent=counted.sent + packets("tx", [ENTRY[0]]),
+        received=counted.received + packets("rx", [LAST[1]]),
+        bottleneck_drops=counted.bottleneck_drops + _drops(SECOND[0], before, after),
+        loss_drops=counted.loss_drops + _drops(LAST[0], before, after),
+        sender_drops=counted.sender_drops + _drops(ENTRY[0], before, after),
+    )
+
+
+def second(crowd: Crowd, before: dict[str, Any], after: dict[str, Any]) -> dict[str, int]:
+    """Count the packets for which a second bottleneck had no room, where there is one."""
+    if SECOND not in crowd.network.links:
+        return {}
+    return {"second_bottleneck_drops": _drops(SECOND[0], before, after)}
+
+
+def _drops(end: Interface, before: dict[str, Any], after: dict[str, Any]) -> int:
+    """Count what the qdisc of an interface dropped."""
+    return sum(
+        int(qdisc.get("drops", 0)) * sign
+        for state, sign in ((after, 1), (before, -1))
+        for qdisc in state[end.host]["qdiscs"]
+        if qdisc.get("dev") == end.name and qdisc.get("handle") == "1:"
+    )

@@ -39,6 +39,11 @@ PARETO_SHAPE = 1.1
 PARETO_MOST = 1000.0  # the largest in units of the least
 # Flows in a word of the command line, which may have 128 KiB (MAX_ARG_STRLEN, linux/binfmts.h).
 CHUNK = 500
+# What the sender's program is told of a stream (`program.Sending`).
+SENT = (
+    "source", "source_port", "destination", "algorithm", "start_s", "end_s", "size_bytes",
+    "rate_mbit",
+)  # fmt: skip
 PROGRAM = [*PYTHON, "losslab.emulation.crowd.program"]
 
 
@@ -85,11 +90,8 @@ def own_start_s(seed: int) -> float:
 def make_crowd(condition: Condition, seed: int, setup_rtts: int) -> Crowd | None:
     """Plan a condition's flows; None where it has none.
 
-    Args:
-        condition: What to measure.
-        seed: Decides when flows start within their jitter, arrivals and sizes.
-        setup_rtts: What the cell's own flow needs from its program's start to its data connection;
-            the others wait for so long, or they would be the first in every run.
+    Flows wait for the `setup_rtts` that the cell's own flow needs from its program's start to its
+    data connection, or they would be the first in every run.
     """
     groups = crowd.parse(condition.flows)
     if not groups:
@@ -112,25 +114,8 @@ def make_crowd(condition: Condition, seed: int, setup_rtts: int) -> Crowd | None
 
 
 def caller(crowd: Crowd, origin_ns: int) -> Program:
-    """Give the sender's program, which must know when the replicate's clock has its 0 s.
-
-    Args:
-        crowd: The flows.
-        origin_ns: On the monotonic clock.
-    """
-    told = [
-        [
-            s.source,
-            s.source_port,
-            s.destination,
-            s.algorithm,
-            s.start_s,
-            s.end_s,
-            s.size_bytes,
-            s.rate_mbit,
-        ]
-        for s in crowd.streams
-    ]
+    """Give the sender's program, which must know when the replicate's clock has its 0 s."""
+    told = [[getattr(stream, name) for name in SENT] for stream in crowd.streams]
     chunks = [json.dumps(told[at : at + CHUNK]) for at in range(0, len(told), CHUNK)]
     program = crowd.flow.caller
     return replace(program, command=[*program.command, str(origin_ns), *chunks])

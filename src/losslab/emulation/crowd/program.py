@@ -23,8 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from losslab.emulation.crowd import reader
-from losslab.emulation.crowd.limits import allow_files
-from losslab.emulation.crowd.reader import BLOCK_BYTES
+from losslab.emulation.crowd.reader import BLOCK_BYTES, allow_files
 from losslab.emulation.probes.tcp import parse_tcp_info
 
 BLOCK = bytes(BLOCK_BYTES)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import resource
 import select
 import socket
 import time
 from typing import Any
 
-from losslab.emulation.crowd.limits import allow_files
-
+# What a program has open besides flows: Python's own, a listener, a poll.
+OTHER_FILES = 32
 # As iperf3's of the cell's own flow.
 BLOCK_BYTES = 16 * 1024
 READ_BYTES = 1 << 20
@@ -41,7 +42,7 @@ def receive(port: int, count: int) -> dict[str, Any]:
                     if source_port == END_PORT:
                         last, until_s = connection, time.monotonic() + END_WAIT_S
                         continue
-                    # Fewer wake-ups: see `emulation.wakeups`. An end of data wakes, too.
+                    # Fewer wake-ups: see `programs.receive_blocks`. An end of data wakes, too.
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, BLOCK_BYTES)
                     connection.setblocking(False)
                     seen[str(source_port)] = {"bytes": 0, "how": "open"}
@@ -75,3 +76,20 @@ def _read(connection: socket.socket, its: dict[str, Any], block: bytearray) -> b
         its["how"] = "finished"
     its["ended_ns"] = time.monotonic_ns()
     return False
+
+
+def allow_files(flows: int) -> None:
+    """Raise this process's limit of open files to what so many flows need.
+
+    A host's programs have a low one (`topology.DESCRIPTOR_LIMIT`).
+
+    Raises:
+        ValueError: this process may not.
+    """
+    least, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = flows + OTHER_FILES
+    if least == resource.RLIM_INFINITY or wanted <= least:
+        return
+    if most != resource.RLIM_INFINITY:
+        most = max(most, wanted)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))

@@ -30,11 +30,7 @@ This is the path that was asked for: {path}, {rate_mbit:g} Mbit/s, RTT {rtt_ms:g
 def run_shell(ready: Stage, seed: int, command: str | None, folder: Path) -> int:
     """Run a command on a path, or a shell on the console; return its status.
 
-    Args:
-        ready: The path.
-        seed: The replicate's seed.
-        command: A shell command whose words go to output.txt; None for an interactive shell.
-        folder: Where output.txt goes.
+    A command's words go to output.txt in `folder`; without one the shell is interactive.
     """
     condition = ready.condition
     plan = make_plan(condition, seed)

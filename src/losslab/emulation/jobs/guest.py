@@ -6,15 +6,13 @@ Runs as root of the pinned kernel, in virtual time, with the job's folder mounte
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
-from losslab.emulation import netns
+from losslab.emulation import measure, netns
 from losslab.emulation.jobs.console import run_shell
 from losslab.emulation.jobs.snapshot import JOB, What, serve
-from losslab.emulation.measure import Stage, measure, stage
+from losslab.emulation.measure import Stage, stage
 from losslab.emulation.plan import make_plan
 from losslab.study.condition import Condition
 
@@ -60,21 +58,8 @@ def _command(job: What) -> What:
 
 def replicate(ready: Stage, job: What) -> What:
     """Measure one replicate into the job's `raw` folder."""
-    raw = JOB / "raw"
-    raw.mkdir()
-    result = measure(
-        ready,
-        int(job["seed"]),
-        raw,
-        video=Path("/mnt/out/video.mp4") if job["video"] else None,
-        captures=job.get("captures", []),
-    )
-    result["machine"] = {
-        "kernel": os.uname().release,
-        "version": os.uname().version,
-        "tcp_mem": netns.read_sysctl("net.ipv4.tcp_mem"),
-        "initial_cwnd_packets": 10,  # TCP_INIT_CWND, net/tcp.h
-    }
+    result = measure.replicate(ready, job, JOB)
+    result["machine"]["tcp_mem"] = netns.read_sysctl("net.ipv4.tcp_mem")
     return result
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from losslab.emulation import realtime
-from losslab.emulation.measure import measure, stage
+from losslab.emulation import measure, realtime
+from losslab.emulation.measure import stage
 from losslab.emulation.outcome import write_failure, write_result
 from losslab.study.condition import Condition
 
@@ -63,23 +62,8 @@ def host_class() -> type:
 def replicate(job: dict[str, Any], hosts: type) -> dict[str, Any]:
     """Measure one replicate into the job's `raw` folder, and watch the machine meanwhile."""
     gc.disable()  # as in a guest: collections look at the clock
-    raw = JOB / "raw"
-    raw.mkdir()
     with stage(Condition.from_json(job["condition"]), hosts) as ready:
-        result = measure(
-            ready,
-            int(job["seed"]),
-            raw,
-            video=JOB / "video.mp4" if job["video"] else None,
-            watch=realtime.Watch(),
-            captures=job.get("captures", []),
-        )
-    result["machine"] = {
-        "kernel": os.uname().release,
-        "version": os.uname().version,
-        "initial_cwnd_packets": 10,  # TCP_INIT_CWND, net/tcp.h
-    }
-    return result
+        return measure.replicate(ready, job, JOB, realtime.Watch())
 
 
 if __name__ == "__main__":

@@ -24,17 +24,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from losslab.emulation.flows import Host
-from losslab.emulation.instants import wait_for_whole_second
 from losslab.emulation.link import traces
 from losslab.emulation.link.tracelink import QUEUES, TraceLink
 from losslab.emulation.standby import PYTHON
 from losslab.emulation.topology import RECEIVER_NETWORK, SENDER_NETWORK, interface
-from losslab.emulation.waits import Waiter
+from losslab.emulation.waits import Waiter, wait_for_whole_second
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
     from losslab.emulation.batch import Handle
-    from losslab.emulation.plan import LinkPlan, Plan
+    from losslab.emulation.plan import Plan
 
 # Where every link is, and its program.
 ROUTER, MODULE = "r1", "losslab.emulation.link.forward"
@@ -48,6 +47,22 @@ NS_PER_MS = 10**6
 TUNSETIFF = 0x4004_54CA  # linux/if_tun.h
 IFF_TUN, IFF_NO_PI = 0x0001, 0x1000
 PR_SET_TIMERSLACK = 29  # linux/prctl.h; the default of 50 us would make every departure late
+
+
+@dataclass(frozen=True)
+class LinkPlan:
+    """A trace-driven link: its way, what it does with what waits, and who draws its trace."""
+
+    way: str  # "data" or "back"
+    queue: str
+    buffer_packets: int
+    drawn_seed: int | None  # None: the trace is a file
+    drawn_mbit: float  # its mean, where it is drawn
+
+    @property
+    def file(self) -> str:
+        """Name the trace's file in the job's folder."""
+        return {"data": "trace", "back": "trace-back"}[self.way]
 
 
 @dataclass(frozen=True)
@@ -73,8 +88,12 @@ def _way(link: LinkPlan, back_router: str) -> Way:
 
 @contextlib.contextmanager
 def attached(
-    nodes: Mapping[str, Host], handles: Mapping[str, Handle], plan: Plan, folder: Path
-) -> Iterator[int | None]:
+    nodes: Mapping[str, Host],
+    handles: Mapping[str, Handle],
+    plan: Plan,
+    links: Sequence[LinkPlan],
+    folder: Path,
+) -> Iterator[int]:
     """Send what a plan's flows say over its trace-driven links.
 
     Not what else a program says, on connections of its own: behind seconds of queue iperf3 would
@@ -83,16 +102,12 @@ def attached(
     At the end the links have emptied their queues and are gone; `folder` has their logs, and beside
     it are their traces.
 
-    Yields:
-        The monotonic clock's nanoseconds at the 0 ms of the data's log; None where there is none.
-
-    Raises:
-        LosslabError: a link does not start, is not in the path, or does not end well.
+    Yields the monotonic clock's nanoseconds at the 0 ms of the data's log.
     """
-    begin_ns = None
+    begin_ns = 0
     with contextlib.ExitStack() as stack:
         # The data's link is the first to end: what it still has is acknowledged over the other.
-        for link in reversed(plan.links):
+        for link in reversed(links):
             begin_ns = stack.enter_context(_one(nodes[ROUTER], handles[ROUTER], link, plan, folder))
         yield begin_ns
 
@@ -181,11 +196,7 @@ def forward(link: TraceLink, tun: int, stop: int, begin_ns: int) -> None:
     Ends when there is something to read from `stop` and nothing waits any more, neither in the link
     nor in the device.
 
-    Args:
-        link: The link.
-        tun: The device.
-        stop: Readable when it is to end.
-        begin_ns: The monotonic clock at the link's 0 ms.
+    `stop` is readable when it is to end; `begin_ns` is the monotonic clock at the link's 0 ms.
     """
     at_work, at_its_end = Waiter(tun, stop), Waiter(tun)
     stopping = False

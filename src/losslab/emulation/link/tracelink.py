@@ -191,22 +191,8 @@ class TraceLink:
         return packet is not None
 
 
-@dataclass(frozen=True)
-class Backlog:
-    """What waits in the link at an instant, a half-sent packet among it, and its drops so far."""
-
-    packets: int
-    octets: int
-    drops: int
-
-
-def backlog(lines: Sequence[str], instants_ms: Sequence[float]) -> list[Backlog]:
-    """Follow a log to each of some instants.
-
-    Args:
-        lines: The log.
-        instants_ms: Rising times on the log's clock; what happened then counts.
-    """
+def backlog(lines: Sequence[str], instants_ms: Sequence[float]) -> list[tuple[int, int, int]]:
+    """Follow a log to rising instants: packets and bytes that wait, and drops so far."""
     found = []
     packets = octets = drops = 0
     events = [line.split() for line in lines]
@@ -223,37 +209,17 @@ def backlog(lines: Sequence[str], instants_ms: Sequence[float]) -> list[Backlog]
                 count = int(numbers[0])
                 packets, octets = packets - count, octets - int(numbers[1])
                 drops += count
-        found.append(Backlog(packets, octets, drops))
+        found.append((packets, octets, drops))
     return found
-
-
-@dataclass(frozen=True)
-class LinkSummary:
-    """What a log says of a run; delays in ms, rates in Mbit/s."""
-
-    throughput_mbit: float
-    queue_delay_p95_ms: int
-    signal_delay_p95_ms: int
-    drops: int
-
-    @property
-    def power(self) -> float:
-        """Return throughput in Mbit/s over the 95th percentile of the signal delay in s."""
-        return self.throughput_mbit / (self.signal_delay_p95_ms / 1e3)
 
 
 def summarise(
     lines: Sequence[str], begin_ms: float = 0.0, end_ms: float = math.inf
-) -> LinkSummary | None:
-    """Sum up a log as mahimahi's `mm-throughput-graph` does; None where nothing departed.
+) -> dict[str, float | None]:
+    """Sum up a log as mahimahi's `mm-throughput-graph` does; empty where nothing departed.
 
     Throughput spans the time that the link was asked about, as that script's does: it begins at the
     log's first opportunity and ends at its last, which `mm-link --once` makes the trace's length.
-
-    Args:
-        lines: The log.
-        begin_ms: What is before it does not count.
-        end_ms: Nor what is later; the log's last event where there is none.
 
     The signal delay of a millisecond is the least time in which a message that was made then could
     have reached the other end: that of the packets sent at that instant, or the wait for the next
@@ -262,15 +228,13 @@ def summarise(
     stamps: list[int] = []
     delays: list[int] = []
     signal_ms: dict[int, int] = {}
-    octets = drops = 0
+    octets = 0
     for line in lines:
         at, what, *numbers = line.split()
         if not begin_ms <= int(at) <= end_ms:
             continue
         stamps.append(int(at))
-        if what == "d":
-            drops += int(numbers[0])
-        elif what == "-":
+        if what == "-":
             octets += int(numbers[0])
             delay = int(numbers[1])
             delays.append(delay)
@@ -278,16 +242,19 @@ def summarise(
             signal_ms[sent_ms] = min(delay, signal_ms.get(sent_ms, delay))
     span_ms = (max(stamps, default=0) if math.isinf(end_ms) else end_ms) - begin_ms
     if not delays or span_ms <= 0:
-        return None
+        return {}
     for ms in range(max(signal_ms), min(signal_ms) - 1, -1):
         if ms not in signal_ms:
             signal_ms[ms] = signal_ms[ms + 1] + 1
-    return LinkSummary(
-        throughput_mbit=octets * 8 / 1e3 / span_ms,
-        queue_delay_p95_ms=percentile_95(delays),
-        signal_delay_p95_ms=percentile_95(list(signal_ms.values())),
-        drops=drops,
-    )
+    throughput_mbit = octets * 8 / 1e3 / span_ms
+    signal_delay_ms = percentile_95(list(signal_ms.values()))
+    return {
+        "link_throughput_mbit": throughput_mbit,
+        "queue_delay_p95_ms": percentile_95(delays),
+        "signal_delay_p95_ms": signal_delay_ms,
+        # Throughput over the 95th percentile of the signal delay in s.
+        "power": throughput_mbit / (signal_delay_ms / 1e3) if signal_delay_ms else None,
+    }
 
 
 def percentile_95(values: Sequence[int]) -> int:

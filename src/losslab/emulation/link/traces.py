@@ -43,16 +43,7 @@ LONG_GAP_MS = 100
 def parse(text: str, where: str) -> list[int]:
     """Read a trace.
 
-    Args:
-        text: The file's content.
-        where: Its name, for errors.
-
-    Returns:
-        Milliseconds of the delivery opportunities, never falling.
-
-    Raises:
-        LosslabError: no line, a line that is not just a whole number, or one below that before it,
-            with the line's number; or a trace that lasts no time.
+    The opportunities are in milliseconds, and never fall.
     """
     times: list[int] = []
     # Strict as mahimahi is: no blanks, no other ends of lines, no empty lines but after the last.

@@ -35,12 +35,7 @@ _PARAMETER = re.compile(r"([a-z_]+)=([0-9]{1,12}(?:\.[0-9]{1,18})?)")
 
 
 def make_scheme(text: str) -> Scheme:
-    """Make the scheme that `NAME,parameter=value,...` describes.
-
-    Raises:
-        LosslabError: an unknown scheme or parameter, or a parameter that is there twice, or a
-            value that is no number of at least 0 and below 10^12.
-    """
+    """Make the scheme that `NAME,parameter=value,...` describes."""
     name, *settings = text.split(",")
     if name not in SCHEMES:
         raise LosslabError(f"scheme must be one of {', '.join(SCHEMES)}, found {name!r}")

@@ -97,7 +97,7 @@ def test_a_program_may_open_as_many_files_as_it_has_flows(flows, status):
     """In a process of its own: a limit that was raised stays."""
     words = (
         "import resource, socket\n"
-        "from losslab.emulation.crowd.limits import allow_files\n"
+        "from losslab.emulation.crowd.reader import allow_files\n"
         "_, most = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (256, most))\n"
         f"allow_files({flows})\n"

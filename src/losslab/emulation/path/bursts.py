@@ -1,0 +1,61 @@
+"""Bursts of losses: netem's Gilbert-Elliott model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+from losslab.emulation.mechanism import Line, Mechanism, burst_chances
+from losslab.study.axes import axis
+
+if TYPE_CHECKING:
+    from losslab.study.condition import Condition
+
+
+@dataclass(frozen=True)
+class Bursts(Mechanism):
+    """Mean length of a burst of losses in packets."""
+
+    burst_packets: float = 1.0
+
+    order = 2
+    of_lines = with_second = with_others = True
+    after = "changes"
+    axes = {
+        "loss_burst_packets": axis(
+            1.0,
+            help="mean length of a burst of losses (Gilbert-Elliott); 1 for independent ones",
+            span="[1, 1000]", unit="packets", named="burst{}",
+        )
+    }  # fmt: skip
+
+    def of(self, condition: Condition) -> Self:
+        """Return the length that a condition specifies."""
+        return replace(self, burst_packets=condition.loss_burst_packets)
+
+    def conflicts(self, condition: Condition) -> Iterator[str]:
+        """Refuse bursts without loss."""
+        if condition.loss_burst_packets > 1 and condition.loss_percent == 0:
+            yield (
+                f"loss_burst_packets needs a loss_percent, found {condition.loss_burst_packets:g} "
+                "without one"
+            )
+
+    def on_line(self, condition: Condition, way: str, its: Line) -> Line:
+        """Lose packets in a bad state, all of them, and none in a good one (tc-netem(8))."""
+        if its.loss_percent == 0:
+            return its
+        enter, leave = burst_chances(its.loss_percent / 100, self.burst_packets)
+        words = f"loss gemodel {100 * enter:.10g}% {100 * leave:.10g}%"
+        expected = {"p": enter, "r": leave, "1-h": 1.0, "1-k": 0.0}
+        option = (words, {f"loss-gemodel.{name}": value for name, value in expected.items()})
+        return replace(its, loss_percent=0.0, options=(*its.options, option))
+
+    @property
+    def loss_run_packets(self) -> float:
+        """Return the mean length of a burst."""
+        return self.burst_packets
+
+
+FEATURE = Bursts()

@@ -1,0 +1,97 @@
+"""Policing: a filter before the bottleneck that drops what is above a rate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+from losslab.emulation.filters import DROP, Filter
+from losslab.emulation.mechanism import Mechanism
+from losslab.emulation.qdiscs import FRAME_BYTES, Shaper
+from losslab.emulation.topology import bottleneck
+from losslab.study.axes import NONE, axis
+
+if TYPE_CHECKING:
+    from losslab.emulation.accounts import Traffic
+    from losslab.emulation.checks import Evidence
+    from losslab.study.condition import Condition
+
+
+@dataclass(frozen=True)
+class Policing(Mechanism):
+    """Rate of the policer, and full packets in its bucket."""
+
+    policer_mbit: float = 0.0
+    policer_burst_packets: int = 0
+
+    order = 6
+    of_lines = with_second = with_others = True
+    explains = ("policer_drops",)
+    after = "duplicate_percent"
+    axes = {
+        "policer_mbit": axis(
+            0.0,
+            help="what is above this rate before the bottleneck is dropped and never waits; 0 for "
+            "none",
+            span="[0, 10000]", unit="Mbit/s", named="policer{}",
+        ),
+        "policer_burst_packets": axis(
+            100,
+            help="what the policer lets through at once: full packets in its bucket",
+            span="[2, 100000]", unit="packets", named="bucket{}",
+        ),
+    }  # fmt: skip
+
+    def used(self, condition: Condition) -> bool:
+        """Tell whether there is a policer."""
+        return self.on(condition)
+
+    def of(self, condition: Condition) -> Self:
+        """Return the policer that a condition specifies."""
+        rate, burst = condition.policer_mbit, condition.policer_burst_packets
+        return replace(self, policer_mbit=rate, policer_burst_packets=burst if rate else 0)
+
+    def conflicts(self, condition: Condition) -> Iterator[str]:
+        """Refuse it with a trace, and a bucket without it."""
+        its = condition
+        if its.policer_mbit > 0 and its.trace != NONE:
+            yield "policer_mbit must be 0 with a trace, past whose link packets go"
+        if "policer_burst_packets" in self.changed(its) and not its.policer_mbit:
+            yield (
+                f"policer_burst_packets needs a policer_mbit, found {its.policer_burst_packets} "
+                "without"
+            )
+
+    def qdiscs(self, condition: Condition) -> list[Shaper]:
+        """Drop what is above the rate, before the bottleneck."""
+        rate = math.floor(self.policer_mbit * 1e6 / 8)
+        burst = self.policer_burst_packets * FRAME_BYTES
+        words = f"matchall action police rate {rate * 8}bit burst {burst} conform-exceed drop/ok"
+        action: dict[str, int | str] = {
+            "kind": "police", "action": DROP, "rate": rate, "burst": burst,
+        }  # fmt: skip
+        return [Filter.on(bottleneck(), words, action)]
+
+    def reasons(self, e: Evidence) -> Iterator[str | None]:
+        """Say when more passed than the policer lets through."""
+        if len(e.queue) < 2:
+            return
+        first, last = e.queue[0], e.queue[-1]
+        seconds = last.t_s - first.t_s
+        passed = last.sent_bytes + last.backlog_bytes - first.sent_bytes - first.backlog_bytes
+        allowed = seconds * self.policer_mbit * 1e6 / 8
+        allowed += (self.policer_burst_packets + 1) * FRAME_BYTES
+        if passed > allowed:
+            yield (
+                f"at most {allowed:.0f} bytes must pass a policer of {self.policer_mbit:g} Mbit/s "
+                f"in {seconds:.3f} s, found {passed}"
+            )
+
+    def summary(self, t: Traffic) -> dict[str, float]:
+        """Count the packets that the policer dropped."""
+        return {"policer_drops": t.policer_drops}
+
+
+FEATURE = Policing()

@@ -1,0 +1,143 @@
+"""Trace-driven links: a program behind a TUN device takes the bottleneck's place (`link/`)."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from losslab.emulation.link import forward, tracelink, traces
+from losslab.emulation.mechanism import Mechanism, Noted
+from losslab.emulation.probes.queue import QueueSample
+from losslab.emulation.qdiscs import Shaper
+from losslab.study.axes import NONE, Seed, axis
+from losslab.study.seeds import derived_seed
+
+if TYPE_CHECKING:
+    from losslab.emulation.batch import Handle
+    from losslab.emulation.flows import Host
+    from losslab.emulation.link.forward import LinkPlan
+    from losslab.emulation.outcome import Seen
+    from losslab.emulation.plan import Plan
+    from losslab.study.condition import Condition
+
+# The trace that is drawn anew for each replicate.
+DRAWN = "cellular"
+# The length of the queue behind the link, which is never short.
+SPARE_PACKETS = 1000
+
+
+@dataclass(frozen=True)
+class Trace(Mechanism):
+    """The links of both ways; what waits on the way back is a FIFO."""
+
+    order = 0
+    per_gb_s = 98.0  # Python
+    programs = (forward.MODULE,)
+    after = "sender_delay_ms"
+    axes = {
+        "trace": axis(
+            NONE,
+            help="what drives the bottleneck in place of its rate: `none`, a file of `traces/`, or "
+            "`cellular`, drawn for each replicate; its queue is `fifo`, `bfifo` or `codel`",
+            pattern="[a-z0-9-]+", named="trace-{}",
+        ),
+        "trace_back": axis(
+            NONE,
+            help="what drives the way back of the data's acknowledgements, as `trace` does the "
+            "data's; `cellular` has an uplink's mean; its queue is a FIFO as long",
+            pattern="[a-z0-9-]+", named="back-{}", seed=Seed.NEVER,
+        ),
+    }  # fmt: skip
+
+    def used(self, condition: Condition) -> bool:
+        """Tell whether a trace drives the bottleneck."""
+        return self.on(condition)
+
+    def conflicts(self, condition: Condition) -> Iterator[str]:
+        """Refuse traces where no link is for them."""
+        its, queues = condition, tracelink.QUEUES
+        if its.bare and its.trace != NONE:
+            yield f"trace must be {NONE} with rtt_ms 0, found {its.trace}"
+        if its.trace != NONE and its.queue not in queues:
+            yield f"queue must be one of {', '.join(queues)} with a trace, found {its.queue}"
+        if its.trace_back != NONE and its.trace == NONE:
+            yield f"trace_back needs a trace, found {its.trace_back} without one"
+
+    def on_queue(self, condition: Condition, its: Shaper) -> Shaper:
+        """Leave the queue to the link; behind it, nothing waits."""
+        limit = {"limit": SPARE_PACKETS}
+        return replace(its, kind="pfifo", arguments=f"limit {SPARE_PACKETS}", expected=limit)
+
+    def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
+        """Plan the links, the data's first."""
+        ways = (
+            ("data", condition.trace, condition.queue, "trace", traces.MEAN_MBIT),
+            ("back", condition.trace_back, "fifo", "trace-back", traces.MEAN_BACK_MBIT),
+        )
+        return {
+            "links": [
+                forward.LinkPlan(
+                    way, queue, condition.buffer_packets,
+                    derived_seed(seed, purpose) if trace == DRAWN else None, mean_mbit,
+                )
+                for way, trace, queue, purpose, mean_mbit in ways
+                if trace != NONE
+            ]
+        }  # fmt: skip
+
+    def loaded(self, plan: Plan) -> list[tuple[str, str]]:
+        """List the links' programs."""
+        return [(forward.ROUTER, forward.MODULE)] * len(plan.parts["links"])
+
+    def prepare(self, plan: Plan, folder: Path) -> None:
+        """Draw traces here, where Python and libm are the image's: others might differ."""
+        for link in plan.parts["links"]:
+            if link.drawn_seed is not None:
+                drawn = traces.generate(link.drawn_seed, mean=link.drawn_mbit)
+                (folder / link.file).write_text(traces.write(drawn))
+
+    @contextlib.contextmanager
+    def attached(
+        self, plan: Plan, nodes: Mapping[str, Host], handles: Mapping[str, Handle], folder: Path
+    ) -> Iterator[dict[str, Any]]:
+        """Put the links into the path; give the clock at the 0 ms of the data's log."""
+        links: list[LinkPlan] = plan.parts["links"]
+        with forward.attached(nodes, handles, plan, links, folder) as begin_ns:
+            yield {"link_begin_ns": begin_ns}
+
+    def note(self, plan: Plan, seen: Seen, folder: Path) -> Noted:
+        """Describe what the links did, and what waited in the data's."""
+        links: list[LinkPlan] = plan.parts["links"]
+        begin_ms = (seen.run.timeline.origin_ns - seen.noted["link_begin_ns"]) / 1e6
+        drops, summary = {}, dict[str, Any]()
+        for link in links:
+            lines = (folder / forward.LOGS[link.way]).read_text().splitlines()
+            name = {"data": "link_drops", "back": "link_back_drops"}[link.way]
+            # Drops count whenever they were; the rest is about the time of the run.
+            drops[name] = sum(line.split()[1] == "d" for line in lines)
+            path = folder.parent / link.file
+            described = traces.describe(traces.parse(path.read_text(), str(path)))
+            found = tracelink.summarise(lines, begin_ms, begin_ms + plan.duration_s * 1e3)
+            if link.way == "back":
+                summary["trace_back_mbit"] = described["trace_mbit"]
+                summary["queue_back_delay_p95_ms"] = found.get("queue_delay_p95_ms")
+            else:
+                summary |= described | found
+                # The bucket behind the link is never short: what waits is in the link.
+                times = [sample.t_s for sample in seen.run.queue]
+                states = tracelink.backlog(lines, [begin_ms + 1e3 * t_s for t_s in times])
+                waiting = [QueueSample(t, *its) for t, its in zip(times, states, strict=True)]
+        digests = {
+            link.way: hashlib.sha256((folder.parent / link.file).read_bytes()).hexdigest()
+            for link in links
+        }
+        # The 0 s of the replicate on the clock of the data's link.
+        observed = {"link_begin_ms": begin_ms, "trace_sha256": digests}
+        return Noted(drops | summary, drops, waiting, observed)
+
+
+FEATURE = Trace()

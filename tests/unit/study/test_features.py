@@ -1,0 +1,41 @@
+"""Features: each is found by its package, and can be imported first."""
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+
+from losslab.study import features
+from losslab.study.condition import AXES
+from tests.unit.study.test_condition import CONDITION
+
+PLACES = [f"{package}.{name}" for package in (features.APPS, features.PATH)
+          for name in features.modules(package)]  # fmt: skip
+
+
+@pytest.mark.parametrize("module", PLACES)
+def test_it_needs_no_condition_to_be_declared(module):
+    """`study/condition.py` imports all of them, whichever comes first."""
+    code = f"import {module}; from losslab.study.condition import AXES; print(len(AXES))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == f"{len(AXES)}\n", done.stderr
+
+
+def test_programs_of_apps_are_no_features():
+    assert "datagram_program" not in features.apps()
+    assert list(features.apps()) == list(AXES["app"].choices)
+
+
+def test_a_plain_path_uses_the_app_and_what_every_path_has():
+    used = {type(each).__module__.rpartition(".")[2] for each in features.used_by(CONDITION)}
+    assert used == {"iperf3", "marking"}
+    shaken = dataclasses.replace(CONDITION, app="web", jitter_ms=1.0, trace="cellular")
+    used = {type(each).__module__.rpartition(".")[2] for each in features.used_by(shaken)}
+    assert used == {"web", "jitter", "marking", "trace"}
+
+
+def test_axes_stand_behind_the_one_that_is_named():
+    names = list(AXES)
+    for feature in features.found():
+        assert all(names.index(feature.after) < names.index(name) for name in feature.axes)
