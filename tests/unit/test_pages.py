@@ -98,6 +98,8 @@ def test_make_has_it(command):
 
 @pytest.mark.parametrize("command", of("snakemake"), ids=str)
 def test_snakemake_understands_it(command):
+    if "profiles/slurm" in command.words:
+        pytest.importorskip("snakemake_executor_plugin_slurm", reason="scripts/group.sh slurm")
     _, options = parse_args(list(command.words[1:]))
     assert [f for f in options.configfile or [] if not Path(ROOT / f).is_file()] == []
     profile = options.workflow_profile or options.profile
