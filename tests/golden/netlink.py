@@ -8,8 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from losslab.emulation.shaping import bottleneck
-from losslab.emulation.topology import RECEIVER_ADDRESS
+from losslab.emulation.topology import RECEIVER_ADDRESS, bottleneck
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = Path(__file__).resolve().parent / "netlink.json"
