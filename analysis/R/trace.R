@@ -1,7 +1,8 @@
 # The line below each figure and table of a chapter: its data, its script, its cells, and the
-# command that runs one of them again. A table's chunk names its data, `#| data: loss_ratio, loss_summary`.
-# Its cells are those whose condition agrees with a row of the first one in what both say; where
-# rows do not tell enough, the chunk does: `#| cells: block=main long, app=iperf3`.
+# command that runs one of them again. A table's chunk names its data,
+# `#| data: loss_ratio, loss_summary`. Its cells are those whose condition agrees with a row of the
+# first one in what both say; where rows do not tell enough, the chunk does:
+# `#| cells: block=main long, app=iperf3`.
 
 # What chunks show is followed by its line, whichever renderer shows them.
 trace_chunks <- function() {

@@ -9,8 +9,9 @@ import hashlib
 import json
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from losslab.campaign import rerun
 from losslab.campaign.folder import MANIFEST_FILE
@@ -55,15 +56,24 @@ def run_again(folder: Path, trust: bool, keep: Path | None = None) -> str:
     with rerun.again(manifest, what, attempts=ATTEMPTS) as (out, now):
         if manifest.get("lost") and now.get("lost"):
             return ""  # what a lost guest leaves differs from run to run
-        # A manifest differs where a file does: it lists their digests.
         different = rerun.compare(folder, out, manifest[FILES]).different
-        for name in sorted(different, key=lambda name: name == MANIFEST_FILE):
+        if different:
             others = rerun.changes(manifest, now)
-            return f"{name}: {different[name]}" + "".join(
-                f"; another instrument: {other}" for other in others
+            return _first(different, manifest, json.loads((out / MANIFEST_FILE).read_text())) + (
+                "".join(f"; another instrument: {other}" for other in others)
             )
         if keep is not None:
             for name in manifest[FILES]:
                 (keep / name).parent.mkdir(parents=True, exist_ok=True)
                 (out / name).rename(keep / name)
     return ""
+
+
+def _first(different: Iterable[str], then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Name the first file that differs, the manifest last: it lists the digests of the others."""
+    name = min(different, key=lambda name: (name == MANIFEST_FILE, name))
+    if name != MANIFEST_FILE:
+        both = name in then[FILES] and name in now[FILES]
+        return f"{name}: {'another file' if both else 'on one side only'}"
+    parts = [key for key in sorted(then.keys() | now.keys()) if then.get(key) != now.get(key)]
+    return f"{MANIFEST_FILE}: another {parts[0] if parts else 'text'}"

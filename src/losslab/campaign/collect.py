@@ -152,6 +152,11 @@ def cell_row(cell: Row, condition: Condition) -> Row:
     reasons = [reason for replicate in replicates for reason in replicate["reasons"]]
     reasons += [cell["absent"]] if "absent" in cell else []
     parts = [part for replicate in replicates for part in replicate["instrument"].items()]
+    place = {}
+    if replicates:
+        instrument = replicates[0]["instrument"]
+        hosts = "containers" if "engine" in instrument else "processes"
+        place = {"hosts": hosts, "place": instrument.get("where", GUEST)}
     # Not what the project's locks name.
     unpinned = {
         name for name, part in parts if isinstance(part, dict) and not part.get("pinned", True)
@@ -163,15 +168,7 @@ def cell_row(cell: Row, condition: Condition) -> Row:
         "n_valid": sum(replicate["valid"] for replicate in replicates),
         "reasons": "; ".join(dict.fromkeys(reasons)),
         "unpinned": " ".join(sorted(unpinned)),
-        **(_measured_in(replicates[0]["instrument"]) if replicates else {}),
-    }
-
-
-def _measured_in(instrument: Row) -> Row:
-    """Say what a replicate's hosts were, and where."""
-    return {
-        "hosts": "containers" if "engine" in instrument else "processes",
-        "place": instrument.get("where", GUEST),
+        **place,
     }
 
 

@@ -132,7 +132,9 @@ def _attempt(
             manifest |= {key: outcome.result[key] for key in kept}
             wall_s = outcome.wall_s
         except LosslabError as error:
-            _refuse_host_failure(out.parent, instrument, error)
+            # A full disk or a damaged instrument is the host's failure.
+            refuse_full(out.parent, error)
+            _require_unchanged(instrument)
             lost = isinstance(error, GuestLostError)
             if isinstance(error, HostError) or (lost and not last):
                 raise
@@ -182,12 +184,6 @@ def _furnish(
         "video": video is not None,
     }
     return what | ({"captures": list(captures)} if captures else {})
-
-
-def _refuse_host_failure(folder: Path, instrument: Instrument, cause: LosslabError) -> None:
-    """Raise HostError where a full disk or a damaged instrument is why a replicate failed."""
-    refuse_full(folder, cause)
-    _require_unchanged(instrument)
 
 
 def _require_unchanged(instrument: Instrument, recent_s: float = 0.0) -> None:
