@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from losslab.errors import LosslabError
-from losslab.instrument import image, kernel
+from losslab.instrument import image, kernel, packed
 from losslab.instrument.archive import UnavailableError
-from losslab.instrument.packed import KERNEL
 from losslab.reading import UsageError, read_json
 
+KERNEL, IMAGE = packed.KERNEL, packed.IMAGE
 FOLDER = Path("results", "instrument")
 
 
