@@ -32,7 +32,9 @@ SUITE = "trixie"
 # Kernel (its modules have netem, 9p, overlayfs) and what loads them.
 NEEDED = ("linux-image-amd64", "initramfs-tools", "zstd", "kmod", "mount")
 # What `losslab measure` needs in a machine: Debian packages, and parts of this repository.
-PACKAGES = ("python3", "python3-jsonschema", "python3-packaging", "python3-yaml")
+PACKAGES = (
+    "python3", "python3-jsonschema", "python3-packaging", "python3-tabulate", "python3-yaml",
+)  # fmt: skip
 SOURCES = ("bench", "config", "containers", "src", "tests/golden", "workflow/schemas")
 EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 # Sparse: what counts is what is in it. Room for a machine that writes, as container engines do.
