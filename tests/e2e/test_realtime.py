@@ -22,7 +22,7 @@ import pytest
 from bench import host_state
 from losslab.backends import onhost, preflight
 from losslab.emulation.shaping import shapers
-from losslab.instrument import image, records
+from losslab.instrument import image, packed, records
 from losslab.study.condition import Condition
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -281,7 +281,7 @@ def test_cells_in_real_time_run_one_at_a_time(tmp_path):
     campaign = tmp_path / "campaign.yaml"
     run = "{ replicates: 1, duration_s: 4, warmup_s: 1, backend: containernet, where: host }"
     campaign.write_text(f"studies: {{ backends: {{ host: {run} }} }}\n")
-    record = tmp_path / records.path(records.IMAGE, image.ENGINE)
+    record = tmp_path / records.path(packed.IMAGE, image.ENGINE)
     records.write({"number": 1, "absent": "the test has none"}, record)
     words = ["snakemake", "--configfile", campaign, "--directory", tmp_path, "--cores", "8"]
     words += ["results/summary/backends_cells.csv"]
