@@ -8,11 +8,10 @@ from typing import Any
 
 from losslab.errors import LosslabError
 from losslab.reading import input_errors, read_toml, read_yaml
-from losslab.study import reading
 from losslab.study.condition import DEFAULT_KERNEL, Condition
-from losslab.study.names import Names, images_of
-from losslab.study.points import block_points, has, runs_of
-from losslab.study.reading import check_schema
+from losslab.study.names import Names, images_of, load_algorithms
+from losslab.study.points import as_list, block_points, has
+from losslab.study.schemas import check_schema
 from losslab.study.stopping import StoppingRule
 from losslab.study.suite import form_runs, load_study
 
@@ -20,7 +19,6 @@ ROOT = Path(__file__).resolve().parents[3]
 
 # Where studies are loaded, campaigns are, too.
 load_yaml = read_yaml
-load_algorithms = reading.load_algorithms
 
 # Where a campaign says nothing else.
 DEFAULT_BACKEND, DEFAULT_WHERE = "virtual", "guest"
@@ -120,7 +118,7 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> li
             f"{', '.join(unknown)}"
         )
     cells = []
-    for block, run in ((block, run) for block, told in runs.items() for run in runs_of(told)):
+    for block, run in ((block, run) for block, told in runs.items() for run in as_list(told)):
         backend, where = run.get("backend", DEFAULT_BACKEND), run.get("where", DEFAULT_WHERE)
         points = list(block_points(study, study["blocks"][block]))
         chosen = [point for point in points if has(point, run.get("only", {}))]
@@ -184,7 +182,7 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
         # is its backend's.
         common = {key: config[key] for key in ("backend", "where") if key in config}
         told = {
-            block: [run if "backend" in run else common | run for run in runs_of(block_runs)]
+            block: [run if "backend" in run else common | run for run in as_list(block_runs)]
             for block, block_runs in runs.items()
         }
         cells = study_cells(study, told, names)

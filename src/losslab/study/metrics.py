@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from losslab.reading import UsageError, read_rows
+from losslab.reading.files import repeats
 from losslab.study import features
-from losslab.study.reading import check_schema
+from losslab.study.schemas import check_schema
 
 FILE = Path(__file__).resolve().parents[3] / "config" / "metrics.tsv"
 Summary = Mapping[str, Any]
@@ -46,9 +47,8 @@ def read(path: Path, more: Iterable[Mapping[str, str]] = ()) -> dict[str, Metric
     rows = [*read_rows(path, "\t"), *({"primary": "", **row} for row in more)]
     check_schema(rows, "metrics", str(path))
     for column in ("name", "primary"):
-        values = [row[column] for row in rows if row[column]]
-        if twice := sorted({value for value in values if values.count(value) > 1}):
-            raise UsageError(f"each {column} must be once in {path}, found twice: {twice[0]}")
+        if twice := repeats(row[column] for row in rows if row[column]):
+            raise UsageError(f"each {column} must be once in {path}, found twice: {twice}")
     return {
         row["name"]: Metric(
             row["name"], row["label"], row["unit"], row["better"], int(row["primary"] or 0) or None,

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from losslab.emulation.schemes import make_scheme
 from losslab.errors import LosslabError
+from losslab.reading import UsageError, read_rows
+from losslab.reading.files import repeats
 from losslab.study import crowd
 from losslab.study.condition import (
     DEFAULT_IMAGE,
@@ -16,6 +18,7 @@ from losslab.study.condition import (
     NO_SCHEME,
     Condition,
 )
+from losslab.study.schemas import check_schema
 
 # An image that is no host's.
 ENGINE = "engine"
@@ -87,6 +90,15 @@ def algorithms_of(condition: Condition) -> set[str]:
     """Name the kernel's algorithms that a condition uses."""
     beside = crowd.algorithms(condition.flows)
     return {condition.algorithm, condition.competitor, *beside} - {NO_COMPETITOR}
+
+
+def load_algorithms(path: Path) -> list[dict[str, str]]:
+    """Read algorithms.tsv, whose names are unique."""
+    rows = read_rows(path, "\t")
+    check_schema(rows, "algorithms", str(path))
+    if repeated := repeats(row["name"] for row in rows):
+        raise UsageError(f"names must be unique in {path}, found {repeated} more than once")
+    return rows
 
 
 def images_of(root: Path) -> frozenset[str]:

@@ -16,8 +16,9 @@ from losslab.errors import LosslabError
 from losslab.reading import input_errors
 from losslab.study import metrics
 from losslab.study.condition import AXES, DEFAULT_KERNEL
-from losslab.study.points import block_points, has
-from losslab.study.reading import load_algorithms, load_checked
+from losslab.study.names import load_algorithms
+from losslab.study.points import as_list, block_points, has
+from losslab.study.schemas import load_checked
 
 # A suite's word for the algorithm that is scored.
 TESTED = "tested"
@@ -103,8 +104,7 @@ def _selector_problems(
 ) -> Iterator[str]:
     """Say which of a criterion's cells there are none of, or none in the quick form."""
     where = dict(criterion["where"])
-    wanted = where.pop("block")
-    named = wanted if isinstance(wanted, list) else [wanted]
+    named = as_list(where.pop("block"))
     unknown = [block for block in named if block not in made]
     if unknown:
         yield f"criterion {criterion['id']}: no scenario is called {', '.join(unknown)}"

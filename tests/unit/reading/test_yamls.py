@@ -8,7 +8,7 @@ import yaml
 
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, documents
-from losslab.study import reading
+from losslab.study import schemas
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = [
@@ -61,19 +61,19 @@ def test_what_was_checked_is_nobodys_to_spoil(root, tmp_path):
     path = tmp_path / "loss.yaml"
     text = (root / "config/studies/loss.yaml").read_text()
     path.write_text(text)
-    first = reading.load_checked(path, "study")
+    first = schemas.load_checked(path, "study")
     first["defaults"].clear()
-    assert reading.load_checked(path, "study") == documents.read_yaml(path) != first
+    assert schemas.load_checked(path, "study") == documents.read_yaml(path) != first
 
 
 def test_a_file_that_changed_is_checked_again(root, tmp_path):
     path = tmp_path / "loss.yaml"
     text = (root / "config/studies/loss.yaml").read_text()
     path.write_text(text)
-    reading.load_checked(path, "study")
+    schemas.load_checked(path, "study")
     path.write_text(text.replace("figures:", "figurs:", 1))
     with pytest.raises(LosslabError, match="figurs"):
-        reading.load_checked(path, "study")
+        schemas.load_checked(path, "study")
 
 
 @pytest.mark.parametrize(
