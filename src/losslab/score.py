@@ -109,7 +109,7 @@ def plan(asked: dict[str, Any], form: str, names: Sequence[str]) -> dict[str, An
     """Write a campaign that runs a suite for algorithms and its baselines."""
     return {
         "campaign": STUDY,
-        "algorithms": suite.with_baselines(asked, names),
+        "algorithms": list(dict.fromkeys([*names, *asked["baselines"]])),
         "studies": {STUDY: form},
     }
 

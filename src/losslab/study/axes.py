@@ -88,6 +88,11 @@ def plain(value: float) -> str:
     return text if "e" not in text else f"{value:.21f}".rstrip("0").rstrip(".")
 
 
+def short(value: Value) -> str:
+    """Write a value for people and names of cells: a number to 6 digits."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def typed(value: object, name: str, kind: str) -> Value:
     """Return a value as its type, an `Axis.kind`: 20 and 20.0 are one condition."""
     if kind == "str":
@@ -106,14 +111,17 @@ def typed(value: object, name: str, kind: str) -> Value:
     return int(value) if kind == "int" else float(value)
 
 
-def settings(pairs: Iterable[str], language: str, kinds: Mapping[str, str]) -> dict[str, Any]:
+def settings(
+    pairs: Iterable[str], language: str, kinds: Mapping[str, str], example: str
+) -> dict[str, Any]:
     """Read `key=value` pairs of a mini-language, of whose keys `kinds` has the types."""
     found: dict[str, Any] = {}
     for pair in pairs:
         key, _, text = pair.partition("=")
         if key not in kinds:
             raise LosslabError(
-                f"keys of {language} must be among {', '.join(kinds)}, found {pair!r:.60}"
+                f"keys of {language} must be among {', '.join(kinds)} (as in {example}), found "
+                f"{pair!r:.60}"
             )
         if key in found:
             raise LosslabError(f"each key of {language} must be said once, found {pair!r:.60}")
@@ -175,7 +183,7 @@ class Axis:
         """Write a value as its part of a cell's name; None where it has none."""
         if self.of_campaign or (value == self.default and not self.always_named):
             return None
-        text = f"{value:g}" if isinstance(value, float) else str(value)
+        text = short(value)
         if self.digested:
             return self.named.format(hashlib.sha256(text.encode()).hexdigest()[:8])
         word = text.translate(IN_NAME)

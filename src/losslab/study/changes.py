@@ -49,7 +49,7 @@ def parsed(text: str) -> list[dict[str, float]]:
 
 
 def _change(part: str) -> dict[str, float]:
-    found = settings(part.split(","), f"changes (as {EXAMPLE})", KEYS)
+    found = settings(part.split(","), "changes", KEYS, EXAMPLE)
     if AT not in found or len(found) == 1:
         raise LosslabError(
             f"changes: each must say {AT} and what changes then ({', '.join([*SET, OUTAGE])}), "

@@ -1,6 +1,6 @@
 """Flows beside a cell's own: what the words of the axis `flows` mean.
 
-    FLOW+FLOW+...       each: ALGORITHM[,key=value...], as `same,count=9+cubic,start_s=2`
+    FLOW+FLOW+...       each: ALGORITHM[,key=value...], as in EXAMPLE
 
 Pure data, standard library only: the guest imports it.
 """
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from losslab.study.condition import Condition
 
 NO_FLOWS = "none"
+EXAMPLE = "same,count=9+cubic,start_s=2"
 # The algorithm of the cell's own flow.
 SAME = "same"
 WORD = r"[a-z][a-z0-9_-]*(,[a-z_]+=[a-z0-9.]+)*"
@@ -97,7 +98,7 @@ def parse(text: str) -> tuple[Group, ...]:
             f"flows must be {NO_FLOWS} or ALGORITHM[,key=value...] joined by +, found {text!r}"
         )
     words = (f"algorithm={word}".split(",") for word in text.split("+"))
-    return tuple(Group(**settings(pairs, "flows", KEYS)) for pairs in words)
+    return tuple(Group(**settings(pairs, "flows", KEYS, EXAMPLE)) for pairs in words)
 
 
 def words(listed: Sequence[Mapping[str, Any]]) -> str:
