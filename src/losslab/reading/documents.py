@@ -67,9 +67,6 @@ def parse_json(text: str, where: str) -> Any:
             raise UsageError(f"keys must be unique, found {repeated} twice in {where}")
         return found
 
-    def constant(word: str) -> float:
-        raise UsageError(f"numbers of {where} must be finite, found {word}")
-
     def digits(word: str) -> str:
         if len(word) > NUMBER_LETTERS:
             raise UsageError(
@@ -82,7 +79,6 @@ def parse_json(text: str, where: str) -> Any:
         data = json.loads(
             text,
             object_pairs_hook=unique,
-            parse_constant=constant,
             parse_int=lambda word: int(digits(word)),
             parse_float=lambda word: float(digits(word)),
         )
@@ -156,7 +152,7 @@ def parse_yaml(text: str, where: str) -> Any:
         raise UsageError(f"{what} in {where}, line {line}") from error
     except (yaml.YAMLError, UnicodeEncodeError) as error:
         raise UsageError(f"{where} must be YAML, found: {error}") from error
-    check_data(data, where)
+    check_data(data, where, NODES)
     return data
 
 
@@ -204,39 +200,17 @@ _Strict.add_constructor(
 
 
 def _check_events(text: str) -> None:
-    """Check the parser's events, before functions that call themselves make nodes of them.
+    """Check tags and depth of the parser's events, of which recursive functions make nodes.
 
-    They must have no tag, no more levels than DEPTH, and no more nodes than NODES.
+    Aliases nest and repeat without more text: `check_data` counts what they stand for.
     """
-    # Per level how many nodes it has by now, and per anchor how many an alias stands for.
-    counts = [0]
-    anchors: list[str | None] = []
-    sizes: dict[str, int] = {}
+    depth = 0
     event: Any
     for event in yaml.parse(text, _Strict):
         line = event.start_mark.line + 1
         if getattr(event, "tag", None) is not None:
             raise _RefusedError(f"tags must not be used, found {shown(event.tag)}", line)
-        anchor = getattr(event, "anchor", None)
-        if isinstance(event, yaml.CollectionStartEvent):
-            counts.append(1)
-            anchors.append(anchor)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            size, anchor = counts.pop(), anchors.pop()
-            counts[-1] += size
-            if anchor is not None:
-                sizes[anchor] = size
-        elif isinstance(event, yaml.AliasEvent):
-            # The composer refuses an anchor that is not there.
-            counts[-1] += sizes.get(str(anchor), 1)
-            if anchor in anchors:
-                what = f"an alias must not be within what it means, found *{anchor}"
-                raise _RefusedError(what, line)
-        elif isinstance(event, yaml.ScalarEvent):
-            counts[-1] += 1
-            if anchor is not None:
-                sizes[anchor] = 1
-        if len(counts) > DEPTH:
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth >= DEPTH:
             raise _RefusedError(f"there must be at most {DEPTH} levels, found more", line)
-        if counts[-1] > NODES:
-            raise _RefusedError(f"there must be at most {NODES} values, found more", line)

@@ -5,6 +5,7 @@ A misspelt word would otherwise select no cell, or another number, and be a verd
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -52,11 +53,11 @@ def check(studies: Iterable[str], root: Path) -> None:
 def design_points(study: dict[str, Any]) -> list[Point]:
     """List a study's cells as axes and values, of all blocks that a campaign can measure."""
     standard = {name: its.default for name, its in AXES.items()}
-    points = []
-    for name, block in study["blocks"].items():
-        for point in block_points(study, block):
-            points.append({"block": name, **standard, **point})
-    return points
+    return [
+        {"block": name, **standard, **point}
+        for name, block in study["blocks"].items()
+        for point in block_points(study, block)
+    ]
 
 
 def check_claims(path: Path, study: str, points: list[Point]) -> None:
@@ -91,8 +92,7 @@ def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) ->
 
     `own` are columns of numbers besides those that all studies may have.
     """
-    rows = read_rows(path)
-    if not rows:
+    if not (rows := read_rows(path)):
         raise UsageError(
             f"{path} must have published numbers, found no row",
             hint="remove the file if the study's source states none",
@@ -100,9 +100,10 @@ def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) ->
     own = set(own)
     numeric = _numeric_columns() | own
     for line, row in enumerate(rows, start=2):
-        values = {
-            key: _number(text) if key in numeric else text for key, text in row.items() if text
-        }
+        values: dict[str, float | str] = {key: text for key, text in row.items() if text}
+        for key in numeric & values.keys():
+            with contextlib.suppress(UsageError):
+                values[key] = number(row[key])
         shared = {key: value for key, value in values.items() if key not in own}
         problems = schemas.problems(shared, "published") + [
             f"{key} must be a number, found {values[key]!r}"
@@ -128,13 +129,6 @@ def _numeric_columns() -> set[str]:
     }
 
 
-def _number(text: str) -> float | str:
-    try:
-        return number(text)
-    except UsageError:
-        return text
-
-
 def _parameter_problems(claim: Mapping[str, Any]) -> list[str]:
     """Say what a claim's kind needs and does not have, or has and does not need."""
     kind = claim["kind"]
@@ -158,16 +152,13 @@ def _parameter_problems(claim: Mapping[str, Any]) -> list[str]:
 def _cell_problems(claim: Mapping[str, Any], points: list[Point]) -> list[str]:
     """Say which of a claim's selectors mean no cell of the full design, or too many."""
     kind, where = claim["kind"], claim.get("where", {})
-    problems = [
+    selectors = {"where": where, "others": claim.get("others", {})}
+    selectors["against"] = where | claim.get("against", {})
+    if problems := [
         f"{key} must mean a cell of the study: {problem}"
-        for key, wanted in (
-            ("where", where),
-            ("others", claim.get("others", {})),
-            ("against", where | claim.get("against", {})),
-        )
+        for key, wanted in selectors.items()
         for problem in _unmatched(wanted, points)
-    ]
-    if problems:
+    ]:
         return problems
     cells = _selected(where, points)
     if kind in OF_ONE_CELL and len(cells) != 1:
@@ -178,9 +169,10 @@ def _cell_problems(claim: Mapping[str, Any], points: list[Point]) -> list[str]:
         for cell in cells:
             counterparts = [b for b in base if all(b[axis] == cell[axis] for axis in shared)]
             if len(counterparts) != 1:
+                words = ", ".join(f"{axis} {cell[axis]}" for axis in where)
                 return [
                     f"against must mean one counterpart of each cell, found {len(counterparts)} "
-                    f"of {_described(cell, where)}"
+                    f"of {words}"
                 ]
     if "along" in claim:
         steps = [cell[claim["along"]] for cell in cells]
@@ -206,10 +198,6 @@ def _reason_problems(reason: Mapping[str, Any], points: list[Point]) -> list[str
     return []
 
 
-def _described(cell: Point, axes: Iterable[str]) -> str:
-    return ", ".join(f"{axis} {cell[axis]}" for axis in axes)
-
-
 def _selected(wanted: Mapping[str, Any], points: list[Point]) -> list[Point]:
     """List the cells that have one of the wanted values on every axis."""
     return [point for point in points if has(point, wanted)]
@@ -231,7 +219,5 @@ def _unmatched(wanted: Mapping[str, Any], points: list[Point]) -> list[str]:
                 f"{axis} must be one of {', '.join(map(str, known))}, found "
                 f"{', '.join(map(str, strange))}"
             ]
-    if not found:
-        pairs = ", ".join(f"{axis} {value}" for axis, value in wanted.items())
-        return [f"no cell has {pairs} together"]
-    return []
+    pairs = ", ".join(f"{axis} {value}" for axis, value in wanted.items())
+    return [] if found else [f"no cell has {pairs} together"]

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(__file__).resolve().parents[1]
 APPS, PATH = "losslab.emulation.apps", "losslab.emulation.path"
-# Where the axes of a feature go that says nothing else.
-LAST = "image"
 Cls = TypeVar("Cls", bound=type)
 
 
@@ -42,7 +40,7 @@ class Feature:
 
     order: ClassVar[float] = 100
     axes: ClassVar[Mapping[str, Any]] = {}
-    after: ClassVar[str] = LAST
+    after: ClassVar[str] = "image"
     metrics: ClassVar[Sequence[Mapping[str, str]]] = ()
     per_gb_s: ClassVar[float] = 0.0
     programs: ClassVar[Sequence[str]] = ()
