@@ -177,10 +177,10 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
         ]
         counts = Counter(cell.block for cell in cells)
         left_out = {
-            block: sum(1 for _ in block_points(study, points)) - counts[block]
+            block: count
             for block, points in study["blocks"].items()
+            if (count := sum(1 for _ in block_points(study, points)) - counts[block])
         }
-        left_out = {block: count for block, count in left_out.items() if count}
         studies.append(Study(name, cells, study["figures"], study["tables"], series, left_out))
     return studies
 

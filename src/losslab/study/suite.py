@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from losslab.errors import LosslabError
@@ -34,7 +33,6 @@ FRAME_BITS = 1514 * 8
 LEAST_BUFFER_PACKETS = 2
 
 Point = dict[str, Any]
-NO_KERNELS: Mapping[str, str] = MappingProxyType({})
 
 
 @input_errors()
@@ -124,7 +122,7 @@ def _selector_problems(
 
 
 def blocks(
-    suite: dict[str, Any], algorithms: Sequence[str], kernels: Mapping[str, str] = NO_KERNELS
+    suite: dict[str, Any], algorithms: Sequence[str], kernels: Mapping[str, str] | None = None
 ) -> dict[str, list[Point]]:
     """Make a study's blocks of a suite's scenarios: per scenario its points.
 
@@ -134,13 +132,13 @@ def blocks(
         kernels: Those that algorithms need, by their names. A scenario that needs another one is
             without these algorithms.
     """
-    found: dict[str, list[Point]] = {name: [] for name in suite["scenarios"]}
+    found: dict[str, list[Point]] = {}
     for name, scenario in suite["scenarios"].items():
-        for point, algorithm in itertools.product(
-            block_points(suite, scenario["points"]), algorithms
-        ):
+        found[name] = []
+        points = block_points(suite, scenario["points"])
+        for point, algorithm in itertools.product(points, algorithms):
             kernel = point.get("kernel")
-            if kernel is None or kernels.get(algorithm, kernel) == kernel:
+            if kernel is None or (kernels or {}).get(algorithm, kernel) == kernel:
                 made = _with_algorithm(point, algorithm)
                 # A point in which the algorithm has no place is there once.
                 found[name] += [made] if made not in found[name] else []
