@@ -33,7 +33,7 @@ from losslab.instrument import image, kernels
 from losslab.screen import plot, series
 from losslab.screen.progress import Tally
 from losslab.study import claims, design, suite
-from losslab.study import reading as study_reading
+from losslab.study import names as study_names
 from losslab.study.condition import AXES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -252,7 +252,7 @@ def _readers() -> list[Reader]:
         ),
         Reader(
             "algorithms", [_of(CONFIG / "algorithms.tsv")],
-            file_reader("algorithms.tsv", study_reading.load_algorithms), require_finite,
+            file_reader("algorithms.tsv", study_names.load_algorithms), require_finite,
         ),
         Reader(
             "kernels.toml", [_of(CONFIG / "kernels.toml")],

@@ -9,6 +9,7 @@ from pathlib import Path
 from losslab.instrument import kernels
 from losslab.reading import UsageError
 from losslab.study import design
+from losslab.study.names import load_algorithms
 
 TEMPLATE = "template"
 # TCP_CA_NAME_MAX of the kernel is 16, with the zero at the end.
@@ -53,7 +54,7 @@ def new_algorithm(name: str, label: str, root: Path) -> Path:
     if not re.fullmatch(NAME, name):
         raise UsageError(f"an algorithm's name must match {NAME}, found {name!r}")
     table = root / "config" / "algorithms.tsv"
-    rows = design.load_algorithms(table)
+    rows = load_algorithms(table)
     path = kernels.source_of(name).relative_to(design.ROOT)
     if name in {row["name"] for row in rows} or (root / path).parent.exists():
         raise UsageError(

@@ -26,6 +26,7 @@ from losslab.errors import LosslabError
 from losslab.reading import UsageError, read_yaml, whole_option
 from losslab.study import design, files, suite
 from losslab.study.design import Cell
+from losslab.study.names import load_algorithms
 from losslab.study.schemas import SCHEMAS
 
 CARD = "scorecard.json"
@@ -68,7 +69,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _score(options: argparse.Namespace) -> int:
     root = design.ROOT
     names = list(dict.fromkeys(options.names))
-    known = [row["name"] for row in design.load_algorithms(root / "config" / "algorithms.tsv")]
+    known = [row["name"] for row in load_algorithms(root / "config" / "algorithms.tsv")]
     unknown = [name for name in names if name not in known]
     if unknown:
         raise UsageError(
@@ -108,7 +109,7 @@ def plan(asked: dict[str, Any], form: str, names: Sequence[str]) -> dict[str, An
     """Write a campaign that runs a suite for algorithms and its baselines."""
     return {
         "campaign": STUDY,
-        "algorithms": suite.with_baselines(asked, names),
+        "algorithms": list(dict.fromkeys([*names, *asked["baselines"]])),
         "studies": {STUDY: form},
     }
 
@@ -171,7 +172,7 @@ def write_pages(card: Card, out: Path) -> list[Path]:
     """
     root = design.ROOT
     algorithms = root / "config" / "algorithms.tsv"
-    labels = {row["name"]: row["label"] for row in design.load_algorithms(algorithms)}
+    labels = {row["name"]: row["label"] for row in load_algorithms(algorithms)}
     figures = out / "figures"
     figures.mkdir(exist_ok=True)
     code = root / "analysis" / "scorecard.R"

@@ -6,6 +6,7 @@ from losslab import cli, new
 from losslab.asked import UsageError
 from losslab.instrument import kernels
 from losslab.study import design
+from losslab.study.names import load_algorithms
 
 
 @pytest.fixture
@@ -24,13 +25,13 @@ def test_a_skeleton_is_a_file_and_a_row(copy):
     assert '.name\t\t= "mine"' in text
     assert "mine_ssthresh" in text
     assert not re.search("template", text)
-    rows = design.load_algorithms(copy / "config" / "algorithms.tsv")
+    rows = load_algorithms(copy / "config" / "algorithms.tsv")
     assert rows[-1]["name"] == "mine"
     others = rows[:-1]
     assert rows[-1]["shape"] not in {row["shape"] for row in others}
     for name in ("a1", "a2", "a3", "a4"):
         new.new_algorithm(name, name, copy)
-    assert len(design.load_algorithms(copy / "config" / "algorithms.tsv")) == len(rows) + 4
+    assert len(load_algorithms(copy / "config" / "algorithms.tsv")) == len(rows) + 4
 
 
 @pytest.mark.parametrize("name", ["", "Mine", "1st", "two words", "a-b", "a" * 16, "../x"])

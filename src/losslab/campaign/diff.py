@@ -22,7 +22,7 @@ from losslab.campaign.cellfiles import Cell, Replicate, compare_files, load_cell
 from losslab.study import metrics
 from losslab.study.condition import AXES
 from losslab.study.intervals import LEVEL, MIN_RUNS, Interval, adjusted, ratio_interval
-from losslab.study.reading import check_schema
+from losslab.study.schemas import check_schema
 
 # Of the JSON (workflow/schemas/diff.schema.yaml).
 FORMAT = 1

@@ -8,7 +8,7 @@ from typing import Any
 from losslab.campaign.folder import require_format
 from losslab.reading import UsageError, input_errors, read_json, shown
 from losslab.study.condition import Condition
-from losslab.study.reading import check_schema
+from losslab.study.schemas import check_schema
 
 HINT = "name a file that losslab wrote, or measure it anew with this version"
 

@@ -10,7 +10,7 @@ from typing import Any
 from losslab import __version__
 from losslab.errors import LosslabError
 from losslab.reading import read_json, read_rows
-from losslab.study.reading import check_schema
+from losslab.study.schemas import check_schema
 
 # The study whose cells a score measures.
 STUDY = "score"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,18 @@ TIMESTAMP = "tag:yaml.org,2002:timestamp"
 # Debian's PyYAML and the wheels of PyPI have it; built from source without its headers, PyYAML has
 # not.
 YAML_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@contextlib.contextmanager
+def _syntax(language: str, where: str) -> Iterator[None]:
+    """Raise a parser's errors as `UsageError`."""
+    try:
+        yield
+    except RecursionError as error:
+        raise UsageError(f"{where} must be {language} of few levels, found too many") from error
+    # ValueError: those of JSON, TOML and Unicode, and Python's limit of an integer's digits.
+    except (ValueError, yaml.YAMLError) as error:
+        raise UsageError(f"{where} must be {language}, found: {error}") from error
 
 
 def read_json(path: Path, most_bytes: int = RESULT_BYTES) -> Any:
@@ -67,9 +80,6 @@ def parse_json(text: str, where: str) -> Any:
             raise UsageError(f"keys must be unique, found {repeated} twice in {where}")
         return found
 
-    def constant(word: str) -> float:
-        raise UsageError(f"numbers of {where} must be finite, found {word}")
-
     def digits(word: str) -> str:
         if len(word) > NUMBER_LETTERS:
             raise UsageError(
@@ -78,18 +88,13 @@ def parse_json(text: str, where: str) -> Any:
             )
         return word
 
-    try:
+    with _syntax("JSON", where):
         data = json.loads(
             text,
             object_pairs_hook=unique,
-            parse_constant=constant,
             parse_int=lambda word: int(digits(word)),
             parse_float=lambda word: float(digits(word)),
         )
-    except json.JSONDecodeError as error:
-        raise UsageError(f"{where} must be JSON, found: {error}") from error
-    except RecursionError as error:
-        raise UsageError(f"{where} must be JSON of few levels, found too many") from error
     check_data(data, where)
     return data
 
@@ -97,12 +102,8 @@ def parse_json(text: str, where: str) -> Any:
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file of finite numbers."""
     text = read_text(path)
-    try:
+    with _syntax("TOML", str(path)):
         data = tomllib.loads(text)
-    except RecursionError as error:
-        raise UsageError(f"{path} must be TOML of few levels, found too many") from error
-    except ValueError as error:  # TOMLDecodeError, and Python's limit of an integer's digits
-        raise UsageError(f"{path} must be TOML, found: {error}") from error
     check_data(data, str(path))
     return data
 
@@ -148,20 +149,16 @@ def parse_yaml(text: str, where: str) -> Any:
     It must not be too deep, nor too long when its aliases are expanded. `where` is the file, for
     errors.
     """
-    try:
+    with _syntax("YAML", where):
         _check_events(text)
         data = yaml.load(text, _Strict)
-    except _RefusedError as error:
-        what, line = error.args
-        raise UsageError(f"{what} in {where}, line {line}") from error
-    except (yaml.YAMLError, UnicodeEncodeError) as error:
-        raise UsageError(f"{where} must be YAML, found: {error}") from error
-    check_data(data, where)
+    check_data(data, where, NODES)
     return data
 
 
-class _RefusedError(Exception):
-    """What is refused although it is YAML, and the line."""
+def _refused(what: str, of: Any) -> yaml.MarkedYAMLError:
+    """Return the error of a node or event that is refused although it is YAML."""
+    return yaml.MarkedYAMLError(problem=what, problem_mark=of.start_mark)
 
 
 class _Strict(YAML_LOADER):  # type: ignore[misc]
@@ -174,23 +171,22 @@ class _Strict(YAML_LOADER):  # type: ignore[misc]
     }
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        line = node.start_mark.line + 1
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         for key in keys:
             if not isinstance(key, str):
-                raise _RefusedError(f"keys must be words, found {shown(key)}, to be quoted", line)
+                raise _refused(f"keys must be words, found {shown(key)}, to be quoted", node)
         if repeated := repeats(keys):
-            raise _RefusedError(f"keys must be unique, found {repeated} twice", line)
+            raise _refused(f"keys must be unique, found {repeated} twice", node)
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         return mapping
 
     def plain(self, node: Any, pattern: re.Pattern[str]) -> str:
         text = str(self.construct_scalar(node))
         if len(text) > NUMBER_LETTERS or not pattern.fullmatch(text):
-            raise _RefusedError(
+            raise _refused(
                 f"numbers must be finite and decimal, found {shown(text)}, to be quoted where it "
                 "is a word",
-                node.start_mark.line + 1,
+                node,
             )
         return text
 
@@ -204,39 +200,16 @@ _Strict.add_constructor(
 
 
 def _check_events(text: str) -> None:
-    """Check the parser's events, before functions that call themselves make nodes of them.
+    """Check tags and depth of the parser's events, of which recursive functions make nodes.
 
-    They must have no tag, no more levels than DEPTH, and no more nodes than NODES.
+    Aliases nest and repeat without more text: `check_data` counts what they stand for.
     """
-    # Per level how many nodes it has by now, and per anchor how many an alias stands for.
-    counts = [0]
-    anchors: list[str | None] = []
-    sizes: dict[str, int] = {}
+    depth = 0
     event: Any
     for event in yaml.parse(text, _Strict):
-        line = event.start_mark.line + 1
         if getattr(event, "tag", None) is not None:
-            raise _RefusedError(f"tags must not be used, found {shown(event.tag)}", line)
-        anchor = getattr(event, "anchor", None)
-        if isinstance(event, yaml.CollectionStartEvent):
-            counts.append(1)
-            anchors.append(anchor)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            size, anchor = counts.pop(), anchors.pop()
-            counts[-1] += size
-            if anchor is not None:
-                sizes[anchor] = size
-        elif isinstance(event, yaml.AliasEvent):
-            # The composer refuses an anchor that is not there.
-            counts[-1] += sizes.get(str(anchor), 1)
-            if anchor in anchors:
-                what = f"an alias must not be within what it means, found *{anchor}"
-                raise _RefusedError(what, line)
-        elif isinstance(event, yaml.ScalarEvent):
-            counts[-1] += 1
-            if anchor is not None:
-                sizes[anchor] = 1
-        if len(counts) > DEPTH:
-            raise _RefusedError(f"there must be at most {DEPTH} levels, found more", line)
-        if counts[-1] > NODES:
-            raise _RefusedError(f"there must be at most {NODES} values, found more", line)
+            raise _refused(f"tags must not be used, found {shown(event.tag)}", event)
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth >= DEPTH:
+            raise _refused(f"there must be at most {DEPTH} levels, found more", event)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import re
 import stat
@@ -19,8 +20,9 @@ CONFIG_BYTES = 2**20
 # Results: a manifest has some 10 kB, the longest table of a large campaign some 100 MB.
 RESULT_BYTES = 2**26
 TABLE_BYTES = 2**30
-UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-UTF_8_MARK = b"\xef\xbb\xbf"
+MARKS = {
+    b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\xef\xbb\xbf": "a byte order mark",
+}  # fmt: skip
 # Tabs and ends of lines are text. No editor shows the others, and terminals obey some.
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 KINDS = {
@@ -59,12 +61,12 @@ def input_errors() -> Iterator[None]:
 def read_text(path: Path, most_bytes: int = CONFIG_BYTES) -> str:
     """Read a regular text file of UTF-8; errors name line and byte."""
     data = _read_bytes(path, most_bytes)
-    if data.startswith(UTF_16_MARKS) or data.startswith(UTF_8_MARK):
-        found = "a byte order mark" if data.startswith(UTF_8_MARK) else "UTF-16"
-        raise UsageError(
-            f"{path} must be UTF-8 without a byte order mark, found {found} at its beginning",
-            hint="save it as UTF-8 without a mark (BOM)",
-        )
+    for mark, found in MARKS.items():
+        if data.startswith(mark):
+            raise UsageError(
+                f"{path} must be UTF-8 without a byte order mark, found {found} at its beginning",
+                hint="save it as UTF-8 without a mark (BOM)",
+            )
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -163,22 +165,24 @@ def number_option(name: str, above: float) -> Callable[[str], float]:
     return read
 
 
-def check_data(data: Any, where: str) -> None:
-    """Check parsed dictionaries, lists and scalars: depth, numbers and characters.
+def check_data(data: Any, where: str, most: float = math.inf) -> None:
+    """Check parsed dictionaries, lists and scalars: depth, their count, numbers and characters.
 
     `where` is the file, for errors.
     """
     level: list[Any] = [data]
+    count = 0
     for _ in range(DEPTH):
         below: list[Any] = []
         for each in level:
-            if isinstance(each, dict):
-                below += each
-                below += each.values()
-            elif isinstance(each, list):
-                below += each
-            else:
+            if not isinstance(each, dict | list):
                 _check_scalar(each, where)
+                continue
+            count += len(each)
+            if count > most:
+                raise UsageError(f"{where} must have at most {most} values, found more")
+            below += each
+            below += each.values() if isinstance(each, dict) else ()
         if not below:
             return
         level = below

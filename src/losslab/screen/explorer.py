@@ -21,7 +21,7 @@ from losslab.screen import series
 from losslab.screen.series import PANELS, Series
 from losslab.study.condition import AXES
 from losslab.study.metrics import primary_names
-from losslab.study.reading import load_algorithms
+from losslab.study.names import load_algorithms
 
 FOLDER = ROOT / "report" / "explorer"
 STYLES = ("uplot/uPlot.min.css", "explorer.css")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.reading import UsageError, read_json
-from losslab.study.reading import check_schema
+from losslab.study.schemas import check_schema
 
 # The stage of each rule. A rule that is not here is a stage of its own.
 RULES = {

@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -50,28 +50,27 @@ class Span:
     text: str
     least: float
     most: float
-    with_least: bool
-    with_most: bool
 
     @classmethod
     def of(cls, text: str) -> Span:
         """Read an interval; a mistake in a declaration is a ValueError."""
-        match = re.fullmatch(r"([\[(])([-\d.]+), ([-\d.]+)([\])])", text)
+        match = re.fullmatch(r"[\[(]([-\d.]+), ([-\d.]+)[\])]", text)
         if match is None:
             raise ValueError(f"an interval must be written as [0, 100), found {text!r}")
-        begin, least, most, end = match.groups()
-        return cls(text, float(least), float(most), begin == "[", end == "]")
+        return cls(text, float(match[1]), float(match[2]))
 
     def __contains__(self, value: float) -> bool:
         """Tell whether a number is in it."""
-        above = value >= self.least if self.with_least else value > self.least
-        return above and (value <= self.most if self.with_most else value < self.most)
+        end = (value == self.least and self.text[0] == "[") or (
+            value == self.most and self.text[-1] == "]"
+        )
+        return end or self.least < value < self.most
 
     def schema(self) -> dict[str, Any]:
         """Say the same in JSON Schema."""
         return {
-            "minimum" if self.with_least else "exclusiveMinimum": self.least,
-            "maximum" if self.with_most else "exclusiveMaximum": self.most,
+            "minimum" if self.text[0] == "[" else "exclusiveMinimum": self.least,
+            "maximum" if self.text[-1] == "]" else "exclusiveMaximum": self.most,
         }
 
 
@@ -87,6 +86,48 @@ def plain(value: float) -> str:
     """Write a number as `decimal` reads it: to 12 digits, without an exponent."""
     text = f"{value:.12g}"
     return text if "e" not in text else f"{value:.21f}".rstrip("0").rstrip(".")
+
+
+def short(value: Value) -> str:
+    """Write a value for people and names of cells: a number to 6 digits."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def typed(value: object, name: str, kind: str) -> Value:
+    """Return a value as its type, an `Axis.kind`: 20 and 20.0 are one condition."""
+    if kind == "str":
+        if isinstance(value, str):
+            return value
+        raise LosslabError(f"{name} must be a word, found {value!r}")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        # A whole number of hundreds of digits is none that a float can hold.
+        or not abs(value) <= sys.float_info.max
+    ):
+        raise LosslabError(f"{name} must be a finite number, found {value!r:.60}")
+    if kind == "int" and value != int(value):
+        raise LosslabError(f"{name} must be a whole number, found {value!r}")
+    return int(value) if kind == "int" else float(value)
+
+
+def settings(
+    pairs: Iterable[str], language: str, kinds: Mapping[str, str], example: str
+) -> dict[str, Any]:
+    """Read `key=value` pairs of a mini-language, of whose keys `kinds` has the types."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, _, text = pair.partition("=")
+        if key not in kinds:
+            raise LosslabError(
+                f"keys of {language} must be among {', '.join(kinds)} (as in {example}), found "
+                f"{pair!r:.60}"
+            )
+        if key in found:
+            raise LosslabError(f"each key of {language} must be said once, found {pair!r:.60}")
+        number = None if kinds[key] == "str" else decimal(text)
+        found[key] = typed(text if number is None else number, f"{key} of {language}", kinds[key])
+    return found
 
 
 @dataclass(frozen=True)
@@ -124,22 +165,8 @@ class Axis:
     default: Value | None = None
 
     def typed(self, value: object) -> Value:
-        """Return a value as the axis's type: 20 and 20.0 are one condition."""
-        if self.kind == "str":
-            if isinstance(value, str):
-                return value
-            raise LosslabError(f"{self.name} must be a word, found {value!r}")
-        whole = self.kind == "int"
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            # A whole number of hundreds of digits is none that a float can hold.
-            or not abs(value) <= sys.float_info.max
-        ):
-            raise LosslabError(f"{self.name} must be a finite number, found {value!r}")
-        if whole and value != int(value):
-            raise LosslabError(f"{self.name} must be a whole number, found {value!r}")
-        return int(value) if whole else float(value)
+        """Return a value as the axis's type."""
+        return typed(value, self.name, self.kind)
 
     def problems(self, value: Value) -> list[str]:
         """Say what is wrong with a value by itself; empty when it may be measured."""
@@ -156,7 +183,7 @@ class Axis:
         """Write a value as its part of a cell's name; None where it has none."""
         if self.of_campaign or (value == self.default and not self.always_named):
             return None
-        text = f"{value:g}" if isinstance(value, float) else str(value)
+        text = short(value)
         if self.digested:
             return self.named.format(hashlib.sha256(text.encode()).hexdigest()[:8])
         word = text.translate(IN_NAME)

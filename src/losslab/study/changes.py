@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from losslab.errors import LosslabError
-from losslab.study.axes import decimal, plain
+from losslab.study.axes import plain, settings
 
 NONE = "none"
 AT, OUTAGE = "at_s", "outage_s"
 # Of the condition's own axes.
 SET = ("rate_mbit", "rtt_ms", "loss_percent")
-KEYS = (AT, *SET, OUTAGE)
+KEYS = dict.fromkeys((AT, *SET, OUTAGE), "float")
 EXAMPLE = "at_s=10,rate_mbit=2+at_s=15,rate_mbit=20"
 
 
@@ -40,39 +40,20 @@ class Phase:
 
 def word(changes: Iterable[Mapping[str, float]]) -> str:
     """Write a list of changes, each a mapping, as one word."""
-    return "+".join(",".join(f"{k}={_short(v)}" for k, v in change.items()) for change in changes)
-
-
-def _short(value: float) -> str:
-    """Write a number to six digits where that is all of it."""
-    text = f"{value:g}"
-    return text if float(text) == value and "e" not in text else plain(value)
+    return "+".join(",".join(f"{k}={plain(v)}" for k, v in change.items()) for change in changes)
 
 
 def parsed(text: str) -> list[dict[str, float]]:
     """Read a word."""
-    if text == NONE:
-        return []
-    return [_change(part) for part in text.split("+")]
+    return [_change(part) for part in text.split("+")] if text != NONE else []
 
 
 def _change(part: str) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for setting in part.split(","):
-        name, _, value = setting.partition("=")
-        if name not in KEYS or name in found:
-            raise LosslabError(
-                f"changes must be written as {EXAMPLE}, each key once and one of "
-                f"{', '.join(KEYS)}, found {setting!r}"
-            )
-        number = decimal(value)
-        if number is None:
-            raise LosslabError(f"changes: {name} must be a finite number, found {value!r:.60}")
-        found[name] = number
+    found = settings(part.split(","), "changes", KEYS, EXAMPLE)
     if AT not in found or len(found) == 1:
         raise LosslabError(
-            f"changes: each must say {AT} and what changes then ({', '.join(KEYS[1:])}), found "
-            f"{part!r}"
+            f"changes: each must say {AT} and what changes then ({', '.join([*SET, OUTAGE])}), "
+            f"found {part!r}"
         )
     if found.get(OUTAGE, 1) <= 0:
         raise LosslabError(f"changes: {OUTAGE} must be above 0, found {found[OUTAGE]:g}")

@@ -5,18 +5,16 @@ A misspelt word would otherwise select no cell, or another number, and be a verd
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-
 from losslab.reading import UsageError, input_errors, number, read_rows, read_text, read_yaml, shown
-from losslab.study import files, metrics
+from losslab.study import files, metrics, schemas
 from losslab.study.condition import AXES
 from losslab.study.design import ROOT
-from losslab.study.points import block_points
-from losslab.study.schemas import schema, validator
+from losslab.study.points import as_list, block_points, has
 from losslab.study.suite import load_study
 
 COMPARISONS = ("at_most", "at_least", "within")
@@ -55,26 +53,27 @@ def check(studies: Iterable[str], root: Path) -> None:
 def design_points(study: dict[str, Any]) -> list[Point]:
     """List a study's cells as axes and values, of all blocks that a campaign can measure."""
     standard = {name: its.default for name, its in AXES.items()}
-    points = []
-    for name, block in study["blocks"].items():
-        for point in block_points(study, block):
-            points.append({"block": name, **standard, **point})
-    return points
+    return [
+        {"block": name, **standard, **point}
+        for name, block in study["blocks"].items()
+        for point in block_points(study, block)
+    ]
 
 
 def check_claims(path: Path, study: str, points: list[Point]) -> None:
     """Check a study's file of claims."""
     content = read_yaml(path)
-    if not isinstance(content, dict) or set(content) != {"study", "claims"}:
-        raise UsageError(f"{path} must have the keys study and claims, and no other")
+    listed = content.get("claims") if isinstance(content, dict) else None
+    if not isinstance(listed, list) or not listed or set(content) != {"study", "claims"}:
+        raise UsageError(
+            f"{path} must have the key study, a list of claims under claims, and no other key"
+        )
     if content["study"] != study:
         raise UsageError(f"study must be {study} in {path}, found {content['study']}")
-    if not isinstance(content["claims"], list) or not content["claims"]:
-        raise UsageError(f"claims must be a list with at least one claim in {path}")
     names: set[str] = set()
-    for claim in content["claims"]:
+    for claim in listed:
         name = shown(claim.get("id", "without an id") if isinstance(claim, dict) else claim)
-        problems = _schema_problems(claim, "claims")
+        problems = schemas.problems(claim, "claims")
         if not problems:
             problems = _parameter_problems(claim) or _cell_problems(claim, points)
             problems += _reason_problems(claim.get("reason", {}), points)
@@ -93,8 +92,7 @@ def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) ->
 
     `own` are columns of numbers besides those that all studies may have.
     """
-    rows = read_rows(path)
-    if not rows:
+    if not (rows := read_rows(path)):
         raise UsageError(
             f"{path} must have published numbers, found no row",
             hint="remove the file if the study's source states none",
@@ -102,11 +100,12 @@ def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) ->
     own = set(own)
     numeric = _numeric_columns() | own
     for line, row in enumerate(rows, start=2):
-        values = {
-            key: _number(text) if key in numeric else text for key, text in row.items() if text
-        }
+        values: dict[str, float | str] = {key: text for key, text in row.items() if text}
+        for key in numeric & values.keys():
+            with contextlib.suppress(UsageError):
+                values[key] = number(row[key])
         shared = {key: value for key, value in values.items() if key not in own}
-        problems = _schema_problems(shared, "published") + [
+        problems = schemas.problems(shared, "published") + [
             f"{key} must be a number, found {values[key]!r}"
             for key in sorted(own & set(values))
             if not isinstance(values[key], float)
@@ -125,82 +124,41 @@ def _numeric_columns() -> set[str]:
     axes = {name for name, its in AXES.items() if its.kind != "str"}
     return axes | {
         name
-        for name, what in schema("published")["properties"].items()
+        for name, what in schemas.schema("published")["properties"].items()
         if what.get("type") == "number" or what.get("$ref", "").endswith("/size")
     }
-
-
-def _number(text: str) -> float | str:
-    try:
-        return number(text)
-    except UsageError:
-        return text
-
-
-def _schema_problems(data: Any, name: str) -> list[str]:
-    """Say where data leave a schema, and what the schema allows there."""
-    errors = validator(name).iter_errors(data)
-    return [_words(error, name) for error in sorted(errors, key=lambda e: list(map(str, e.path)))]
-
-
-def _words(error: jsonschema.ValidationError, name: str) -> str:
-    allowed: Any = error.validator_value
-    found: Any = error.instance
-    where = ".".join(map(shown, error.path)) or "(top level)"
-    axes = schema(name)["$defs"]["axis"]["enum"]
-    if error.validator in ("additionalProperties", "unevaluatedProperties") and not error.path:
-        # Where axes may stand beside other keys, they were looked at first.
-        more = axes if error.validator == "unevaluatedProperties" else []
-        known = [*more, *schema(name)["properties"]]
-        unknown = sorted(set(found) - set(known))
-        return f"keys must be among {', '.join(known)}, found {shown(', '.join(unknown))}"
-    if error.validator == "enum":
-        return f"{where} must be one of {', '.join(map(str, allowed))}, found {found!r}"
-    if error.parent is None and "propertyNames" in error.schema_path:
-        return f"axes of {where} must be among {', '.join(['block', *axes])}, found {found!r}"
-    return f"{where}: {error.message}"
 
 
 def _parameter_problems(claim: Mapping[str, Any]) -> list[str]:
     """Say what a claim's kind needs and does not have, or has and does not need."""
     kind = claim["kind"]
-    problems = []
     given = [key for key in COMPARISONS if key in claim]
-    if len(given) != 1:
-        problems.append(
-            f"exactly one of {', '.join(COMPARISONS)} must stand in a claim, found "
-            f"{', '.join(given) or 'none'}"
-        )
-    problems += metrics.problems(claim["metric"]) if "metric" in claim else []
-    needs = NEEDS[kind]
-    for key in PARAMETERS:
-        if key in needs and key not in claim:
-            problems.append(f"kind {kind} needs {key}, found none")
-        if key in claim and key not in needs:
-            problems.append(f"kind {kind} takes no {key}, found one")
+    found = [] if len(given) == 1 else [
+        f"exactly one of {', '.join(COMPARISONS)} must stand in a claim, found "
+        f"{', '.join(given) or 'none'}"
+    ]  # fmt: skip
+    found += metrics.problems(claim["metric"]) if "metric" in claim else []
+    needs: tuple[str, ...] = NEEDS[kind]
+    takes: tuple[str, ...] = PARAMETERS
     if kind == "largest_loss_z":
-        problems += [
-            f"kind {kind} takes no {key}, found one" for key in ("metric", "statistic")
-            if key in claim
-        ]  # fmt: skip
-    elif "where" not in claim:
-        problems.append(f"kind {kind} needs where, found none")
-    return problems
+        takes += ("metric", "statistic")
+    else:
+        needs += ("where",)
+    found += [f"kind {kind} needs {key}, found none" for key in needs if key not in claim]
+    more = [key for key in takes if key in claim and key not in needs]
+    return found + [f"kind {kind} takes no {key}, found one" for key in more]
 
 
 def _cell_problems(claim: Mapping[str, Any], points: list[Point]) -> list[str]:
     """Say which of a claim's selectors mean no cell of the full design, or too many."""
     kind, where = claim["kind"], claim.get("where", {})
-    problems = [
+    selectors = {"where": where, "others": claim.get("others", {})}
+    selectors["against"] = where | claim.get("against", {})
+    if problems := [
         f"{key} must mean a cell of the study: {problem}"
-        for key, wanted in (
-            ("where", where),
-            ("others", claim.get("others", {})),
-            ("against", where | claim.get("against", {})),
-        )
+        for key, wanted in selectors.items()
         for problem in _unmatched(wanted, points)
-    ]
-    if problems:
+    ]:
         return problems
     cells = _selected(where, points)
     if kind in OF_ONE_CELL and len(cells) != 1:
@@ -211,9 +169,10 @@ def _cell_problems(claim: Mapping[str, Any], points: list[Point]) -> list[str]:
         for cell in cells:
             counterparts = [b for b in base if all(b[axis] == cell[axis] for axis in shared)]
             if len(counterparts) != 1:
+                words = ", ".join(f"{axis} {cell[axis]}" for axis in where)
                 return [
                     f"against must mean one counterpart of each cell, found {len(counterparts)} "
-                    f"of {_described(cell, where)}"
+                    f"of {words}"
                 ]
     if "along" in claim:
         steps = [cell[claim["along"]] for cell in cells]
@@ -239,20 +198,9 @@ def _reason_problems(reason: Mapping[str, Any], points: list[Point]) -> list[str
     return []
 
 
-def _described(cell: Point, axes: Iterable[str]) -> str:
-    return ", ".join(f"{axis} {cell[axis]}" for axis in axes)
-
-
 def _selected(wanted: Mapping[str, Any], points: list[Point]) -> list[Point]:
     """List the cells that have one of the wanted values on every axis."""
-    for axis, value in wanted.items():
-        values = _values(value)
-        points = [point for point in points if point[axis] in values]
-    return points
-
-
-def _values(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+    return [point for point in points if has(point, wanted)]
 
 
 def _unmatched(wanted: Mapping[str, Any], points: list[Point]) -> list[str]:
@@ -260,18 +208,16 @@ def _unmatched(wanted: Mapping[str, Any], points: list[Point]) -> list[str]:
     found = _selected(wanted, points)
     # A study has thousands of cells, and most selectors are right: others look at all cells.
     if found and all(
-        set(_values(value)) <= {point[axis] for point in found} for axis, value in wanted.items()
+        set(as_list(value)) <= {point[axis] for point in found} for axis, value in wanted.items()
     ):
         return []
     for axis, value in wanted.items():
         known = list(dict.fromkeys(point[axis] for point in points))
-        strange = [v for v in _values(value) if v not in known]
+        strange = [v for v in as_list(value) if v not in known]
         if strange:
             return [
                 f"{axis} must be one of {', '.join(map(str, known))}, found "
                 f"{', '.join(map(str, strange))}"
             ]
-    if not found:
-        pairs = ", ".join(f"{axis} {value}" for axis, value in wanted.items())
-        return [f"no cell has {pairs} together"]
-    return []
+    pairs = ", ".join(f"{axis} {value}" for axis, value in wanted.items())
+    return [] if found else [f"no cell has {pairs} together"]

@@ -1,6 +1,6 @@
 """Flows beside a cell's own: what the words of the axis `flows` mean.
 
-    FLOW+FLOW+...       each: ALGORITHM[,key=value...], as `same,count=9+cubic,start_s=2`
+    FLOW+FLOW+...       each: ALGORITHM[,key=value...], as in EXAMPLE
 
 Pure data, standard library only: the guest imports it.
 """
@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from losslab.errors import LosslabError
-from losslab.study.axes import LARGEST, SMALLEST, decimal, plain
+from losslab.study.axes import plain, settings
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition
 
 NO_FLOWS = "none"
+EXAMPLE = "same,count=9+cubic,start_s=2"
 # The algorithm of the cell's own flow.
 SAME = "same"
 WORD = r"[a-z][a-z0-9_-]*(,[a-z_]+=[a-z0-9.]+)*"
@@ -76,19 +77,16 @@ class Group:
 
     def words(self) -> str:
         """Write it as a part of the axis's value."""
-        said = [
-            f"{field.name}={_short(getattr(self, field.name))}"
+        told = {
+            field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)[1:]
             if getattr(self, field.name) != field.default
-        ]
-        return ",".join([self.algorithm, *said])
+        }
+        written = {key: v if isinstance(v, str) else plain(v) for key, v in told.items()}
+        return ",".join([self.algorithm, *(f"{key}={text}" for key, text in written.items())])
 
 
 KEYS = {field.name: str(field.type) for field in dataclasses.fields(Group)}
-
-
-def _short(value: object) -> str:
-    return plain(value) if isinstance(value, float) else str(value)
 
 
 def parse(text: str) -> tuple[Group, ...]:
@@ -99,41 +97,13 @@ def parse(text: str) -> tuple[Group, ...]:
         raise LosslabError(
             f"flows must be {NO_FLOWS} or ALGORITHM[,key=value...] joined by +, found {text!r}"
         )
-    groups = []
-    for word in text.split("+"):
-        algorithm, *pairs = word.split(",")
-        told = {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
-        if len(told) < len(pairs) or "algorithm" in told:
-            raise LosslabError(f"each key of flows must be said once, found {word!r}")
-        groups.append(_group({"algorithm": algorithm, **told}))
-    return tuple(groups)
-
-
-def _group(told: Mapping[str, Any]) -> Group:
-    values: dict[str, Any] = {}
-    for name, value in told.items():
-        if name not in KEYS:
-            raise LosslabError(f"keys of flows must be among {', '.join(KEYS)}, found {name}")
-        values[name] = value if KEYS[name] == "str" else _number(name, value)
-    return Group(**values)
-
-
-def _number(name: str, value: object) -> float:
-    """Read a number of a group: a word's part, or what a file has."""
-    number = decimal(value) if isinstance(value, str) else value
-    whole = KEYS[name] == "int"
-    if not isinstance(number, int | float) or not (number == 0 or SMALLEST <= number <= LARGEST):
-        raise LosslabError(f"{name} of flows must be a finite number, found {value!s:.60}")
-    if whole and number != int(number):
-        raise LosslabError(f"{name} of flows must be a whole number, found {value!s:.60}")
-    return int(number) if whole else float(number)
+    words = (f"algorithm={word}".split(",") for word in text.split("+"))
+    return tuple(Group(**settings(pairs, "flows", KEYS, EXAMPLE)) for pairs in words)
 
 
 def words(listed: Sequence[Mapping[str, Any]]) -> str:
-    """Write flows that a file lists as the axis's value."""
-    if any("algorithm" not in told for told in listed):
-        raise LosslabError("each of flows must say its algorithm, found one that does not")
-    return "+".join(_group(told).words() for told in listed) or NO_FLOWS
+    """Write flows that a file lists, as its schema has them, as the axis's value."""
+    return "+".join(Group(**told).words() for told in listed) or NO_FLOWS
 
 
 def algorithms(text: str) -> set[str]:
@@ -147,29 +117,26 @@ def own_rtts_ms(condition: Condition) -> list[float]:
     return sorted(own - {condition.rtt_ms})
 
 
-def problems(condition: Condition) -> list[str]:
-    """Say what is wrong with a condition's flows; empty when they can be measured."""
+def problems(condition: Condition) -> Iterator[str]:
+    """Say what is wrong with a condition's flows; nothing when they can be measured."""
     try:
         groups = parse(condition.flows)
     except LosslabError as error:
-        return [error.message]
-    found = [f"{what} ({group.words()})" for group in groups for what in _wrong(group, condition)]
-    if groups:
-        found += _together(groups, condition)
-    return found
-
-
-def _together(groups: tuple[Group, ...], condition: Condition) -> Iterator[str]:
-    """Say what is wrong with all flows together."""
-    count = sum(group.count for group in groups)
-    arrivals = sum(expected_arrivals(group, condition.duration_s) for group in groups)
-    rtts = len(own_rtts_ms(condition))
-    if rtts > RTTS_MAX:
-        yield f"RTTs of flows must be at most {RTTS_MAX}, found {rtts}"
-    if count > FLOWS_MAX:
-        yield f"flows must be at most {FLOWS_MAX}, found {count}"
-    if arrivals > ARRIVALS_MAX:
-        yield f"short flows must be at most {ARRIVALS_MAX} in the mean, found {arrivals:g}"
+        yield error.message
+        return
+    for group in groups:
+        yield from (f"{what} ({group.words()})" for what in _wrong(group, condition))
+    for what, count, most in (
+        ("RTTs of flows must be at most", len(own_rtts_ms(condition)), RTTS_MAX),
+        ("flows must be at most", sum(group.count for group in groups), FLOWS_MAX),
+        (
+            "short flows in the mean must be at most",
+            sum(expected_arrivals(group, condition.duration_s) for group in groups),
+            ARRIVALS_MAX,
+        ),
+    ):
+        if count > most:
+            yield f"{what} {most}, found {count:g}"
 
 
 def _wrong(group: Group, condition: Condition) -> Iterator[str]:
@@ -183,21 +150,20 @@ def _wrong(group: Group, condition: Condition) -> Iterator[str]:
             f"flows must start and end within the run's {condition.duration_s:g} s, found "
             f"{group.start_s:g} to {last_s:g} s for the starts and {end_s:g} s for the end"
         )
-    if group.size_kb is not None and group.size_kb <= 0:
-        yield f"size_kb of flows must be positive, found {group.size_kb:g}"
-    if group.rate_mbit is not None and (group.rate_mbit <= 0 or group.size_kb is not None):
-        yield f"rate_mbit of flows must be positive and have no size_kb, found {group.rate_mbit:g}"
+    for key in ("size_kb", "rate_mbit", "arrivals_per_s"):
+        value = getattr(group, key)
+        if value is not None and value <= 0:
+            yield f"{key} of flows must be positive, found {value:g}"
+    if group.rate_mbit is not None and group.size_kb is not None:
+        yield f"rate_mbit of flows must have no size_kb, found {group.size_kb:g}"
     if group.rtt_ms is not None and (condition.bare or group.rtt_ms < condition.rtt_ms):
         yield (
             f"rtt_ms of flows must be at least the path's {condition.rtt_ms:g}, which is not 0, "
             f"found {group.rtt_ms:g}"
         )
-    if group.arrivals_per_s is not None and group.arrivals_per_s <= 0:
-        yield f"arrivals_per_s of flows must be positive, found {group.arrivals_per_s:g}"
-    if group.sizes not in SIZES:
-        yield f"sizes of flows must be one of {', '.join(SIZES)}, found {group.sizes}"
-    if group.over not in WAYS:
-        yield f"over of flows must be one of {', '.join(WAYS)}, found {group.over}"
+    for key, allowed in (("sizes", SIZES), ("over", WAYS)):
+        if getattr(group, key) not in allowed:
+            yield f"{key} of flows must be one of {', '.join(allowed)}, found {getattr(group, key)}"
     if group.over != "both" and not condition.second_rate_mbit:
         yield f"over of flows needs a second_rate_mbit, found {group.over} without one"
     if group.short and (group.size_kb is None or group.count != 1 or group.every_s):

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from losslab.errors import LosslabError
 from losslab.reading import input_errors, read_toml, read_yaml
-from losslab.study import reading
+from losslab.reading.files import repeats
 from losslab.study.condition import DEFAULT_KERNEL, Condition
-from losslab.study.names import Names, images_of
-from losslab.study.points import block_points, has, runs_of
-from losslab.study.reading import check_schema
+from losslab.study.names import Names, images_of, load_algorithms
+from losslab.study.points import as_list, block_points, has
+from losslab.study.schemas import check_schema
 from losslab.study.stopping import StoppingRule
-from losslab.study.suite import form_runs, load_study
+from losslab.study.suite import Point, form_runs, load_study
 
 ROOT = Path(__file__).resolve().parents[3]
 
 # Where studies are loaded, campaigns are, too.
 load_yaml = read_yaml
-load_algorithms = reading.load_algorithms
 
 # Where a campaign says nothing else.
 DEFAULT_BACKEND, DEFAULT_WHERE = "virtual", "guest"
@@ -92,9 +92,8 @@ def load_kernels(path: Path) -> dict[str, Any]:
     data = read_toml(path)
     check_schema(data, "kernels", str(path))
     kernels: dict[str, Any] = data["kernels"]
-    unknown = {data["default"]} - set(kernels)
-    unknown |= {kernel["series"] for kernel in kernels.values()} - set(data["series"])
-    if unknown:
+    series = {kernel["series"] for kernel in kernels.values()}
+    if unknown := ({data["default"]} - set(kernels)) | (series - set(data["series"])):
         raise LosslabError(
             f"{path} must declare every kernel and series that it names, found no "
             f"{', '.join(sorted(unknown))}"
@@ -112,64 +111,46 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> li
             named there is not measured.
         names: What `load_names` read.
     """
-    name = study["study"]
-    unknown = sorted(set(runs) - set(study["blocks"]))
-    if unknown:
+    name, blocks = study["study"], study["blocks"]
+    if unknown := sorted(set(runs) - set(blocks)):
         raise LosslabError(
-            f"blocks of study {name} must be among {', '.join(study['blocks'])}, found "
-            f"{', '.join(unknown)}"
+            f"blocks of study {name} must be among {', '.join(blocks)}, found {', '.join(unknown)}"
         )
     cells = []
-    for block, run in ((block, run) for block, told in runs.items() for run in runs_of(told)):
-        backend, where = run.get("backend", DEFAULT_BACKEND), run.get("where", DEFAULT_WHERE)
-        points = list(block_points(study, study["blocks"][block]))
-        chosen = [point for point in points if has(point, run.get("only", {}))]
+    for block, run in ((block, run) for block, told in runs.items() for run in as_list(told)):
+        only = run.get("only", {})
+        chosen = [point for point in block_points(study, blocks[block]) if has(point, only)]
         if not chosen:
             raise LosslabError(
                 f"`only` must mean a cell of block {block} of study {name}, found none with "
-                + ", ".join(f"{axis} {value}" for axis, value in run["only"].items()),
+                + ", ".join(f"{axis} {value}" for axis, value in only.items()),
                 hint=f"compare with the block in config/studies/{name}.yaml",
             )
-        for point in chosen:
-            lengths = {name: float(run[name]) for name in ("duration_s", "warmup_s")}
-            condition = Condition.from_json(point | lengths)
-            problems = condition.problems() + names.problems(condition)
-            if where == HOST and condition.kernel != DEFAULT_KERNEL:
-                problems.append(OWN_KERNEL.format(condition.kernel))
-            if problems:
-                raise LosslabError(
-                    f"block {block} of study {name}, cell {condition.slug()}: "
-                    + "; ".join(problems),
-                    hint=f"edit config/studies/{name}.yaml or the configuration",
-                )
-            rule, optional = stopping_rule(run), run.get("optional", False)
-            cells.append(Cell(name, block, condition, rule, backend, where, optional))
-    found = [cell.name for cell in cells]
-    repeated = sorted({n for n in found if found.count(n) > 1})
-    if repeated:
-        raise LosslabError(f"cells of study {name} must differ, found twice: {', '.join(repeated)}")
+        cells += [_cell(name, block, point, run, names) for point in chosen]
+    if repeated := repeats(cell.name for cell in cells):
+        raise LosslabError(f"cells of study {name} must differ, found twice: {repeated}")
     return cells
 
 
-def stopping_rule(run: dict[str, Any]) -> StoppingRule:
-    """Read how many replicates a block's cells get."""
+def _cell(study: str, block: str, point: Point, run: dict[str, Any], names: Names) -> Cell:
+    """Make one cell, and check its condition."""
+    backend, where = run.get("backend", DEFAULT_BACKEND), run.get("where", DEFAULT_WHERE)
+    lengths = {name: float(run[name]) for name in ("duration_s", "warmup_s")}
+    condition = Condition.from_json(point | lengths)
+    problems = condition.problems() + names.problems(condition)
+    if where == HOST and condition.kernel != DEFAULT_KERNEL:
+        problems.append(OWN_KERNEL.format(condition.kernel))
     least = run["replicates"]
     most = run.get("max_replicates", least)
     if most < least:
+        problems.append(f"max_replicates must be at least replicates, {least} here, found {most}")
+    if problems:
         raise LosslabError(
-            f"max_replicates must be at least replicates, {least} here, found {most}"
+            f"block {block} of study {study}, cell {condition.slug()}: " + "; ".join(problems),
+            hint=f"edit config/studies/{study}.yaml or the configuration",
         )
-    return StoppingRule(least, most, run.get("half_width_percent"))
-
-
-def series_cells(study: dict[str, Any], cells: list[Cell]) -> list[str]:
-    """Name the cells that one of the study's `time_series` selects; all axes must match."""
-    wanted = study.get("time_series", [])
-    return [
-        cell.name
-        for cell in cells
-        if any(has({"block": cell.block, **cell.condition.to_json()}, w) for w in wanted)
-    ]
+    rule = StoppingRule(least, most, run.get("half_width_percent"))
+    return Cell(study, block, condition, rule, backend, where, run.get("optional", False))
 
 
 @input_errors()
@@ -177,50 +158,50 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
     """Load the studies of a configuration, in its order."""
     check_schema(config, "config", "the configuration")
     names = load_names(root)
+    # What is said of the whole campaign holds for blocks that say nothing themselves; a place is
+    # its backend's.
+    common = {key: config[key] for key in ("backend", "where") if key in config}
     studies = []
     for name, runs in blocks_to_run(config, root).items():
         study = load_study(name, root, config.get("algorithms", ()))
-        # What is said of the whole campaign holds for blocks that say nothing themselves; a place
-        # is its backend's.
-        common = {key: config[key] for key in ("backend", "where") if key in config}
         told = {
-            block: [run if "backend" in run else common | run for run in runs_of(block_runs)]
+            block: [run if "backend" in run else common | run for run in as_list(block_runs)]
             for block, block_runs in runs.items()
         }
         cells = study_cells(study, told, names)
-        series = series_cells(study, cells)
-        left_out = cells_left_out(study, cells)
+        wanted = study.get("time_series", [])
+        series = [
+            cell.name
+            for cell in cells
+            if any(has({"block": cell.block, **cell.condition.to_json()}, w) for w in wanted)
+        ]
+        counts = Counter(cell.block for cell in cells)
+        left_out = {
+            block: count
+            for block, points in study["blocks"].items()
+            if (count := sum(1 for _ in block_points(study, points)) - counts[block])
+        }
         studies.append(Study(name, cells, study["figures"], study["tables"], series, left_out))
     return studies
-
-
-def cells_left_out(study: dict[str, Any], cells: list[Cell]) -> dict[str, int]:
-    """Count the cells of each block that are not among `cells`, where there are any."""
-    counts = {
-        block: sum(1 for _ in block_points(study, points))
-        - sum(cell.block == block for cell in cells)
-        for block, points in study["blocks"].items()
-    }
-    return {block: count for block, count in counts.items() if count}
 
 
 def blocks_to_run(config: dict[str, Any], root: Path) -> dict[str, dict[str, Any]]:
     """Give per study its blocks and how each is run: as the configuration says, in its order.
 
-    Where it has `others`, those studies follow that say in `runs` themselves how they are run.
+    In place of blocks it may name a form of a suite. Where it has `others`, those studies follow
+    that say in `runs` themselves how they are run.
     """
-    named = {
+    found = {
         name: form_runs(name, root, blocks) if isinstance(blocks, str) else blocks
         for name, blocks in config["studies"].items()
     }
-    others = {}
+    if not config.get("others"):
+        return found
     for path in sorted((root / "config" / "studies").glob("*.yaml")):
-        if config.get("others") and path.stem not in named:
-            runs = load_study(path.stem, root).get("runs")
-            if runs is not None:
-                check_schema({"studies": {path.stem: runs}}, "config", f"`runs` of {path}")
-                others[path.stem] = runs
-    return named | others
+        if path.stem not in found and (runs := load_study(path.stem, root).get("runs")) is not None:
+            check_schema({"studies": {path.stem: runs}}, "config", f"`runs` of {path}")
+            found[path.stem] = runs
+    return found
 
 
 def load_cells(config: dict[str, Any], root: Path) -> list[Cell]:

@@ -14,8 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from losslab.study.axes import Axis
-
 if TYPE_CHECKING:
     from losslab.emulation.app import App
     from losslab.emulation.mechanism import Mechanism
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(__file__).resolve().parents[1]
 APPS, PATH = "losslab.emulation.apps", "losslab.emulation.path"
-# Where the axes of a feature go that says nothing else.
-LAST = "image"
 Cls = TypeVar("Cls", bound=type)
 
 
@@ -42,7 +38,7 @@ class Feature:
 
     order: ClassVar[float] = 100
     axes: ClassVar[Mapping[str, Any]] = {}
-    after: ClassVar[str] = LAST
+    after: ClassVar[str] = "image"
     metrics: ClassVar[Sequence[Mapping[str, str]]] = ()
     per_gb_s: ClassVar[float] = 0.0
     programs: ClassVar[Sequence[str]] = ()
@@ -56,7 +52,7 @@ class Feature:
         return [
             name
             for name, its in self.axes.items()
-            if getattr(condition, name) != declaration(its).default
+            if getattr(condition, name) != its.metadata["axis"].default
         ]
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
@@ -66,12 +62,6 @@ class Feature:
     def inputs(self, condition: Condition) -> Mapping[str, Mapping[str, Any]]:
         """Return what else its results depend on, by its part of the fingerprint."""
         return {}
-
-
-def declaration(its: Any) -> Axis:
-    """Return the axis that a dataclass's field declares."""
-    found: Axis = its.metadata["axis"]
-    return found
 
 
 @functools.cache
@@ -111,7 +101,7 @@ def with_features(cls: Cls) -> Cls:
         at = names.index(feature.after) + 1
         names[at:at] = feature.axes
         for name, its in feature.axes.items():
-            kinds[name] = type(declaration(its).default).__name__
+            kinds[name] = type(its.metadata["axis"].default).__name__
             setattr(cls, name, its)
     cls.__annotations__ = {name: kinds[name] for name in names}
     return cls

@@ -1,15 +1,4 @@
-"""Where a study's files lie: each under its name, so that its YAML file alone makes it known.
-
-| file | content |
-|---|---|
-| config/studies/NAME.yaml | the study |
-| config/published/NAME.csv | published numbers, if its source states any |
-| analysis/studies/NAME/tables.R | its tables |
-| analysis/studies/NAME/figures/FIGURE.R | each of its figures |
-| analysis/studies/NAME/*.R | functions that they share, if there are any |
-| report/_NAME.qmd | its chapter |
-| report/claims/NAME.yaml | its claims |
-"""
+"""Where a study's files lie: each under its name, so that its YAML file alone makes it known."""
 
 from __future__ import annotations
 
@@ -64,14 +53,9 @@ def figure(root: Path, study: str, name: str) -> Path:
 
 def functions(root: Path, studies: Iterable[str]) -> list[Path]:
     """List the R files of functions that all studies have, and of those that these have."""
-    shared = sorted((root / "analysis" / "R").glob("*.R"))
-    own = [
-        path
-        for study in studies
-        for path in sorted((root / "analysis" / "studies" / study).glob("*.R"))
-        if path != tables(root, study)
-    ]
-    return shared + own
+    folders = [root / "analysis" / "R", *(tables(root, study).parent for study in studies)]
+    found = [path for folder in folders for path in sorted(folder.glob("*.R"))]
+    return [path for path in found if path.name != "tables.R" or path.parent == folders[0]]
 
 
 @input_errors()
@@ -79,17 +63,15 @@ def check(studies: Iterable[Study], root: Path) -> None:
     """Check that studies have the files that their YAML files name, and no other figures."""
     for study in studies:
         yaml = root / "config" / "studies" / f"{study.name}.yaml"
-        drawn = [figure(root, study.name, name) for name in study.figures]
-        needed = [chapter(root, study.name), tables(root, study.name), *drawn]
-        missing = [str(path.relative_to(root)) for path in needed if not path.is_file()]
-        if missing:
+        drawn = {figure(root, study.name, name) for name in study.figures}
+        needed = [chapter(root, study.name), tables(root, study.name), *sorted(drawn)]
+        if missing := [str(path.relative_to(root)) for path in needed if not path.is_file()]:
             raise LosslabError(
                 f"study {study.name} must have its files, found no {', '.join(missing)}",
                 hint=f"write them, or take figures that are not meant out of {yaml}",
             )
-        there = (root / "analysis" / "studies" / study.name / "figures").glob("*.R")
-        unnamed = sorted({path.stem for path in there} - set(study.figures))
-        if unnamed:
+        there = figure(root, study.name, "").parent.glob("*.R")
+        if unnamed := sorted(path.stem for path in set(there) - drawn):
             raise LosslabError(
                 f"figures of {yaml} must be all that the study has, found files of "
                 f"{', '.join(unnamed)} besides"

@@ -67,6 +67,7 @@ def ratio_interval(
     Of pairs, values in the same place belong together.
     """
     means = statistics.fmean(a), statistics.fmean(b)
+    few = min(len(a), len(b)) < MIN_RUNS
     if min(*a, *b) > 0:
         a, b = [math.log(value) for value in a], [math.log(value) for value in b]
         shift = statistics.fmean(a) - statistics.fmean(b)
@@ -76,11 +77,9 @@ def ratio_interval(
         shift = math.log(means[0]) - math.log(means[1])
     else:
         value = means[0] / means[1] if means[1] > 0 else None
-        if min(len(a), len(b)) < MIN_RUNS:
-            return Ratio(value)
-        error, freedom = _standard_error(a, b, paired)
-        return Ratio(value, p_value=_p_value(means[0] - means[1], error, freedom))
-    if min(len(a), len(b)) < MIN_RUNS:
+        p_value = None if few else _p_value(means[0] - means[1], *_standard_error(a, b, paired))
+        return Ratio(value, p_value=p_value)
+    if few:
         return Ratio(_exp(shift))
     error, freedom = _standard_error(a, b, paired)
     half = t_quantile(level, freedom) * error

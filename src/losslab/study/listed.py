@@ -10,7 +10,7 @@ import functools
 import json
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError
 from losslab.reading import number, read_text, whole
 from losslab.study import metrics
-from losslab.study.axes import Axis
+from losslab.study.axes import Axis, short
 from losslab.study.condition import AXES
 from losslab.study.crowd import NO_FLOWS
 
@@ -27,32 +27,29 @@ README = Path("config", "README.md")
 R_COLUMNS = Path("analysis", "R", "axes.R")
 R_METRICS = Path("analysis", "R", "units.R")
 RESULTS = Path("docs", "reference", "results.md")
-HEAD = "| axis | unit | values | default | meaning |"
-METRICS_HEAD = "| metric | unit | better | provided by | meaning |"
+HEAD = "| axis | unit | values | default | meaning |\n|---|---|---|---|---|"
+METRICS_HEAD = "| metric | unit | better | provided by | meaning |\n|---|---|---|---|---|"
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser], root: Path) -> None:
-    """Add `axes`, which prints the table of studies' axes or brings the files up to date."""
+    """Add `axes` and `metrics`, which list what is declared; `axes` brings files up to date."""
 
-    def run(options: argparse.Namespace) -> int:
+    def list_axes(options: argparse.Namespace) -> int:
         if options.json:
             print(json.dumps({name: its.schema() for name, its in AXES.items()}, indent=1))
-            return 0
-        lines = (write(root) or ["nothing changed"]) if options.write else [table()]
-        print("\n".join(lines))
+        else:
+            print("\n".join(write(root) or ["nothing changed"]) if options.write else table())
+        return 0
+
+    def list_metrics(options: argparse.Namespace) -> int:
+        rows = [asdict(its) for its in metrics.declared().values()]
+        print(json.dumps(rows, indent=1) if options.json else metrics_table())
         return 0
 
     command = commands.add_parser("axes", help="list the axes of a study's design")
     command.add_argument("--write", action="store_true", help="bring the files that list them up")
     command.add_argument("--json", action="store_true", help="for a machine, as JSON Schema")
-    command.set_defaults(run=run)
-
-    def list_metrics(options: argparse.Namespace) -> int:
-        found = metrics.declared()
-        rows = [asdict(its) for its in found.values()]
-        print(json.dumps(rows, indent=1) if options.json else metrics_table())
-        return 0
-
+    command.set_defaults(run=list_axes)
     listing = commands.add_parser("metrics", help="list the metrics of results")
     listing.add_argument("--json", action="store_true", help="for a machine")
     listing.set_defaults(run=list_metrics)
@@ -63,11 +60,13 @@ def add_options(parser: argparse.ArgumentParser, algorithm: str | None = None) -
 
     The `algorithm` is the default of the axis that has none.
     """
+    readers: dict[str, Any] = {"int": whole, "float": number}
     for name, its in AXES.items():
         default = algorithm if name == "algorithm" else its.default
+        read = str if its.kind == "str" else functools.partial(readers[its.kind], name=name)
         parser.add_argument(
             f"--{name.replace('_', '-')}",
-            type=_reader(its),
+            type=read,
             choices=list(its.choices) or None,
             default=default,
             required=default is None,
@@ -83,37 +82,27 @@ def add_options(parser: argparse.ArgumentParser, algorithm: str | None = None) -
     )
 
 
-def _reader(its: Axis) -> Callable[[str], str | float]:
-    """Give what reads a value of an axis from the command line."""
-    if its.kind == "str":
-        return str
-    return functools.partial(whole if its.kind == "int" else number, name=its.name)
-
-
 class _AddFlow(argparse.Action):
-    """Add a flow to what `--flows` says."""
+    """Add a flow to what `--flows` says; its algorithm may stand anywhere in it."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        flow = re.sub(r"^(.*,)?algorithm=([^,]*)", _algorithm_first, values)
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        words = sorted(values.split(","), key=lambda word: not word.startswith("algorithm="))
+        flow = ",".join(words).removeprefix("algorithm=")
         before = [namespace.flows] if namespace.flows != NO_FLOWS else []
         namespace.flows = "+".join([*before, flow])
 
 
-def _algorithm_first(match: re.Match[str]) -> str:
-    before, algorithm = match.groups()
-    return ",".join([algorithm, *filter(None, [(before or "").rstrip(",")])])
+def _option_help(its: Axis) -> str:
+    """Say of an axis what the command line says; it lists words by itself."""
+    parts = [its.help.replace("`", ""), *([f"in {its.unit}"] if its.unit else [])]
+    parts += [its.span.text] if its.span else []
+    default = "" if its.default is None else f" (default {short(its.default)})"
+    return (", ".join(parts) + default).replace("%", "%%")
 
 
 def table() -> str:
     """Write the axes of studies as a table in Markdown."""
-    rows = [_row(its) for its in AXES.values() if not its.of_campaign]
-    return "\n".join([HEAD, "|---|---|---|---|---|", *rows])
+    return "\n".join([HEAD, *(_row(its) for its in AXES.values() if not its.of_campaign)])
 
 
 def _row(its: Axis) -> str:
@@ -121,20 +110,8 @@ def _row(its: Axis) -> str:
     if its.name == "scheme":
         glossed = [f"`{word}`" for word in SCHEMES]
     values = its.span.text if its.span else ", ".join(glossed)
-    default = "" if its.default is None else f"`{_short(its.default)}`"
+    default = "" if its.default is None else f"`{short(its.default)}`"
     return f"| `{its.name}` | {its.unit} | {values} | {default} | {its.help} |".replace("  ", " ")
-
-
-def _short(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _option_help(its: Axis) -> str:
-    """Say of an axis what the command line says; it lists words by itself."""
-    parts = [its.help.replace("`", ""), *([f"in {its.unit}"] if its.unit else [])]
-    parts += [its.span.text] if its.span else []
-    default = "" if its.default is None else f" (default {_short(its.default)})"
-    return (", ".join(parts) + default).replace("%", "%%")
 
 
 def metrics_table() -> str:
@@ -143,44 +120,24 @@ def metrics_table() -> str:
         f"| `{its.name}` | {its.unit} | {its.better} | {', '.join(its.of)} | {its.description} |"
         for its in metrics.declared().values()
     ]
-    return "\n".join([METRICS_HEAD, "|---|---|---|---|---|", *rows]).replace("  ", " ")
-
-
-def r_metrics() -> str:
-    """Write what R needs of the metrics' declarations."""
-    found = metrics.declared().values()
-    units = {its.name: its.unit for its in found}
-    titles = {its.name: its.title for its in found}
-    return f"""\
-# Units of metrics, and titles as an axis of a figure has them, from config/metrics.tsv. Written by
-# `losslab axes --write`.
-
-metric_units <- {_r_named(units)}
-
-metric_titles <- {_r_named(titles)}
-"""
-
-
-def _r_named(values: Mapping[str, str]) -> str:
-    lines = [f'  {name} = "{value}"' for name, value in values.items()]
-    return "c(\n" + ",\n".join(lines) + "\n)"
+    return "\n".join([METRICS_HEAD, *rows]).replace("  ", " ")
 
 
 def readme(text: str) -> str:
     """Bring the tables of config/README.md up to date."""
-    text = _put(_table_of(HEAD), table() + "\n", text)
+    text = _with_table(README, text, HEAD, table())
     for its in AXES.values():
         if its.of_campaign:
             row = f"| `{its.name}` | {its.unit} | {its.help} |\n"
-            text = _put(rf"\| `{its.name}` \|.*\n", row, text)
+            text = _put(rf"\| `{its.name}` \|.*\n", row, text, README)
     return text
 
 
-def _table_of(head: str) -> str:
-    return re.escape(head) + r"\n(\|.*\n)*"
+def _with_table(file: Path, text: str, head: str, table: str) -> str:
+    return _put(re.escape(head) + r"\n(\|.*\n)*", table + "\n", text, file)
 
 
-def _put(pattern: str, replacement: str, text: str, file: Path = README) -> str:
+def _put(pattern: str, replacement: str, text: str, file: Path) -> str:
     text, count = re.subn(pattern, lambda match: replacement, text)
     if count != 1:
         raise LosslabError(
@@ -204,23 +161,38 @@ condition_words <- {_r_vector(words)}
 """
 
 
+def r_metrics() -> str:
+    """Write what R needs of the metrics' declarations."""
+    found = metrics.declared()
+    return f"""\
+# Units of metrics, and titles as an axis of a figure has them, from config/metrics.tsv. Written by
+# `losslab axes --write`.
+
+metric_units <- {_r_named({name: its.unit for name, its in found.items()})}
+
+metric_titles <- {_r_named({name: its.title for name, its in found.items()})}
+"""
+
+
 def _r_vector(names: Iterable[str]) -> str:
     quoted = ", ".join(f'"{name}"' for name in names)
     lines = textwrap.fill(quoted, 98, initial_indent="  ", subsequent_indent="  ")
     return f"c(\n{lines}\n)"
 
 
-def write(root: Path) -> list[str]:
-    """Bring the files that list axes and metrics up to date.
+def _r_named(values: Mapping[str, str]) -> str:
+    lines = [f'  {name} = "{value}"' for name, value in values.items()]
+    return "c(\n" + ",\n".join(lines) + "\n)"
 
-    Returns the names of those that changed.
-    """
+
+def write(root: Path) -> list[str]:
+    """Bring the files that list axes and metrics up to date; return those that changed."""
     results = read_text(root / RESULTS)
     files = {
         README: readme(read_text(root / README)),
         R_COLUMNS: r_columns(),
         R_METRICS: r_metrics(),
-        RESULTS: _put(_table_of(METRICS_HEAD), metrics_table() + "\n", results, RESULTS),
+        RESULTS: _with_table(RESULTS, results, METRICS_HEAD, metrics_table()),
     }
     changed = []
     for path, text in files.items():

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from losslab.reading import UsageError, read_rows
+from losslab.reading.files import LARGEST, repeats
 from losslab.study import features
-from losslab.study.reading import check_schema
+from losslab.study.schemas import check_schema
 
 FILE = Path(__file__).resolve().parents[3] / "config" / "metrics.tsv"
 Summary = Mapping[str, Any]
-# Far above any number that is measured; its square is still a float.
-MAX_VALUE = 1e100
 CLOSE_NAMES = 3
 
 
@@ -46,16 +45,13 @@ def read(path: Path, more: Iterable[Mapping[str, str]] = ()) -> dict[str, Metric
     rows = [*read_rows(path, "\t"), *({"primary": "", **row} for row in more)]
     check_schema(rows, "metrics", str(path))
     for column in ("name", "primary"):
-        values = [row[column] for row in rows if row[column]]
-        if twice := sorted({value for value in values if values.count(value) > 1}):
-            raise UsageError(f"each {column} must be once in {path}, found twice: {twice[0]}")
-    return {
-        row["name"]: Metric(
-            row["name"], row["label"], row["unit"], row["better"], int(row["primary"] or 0) or None,
-            tuple(row["of"].split()), row["description"],
-        )
+        if twice := repeats(row[column] for row in rows if row[column]):
+            raise UsageError(f"each {column} must be once in {path}, found twice: {twice}")
+    fields: list[dict[str, Any]] = [
+        {**row, "primary": int(row["primary"] or 0) or None, "of": tuple(row["of"].split())}
         for row in rows
-    }  # fmt: skip
+    ]
+    return {each["name"]: Metric(**each) for each in fields}
 
 
 @functools.cache
@@ -77,7 +73,7 @@ def value(summary: Summary, metric: str) -> float | None:
     if isinstance(found, bool) or not isinstance(found, int | float):
         return None
     # Compares exactly with integers of any size; false for nan.
-    return float(found) if -MAX_VALUE < found < MAX_VALUE else None
+    return float(found) if -LARGEST < found < LARGEST else None
 
 
 def primary_value(summary: Summary) -> float | None:
@@ -93,23 +89,19 @@ def primary(summaries: Sequence[Summary]) -> str:
 
 
 def require_known(metric: str, summaries: Sequence[Summary]) -> None:
-    """Refuse a metric that is not declared, or that no summary has; none says nothing."""
+    """Refuse a metric that no summary has, or without any summary one that is not declared."""
     there = sorted({name for summary in summaries for name in summary})
-    if metric in there or (not there and metric in declared()):
-        return
     where = "in the summary of a valid replicate" if there else "one of config/metrics.tsv"
-    raise UsageError(
-        f"the metric must be {where}, found {metric}", hint=_named(metric, there or [*declared()])
-    )
+    known = there or [*declared()]
+    if metric not in known:
+        raise UsageError(f"the metric must be {where}, found {metric}", hint=_named(metric, known))
 
 
 def problems(metric: str) -> list[str]:
     """Say what is wrong with the name of a metric; nothing if it is declared."""
-    if metric in declared():
-        return []
-    return [
-        f"metric must be one of config/metrics.tsv, found {metric}; {_named(metric, [*declared()])}"
-    ]
+    known = [*declared()]
+    text = f"metric must be one of config/metrics.tsv, found {metric}; {_named(metric, known)}"
+    return [] if metric in known else [text]
 
 
 def undeclared(summary: Summary) -> list[str]:

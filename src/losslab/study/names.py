@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from losslab.emulation.schemes import make_scheme
 from losslab.errors import LosslabError
+from losslab.reading import UsageError, read_rows
+from losslab.reading.files import repeats
 from losslab.study import crowd
 from losslab.study.condition import (
     DEFAULT_IMAGE,
@@ -16,6 +18,7 @@ from losslab.study.condition import (
     NO_SCHEME,
     Condition,
 )
+from losslab.study.schemas import check_schema
 
 # An image that is no host's.
 ENGINE = "engine"
@@ -38,40 +41,32 @@ class Names:
     def problems(self, condition: Condition) -> list[str]:
         """Say which of a condition's names are unknown or do not go together."""
         try:
-            crowd.parse(condition.flows)
+            used = sorted(algorithms_of(condition))
         except LosslabError as error:
             return [error.message]
-        return list(self._problems(condition))
-
-    def _problems(self, condition: Condition) -> Iterator[str]:
-        for algorithm in sorted(algorithms_of(condition) - set(self.algorithms)):
-            yield (
-                f"algorithm must be one of config/algorithms.tsv "
-                f"({', '.join(sorted(self.algorithms))}), found {algorithm!r}"
+        kernels, images = {*self.kernels, DEFAULT_KERNEL}, {*self.images, DEFAULT_IMAGE}
+        found = [
+            f"{axis} must be one of {place} ({', '.join(sorted(known))}), found {name!r}"
+            for axis, names, place, known in (
+                ("algorithm", used, "config/algorithms.tsv", {*self.algorithms}),
+                ("kernel", [condition.kernel], "config/kernels.toml", kernels),
+                ("image", [condition.image], "containers/", images),
             )
-        if condition.kernel not in (DEFAULT_KERNEL, *self.kernels):
-            yield (
-                f"kernel must be one of config/kernels.toml ({', '.join(sorted(self.kernels))}) or "
-                f"{DEFAULT_KERNEL}, found {condition.kernel!r}"
-            )
-        if condition.image not in (DEFAULT_IMAGE, *self.images):
-            yield (
-                f"image must be one of containers/ ({', '.join(sorted(self.images))}) or "
-                f"{DEFAULT_IMAGE}, found {condition.image!r}"
-            )
-        needed = self._needed(condition)
-        asked = {condition.kernel} - {DEFAULT_KERNEL}
+            for name in names
+            if name not in known
+        ]
+        needed, asked = self._needed(condition), {condition.kernel} - {DEFAULT_KERNEL}
         if len(needed | asked) > 1:
-            yield (
-                f"kernel must be {' and '.join(sorted(needed))} for "
-                f"{' and '.join(sorted(algorithms_of(condition)))}, found "
+            found.append(
+                f"kernel must be {' and '.join(sorted(needed))} for {' and '.join(used)}, found "
                 f"{condition.kernel if asked else 'one kernel for both'}"
             )
         if condition.scheme != NO_SCHEME:
             try:
                 make_scheme(condition.scheme)
             except LosslabError as error:
-                yield str(error)
+                found.append(str(error))
+        return found
 
     def kernel(self, condition: Condition) -> str:
         """Name the kernel that a condition is measured on; DEFAULT_KERNEL where nothing asks."""
@@ -87,6 +82,15 @@ def algorithms_of(condition: Condition) -> set[str]:
     """Name the kernel's algorithms that a condition uses."""
     beside = crowd.algorithms(condition.flows)
     return {condition.algorithm, condition.competitor, *beside} - {NO_COMPETITOR}
+
+
+def load_algorithms(path: Path) -> list[dict[str, str]]:
+    """Read algorithms.tsv, whose names are unique."""
+    rows = read_rows(path, "\t")
+    check_schema(rows, "algorithms", str(path))
+    if repeated := repeats(row["name"] for row in rows):
+        raise UsageError(f"names must be unique in {path}, found {repeated} more than once")
+    return rows
 
 
 def images_of(root: Path) -> frozenset[str]:

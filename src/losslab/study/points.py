@@ -30,11 +30,8 @@ def block_points(
             name: changes.word(listed) for name, listed in study.get("changes", {}).items()
         },
     }
-    for product in block if isinstance(block, list) else [block]:
-        axes = {
-            axis: value if isinstance(value, list) else [value]
-            for axis, value in (study["defaults"] | product).items()
-        }
+    for product in as_list(block):
+        axes = {axis: as_list(value) for axis, value in (study["defaults"] | product).items()}
         if (count := math.prod(map(len, axes.values()))) > POINTS_MAX:
             raise LosslabError(
                 f"a block's product must have at most {POINTS_MAX} cells, found {count}",
@@ -49,19 +46,17 @@ def block_points(
             yield point
 
 
-def has(values: dict[str, Any], wanted: dict[str, Any]) -> bool:
+def has(values: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Tell whether all axes have the wanted value, or one of a list of them.
 
     An axis that the study does not name has its default.
     """
-    defaults = {name: its.default for name, its in AXES.items()}
-    found = defaults | values
     return all(
-        axis in found and found[axis] in (value if isinstance(value, list) else [value])
+        (values[axis] if axis in values else AXES[axis].default) in as_list(value)
         for axis, value in wanted.items()
     )
 
 
-def runs_of(told: dict[str, Any] | list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """List a block's runs: one for all its cells, or several, each for some of them."""
-    return told if isinstance(told, list) else [told]
+def as_list(value: Any) -> list[Any]:
+    """List what a file may give as a list, or alone."""
+    return value if isinstance(value, list) else [value]

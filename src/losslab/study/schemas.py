@@ -1,20 +1,25 @@
-"""The closed schemas of workflow/schemas, with what the axes' declarations say filled in."""
+"""Data against the closed schemas of workflow/schemas, which the axes' declarations complete."""
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.reading import read_yaml
+from losslab.reading import UsageError, parse_yaml, read_text, read_yaml, shown
 from losslab.study.condition import AXES
 
 if TYPE_CHECKING:
     import jsonschema
 
 SCHEMAS = Path(__file__).resolve().parents[3] / "workflow" / "schemas"
+HINT = "config/README.md explains every key"
+# Of a file that is wrong throughout, as many errors are shown, each of at most so many letters.
+SHOWN_ERRORS = 20
+SHOWN_LETTERS = 400
 
 
 @functools.cache
@@ -55,17 +60,60 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
     return validator
 
 
+def problems(data: Any, name: str) -> list[str]:
+    """Say where data leave a schema, and how."""
+    errors = sorted(validator(name).iter_errors(data), key=lambda e: list(map(str, e.path)))
+    found = [
+        f"{'.'.join(map(shown, e.path)) or '(top level)'}: {_shortened(e.message)}"
+        for e in errors[:SHOWN_ERRORS]
+    ]
+    return found + [f"and {len(errors) - SHOWN_ERRORS} more"] * (len(errors) > SHOWN_ERRORS)
+
+
+def _shortened(message: str) -> str:
+    """Cut an error message that quotes a long value: keep what it says of it, at its end."""
+    half = SHOWN_LETTERS // 2
+    return message if len(message) <= SHOWN_LETTERS else f"{message[:half]} ... {message[-half:]}"
+
+
+def check_schema(data: Any, name: str, where: str, hint: str = HINT) -> None:
+    """Validate against a schema; `where` is the file, for the error."""
+    if found := problems(data, name):
+        lines = "\n    ".join(found)
+        raise UsageError(
+            f"{where} must follow workflow/schemas/{name}.schema.yaml, found:\n    {lines}",
+            hint=hint,
+        )
+
+
+def load_checked(path: Path, name: str) -> Any:
+    """Parse a YAML file and validate it, once a process for as long as it says the same.
+
+    The caller has its own copy.
+    """
+    return copy.deepcopy(_checked(path, read_text(path), name))
+
+
+@functools.cache
+def _checked(path: Path, text: str, name: str) -> Any:
+    data = parse_yaml(text, str(path))
+    check_schema(data, name, str(path))
+    return data
+
+
 def definitions() -> dict[str, Any]:
     """Say in JSON Schema what the axes are.
 
     Returns:
-        `axis`: the name of one that studies set; `axes`: those, each with a value or a list of
-        values; `cell`: those, each with a value; `values`: by name, what a value of any axis is.
+        `axis`: the name of one that studies set; `selector`: that, or `block`; `axes`: those, each
+        with a value or a list of values; `cell`: those, each with a value; `values`: by name, what
+        a value of any axis is.
     """
     values = {name: its.schema() for name, its in AXES.items()}
     of_studies = {name: values[name] for name, its in AXES.items() if not its.of_campaign}
     return {
         "axis": {"enum": list(of_studies)},
+        "selector": {"enum": ["block", *of_studies]},
         "axes": {
             "type": "object",
             "properties": {name: one_or_more(value) for name, value in of_studies.items()},

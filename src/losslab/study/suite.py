@@ -9,15 +9,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from losslab.errors import LosslabError
 from losslab.reading import input_errors
+from losslab.reading.files import repeats
 from losslab.study import metrics
 from losslab.study.condition import AXES, DEFAULT_KERNEL
-from losslab.study.points import block_points, has
-from losslab.study.reading import load_algorithms, load_checked
+from losslab.study.names import load_algorithms
+from losslab.study.points import as_list, block_points, has
+from losslab.study.schemas import load_checked
 
 # A suite's word for the algorithm that is scored.
 TESTED = "tested"
@@ -32,7 +33,6 @@ FRAME_BITS = 1514 * 8
 LEAST_BUFFER_PACKETS = 2
 
 Point = dict[str, Any]
-NO_KERNELS: Mapping[str, str] = MappingProxyType({})
 
 
 @input_errors()
@@ -72,84 +72,77 @@ def load_suite(name: str, root: Path) -> dict[str, Any]:
         known = sorted(each.stem for each in path.parent.glob("*.yaml"))
         raise LosslabError(f"a suite must be one of {', '.join(known)}, found {name!r}")
     suite: dict[str, Any] = load_checked(path, "suite")
-    problems = list(_problems(suite))
-    if problems:
+    if problems := list(_problems(suite)):
         raise LosslabError(f"{path} must make sense, found:\n    " + "\n    ".join(problems))
     return suite
 
 
 def _problems(suite: dict[str, Any]) -> Iterator[str]:
     """Say which names mean nothing, and which sections nobody speaks of."""
-    names = [criterion["id"] for criterion in suite["criteria"]]
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        yield f"criterion {name} stands there twice"
+    criteria = suite["criteria"]
+    if twice := repeats(criterion["id"] for criterion in criteria):
+        yield f"criterion {twice} stands there twice"
     sections = [each["section"] for each in suite["sections"]]
-    covered = [each["section"] for each in suite["criteria"]]
-    left = [each["section"] for each in suite["not_covered"]]
-    for section in sorted({*covered, *left} - set(sections)):
+    covered = {each["section"] for each in criteria}
+    left = {each["section"] for each in suite["not_covered"]}
+    for section in sorted((covered | left) - set(sections)):
         yield f"section {section} is none of `sections`"
     for section in sections:
         if (section in covered) == (section in left):
             yield f"section {section} must have criteria, or stand in not_covered with a reason"
     made = blocks(suite, suite["baselines"])
-    for criterion in suite["criteria"]:
-        for problem in metrics.problems(criterion["metric"]):
-            yield f"criterion {criterion['id']}: {problem}"
-        yield from _selector_problems(criterion, suite, made)
+    for criterion in criteria:
+        found = [
+            *metrics.problems(criterion["metric"]),
+            *_selector_problems(criterion, suite, made),
+        ]
+        yield from (f"criterion {criterion['id']}: {problem}" for problem in found)
 
 
 def _selector_problems(
     criterion: dict[str, Any], suite: dict[str, Any], made: dict[str, list[Point]]
 ) -> Iterator[str]:
     """Say which of a criterion's cells there are none of, or none in the quick form."""
-    where = dict(criterion["where"])
-    wanted = where.pop("block")
-    named = wanted if isinstance(wanted, list) else [wanted]
-    unknown = [block for block in named if block not in made]
-    if unknown:
-        yield f"criterion {criterion['id']}: no scenario is called {', '.join(unknown)}"
+    where, scenarios = dict(criterion["where"]), suite["scenarios"]
+    named = as_list(where.pop("block"))
+    if unknown := [block for block in named if block not in made]:
+        yield f"no scenario is called {', '.join(unknown)}"
         return
     against = criterion.get("against")
     if against is not None and against not in suite["baselines"]:
-        yield f"criterion {criterion['id']}: {against} is no baseline, and not always measured"
-    quick = [block for block in named if QUICK in suite["scenarios"][block]]
-    if not quick and all("not_quick" in suite["scenarios"][block] for block in named):
-        if not any(has(suite["defaults"] | p, where) for block in named for p in made[block]):
-            yield f"criterion {criterion['id']}: no cell is meant"
-        return
-    points = [
-        point
-        for block in quick
+        yield f"{against} is no baseline, and not always measured"
+    quick = [block for block in named if QUICK in scenarios[block]]
+    excused = not quick and all("not_quick" in scenarios[block] for block in named)
+    if not any(
+        has(point, where | scenarios[block].get(QUICK, {}).get("only", {}))
+        for block in (named if excused else quick)
         for point in made[block]
-        if has(suite["defaults"] | point, where | suite["scenarios"][block][QUICK].get("only", {}))
-    ]
-    if not points:
-        yield f"criterion {criterion['id']}: no cell of the quick form is meant"
+    ):
+        yield f"no cell {'' if excused else 'of the quick form '}is meant"
 
 
 def blocks(
-    suite: dict[str, Any], algorithms: Sequence[str], kernels: Mapping[str, str] = NO_KERNELS
+    suite: dict[str, Any], algorithms: Sequence[str], kernels: Mapping[str, str] | None = None
 ) -> dict[str, list[Point]]:
-    """Make a study's blocks of a suite's scenarios.
+    """Make a study's blocks of a suite's scenarios: per scenario its points.
 
     Args:
         suite: As `load_suite` gives it.
         algorithms: Those that are scored.
         kernels: Those that algorithms need, by their names. A scenario that needs another one is
             without these algorithms.
-
-    Returns:
-        Per scenario its points, each an axis's value by its name.
     """
-    return {
-        name: _distinct(
-            _with_algorithm(point, algorithm)
-            for point in block_points(suite, scenario["points"])
-            for algorithm in algorithms
-            if "kernel" not in point or kernels.get(algorithm, point["kernel"]) == point["kernel"]
-        )
-        for name, scenario in suite["scenarios"].items()
-    }
+    found: dict[str, list[Point]] = {}
+    for name, scenario in suite["scenarios"].items():
+        found[name] = []
+        points = block_points(suite, scenario["points"])
+        for point, algorithm in itertools.product(points, algorithms):
+            kernel = point.get("kernel")
+            if kernel is None or (kernels or {}).get(algorithm, kernel) == kernel:
+                made = _with_algorithm(point, algorithm)
+                # A point in which the algorithm has no place is there once.
+                found[name] += [made] if made not in found[name] else []
+    return found
 
 
 def _with_algorithm(point: Point, algorithm: str) -> Point:
@@ -163,18 +156,9 @@ def _with_algorithm(point: Point, algorithm: str) -> Point:
 
 def buffer_packets(point: Point, bdp: float) -> int:
     """Round a buffer of so many bandwidth-delay products to packets."""
-    values: Point = {name: its.default for name, its in AXES.items()} | point
+    values: Point = {name: AXES[name].default for name in ("rate_mbit", "rtt_ms")} | point
     bits: float = values["rate_mbit"] * 1e6 * values["rtt_ms"] / 1e3
     return max(LEAST_BUFFER_PACKETS, round(bdp * bits / FRAME_BITS))
-
-
-def _distinct(points: Iterator[Point]) -> list[Point]:
-    """Leave out points that are there before: those in which the algorithm has no place."""
-    found: list[Point] = []
-    for point in points:
-        if point not in found:
-            found.append(point)
-    return found
 
 
 def runs(suite: dict[str, Any], form: str) -> dict[str, Any]:
@@ -192,8 +176,3 @@ def form_runs(study: str, root: Path, form: str) -> dict[str, Any]:
             f"blocks of study {study} must be named, found {form}, a form that suites have"
         )
     return runs(load_suite(named, root), form)
-
-
-def with_baselines(suite: dict[str, Any], algorithms: Sequence[str]) -> list[str]:
-    """List algorithms and then the baselines that are not among them."""
-    return list(dict.fromkeys(itertools.chain(algorithms, suite["baselines"])))

@@ -13,7 +13,7 @@ from losslab.emulation import shaping
 from losslab.errors import LosslabError
 from losslab.study import axes, condition, design, features, listed, schemas
 from losslab.study.condition import AXES, Condition
-from losslab.study.names import Names
+from losslab.study.names import Names, load_algorithms
 from losslab.study.seeds import replicate_seed
 from tests.unit.study import recorded
 
@@ -181,7 +181,7 @@ def test_a_new_algorithm_is_one_row(root, tmp_path):
     table.write_text(
         (root / "config/algorithms.tsv").read_text() + "scalable\tScalable\t#CC79A7\t18\tdefault\n"
     )
-    names = Names({row["name"]: row["kernel"] for row in design.load_algorithms(table)})
+    names = Names({row["name"]: row["kernel"] for row in load_algorithms(table)})
     study = yaml.safe_load((root / "config/studies/loss.yaml").read_text())
     study["blocks"] = {"main": {"algorithm": "scalable"}}
     run = {"replicates": 1, "duration_s": 5, "warmup_s": 1}

@@ -84,7 +84,7 @@ QUIET = dataclasses.replace(CONDITION, loss_percent=0, rtt_ms=20, duration_s=10)
         ({"changes": "at_s=8,rtt_ms=0"}, "must keep some rtt_ms"),
         ({"changes": "at_s=8,rate_mbit=1", "trace": "cellular"}, "leave rate_mbit alone"),
         ({"changes": "at_s=8,rtt_ms=30", "sender_delay_ms": 5}, "none with sender_delay_ms"),
-        ({"changes": "fast"}, "must be written as"),
+        ({"changes": "fast"}, "(as in at_s=10,rate_mbit=2+"),
         (
             {"changes": "at_s=8,rtt_ms=4", "reorder_percent": 1, "reorder_ms": 5},
             "from 8 s: reorder_ms must be at most half of rtt_ms, 2 here",

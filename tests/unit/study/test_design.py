@@ -4,7 +4,7 @@ import pytest
 
 from losslab.errors import LosslabError
 from losslab.study import design, files
-from losslab.study.names import Names
+from losslab.study.names import Names, load_algorithms
 from losslab.study.points import has
 from tests.unit.study.test_condition import BARE
 
@@ -165,7 +165,7 @@ def test_duplicate_algorithms_are_refused(tmp_path):
     row = "cubic\tCUBIC\t#0072B2\t16\tdefault\n"
     path.write_text("name\tlabel\tcolour\tshape\tkernel\n" + row + row)
     with pytest.raises(LosslabError, match="cubic"):
-        design.load_algorithms(path)
+        load_algorithms(path)
 
 
 def test_a_block_may_be_a_list_of_products(study):
