@@ -16,7 +16,7 @@ from tests import madeup
 COPIED = (
     "Snakefile", "analysis", "config", "containers", "profiles", "report", "src", "workflow",
 )  # fmt: skip
-SOME_STUDIES = ("calibration", "loss", "bufferbloat", "cellular")
+SOME_STUDIES = ("calibration", "bufferbloat")
 
 
 def broken_claim(folder: Path) -> Outcome:

@@ -3,9 +3,16 @@
 import pytest
 
 from bench import faults
+from bench.faults import damage
+
+# One campaign suffers all damage: a worker of its own would measure it again.
+FAULTS = [
+    pytest.param(name, marks=[pytest.mark.xdist_group("damage")] if name in damage.FAULTS else [])
+    for name in faults.FAULTS
+]
 
 
-@pytest.mark.parametrize("name", faults.FAULTS)
+@pytest.mark.parametrize("name", FAULTS)
 def test_fault(name, tmp_path):
     try:
         outcome = faults.FAULTS[name](tmp_path)
