@@ -33,7 +33,6 @@ class Batch:
     """One of them; it waits until it is closed."""
 
     def __init__(self, program: str, pid: int) -> None:
-        """Start it."""
         self._program = program
         with netns.inside(pid):
             self._process = subprocess.Popen(

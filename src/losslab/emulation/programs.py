@@ -75,7 +75,6 @@ class Ends:
     """
 
     def __init__(self) -> None:
-        """Watch nothing yet."""
         self._at_work: dict[int, Process] = {}
         self._waiter = Waiter()
         self._descriptors = contextlib.ExitStack()

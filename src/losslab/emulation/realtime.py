@@ -142,7 +142,6 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        """See what else runs, and get ready."""
         self._busy_before = quiet_busy()
         self._timers = subprocess.Popen(
             [sys.executable, "-m", "losslab.emulation.realtime"],
@@ -154,7 +153,6 @@ class Watch:
         self._late_ms: list[float] = []
 
     def __enter__(self) -> Watch:
-        """Begin."""
         assert self._timers.stdin is not None
         self._timers.stdin.write(READY)
         self._timers.stdin.flush()
@@ -162,7 +160,6 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End."""
         self._end = ticks.sample()
         out = self._timers.communicate()[0]
         self._late_ms = json.loads(out)

@@ -188,7 +188,6 @@ class _SampleLog:
         echo_probe: EchoProbe,
         interval_s: float,
     ) -> None:
-        """Start the clock."""
         self._interval_s = interval_s
         self._tcp_probe, self._queue_probe = tcp_probe, queue_probe
         self._echo_probe, self._echo_due_s = echo_probe, 0.0

@@ -39,7 +39,6 @@ class Waiter:
     """Waits until a descriptor has something to read."""
 
     def __init__(self, *descriptors: int) -> None:
-        """Watch descriptors; they stay the caller's."""
         self._polled = (_Pollfd * len(descriptors))(*(_Pollfd(fd, POLLIN, 0) for fd in descriptors))
         self._timeout = _Timespec()
 

@@ -110,7 +110,6 @@ class Command(App):
     }  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        """Refuse the app without commands, and commands without it."""
         its, commands = condition, (condition.sender_command, condition.receiver_command)
         if any((said not in (NONE, "")) != self.used(its) for said in commands):
             yield (
@@ -121,7 +120,6 @@ class Command(App):
             yield f"bring needs the app command, found {its.app}"
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
-        """List the one pair of programs."""
         return [
             Unknown(
                 name="command",

@@ -114,7 +114,6 @@ class Ffmpeg(App):
     }
 
     def expected_mbit(self, condition: Condition, rate_mbit: float) -> float:
-        """Return the stream's rate, or the link's."""
         return min(EXPECTED_MBIT, rate_mbit)
 
     def inputs(self, condition: Condition) -> Mapping[str, Any]:

@@ -127,13 +127,11 @@ class Iperf3(App):
     }  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        """Refuse a size of writes where no iperf3 runs."""
         its = condition
         if its.write_kib != 0 and not self.used(its) and its.competitor == NONE:
             yield f"write_kib {its.write_kib} needs a flow of iperf3, found the app {its.app}"
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
-        """List the flow and, where the condition has one, its competitor."""
         found = [flow(condition, "", condition.algorithm, 0)]
         if condition.competitor != NONE:
             found.append(flow(condition, "competitor-", condition.competitor, 1))

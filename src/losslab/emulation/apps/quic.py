@@ -118,7 +118,6 @@ class Quic(App):
     start_s, per_gb_s = 0.3, 300.0  # its stack makes system calls for each packet
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        """Refuse algorithms that ngtcp2 does not have."""
         if self.used(condition) and condition.algorithm not in ALGORITHMS:
             yield (
                 f"algorithm must be one of {', '.join(ALGORITHMS)} with the app quic, whose own "
@@ -126,7 +125,6 @@ class Quic(App):
             )
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
-        """List the one download."""
         certificate = (
             "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 "
             f"-subj /CN=losslab -keyout {KEY} -out {CERTIFICATE}"

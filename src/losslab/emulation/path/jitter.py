@@ -43,11 +43,9 @@ class Jitter(Mechanism):
     }  # fmt: skip
 
     def of(self, condition: Condition) -> Self:
-        """Return the jitter that a condition specifies."""
         return replace(self, jitter_ms=condition.jitter_ms)
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        """Refuse an order of packets without jitter."""
         order = condition.jitter_order
         if order != "kept" and condition.jitter_ms == 0:
             yield f"jitter_order {order} needs a jitter_ms, found none"
@@ -67,11 +65,9 @@ class Jitter(Mechanism):
 
     @property
     def above_ms(self) -> float:
-        """Return the most that it adds."""
         return self.jitter_ms
 
     def reasons(self, e: Evidence) -> Iterator[str | None]:
-        """Say when RTTs of the idle path differ by too little or too much."""
         if not e.idle_ms or not self.jitter_ms:
             return
         spread_ms, least_ms = max(e.idle_ms) - min(e.idle_ms), self._spread_least_ms(len(e.idle_ms))

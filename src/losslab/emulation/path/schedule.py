@@ -56,11 +56,9 @@ class Schedule(Mechanism):
         return replace(self, scheduled_mbit=carried / (end_s - condition.warmup_s))
 
     def specified(self) -> dict[str, Any]:
-        """Write the mean rate under its name in plans."""
         return {"mean_rate_mbit": self.scheduled_mbit}
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        """Refuse a path of which one phase is none that may be measured."""
         its = condition
         if its.changes == NONE:
             return
@@ -89,21 +87,17 @@ class Schedule(Mechanism):
                 yield from (where + words for words in same.problems())
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
-        """Plan the changes."""
         return {"changes": plan_of(condition, seed)}
 
     def last_qdiscs(self, plan: Plan) -> list[Shaper]:
-        """List the qdiscs of the last phase."""
         last: list[Shaper] = plan.parts["changes"].last
         return last
 
     def session(self, plan: Plan, handles: Mapping[str, Handle]) -> Changing:
-        """Make the changes at their times."""
         return Changing(plan.parts["changes"], handles)
 
     @property
     def mean_rate_mbit(self) -> float | None:
-        """Return the mean rate of the schedule."""
         return self.scheduled_mbit
 
 

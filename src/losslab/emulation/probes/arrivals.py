@@ -11,7 +11,6 @@ class ArrivalProbe:
     """The counters of an interface, and those of its host's TCP and UDP."""
 
     def __init__(self, pid: int, interface_name: str) -> None:
-        """Look at a namespace."""
         self._net, self._name = Path(f"/proc/{pid}/net"), interface_name
 
     def row(self, t_s: float) -> str:

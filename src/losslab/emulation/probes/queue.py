@@ -49,7 +49,6 @@ class QueueProbe:
     """The root qdisc of one interface, in the namespace where the probe was made."""
 
     def __init__(self, interface_name: str) -> None:
-        """Open the socket."""
         self._index = socket.if_nametoindex(interface_name)
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE)
         # Not a dump, which would be of every interface. An echo: before Linux 6.8 the answer goes
