@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import dualpi2
+from losslab.emulation.beyond_tc import DUALPI2, DualPi2
 from losslab.emulation.mechanism import Mechanism, line, of
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper, netem
 from losslab.emulation.topology import (
@@ -58,10 +58,8 @@ def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Sh
     packets = condition.buffer_packets
     if condition.queue == "two-fifos":
         return _two_fifos(packets)
-    if condition.queue == dualpi2.KIND:
-        return [
-            dualpi2.DualPi2(bottleneck(), "parent 1:1", "10:", dualpi2.KIND, "", {}, limit=packets)
-        ]
+    if condition.queue == DUALPI2:
+        return [DualPi2(bottleneck(), "parent 1:1", "10:", DUALPI2, "", {}, limit=packets)]
     octets = packets * FRAME_BYTES
     least = max(octets // 12, 2 * FRAME_BYTES)
     # kind, arguments, and what must read back. Buffers are the stated ones; what else an AQM has is

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from losslab.emulation.filters import DROP, Filter
+from losslab.emulation.beyond_tc import DROP, Filter
 from losslab.emulation.mechanism import Mechanism
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper
 from losslab.emulation.topology import bottleneck

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from losslab.emulation.filters import DETERMINISTIC, DROP, OK, Filter
+from losslab.emulation.beyond_tc import DETERMINISTIC, DROP, OK, Filter
 from losslab.emulation.mechanism import Mechanism
 from losslab.emulation.qdiscs import Shaper
 from losslab.emulation.topology import interface, reverse_router

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 
 HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 ATTRIBUTE_HEADER = struct.Struct("=HH")
-NLM_F_REQUEST, NLM_F_ECHO, NLM_F_DUMP = 0x1, 0x8, 0x300
+NLM_F_REQUEST, NLM_F_ACK, NLM_F_ECHO, NLM_F_DUMP = 0x1, 0x4, 0x8, 0x300
+NETLINK_ROUTE = 0
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 # The kernel puts no more into one part of an answer (netlink_recvmsg, net/netlink/af_netlink.c).
 PART_BYTES = 1 << 15
@@ -56,13 +57,32 @@ def split(part: bytes) -> Iterator[tuple[int, bytes]]:
         at += (length + 3) & ~3
 
 
-def messages(sock: socket.socket) -> list[tuple[int, bytes]]:
-    """Receive the messages of one dump, as (type, payload).
+def attribute(kind: int, content: bytes) -> bytes:
+    """Write a netlink attribute."""
+    whole = ATTRIBUTE_HEADER.pack(ATTRIBUTE_HEADER.size + len(content), kind) + content
+    return whole + bytes(-len(whole) % 4)
+
+
+def ask(kind: int, flags: int, body: bytes) -> None:
+    """Send a request about this namespace's links.
 
     Raises:
         OSError: the kernel refused it.
     """
-    return _until_done(iter(lambda: sock.recv(PART_BYTES), b""))
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE) as sock:
+        sock.send(request(kind, flags, body))
+        list(split(sock.recv(PART_BYTES)))
+
+
+def dump(kind: int, body: bytes) -> list[tuple[int, bytes]]:
+    """Ask for a dump about this namespace's links; return its messages, as (type, payload).
+
+    Raises:
+        OSError: the kernel refused it.
+    """
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE) as sock:
+        sock.send(request(kind, NLM_F_DUMP, body))
+        return _until_done(iter(lambda: sock.recv(PART_BYTES), b""))
 
 
 def _until_done(parts: Iterable[bytes]) -> list[tuple[int, bytes]]:

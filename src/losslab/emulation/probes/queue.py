@@ -14,7 +14,6 @@ from pathlib import Path
 from losslab.emulation.probes import netlink
 from losslab.emulation.probes.netlink import attributes
 
-NETLINK_ROUTE = 0
 RTM_NEWQDISC = 36
 RTM_GETQDISC = 38
 TC_H_ROOT = 0xFFFF_FFFF
@@ -50,7 +49,7 @@ class QueueProbe:
 
     def __init__(self, interface_name: str) -> None:
         self._index = socket.if_nametoindex(interface_name)
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE)
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, netlink.NETLINK_ROUTE)
         # Not a dump, which would be of every interface. An echo: before Linux 6.8 the answer goes
         # to those alone who listen to changes (tc_get_qdisc, net/sched/sch_api.c).
         self._request = netlink.request(
