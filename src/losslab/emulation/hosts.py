@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import netns, offloads
+from losslab.emulation import netns
 from losslab.emulation.qdiscs import differences
-from losslab.emulation.sysctls import ECN, ECN_SYSCTL
+from losslab.emulation.topology import ECN, ECN_SYSCTL
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def apply(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
             for name, value in plan.sysctls.items():
                 netns.write_sysctl(name, value)
             for interface in plan.interfaces:
-                offloads.set_all(interface, plan.offloads, plan.udp_offloads)
+                netns.set_offloads(interface, plan.offloads, plan.udp_offloads)
         handles[host].ip.do(plan.ip_commands)
 
 
@@ -73,7 +73,7 @@ def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> d
                 },
                 "sysctls": {name: netns.read_sysctl(name) for name in plan.sysctls},
                 "offloads": {
-                    name: offloads.read(name, plan.udp_offloads) for name in plan.interfaces
+                    name: netns.read_offloads(name, plan.udp_offloads) for name in plan.interfaces
                 },
                 "counters": netns.read_counters(),
             }

@@ -18,7 +18,6 @@ from losslab.emulation.flows import Flow
 from losslab.emulation.mechanism import Mechanisms, loss_percent
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper
 from losslab.emulation.shaping import shapers
-from losslab.emulation.sysctls import sysctls
 from losslab.emulation.topology import (
     HOSTS,
     INTERFACES,
@@ -26,6 +25,7 @@ from losslab.emulation.topology import (
     address_commands,
     reverse_router,
     routes,
+    sysctls,
 )
 from losslab.study import features
 from losslab.study.condition import NO_TRACE, Condition
