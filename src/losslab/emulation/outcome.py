@@ -113,7 +113,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
     if watch is not None:
         found = watch.findings(plan.promise, evidence.rtt_ms, run.replies, run.queue)
         reasons += found.reasons(plan.promise)
-        machine = {f"machine_{name}": value for name, value in found.to_json().items()}
+        machine = {f"machine_{name}": value for name, value in asdict(found).items()}
     summary |= {
         "retransmits": summary.get("retransmits", counted.retransmits),
         "rtt_ms": evidence.rtt_ms,
