@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import accounts, checks, dynamics, goodput, hosts
+from losslab.emulation import accounts, checks, goodput, hosts
 from losslab.emulation.crowd import outcome as crowd
 from losslab.emulation.flows import Flow
 from losslab.emulation.plan import Plan
@@ -167,7 +167,7 @@ def _dynamics(flows: list[Flow], plan: Plan, folder: Path) -> dict[str, float | 
     if not flows or flows[0].source_port is None:
         return {}
     rows = goodput.read_rows(folder / "tcp.csv")
-    return dynamics.describe(rows, flows[0].source_port, plan.warmup_s, plan.duration_s)
+    return goodput.cwnd_statistics(rows, flows[0].source_port, plan.warmup_s, plan.duration_s)
 
 
 def _queue_summary(samples: Sequence[queue.QueueSample], plan: Plan) -> dict[str, float | None]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
 from losslab.emulation.flows import ANY_PORT, Timed, Timeline, Unknown
-from losslab.emulation.goodput import COLUMNS, INTERVAL_S, ROUNDING_S, read_rows
+from losslab.emulation.goodput import INTERVAL_S, ROUNDING_S, read_rows, write_intervals
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, Seed, axis
@@ -42,16 +42,14 @@ def _program(host: str, words: str, condition: Condition) -> Timed:
     return Timed(host, ["sh", "-c", text], f"{host}.log", until_s=condition.duration_s)
 
 
-def write_intervals(rows: list[dict[str, str]], path: Path) -> None:
-    """Write the payload's rates as a table, of consecutive intervals of `INTERVAL_S` or more."""
-    lines, before = [COLUMNS], rows[0]
+def _rates(rows: list[dict[str, str]]) -> Iterator[tuple[float, float]]:
+    """Give (end in s, the payload's Mbit/s) of intervals of `INTERVAL_S` or more."""
+    before = rows[0]
     for row in rows[1:]:
         seconds = float(row["t_s"]) - float(before["t_s"])
         if seconds >= INTERVAL_S - ROUNDING_S:
-            rate_mbit = _payload(before, row) * 8 / 1e6 / seconds
-            lines.append(f"{float(row['t_s']):.6f},{rate_mbit:.6f}")
+            yield float(row["t_s"]), _payload(before, row) * 8 / 1e6 / seconds
             before = row
-    path.write_text("\n".join(lines) + "\n")
 
 
 def _between(before: dict[str, str], after: dict[str, str], what: str) -> int:
@@ -148,7 +146,7 @@ class Command(App):
                 f"programs must run beyond the warm-up of {plan.warmup_s:g} s, found them at an "
                 f"end at {times[-1] if times else 0:.3g} s"
             )
-        write_intervals(rows, folder / "intervals.csv")
+        write_intervals(_rates(rows), folder / "intervals.csv")
         payload = _payload(rows[first], rows[last])
         if payload <= 0:
             raise LosslabError("TCP segments or UDP datagrams must arrive, found none")

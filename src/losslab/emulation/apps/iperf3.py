@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
 from losslab.emulation.flows import Flow, Program, Timeline
-from losslab.emulation.goodput import INTERVAL_S, Deliveries, jain_index, read_report
+from losslab.emulation.goodput import (
+    INTERVAL_S,
+    Deliveries,
+    jain_index,
+    read_report,
+    write_intervals,
+)
 from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, Seed, axis
@@ -151,7 +157,7 @@ class Iperf3(App):
             sender = load(folder / each.caller.log)
             rows = intervals(receiver, timeline.started_s[each.name])
             delivered = Deliveries.read(folder / "tcp.csv", each.source_port)
-            delivered.write_intervals(folder / f"{prefix}intervals.csv")
+            write_intervals(delivered.intervals(), folder / f"{prefix}intervals.csv")
             goodputs.append(delivered.mbit(plan.warmup_s, plan.duration_s))
             read.append(received_mbit(rows, plan))
             retransmits.append(sender["end"]["sum_sent"]["retransmits"])

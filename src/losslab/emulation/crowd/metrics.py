@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.crowd.plan import Stream
-from losslab.emulation.goodput import ROUNDING_S, Deliveries, jain_index
+from losslab.emulation.goodput import Deliveries, jain_index
 from losslab.study import features
 
 if TYPE_CHECKING:
@@ -74,9 +73,7 @@ def mbit(its: Deliveries | None, begin_s: float, end_s: float) -> float | None:
         return None
     if its is None:
         return 0.0
-    first = bisect.bisect_left(its.instants_s, begin_s - ROUNDING_S)
-    last = bisect.bisect_right(its.instants_s, end_s + ROUNDING_S) - 1
-    return its.mbit(begin_s, end_s) if last > first else None
+    return its.sampled_mbit(begin_s, end_s)
 
 
 def carried(life: Life, samples: Mapping[int, Deliveries], plan: Plan) -> float:
