@@ -68,15 +68,15 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
     notes = [each.note(plan, seen, folder) for each in plan.promise.mechanisms]
     waiting = next((its.waiting for its in notes if its.waiting is not None), run.queue)
     queue.write_csv(waiting, folder / "queue.csv")
+    between = accounts.Between(seen.before, seen.after)
     counted = seen.counted or accounts.traffic(
-        seen.before,
-        seen.after,
+        between,
         plan.back_router,
         {name: count for its in notes for name, count in its.counts.items()},
         duplicating=any("duplicates" in each.explains for each in plan.promise.mechanisms),
     )
     if plan.crowd is not None and seen.counted is None:
-        counted = crowd.of_all_links(counted, plan.crowd, seen.before, seen.after)
+        counted = crowd.of_all_links(counted, plan.crowd, between)
     tcp_flows = [flow for flow in plan.flows if flow.protocol == "tcp"]
     evidence = checks.Evidence(
         promise=plan.promise,
@@ -99,7 +99,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
             )
             for flow in tcp_flows
         ),
-        bypassed=accounts.bypassed(seen.before, seen.after),
+        bypassed=between.bypassed,
         queue=run.queue,
     )
     reasons += checks.reasons(evidence)
@@ -128,7 +128,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         if evidence.flows
         else None,
         **(crowd.of_the_link(counted) if beside else {}),
-        **(crowd.second(plan.crowd, seen.before, seen.after) if plan.crowd else {}),
+        **(crowd.second(plan.crowd, between) if plan.crowd else {}),
         **_dynamics(tcp_flows, plan, folder),
         **_queue_summary(waiting, plan),
         **plan.promise.summary(counted),

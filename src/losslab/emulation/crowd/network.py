@@ -27,7 +27,6 @@ from losslab.emulation.topology import (
     RECEIVER_ADDRESS,
     SENDER_ADDRESS,
     Beside,
-    Interface,
     Link,
     Route,
     bottleneck,
@@ -127,8 +126,3 @@ def network_of(condition: Condition) -> Beside:
             ],
         },
     )
-
-
-def ends_of(found: Beside, host: str) -> list[Interface]:
-    """List a host's interfaces on these links."""
-    return [end for end in found.ends if end.host == host]

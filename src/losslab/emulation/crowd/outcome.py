@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation.accounts import Traffic
+from losslab.emulation.accounts import Between, Traffic
 from losslab.emulation.checks import FlowEvidence
 from losslab.emulation.crowd import metrics
 from losslab.emulation.crowd.metrics import Life
-from losslab.emulation.crowd.network import ENTRY, LAST, SECOND, ends_of
+from losslab.emulation.crowd.network import ENTRY, LAST, SECOND
 from losslab.emulation.crowd.plan import Crowd, Stream
 from losslab.emulation.goodput import Deliveries, read_report
-from losslab.emulation.topology import Interface
 from losslab.study.crowd import WAYS
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ RTT_ROUNDING_MS = 0.001
 
 
 @dataclass(frozen=True)
-class Beside:
+class Found:
     """What all of them come to."""
 
     summary: dict[str, Any]
@@ -50,7 +49,7 @@ def collect(
     timeline: Timeline,
     *,
     real_time: bool = False,
-) -> Beside:
+) -> Found:
     """Turn the programs' reports and the sender's samples into flows.csv, metrics and evidence.
 
     In real time programs start when the machine lets them.
@@ -77,7 +76,7 @@ def collect(
             "flows over the second bottleneck cannot be faster than its "
             f"{crowd.second_rate_mbit:g} Mbit/s, found {second:.1f}"
         )
-    return Beside(
+    return Found(
         summary={
             "flows_goodput_mbit": beside,
             "total_goodput_mbit": own + beside,
@@ -89,12 +88,6 @@ def collect(
         evidence=_evidence(lives),
         reasons=reasons if real_time else [*reasons, *_not_on_time(lives, plan, timeline)],
     )
-
-
-def of_the_link(counted: Traffic) -> dict[str, float]:
-    """Say what share of the packets that came to the bottleneck it had no room for."""
-    offered = counted.received + counted.loss_drops + counted.bottleneck_drops
-    return {"bottleneck_loss_percent": 100 * counted.bottleneck_drops / offered if offered else 0.0}
 
 
 def _life(
@@ -184,47 +177,30 @@ def _share(life: Life, what: str) -> float:
     return float(life.sent.get(what, 0.0) / busy) if busy else 0.0
 
 
-def of_all_links(
-    counted: Traffic, crowd: Crowd, before: dict[str, Any], after: dict[str, Any]
-) -> Traffic:
-    """Add what further links carried to what the path's own did.
-
-    States are as of `hosts.read_back`.
-    """
-
-    def packets(side: str, ends: Iterable[Interface]) -> int:
-        return sum(
-            int(state[end.host]["links"][end.name][side]["packets"]) * sign
-            for end in ends
-            for state, sign in ((after, 1), (before, -1))
-        )
-
-    back = counted.received_back + packets("rx", ends_of(crowd.network, "sender"))
+def of_all_links(counted: Traffic, crowd: Crowd, between: Between) -> Traffic:
+    """Add what further links carried to what the path's own did."""
+    access = [end for end in crowd.network.ends if end.host == "sender"]
+    back = counted.received_back + sum(between.link(end, "rx") for end in access)
     if SECOND not in crowd.network.links:
         return dataclasses.replace(counted, received_back=back)
     return dataclasses.replace(
         counted,
         received_back=back,
-        sent=counted.sent + packets("tx", [ENTRY[0]]),
-        received=counted.received + packets("rx", [LAST[1]]),
-        bottleneck_drops=counted.bottleneck_drops + _drops(SECOND[0], before, after),
-        loss_drops=counted.loss_drops + _drops(LAST[0], before, after),
-        sender_drops=counted.sender_drops + _drops(ENTRY[0], before, after),
+        sent=counted.sent + between.link(ENTRY[0], "tx"),
+        received=counted.received + between.link(LAST[1], "rx"),
+        bottleneck_drops=counted.bottleneck_drops + between.qdisc(SECOND[0]),
+        loss_drops=counted.loss_drops + between.qdisc(LAST[0]),
+        sender_drops=counted.sender_drops + between.qdisc(ENTRY[0]),
     )
 
 
-def second(crowd: Crowd, before: dict[str, Any], after: dict[str, Any]) -> dict[str, int]:
+def of_the_link(counted: Traffic) -> dict[str, float]:
+    """Say what share of the packets that came to the bottleneck it had no room for."""
+    offered = counted.received + counted.loss_drops + counted.bottleneck_drops
+    return {"bottleneck_loss_percent": 100 * counted.bottleneck_drops / offered if offered else 0.0}
+
+
+def second(crowd: Crowd, between: Between) -> dict[str, int]:
     """Count the packets for which a second bottleneck had no room, where there is one."""
-    if SECOND not in crowd.network.links:
-        return {}
-    return {"second_bottleneck_drops": _drops(SECOND[0], before, after)}
-
-
-def _drops(end: Interface, before: dict[str, Any], after: dict[str, Any]) -> int:
-    """Count what the qdisc of an interface dropped."""
-    return sum(
-        int(qdisc.get("drops", 0)) * sign
-        for state, sign in ((after, 1), (before, -1))
-        for qdisc in state[end.host]["qdiscs"]
-        if qdisc.get("dev") == end.name and qdisc.get("handle") == "1:"
-    )
+    there = SECOND in crowd.network.links
+    return {"second_bottleneck_drops": between.qdisc(SECOND[0])} if there else {}
