@@ -88,19 +88,11 @@ def measure(
     watch: Watch | None = None,
     captures: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Run one replicate and leave its raw files in `folder`.
+    """Run one replicate and leave its raw files in `folder`; return what `outcome.sum_up` does.
 
-    Args:
-        ready: Where, and what to measure.
-        seed: Decides every random draw.
-        folder: An existing, empty folder; beside it are the links' traces that are files, and go
-            those that are drawn.
-        video: The stream that the ffmpeg app sends.
-        watch: Time is the machine's own, and this sees whether it was good enough.
-        captures: Interfaces of which every packet goes into a file.
-
-    Returns:
-        As `outcome.sum_up`.
+    The folder exists and is empty; beside it are the links' traces. `video` is the stream that the
+    app `ffmpeg` sends, `watch` sees in real time whether the machine was good enough, and of the
+    interfaces `captures` every packet goes into a file.
     """
     plan = make_plan(ready.condition, seed, video)
     mechanisms = plan.promise.mechanisms

@@ -125,6 +125,10 @@ class Mechanism(Feature):
         """Tell whether a condition turns it on, which the first of its axes says."""
         return next(iter(self.axes)) in self.changed(condition)
 
+    def used(self, condition: Condition) -> bool:
+        """Tell whether a condition's path has it."""
+        return self.on(condition)
+
     def of(self, condition: Condition) -> Self:
         """Return it as a condition specifies it; here fields are called as their axes."""
         return replace(self, **{f.name: getattr(condition, f.name) for f in fields(self)})
@@ -208,61 +212,14 @@ def of(condition: Condition) -> list[Mechanism]:
     return [each.of(condition) for each in features.mechanisms() if each.used(condition)]
 
 
-@dataclass(frozen=True)
-class Mechanisms:
-    """What a path has of mechanisms."""
-
-    mechanisms: list[Mechanism]
-
-    @property
-    def below_ms(self) -> float:
-        """Return by how much a ping on the idle path may be faster than the path."""
-        return sum(each.below_ms for each in self.mechanisms)
-
-    @property
-    def above_ms(self) -> float:
-        """Return by how much the fastest may be slower."""
-        return sum(each.above_ms for each in self.mechanisms)
-
-    @property
-    def loss_run_packets(self) -> float:
-        """Return the mean length of a run of losses."""
-        return max((each.loss_run_packets for each in self.mechanisms), default=1.0)
-
-    @property
-    def mean_rate_mbit(self) -> float | None:
-        """Return the mean rate of the time that goodput is of, where the rate changes."""
-        rates = (each.mean_rate_mbit for each in self.mechanisms)
-        return next((rate for rate in rates if rate is not None), None)
-
-    def summary(self, counted: Traffic) -> dict[str, float]:
-        """Describe what the path did of what it promises."""
-        return {k: v for each in self.mechanisms for k, v in each.summary(counted).items()}
-
-    def more(self) -> dict[str, Any]:
-        """Write what the path does besides; nothing for a plain one."""
-        first = [each for each in features.mechanisms() if each.with_others]
-        used = [each for each in self.mechanisms if fields(each)]
-        of_all = {type(each): each for each in (*first, *used)}
-        if list(of_all.values()) == first:
-            return {}
-        return {k: v for each in of_all.values() for k, v in each.specified().items()}
-
-
 def outside_interval(
     what: str, percent: float, offered: int, found: int, run_packets: float = 1.0, edge: int = 0
 ) -> str | None:
-    """Say when a number of picked packets is outside its binomial interval; of 0 %, any is.
+    """Say when the packets found are not `percent` of those offered, by the binomial interval.
 
-    Args:
-        what: They are.
-        percent: Of packets that are to be picked.
-        offered: Packets to pick from.
-        found: How many were.
-        run_packets: Mean length of a run of them, which makes the interval wider: the variance
-            of a two-state chain's sum is the binomial's times (1 + c) / (1 - c) with c its
-            correlation from one packet to the next.
-        edge: Packets that may have been picked before or after.
+    Of 0 %, any is too many. Runs of a mean length of `run_packets` make the interval wider: the
+    variance of a two-state chain's sum is the binomial's times (1 + c) / (1 - c) with c its
+    correlation from one packet to the next. `edge` packets may have been picked before or after.
     """
     p, wider = percent / 100, 1.0
     if run_packets > 1 and p:
@@ -281,9 +238,7 @@ def outside_interval(
 def burst_chances(share: float, burst_packets: float) -> tuple[float, float]:
     """Return the chances per packet that a burst begins, and that it ends (Gilbert 1960).
 
-    Args:
-        share: Of packets that are lost, 0 to 1: begins / (begins + ends).
-        burst_packets: Their mean number in a row: 1 / ends.
+    The mean number of losses in a row is 1 / ends, the share lost begins / (begins + ends).
     """
     ends = 1 / burst_packets
     return ends * share / (1 - share), ends

@@ -39,18 +39,10 @@ class Seen:
 
 
 def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[str, Any]:
-    """Check a replicate, and describe it.
+    """Check a replicate, and describe it; add queue.csv and the app's tables to its folder.
 
-    Args:
-        plan: What was to be done.
-        seen: What was.
-        folder: Where its raw files are, and the links' traces beside it; queue.csv and the app's
-            tables are added.
-        watch: What saw the machine, in real time.
-
-    Returns:
-        `summary`, `reasons` (why the replicate is invalid; empty when valid), `observed` (what was
-        read back and counted) and `plan`.
+    Returns `summary`, `reasons` (why the replicate is invalid; empty when valid), `observed` (what
+    was read back and counted) and `plan`. `watch` saw the machine, in real time.
     """
     run = seen.run
     reasons = hosts.deviations(plan.hosts, seen.before)

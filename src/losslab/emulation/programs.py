@@ -158,10 +158,8 @@ def receive_blocks(pid: int, sender_port: int, block_bytes: int) -> bool:
 
     A processor without cost, as virtual time has it, runs a bulk receiver once per packet. That
     changes nothing that is measured, since the program counts whole blocks, but is most of what a
-    fast flow costs the host. Returns whether the process has such a connection.
-
-    Raises:
-        OSError: the process is gone.
+    fast flow costs the host. Returns whether the process has such a connection;
+    OSError if it is gone.
     """
     pidfd = os.pidfd_open(pid)
     try:

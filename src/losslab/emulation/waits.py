@@ -45,10 +45,7 @@ class Waiter:
     def wait(self, timeout_ns: int | None) -> list[int]:
         """Return the descriptors that can be read without waiting, after an end also those.
 
-        None of them when the time, without an end for None, is over or a signal came.
-
-        Raises:
-            OSError: the system refuses; see ppoll(2).
+        None of them when the time, without an end for None, is over or a signal came; see ppoll(2).
         """
         timeout = None
         if timeout_ns is not None:
@@ -63,11 +60,7 @@ class Waiter:
 
 
 def sleep_until(instant_ns: int) -> None:
-    """Sleep until an instant of CLOCK_MONOTONIC, whatever signals come.
-
-    Raises:
-        OSError: the system refuses; see clock_nanosleep(2).
-    """
+    """Sleep until an instant of CLOCK_MONOTONIC, whatever signals come; see clock_nanosleep(2)."""
     instant = _Timespec(*divmod(instant_ns, NS_PER_S))
     status = errno.EINTR
     # It returns an error's number and leaves errno alone.

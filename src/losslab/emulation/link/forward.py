@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 ROUTER, MODULE = "r1", "losslab.emulation.link.forward"
 READY = "ready"
 PACKET_BYTES_MAX = 65_536
-LOG, BACK_LOG = "link.log", "link-back.log"
-LOGS = {"data": LOG, "back": BACK_LOG}
+LOG = "link.log"
+LOGS = {"data": LOG, "back": "link-back.log"}
 # The longest that a queue may take to empty once nothing comes in any more.
 DRAIN_LIMIT_S = 600
 NS_PER_MS = 10**6
@@ -71,19 +71,14 @@ class Way:
 
     device: str
     table: int
-    came_from: str  # the router's interface
     network: str  # what the packets are for
     selector: str  # which port of theirs is the sender's
-    log: str
 
 
-def _way(link: LinkPlan, back_router: str) -> Way:
-    """Choose a link's way."""
-    if link.way == "data":
-        came_from = interface(ROUTER, "sender").name
-        return Way("link0", 100, came_from, RECEIVER_NETWORK, "sport", LOG)
-    came_from = interface(ROUTER, back_router).name
-    return Way("link1", 200, came_from, SENDER_NETWORK, "dport", BACK_LOG)
+WAYS = {
+    "data": Way("link0", 100, RECEIVER_NETWORK, "sport"),
+    "back": Way("link1", 200, SENDER_NETWORK, "dport"),
+}
 
 
 @contextlib.contextmanager
@@ -115,10 +110,11 @@ def attached(
 @contextlib.contextmanager
 def _one(router: Host, handle: Handle, link: LinkPlan, plan: Plan, folder: Path) -> Iterator[int]:
     """Do so with one link."""
-    way = _way(link, plan.back_router)
+    way, log = WAYS[link.way], LOGS[link.way]
+    came_from = interface(ROUTER, "sender" if link.way == "data" else plan.back_router).name
     wanted = sorted({(flow.protocol, flow.source_port) for flow in plan.flows}, key=str)
     rules = [
-        f"rule add pref {way.table + n} iif {way.came_from} ipproto {protocol} "
+        f"rule add pref {way.table + n} iif {came_from} ipproto {protocol} "
         + (f"{way.selector} {port} " if port else "")
         + f"lookup {way.table}"
         for n, (protocol, port) in enumerate(wanted)
@@ -134,7 +130,7 @@ def _one(router: Host, handle: Handle, link: LinkPlan, plan: Plan, folder: Path)
         *PYTHON, MODULE,
         "--device", way.device, "--trace", str(folder.parent / link.file),
         "--queue", link.queue, "--limit-packets", str(link.buffer_packets),
-        "--log", str(folder / way.log),
+        "--log", str(folder / log),
     ]  # fmt: skip
     errors = folder / f"{way.device}.err"
     with errors.open("wb") as stderr:

@@ -44,9 +44,6 @@ class Policing(Mechanism):
         ),
     }  # fmt: skip
 
-    def used(self, condition: Condition) -> bool:
-        return self.on(condition)
-
     def of(self, condition: Condition) -> Self:
         rate, burst = condition.policer_mbit, condition.policer_burst_packets
         return replace(self, policer_mbit=rate, policer_burst_packets=burst if rate else 0)

@@ -43,9 +43,6 @@ class Reordering(Mechanism):
         ),
     }  # fmt: skip
 
-    def used(self, condition: Condition) -> bool:
-        return self.on(condition)
-
     def of(self, condition: Condition) -> Self:
         early_ms = condition.reorder_ms if condition.reorder_percent else 0.0
         return replace(self, early_percent=condition.reorder_percent, early_ms=early_ms)

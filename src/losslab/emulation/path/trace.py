@@ -53,9 +53,6 @@ class Trace(Mechanism):
         ),
     }  # fmt: skip
 
-    def used(self, condition: Condition) -> bool:
-        return self.on(condition)
-
     def conflicts(self, condition: Condition) -> Iterator[str]:
         its, queues = condition, tracelink.QUEUES
         if its.bare and its.trace != NONE:

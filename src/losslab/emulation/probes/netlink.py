@@ -42,11 +42,7 @@ def attributes(data: bytes) -> dict[int, bytes]:
 
 
 def split(part: bytes) -> Iterator[tuple[int, bytes]]:
-    """Split a part of an answer into its messages, as (type, payload).
-
-    Raises:
-        OSError: one of them says that the kernel refused.
-    """
+    """Split a part of an answer into (type, payload); OSError if the kernel refused."""
     at = 0
     while at + HEADER.size <= len(part):
         length, kind, *_ = HEADER.unpack_from(part, at)
@@ -64,22 +60,14 @@ def attribute(kind: int, content: bytes) -> bytes:
 
 
 def ask(kind: int, flags: int, body: bytes) -> None:
-    """Send a request about this namespace's links.
-
-    Raises:
-        OSError: the kernel refused it.
-    """
+    """Send a request about this namespace's links; OSError if the kernel refused it."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE) as sock:
         sock.send(request(kind, flags, body))
         list(split(sock.recv(PART_BYTES)))
 
 
 def dump(kind: int, body: bytes) -> list[tuple[int, bytes]]:
-    """Ask for a dump about this namespace's links; return its messages, as (type, payload).
-
-    Raises:
-        OSError: the kernel refused it.
-    """
+    """Dump this namespace's links as (type, payload); OSError if the kernel refused it."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE) as sock:
         sock.send(request(kind, NLM_F_DUMP, body))
         return _until_done(iter(lambda: sock.recv(PART_BYTES), b""))
@@ -139,11 +127,7 @@ class Answers:
         self._receive = ctypes.CDLL(None, use_errno=True).recvmmsg
 
     def dump(self) -> list[tuple[int, bytes]]:
-        """Receive the messages of one dump, as (type, payload).
-
-        Raises:
-            OSError: the kernel refused it.
-        """
+        """Receive the messages of one dump, as (type, payload); OSError if it was refused."""
         return _until_done(self._parts())
 
     def _parts(self) -> Iterator[bytes]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from losslab.emulation.schemes.base import Ack, Scheme
-from losslab.emulation.schemes.delivery import Delivery
+from losslab.emulation.schemes.base import Ack, Delivery, Scheme
 
 FIRST_WINDOW = 10.0
 
