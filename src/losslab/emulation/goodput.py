@@ -13,6 +13,7 @@ from __future__ import annotations
 import bisect
 import csv
 import json
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -155,6 +156,11 @@ def cuts(windows: Sequence[int]) -> int:
             falling = window < CUT_SHARE * top
             found += falling
     return found
+
+
+def quantile(ordered: Sequence[float], share: float) -> float | None:
+    """Return a value at a share of an ordered list; None of none."""
+    return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
 
 
 def jain_index(shares: list[float]) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -169,7 +168,7 @@ def _queue_summary(samples: Sequence[queue.QueueSample], plan: Plan) -> dict[str
     )
     return {
         "queue_mean_packets": _mean([float(packets) for packets in backlog]),
-        "queue_p95_packets": backlog[math.ceil(0.95 * len(backlog)) - 1] if backlog else None,
+        "queue_p95_packets": goodput.quantile(backlog, 0.95),
         "queue_max_packets": backlog[-1] if backlog else None,
     }
 

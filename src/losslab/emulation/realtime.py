@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from losslab.emulation.goodput import quantile
 from losslab.emulation.probes.queue import QueueSample
 from losslab.emulation.qdiscs import FRAME_BYTES
 
@@ -207,11 +208,11 @@ class Watch:
             steal=max(kinds["steal"] for kinds in found),
             busy=max(kinds["busy"] for kinds in found),
             softirq=max(kinds["softirq"] for kinds in found),
-            late_median_ms=_quantile(late, 0.5),
-            late_p99_ms=_quantile(late, 0.99),
-            late_max_ms=_quantile(late, 1.0),
-            rtt_excess_median_ms=_quantile(excess, 0.5),
-            rtt_excess_p95_ms=_quantile(excess, 0.95),
+            late_median_ms=quantile(late, 0.5),
+            late_p99_ms=quantile(late, 0.99),
+            late_max_ms=quantile(late, 1.0),
+            rtt_excess_median_ms=quantile(excess, 0.5),
+            rtt_excess_p95_ms=quantile(excess, 0.95),
             rate_share=rate_share(promise, queue),
         )
 
@@ -256,10 +257,6 @@ def rate_share(promise: Promise, queue: Sequence[QueueSample]) -> float | None:
             sent += second.sent_bytes - first.sent_bytes
             seconds += span_s
     return sent / (seconds * bytes_per_s) if seconds >= RATE_SPAN_S else None
-
-
-def _quantile(ordered: Sequence[float], share: float) -> float | None:
-    return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
 
 
 def quiet_busy(seconds: float) -> float:

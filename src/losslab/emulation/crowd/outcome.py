@@ -13,7 +13,7 @@ from losslab.emulation.checks import FlowEvidence
 from losslab.emulation.crowd import metrics
 from losslab.emulation.crowd.metrics import Life
 from losslab.emulation.crowd.network import ENTRY, LAST, SECOND
-from losslab.emulation.crowd.plan import Crowd, Stream
+from losslab.emulation.crowd.plan import Crowd
 from losslab.emulation.goodput import Deliveries, read_report
 from losslab.study.crowd import WAYS
 
@@ -57,11 +57,19 @@ def collect(
     sent = read_report(folder / crowd.flow.caller.log)
     received = read_report(folder / crowd.flow.listener.log)
     samples = Deliveries.read_all(folder / "tcp.csv")
-    lives = [
-        _life(s, sent.get(str(s.source_port), {}), received.get(str(s.source_port), {}),
-              samples, plan, timeline)
-        for s in crowd.streams
-    ]  # fmt: skip
+    lives = []
+    for stream in crowd.streams:
+        said = sent.get(str(stream.source_port), {})
+        start_s, end_s = (
+            (said[name] - timeline.origin_ns) / 1e9 if name in said else planned_s
+            for name, planned_s in (("started_ns", stream.start_s), ("ended_ns", stream.end_s))
+        )
+        window = max(start_s, plan.warmup_s), min(end_s, plan.duration_s)
+        rate = None
+        if stream.size_bytes is None:
+            rate = metrics.mbit(samples.get(stream.source_port), *window)
+        read = received.get(str(stream.source_port), {})
+        lives.append(Life(stream, said, read, start_s, end_s, rate))
     lines = [",".join(metrics.COLUMNS), *(life.row() for life in lives)]
     (folder / TABLE).write_text("\n".join(lines) + "\n")
     own = next((float(summary[name]) for name in OWN if name in summary), 0.0)
@@ -88,27 +96,6 @@ def collect(
         evidence=_evidence(lives),
         reasons=reasons if real_time else [*reasons, *_not_on_time(lives, plan, timeline)],
     )
-
-
-def _life(
-    stream: Stream,
-    sent: Mapping[str, Any],
-    received: Mapping[str, Any],
-    samples: Mapping[int, Deliveries],
-    plan: Plan,
-    timeline: Timeline,
-) -> Life:
-    """Say when a flow was, and what it got of that time after the warm-up."""
-    start_s, end_s = stream.start_s, stream.end_s
-    if "started_ns" in sent:
-        start_s = (sent["started_ns"] - timeline.origin_ns) / 1e9
-    if "ended_ns" in sent:
-        end_s = (sent["ended_ns"] - timeline.origin_ns) / 1e9
-    window = max(start_s, plan.warmup_s), min(end_s, plan.duration_s)
-    rate = None
-    if stream.size_bytes is None:
-        rate = metrics.mbit(samples.get(stream.source_port), *window)
-    return Life(stream, sent, received, start_s, end_s, rate)
 
 
 def _reasons(life: Life, plan: Plan) -> Iterator[str]:
@@ -150,31 +137,23 @@ def _not_on_time(lives: Sequence[Life], plan: Plan, timeline: Timeline) -> Itera
 
 def _evidence(lives: Sequence[Life]) -> list[FlowEvidence]:
     """Say what algorithm each bulk flow had, and what held it back; of others together."""
-    found = [
-        FlowEvidence(
-            name=f"flow {life.stream.name}",
-            wanted=life.stream.algorithm,
-            found=[life.sent["algorithm"]] if "algorithm" in life.sent else [],
-            window_limited_share=_share(life, "rwnd_limited_s"),
-            buffer_limited_share=_share(life, "sndbuf_limited_s"),
+    found, others = list[FlowEvidence](), dict[str, set[str]]()
+    for life in lives:
+        sent, wanted = life.sent, life.stream.algorithm
+        had = {sent["algorithm"]} if "algorithm" in sent else set[str]()
+        if not life.stream.bulk:
+            others.setdefault(wanted, set()).update(had)
+            continue
+        busy_s = sent.get("busy_s", 0.0)
+        window, buffer = (
+            float(sent.get(name, 0.0) / busy_s) if busy_s else 0.0
+            for name in ("rwnd_limited_s", "sndbuf_limited_s")
         )
-        for life in lives
-        if life.stream.bulk
-    ]
-    for wanted in sorted({life.stream.algorithm for life in lives if not life.stream.bulk}):
-        had = {
-            life.sent["algorithm"]
-            for life in lives
-            if not life.stream.bulk and life.stream.algorithm == wanted and "algorithm" in life.sent
-        }
+        found.append(FlowEvidence(f"flow {life.stream.name}", wanted, [*had], window, buffer))
+    for wanted, algorithms in sorted(others.items()):
         name = f"flows of a size or rate under {wanted}"
-        found.append(FlowEvidence(name, wanted, sorted(had), 0.0, 0.0, bulk=False))
+        found.append(FlowEvidence(name, wanted, sorted(algorithms), 0.0, 0.0, bulk=False))
     return found
-
-
-def _share(life: Life, what: str) -> float:
-    busy = life.sent.get("busy_s", 0.0)
-    return float(life.sent.get(what, 0.0) / busy) if busy else 0.0
 
 
 def of_all_links(counted: Traffic, crowd: Crowd, between: Between) -> Traffic:
