@@ -39,16 +39,14 @@ def apply(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
 def shape(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
     """Give every host the qdiscs of its plan; as `apply`."""
     for host, plan in plans.items():
-        if plan.qdiscs:
-            try:
+        try:
+            if plan.qdiscs:
                 handles[host].tc.do([qdisc.command() for qdisc in plan.qdiscs])
-            except LosslabError as error:
-                needs = next((q.needs for q in plan.qdiscs if q.needs), None)
-                if needs and UNKNOWN_KIND in error.message:
-                    raise LosslabError(
-                        f"{needs[0]}, found {os.uname().release}", hint=needs[1]
-                    ) from error
+        except LosslabError as error:
+            needs = next((q.needs for q in plan.qdiscs if q.needs), None)
+            if needs is None or UNKNOWN_KIND not in error.message:
                 raise
+            raise LosslabError(f"{needs[0]}, found {os.uname().release}", hint=needs[1]) from error
         with netns.inside(handles[host].pid):
             for qdisc in plan.qdiscs:
                 qdisc.complete()

@@ -32,23 +32,17 @@ if TYPE_CHECKING:
 # Two-sided normal quantile of a false alarm in 16,000 replicates.
 Z = 4.0
 FALSE_ALARM = 1 / 16_000
-Option = tuple[str, Mapping[str, Any]]
+Option = tuple[str, Mapping[str, Any]]  # tc's words, and what must read back
 
 
 @dataclass(frozen=True)
 class Line:
-    """What netem does to packets on one way.
+    """What netem does to packets on one way."""
 
-    Attributes:
-        delay_ms: Delay of every packet.
-        loss_percent: Packets that are lost, each by itself.
-        options: What follows the delay, in tc's words, each with what must read back.
-        behind: Delays and options of further netems behind it, each with its purpose.
-    """
-
-    delay_ms: float
-    loss_percent: float = 0.0
-    options: tuple[Option, ...] = ()
+    delay_ms: float  # of every packet
+    loss_percent: float = 0.0  # each packet by itself
+    options: tuple[Option, ...] = ()  # what follows the delay
+    # Of further netems behind it: purpose, delay and options.
     behind: tuple[tuple[str, float, Option], ...] = ()
 
     def shapers(self, where: Interface, seed: int, purpose: str) -> list[Shaper]:
@@ -90,35 +84,25 @@ def line(condition: Condition, way: str) -> Line:
 
 @dataclass(frozen=True)
 class Noted:
-    """What a mechanism notes of a replicate.
+    """What a mechanism notes of a replicate."""
 
-    Attributes:
-        summary: Metrics.
-        counts: Packets by what became of them, beside what `accounts.traffic` counts.
-        waiting: What waited in the bottleneck, if it waited elsewhere than in its qdisc.
-        observed: What the manifest has besides.
-    """
-
-    summary: Mapping[str, Any] = field(default_factory=dict)
+    summary: Mapping[str, Any] = field(default_factory=dict)  # metrics
+    # Packets by what became of them, beside what `accounts.traffic` counts.
     counts: Mapping[str, int] = field(default_factory=dict)
+    # What waited in the bottleneck, if it waited elsewhere than in its qdisc.
     waiting: Sequence[QueueSample] | None = None
-    observed: Mapping[str, Any] = field(default_factory=dict)
+    observed: Mapping[str, Any] = field(default_factory=dict)  # what the manifest has besides
 
 
 @dataclass(frozen=True)
 class Mechanism(Feature):
-    """What a path does to packets; its fields are its part of the path's specification.
+    """What a path does to packets; its fields are its part of the path's specification."""
 
-    Attributes:
-        of_lines: It needs the routers' netem links, and counts packets, not aggregates.
-        explains: Counts of `accounts.Traffic` that are 0 on paths without it.
-        with_second: It may be used where there is a second bottleneck.
-        with_others: Written in a plan wherever one that is used is: the first ones are.
-    """
-
+    # It needs the routers' netem links, and counts packets, not aggregates.
     of_lines: ClassVar[bool] = False
-    explains: ClassVar[Sequence[str]] = ()
-    with_second: ClassVar[bool] = False
+    explains: ClassVar[Sequence[str]] = ()  # counts of `Traffic` that are 0 on paths without it
+    with_second: ClassVar[bool] = False  # it may be used where there is a second bottleneck
+    # Written in a plan wherever one that is used is: the first ones are.
     with_others: ClassVar[bool] = False
 
     def on(self, condition: Condition) -> bool:

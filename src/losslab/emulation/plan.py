@@ -22,7 +22,7 @@ from losslab.emulation.shaping import shapers
 from losslab.emulation.topology import (
     HOSTS,
     INTERFACES,
-    NOTHING,
+    Beside,
     address_commands,
     reverse_router,
     routes,
@@ -149,10 +149,7 @@ class Plan:
         found = self.hosts
         for each in self.promise.mechanisms:
             if (last := each.last_qdiscs(self)) is not None:
-                found = {
-                    host: replace(its, qdiscs=[q for q in last if q.where.host == host])
-                    for host, its in found.items()
-                }
+                found = {h: replace(p, qdiscs=_of_host(h, last)) for h, p in found.items()}
         return found
 
     @property
@@ -194,7 +191,7 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
     promise = _promise(condition)
     crowd = make_crowd(condition, seed, app.setup_rtts)
     bulk = sum(stream.bulk for stream in crowd.streams) if crowd else 0
-    beside = crowd.network if crowd else NOTHING
+    beside = crowd.network if crowd else Beside()
     ends = [*INTERFACES, *beside.ends]
     qdiscs = [*shapers(condition, seed), *(crowd.qdiscs if crowd else [])]
     ways = routes(condition.path, beside)
@@ -207,7 +204,7 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
                 sysctls=sysctls(host, condition, ends),
                 interfaces=[end.name for end in ends if end.host == host],
                 offloads=condition.offloads,
-                qdiscs=[qdisc for qdisc in qdiscs if qdisc.where.host == host],
+                qdiscs=_of_host(host, qdiscs),
                 udp_offloads=app.udp_offloads,
             )
             for host in (*HOSTS, *beside.hosts)
@@ -226,6 +223,10 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
             for name, part in each.plan(condition, seed).items()
         },
     )
+
+
+def _of_host(host: str, qdiscs: Sequence[Shaper]) -> list[Shaper]:
+    return [qdisc for qdisc in qdiscs if qdisc.where.host == host]
 
 
 def _promise(condition: Condition) -> Promise:

@@ -79,10 +79,8 @@ class Ends:
         self._waiter = Waiter()
         self._descriptors = contextlib.ExitStack()
 
-    def __enter__(self) -> Ends:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Watch no more."""
         self._descriptors.close()
 
     def watch(self, process: Process) -> None:

@@ -25,9 +25,14 @@ ROUTERS = ("r1", "r2", "r3", "r4")
 
 # Buffers that never limit: 512 MiB is the bandwidth-delay product of 10 Gbit/s over 400 ms.
 MAX_SOCKET_BUFFER_BYTES = 512 * 2**20
-# Linux's own (tcp_init, net/ipv4/tcp.c, 6.12), where memory is not short: the smallest, what a
-# socket begins with, and what it may grow to by what the program has read.
-LINUX_RECEIVE_BUFFER_BYTES = (4096, 131_072, 6 * 2**20)
+# The smallest size, what a socket begins with, and what it may grow to by what the program has read
+# (nothing while a hole waits to be filled): with loss and a long RTT Linux's own (tcp_init,
+# net/ipv4/tcp.c, 6.12, where memory is not short) holds back what the sender's congestion control
+# allows. One that is large from the start leaves the decision to the algorithm.
+RECEIVE_BUFFER_BYTES = {
+    "linux": f"4096 131072 {6 * 2**20}",
+    "large": f"4096 {MAX_SOCKET_BUFFER_BYTES} {MAX_SOCKET_BUFFER_BYTES}",
+}
 # Neither asked for nor granted; both; both as AccECN, since Linux 7.0 (ip-sysctl.rst).
 ECN_SYSCTL = "net.ipv4.tcp_ecn"
 ECN = {"off": "0", "on": "1", "accurate": "3"}
@@ -117,10 +122,7 @@ class Beside:
         return [end for both in self.links for end in both]
 
 
-NOTHING = Beside()
-
-
-def routes(path: str, beside: Beside = NOTHING) -> dict[str, list[Route]]:
+def routes(path: str, beside: Beside) -> dict[str, list[Route]]:
     """List each host's routes beyond its own links, as (destination, outgoing interface)."""
     back = reverse_router(path)
     found = {
@@ -138,7 +140,7 @@ def routes(path: str, beside: Beside = NOTHING) -> dict[str, list[Route]]:
     return found
 
 
-def address_commands(host: str, path: str, beside: Beside = NOTHING) -> list[str]:
+def address_commands(host: str, path: str, beside: Beside) -> list[str]:
     """Write `ip -batch` lines: addresses, permanent neighbours, routes.
 
     Neighbours are permanent because a resolution would pass through netem, where the first packet
@@ -182,21 +184,9 @@ def sysctls(host: str, condition: Condition, ends: Sequence[Interface]) -> dict[
         ALGORITHM_SYSCTL: condition.algorithm,
         "net.ipv4.tcp_no_metrics_save": "1",
         ECN_SYSCTL: ECN[condition.ecn],
-        "net.ipv4.tcp_rmem": " ".join(map(str, receive_buffer_bytes(condition))),
+        "net.ipv4.tcp_rmem": RECEIVE_BUFFER_BYTES[condition.receive_buffer],
         "net.ipv4.tcp_wmem": f"4096 16384 {MAX_SOCKET_BUFFER_BYTES}",
     }
-
-
-def receive_buffer_bytes(condition: Condition) -> tuple[int, int, int]:
-    """Return the receive buffer's least, first and largest size.
-
-    Linux grows it by what the program has read, which is nothing while a hole waits to be filled:
-    with loss and a long RTT the receiver's window then holds back what the sender's congestion
-    control allows. One that is large from the start leaves the decision to the algorithm.
-    """
-    if condition.receive_buffer == "linux":
-        return LINUX_RECEIVE_BUFFER_BYTES
-    return LINUX_RECEIVE_BUFFER_BYTES[0], MAX_SOCKET_BUFFER_BYTES, MAX_SOCKET_BUFFER_BYTES
 
 
 # mnexec closes every descriptor up to the limit, one system call each; Mininet raises the limit to
@@ -206,7 +196,7 @@ DESCRIPTOR_LIMIT = 256
 
 @contextmanager
 def emulated_hosts(
-    host_class: type | None = None, disposable: bool = False, beside: Beside = NOTHING
+    host_class: type | None = None, disposable: bool = False, beside: Beside | None = None
 ) -> Iterator[dict[str, Any]]:
     """Build the five hosts and five links with Mininet's API; take them down at the end.
 
@@ -216,11 +206,12 @@ def emulated_hosts(
     from mininet.net import Mininet
     from mininet.node import Host
 
+    more = beside or Beside()
     net = Mininet(host=host_class or Host, controller=None, build=False)
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTOR_LIMIT, DESCRIPTOR_LIMIT))
     try:
-        nodes = {name: net.addHost(name, ip=None) for name in (*HOSTS, *beside.hosts)}
-        for a, b in (*LINKS, *beside.links):
+        nodes = {name: net.addHost(name, ip=None) for name in (*HOSTS, *more.hosts)}
+        for a, b in (*LINKS, *more.links):
             # Not up yet: Mininet would call ifconfig, which makes a host's kernel load modules of
             # protocols that no one speaks. `address_commands` does it.
             net.addLink(nodes[a.host], nodes[b.host], intfName1=a.name, intfName2=b.name, up=None)

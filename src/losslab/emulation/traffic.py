@@ -57,7 +57,7 @@ def run(
             flow.name: stack.enter_context(running(hosts, flow.listener, folder))
             for flow in plan.programs
         }
-        processes, ends = list(listeners.values()), stack.enter_context(Ends())
+        processes, ends = list(listeners.values()), stack.enter_context(contextlib.closing(Ends()))
         for process in processes:
             ends.watch(process)
         for flow in plan.programs:
@@ -136,8 +136,8 @@ def _due_s(waiting: list[Start], now_s: float) -> float:
     """Say when the next flow's caller is to start."""
     if not waiting:
         return 0.0
-    start = waiting[0]
-    return start.at_s if start.at_s is not None else now_s + start.after_s
+    at_s = waiting[0].at_s
+    return now_s + waiting[0].after_s if at_s is None else at_s
 
 
 def _set_algorithm(sender: Host, algorithm: str) -> None:

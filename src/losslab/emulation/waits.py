@@ -19,15 +19,11 @@ NS_PER_S = 10**9
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class _Timespec(ctypes.Structure):
-    """`struct timespec`."""
-
+class _Timespec(ctypes.Structure):  # struct timespec
     _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
 
 
-class _Pollfd(ctypes.Structure):
-    """`struct pollfd`."""
-
+class _Pollfd(ctypes.Structure):  # struct pollfd
     _fields_ = (("fd", ctypes.c_int), ("events", ctypes.c_short), ("revents", ctypes.c_short))
 
 

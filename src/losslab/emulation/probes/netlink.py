@@ -83,15 +83,11 @@ def _until_done(parts: Iterable[bytes]) -> list[tuple[int, bytes]]:
     return found
 
 
-class _Iovec(ctypes.Structure):
-    """`struct iovec`."""
-
+class _Iovec(ctypes.Structure):  # struct iovec
     _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
 
-class _Header(ctypes.Structure):
-    """`struct msghdr`."""
-
+class _Header(ctypes.Structure):  # struct msghdr
     _fields_ = (
         ("name", ctypes.c_void_p),
         ("name_length", ctypes.c_uint),
@@ -103,9 +99,7 @@ class _Header(ctypes.Structure):
     )
 
 
-class _Message(ctypes.Structure):
-    """`struct mmsghdr`: where to, and how many bytes were received."""
-
+class _Message(ctypes.Structure):  # struct mmsghdr: where to, and how many bytes were received
     _fields_ = (("header", _Header), ("received", ctypes.c_uint))
 
 
