@@ -151,10 +151,7 @@ def marks(qdisc: Mapping[str, Any]) -> int:
 
 
 def traffic(
-    between: Between,
-    back: str,
-    counts: Mapping[str, int] = NO_COUNTS,
-    duplicating: bool = False,
+    between: Between, back: str, counts: Mapping[str, int] = NO_COUNTS, duplicating: bool = False
 ) -> Traffic:
     """Count what passed between two states.
 

@@ -17,13 +17,7 @@ from typing import TYPE_CHECKING, Any
 from losslab.emulation.beyond_tc import DUALPI2, DualPi2
 from losslab.emulation.mechanism import Mechanism, line, of
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper, netem
-from losslab.emulation.topology import (
-    BULK_PORT,
-    Interface,
-    bottleneck,
-    interface,
-    reverse_router,
-)
+from losslab.emulation.topology import BULK_PORT, Interface, bottleneck, interface, reverse_router
 from losslab.study.seeds import derived_seed
 
 if TYPE_CHECKING:

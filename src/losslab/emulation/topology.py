@@ -127,10 +127,7 @@ def routes(path: str, beside: Beside) -> dict[str, list[Route]]:
     back = reverse_router(path)
     found = {
         "sender": [("default", interface("sender", "r1"))],
-        "r1": [
-            (RECEIVER_NETWORK, interface("r1", "r2")),
-            ("10.0.4.0/24", interface("r1", "r3")),
-        ],
+        "r1": [(RECEIVER_NETWORK, interface("r1", "r2")), ("10.0.4.0/24", interface("r1", "r3"))],
         "r2": [(SENDER_NETWORK, interface("r2", "r1"))],
         "r3": [(SENDER_NETWORK, interface("r3", "r1"))],
         "receiver": [("default", interface("receiver", back))],

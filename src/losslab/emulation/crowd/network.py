@@ -104,11 +104,7 @@ def network_of(condition: Condition) -> Beside:
         links=(*access, ENTRY, SECOND, LAST),
         routes={
             "sender": [(SECOND_ONLY_NETWORK, ENTRY[0])],
-            "r2": [
-                *over_r1["r2"],
-                (RECEIVER_ADDRESS, SECOND[0]),
-                (SECOND_ONLY_NETWORK, SECOND[0]),
-            ],
+            "r2": [*over_r1["r2"], (RECEIVER_ADDRESS, SECOND[0]), (SECOND_ONLY_NETWORK, SECOND[0])],
             "r3": over_r1["r3"],
             ROUTER: [(RECEIVER_ADDRESS, LAST[0])],
         },

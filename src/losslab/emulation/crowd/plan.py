@@ -8,12 +8,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from losslab.emulation.crowd.network import (
-    DESTINATIONS,
-    network_of,
-    qdiscs_of,
-    source_address,
-)
+from losslab.emulation.crowd.network import DESTINATIONS, network_of, qdiscs_of, source_address
 from losslab.emulation.flows import Flow, Program
 from losslab.emulation.qdiscs import Shaper
 from losslab.emulation.standby import PYTHON
