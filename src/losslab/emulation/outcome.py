@@ -120,7 +120,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         else None,
         **(crowd.of_the_link(counted) if beside else {}),
         **(crowd.second(plan.crowd, between) if plan.crowd else {}),
-        **_dynamics(tcp_flows, plan, folder),
+        **_of_first_flow(tcp_flows, plan, folder),
         **_queue_summary(waiting, plan),
         **plan.promise.summary(counted),
         **changed,
@@ -153,7 +153,7 @@ def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _dynamics(flows: list[Flow], plan: Plan, folder: Path) -> dict[str, float | None]:
+def _of_first_flow(flows: list[Flow], plan: Plan, folder: Path) -> dict[str, float | None]:
     """Describe the first flow's connection; empty where there is no TCP or its port is not ours."""
     if not flows or flows[0].source_port is None:
         return {}

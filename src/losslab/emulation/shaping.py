@@ -35,6 +35,9 @@ BURST_FRAMES = 2
 # CAKE limits.
 CAKE_BYTES_PER_PACKET = 2304
 
+# Queues whose one option is a limit in packets.
+LIMITED_IN_PACKETS = ("codel", "fq_codel", "pie")
+
 # netem's limit where none is stated (tc-netem(8)).
 NETEM_DEFAULT_LIMIT_PACKETS = 1000
 
@@ -60,11 +63,9 @@ def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Sh
     # its default, as a user would deploy it, and RED's thresholds are those of tc-red(8): maximum a
     # quarter of the limit, minimum a third of that, burst (2 min + max) / (3 avpkt).
     choices: dict[str, tuple[str, str, dict[str, Any]]] = {
+        **{name: (name, f"limit {packets}", {"limit": packets}) for name in LIMITED_IN_PACKETS},
         "fifo": ("pfifo", f"limit {packets}", {"limit": packets}),
         "bfifo": ("bfifo", f"limit {octets}", {"limit": octets}),
-        "codel": ("codel", f"limit {packets}", {"limit": packets}),
-        "fq_codel": ("fq_codel", f"limit {packets}", {"limit": packets}),
-        "pie": ("pie", f"limit {packets}", {"limit": packets}),
         "cake": (
             "cake",
             f"unlimited memlimit {CAKE_BYTES_PER_PACKET * packets}",

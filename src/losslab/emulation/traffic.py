@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from losslab.emulation import netns
 from losslab.emulation.crowd.plan import caller
-from losslab.emulation.flows import ANY_PORT, Flow, Host, Timeline, Unknown
+from losslab.emulation.flows import ANY, ANY_PORT, Flow, Host, Timeline
 from losslab.emulation.probes import tcp
 from losslab.emulation.probes.ping import DURING_INTERVAL_S, EchoProbe, write_csv
 from losslab.emulation.probes.queue import QueueProbe, QueueSample
@@ -72,7 +72,7 @@ def run(
         log = _SampleLog(tcp_probe, queue_probe, echo_probe, plan.sample_interval_s)
         for session in sessions:
             stack.enter_context(session.running(log.origin_ns))
-        if any(isinstance(flow, Unknown) for flow in flows):
+        if any(flow.protocol == ANY for flow in flows):
             name = interface("receiver", "r2").name
             log.arrivals = Path(f"/proc/{hosts['receiver'].pid}/net"), name
         beside = None if plan.crowd is None else caller(plan.crowd, log.origin_ns)

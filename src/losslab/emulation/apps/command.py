@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
-from losslab.emulation.flows import ANY_PORT, Timed, Timeline, Unknown
+from losslab.emulation.flows import ANY, ANY_PORT, Flow, Timed, Timeline
 from losslab.emulation.goodput import INTERVAL_S, ROUNDING_S, read_rows, write_intervals
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, Seed, axis
 
 if TYPE_CHECKING:
-    from losslab.emulation.flows import Flow
     from losslab.emulation.plan import Plan
     from losslab.study.condition import Condition
 
@@ -119,14 +118,14 @@ class Command(App):
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
         return [
-            Unknown(
+            Flow(
                 name="command",
                 algorithm=condition.algorithm,
                 port=ANY_PORT,
                 listener=_program("receiver", condition.receiver_command, condition),
                 caller=_program("sender", condition.sender_command, condition),
                 bulk=False,
-                protocol="any",
+                protocol=ANY,
             )
         ]
 
