@@ -18,7 +18,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,33 +83,16 @@ WAYS = {
 
 @contextlib.contextmanager
 def attached(
-    nodes: Mapping[str, Host],
-    handles: Mapping[str, Handle],
-    plan: Plan,
-    links: Sequence[LinkPlan],
-    folder: Path,
+    router: Host, handle: Handle, link: LinkPlan, plan: Plan, folder: Path
 ) -> Iterator[int]:
-    """Send what a plan's flows say over its trace-driven links.
+    """Send what a plan's flows say one way over a trace-driven link.
 
     Not what else a program says, on connections of its own: behind seconds of queue iperf3 would
     give up waiting for its peer's results (nread_read_timeout, src/net.c). And not pings.
 
-    At the end the links have emptied their queues and are gone; `folder` has their logs, and beside
-    it are their traces.
-
-    Yields the monotonic clock's nanoseconds at the 0 ms of the data's log.
+    At the end the link has emptied its queue and is gone; `folder` has its log, and beside it is
+    its trace. Yields the monotonic clock's nanoseconds at the 0 ms of the log.
     """
-    begin_ns = 0
-    with contextlib.ExitStack() as stack:
-        # The data's link is the first to end: what it still has is acknowledged over the other.
-        for link in reversed(links):
-            begin_ns = stack.enter_context(_one(nodes[ROUTER], handles[ROUTER], link, plan, folder))
-        yield begin_ns
-
-
-@contextlib.contextmanager
-def _one(router: Host, handle: Handle, link: LinkPlan, plan: Plan, folder: Path) -> Iterator[int]:
-    """Do so with one link."""
     way, log = WAYS[link.way], LOGS[link.way]
     came_from = interface(ROUTER, "sender" if link.way == "data" else plan.back_router).name
     wanted = sorted({(flow.protocol, flow.source_port) for flow in plan.flows}, key=str)

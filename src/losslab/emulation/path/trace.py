@@ -97,8 +97,12 @@ class Trace(Mechanism):
     def attached(
         self, plan: Plan, nodes: Mapping[str, Host], handles: Mapping[str, Handle], folder: Path
     ) -> Iterator[dict[str, Any]]:
-        links: list[LinkPlan] = plan.parts["links"]
-        with forward.attached(nodes, handles, plan, links, folder) as begin_ns:
+        router, handle, begin_ns = nodes[forward.ROUTER], handles[forward.ROUTER], 0
+        with contextlib.ExitStack() as stack:
+            # The data's link is the first to end: what it still has is acknowledged over the other.
+            for link in reversed(plan.parts["links"]):
+                its = forward.attached(router, handle, link, plan, folder)
+                begin_ns = stack.enter_context(its)
             yield {"link_begin_ns": begin_ns}
 
     def note(self, plan: Plan, seen: Seen, folder: Path) -> Noted:
