@@ -20,7 +20,6 @@ import argparse
 import json
 import os
 import platform
-import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -31,7 +30,7 @@ from bench.speed import baselines, page, parts
 from losslab.backends.base import CONTAINERNET, GUEST, VIRTUAL, Instrument
 from losslab.backends.template import Templates
 from losslab.campaign.instrument import instrument
-from losslab.emulation import ticks
+from losslab.emulation import realtime
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 
@@ -57,17 +56,12 @@ def machine() -> dict[str, Any]:
         for line in Path("/proc/cpuinfo").read_text().splitlines()
         if line.startswith("model name")
     ]
-    begin = ticks.sample()
-    time.sleep(QUIET_S)
-    busy = statistics.fmean(
-        ticks.busy(kinds) for kinds in ticks.shares(begin, ticks.sample()).values()
-    )
     return {
         "processor": model[0] if model else platform.processor(),
         "processors": len(os.sched_getaffinity(0)),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "kernel": platform.release(),
-        "busy_with_others": round(busy, 3),
+        "busy_with_others": round(realtime.quiet_busy(QUIET_S), 3),
     }
 
 

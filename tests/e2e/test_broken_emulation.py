@@ -75,9 +75,8 @@ BREAKAGES = {
     "offloads on": (
         "for h, i in (('sender', 'sender-r1'), ('r1', 'r1-r2')): "
         "netns_offloads(h, i)",
-        "from losslab.emulation import offloads\n"
         "def netns_offloads(host, name):\n"
-        "    with netns.inside(pids[host]): offloads.set_all(name, 'on')",
+        "    with netns.inside(pids[host]): netns.set_offloads(name, 'on')",
         ["tso of sender-r1 on sender must be off, found on", "loss would hit aggregates"],
     ),
     "netem limit too small": (

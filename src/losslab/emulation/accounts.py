@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
-from losslab.emulation.topology import INTERFACES, interface
+from losslab.emulation.topology import INTERFACES, Interface, bottleneck, interface
 
 OF_SOME_PATHS = (
     "duplicates", "reordered", "marks", "ecn_capable", "ce_received", "policer_drops", "acks_seen",
@@ -17,8 +17,6 @@ OF_SOME_PATHS = (
 MARKS = ("ecn_mark", "marked")
 # Of what filters drop; its `drops` are all of theirs.
 FILTERS = "ffff:"
-# Where packets wait for the bottleneck: host, interface and handle.
-BOTTLENECK_QUEUE = ("r1", interface("r1", "r2").name, "10:")
 # Where some may be sent before their turn, which netem counts as requeued (netem_enqueue,
 # net/sched/sch_netem.c).
 DELAY_LINES = ("1:", "10:")
@@ -94,108 +92,109 @@ KNOWN = {each.name for each in fields(Traffic)}
 NO_COUNTS: Mapping[str, int] = MappingProxyType({})
 
 
-def _qdisc(state: dict[str, Any], host: str, device: str, handle: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(
-        (q for q in state[host]["qdiscs"] if q.get("dev") == device and q.get("handle") == handle),
-        {},
-    )
-    return found
+def _qdisc(state: Mapping[str, Any], end: Interface, handle: str) -> dict[str, Any]:
+    known: list[dict[str, Any]] = state[end.host]["qdiscs"]
+    return next((q for q in known if (q.get("dev"), q.get("handle")) == (end.name, handle)), {})
 
 
-def traffic(
-    before: dict[str, Any],
-    after: dict[str, Any],
-    back: str,
-    counts: Mapping[str, int] = NO_COUNTS,
-    duplicating: bool = False,
-) -> Traffic:
-    """Count what passed between two states as `hosts.read_back` gives them.
+@dataclass(frozen=True)
+class Between:
+    """Two states of the hosts, as `hosts.read_back` gives them, and what was counted between."""
 
-    `back` is the first router that the receiver's packets meet; `counts` are what mechanisms count
-    by themselves; `duplicating` says that netem may make packets twice.
-    """
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
 
-    def link(host: str, towards: str, side: str, what: str) -> int:
-        name = interface(host, towards).name
-        return int(after[host]["links"][name][side][what] - before[host]["links"][name][side][what])
+    def _rise(self, count: Callable[[Mapping[str, Any]], int]) -> int:
+        return int(count(self.after) - count(self.before))
 
-    def qdisc(host: str, towards: str, what: str, handle: str = "1:") -> int:
-        name = interface(host, towards).name
-        return int(
-            _qdisc(after, host, name, handle).get(what, 0)
-            - _qdisc(before, host, name, handle).get(what, 0)
+    def link(self, end: Interface, side: str, what: str = "packets") -> int:
+        """Count the packets or bytes that an interface sent (`tx`) or received (`rx`)."""
+        return self._rise(lambda state: state[end.host]["links"][end.name][side][what])
+
+    def qdisc(self, end: Interface, what: str = "drops", handle: str = "1:") -> int:
+        """Count what a qdisc on an interface did."""
+        return self._rise(lambda state: _qdisc(state, end, handle).get(what, 0))
+
+    def counter(self, host: str, name: str) -> int:
+        """Count by one of a host's own counters."""
+        return self._rise(lambda state: state[host]["counters"][name])
+
+    def marks(self) -> int:
+        """Count the CE marks that the bottleneck's queue has set."""
+        # tc's words, or those over netlink.
+        return self._rise(
+            lambda state: marks(_qdisc(state, bottleneck(), "10:") | state["r1"].get("dualpi2", {}))
         )
 
-    def counter(host: str, name: str) -> int:
-        return int(after[host]["counters"][name] - before[host]["counters"][name])
+    def acted_on(self, end: Interface) -> int:
+        """Count the packets that the filters of an interface have acted on."""
+        return self._rise(
+            lambda state: sum(
+                int(action["packets"])
+                for action in state[end.host].get("filters", {}).get(end.name, [])
+            )
+        )
 
-    # Links count what the stack hands them; qdiscs count the segments inside an aggregate, and so
-    # look the same with offloads on (bstats_update, include/net/sch_generic.h).
-    means = [
-        link(end.host, end.towards, side, "bytes") / packets
-        for end in INTERFACES
-        for side in ("rx", "tx")
-        if (packets := link(end.host, end.towards, side, "packets")) > 0
-    ]
+    @property
+    def bypassed(self) -> int:
+        """Count the packets that r1 sent on past the bottleneck, over r3.
 
-    def received_by_ip(name: str) -> int:
-        return counter("receiver", f"IpExtIn{name}Pkts")
-
-    # What left the delay line or was lost there, less what came to it: netem does not count them.
-    duplicates = 0
-    if duplicating:
-        duplicates = qdisc("r2", "receiver", "packets") + qdisc("r2", "receiver", "drops")
-        duplicates -= link("r2", "r1", "rx", "packets")
-    marks_of = [_marks(_bottleneck_queue(state)) for state in (before, after)]
-    return Traffic(
-        sent=link("sender", "r1", "tx", "packets"),
-        received=link("receiver", "r2", "rx", "packets"),
-        bottleneck_drops=qdisc("r1", "r2", "drops"),
-        link_drops=counts.get("link_drops", 0),
-        loss_drops=qdisc("r2", "receiver", "drops"),
-        sender_drops=qdisc("sender", "r1", "drops"),
-        largest_mean_packet_bytes=max(means, default=0.0),
-        retransmits=counter("sender", "TcpRetransSegs"),
-        memory_pressures=sum(counter(host, "TcpExtTCPMemoryPressures") for host in after),
-        sent_back=link("receiver", back, "tx", "packets"),
-        received_back=link("sender", "r1", "rx", "packets"),
-        loss_back_drops=qdisc(back, "r1", "drops"),
-        link_back_drops=counts.get("link_back_drops", 0),
-        duplicates=duplicates,
-        reordered=sum(qdisc("r2", "receiver", "requeues", line) for line in DELAY_LINES),
-        marks=marks_of[1] - marks_of[0],
-        ecn_capable=sum(map(received_by_ip, ("ECT0", "ECT1", "CE"))),
-        ce_received=received_by_ip("CE"),
-        policer_drops=qdisc("r1", "r2", "drops", FILTERS),
-        acks_seen=_acted_on(after, back) - _acted_on(before, back),
-        acks_thinned=qdisc(back, "r1", "drops", FILTERS),
-        others={name: count for name, count in counts.items() if name not in KNOWN},
-    )
+        What the sender sends belongs over r2; r3 is a way back, if it is used at all.
+        """
+        return self.link(interface("r1", "r3"), "tx")
 
 
-def _acted_on(state: dict[str, Any], back: str) -> int:
-    """Count the packets on the way back that a filter has acted on."""
-    found = state[back].get("filters", {}).get(interface(back, "r1").name, [])
-    return sum(int(action["packets"]) for action in found)
-
-
-def _bottleneck_queue(state: dict[str, Any]) -> dict[str, Any]:
-    """Return what is known of the qdisc in which packets wait, tc's words or those over netlink."""
-    more: dict[str, Any] = state["r1"].get("dualpi2", {})
-    return _qdisc(state, *BOTTLENECK_QUEUE) | more
-
-
-def _marks(qdisc: dict[str, Any]) -> int:
+def marks(qdisc: Mapping[str, Any]) -> int:
     """Count the CE marks that a qdisc has set."""
     parts = [qdisc, *qdisc.get("tins", [])]
     return int(sum(part.get(name, 0) for part in parts for name in MARKS))
 
 
-def bypassed(before: dict[str, Any], after: dict[str, Any]) -> int:
-    """Count the packets between two states that r1 sent on past the bottleneck, over r3.
+def traffic(
+    between: Between, back: str, counts: Mapping[str, int] = NO_COUNTS, duplicating: bool = False
+) -> Traffic:
+    """Count what passed between two states.
 
-    What the sender sends belongs over r2; r3 is a way back, if it is used at all.
+    `back` is the first router that the receiver's packets meet; `counts` are what mechanisms count
+    by themselves; `duplicating` says that netem may make packets twice.
     """
-    name = interface("r1", "r3").name
-    passed = [state["r1"]["links"][name]["tx"]["packets"] for state in (before, after)]
-    return int(passed[1] - passed[0])
+    its, sender, receiver = between, interface("sender", "r1"), interface("receiver", "r2")
+    last, back_line = interface("r2", "receiver"), interface(back, "r1")
+    # Links count what the stack hands them; qdiscs count the segments inside an aggregate, and so
+    # look the same with offloads on (bstats_update, include/net/sch_generic.h).
+    means = [
+        its.link(end, side, "bytes") / packets
+        for end in INTERFACES
+        for side in ("rx", "tx")
+        if (packets := its.link(end, side)) > 0
+    ]
+    # What left the delay line or was lost there, less what came to it: netem does not count them.
+    duplicates = 0
+    if duplicating:
+        duplicates = its.qdisc(last, "packets") + its.qdisc(last)
+        duplicates -= its.link(interface("r2", "r1"), "rx")
+    ce, ect0, ect1 = (its.counter("receiver", f"IpExtIn{e}Pkts") for e in ("CE", "ECT0", "ECT1"))
+    return Traffic(
+        sent=its.link(sender, "tx"),
+        received=its.link(receiver, "rx"),
+        bottleneck_drops=its.qdisc(bottleneck()),
+        link_drops=counts.get("link_drops", 0),
+        loss_drops=its.qdisc(last),
+        sender_drops=its.qdisc(sender),
+        largest_mean_packet_bytes=max(means, default=0.0),
+        retransmits=its.counter("sender", "TcpRetransSegs"),
+        memory_pressures=sum(its.counter(h, "TcpExtTCPMemoryPressures") for h in its.after),
+        sent_back=its.link(interface("receiver", back), "tx"),
+        received_back=its.link(sender, "rx"),
+        loss_back_drops=its.qdisc(back_line),
+        link_back_drops=counts.get("link_back_drops", 0),
+        duplicates=duplicates,
+        reordered=sum(its.qdisc(last, "requeues", line) for line in DELAY_LINES),
+        marks=its.marks(),
+        ecn_capable=ect0 + ect1 + ce,
+        ce_received=ce,
+        policer_drops=its.qdisc(bottleneck(), "drops", FILTERS),
+        acks_seen=its.acted_on(back_line),
+        acks_thinned=its.qdisc(back_line, "drops", FILTERS),
+        others={name: count for name, count in counts.items() if name not in KNOWN},
+    )

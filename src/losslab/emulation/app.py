@@ -16,33 +16,20 @@ if TYPE_CHECKING:
 
 
 class App(Feature):
-    """An app, by its module's name.
+    """An app, by its module's name."""
 
-    Attributes:
-        meaning: What it is, where the axis `app` is explained.
-        image: Image of its hosts where a condition names none; empty for the usual one.
-        seeds_as: App with whose seeds it is measured; empty for seeds of its own.
-        udp_offloads: Its programs may hand the kernel many datagrams at once, for it to cut apart.
-        with_ecn: Its packets may use ECN.
-        own_ecn: Its programs decide by themselves whether they use ECN.
-        with_competitor: A second bulk flow may run with it.
-        with_flows: Background flows may.
-        setup_rtts: Round trips from its caller's start to its data connection.
-        start_s: What its programs' start adds to a replicate's wall time.
-        per_s: Wall time of a second of its probes and timers.
-    """
-
-    meaning: ClassVar[str] = ""
-    image: ClassVar[str] = ""
-    seeds_as: ClassVar[str] = ""
+    meaning: ClassVar[str] = ""  # what it is, where the axis `app` is explained
+    image: ClassVar[str] = ""  # of its hosts where a condition names none; empty: the usual one
+    seeds_as: ClassVar[str] = ""  # app with whose seeds it is measured; empty: seeds of its own
+    # Its programs may hand the kernel many datagrams at once, for it to cut apart.
     udp_offloads: ClassVar[bool] = False
-    with_ecn: ClassVar[bool] = True
-    own_ecn: ClassVar[bool] = False
-    with_competitor: ClassVar[bool] = False
-    with_flows: ClassVar[bool] = True
-    setup_rtts: ClassVar[int] = 0
-    start_s: ClassVar[float] = 0.1
-    per_s: ClassVar[float] = 0.004
+    with_ecn: ClassVar[bool] = True  # its packets may use ECN
+    own_ecn: ClassVar[bool] = False  # its programs decide by themselves whether they use ECN
+    with_competitor: ClassVar[bool] = False  # a second bulk flow may run with it
+    with_flows: ClassVar[bool] = True  # background flows may
+    setup_rtts: ClassVar[int] = 0  # round trips from its caller's start to its data connection
+    start_s: ClassVar[float] = 0.1  # what its programs' start adds to a replicate's wall time
+    per_s: ClassVar[float] = 0.004  # wall time of a second of its probes and timers
 
     @property
     def name(self) -> str:

@@ -22,6 +22,7 @@ from losslab.errors import LosslabError
 # What tc says of a qdisc that it does not know (print_unknown_opt, tc/tc_qdisc.c), JSON or not.
 UNKNOWN_OPTIONS = re.compile(r"\[Unknown qdisc, optlen=\d+\] ?")
 CHUNK_BYTES = 65_536
+COMMAND_TIMEOUT_S = 60  # no configuring command waits for the network; this ends a hung one
 # Each listing is answered with a JSON document.
 OPTIONS = ("-json", "-statistics", "-batch", "-")
 # A short listing: its answer says that what was before it is done. Not of one device: `tc` would
@@ -33,7 +34,6 @@ class Batch:
     """One of them; it waits until it is closed."""
 
     def __init__(self, program: str, pid: int) -> None:
-        """Start it."""
         self._program = program
         with netns.inside(pid):
             self._process = subprocess.Popen(
@@ -81,9 +81,9 @@ class Batch:
 
 def _read(stream: Any) -> bytes:
     """Read what there is; nothing at the end."""
-    if not select.select([stream], [], [], netns.COMMAND_TIMEOUT_S)[0]:
+    if not select.select([stream], [], [], COMMAND_TIMEOUT_S)[0]:
         raise LosslabError(
-            f"`ip` and `tc` must answer within {netns.COMMAND_TIMEOUT_S} s, found no answer"
+            f"`ip` and `tc` must answer within {COMMAND_TIMEOUT_S} s, found no answer"
         )
     return os.read(stream.fileno(), CHUNK_BYTES)
 

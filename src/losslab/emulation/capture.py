@@ -11,7 +11,6 @@ import contextlib
 import socket
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,34 +50,29 @@ def name(link: str) -> str:
     return f"capture-{link}.pcap"
 
 
-@dataclass(frozen=True)
-class Capture:
-    """An open capture of one interface."""
+Opened = tuple[socket.socket, "mmap.mmap"]  # of one interface, and its ring
 
-    link: str
-    sock: socket.socket
-    ring: mmap.mmap
-    frames: int
 
-    def write(self, path: Path) -> list[str]:
-        """Write what was seen, in its order; say what of it is missing."""
-        count = 0
-        with path.open("wb") as out:
-            out.write(FILE_HEADER)
-            for at in range(0, self.frames * FRAME_ROOM_BYTES, FRAME_ROOM_BYTES):
-                status, length, kept, mac, _, sec, nsec = HEADER.unpack_from(self.ring, at)
-                if not status & TP_STATUS_USER:
-                    break
-                out.write(RECORD.pack(sec, nsec, kept, length))
-                out.write(self.ring[at + mac : at + mac + kept])
-                count += 1
-        _, dropped = struct.unpack("=II", self.sock.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
-        if dropped == 0 and count:
-            return []
-        return [
-            f"the capture of {self.link} must hold every packet, found {count} in it and {dropped} "
-            "that found no room"
-        ]
+def _write(opened: Opened, link: str, path: Path) -> list[str]:
+    """Write what was seen, in its order; say what of it is missing."""
+    sock, ring = opened
+    count = 0
+    with path.open("wb") as out:
+        out.write(FILE_HEADER)
+        for at in range(0, len(ring), FRAME_ROOM_BYTES):
+            status, length, kept, mac, _, sec, nsec = HEADER.unpack_from(ring, at)
+            if not status & TP_STATUS_USER:
+                break
+            out.write(RECORD.pack(sec, nsec, kept, length))
+            out.write(ring[at + mac : at + mac + kept])
+            count += 1
+    _, dropped = struct.unpack("=II", sock.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
+    if dropped == 0 and count:
+        return []
+    return [
+        f"the capture of {link} must hold every packet, found {count} in it and {dropped} that "
+        "found no room"
+    ]
 
 
 @contextlib.contextmanager
@@ -91,13 +85,13 @@ def running(
     capture is added to `reasons`.
     """
     with contextlib.ExitStack() as stack:
-        opened = [_open(link, plan, nodes, stack) for link in links]
+        opened = {link: _open(link, plan, nodes, stack) for link in links}
         yield
-        for each in opened:
-            reasons += each.write(folder / name(each.link))
+        for link, each in opened.items():
+            reasons += _write(each, link, folder / name(link))
 
 
-def _open(link: str, plan: Plan, nodes: Mapping[str, Host], stack: contextlib.ExitStack) -> Capture:
+def _open(link: str, plan: Plan, nodes: Mapping[str, Host], stack: contextlib.ExitStack) -> Opened:
     host = next((host for host, its in plan.hosts.items() if link in its.interfaces), None)
     if host is None:
         known = sorted(name for its in plan.hosts.values() for name in its.interfaces)
@@ -117,4 +111,4 @@ def _open(link: str, plan: Plan, nodes: Mapping[str, Host], stack: contextlib.Ex
         sock.setsockopt(SOL_PACKET, PACKET_RX_RING, request)
         ring = stack.enter_context(contextlib.closing(mmap.mmap(sock.fileno(), octets)))
         sock.bind((link, ETH_P_ALL))
-    return Capture(link, sock, ring, frames)
+    return sock, ring

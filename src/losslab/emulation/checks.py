@@ -136,7 +136,7 @@ def _of_packets(e: Evidence) -> Iterator[str]:
 def _of_loss(e: Evidence) -> Iterator[str | None]:
     t, path = e.traffic, e.promise
     if path.mean_rate_mbit is not None:
-        return  # by phases, in `phases`
+        return  # by phases, in `changing`
     if path.loss_at_sender_percent is None:
         offered, run = t.loss_offered, path.loss_run_packets
         yield outside_interval("loss", path.loss_percent, offered, t.loss_drops, run)

@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-ANY_PORT = 0
+ANY, ANY_PORT = "any", 0  # protocol, and port of a listener that listens on any
 
 
 class Host(Protocol):
@@ -57,17 +57,11 @@ class Flow:
     start_window_s: tuple[float, float] | None = None
     # Wants all the path can carry: no window or buffer may hold it back.
     bulk: bool = True
-    protocol: str = "tcp"  # or "udp", whose congestion control is the program's own
+    # Or "udp", whose congestion control is the program's own; or `ANY`: nothing is known of the
+    # programs, and what arrives is counted at the receiver's link.
+    protocol: str = "tcp"
     # What the receiving program reads at a time; it need not wake for less.
     receive_block_bytes: int | None = None
-
-
-@dataclass(frozen=True)
-class Unknown(Flow):
-    """Programs of which nothing is known: what arrives is counted at the receiver's link.
-
-    The port is `ANY_PORT`: the listener is one that listens on any.
-    """
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""Goodput of TCP flows: what the receiver said it has, between two instants.
+"""Goodput of TCP flows, and what else samples say of them: window, RTT, losses.
+
+Goodput is what the receiver said it has, between two instants.
 
 A byte counts when it is acknowledged, selectively or not. Every byte that counts in a window has
 then crossed the bottleneck in a window of the same length, a way back earlier. What a receiving
@@ -11,10 +13,12 @@ from __future__ import annotations
 import bisect
 import csv
 import json
+import math
+import statistics
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +29,23 @@ INTERVAL_S = 0.1
 # Samples are some microseconds late.
 ROUNDING_S = 0.001
 COLUMNS = "t_s,goodput_mbit"
+# A window is cut when it falls below so much of its largest since the last cut ended, however many
+# samples the fall takes: recovery lowers it packet by packet. CUBIC keeps 0.7 of its window, Reno
+# 0.5; windows that only shrink a little while BBR probes are none.
+CUT_SHARE = 0.85
+FIRST_S = 1.0
 
 
 def read_rows(table: Path) -> list[dict[str, str]]:
     """Read a table of samples."""
     with table.open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+def write_intervals(rows: Iterable[tuple[float, float]], path: Path) -> None:
+    """Write (end in s, Mbit/s) of intervals as a table."""
+    lines = [f"{t_s:.6f},{rate_mbit:.6f}" for t_s, rate_mbit in rows]
+    path.write_text("\n".join([COLUMNS, *lines]) + "\n")
 
 
 def read_report(path: Path) -> dict[str, Any]:
@@ -76,13 +91,20 @@ class Deliveries:
         return found[source_port]
 
     def mbit(self, begin_s: float, end_s: float) -> float:
-        """Divide bytes by time between the samples nearest inside a window, in Mbit/s."""
-        first = bisect.bisect_left(self.instants_s, begin_s - ROUNDING_S)
-        last = bisect.bisect_right(self.instants_s, end_s + ROUNDING_S) - 1
-        if last <= first:
+        """Return the goodput of a window in Mbit/s; it is an error if it has no two samples."""
+        found = self.sampled_mbit(begin_s, end_s)
+        if found is None:
             raise LosslabError(
                 f"flows must be sampled between {begin_s:g} and {end_s:g} s, found no two samples"
             )
+        return found
+
+    def sampled_mbit(self, begin_s: float, end_s: float) -> float | None:
+        """Divide bytes by time between the samples nearest inside a window; None without two."""
+        first = bisect.bisect_left(self.instants_s, begin_s - ROUNDING_S)
+        last = bisect.bisect_right(self.instants_s, end_s + ROUNDING_S) - 1
+        if last <= first:
+            return None
         seconds = self.instants_s[last] - self.instants_s[first]
         return (self.octets[last] - self.octets[first]) * 8 / 1e6 / seconds
 
@@ -96,10 +118,49 @@ class Deliveries:
                 before_s, before = t_s, octets
         return found
 
-    def write_intervals(self, path: Path) -> None:
-        """Write `intervals` as a table."""
-        lines = [f"{t_s:.6f},{rate_mbit:.6f}" for t_s, rate_mbit in self.intervals()]
-        path.write_text("\n".join([COLUMNS, *lines]) + "\n")
+
+def cwnd_statistics(
+    rows: Sequence[dict[str, str]], source_port: int | None, warmup_s: float, duration_s: float
+) -> dict[str, float | None]:
+    """Describe a connection between the warm-up and the end, from the rows of tcp.csv.
+
+    Returns TCP's own RTT (ms), its congestion window (packets), how often the slow start threshold
+    changed after it was first set, how often per second the window was cut, and how many packets
+    were sent again in the replicate's first second, warm-up or not; None where there is no sample.
+    """
+    own = [(float(row["t_s"]), row) for row in rows if row["flow"] == str(source_port)]
+    inside = [row for t_s, row in own if warmup_s <= t_s <= duration_s]
+    rtts = [float(row["srtt_ms"]) for row in inside]
+    windows = [int(row["cwnd_packets"]) for row in inside]
+    thresholds = [row["ssthresh_packets"] for row in inside if row["ssthresh_packets"]]
+    early = [int(row["retransmits"]) for t_s, row in own if t_s <= FIRST_S]
+    return {
+        "srtt_mean_ms": statistics.fmean(rtts) if rtts else None,
+        "srtt_std_ms": statistics.pstdev(rtts) if rtts else None,
+        "srtt_median_ms": statistics.median(rtts) if rtts else None,
+        "cwnd_median_packets": statistics.median(windows) if windows else None,
+        "ssthresh_changes": sum(a != b for a, b in pairwise(thresholds)),
+        "window_cuts_per_s": cuts(windows) / (duration_s - warmup_s) if windows else None,
+        "retransmits_first_second": early[-1] if early else None,
+    }
+
+
+def cuts(windows: Sequence[int]) -> int:
+    """Count how often a window was cut: it falls from a peak, and then grows again."""
+    found, top, falling = 0, 0, False
+    for before, window in pairwise([0, *windows]):
+        if falling and window > before:
+            falling, top = False, window
+        elif not falling:
+            top = max(top, window)
+            falling = window < CUT_SHARE * top
+            found += falling
+    return found
+
+
+def quantile(ordered: Sequence[float], share: float) -> float | None:
+    """Return a value at a share of an ordered list; None of none."""
+    return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
 
 
 def jain_index(shares: list[float]) -> float:

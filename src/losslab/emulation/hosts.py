@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import netns, offloads
+from losslab.emulation import netns
 from losslab.emulation.qdiscs import differences
-from losslab.emulation.sysctls import ECN, ECN_SYSCTL
+from losslab.emulation.topology import ECN, ECN_SYSCTL
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
@@ -32,23 +32,21 @@ def apply(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
             for name, value in plan.sysctls.items():
                 netns.write_sysctl(name, value)
             for interface in plan.interfaces:
-                offloads.set_all(interface, plan.offloads, plan.udp_offloads)
+                netns.set_offloads(interface, plan.offloads, plan.udp_offloads)
         handles[host].ip.do(plan.ip_commands)
 
 
 def shape(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
     """Give every host the qdiscs of its plan; as `apply`."""
     for host, plan in plans.items():
-        if plan.qdiscs:
-            try:
+        try:
+            if plan.qdiscs:
                 handles[host].tc.do([qdisc.command() for qdisc in plan.qdiscs])
-            except LosslabError as error:
-                needs = next((q.needs for q in plan.qdiscs if q.needs), None)
-                if needs and UNKNOWN_KIND in error.message:
-                    raise LosslabError(
-                        f"{needs[0]}, found {os.uname().release}", hint=needs[1]
-                    ) from error
+        except LosslabError as error:
+            needs = next((q.needs for q in plan.qdiscs if q.needs), None)
+            if needs is None or UNKNOWN_KIND not in error.message:
                 raise
+            raise LosslabError(f"{needs[0]}, found {os.uname().release}", hint=needs[1]) from error
         with netns.inside(handles[host].pid):
             for qdisc in plan.qdiscs:
                 qdisc.complete()
@@ -73,7 +71,7 @@ def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> d
                 },
                 "sysctls": {name: netns.read_sysctl(name) for name in plan.sysctls},
                 "offloads": {
-                    name: offloads.read(name, plan.udp_offloads) for name in plan.interfaces
+                    name: netns.read_offloads(name, plan.udp_offloads) for name in plan.interfaces
                 },
                 "counters": netns.read_counters(),
             }

@@ -16,7 +16,7 @@ from losslab.emulation import batch, capture, hosts, netns, standby, traffic
 from losslab.emulation.outcome import Seen, sum_up
 from losslab.emulation.plan import make_plan
 from losslab.emulation.probes import ping
-from losslab.emulation.topology import NOTHING, RECEIVER_ADDRESS, emulated_hosts
+from losslab.emulation.topology import RECEIVER_ADDRESS, emulated_hosts
 from losslab.emulation.waits import wait_for_whole_second
 from losslab.study.condition import Condition
 
@@ -51,7 +51,7 @@ def stage(
     plan = make_plan(condition, 0)
     hosts.require_algorithms(plan.algorithms)
     hosts.require_ecn(plan.hosts)
-    beside = plan.crowd.network if plan.crowd else NOTHING
+    beside = plan.crowd.network if plan.crowd else None
     mechanisms = plan.promise.mechanisms
     programs = standby.of_flows(plan.programs)
     programs += [program for each in mechanisms for program in each.loaded(plan)]
@@ -88,19 +88,11 @@ def measure(
     watch: Watch | None = None,
     captures: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Run one replicate and leave its raw files in `folder`.
+    """Run one replicate and leave its raw files in `folder`; return what `outcome.sum_up` does.
 
-    Args:
-        ready: Where, and what to measure.
-        seed: Decides every random draw.
-        folder: An existing, empty folder; beside it are the links' traces that are files, and go
-            those that are drawn.
-        video: The stream that the ffmpeg app sends.
-        watch: Time is the machine's own, and this sees whether it was good enough.
-        captures: Interfaces of which every packet goes into a file.
-
-    Returns:
-        As `outcome.sum_up`.
+    The folder exists and is empty; beside it are the links' traces. `video` is the stream that the
+    app `ffmpeg` sends, `watch` sees in real time whether the machine was good enough, and of the
+    interfaces `captures` every packet goes into a file.
     """
     plan = make_plan(ready.condition, seed, video)
     mechanisms = plan.promise.mechanisms
@@ -129,10 +121,9 @@ def measure(
 
 def _ping_idle(sender_pid: int, plan: Plan, folder: Path) -> list[tuple[float, float]]:
     """Measure the round-trip time of the empty path, each by itself: none waits behind another."""
-    promise = plan.promise
     with netns.inside(sender_pid):
         probe = ping.EchoProbe(RECEIVER_ADDRESS)
     with contextlib.closing(probe):
-        replies = ping.measure_idle(probe, promise.rtt_ms, promise.above_ms / 1e3)
+        replies = ping.measure_idle(probe, plan.promise.rtt_ms, plan.promise.above_ms / 1e3)
     ping.write_csv(replies, folder / "ping_idle.csv")
     return replies

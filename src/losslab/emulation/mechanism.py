@@ -32,23 +32,17 @@ if TYPE_CHECKING:
 # Two-sided normal quantile of a false alarm in 16,000 replicates.
 Z = 4.0
 FALSE_ALARM = 1 / 16_000
-Option = tuple[str, Mapping[str, Any]]
+Option = tuple[str, Mapping[str, Any]]  # tc's words, and what must read back
 
 
 @dataclass(frozen=True)
 class Line:
-    """What netem does to packets on one way.
+    """What netem does to packets on one way."""
 
-    Attributes:
-        delay_ms: Delay of every packet.
-        loss_percent: Packets that are lost, each by itself.
-        options: What follows the delay, in tc's words, each with what must read back.
-        behind: Delays and options of further netems behind it, each with its purpose.
-    """
-
-    delay_ms: float
-    loss_percent: float = 0.0
-    options: tuple[Option, ...] = ()
+    delay_ms: float  # of every packet
+    loss_percent: float = 0.0  # each packet by itself
+    options: tuple[Option, ...] = ()  # what follows the delay
+    # Of further netems behind it: purpose, delay and options.
     behind: tuple[tuple[str, float, Option], ...] = ()
 
     def shapers(self, where: Interface, seed: int, purpose: str) -> list[Shaper]:
@@ -90,40 +84,34 @@ def line(condition: Condition, way: str) -> Line:
 
 @dataclass(frozen=True)
 class Noted:
-    """What a mechanism notes of a replicate.
+    """What a mechanism notes of a replicate."""
 
-    Attributes:
-        summary: Metrics.
-        counts: Packets by what became of them, beside what `accounts.traffic` counts.
-        waiting: What waited in the bottleneck, if it waited elsewhere than in its qdisc.
-        observed: What the manifest has besides.
-    """
-
-    summary: Mapping[str, Any] = field(default_factory=dict)
+    summary: Mapping[str, Any] = field(default_factory=dict)  # metrics
+    # Packets by what became of them, beside what `accounts.traffic` counts.
     counts: Mapping[str, int] = field(default_factory=dict)
+    # What waited in the bottleneck, if it waited elsewhere than in its qdisc.
     waiting: Sequence[QueueSample] | None = None
-    observed: Mapping[str, Any] = field(default_factory=dict)
+    observed: Mapping[str, Any] = field(default_factory=dict)  # what the manifest has besides
 
 
 @dataclass(frozen=True)
 class Mechanism(Feature):
-    """What a path does to packets; its fields are its part of the path's specification.
+    """What a path does to packets; its fields are its part of the path's specification."""
 
-    Attributes:
-        of_lines: It needs the routers' netem links, and counts packets, not aggregates.
-        explains: Counts of `accounts.Traffic` that are 0 on paths without it.
-        with_second: It may be used where there is a second bottleneck.
-        with_others: Written in a plan wherever one that is used is: the first ones are.
-    """
-
+    # It needs the routers' netem links, and counts packets, not aggregates.
     of_lines: ClassVar[bool] = False
-    explains: ClassVar[Sequence[str]] = ()
-    with_second: ClassVar[bool] = False
+    explains: ClassVar[Sequence[str]] = ()  # counts of `Traffic` that are 0 on paths without it
+    with_second: ClassVar[bool] = False  # it may be used where there is a second bottleneck
+    # Written in a plan wherever one that is used is: the first ones are.
     with_others: ClassVar[bool] = False
 
     def on(self, condition: Condition) -> bool:
         """Tell whether a condition turns it on, which the first of its axes says."""
         return next(iter(self.axes)) in self.changed(condition)
+
+    def used(self, condition: Condition) -> bool:
+        """Tell whether a condition's path has it."""
+        return self.on(condition)
 
     def of(self, condition: Condition) -> Self:
         """Return it as a condition specifies it; here fields are called as their axes."""
@@ -208,61 +196,14 @@ def of(condition: Condition) -> list[Mechanism]:
     return [each.of(condition) for each in features.mechanisms() if each.used(condition)]
 
 
-@dataclass(frozen=True)
-class Mechanisms:
-    """What a path has of mechanisms."""
-
-    mechanisms: list[Mechanism]
-
-    @property
-    def below_ms(self) -> float:
-        """Return by how much a ping on the idle path may be faster than the path."""
-        return sum(each.below_ms for each in self.mechanisms)
-
-    @property
-    def above_ms(self) -> float:
-        """Return by how much the fastest may be slower."""
-        return sum(each.above_ms for each in self.mechanisms)
-
-    @property
-    def loss_run_packets(self) -> float:
-        """Return the mean length of a run of losses."""
-        return max((each.loss_run_packets for each in self.mechanisms), default=1.0)
-
-    @property
-    def mean_rate_mbit(self) -> float | None:
-        """Return the mean rate of the time that goodput is of, where the rate changes."""
-        rates = (each.mean_rate_mbit for each in self.mechanisms)
-        return next((rate for rate in rates if rate is not None), None)
-
-    def summary(self, counted: Traffic) -> dict[str, float]:
-        """Describe what the path did of what it promises."""
-        return {k: v for each in self.mechanisms for k, v in each.summary(counted).items()}
-
-    def more(self) -> dict[str, Any]:
-        """Write what the path does besides; nothing for a plain one."""
-        first = [each for each in features.mechanisms() if each.with_others]
-        used = [each for each in self.mechanisms if fields(each)]
-        of_all = {type(each): each for each in (*first, *used)}
-        if list(of_all.values()) == first:
-            return {}
-        return {k: v for each in of_all.values() for k, v in each.specified().items()}
-
-
 def outside_interval(
     what: str, percent: float, offered: int, found: int, run_packets: float = 1.0, edge: int = 0
 ) -> str | None:
-    """Say when a number of picked packets is outside its binomial interval; of 0 %, any is.
+    """Say when the packets found are not `percent` of those offered, by the binomial interval.
 
-    Args:
-        what: They are.
-        percent: Of packets that are to be picked.
-        offered: Packets to pick from.
-        found: How many were.
-        run_packets: Mean length of a run of them, which makes the interval wider: the variance
-            of a two-state chain's sum is the binomial's times (1 + c) / (1 - c) with c its
-            correlation from one packet to the next.
-        edge: Packets that may have been picked before or after.
+    Of 0 %, any is too many. Runs of a mean length of `run_packets` make the interval wider: the
+    variance of a two-state chain's sum is the binomial's times (1 + c) / (1 - c) with c its
+    correlation from one packet to the next. `edge` packets may have been picked before or after.
     """
     p, wider = percent / 100, 1.0
     if run_packets > 1 and p:
@@ -281,9 +222,7 @@ def outside_interval(
 def burst_chances(share: float, burst_packets: float) -> tuple[float, float]:
     """Return the chances per packet that a burst begins, and that it ends (Gilbert 1960).
 
-    Args:
-        share: Of packets that are lost, 0 to 1: begins / (begins + ends).
-        burst_packets: Their mean number in a row: 1 / ends.
+    The mean number of losses in a row is 1 / ends, the share lost begins / (begins + ends).
     """
     ends = 1 / burst_packets
     return ends * share / (1 - share), ends

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import accounts, checks, dynamics, goodput, hosts
+from losslab.emulation import accounts, checks, goodput, hosts
 from losslab.emulation.crowd import outcome as crowd
 from losslab.emulation.flows import Flow
 from losslab.emulation.plan import Plan
@@ -39,18 +38,10 @@ class Seen:
 
 
 def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[str, Any]:
-    """Check a replicate, and describe it.
+    """Check a replicate, and describe it; add queue.csv and the app's tables to its folder.
 
-    Args:
-        plan: What was to be done.
-        seen: What was.
-        folder: Where its raw files are, and the links' traces beside it; queue.csv and the app's
-            tables are added.
-        watch: What saw the machine, in real time.
-
-    Returns:
-        `summary`, `reasons` (why the replicate is invalid; empty when valid), `observed` (what was
-        read back and counted) and `plan`.
+    Returns `summary`, `reasons` (why the replicate is invalid; empty when valid), `observed` (what
+    was read back and counted) and `plan`. `watch` saw the machine, in real time.
     """
     run = seen.run
     reasons = hosts.deviations(plan.hosts, seen.before)
@@ -68,15 +59,15 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
     notes = [each.note(plan, seen, folder) for each in plan.promise.mechanisms]
     waiting = next((its.waiting for its in notes if its.waiting is not None), run.queue)
     queue.write_csv(waiting, folder / "queue.csv")
+    between = accounts.Between(seen.before, seen.after)
     counted = seen.counted or accounts.traffic(
-        seen.before,
-        seen.after,
+        between,
         plan.back_router,
         {name: count for its in notes for name, count in its.counts.items()},
         duplicating=any("duplicates" in each.explains for each in plan.promise.mechanisms),
     )
     if plan.crowd is not None and seen.counted is None:
-        counted = crowd.of_all_links(counted, plan.crowd, seen.before, seen.after)
+        counted = crowd.of_all_links(counted, plan.crowd, between)
     tcp_flows = [flow for flow in plan.flows if flow.protocol == "tcp"]
     evidence = checks.Evidence(
         promise=plan.promise,
@@ -99,7 +90,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
             )
             for flow in tcp_flows
         ),
-        bypassed=accounts.bypassed(seen.before, seen.after),
+        bypassed=between.bypassed,
         queue=run.queue,
     )
     reasons += checks.reasons(evidence)
@@ -113,7 +104,7 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
     if watch is not None:
         found = watch.findings(plan.promise, evidence.rtt_ms, run.replies, run.queue)
         reasons += found.reasons(plan.promise)
-        machine = {f"machine_{name}": value for name, value in found.to_json().items()}
+        machine = {f"machine_{name}": value for name, value in asdict(found).items()}
     summary |= {
         "retransmits": summary.get("retransmits", counted.retransmits),
         "rtt_ms": evidence.rtt_ms,
@@ -128,8 +119,8 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         if evidence.flows
         else None,
         **(crowd.of_the_link(counted) if beside else {}),
-        **(crowd.second(plan.crowd, seen.before, seen.after) if plan.crowd else {}),
-        **_dynamics(tcp_flows, plan, folder),
+        **(crowd.second(plan.crowd, between) if plan.crowd else {}),
+        **_of_first_flow(tcp_flows, plan, folder),
         **_queue_summary(waiting, plan),
         **plan.promise.summary(counted),
         **changed,
@@ -162,12 +153,12 @@ def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _dynamics(flows: list[Flow], plan: Plan, folder: Path) -> dict[str, float | None]:
+def _of_first_flow(flows: list[Flow], plan: Plan, folder: Path) -> dict[str, float | None]:
     """Describe the first flow's connection; empty where there is no TCP or its port is not ours."""
     if not flows or flows[0].source_port is None:
         return {}
     rows = goodput.read_rows(folder / "tcp.csv")
-    return dynamics.describe(rows, flows[0].source_port, plan.warmup_s, plan.duration_s)
+    return goodput.cwnd_statistics(rows, flows[0].source_port, plan.warmup_s, plan.duration_s)
 
 
 def _queue_summary(samples: Sequence[queue.QueueSample], plan: Plan) -> dict[str, float | None]:
@@ -177,7 +168,7 @@ def _queue_summary(samples: Sequence[queue.QueueSample], plan: Plan) -> dict[str
     )
     return {
         "queue_mean_packets": _mean([float(packets) for packets in backlog]),
-        "queue_p95_packets": backlog[math.ceil(0.95 * len(backlog)) - 1] if backlog else None,
+        "queue_p95_packets": goodput.quantile(backlog, 0.95),
         "queue_max_packets": backlog[-1] if backlog else None,
     }
 

@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from losslab.emulation import mechanism
+from losslab.emulation.accounts import Traffic
 from losslab.emulation.crowd.plan import Crowd, make_crowd, own_start_s
 from losslab.emulation.flows import Flow
-from losslab.emulation.mechanism import Mechanisms, loss_percent
+from losslab.emulation.mechanism import Mechanism, loss_percent
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper
 from losslab.emulation.shaping import shapers
-from losslab.emulation.sysctls import sysctls
 from losslab.emulation.topology import (
     HOSTS,
     INTERFACES,
-    NOTHING,
+    Beside,
     address_commands,
     reverse_router,
     routes,
+    sysctls,
 )
 from losslab.study import features
 from losslab.study.condition import NO_TRACE, Condition
@@ -67,9 +68,10 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Promise(Mechanisms):
+class Promise:
     """What the emulated path promises to packets, whatever the flows do with it."""
 
+    mechanisms: list[Mechanism]
     rtt_ms: float  # 0: a bare path, without delay lines
     rate_mbit: float
     loss_percent: float  # on the way to the receiver, by the routers
@@ -89,6 +91,40 @@ class Promise(Mechanisms):
     def bare(self) -> bool:
         """Tell whether the path is without delay, and so without netem and fq."""
         return self.rtt_ms == 0
+
+    @property
+    def below_ms(self) -> float:
+        """Return by how much a ping on the idle path may be faster than the path."""
+        return sum(each.below_ms for each in self.mechanisms)
+
+    @property
+    def above_ms(self) -> float:
+        """Return by how much the fastest may be slower."""
+        return sum(each.above_ms for each in self.mechanisms)
+
+    @property
+    def loss_run_packets(self) -> float:
+        """Return the mean length of a run of losses."""
+        return max((each.loss_run_packets for each in self.mechanisms), default=1.0)
+
+    @property
+    def mean_rate_mbit(self) -> float | None:
+        """Return the mean rate of the time that goodput is of, where the rate changes."""
+        rates = (each.mean_rate_mbit for each in self.mechanisms)
+        return next((rate for rate in rates if rate is not None), None)
+
+    def summary(self, counted: Traffic) -> dict[str, float]:
+        """Describe what the path did of what it promises."""
+        return {k: v for each in self.mechanisms for k, v in each.summary(counted).items()}
+
+    def more(self) -> dict[str, Any]:
+        """Write what the path does besides; nothing for a plain one."""
+        first = [each for each in features.mechanisms() if each.with_others]
+        used = [each for each in self.mechanisms if fields(each)]
+        of_all = {type(each): each for each in (*first, *used)}
+        if list(of_all.values()) == first:
+            return {}
+        return {k: v for each in of_all.values() for k, v in each.specified().items()}
 
 
 @dataclass(frozen=True)
@@ -113,10 +149,7 @@ class Plan:
         found = self.hosts
         for each in self.promise.mechanisms:
             if (last := each.last_qdiscs(self)) is not None:
-                found = {
-                    host: replace(its, qdiscs=[q for q in last if q.where.host == host])
-                    for host, its in found.items()
-                }
+                found = {h: replace(p, qdiscs=_of_host(h, last)) for h, p in found.items()}
         return found
 
     @property
@@ -158,7 +191,7 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
     promise = _promise(condition)
     crowd = make_crowd(condition, seed, app.setup_rtts)
     bulk = sum(stream.bulk for stream in crowd.streams) if crowd else 0
-    beside = crowd.network if crowd else NOTHING
+    beside = crowd.network if crowd else Beside()
     ends = [*INTERFACES, *beside.ends]
     qdiscs = [*shapers(condition, seed), *(crowd.qdiscs if crowd else [])]
     ways = routes(condition.path, beside)
@@ -171,7 +204,7 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
                 sysctls=sysctls(host, condition, ends),
                 interfaces=[end.name for end in ends if end.host == host],
                 offloads=condition.offloads,
-                qdiscs=[qdisc for qdisc in qdiscs if qdisc.where.host == host],
+                qdiscs=_of_host(host, qdiscs),
                 udp_offloads=app.udp_offloads,
             )
             for host in (*HOSTS, *beside.hosts)
@@ -190,6 +223,10 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
             for name, part in each.plan(condition, seed).items()
         },
     )
+
+
+def _of_host(host: str, qdiscs: Sequence[Shaper]) -> list[Shaper]:
+    return [qdisc for qdisc in qdiscs if qdisc.where.host == host]
 
 
 def _promise(condition: Condition) -> Promise:

@@ -75,15 +75,12 @@ class Ends:
     """
 
     def __init__(self) -> None:
-        """Watch nothing yet."""
         self._at_work: dict[int, Process] = {}
         self._waiter = Waiter()
         self._descriptors = contextlib.ExitStack()
 
-    def __enter__(self) -> Ends:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Watch no more."""
         self._descriptors.close()
 
     def watch(self, process: Process) -> None:
@@ -159,10 +156,8 @@ def receive_blocks(pid: int, sender_port: int, block_bytes: int) -> bool:
 
     A processor without cost, as virtual time has it, runs a bulk receiver once per packet. That
     changes nothing that is measured, since the program counts whole blocks, but is most of what a
-    fast flow costs the host. Returns whether the process has such a connection.
-
-    Raises:
-        OSError: the process is gone.
+    fast flow costs the host. Returns whether the process has such a connection;
+    OSError if it is gone.
     """
     pidfd = os.pidfd_open(pid)
     try:

@@ -79,10 +79,7 @@ def netem(
     """
     delay_ns = round(delay_ms * 1e6)
     arguments = f"limit {limit_packets} delay {delay_ns}ns"
-    expected: dict[str, Any] = {
-        "limit": limit_packets,
-        "delay.delay": delay_ns / 1e9,
-    }
+    expected: dict[str, Any] = {"limit": limit_packets, "delay.delay": delay_ns / 1e9}
     for words, its in more:
         arguments += f" {words}"
         expected |= its

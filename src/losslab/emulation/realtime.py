@@ -16,10 +16,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from losslab.emulation import ticks
+from losslab.emulation.goodput import quantile
 from losslab.emulation.probes.queue import QueueSample
 from losslab.emulation.qdiscs import FRAME_BYTES
 
@@ -62,6 +63,37 @@ READY = "ready\n"
 RATE_SPAN_S = 0.5
 
 
+TICK_KINDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+Ticks = dict[str, dict[str, int]]
+
+
+def parse_ticks(text: str) -> Ticks:
+    """Read the text of /proc/stat (proc(5)): each processor's ticks since boot, by kind."""
+    lines = [line.split() for line in text.splitlines()]
+    return {
+        name: dict(zip(TICK_KINDS, map(int, values), strict=False))
+        for name, *values in lines
+        if name.startswith("cpu") and name != "cpu"
+    }
+
+
+def ticks() -> Ticks:
+    """Read what the processors have done until now."""
+    return parse_ticks(Path("/proc/stat").read_text())
+
+
+def shares(begin: Ticks, end: Ticks) -> list[dict[str, float]]:
+    """Turn ticks into shares of each processor's time, with `busy`, that in which it worked."""
+    found = []
+    for name, after in end.items():
+        before = begin.get(name, dict.fromkeys(TICK_KINDS, 0))
+        spent = {kind: after[kind] - before[kind] for kind in TICK_KINDS}
+        total = sum(spent.values())
+        its = {kind: count / total if total else 0.0 for kind, count in spent.items()}
+        found.append(its | {"busy": 1.0 - (its["idle"] + its["iowait"]) if total else 0.0})
+    return found
+
+
 @dataclass(frozen=True)
 class Findings:
     """What the machine made of a measurement; None where nothing tells."""
@@ -81,10 +113,6 @@ class Findings:
     rtt_excess_p95_ms: float | None
     # What the link sent while packets waited for it, over what its rate allows.
     rate_share: float | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the findings as JSON-ready data."""
-        return asdict(self)
 
     def reasons(self, promise: Promise) -> list[str]:
         """Say why a replicate on such a machine is not a number; empty when it is one."""
@@ -142,28 +170,25 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        """See what else runs, and get ready."""
-        self._busy_before = quiet_busy()
+        self._busy_before = quiet_busy(QUIET_S)
         self._timers = subprocess.Popen(
             [sys.executable, "-m", "losslab.emulation.realtime"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self._timers.stdout is not None
         self._timers.stdout.readline()
-        self._begin = self._end = ticks.sample()
+        self._begin = self._end = ticks()
         self._late_ms: list[float] = []
 
     def __enter__(self) -> Watch:
-        """Begin."""
         assert self._timers.stdin is not None
         self._timers.stdin.write(READY)
         self._timers.stdin.flush()
-        self._begin = ticks.sample()
+        self._begin = ticks()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End."""
-        self._end = ticks.sample()
+        self._end = ticks()
         out = self._timers.communicate()[0]
         self._late_ms = json.loads(out)
 
@@ -175,19 +200,19 @@ class Watch:
         queue: Sequence[QueueSample],
     ) -> Findings:
         """Sum up what was seen in the block; arguments as of `rtt_excess_ms` and `rate_share`."""
-        shares = ticks.shares(self._begin, self._end).values()
+        found = shares(self._begin, self._end)
         late = sorted(self._late_ms)
         excess = sorted(rtt_excess_ms(promise, idle_rtt_ms, replies, queue))
         return Findings(
             busy_before=self._busy_before,
-            steal=max(kinds["steal"] for kinds in shares),
-            busy=max(map(ticks.busy, shares)),
-            softirq=max(kinds["softirq"] for kinds in shares),
-            late_median_ms=_quantile(late, 0.5),
-            late_p99_ms=_quantile(late, 0.99),
-            late_max_ms=_quantile(late, 1.0),
-            rtt_excess_median_ms=_quantile(excess, 0.5),
-            rtt_excess_p95_ms=_quantile(excess, 0.95),
+            steal=max(kinds["steal"] for kinds in found),
+            busy=max(kinds["busy"] for kinds in found),
+            softirq=max(kinds["softirq"] for kinds in found),
+            late_median_ms=quantile(late, 0.5),
+            late_p99_ms=quantile(late, 0.99),
+            late_max_ms=quantile(late, 1.0),
+            rtt_excess_median_ms=quantile(excess, 0.5),
+            rtt_excess_p95_ms=quantile(excess, 0.95),
             rate_share=rate_share(promise, queue),
         )
 
@@ -234,17 +259,11 @@ def rate_share(promise: Promise, queue: Sequence[QueueSample]) -> float | None:
     return sent / (seconds * bytes_per_s) if seconds >= RATE_SPAN_S else None
 
 
-def _quantile(ordered: Sequence[float], share: float) -> float | None:
-    return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
-
-
-def quiet_busy() -> float:
+def quiet_busy(seconds: float) -> float:
     """Watch the machine for a moment; return the share of all processors that others use."""
-    begin = ticks.sample()
-    time.sleep(QUIET_S)
-    return statistics.fmean(
-        ticks.busy(kinds) for kinds in ticks.shares(begin, ticks.sample()).values()
-    )
+    begin = ticks()
+    time.sleep(seconds)
+    return statistics.fmean(kinds["busy"] for kinds in shares(begin, ticks()))
 
 
 def main() -> int:

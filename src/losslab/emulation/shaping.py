@@ -14,16 +14,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import dualpi2
+from losslab.emulation.beyond_tc import DUALPI2, DualPi2
 from losslab.emulation.mechanism import Mechanism, line, of
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper, netem
-from losslab.emulation.topology import (
-    BULK_PORT,
-    Interface,
-    bottleneck,
-    interface,
-    reverse_router,
-)
+from losslab.emulation.topology import BULK_PORT, Interface, bottleneck, interface, reverse_router
 from losslab.study.seeds import derived_seed
 
 if TYPE_CHECKING:
@@ -40,6 +34,9 @@ BURST_FRAMES = 2
 # What a waiting packet of full size takes of the kernel's memory (skb->truesize), which is what
 # CAKE limits.
 CAKE_BYTES_PER_PACKET = 2304
+
+# Queues whose one option is a limit in packets.
+LIMITED_IN_PACKETS = ("codel", "fq_codel", "pie")
 
 # netem's limit where none is stated (tc-netem(8)).
 NETEM_DEFAULT_LIMIT_PACKETS = 1000
@@ -58,21 +55,17 @@ def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Sh
     packets = condition.buffer_packets
     if condition.queue == "two-fifos":
         return _two_fifos(packets)
-    if condition.queue == dualpi2.KIND:
-        return [
-            dualpi2.DualPi2(bottleneck(), "parent 1:1", "10:", dualpi2.KIND, "", {}, limit=packets)
-        ]
+    if condition.queue == DUALPI2:
+        return [DualPi2(bottleneck(), "parent 1:1", "10:", DUALPI2, "", {}, limit=packets)]
     octets = packets * FRAME_BYTES
     least = max(octets // 12, 2 * FRAME_BYTES)
     # kind, arguments, and what must read back. Buffers are the stated ones; what else an AQM has is
     # its default, as a user would deploy it, and RED's thresholds are those of tc-red(8): maximum a
     # quarter of the limit, minimum a third of that, burst (2 min + max) / (3 avpkt).
     choices: dict[str, tuple[str, str, dict[str, Any]]] = {
+        **{name: (name, f"limit {packets}", {"limit": packets}) for name in LIMITED_IN_PACKETS},
         "fifo": ("pfifo", f"limit {packets}", {"limit": packets}),
         "bfifo": ("bfifo", f"limit {octets}", {"limit": octets}),
-        "codel": ("codel", f"limit {packets}", {"limit": packets}),
-        "fq_codel": ("fq_codel", f"limit {packets}", {"limit": packets}),
-        "pie": ("pie", f"limit {packets}", {"limit": packets}),
         "cake": (
             "cake",
             f"unlimited memlimit {CAKE_BYTES_PER_PACKET * packets}",

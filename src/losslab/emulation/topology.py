@@ -14,11 +14,29 @@ import resource
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from losslab.study.condition import Condition
 
 HOSTS = ("sender", "r1", "r2", "r3", "receiver")
 # The last where there is a second bottleneck.
 ROUTERS = ("r1", "r2", "r3", "r4")
+
+# Buffers that never limit: 512 MiB is the bandwidth-delay product of 10 Gbit/s over 400 ms.
+MAX_SOCKET_BUFFER_BYTES = 512 * 2**20
+# The smallest size, what a socket begins with, and what it may grow to by what the program has read
+# (nothing while a hole waits to be filled): with loss and a long RTT Linux's own (tcp_init,
+# net/ipv4/tcp.c, 6.12, where memory is not short) holds back what the sender's congestion control
+# allows. One that is large from the start leaves the decision to the algorithm.
+RECEIVE_BUFFER_BYTES = {
+    "linux": f"4096 131072 {6 * 2**20}",
+    "large": f"4096 {MAX_SOCKET_BUFFER_BYTES} {MAX_SOCKET_BUFFER_BYTES}",
+}
+# Neither asked for nor granted; both; both as AccECN, since Linux 7.0 (ip-sysctl.rst).
+ECN_SYSCTL = "net.ipv4.tcp_ecn"
+ECN = {"off": "0", "on": "1", "accurate": "3"}
+ALGORITHM_SYSCTL = "net.ipv4.tcp_congestion_control"
 
 
 @dataclass(frozen=True)
@@ -104,18 +122,12 @@ class Beside:
         return [end for both in self.links for end in both]
 
 
-NOTHING = Beside()
-
-
-def routes(path: str, beside: Beside = NOTHING) -> dict[str, list[Route]]:
+def routes(path: str, beside: Beside) -> dict[str, list[Route]]:
     """List each host's routes beyond its own links, as (destination, outgoing interface)."""
     back = reverse_router(path)
     found = {
         "sender": [("default", interface("sender", "r1"))],
-        "r1": [
-            (RECEIVER_NETWORK, interface("r1", "r2")),
-            ("10.0.4.0/24", interface("r1", "r3")),
-        ],
+        "r1": [(RECEIVER_NETWORK, interface("r1", "r2")), ("10.0.4.0/24", interface("r1", "r3"))],
         "r2": [(SENDER_NETWORK, interface("r2", "r1"))],
         "r3": [(SENDER_NETWORK, interface("r3", "r1"))],
         "receiver": [("default", interface("receiver", back))],
@@ -125,7 +137,7 @@ def routes(path: str, beside: Beside = NOTHING) -> dict[str, list[Route]]:
     return found
 
 
-def address_commands(host: str, path: str, beside: Beside = NOTHING) -> list[str]:
+def address_commands(host: str, path: str, beside: Beside) -> list[str]:
     """Write `ip -batch` lines: addresses, permanent neighbours, routes.
 
     Neighbours are permanent because a resolution would pass through netem, where the first packet
@@ -151,6 +163,29 @@ def address_commands(host: str, path: str, beside: Beside = NOTHING) -> list[str
     return lines
 
 
+def sysctls(host: str, condition: Condition, ends: Sequence[Interface]) -> dict[str, str]:
+    """List the sysctls of a host's namespace (Documentation/networking/ip-sysctl.rst)."""
+    wanted = {
+        "net.ipv6.conf.all.disable_ipv6": "1",
+        "net.ipv6.conf.default.disable_ipv6": "1",
+        "net.ipv4.conf.all.rp_filter": "0",
+        "net.ipv4.conf.default.rp_filter": "0",
+        "net.ipv4.conf.all.send_redirects": "0",
+        "net.ipv4.ip_forward": "1" if host in ROUTERS else "0",
+    }
+    wanted |= {f"net.ipv4.conf.{end.name}.rp_filter": "0" for end in ends if end.host == host}
+    if host in ROUTERS:
+        return wanted
+    return wanted | {
+        # Before any socket exists: one that is born under another default keeps its pacing.
+        ALGORITHM_SYSCTL: condition.algorithm,
+        "net.ipv4.tcp_no_metrics_save": "1",
+        ECN_SYSCTL: ECN[condition.ecn],
+        "net.ipv4.tcp_rmem": RECEIVE_BUFFER_BYTES[condition.receive_buffer],
+        "net.ipv4.tcp_wmem": f"4096 16384 {MAX_SOCKET_BUFFER_BYTES}",
+    }
+
+
 # mnexec closes every descriptor up to the limit, one system call each; Mininet raises the limit to
 # 16384, which makes a host cost 0.3 s in the guest. A replicate has some thirty files open.
 DESCRIPTOR_LIMIT = 256
@@ -158,7 +193,7 @@ DESCRIPTOR_LIMIT = 256
 
 @contextmanager
 def emulated_hosts(
-    host_class: type | None = None, disposable: bool = False, beside: Beside = NOTHING
+    host_class: type | None = None, disposable: bool = False, beside: Beside | None = None
 ) -> Iterator[dict[str, Any]]:
     """Build the five hosts and five links with Mininet's API; take them down at the end.
 
@@ -168,11 +203,12 @@ def emulated_hosts(
     from mininet.net import Mininet
     from mininet.node import Host
 
+    more = beside or Beside()
     net = Mininet(host=host_class or Host, controller=None, build=False)
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTOR_LIMIT, DESCRIPTOR_LIMIT))
     try:
-        nodes = {name: net.addHost(name, ip=None) for name in (*HOSTS, *beside.hosts)}
-        for a, b in (*LINKS, *beside.links):
+        nodes = {name: net.addHost(name, ip=None) for name in (*HOSTS, *more.hosts)}
+        for a, b in (*LINKS, *more.links):
             # Not up yet: Mininet would call ifconfig, which makes a host's kernel load modules of
             # protocols that no one speaks. `address_commands` does it.
             net.addLink(nodes[a.host], nodes[b.host], intfName1=a.name, intfName2=b.name, up=None)

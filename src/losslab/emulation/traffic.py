@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 from losslab.emulation import netns
 from losslab.emulation.crowd.plan import caller
-from losslab.emulation.flows import ANY_PORT, Flow, Host, Timeline, Unknown
-from losslab.emulation.probes import arrivals, tcp
+from losslab.emulation.flows import ANY, ANY_PORT, Flow, Host, Timeline
+from losslab.emulation.probes import tcp
 from losslab.emulation.probes.ping import DURING_INTERVAL_S, EchoProbe, write_csv
 from losslab.emulation.probes.queue import QueueProbe, QueueSample
 from losslab.emulation.programs import Ends, Process, last_words, receive_blocks, running
-from losslab.emulation.sysctls import ALGORITHM_SYSCTL
-from losslab.emulation.topology import RECEIVER_ADDRESS, bottleneck, interface
+from losslab.emulation.topology import ALGORITHM_SYSCTL, RECEIVER_ADDRESS, bottleneck, interface
 from losslab.emulation.waits import wait_for_whole_second
 from losslab.errors import LosslabError
 
@@ -33,6 +32,7 @@ ROUNDING_S = 1e-6
 # at the minimum RTO; a run that needs more has hung.
 GRACE_S = 120.0
 LISTEN_TIMEOUT_S = 30.0
+ARRIVAL_COLUMNS = "t_s,packets,bytes,tcp_segments,udp_datagrams"
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def run(
             flow.name: stack.enter_context(running(hosts, flow.listener, folder))
             for flow in plan.programs
         }
-        processes, ends = list(listeners.values()), stack.enter_context(Ends())
+        processes, ends = list(listeners.values()), stack.enter_context(contextlib.closing(Ends()))
         for process in processes:
             ends.watch(process)
         for flow in plan.programs:
@@ -72,9 +72,9 @@ def run(
         log = _SampleLog(tcp_probe, queue_probe, echo_probe, plan.sample_interval_s)
         for session in sessions:
             stack.enter_context(session.running(log.origin_ns))
-        if any(isinstance(flow, Unknown) for flow in flows):
+        if any(flow.protocol == ANY for flow in flows):
             name = interface("receiver", "r2").name
-            log.arrivals = arrivals.ArrivalProbe(hosts["receiver"].pid, name)
+            log.arrivals = Path(f"/proc/{hosts['receiver'].pid}/net"), name
         beside = None if plan.crowd is None else caller(plan.crowd, log.origin_ns)
         waiting = list(plan.starts)
         unset = [flow for flow in flows if flow.receive_block_bytes]
@@ -136,8 +136,8 @@ def _due_s(waiting: list[Start], now_s: float) -> float:
     """Say when the next flow's caller is to start."""
     if not waiting:
         return 0.0
-    start = waiting[0]
-    return start.at_s if start.at_s is not None else now_s + start.after_s
+    at_s = waiting[0].at_s
+    return now_s + waiting[0].after_s if at_s is None else at_s
 
 
 def _set_algorithm(sender: Host, algorithm: str) -> None:
@@ -178,6 +178,15 @@ def _listening(pid: int, flow: Flow) -> bool:
     return False
 
 
+def _arrivals(net: Path, name: str) -> str:
+    """Count what has arrived at an interface, whatever program it is for."""
+    lines = (net / "dev").read_text().splitlines()
+    words = next(line.split(":")[1] for line in lines if line.split(":")[0] == name)
+    octets, packets, *_ = words.split()
+    counts = netns.read_counters(net, ("snmp",))
+    return f"{packets},{octets},{counts['TcpInSegs']},{counts['UdpInDatagrams']}"
+
+
 class _SampleLog:
     """Samples of the sender's connections and of the bottleneck's queue, one per interval."""
 
@@ -188,7 +197,6 @@ class _SampleLog:
         echo_probe: EchoProbe,
         interval_s: float,
     ) -> None:
-        """Start the clock."""
         self._interval_s = interval_s
         self._tcp_probe, self._queue_probe = tcp_probe, queue_probe
         self._echo_probe, self._echo_due_s = echo_probe, 0.0
@@ -196,8 +204,8 @@ class _SampleLog:
         self.last: dict[int, tcp.TcpSample] = {}
         self.queue: list[QueueSample] = []
         self._tcp_rows = [tcp.COLUMNS]
-        self.arrivals: arrivals.ArrivalProbe | None = None
-        self._arrival_rows = [arrivals.COLUMNS]
+        self.arrivals: tuple[Path, str] | None = None  # namespace and interface to count at
+        self._arrival_rows = [ARRIVAL_COLUMNS]
 
     def now_s(self) -> float:
         """Return the time since the start."""
@@ -227,7 +235,7 @@ class _SampleLog:
             self._tcp_rows.append(sample.row(now_s))
             self.last[sample.source_port] = sample
         if self.arrivals is not None:
-            self._arrival_rows.append(self.arrivals.row(now_s))
+            self._arrival_rows.append(f"{now_s:.6f},{_arrivals(*self.arrivals)}")
         self.queue.append(self._queue_probe.sample(now_s))
 
     def write(self, folder: Path) -> None:

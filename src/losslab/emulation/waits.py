@@ -19,15 +19,11 @@ NS_PER_S = 10**9
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class _Timespec(ctypes.Structure):
-    """`struct timespec`."""
-
+class _Timespec(ctypes.Structure):  # struct timespec
     _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
 
 
-class _Pollfd(ctypes.Structure):
-    """`struct pollfd`."""
-
+class _Pollfd(ctypes.Structure):  # struct pollfd
     _fields_ = (("fd", ctypes.c_int), ("events", ctypes.c_short), ("revents", ctypes.c_short))
 
 
@@ -39,17 +35,13 @@ class Waiter:
     """Waits until a descriptor has something to read."""
 
     def __init__(self, *descriptors: int) -> None:
-        """Watch descriptors; they stay the caller's."""
         self._polled = (_Pollfd * len(descriptors))(*(_Pollfd(fd, POLLIN, 0) for fd in descriptors))
         self._timeout = _Timespec()
 
     def wait(self, timeout_ns: int | None) -> list[int]:
         """Return the descriptors that can be read without waiting, after an end also those.
 
-        None of them when the time, without an end for None, is over or a signal came.
-
-        Raises:
-            OSError: the system refuses; see ppoll(2).
+        None of them when the time, without an end for None, is over or a signal came; see ppoll(2).
         """
         timeout = None
         if timeout_ns is not None:
@@ -64,11 +56,7 @@ class Waiter:
 
 
 def sleep_until(instant_ns: int) -> None:
-    """Sleep until an instant of CLOCK_MONOTONIC, whatever signals come.
-
-    Raises:
-        OSError: the system refuses; see clock_nanosleep(2).
-    """
+    """Sleep until an instant of CLOCK_MONOTONIC, whatever signals come; see clock_nanosleep(2)."""
     instant = _Timespec(*divmod(instant_ns, NS_PER_S))
     status = errno.EINTR
     # It returns an error's number and leaves errno alone.

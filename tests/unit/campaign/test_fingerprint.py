@@ -62,7 +62,7 @@ DEPENDENT = {
     "emulation/path/jitter.py": {"jitter"},
     "emulation/path/schedule.py": {"schedule"},
     "emulation/changing.py": {"schedule"},
-    "emulation/filters.py": {"thinned"},
+    "emulation/beyond_tc.py": ALL,
     "emulation/path/thinning.py": {"thinned"},
     "emulation/path/bursts.py": NONE,
     "study/features.py": ALL,
@@ -79,7 +79,6 @@ DEPENDENT = {
     "emulation/apps/datagram.py": {"scheme"},
     "emulation/schemes/__init__.py": {"scheme"},
     "emulation/schemes/ewma.py": {"scheme"},
-    "emulation/schemes/delivery.py": {"scheme"},
     "emulation/schemes/aimd.py": NONE,
 }
 

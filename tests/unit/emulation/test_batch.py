@@ -83,7 +83,7 @@ def test_one_that_is_gone_or_silent_is_a_failure(tmp_path, monkeypatch):
         ip._process.wait()
         with pytest.raises(LosslabError, match="must succeed in silence"):
             ip.ask(["link show"], 1)
-    monkeypatch.setattr(batch.netns, "COMMAND_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(batch, "COMMAND_TIMEOUT_S", 0.2)
     with (
         waiting("tc", "sleep 60", tmp_path, monkeypatch) as tc,
         pytest.raises(LosslabError, match=r"must answer within 0\.2 s"),

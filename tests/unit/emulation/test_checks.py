@@ -133,4 +133,4 @@ def test_a_sender_with_netem_that_loses_too_little_is_refused():
 
 def test_what_r1_sends_over_r3_did_not_pass_the_bottleneck():
     before, after = ({"r1": {"links": {"r1-r3": {"tx": {"packets": n}}}}} for n in (3, 130))
-    assert accounts.bypassed(before, after) == 127
+    assert accounts.Between(before, after).bypassed == 127

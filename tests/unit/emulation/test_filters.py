@@ -6,8 +6,9 @@ import struct
 
 import pytest
 
-from losslab.emulation import batch, dualpi2, filters, hosts, mechanism
+from losslab.emulation import batch, beyond_tc, hosts, mechanism
 from losslab.emulation.plan import make_plan
+from losslab.emulation.probes.netlink import attribute
 from losslab.emulation.shaping import shapers
 from losslab.errors import LosslabError
 from tests.unit.emulation.test_plan import read_back
@@ -25,16 +26,12 @@ def deviations(asked, found):
     return asked.deviations({"filters": {asked.where.name: found}})
 
 
-def attribute(kind, content):
-    return dualpi2._attribute(kind, content)
-
-
 def action(kind, options):
     stats = attribute(1, struct.pack("=QI", 3_000, 2)) + attribute(3, struct.pack("=5I", *range(5)))
     return (
-        attribute(filters.TCA_ACT_KIND, kind + b"\0")
-        + attribute(filters.TCA_ACT_OPTIONS, options)
-        + attribute(filters.TCA_ACT_STATS, stats)
+        attribute(beyond_tc.TCA_ACT_KIND, kind + b"\0")
+        + attribute(beyond_tc.TCA_ACT_OPTIONS, options)
+        + attribute(beyond_tc.TCA_ACT_STATS, stats)
     )
 
 
@@ -42,16 +39,16 @@ def of_kernel(kind, number, content):
     """What a dump has of one filter."""
     options = attribute(number, attribute(1, content))
     return dict(
-        [(filters.TCA_KIND, kind + b"\0"), (filters.TCA_OPTIONS, options)]
+        [(beyond_tc.TCA_KIND, kind + b"\0"), (beyond_tc.TCA_OPTIONS, options)]
     )  # fmt: skip
 
 
 def test_a_policers_bucket_is_read_in_whole_packets():
     rate, burst = 1_250_000, 100 * 1514
-    ticks = round(burst * 1e9 / rate / filters.TICK_NS)
+    ticks = round(burst * 1e9 / rate / beyond_tc.TICK_NS)
     police = struct.pack("=IiIIIBBHhHI", 1, 2, 0, ticks, 2_000, 0, 0, 0, 0, 0, rate)
     parts = of_kernel(b"matchall", 2, action(b"police", attribute(1, police)))
-    [found] = filters._actions(parts)
+    [found] = beyond_tc._actions(parts)
     assert found == {
         "kind": "police", "action": 2, "rate": rate, "burst": burst, "bytes": 3_000, "packets": 2,
         "drops": 2,
@@ -66,13 +63,13 @@ def test_a_policers_bucket_is_read_in_whole_packets():
 
 def test_thinning_is_read_with_its_number():
     gact = attribute(2, struct.pack("=IIi", 1, 0, 2)) + attribute(3, struct.pack("=HHi", 2, 4, 0))
-    [found] = filters._actions(of_kernel(b"flower", 3, action(b"gact", gact)))
+    [found] = beyond_tc._actions(of_kernel(b"flower", 3, action(b"gact", gact)))
     [asked] = mechanism_qdiscs(ack_thinning=4, path="asymmetric")
     assert asked.where.name == "r3-r1"
     assert deviations(asked, [found]) == []
     assert deviations(asked, [found | {"one_of": 2}]) != []
     without = attribute(2, struct.pack("=IIi", 1, 0, 2))
-    [found] = filters._actions(of_kernel(b"flower", 3, action(b"gact", without)))
+    [found] = beyond_tc._actions(of_kernel(b"flower", 3, action(b"gact", without)))
     assert deviations(asked, [found]) != []
 
 
@@ -116,10 +113,10 @@ def test_dualpi2_has_the_stated_length():
     assert its.command() == "qdisc add dev r1-r2 parent 1:1 handle 10: dualpi2"
     stats = struct.pack("=12I", *range(12))
     parts = {
-        dualpi2.TCA_OPTIONS: attribute(1, struct.pack("=I", 300)),
-        dualpi2.TCA_STATS2: attribute(4, stats),
+        beyond_tc.TCA_OPTIONS: attribute(1, struct.pack("=I", 300)),
+        beyond_tc.TCA_STATS2: attribute(4, stats),
     }
-    found = dualpi2._found(parts)
+    found = beyond_tc.dualpi2_state(parts)
     assert (found["limit"], found["packets_in_l"], found["ecn_mark"]) == (300, 4, 6)
     assert its.deviations({"dualpi2": found}) == []
     [reason] = its.deviations({"dualpi2": {}})

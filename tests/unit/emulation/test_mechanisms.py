@@ -123,7 +123,7 @@ def test_what_a_plain_path_has_not_is_in_no_plan_and_no_count():
     "qdisc", [{"ecn_mark": 7}, {"marked": 7}, {"tins": [{"ecn_mark": 3}, {"ecn_mark": 4}]}]
 )
 def test_marks_are_counted_whatever_a_qdisc_calls_them(qdisc):
-    assert accounts._marks(qdisc) == 7
+    assert accounts.marks(qdisc) == 7
 
 
 @pytest.mark.parametrize("queue", ["codel", "fq_codel", "pie", "red", "red-step"])

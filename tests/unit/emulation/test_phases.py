@@ -5,9 +5,8 @@ import json
 
 import pytest
 
-from losslab.emulation import changing, phases
-from losslab.emulation.changing import Changing
-from losslab.emulation.phases import Boundary
+from losslab.emulation import changing
+from losslab.emulation.changing import Boundary, Changing
 from losslab.emulation.plan import make_plan
 from losslab.emulation.probes.queue import QueueSample
 from tests.unit.study.test_condition import CONDITION
@@ -92,7 +91,7 @@ def state(packets=0, drops=0, qlen=0, back=(0, 0, 0)):
 def loss_reasons(text, *states):
     its = plan(text).parts["changes"]
     read = [Boundary(0.0, 0.0, s) for s in states]
-    return list(phases.loss_reasons(its, read))
+    return list(changing.loss_reasons(its, read))
 
 
 LOSSY = "at_s=4,loss_percent=1"
@@ -132,8 +131,8 @@ def samples(*sent):
 
 def test_no_phase_may_send_faster_than_its_rate():
     its = plan(SLOWER).parts["changes"].phases
-    assert list(phases.rate_reasons(its, [0.0, 4.01], samples((4.1, 0), (5.1, 250_000)))) == []
-    [reason] = phases.rate_reasons(its, [0.0, 4.01], samples((4.1, 0), (5.1, 260_000)))
+    assert list(changing.rate_reasons(its, [0.0, 4.01], samples((4.1, 0), (5.1, 250_000)))) == []
+    [reason] = changing.rate_reasons(its, [0.0, 4.01], samples((4.1, 0), (5.1, 260_000)))
     assert "from 4 s the bottleneck must send at most 2 Mbit/s, found 2.080" in reason
 
 
@@ -141,12 +140,12 @@ def test_no_ping_may_be_faster_than_its_phase():
     its = plan("at_s=4,rtt_ms=60+at_s=6,outage_s=1").parts["changes"].phases
     sound = [(3.0, 20.0), (3.99, 40.0), (4.5, 60.0), (5.98, 60.0), (8.0, 60.0)]
     made_s = [0.0, 4.01, 6.0, 7.0]
-    assert list(phases.rtt_reasons(its, made_s, sound, 0.01)) == []
+    assert list(changing.rtt_reasons(its, made_s, sound, 0.01)) == []
     # One that was on its way while the change was made may be of either kind.
-    assert list(phases.rtt_reasons(its, made_s, [(4.005, 40.0)], 0.01)) == []
-    [reason] = phases.rtt_reasons(its, made_s, [(4.5, 59.0)], 0.01)
+    assert list(changing.rtt_reasons(its, made_s, [(4.005, 40.0)], 0.01)) == []
+    [reason] = changing.rtt_reasons(its, made_s, [(4.5, 59.0)], 0.01)
     assert "RTTs from 4 s must be at least 60 ms, found 59 ms" in reason
-    [reason] = phases.rtt_reasons(its, made_s, [(6.5, 60.0)], 0.01)
+    [reason] = changing.rtt_reasons(its, made_s, [(6.5, 60.0)], 0.01)
     assert "no ping may come back in the outage from 6 s" in reason
 
 
@@ -164,10 +163,9 @@ def test_a_flow_settles_when_it_has_most_of_the_new_rate():
     slow = plan(SLOWER).parts["changes"].phases[1]
     assert changing._settle_s(delivered, slow, 4.0, 2.0) == pytest.approx(0.8)
     assert changing._settle_s(delivered, slow, 4.0, 4.0) is None
-    assert changing._mbit(delivered, 4.0, 4.01) is None
+    assert delivered.sampled_mbit(4.0, 4.01) is None
 
 
 def test_what_is_acknowledged_first_passed_the_bottleneck_before_the_change():
     made = Changing(plan("at_s=4,rtt_ms=60+at_s=6,rtt_ms=20").parts["changes"], {})
     assert [made._since_s(n) for n in range(3)] == pytest.approx([0.0, 4.06, 6.06])
-    assert made._since_s(-1) == made._since_s(2)

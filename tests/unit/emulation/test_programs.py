@@ -1,5 +1,6 @@
 """Programs of which little is known: how they are run, and what is read from links and logs."""
 
+import contextlib
 import json
 import os
 import signal
@@ -186,7 +187,7 @@ def test_the_end_of_a_program_ends_the_wait():
     )
     served = replace(first, program=Program("receiver", ["x"], "x.log", lasting=True))
     minute_ns = 60 * 10**9
-    with Ends() as ends:
+    with contextlib.closing(Ends()) as ends:
         assert ends.all_ended
         ends.watch(served)
         assert ends.all_ended  # nobody waits for it
@@ -202,7 +203,7 @@ def test_the_end_of_a_program_ends_the_wait():
         assert time.monotonic() - begin_s < 30
         assert (second.popen.returncode, ends.all_ended) == (-signal.SIGKILL, True)
     before = len(os.listdir("/proc/self/fd"))
-    with Ends() as ends:
+    with contextlib.closing(Ends()) as ends:
         third = started(Program("sender", ["x"], "x.log"), "pass")
         ends.watch(third)
         ends.wait(minute_ns)

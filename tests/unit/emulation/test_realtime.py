@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from losslab.emulation import measure, realtime, ticks
+from losslab.emulation import measure, realtime
 from losslab.emulation.plan import make_plan
 from losslab.emulation.probes.queue import QueueSample
 from losslab.emulation.shaping import shapers
@@ -78,7 +78,7 @@ def test_where_nothing_tells_nothing_is_refused():
 def test_load_is_of_the_busiest_processor():
     watch = realtime.Watch.__new__(realtime.Watch)
     watch._busy_before, watch._late_ms = 0.02, [3.0, 1.0, 2.0]
-    watch._begin, watch._end = ticks.parse(BEFORE), ticks.parse(AFTER)
+    watch._begin, watch._end = realtime.parse_ticks(BEFORE), realtime.parse_ticks(AFTER)
     findings = watch.findings(promise(BARE), 0.05, [], [])
     assert findings.busy == pytest.approx(1.0)
     assert findings.softirq == pytest.approx(0.3)

@@ -4,7 +4,7 @@ import pytest
 
 from losslab.emulation.qdiscs import differences
 from losslab.emulation.shaping import shapers
-from losslab.emulation.topology import HOSTS, LINKS, address_commands, routes
+from losslab.emulation.topology import HOSTS, LINKS, Beside, address_commands, routes
 from losslab.study.condition import QUEUES
 from tests.unit.study.test_condition import CONDITION
 
@@ -57,10 +57,10 @@ def test_loss_sits_on_the_data_direction_unless_both_is_asked():
 def test_asymmetric_moves_the_way_back_to_r3_only():
     other = dataclasses.replace(CONDITION, path="asymmetric")
     assert {s.where.host for s in shapers(other, 7)} == {"sender", "r1", "r2", "r3"}
-    assert routes("asymmetric")["receiver"][0][1].towards == "r3"
-    assert routes("symmetric")["receiver"][0][1].towards == "r2"
-    assert {h: address_commands(h, "symmetric") for h in HOSTS if h != "receiver"} == {
-        h: address_commands(h, "asymmetric") for h in HOSTS if h != "receiver"
+    assert routes("asymmetric", Beside())["receiver"][0][1].towards == "r3"
+    assert routes("symmetric", Beside())["receiver"][0][1].towards == "r2"
+    assert {h: address_commands(h, "symmetric", Beside()) for h in HOSTS if h != "receiver"} == {
+        h: address_commands(h, "asymmetric", Beside()) for h in HOSTS if h != "receiver"
     }
 
 

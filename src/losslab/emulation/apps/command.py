@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
-from losslab.emulation.flows import ANY_PORT, Timed, Timeline, Unknown
-from losslab.emulation.goodput import COLUMNS, INTERVAL_S, ROUNDING_S, read_rows
+from losslab.emulation.flows import ANY, ANY_PORT, Flow, Timed, Timeline
+from losslab.emulation.goodput import INTERVAL_S, ROUNDING_S, read_rows, write_intervals
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, Seed, axis
 
 if TYPE_CHECKING:
-    from losslab.emulation.flows import Flow
     from losslab.emulation.plan import Plan
     from losslab.study.condition import Condition
 
@@ -42,16 +41,14 @@ def _program(host: str, words: str, condition: Condition) -> Timed:
     return Timed(host, ["sh", "-c", text], f"{host}.log", until_s=condition.duration_s)
 
 
-def write_intervals(rows: list[dict[str, str]], path: Path) -> None:
-    """Write the payload's rates as a table, of consecutive intervals of `INTERVAL_S` or more."""
-    lines, before = [COLUMNS], rows[0]
+def _rates(rows: list[dict[str, str]]) -> Iterator[tuple[float, float]]:
+    """Give (end in s, the payload's Mbit/s) of intervals of `INTERVAL_S` or more."""
+    before = rows[0]
     for row in rows[1:]:
         seconds = float(row["t_s"]) - float(before["t_s"])
         if seconds >= INTERVAL_S - ROUNDING_S:
-            rate_mbit = _payload(before, row) * 8 / 1e6 / seconds
-            lines.append(f"{float(row['t_s']):.6f},{rate_mbit:.6f}")
+            yield float(row["t_s"]), _payload(before, row) * 8 / 1e6 / seconds
             before = row
-    path.write_text("\n".join(lines) + "\n")
 
 
 def _between(before: dict[str, str], after: dict[str, str], what: str) -> int:
@@ -110,7 +107,6 @@ class Command(App):
     }  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        """Refuse the app without commands, and commands without it."""
         its, commands = condition, (condition.sender_command, condition.receiver_command)
         if any((said not in (NONE, "")) != self.used(its) for said in commands):
             yield (
@@ -121,16 +117,15 @@ class Command(App):
             yield f"bring needs the app command, found {its.app}"
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
-        """List the one pair of programs."""
         return [
-            Unknown(
+            Flow(
                 name="command",
                 algorithm=condition.algorithm,
                 port=ANY_PORT,
                 listener=_program("receiver", condition.receiver_command, condition),
                 caller=_program("sender", condition.sender_command, condition),
                 bulk=False,
-                protocol="any",
+                protocol=ANY,
             )
         ]
 
@@ -150,7 +145,7 @@ class Command(App):
                 f"programs must run beyond the warm-up of {plan.warmup_s:g} s, found them at an "
                 f"end at {times[-1] if times else 0:.3g} s"
             )
-        write_intervals(rows, folder / "intervals.csv")
+        write_intervals(_rates(rows), folder / "intervals.csv")
         payload = _payload(rows[first], rows[last])
         if payload <= 0:
             raise LosslabError("TCP segments or UDP datagrams must arrive, found none")

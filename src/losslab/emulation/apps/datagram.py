@@ -43,7 +43,6 @@ class Datagram(App):
     }
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        """Refuse the app without a scheme, and a scheme without it."""
         scheme, app = condition.scheme, condition.app
         if (scheme != NONE) != self.used(condition):
             yield (
@@ -51,7 +50,6 @@ class Datagram(App):
             )
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
-        """List the one flow."""
         end = [*PYTHON, PROGRAM]
         return [
             Flow(

@@ -45,7 +45,6 @@ class Sender:
     """Keeps the scheme's window full for a time."""
 
     def __init__(self, scheme: Scheme, sock: socket.socket, warmup_s: float = 0.0) -> None:
-        """Stand before the first datagram; `sock` is connected to the receiver."""
         self._scheme, self._socket = scheme, sock
         self._waiter = Waiter(sock.fileno())
         self._warmup_ms = warmup_s * 1e3

@@ -56,13 +56,9 @@ def encode_command(video: str, duration_s: float, output: str) -> list[str]:
 def playout(frames: list[tuple[float, float]], buffer_s: float) -> dict[str, float]:
     """Play frames as a player would, and count what a viewer would notice.
 
-    Args:
-        frames: (presentation time, arrival time) of each frame in s, in order of presentation.
-        buffer_s: How long after the first frame's arrival it is shown.
-
-    Returns:
-        `stall_count` and `stall_s` of a player that waits for a late frame and then goes on;
-        `frames_on_time_percent` of a player that never waits.
+    `frames` have presentation and arrival times in s, in order of presentation; the first is shown
+    `buffer_s` after it arrived. `stall_count` and `stall_s` are of a player that waits for a late
+    frame and then goes on, `frames_on_time_percent` is of one that never waits.
     """
     first_pts, first_arrival = frames[0]
     due_fixed = [first_arrival + buffer_s + pts - first_pts for pts, _ in frames]
@@ -114,7 +110,6 @@ class Ffmpeg(App):
     }
 
     def expected_mbit(self, condition: Condition, rate_mbit: float) -> float:
-        """Return the stream's rate, or the link's."""
         return min(EXPECTED_MBIT, rate_mbit)
 
     def inputs(self, condition: Condition) -> Mapping[str, Any]:

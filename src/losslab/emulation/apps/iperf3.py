@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
 from losslab.emulation.flows import Flow, Program, Timeline
-from losslab.emulation.goodput import INTERVAL_S, Deliveries, jain_index, read_report
+from losslab.emulation.goodput import (
+    INTERVAL_S,
+    Deliveries,
+    jain_index,
+    read_report,
+    write_intervals,
+)
 from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, Seed, axis
@@ -127,13 +133,11 @@ class Iperf3(App):
     }  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        """Refuse a size of writes where no iperf3 runs."""
         its = condition
         if its.write_kib != 0 and not self.used(its) and its.competitor == NONE:
             yield f"write_kib {its.write_kib} needs a flow of iperf3, found the app {its.app}"
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
-        """List the flow and, where the condition has one, its competitor."""
         found = [flow(condition, "", condition.algorithm, 0)]
         if condition.competitor != NONE:
             found.append(flow(condition, "competitor-", condition.competitor, 1))
@@ -153,7 +157,7 @@ class Iperf3(App):
             sender = load(folder / each.caller.log)
             rows = intervals(receiver, timeline.started_s[each.name])
             delivered = Deliveries.read(folder / "tcp.csv", each.source_port)
-            delivered.write_intervals(folder / f"{prefix}intervals.csv")
+            write_intervals(delivered.intervals(), folder / f"{prefix}intervals.csv")
             goodputs.append(delivered.mbit(plan.warmup_s, plan.duration_s))
             read.append(received_mbit(rows, plan))
             retransmits.append(sender["end"]["sum_sent"]["retransmits"])

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
 from losslab.emulation.flows import Flow, Timed, Timeline
-from losslab.emulation.goodput import COLUMNS, INTERVAL_S
+from losslab.emulation.goodput import INTERVAL_S, write_intervals
 from losslab.emulation.topology import SENDER_ADDRESS
 from losslab.errors import LosslabError
 
@@ -79,17 +79,14 @@ def _add(there: list[tuple[int, int]], begin: int, end: int) -> int:
     return whole[1] - whole[0] - sum(b - a for a, b in touched)
 
 
-def _write_intervals(arrivals: list[tuple[float, int]], end_s: float, path: Path) -> None:
-    """Write the rates of intervals of `INTERVAL_S` as a table."""
+def _rates(arrivals: list[tuple[float, int]], end_s: float) -> Iterator[tuple[float, float]]:
+    """Give (end in s, Mbit/s) of intervals of `INTERVAL_S`."""
     counts = [0] * round(end_s / INTERVAL_S)
     for t_s, octets in arrivals:
         if 0 <= t_s < len(counts) * INTERVAL_S:
             counts[min(int(t_s / INTERVAL_S), len(counts) - 1)] += octets
-    lines = [
-        f"{(number + 1) * INTERVAL_S:.6f},{octets * 8 / 1e6 / INTERVAL_S:.6f}"
-        for number, octets in enumerate(counts)
-    ]
-    path.write_text("\n".join([COLUMNS, *lines]) + "\n")
+    for number, octets in enumerate(counts, 1):
+        yield number * INTERVAL_S, octets * 8 / 1e6 / INTERVAL_S
 
 
 def _sender(path: Path, start_s: float, interval_s: float) -> tuple[int, list[str]]:
@@ -118,7 +115,6 @@ class Quic(App):
     start_s, per_gb_s = 0.3, 300.0  # its stack makes system calls for each packet
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        """Refuse algorithms that ngtcp2 does not have."""
         if self.used(condition) and condition.algorithm not in ALGORITHMS:
             yield (
                 f"algorithm must be one of {', '.join(ALGORITHMS)} with the app quic, whose own "
@@ -126,7 +122,6 @@ class Quic(App):
             )
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
-        """List the one download."""
         certificate = (
             "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 "
             f"-subj /CN=losslab -keyout {KEY} -out {CERTIFICATE}"
@@ -188,7 +183,7 @@ class Quic(App):
         octets = sum(count for t_s, count in arrivals if plan.warmup_s <= t_s < plan.duration_s)
         if octets == 0:
             raise LosslabError("data must arrive after the warm-up, found none")
-        _write_intervals(arrivals, plan.duration_s, folder / "intervals.csv")
+        write_intervals(_rates(arrivals, plan.duration_s), folder / "intervals.csv")
         lost, rows = _sender(log, start_s + plan.promise.rtt_ms / 2e3, plan.sample_interval_s)
         (folder / "quic.csv").write_text("\n".join([SENDER_COLUMNS, *rows]) + "\n")
         return {

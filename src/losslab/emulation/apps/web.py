@@ -49,7 +49,6 @@ class Web(App):
     programs = (SERVER,)
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        """Refuse runs that are too short for a fetch."""
         after_s = condition.duration_s - condition.warmup_s
         fetch_s = FETCH_AFTER_S + FETCH_BEFORE_END_S
         if self.used(condition) and after_s < fetch_s:
@@ -63,7 +62,6 @@ class Web(App):
         return 0.0 if condition.competitor == NONE else None
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
-        """List the bulk flow, if there is one, and the fetch."""
         # Left to itself curl takes the address of the interface that the route back leaves by, and
         # what is sent to r3's link does not pass the bottleneck.
         own_address = [] if condition.path == "symmetric" else ["--interface", RECEIVER_ADDRESS]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import bisect
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.crowd.plan import Stream
-from losslab.emulation.goodput import ROUNDING_S, Deliveries, jain_index
+from losslab.emulation.goodput import Deliveries, jain_index, quantile
 from losslab.study import features
 
 if TYPE_CHECKING:
@@ -74,9 +72,7 @@ def mbit(its: Deliveries | None, begin_s: float, end_s: float) -> float | None:
         return None
     if its is None:
         return 0.0
-    first = bisect.bisect_left(its.instants_s, begin_s - ROUNDING_S)
-    last = bisect.bisect_right(its.instants_s, end_s + ROUNDING_S) - 1
-    return its.mbit(begin_s, end_s) if last > first else None
+    return its.sampled_mbit(begin_s, end_s)
 
 
 def carried(life: Life, samples: Mapping[int, Deliveries], plan: Plan) -> float:
@@ -143,15 +139,11 @@ def completion(sized: Sequence[Life]) -> dict[str, float | None]:
     if not sized:
         return {}
     times = sorted(fct for life in sized if (fct := life.fct_s) is not None)
-
-    def quantile(share: float) -> float | None:
-        return times[math.ceil(share * len(times)) - 1] if times else None
-
     return {
         "short_flows": len(sized),
         "short_unfinished": len(sized) - len(times),
         "fct_mean_s": statistics.fmean(times) if times else None,
-        "fct_median_s": quantile(0.5),
-        "fct_p95_s": quantile(0.95),
-        "fct_p99_s": quantile(0.99),
+        "fct_median_s": quantile(times, 0.5),
+        "fct_p95_s": quantile(times, 0.95),
+        "fct_p99_s": quantile(times, 0.99),
     }

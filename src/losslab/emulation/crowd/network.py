@@ -27,9 +27,7 @@ from losslab.emulation.topology import (
     RECEIVER_ADDRESS,
     SENDER_ADDRESS,
     Beside,
-    Interface,
     Link,
-    Route,
     bottleneck,
     interface,
     link,
@@ -49,6 +47,10 @@ ENTRY, SECOND, LAST = (
 # The receiver's second one on its link to r2, and its own on that to r4.
 FIRST_ONLY_ADDRESS, SECOND_ONLY_ADDRESS = "10.0.3.3", LAST[1].address
 SECOND_ONLY_NETWORK = "10.0.12.0/24"
+# Where flows go, by the bottlenecks that they pass.
+DESTINATIONS = {
+    "both": RECEIVER_ADDRESS, "first": FIRST_ONLY_ADDRESS, "second": SECOND_ONLY_ADDRESS,
+}  # fmt: skip
 
 
 def access_links(condition: Condition) -> dict[float, Link]:
@@ -66,58 +68,44 @@ def source_address(condition: Condition, rtt_ms: float) -> str:
     return access_links(condition)[rtt_ms][0].address
 
 
-def destination_address(over: str) -> str:
-    """Return the address to which flows over `both`, the `first` or the `second` bottleneck go."""
-    ways = {"both": RECEIVER_ADDRESS, "first": FIRST_ONLY_ADDRESS, "second": SECOND_ONLY_ADDRESS}
-    return ways[over]
+def qdiscs_of(condition: Condition, seed: int) -> list[Shaper]:
+    """List the qdiscs of the further links.
 
-
-def delays(condition: Condition, seed: int) -> list[Shaper]:
-    """List the access links' delay lines, which lose nothing."""
-    return [
+    Access links delay and lose nothing. The way over r4 is as the path's own, but for the rate.
+    """
+    delays = [
         netem(end, rtt_ms - condition.rtt_ms, 0.0, derived_seed(seed, f"netem-{end.name}"))
         for rtt_ms, (_, end) in access_links(condition).items()
     ]
-
-
-def second_bottleneck(condition: Condition, seed: int) -> list[Shaper]:
-    """List the qdiscs of the way over r4: as the path's own, but for the rate."""
     if not condition.second_rate_mbit:
-        return []
-    rate_bytes = math.floor(condition.second_rate_mbit * 1e6 / 8)
+        return delays
     own = shapers(dataclasses.replace(condition, rate_mbit=condition.second_rate_mbit), seed)
     moved = {bottleneck(): SECOND[0], interface("sender", "r1"): ENTRY[0]}
-    found = [
-        dataclasses.replace(qdisc, where=moved[qdisc.where])
-        for qdisc in own
-        if qdisc.where in moved
-    ]
-    assert found[1].expected["rate"] == rate_bytes
-    return [*found, *line(condition, "data").shapers(LAST[0], seed, "netem-data-second")]
+    found = [dataclasses.replace(q, where=moved[q.where]) for q in own if q.where in moved]
+    assert found[1].expected["rate"] == math.floor(condition.second_rate_mbit * 1e6 / 8)
+    last = line(condition, "data").shapers(LAST[0], seed, "netem-data-second")
+    return [*delays, *found, *last]
 
 
 def network_of(condition: Condition) -> Beside:
     """Say which hosts, links and routes a condition's flows need."""
     access = list(access_links(condition).values())
 
-    def over_r1(router: str) -> list[Route]:
-        networks = [f"{near.address.removesuffix('.1')}.0/24" for near, _ in access]
-        return [(network, interface(router, "r1")) for network in networks]
-
+    networks = [f"{near.address.removesuffix('.1')}.0/24" for near, _ in access]
+    over_r1 = {
+        router: [(network, interface(router, "r1")) for network in networks]
+        for router in ("r2", "r3")
+    }
     if not condition.second_rate_mbit:
-        return Beside(links=tuple(access), routes={"r2": over_r1("r2"), "r3": over_r1("r3")})
+        return Beside(links=tuple(access), routes=over_r1)
     near, far = interface("r2", "receiver"), interface("receiver", "r2")
     return Beside(
         hosts=(ROUTER,),
         links=(*access, ENTRY, SECOND, LAST),
         routes={
             "sender": [(SECOND_ONLY_NETWORK, ENTRY[0])],
-            "r2": [
-                *over_r1("r2"),
-                (RECEIVER_ADDRESS, SECOND[0]),
-                (SECOND_ONLY_NETWORK, SECOND[0]),
-            ],
-            "r3": over_r1("r3"),
+            "r2": [*over_r1["r2"], (RECEIVER_ADDRESS, SECOND[0]), (SECOND_ONLY_NETWORK, SECOND[0])],
+            "r3": over_r1["r3"],
             ROUTER: [(RECEIVER_ADDRESS, LAST[0])],
         },
         commands={
@@ -127,8 +115,3 @@ def network_of(condition: Condition) -> Beside:
             ],
         },
     )
-
-
-def ends_of(found: Beside, host: str) -> list[Interface]:
-    """List a host's interfaces on these links."""
-    return [end for end in found.ends if end.host == host]

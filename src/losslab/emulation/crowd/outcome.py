@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation.accounts import Traffic
+from losslab.emulation.accounts import Between, Traffic
 from losslab.emulation.checks import FlowEvidence
 from losslab.emulation.crowd import metrics
 from losslab.emulation.crowd.metrics import Life
-from losslab.emulation.crowd.network import ENTRY, LAST, SECOND, ends_of
-from losslab.emulation.crowd.plan import Crowd, Stream
+from losslab.emulation.crowd.network import ENTRY, LAST, SECOND
+from losslab.emulation.crowd.plan import Crowd
 from losslab.emulation.goodput import Deliveries, read_report
-from losslab.emulation.topology import Interface
 from losslab.study.crowd import WAYS
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ RTT_ROUNDING_MS = 0.001
 
 
 @dataclass(frozen=True)
-class Beside:
+class Found:
     """What all of them come to."""
 
     summary: dict[str, Any]
@@ -50,7 +49,7 @@ def collect(
     timeline: Timeline,
     *,
     real_time: bool = False,
-) -> Beside:
+) -> Found:
     """Turn the programs' reports and the sender's samples into flows.csv, metrics and evidence.
 
     In real time programs start when the machine lets them.
@@ -58,11 +57,19 @@ def collect(
     sent = read_report(folder / crowd.flow.caller.log)
     received = read_report(folder / crowd.flow.listener.log)
     samples = Deliveries.read_all(folder / "tcp.csv")
-    lives = [
-        _life(s, sent.get(str(s.source_port), {}), received.get(str(s.source_port), {}),
-              samples, plan, timeline)
-        for s in crowd.streams
-    ]  # fmt: skip
+    lives = []
+    for stream in crowd.streams:
+        said = sent.get(str(stream.source_port), {})
+        start_s, end_s = (
+            (said[name] - timeline.origin_ns) / 1e9 if name in said else planned_s
+            for name, planned_s in (("started_ns", stream.start_s), ("ended_ns", stream.end_s))
+        )
+        window = max(start_s, plan.warmup_s), min(end_s, plan.duration_s)
+        rate = None
+        if stream.size_bytes is None:
+            rate = metrics.mbit(samples.get(stream.source_port), *window)
+        read = received.get(str(stream.source_port), {})
+        lives.append(Life(stream, said, read, start_s, end_s, rate))
     lines = [",".join(metrics.COLUMNS), *(life.row() for life in lives)]
     (folder / TABLE).write_text("\n".join(lines) + "\n")
     own = next((float(summary[name]) for name in OWN if name in summary), 0.0)
@@ -77,7 +84,7 @@ def collect(
             "flows over the second bottleneck cannot be faster than its "
             f"{crowd.second_rate_mbit:g} Mbit/s, found {second:.1f}"
         )
-    return Beside(
+    return Found(
         summary={
             "flows_goodput_mbit": beside,
             "total_goodput_mbit": own + beside,
@@ -89,33 +96,6 @@ def collect(
         evidence=_evidence(lives),
         reasons=reasons if real_time else [*reasons, *_not_on_time(lives, plan, timeline)],
     )
-
-
-def of_the_link(counted: Traffic) -> dict[str, float]:
-    """Say what share of the packets that came to the bottleneck it had no room for."""
-    offered = counted.received + counted.loss_drops + counted.bottleneck_drops
-    return {"bottleneck_loss_percent": 100 * counted.bottleneck_drops / offered if offered else 0.0}
-
-
-def _life(
-    stream: Stream,
-    sent: Mapping[str, Any],
-    received: Mapping[str, Any],
-    samples: Mapping[int, Deliveries],
-    plan: Plan,
-    timeline: Timeline,
-) -> Life:
-    """Say when a flow was, and what it got of that time after the warm-up."""
-    start_s, end_s = stream.start_s, stream.end_s
-    if "started_ns" in sent:
-        start_s = (sent["started_ns"] - timeline.origin_ns) / 1e9
-    if "ended_ns" in sent:
-        end_s = (sent["ended_ns"] - timeline.origin_ns) / 1e9
-    window = max(start_s, plan.warmup_s), min(end_s, plan.duration_s)
-    rate = None
-    if stream.size_bytes is None:
-        rate = metrics.mbit(samples.get(stream.source_port), *window)
-    return Life(stream, sent, received, start_s, end_s, rate)
 
 
 def _reasons(life: Life, plan: Plan) -> Iterator[str]:
@@ -157,74 +137,49 @@ def _not_on_time(lives: Sequence[Life], plan: Plan, timeline: Timeline) -> Itera
 
 def _evidence(lives: Sequence[Life]) -> list[FlowEvidence]:
     """Say what algorithm each bulk flow had, and what held it back; of others together."""
-    found = [
-        FlowEvidence(
-            name=f"flow {life.stream.name}",
-            wanted=life.stream.algorithm,
-            found=[life.sent["algorithm"]] if "algorithm" in life.sent else [],
-            window_limited_share=_share(life, "rwnd_limited_s"),
-            buffer_limited_share=_share(life, "sndbuf_limited_s"),
+    found, others = list[FlowEvidence](), dict[str, set[str]]()
+    for life in lives:
+        sent, wanted = life.sent, life.stream.algorithm
+        had = {sent["algorithm"]} if "algorithm" in sent else set[str]()
+        if not life.stream.bulk:
+            others.setdefault(wanted, set()).update(had)
+            continue
+        busy_s = sent.get("busy_s", 0.0)
+        window, buffer = (
+            float(sent.get(name, 0.0) / busy_s) if busy_s else 0.0
+            for name in ("rwnd_limited_s", "sndbuf_limited_s")
         )
-        for life in lives
-        if life.stream.bulk
-    ]
-    for wanted in sorted({life.stream.algorithm for life in lives if not life.stream.bulk}):
-        had = {
-            life.sent["algorithm"]
-            for life in lives
-            if not life.stream.bulk and life.stream.algorithm == wanted and "algorithm" in life.sent
-        }
+        found.append(FlowEvidence(f"flow {life.stream.name}", wanted, [*had], window, buffer))
+    for wanted, algorithms in sorted(others.items()):
         name = f"flows of a size or rate under {wanted}"
-        found.append(FlowEvidence(name, wanted, sorted(had), 0.0, 0.0, bulk=False))
+        found.append(FlowEvidence(name, wanted, sorted(algorithms), 0.0, 0.0, bulk=False))
     return found
 
 
-def _share(life: Life, what: str) -> float:
-    busy = life.sent.get("busy_s", 0.0)
-    return float(life.sent.get(what, 0.0) / busy) if busy else 0.0
-
-
-def of_all_links(
-    counted: Traffic, crowd: Crowd, before: dict[str, Any], after: dict[str, Any]
-) -> Traffic:
-    """Add what further links carried to what the path's own did.
-
-    States are as of `hosts.read_back`.
-    """
-
-    def packets(side: str, ends: Iterable[Interface]) -> int:
-        return sum(
-            int(state[end.host]["links"][end.name][side]["packets"]) * sign
-            for end in ends
-            for state, sign in ((after, 1), (before, -1))
-        )
-
-    back = counted.received_back + packets("rx", ends_of(crowd.network, "sender"))
+def of_all_links(counted: Traffic, crowd: Crowd, between: Between) -> Traffic:
+    """Add what further links carried to what the path's own did."""
+    access = [end for end in crowd.network.ends if end.host == "sender"]
+    back = counted.received_back + sum(between.link(end, "rx") for end in access)
     if SECOND not in crowd.network.links:
         return dataclasses.replace(counted, received_back=back)
     return dataclasses.replace(
         counted,
         received_back=back,
-        sent=counted.sent + packets("tx", [ENTRY[0]]),
-        received=counted.received + packets("rx", [LAST[1]]),
-        bottleneck_drops=counted.bottleneck_drops + _drops(SECOND[0], before, after),
-        loss_drops=counted.loss_drops + _drops(LAST[0], before, after),
-        sender_drops=counted.sender_drops + _drops(ENTRY[0], before, after),
+        sent=counted.sent + between.link(ENTRY[0], "tx"),
+        received=counted.received + between.link(LAST[1], "rx"),
+        bottleneck_drops=counted.bottleneck_drops + between.qdisc(SECOND[0]),
+        loss_drops=counted.loss_drops + between.qdisc(LAST[0]),
+        sender_drops=counted.sender_drops + between.qdisc(ENTRY[0]),
     )
 
 
-def second(crowd: Crowd, before: dict[str, Any], after: dict[str, Any]) -> dict[str, int]:
+def of_the_link(counted: Traffic) -> dict[str, float]:
+    """Say what share of the packets that came to the bottleneck it had no room for."""
+    offered = counted.received + counted.loss_drops + counted.bottleneck_drops
+    return {"bottleneck_loss_percent": 100 * counted.bottleneck_drops / offered if offered else 0.0}
+
+
+def second(crowd: Crowd, between: Between) -> dict[str, int]:
     """Count the packets for which a second bottleneck had no room, where there is one."""
-    if SECOND not in crowd.network.links:
-        return {}
-    return {"second_bottleneck_drops": _drops(SECOND[0], before, after)}
-
-
-def _drops(end: Interface, before: dict[str, Any], after: dict[str, Any]) -> int:
-    """Count what the qdisc of an interface dropped."""
-    return sum(
-        int(qdisc.get("drops", 0)) * sign
-        for state, sign in ((after, 1), (before, -1))
-        for qdisc in state[end.host]["qdiscs"]
-        if qdisc.get("dev") == end.name and qdisc.get("handle") == "1:"
-    )
+    there = SECOND in crowd.network.links
+    return {"second_bottleneck_drops": between.qdisc(SECOND[0])} if there else {}

@@ -8,13 +8,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from losslab.emulation.crowd.network import (
-    delays,
-    destination_address,
-    network_of,
-    second_bottleneck,
-    source_address,
-)
+from losslab.emulation.crowd.network import DESTINATIONS, network_of, qdiscs_of, source_address
 from losslab.emulation.flows import Flow, Program
 from losslab.emulation.qdiscs import Shaper
 from losslab.emulation.standby import PYTHON
@@ -103,12 +97,20 @@ def make_crowd(condition: Condition, seed: int, setup_rtts: int) -> Crowd | None
         for stream in _streams(group, number, condition, seed, ready_s)
     ]
     streams.sort(key=lambda stream: stream.start_s)
+    receiver = [*PROGRAM, "receive", str(PORT), str(len(streams))]
     return Crowd(
-        flow=_programs(condition, len(streams)),
+        flow=Flow(
+            name="flows",
+            algorithm=condition.algorithm,
+            port=PORT,
+            listener=Program("receiver", receiver, "flows-receiver.log"),
+            caller=Program("sender", [*PROGRAM, "send", str(PORT)], "flows-sender.log"),
+            bulk=False,
+        ),
         algorithms=sorted({_algorithm(group, condition) for group in groups}),
         streams=[replace(s, source_port=SOURCE_PORT + n) for n, s in enumerate(streams)],
         network=network_of(condition),
-        qdiscs=[*delays(condition, seed), *second_bottleneck(condition, seed)],
+        qdiscs=qdiscs_of(condition, seed),
         second_rate_mbit=condition.second_rate_mbit,
     )
 
@@ -119,18 +121,6 @@ def caller(crowd: Crowd, origin_ns: int) -> Program:
     chunks = [json.dumps(told[at : at + CHUNK]) for at in range(0, len(told), CHUNK)]
     program = crowd.flow.caller
     return replace(program, command=[*program.command, str(origin_ns), *chunks])
-
-
-def _programs(condition: Condition, count: int) -> Flow:
-    receiver = [*PROGRAM, "receive", str(PORT), str(count)]
-    return Flow(
-        name="flows",
-        algorithm=condition.algorithm,
-        port=PORT,
-        listener=Program("receiver", receiver, "flows-receiver.log"),
-        caller=Program("sender", [*PROGRAM, "send", str(PORT)], "flows-sender.log"),
-        bulk=False,
-    )
 
 
 def _algorithm(group: Group, condition: Condition) -> str:
@@ -144,9 +134,12 @@ def _streams(
     end_s = condition.duration_s if group.end_s is None else group.end_s
     rtt_ms = condition.rtt_ms if group.rtt_ms is None else group.rtt_ms
     draw = random.Random(derived_seed(seed, f"flows-{number}"))
-    if group.short:
-        first_s = max(group.start_s, ready_s)
-        starts = list(_arrivals(draw, group.arrivals_per_s or 0.0, first_s, end_s))
+    starts: list[float] = []
+    if group.arrivals_per_s is not None:  # a Poisson process
+        at_s = max(group.start_s, ready_s) + draw.expovariate(group.arrivals_per_s)
+        while at_s < end_s:
+            starts.append(at_s)
+            at_s += draw.expovariate(group.arrivals_per_s)
         sizes: list[int | None] = [_size_bytes(draw, group) for _ in starts]
     else:
         asked = [group.start_s + each * group.every_s for each in range(group.count)]
@@ -159,7 +152,7 @@ def _streams(
             algorithm=_algorithm(group, condition),
             source=source_address(condition, rtt_ms),
             source_port=0,
-            destination=destination_address(group.over),
+            destination=DESTINATIONS[group.over],
             start_s=start_s,
             end_s=end_s,
             size_bytes=octets,
@@ -168,14 +161,6 @@ def _streams(
             over=group.over,
             short=group.short,
         )
-
-
-def _arrivals(draw: random.Random, per_s: float, start_s: float, end_s: float) -> Iterator[float]:
-    """Draw the instants of a Poisson process."""
-    at_s = start_s + draw.expovariate(per_s)
-    while at_s < end_s:
-        yield at_s
-        at_s += draw.expovariate(per_s)
 
 
 def _size_bytes(draw: random.Random, group: Group) -> int:

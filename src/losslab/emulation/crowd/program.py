@@ -89,8 +89,8 @@ class Sender:
                 elif flow.socket is not None:
                     heapq.heappush(self._due, (now_s + FEED_S, number, FEED))
                     self._feed(flow, now_s)
-            self._drop_ends()
-            if not self._due and not self._open:
+            # The ends of flows that have ended are nothing to wait for.
+            if not self._open and not any(what == START for _, _, what in self._due):
                 break
             wait_s = None
             if self._due:
@@ -100,11 +100,6 @@ class Sender:
             for descriptor, _ in self._poll.poll(0):
                 if descriptor in self._open:
                     self._serve(self._open[descriptor])
-
-    def _drop_ends(self) -> None:
-        """Forget the ends of flows that have ended, if nothing else is left to wait for."""
-        if not self._open and not any(what == START for _, _, what in self._due):
-            self._due.clear()
 
     def _now_s(self) -> float:
         return (time.monotonic_ns() - self._origin_ns) / 1e9

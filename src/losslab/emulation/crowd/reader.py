@@ -79,12 +79,9 @@ def _read(connection: socket.socket, its: dict[str, Any], block: bytearray) -> b
 
 
 def allow_files(flows: int) -> None:
-    """Raise this process's limit of open files to what so many flows need.
+    """Raise the limit of open files to what so many flows need; ValueError if that is refused.
 
     A host's programs have a low one (`topology.DESCRIPTOR_LIMIT`).
-
-    Raises:
-        ValueError: this process may not.
     """
     least, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = flows + OTHER_FILES

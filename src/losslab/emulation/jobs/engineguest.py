@@ -14,7 +14,7 @@ from typing import Any
 
 from losslab.emulation import containers, netns
 from losslab.emulation.jobs import guest
-from losslab.emulation.jobs.snapshot import What, serve
+from losslab.emulation.jobs.guest import What, serve
 from losslab.emulation.measure import stage
 from losslab.errors import HostError
 from losslab.study.condition import Condition
@@ -42,7 +42,7 @@ def prepare(what: What) -> Callable[[What], What]:
     # A namespace that is not the first may have these only.
     available = netns.read_sysctl("net.ipv4.tcp_available_congestion_control")
     netns.write_sysctl("net.ipv4.tcp_allowed_congestion_control", available)
-    # In no file of the job's folder: see `snapshot.serve`.
+    # In no file of the job's folder: see `guest.serve`.
     api = guest.KEPT.enter_context(engine(Path("/run/engine.log")))
     binds = containers.import_skeleton(api, IMAGE_NAME, IMAGE) + containers.name_binds(IMAGE)
     binds += ["/mnt/losslab:/mnt/losslab:ro", "/mnt/out:/mnt/out:rw"]

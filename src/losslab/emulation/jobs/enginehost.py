@@ -38,7 +38,9 @@ def main() -> int:
             print(f"removed {leftover}, which a killed run left")
         with containers.owned(api, job["owner"]):
             _provide_image(api, job["image"])
-            result = hostjob.replicate(job, containers.host_class(_place(job)))
+            binds = [*job["binds"], *containers.name_binds(Path(job["image_root"]))]
+            place = containers.Place(job["owner"], job["image"], tuple(binds), hostjob.LIMITED)
+            result = hostjob.replicate(job, containers.host_class(place))
             result["machine"]["docker"] = api.version()["Version"]
             write_result(result, JOB / "result.json")
     except Exception as error:
@@ -59,11 +61,6 @@ def _provide_image(api: Any, image: str) -> None:
     command = ["tar", "-C", str(IMAGE), "-c", "."]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as tar:
         containers.import_image(api, image, tar.stdout)
-
-
-def _place(job: dict[str, Any]) -> containers.Place:
-    binds = [*job["binds"], *containers.name_binds(Path(job["image_root"]))]
-    return containers.Place(job["owner"], job["image"], tuple(binds), hostjob.LIMITED)
 
 
 if __name__ == "__main__":

@@ -1,27 +1,77 @@
-"""The first program of the guest: do the job described in job.json, then power off.
+"""The first program of a guest: prepare, wait to be copied, do the job, power off.
 
-Runs as root of the pinned kernel, in virtual time, with the job's folder mounted on /mnt/out.
+Runs as root of the pinned kernel, in virtual time, with the job's folder mounted on /mnt/out; the
+job is described in job.json.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import gc
+import json
+import os
 import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from losslab.emulation import measure, netns
 from losslab.emulation.jobs.console import run_shell
-from losslab.emulation.jobs.snapshot import JOB, What, serve
 from losslab.emulation.measure import Stage, stage
+from losslab.emulation.outcome import write_failure, write_result
 from losslab.emulation.plan import make_plan
 from losslab.study.condition import Condition
 
+# The job's folder: of the guest that waits it is one of its own, of each copy that of its job.
+JOB = Path("/mnt/out")
+# What is written there returns in every copy of this guest, with a random generator of its own. A
+# kernel that does not have it has its job's seed from the beginning, and no copies.
+SNAPSHOT = Path("/proc/snapshot")
+RB_POWER_OFF = 0x4321FEDC  # linux/reboot.h
+
+What = dict[str, Any]
 # Sender and receiver share the guest's memory; TCP's own limits would make its size part of the
 # result. Pages of 4 KiB: 4 GiB, more than the guest has. tcp(7), tcp_mem.
 TCP_MEM_PAGES = "1048576 1048576 1048576"
 ALLOWED_SYSCTL = "net.ipv4.tcp_allowed_congestion_control"
 # What a job needs to its end, which is the power-off: nothing of it is taken down.
 KEPT = contextlib.ExitStack()
+
+
+def serve(prepare: Callable[[What], Callable[[What], What]]) -> None:
+    """Do a job, whatever happens leave a result, and power off.
+
+    `prepare` does what no seed decides, given what is known of the job then; it returns what does
+    the rest, given the whole job, and returns its result.
+    """
+    # Collections would come after so many allocations, those of imports among them, and each looks
+    # at the clock. The minute or so that this process has makes too little garbage to matter.
+    gc.disable()
+    try:
+        # Without this, the instrument is at fault: see backends.virtual.
+        (JOB / "started").touch()
+        do, failure = None, None
+        try:
+            do = prepare(json.loads((JOB / "template.json").read_text()))
+        except BaseException as error:
+            failure = error  # every job's
+        # No file of the folder may be open here.
+        if SNAPSHOT.exists():
+            SNAPSHOT.write_text("wait")
+        (JOB / "started").touch()
+        job = json.loads((JOB / "job.json").read_text())
+        if do is None:
+            raise failure or AssertionError
+        write_result(do(job), JOB / "result.json")
+    except BaseException as error:
+        write_failure(error, JOB / "result.json")
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.sync()
+        ctypes.CDLL(None).reboot(RB_POWER_OFF)
 
 
 def prepare(what: What) -> Callable[[What], What]:

@@ -18,7 +18,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 ROUTER, MODULE = "r1", "losslab.emulation.link.forward"
 READY = "ready"
 PACKET_BYTES_MAX = 65_536
-LOG, BACK_LOG = "link.log", "link-back.log"
-LOGS = {"data": LOG, "back": BACK_LOG}
+LOG = "link.log"
+LOGS = {"data": LOG, "back": "link-back.log"}
 # The longest that a queue may take to empty once nothing comes in any more.
 DRAIN_LIMIT_S = 600
 NS_PER_MS = 10**6
@@ -71,54 +71,33 @@ class Way:
 
     device: str
     table: int
-    came_from: str  # the router's interface
     network: str  # what the packets are for
     selector: str  # which port of theirs is the sender's
-    log: str
 
 
-def _way(link: LinkPlan, back_router: str) -> Way:
-    """Choose a link's way."""
-    if link.way == "data":
-        came_from = interface(ROUTER, "sender").name
-        return Way("link0", 100, came_from, RECEIVER_NETWORK, "sport", LOG)
-    came_from = interface(ROUTER, back_router).name
-    return Way("link1", 200, came_from, SENDER_NETWORK, "dport", BACK_LOG)
+WAYS = {
+    "data": Way("link0", 100, RECEIVER_NETWORK, "sport"),
+    "back": Way("link1", 200, SENDER_NETWORK, "dport"),
+}
 
 
 @contextlib.contextmanager
 def attached(
-    nodes: Mapping[str, Host],
-    handles: Mapping[str, Handle],
-    plan: Plan,
-    links: Sequence[LinkPlan],
-    folder: Path,
+    router: Host, handle: Handle, link: LinkPlan, plan: Plan, folder: Path
 ) -> Iterator[int]:
-    """Send what a plan's flows say over its trace-driven links.
+    """Send what a plan's flows say one way over a trace-driven link.
 
     Not what else a program says, on connections of its own: behind seconds of queue iperf3 would
     give up waiting for its peer's results (nread_read_timeout, src/net.c). And not pings.
 
-    At the end the links have emptied their queues and are gone; `folder` has their logs, and beside
-    it are their traces.
-
-    Yields the monotonic clock's nanoseconds at the 0 ms of the data's log.
+    At the end the link has emptied its queue and is gone; `folder` has its log, and beside it is
+    its trace. Yields the monotonic clock's nanoseconds at the 0 ms of the log.
     """
-    begin_ns = 0
-    with contextlib.ExitStack() as stack:
-        # The data's link is the first to end: what it still has is acknowledged over the other.
-        for link in reversed(links):
-            begin_ns = stack.enter_context(_one(nodes[ROUTER], handles[ROUTER], link, plan, folder))
-        yield begin_ns
-
-
-@contextlib.contextmanager
-def _one(router: Host, handle: Handle, link: LinkPlan, plan: Plan, folder: Path) -> Iterator[int]:
-    """Do so with one link."""
-    way = _way(link, plan.back_router)
+    way, log = WAYS[link.way], LOGS[link.way]
+    came_from = interface(ROUTER, "sender" if link.way == "data" else plan.back_router).name
     wanted = sorted({(flow.protocol, flow.source_port) for flow in plan.flows}, key=str)
     rules = [
-        f"rule add pref {way.table + n} iif {way.came_from} ipproto {protocol} "
+        f"rule add pref {way.table + n} iif {came_from} ipproto {protocol} "
         + (f"{way.selector} {port} " if port else "")
         + f"lookup {way.table}"
         for n, (protocol, port) in enumerate(wanted)
@@ -134,7 +113,7 @@ def _one(router: Host, handle: Handle, link: LinkPlan, plan: Plan, folder: Path)
         *PYTHON, MODULE,
         "--device", way.device, "--trace", str(folder.parent / link.file),
         "--queue", link.queue, "--limit-packets", str(link.buffer_packets),
-        "--log", str(folder / way.log),
+        "--log", str(folder / log),
     ]  # fmt: skip
     errors = folder / f"{way.device}.err"
     with errors.open("wb") as stderr:

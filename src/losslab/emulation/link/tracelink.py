@@ -38,13 +38,11 @@ class DropTail:
     """A queue that refuses what does not fit; without limits it takes everything."""
 
     def __init__(self, limit_packets: int | None = None, limit_bytes: int | None = None) -> None:
-        """Make an empty queue."""
         self._limits = (limit_packets, limit_bytes)
         self._packets: deque[Packet] = deque()
         self.bytes = 0
 
     def __len__(self) -> int:
-        """Count the packets that wait."""
         return len(self._packets)
 
     def enqueue(self, packet: Packet) -> bool:
@@ -71,7 +69,6 @@ class CoDel(DropTail):
     """The queue of RFC 8289: drops at the head while the standing delay is above the target."""
 
     def __init__(self, limit_packets: int | None = None) -> None:
-        """Make an empty queue."""
         super().__init__(limit_packets)
         self._first_above_ms = 0.0
         self._drop_next_ms = 0.0
@@ -146,7 +143,6 @@ class TraceLink:
     _bytes_left: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        """Stand before the first opportunity."""
         self._schedule = traces.opportunities(self.times)
         self.next_ms = next(self._schedule)
 

@@ -100,15 +100,9 @@ def describe(times: Sequence[int]) -> dict[str, float]:
 
 
 def generate(seed: int, duration_ms: int = DURATION_MS, mean: float = MEAN_MBIT) -> list[int]:
-    """Draw a cellular-like trace.
+    """Draw a cellular-like trace, whose capacity meets `mean` (Mbit/s) to within the last packet.
 
-    Args:
-        seed: Decides every draw.
-        duration_ms: The trace's length.
-        mean: Mean capacity in Mbit/s, met to within the last packet.
-
-    Returns:
-        Milliseconds of the delivery opportunities.
+    Returns the milliseconds of the delivery opportunities.
     """
     rng = random.Random(seed)
     rates = _rates(rng, duration_ms // TICK_MS)

@@ -31,11 +31,9 @@ class Bursts(Mechanism):
     }  # fmt: skip
 
     def of(self, condition: Condition) -> Self:
-        """Return the length that a condition specifies."""
         return replace(self, burst_packets=condition.loss_burst_packets)
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        """Refuse bursts without loss."""
         if condition.loss_burst_packets > 1 and condition.loss_percent == 0:
             yield (
                 f"loss_burst_packets needs a loss_percent, found {condition.loss_burst_packets:g} "
@@ -54,7 +52,6 @@ class Bursts(Mechanism):
 
     @property
     def loss_run_packets(self) -> float:
-        """Return the mean length of a burst."""
         return self.burst_packets
 
 

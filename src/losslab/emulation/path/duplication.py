@@ -34,7 +34,6 @@ class Duplication(Mechanism):
     }  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        """Refuse duplicates and loss on one way."""
         lossy = condition.loss_percent > 0 and condition.loss_direction != "back"
         if condition.duplicate_percent > 0 and lossy:
             yield (
@@ -43,7 +42,6 @@ class Duplication(Mechanism):
             )
 
     def on_line(self, condition: Condition, way: str, its: Line) -> Line:
-        """Let netem make some data packets twice."""
         if way != "data":
             return its
         percent = self.duplicate_percent
@@ -51,13 +49,11 @@ class Duplication(Mechanism):
         return replace(its, options=(*its.options, option))
 
     def reasons(self, e: Evidence) -> Iterator[str | None]:
-        """Say when too few or too many were made twice."""
         t, percent = e.traffic, self.duplicate_percent
         sent = t.received - t.duplicates
         yield outside_interval("packets made twice", percent, sent, t.duplicates)
 
     def summary(self, t: Traffic) -> dict[str, float]:
-        """Count the packets that were made twice."""
         return {"duplicate_packets": t.duplicates}
 
 

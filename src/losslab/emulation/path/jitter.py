@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from losslab.emulation.mechanism import FALSE_ALARM, Line, Mechanism, Option
 from losslab.study.axes import axis
@@ -42,19 +42,14 @@ class Jitter(Mechanism):
         ),
     }  # fmt: skip
 
-    def of(self, condition: Condition) -> Self:
-        """Return the jitter that a condition specifies."""
-        return replace(self, jitter_ms=condition.jitter_ms)
-
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        """Refuse an order of packets without jitter."""
         order = condition.jitter_order
         if order != "kept" and condition.jitter_ms == 0:
             yield f"jitter_order {order} needs a jitter_ms, found none"
 
     def on_line(self, condition: Condition, way: str, its: Line) -> Line:
         """Delay data by as much in the mean, and more or less by up to as much."""
-        if way != "data" or not self.jitter_ms:
+        if way != "data":
             return its
         around_ns = round(self.jitter_ms / 2 * 1e6)
         # Right behind `delay TIME`, where tc looks for it.
@@ -67,12 +62,10 @@ class Jitter(Mechanism):
 
     @property
     def above_ms(self) -> float:
-        """Return the most that it adds."""
         return self.jitter_ms
 
     def reasons(self, e: Evidence) -> Iterator[str | None]:
-        """Say when RTTs of the idle path differ by too little or too much."""
-        if not e.idle_ms or not self.jitter_ms:
+        if not e.idle_ms:
             return
         spread_ms, least_ms = max(e.idle_ms) - min(e.idle_ms), self._spread_least_ms(len(e.idle_ms))
         most_ms = self.jitter_ms + e.promise.below_ms + e.rtt_tolerance_ms

@@ -56,14 +56,12 @@ class Marking(Mechanism):
         return True
 
     def of(self, condition: Condition) -> Self:
-        """Return what a condition specifies, or leaves to its app."""
         ecn = condition.ecn
         if ecn == "off" and features.apps()[condition.app].own_ecn:
             ecn = "their own"
         return replace(self, ecn=ecn, marking=condition.ecn != "off" and condition.queue in MARKING)
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        """Refuse ECN where nothing marks, and thresholds that no queue has."""
         its = condition
         if its.ecn != "off" and (its.trace != NONE or not features.apps()[its.app].with_ecn):
             yield (
@@ -85,7 +83,6 @@ class Marking(Mechanism):
         return replace(its, arguments=f"{its.arguments} ecn", expected=its.expected | {"ecn": True})
 
     def reasons(self, e: Evidence) -> Iterator[str | None]:
-        """Say when packets or marks are not as the hosts and the queue are to have them."""
         t = e.traffic
         if self.ecn == "their own":
             return
@@ -114,7 +111,6 @@ class Marking(Mechanism):
             yield f"a queue without marks must not mark, found {t.marks} marks"
 
     def summary(self, t: Traffic) -> dict[str, float]:
-        """Count marks, where hosts know ECN."""
         if self.ecn == "off":
             return {}
         return {

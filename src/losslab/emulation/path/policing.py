@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from losslab.emulation.filters import DROP, Filter
+from losslab.emulation.beyond_tc import DROP, Filter
 from losslab.emulation.mechanism import Mechanism
 from losslab.emulation.qdiscs import FRAME_BYTES, Shaper
 from losslab.emulation.topology import bottleneck
@@ -44,17 +44,11 @@ class Policing(Mechanism):
         ),
     }  # fmt: skip
 
-    def used(self, condition: Condition) -> bool:
-        """Tell whether there is a policer."""
-        return self.on(condition)
-
     def of(self, condition: Condition) -> Self:
-        """Return the policer that a condition specifies."""
         rate, burst = condition.policer_mbit, condition.policer_burst_packets
         return replace(self, policer_mbit=rate, policer_burst_packets=burst if rate else 0)
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        """Refuse it with a trace, and a bucket without it."""
         its = condition
         if its.policer_mbit > 0 and its.trace != NONE:
             yield "policer_mbit must be 0 with a trace, past whose link packets go"
@@ -75,7 +69,6 @@ class Policing(Mechanism):
         return [Filter.on(bottleneck(), words, action)]
 
     def reasons(self, e: Evidence) -> Iterator[str | None]:
-        """Say when more passed than the policer lets through."""
         if len(e.queue) < 2:
             return
         first, last = e.queue[0], e.queue[-1]
@@ -90,7 +83,6 @@ class Policing(Mechanism):
             )
 
     def summary(self, t: Traffic) -> dict[str, float]:
-        """Count the packets that the policer dropped."""
         return {"policer_drops": t.policer_drops}
 
 

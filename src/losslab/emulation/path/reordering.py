@@ -43,17 +43,11 @@ class Reordering(Mechanism):
         ),
     }  # fmt: skip
 
-    def used(self, condition: Condition) -> bool:
-        """Tell whether any packet comes early."""
-        return self.on(condition)
-
     def of(self, condition: Condition) -> Self:
-        """Return what a condition specifies."""
         early_ms = condition.reorder_ms if condition.reorder_percent else 0.0
         return replace(self, early_percent=condition.reorder_percent, early_ms=early_ms)
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        """Refuse packets that come earlier than the path's delay allows."""
         if condition.reorder_percent > 0 and condition.reorder_ms > condition.rtt_ms / 2:
             yield (
                 f"reorder_ms must be at most half of rtt_ms, {condition.rtt_ms / 2:g} here, found "
@@ -71,16 +65,13 @@ class Reordering(Mechanism):
 
     @property
     def below_ms(self) -> float:
-        """Return by how much a packet comes early."""
         return self.early_ms
 
     def reasons(self, e: Evidence) -> Iterator[str | None]:
-        """Say when too few or too many came early."""
         t = e.traffic
         yield outside_interval("early packets", self.early_percent, t.received, t.reordered)
 
     def summary(self, t: Traffic) -> dict[str, float]:
-        """Count the packets that came early."""
         return {"reordered_packets": t.reordered}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from losslab.emulation.filters import DETERMINISTIC, DROP, OK, Filter
+from losslab.emulation.beyond_tc import DETERMINISTIC, DROP, OK, Filter
 from losslab.emulation.mechanism import Mechanism
 from losslab.emulation.qdiscs import Shaper
 from losslab.emulation.topology import interface, reverse_router
@@ -37,7 +37,6 @@ class Thinning(Mechanism):
     }  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        """Refuse it with a trace."""
         if condition.ack_thinning > 1 and condition.trace != NONE:
             yield "ack_thinning must be 1 with a trace, past whose link packets go"
 
@@ -54,7 +53,6 @@ class Thinning(Mechanism):
         return [Filter.on(interface(reverse_router(condition.path), "r1"), words, action)]
 
     def reasons(self, e: Evidence) -> Iterator[str | None]:
-        """Say when others got through than one of so many."""
         t = e.traffic
         wanted = t.acks_seen - t.acks_seen // self.ack_thinning
         if t.acks_thinned != wanted:
@@ -64,7 +62,6 @@ class Thinning(Mechanism):
             )
 
     def summary(self, t: Traffic) -> dict[str, float]:
-        """Count the acknowledgements that were dropped."""
         return {"acks_thinned": t.acks_thinned}
 
 

@@ -53,12 +53,7 @@ class Trace(Mechanism):
         ),
     }  # fmt: skip
 
-    def used(self, condition: Condition) -> bool:
-        """Tell whether a trace drives the bottleneck."""
-        return self.on(condition)
-
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        """Refuse traces where no link is for them."""
         its, queues = condition, tracelink.QUEUES
         if its.bare and its.trace != NONE:
             yield f"trace must be {NONE} with rtt_ms 0, found {its.trace}"
@@ -73,7 +68,6 @@ class Trace(Mechanism):
         return replace(its, kind="pfifo", arguments=f"limit {SPARE_PACKETS}", expected=limit)
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
-        """Plan the links, the data's first."""
         ways = (
             ("data", condition.trace, condition.queue, "trace", traces.MEAN_MBIT),
             ("back", condition.trace_back, "fifo", "trace-back", traces.MEAN_BACK_MBIT),
@@ -90,7 +84,6 @@ class Trace(Mechanism):
         }  # fmt: skip
 
     def loaded(self, plan: Plan) -> list[tuple[str, str]]:
-        """List the links' programs."""
         return [(forward.ROUTER, forward.MODULE)] * len(plan.parts["links"])
 
     def prepare(self, plan: Plan, folder: Path) -> None:
@@ -104,13 +97,15 @@ class Trace(Mechanism):
     def attached(
         self, plan: Plan, nodes: Mapping[str, Host], handles: Mapping[str, Handle], folder: Path
     ) -> Iterator[dict[str, Any]]:
-        """Put the links into the path; give the clock at the 0 ms of the data's log."""
-        links: list[LinkPlan] = plan.parts["links"]
-        with forward.attached(nodes, handles, plan, links, folder) as begin_ns:
+        router, handle, begin_ns = nodes[forward.ROUTER], handles[forward.ROUTER], 0
+        with contextlib.ExitStack() as stack:
+            # The data's link is the first to end: what it still has is acknowledged over the other.
+            for link in reversed(plan.parts["links"]):
+                its = forward.attached(router, handle, link, plan, folder)
+                begin_ns = stack.enter_context(its)
             yield {"link_begin_ns": begin_ns}
 
     def note(self, plan: Plan, seen: Seen, folder: Path) -> Noted:
-        """Describe what the links did, and what waited in the data's."""
         links: list[LinkPlan] = plan.parts["links"]
         begin_ms = (seen.run.timeline.origin_ns - seen.noted["link_begin_ns"]) / 1e6
         drops, summary = {}, dict[str, Any]()

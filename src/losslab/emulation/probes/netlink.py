@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 
 HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 ATTRIBUTE_HEADER = struct.Struct("=HH")
-NLM_F_REQUEST, NLM_F_ECHO, NLM_F_DUMP = 0x1, 0x8, 0x300
+NLM_F_REQUEST, NLM_F_ACK, NLM_F_ECHO, NLM_F_DUMP = 0x1, 0x4, 0x8, 0x300
+NETLINK_ROUTE = 0
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 # The kernel puts no more into one part of an answer (netlink_recvmsg, net/netlink/af_netlink.c).
 PART_BYTES = 1 << 15
@@ -41,11 +42,7 @@ def attributes(data: bytes) -> dict[int, bytes]:
 
 
 def split(part: bytes) -> Iterator[tuple[int, bytes]]:
-    """Split a part of an answer into its messages, as (type, payload).
-
-    Raises:
-        OSError: one of them says that the kernel refused.
-    """
+    """Split a part of an answer into (type, payload); OSError if the kernel refused."""
     at = 0
     while at + HEADER.size <= len(part):
         length, kind, *_ = HEADER.unpack_from(part, at)
@@ -56,13 +53,24 @@ def split(part: bytes) -> Iterator[tuple[int, bytes]]:
         at += (length + 3) & ~3
 
 
-def messages(sock: socket.socket) -> list[tuple[int, bytes]]:
-    """Receive the messages of one dump, as (type, payload).
+def attribute(kind: int, content: bytes) -> bytes:
+    """Write a netlink attribute."""
+    whole = ATTRIBUTE_HEADER.pack(ATTRIBUTE_HEADER.size + len(content), kind) + content
+    return whole + bytes(-len(whole) % 4)
 
-    Raises:
-        OSError: the kernel refused it.
-    """
-    return _until_done(iter(lambda: sock.recv(PART_BYTES), b""))
+
+def ask(kind: int, flags: int, body: bytes) -> None:
+    """Send a request about this namespace's links; OSError if the kernel refused it."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE) as sock:
+        sock.send(request(kind, flags, body))
+        list(split(sock.recv(PART_BYTES)))
+
+
+def dump(kind: int, body: bytes) -> list[tuple[int, bytes]]:
+    """Dump this namespace's links as (type, payload); OSError if the kernel refused it."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE) as sock:
+        sock.send(request(kind, NLM_F_DUMP, body))
+        return _until_done(iter(lambda: sock.recv(PART_BYTES), b""))
 
 
 def _until_done(parts: Iterable[bytes]) -> list[tuple[int, bytes]]:
@@ -75,15 +83,11 @@ def _until_done(parts: Iterable[bytes]) -> list[tuple[int, bytes]]:
     return found
 
 
-class _Iovec(ctypes.Structure):
-    """`struct iovec`."""
-
+class _Iovec(ctypes.Structure):  # struct iovec
     _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
 
-class _Header(ctypes.Structure):
-    """`struct msghdr`."""
-
+class _Header(ctypes.Structure):  # struct msghdr
     _fields_ = (
         ("name", ctypes.c_void_p),
         ("name_length", ctypes.c_uint),
@@ -95,9 +99,7 @@ class _Header(ctypes.Structure):
     )
 
 
-class _Message(ctypes.Structure):
-    """`struct mmsghdr`: where to, and how many bytes were received."""
-
+class _Message(ctypes.Structure):  # struct mmsghdr: where to, and how many bytes were received
     _fields_ = (("header", _Header), ("received", ctypes.c_uint))
 
 
@@ -119,11 +121,7 @@ class Answers:
         self._receive = ctypes.CDLL(None, use_errno=True).recvmmsg
 
     def dump(self) -> list[tuple[int, bytes]]:
-        """Receive the messages of one dump, as (type, payload).
-
-        Raises:
-            OSError: the kernel refused it.
-        """
+        """Receive the messages of one dump, as (type, payload); OSError if it was refused."""
         return _until_done(self._parts())
 
     def _parts(self) -> Iterator[bytes]:

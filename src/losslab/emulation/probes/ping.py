@@ -50,7 +50,6 @@ class EchoProbe:
     """Sends echo requests from the namespace where it was made, and gathers the answers."""
 
     def __init__(self, address: str) -> None:
-        """Open a raw socket towards `address`."""
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
         self._socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self._socket.setblocking(False)

@@ -14,7 +14,6 @@ from pathlib import Path
 from losslab.emulation.probes import netlink
 from losslab.emulation.probes.netlink import attributes
 
-NETLINK_ROUTE = 0
 RTM_NEWQDISC = 36
 RTM_GETQDISC = 38
 TC_H_ROOT = 0xFFFF_FFFF
@@ -49,9 +48,8 @@ class QueueProbe:
     """The root qdisc of one interface, in the namespace where the probe was made."""
 
     def __init__(self, interface_name: str) -> None:
-        """Open the socket."""
         self._index = socket.if_nametoindex(interface_name)
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE)
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, netlink.NETLINK_ROUTE)
         # Not a dump, which would be of every interface. An echo: before Linux 6.8 the answer goes
         # to those alone who listen to changes (tc_get_qdisc, net/sched/sch_api.c).
         self._request = netlink.request(
@@ -61,11 +59,7 @@ class QueueProbe:
         )
 
     def sample(self, t_s: float) -> QueueSample:
-        """Read the queue's state; `t_s` is the caller's clock.
-
-        Raises:
-            OSError: there is none, or the kernel refuses to say.
-        """
+        """Read the queue's state at `t_s` of the caller's clock; OSError if there is none."""
         self._socket.send(self._request)
         for kind, payload in netlink.split(self._socket.recv(netlink.PART_BYTES)):
             if kind != RTM_NEWQDISC:

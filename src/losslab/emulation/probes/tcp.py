@@ -97,7 +97,6 @@ class TcpProbe:
     """An open diagnosis socket in the namespace where it was made."""
 
     def __init__(self) -> None:
-        """Open the socket."""
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG)
         self._answers = netlink.Answers(self._socket)
         extensions = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1)

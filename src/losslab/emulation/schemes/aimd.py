@@ -30,11 +30,9 @@ class Aimd(Scheme):
     _timeout_ms: float = field(init=False, default=FIRST_TIMEOUT_MS)
 
     def window_packets(self) -> float:
-        """Return the window."""
         return self._window
 
     def timeout_ms(self) -> float:
-        """Return the estimator's timeout."""
         return self._timeout_ms
 
     def on_ack(self, ack: Ack) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from losslab.emulation.schemes.base import Ack, Scheme
-from losslab.emulation.schemes.delivery import Delivery
+from losslab.emulation.schemes.base import Ack, Delivery, Scheme
 
 STARTUP_GAIN = 2.885  # 2 / ln 2
 STEADY_WINDOW_GAIN = 2.0
@@ -42,7 +41,6 @@ class SourceBbr(Scheme):
     _slow_rounds: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        """Begin where the parameters say."""
         if not self.startup:
             self._phase = "steady"
 
@@ -68,11 +66,9 @@ class SourceBbr(Scheme):
         return max(gain * self._rate_per_ms() * self._rtt_ms(), 1.0)
 
     def pacing_gap_ms(self) -> float:
-        """Send at gain times the bottleneck's rate."""
         return 1 / (self._gain() * self._rate_per_ms())
 
     def on_sent(self, sequence: int, now_ms: float) -> None:
-        """Remember how much was delivered when this packet left."""
         self._delivery.on_sent(sequence)
 
     def on_ack(self, ack: Ack) -> None:

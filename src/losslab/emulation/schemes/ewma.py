@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from losslab.emulation.schemes.base import Ack, Scheme
-from losslab.emulation.schemes.delivery import Delivery
+from losslab.emulation.schemes.base import Ack, Delivery, Scheme
 
 FIRST_WINDOW = 10.0
 
@@ -30,15 +29,12 @@ class EwmaBbr(Scheme):
         return window if window >= 1 else FIRST_WINDOW
 
     def timeout_ms(self) -> float:
-        """Return the parameter."""
         return self.timeout
 
     def on_sent(self, sequence: int, now_ms: float) -> None:
-        """Remember how much was delivered when this packet left."""
         self._delivery.on_sent(sequence)
 
     def on_ack(self, ack: Ack) -> None:
-        """Take the packet's delivery rate into the mean."""
         rate = self._delivery.rate_per_ms(ack)
         if self._rate_per_ms == 0:
             self._rate_per_ms = rate

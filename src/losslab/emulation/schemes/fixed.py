@@ -14,5 +14,4 @@ class FixedWindow(Scheme):
     window: float = 10
 
     def window_packets(self) -> float:
-        """Return the window."""
         return self.window

@@ -19,15 +19,12 @@ class DelayThreshold(Scheme):
     _window: float = field(init=False, default=FIRST_WINDOW)
 
     def window_packets(self) -> float:
-        """Return the window."""
         return self._window
 
     def timeout_ms(self) -> float:
-        """Wait as long as the threshold."""
         return self.threshold_ms
 
     def on_ack(self, ack: Ack) -> None:
-        """Grow or shrink."""
         if ack.rtt_ms < self.threshold_ms:
             self._window += self.add / self._window
         elif self._window > 1:

@@ -32,7 +32,6 @@ class Timely(Scheme):
     _falling: int = field(init=False, default=0)
 
     def window_packets(self) -> float:
-        """Return the window."""
         return self._window
 
     def timeout_ms(self) -> float:
@@ -40,7 +39,6 @@ class Timely(Scheme):
         return 50.0
 
     def on_ack(self, ack: Ack) -> None:
-        """Move the window by the RTT and its gradient."""
         rtt_ms = ack.rtt_ms
         last_ms, self._last_rtt_ms = self._last_rtt_ms, rtt_ms
         if last_ms is None:

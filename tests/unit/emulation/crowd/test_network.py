@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from losslab.emulation.accounts import Between
 from losslab.emulation.crowd import network, outcome
 from losslab.emulation.hosts import deviations
 from losslab.emulation.plan import make_plan
@@ -63,7 +64,7 @@ def test_acknowledgements_count_that_come_over_these_links():
             for host in made.hosts
         }
 
-    found = outcome.of_all_links(TRAFFIC, made.crowd, state(5), state(12))
+    found = outcome.of_all_links(TRAFFIC, made.crowd, Between(state(5), state(12)))
     assert found.received_back == TRAFFIC.received_back + 2 * 7
     assert dataclasses.replace(found, received_back=TRAFFIC.received_back) == TRAFFIC
 
@@ -143,7 +144,7 @@ def test_packets_of_every_way_are_in_the_books():
         }
 
     before, after = state(5, 0), state(12, 2)
-    found = outcome.of_all_links(TRAFFIC, made.crowd, before, after)
+    found = outcome.of_all_links(TRAFFIC, made.crowd, Between(before, after))
     more = {
         name: getattr(found, name) - getattr(TRAFFIC, name)
         for name in ("sent", "received", "received_back", "bottleneck_drops", "loss_drops",
@@ -153,8 +154,9 @@ def test_packets_of_every_way_are_in_the_books():
         "sent": 7, "received": 7, "received_back": 14, "bottleneck_drops": 2, "loss_drops": 2,
         "sender_drops": 2,
     }  # fmt: skip
-    assert outcome.second(made.crowd, before, after) == {"second_bottleneck_drops": 2}
-    assert outcome.second(make_plan(OWN, 7).crowd, before, after) == {}
+    between = Between(before, after)
+    assert outcome.second(made.crowd, between) == {"second_bottleneck_drops": 2}
+    assert outcome.second(make_plan(OWN, 7).crowd, between) == {}
 
 
 def test_a_second_bottleneck_needs_flows_and_a_plain_path():

@@ -1,6 +1,6 @@
 import pytest
 
-from losslab.emulation import dynamics
+from losslab.emulation import goodput
 
 
 def row(t_s, cwnd, ssthresh="", srtt_ms=20.0, retransmits=0, flow=40001):
@@ -23,7 +23,7 @@ ROWS = [
 
 
 def test_only_the_connections_own_samples_in_the_window_count():
-    found = dynamics.describe(ROWS, 40001, 1, 5)
+    found = goodput.cwnd_statistics(ROWS, 40001, 1, 5)
     assert found["srtt_mean_ms"] == pytest.approx(27.5)
     assert found["srtt_median_ms"] == 25
     assert found["srtt_std_ms"] == pytest.approx(8.2915620)
@@ -35,11 +35,11 @@ def test_only_the_connections_own_samples_in_the_window_count():
 
 
 def test_the_first_second_counts_whatever_the_warm_up():
-    assert dynamics.describe(ROWS, 40001, 3, 5)["retransmits_first_second"] == 7
+    assert goodput.cwnd_statistics(ROWS, 40001, 3, 5)["retransmits_first_second"] == 7
 
 
 def test_a_connection_without_samples_says_nothing():
-    found = dynamics.describe(ROWS, 7, 1, 5)
+    found = goodput.cwnd_statistics(ROWS, 7, 1, 5)
     assert {name for name, value in found.items() if value is None} == {
         "srtt_mean_ms", "srtt_std_ms", "srtt_median_ms", "cwnd_median_packets",
         "window_cuts_per_s", "retransmits_first_second",
@@ -49,6 +49,6 @@ def test_a_connection_without_samples_says_nothing():
 def test_a_cut_is_one_however_slowly_the_window_falls():
     # Recovery takes the window from 100 to 50, growth to 101, the next cut to 70.
     fall = list(range(100, 49, -1))
-    assert dynamics.cuts([90, *fall, 50, 50, *range(51, 102), *range(100, 69, -2), 71]) == 2
-    assert dynamics.cuts([100, 95, 100, 92, 100]) == 0
-    assert dynamics.cuts([]) == 0
+    assert goodput.cuts([90, *fall, 50, 50, *range(51, 102), *range(100, 69, -2), 71]) == 2
+    assert goodput.cuts([100, 95, 100, 92, 100]) == 0
+    assert goodput.cuts([]) == 0
