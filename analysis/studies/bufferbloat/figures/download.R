@@ -6,7 +6,9 @@ shown <- function(cells) filter(cells, block %in% c("web", "two-queues"))
 draw <- function(data) {
   panels <- c(download_s = "Download (s)", rtt_before_fetch_ms = "RTT before it (ms)")
   placed <- function(rows) {
+    # No run may have one of them.
     rows |>
+      with_columns(names(panels)) |>
       mutate(
         load = label_load(ifelse(load == "alone", "none", algorithm)),
         where = label_set_ups(queue, buffer_packets)
