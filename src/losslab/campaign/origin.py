@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Any
 from losslab.campaign import integrity
 from losslab.campaign.collect import write_csv
 from losslab.campaign.documents import read_cell, read_host
-from losslab.campaign.folder import HOST_FILE
+from losslab.campaign.folder import HOST_FILE, digest_of
 from losslab.reading import read_rows
 
 COLUMNS = ("part", "what", "cells")
@@ -111,8 +109,7 @@ def digests(cells: Iterable[Path]) -> list[dict[str, Any]]:
         cell = read_cell(path)
         # Not the attempt: a guest that was lost leaves no number.
         measured = [[run["seed"], run["valid"], run["summary"]] for run in cell["replicates"]]
-        text = json.dumps([cell["condition"], measured], sort_keys=True)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:SHOWN_DIGITS]
+        digest = digest_of([cell["condition"], measured])[:SHOWN_DIGITS]
         rows.append({"study": cell["study"], "cell": cell["cell"], "digest": digest})
     return rows
 
