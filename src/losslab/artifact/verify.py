@@ -33,11 +33,7 @@ from losslab.artifact.sampling import CannotRunError, run_again, sample
 from losslab.campaign import recorded
 from losslab.campaign.audit import CELLS, Audit, Finding, path_of
 from losslab.campaign.recorded import CAMPAIGN_FILE, Campaign
-from losslab.campaign.verification import (
-    MADE,
-    Verification,
-    verify_results,
-)
+from losslab.campaign.verification import MADE, Verification, verify_results
 from losslab.errors import LosslabError
 from losslab.instrument.cache import ROOT
 from losslab.lock import own_folder
