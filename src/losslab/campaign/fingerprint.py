@@ -48,15 +48,10 @@ DIGITS = 16
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What a cell's results depend on.
+    """What a cell's results depend on."""
 
-    Attributes:
-        parts: A digest of each part that the cell has.
-        code: A digest of what each module means, by its path in the package.
-    """
-
-    parts: Mapping[str, str]
-    code: Mapping[str, str]
+    parts: Mapping[str, str]  # a digest of each part that the cell has
+    code: Mapping[str, str]  # a digest of what each module means, by its path in the package
 
     @property
     def digest(self) -> str:
@@ -71,8 +66,7 @@ class Fingerprint:
 def of(condition: Condition, backend: str, where: str) -> Fingerprint:
     """Return the fingerprint that a cell has with today's sources and instrument.
 
-    Raises:
-        LosslabError: a file that the condition names is not there.
+    Raises LosslabError if a file that the condition names is not there.
     """
     code = _code(condition, backend, where)
     files: dict[str, Mapping[str, Any]] = {
