@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from losslab import processes
-from losslab.campaign import recorded
+from losslab.campaign import recorded, rerun
 from losslab.campaign.audit import DAMAGE, Audit, Finding, audit, path_of
 from losslab.campaign.recompute import same_table
 from losslab.campaign.recorded import Campaign
@@ -238,21 +238,9 @@ def _difference(then: Path, now: Path, found: Remade) -> str:
     if drawn and (then.suffix != ".html" or text_of(one) == text_of(other)):
         found.not_compared.append(then.name)
         return ""
-    return f"differs from what the cells give{first_difference(one, other)}"
+    return f"differs from what the cells give: {rerun.first_difference(one, other)}"
 
 
 def text_of(page: bytes) -> str:
     """Return what a reader reads of a page: without pictures, scripts and markup."""
     return " ".join(html.unescape(UNSEEN.sub(" ", page.decode(errors="replace"))).split())
-
-
-def first_difference(one: bytes, other: bytes) -> str:
-    """Quote the first line in which two texts differ."""
-    pairs = zip(one.splitlines(), other.splitlines(), strict=False)
-    for number, (a, b) in enumerate(pairs, start=1):
-        if a != b:
-            if b"\0" in a + b:
-                return ""
-            quoted = [line.decode(errors="replace").strip()[:120] for line in (a, b)]
-            return f": line {number} is {quoted[0]!r}, must be {quoted[1]!r}"
-    return f": {len(one)} bytes, must be {len(other)}"
