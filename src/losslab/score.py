@@ -89,7 +89,7 @@ def _score(options: argparse.Namespace) -> int:
     measure(campaign, options.out, options.cores)
     card = scorecard.scorecard(
         asked, form, names,
-        scorecard.read_table(options.out / CRITERIA), scorecard.read_table(options.out / CELLS),
+        verdicts.read_table(options.out / CRITERIA), verdicts.read_table(options.out / CELLS),
     )  # fmt: skip
     write_json(card, options.out / CARD)
     write_json(read_yaml(SCHEMAS / "scorecard.schema.yaml"), options.out / SCHEMA)

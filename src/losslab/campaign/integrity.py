@@ -135,16 +135,13 @@ def replicate_row(manifest: Mapping[str, Any], host: Mapping[str, Any]) -> dict[
     )
 
 
-def read_cell(path: Path, before_digests: bool = False) -> dict[str, Any]:
+def read_cell(path: Path) -> dict[str, Any]:
     """Return a cell.json that says what its replicates' manifests say, which are whole.
 
-    `path`: the cell.json; its replicates lie beside it by number; `before_digests`: accept results
-    of format 1.0, which have no digests. Raises DamagedError if it is damaged, or a replicate is.
+    Raises DamagedError if it is damaged, or a replicate is, which lies beside it by its number.
     """
     try:
         cell = read_json(path)
-        if before_digests and cell.get("format", FIRST_FORMAT) == FIRST_FORMAT:
-            return cell
         problems = cell_problems(path.parent, cell)
     except (OSError, ValueError) as error:
         raise DamagedError(f"{path} must be a cell's result, found: {error}", hint=HINT) from error
