@@ -32,7 +32,7 @@ from losslab.artifact.results import (
 from losslab.artifact.sampling import CannotRunError, run_again, sample
 from losslab.campaign import recorded
 from losslab.campaign.audit import CELLS, Audit, Finding, path_of
-from losslab.campaign.recorded import CAMPAIGN_FILE, Campaign
+from losslab.campaign.recorded import CAMPAIGN_FILE, RecordedCampaign
 from losslab.campaign.verification import MADE, Verification, verify_results
 from losslab.errors import LosslabError
 from losslab.instrument.cache import ROOT
@@ -172,7 +172,9 @@ def _verify_sources(root: Path, digests: dict[str, str], wish: Wish, verdict: Ve
             verdict.note("sources", path, f"not as in {wish.repository}, which verifies")
 
 
-def _campaign(root: Path, digests: dict[str, str], wish: Wish, verdict: Verdict) -> Campaign | None:
+def _campaign(
+    root: Path, digests: dict[str, str], wish: Wish, verdict: Verdict
+) -> RecordedCampaign | None:
     """Read the campaign of the packed sources, and compare it with what the results are of."""
     try:
         said = recorded.read(root / RESULTS, wish.repository)
