@@ -29,7 +29,7 @@ FIRST_FORMAT = "1.0"
 KEPT = ("seed", "valid", "reasons", "summary", "instrument")
 ABOUT = ("attempt", "earlier_reasons")
 # What can be wrong with a file of a list, and how it is said of a replicate's.
-MISSING, IRREGULAR, ADDED, CHANGED = "missing", "not a regular file", "not listed", "changed"
+MISSING, IRREGULAR, ADDED, CHANGED = "missing", "not a regular file", "not listed", "another file"
 SAID = {
     MISSING: "no {}",
     IRREGULAR: "{}, which must be a regular file",

@@ -63,7 +63,7 @@ def test_every_changed_missing_or_further_file_is_found(campaign):
     os.mkfifo(campaign / "results/fifo")  # which no one waits for
     assert results.wrong_files(campaign, digests) == {
         "results/.more": "not listed",
-        "results/cells/loss/cell/1/tcp.csv": "changed",
+        "results/cells/loss/cell/1/tcp.csv": "another file",
         "results/claims.csv": "missing",
         "results/fifo": "not a regular file",
         "results/more": "not a regular file",
