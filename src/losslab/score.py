@@ -90,10 +90,10 @@ def _score(options: argparse.Namespace) -> int:
     measure(campaign, options.out, options.cores)
     card = scorecard.scorecard(
         asked, form, names,
-        scorecard.read_table(options.out / CRITERIA), scorecard.read_table(options.out / CELLS),
+        verdicts.read_table(options.out / CRITERIA), verdicts.read_table(options.out / CELLS),
     )  # fmt: skip
     write_json(card, options.out / CARD)
-    write_json(published_schema(), options.out / SCHEMA)
+    write_json(read_yaml(SCHEMAS / "scorecard.schema.yaml"), options.out / SCHEMA)
     pages = write_pages(card, options.out)
     print(scorecard.table(card))
     print("\n".join(f"  {path}" for path in (options.out / CARD, *pages)))
@@ -157,12 +157,6 @@ def measure(campaign: dict[str, Any], out: Path, cores: int) -> None:
             f"the workflow must measure the suite, found status {status}",
             hint=f"its words are above and in {out}/.snakemake/log; the same command goes on",
         )
-
-
-def published_schema() -> dict[str, Any]:
-    """Give the schema of scorecards as JSON Schema, without what is ours alone."""
-    content: dict[str, Any] = read_yaml(SCHEMAS / "scorecard.schema.yaml")
-    return content
 
 
 def write_pages(card: Card, out: Path) -> list[Path]:

@@ -12,15 +12,17 @@ import json
 import math
 import os
 import sys
+import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from losslab import asked
-from losslab.campaign import parallel
+from losslab import asked, interrupts, processes
 from losslab.campaign.folder import CELL_FILE
+from losslab.errors import LosslabError
 from losslab.reading import UsageError, input_errors, number, shown, whole_option
 from losslab.screen import cellstable
 from losslab.study import design
@@ -29,6 +31,7 @@ from losslab.study.condition import AXES, Condition
 from losslab.study.points import POINTS_MAX, block_points
 
 LISTS = ("scheme", "flows", "changes", "sender_command", "receiver_command", "bring")
+POLL_S = 0.1
 KEPT = "finished runs are kept; the same command goes on there"
 
 
@@ -101,18 +104,50 @@ def cells(given: Mapping[str, Sequence[str | float]], folder: Path) -> list[Cell
 
 
 def measure(todo: Sequence[Cell], replicates: int, cores: int, said: Sequence[str]) -> None:
-    """Measure `replicates` runs of each cell, some cells at a time.
+    """Measure `replicates` runs of each cell, `cores` cells at a time, each by `losslab cell`.
 
     `said` are further options of `losslab cell`. Raises LosslabError if a cell left no result.
     """
-    commands = {
-        each.file: [
-            "cell", "--study", "sweep", "--block", "main", "--replicates", str(replicates),
-            "--condition", json.dumps(each.condition.to_json()), "--out", str(each.file), *said,
-        ]
-        for each in todo
-    }  # fmt: skip
-    parallel.run_all(commands, cores, "cells", KEPT)
+    waiting, running, done = list(todo), dict[processes.Process, Cell](), 0
+    with tempfile.TemporaryDirectory(prefix="losslab-sweep-") as logs:
+        try:
+            while waiting or running:
+                interrupts.heed()
+                while waiting and len(running) < cores:
+                    cell = waiting.pop(0)
+                    cell.folder.mkdir(parents=True, exist_ok=True)
+                    command = [
+                        sys.executable, "-m", "losslab.cli", "cell", "--study", "sweep",
+                        "--block", "main", "--replicates", str(replicates),
+                        "--condition", json.dumps(cell.condition.to_json()),
+                        "--out", str(cell.file), *said,
+                    ]  # fmt: skip
+                    with Path(logs, cell.folder.name).open("wb") as console:
+                        running[processes.spawn(command, console=console)] = cell
+                for process in [one for one in running if one.poll() is not None]:
+                    cell = running.pop(process)
+                    if process.returncode != 0:
+                        words = Path(logs, cell.folder.name).read_text(errors="replace").strip()
+                        raise LosslabError(
+                            f"each of the cells must leave a result, {cell.file} has none: "
+                            + words.removeprefix("losslab: error: "),
+                            hint=KEPT,
+                        )
+                    done += 1
+                    _say(done, len(todo))
+                time.sleep(POLL_S)
+        finally:
+            for process in running:
+                processes.end_session(process, processes.PATIENCE_S)
+
+
+def _say(done: int, total: int) -> None:
+    """Keep one line up to date; where there is no terminal, say the end alone."""
+    if sys.stderr.isatty():
+        end = "\n" if done == total else ""
+        print(f"\rlosslab: measured {done} of {total} cells", end=end, file=sys.stderr, flush=True)
+    elif done == total:
+        print(f"losslab: measured {total} cells", file=sys.stderr)
 
 
 def study(given: Mapping[str, Sequence[str | float]], replicates: int) -> dict[str, Any]:

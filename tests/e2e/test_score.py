@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from losslab import score
-from losslab.campaign import scorecard
+from losslab.campaign import scorecard, verdicts
 from losslab.study import files, suite
 
 JUDGE = """
@@ -35,8 +35,8 @@ def card_and_folder(root, tmp_path_factory):
     path = suite.suite_path("rfc9743", root)
     words = ["Rscript", "--vanilla", code, path, *tables, out / score.CRITERIA, *functions]
     subprocess.run(list(map(str, words)), check=True)
-    rows = scorecard.read_table(out / score.CRITERIA)
-    cells = scorecard.read_table(out / score.CELLS)
+    rows = verdicts.read_table(out / score.CRITERIA)
+    cells = verdicts.read_table(out / score.CELLS)
     asked = suite.load_suite("rfc9743", root)
     card = scorecard.scorecard(asked, "quick", ["never_grows"], rows, cells)
     scorecard_file = out / score.CARD

@@ -170,7 +170,7 @@ for study in campaign.studies:
         conda:
             "../envs/tools.yaml"
         params:
-            meaning=analysis.table_meaning(study),
+            meaning=analysis.meaning("tabulate.R", study, analysis.table_code(study)),
         message:
             f"Write the tables of {study}"
         script:
@@ -179,11 +179,11 @@ for study in campaign.studies:
 
 rule plot_figure:
     input:
-        functions=ancient(analysis.figure_functions),
+        functions=ancient(lambda wildcards: analysis.functions(wildcards.study)),
         code=ancient(analysis.figure_code),
         algorithms=workflow.source_path("../../config/algorithms.tsv"),
-        published=analysis.figure_published,
-        suite=analysis.figure_suite,
+        published=lambda wildcards: analysis.published(wildcards.study),
+        suite=lambda wildcards: analysis.suite(wildcards.study),
         cells="results/summary/{study}_cells.csv",
         summary="results/summary/{study}.csv",
         ratios="results/summary/{study}_ratios.csv",

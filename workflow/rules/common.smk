@@ -4,6 +4,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from losslab.instrument import records
 from losslab.workflow import instruments
 from losslab.workflow.campaign import Campaign, collecting, stopping_rule
 

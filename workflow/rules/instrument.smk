@@ -12,7 +12,7 @@ rule build_image:
         "../envs/tools.yaml"
     params:
         # Another one where the cache does not have what the record says.
-        number=instruments.image_number,
+        number=lambda wildcards: records.number("image", wildcards.variant),
         optional=campaign.image_optional,
     message:
         "Image {wildcards.variant}: a minute, where the cache does not have it"
@@ -33,7 +33,7 @@ rule build_kernel:
     conda:
         "../envs/tools.yaml"
     params:
-        number=instruments.kernel_number,
+        number=lambda wildcards: records.number("kernel", wildcards.kernel),
         which=instruments.kernel_options,
     message:
         "Kernel {wildcards.kernel}: ten minutes of CPU time, where the cache does not have it"

@@ -6,7 +6,7 @@ rule measure_cell:
         # Not `ancient`: a job of which all such inputs are made anew is not looked at any more,
         # whatever else it lacks (dag.update_needrun in Snakemake 9.27). Made anew, it is a reason
         # to look at every cell; its replicates are kept.
-        tried=campaign.tried,
+        tried=lambda wildcards: instruments.tried_record(campaign.cell(wildcards)),
     output:
         "results/cells/{study}/{cell}/cell.json",
     log:
@@ -20,10 +20,7 @@ rule measure_cell:
         # Cells in real time disturb each other; those in virtual time do not.
         real_time=campaign.real_time,
     params:
-        condition=campaign.condition,
-        stopping=campaign.stopping,
-        block=campaign.block,
-        backend=campaign.backend,
+        options=campaign.options,
         fingerprint=campaign.fingerprint,
         rule=stopping_rule(),
         lost=campaign.lost,
@@ -31,14 +28,13 @@ rule measure_cell:
     message:
         "Measure {wildcards.cell}"
     shell:
-        "losslab cell --study {wildcards.study} --block {params.block}"
-        " --condition {params.condition:q} {params.stopping} {params.backend}"
+        "losslab cell --study {wildcards.study} {params.options:q}"
         " --tried {input.tried:q} --out {output:q} &> {log:q}"
 
 
 rule collect_study:
     input:
-        cells=campaign.cell_results,
+        cells=lambda wildcards: campaign.results(wildcards.study),
     output:
         overview="results/summary/{study}_cells.csv",
         replicates="results/summary/{study}_replicates.csv",
@@ -51,7 +47,7 @@ rule collect_study:
         "../envs/tools.yaml"
     params:
         code=collecting(),
-        series=campaign.series,
+        series=lambda wildcards: campaign.studies[wildcards.study].series,
         left_out=campaign.left_out,
         changed=campaign.changed("cells", "replicates", "intervals", "flows", "queue"),
     message:

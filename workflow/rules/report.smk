@@ -12,7 +12,7 @@ rule render_report:
         ],
         # A chapter per study, in the configuration's order.
         chapters=analysis.chapters(),
-        functions=analysis.every_function(),
+        functions=analysis.functions(*campaign.studies),
         beside=[
             workflow.source_path("../../report/references.bib"),
             workflow.source_path("../../report/style.css"),

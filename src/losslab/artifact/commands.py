@@ -13,7 +13,7 @@ from pathlib import Path
 from losslab.artifact import pack, statement, verify
 from losslab.campaign import recorded, rerun, verification
 from losslab.instrument.cache import ROOT
-from losslab.reading import UsageError
+from losslab.reading import UsageError, whole_option
 
 ALL = "all"
 
@@ -67,25 +67,14 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _processors(parser: argparse.ArgumentParser) -> None:
     """Add the option that says how many processors verification may use."""
     parser.add_argument(
-        "--processors", type=_positive, default=os.cpu_count() or 1, metavar="N",
-        help="how many to use; all by default",
+        "--processors", type=whole_option("processors", 1), default=os.cpu_count() or 1,
+        metavar="N", help="how many to use; all by default",
     )  # fmt: skip
-
-
-def _positive(word: str) -> int:
-    if not re.fullmatch(r"[1-9][0-9]{0,8}", word):
-        raise argparse.ArgumentTypeError(f"it must be a positive whole number, found {word!r}")
-    return int(word)
 
 
 def _count(word: str) -> int | None:
     """Read a number of replicates; None stands for all."""
-    try:
-        return None if word == ALL else _positive(word)
-    except argparse.ArgumentTypeError as error:
-        raise argparse.ArgumentTypeError(
-            f"it must be a positive whole number or {ALL}, found {word!r}"
-        ) from error
+    return None if word == ALL else whole_option(f"sample (or {ALL})", 1)(word)
 
 
 def _day(word: str) -> str:

@@ -8,37 +8,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from losslab import __version__
-from losslab.artifact.results import COMMIT_TEXT, DIGESTS, RESULTS, Run
+from losslab.artifact.results import RESULTS, Run
 from losslab.errors import LosslabError
 from losslab.instrument.cache import ROOT
+from losslab.reading import read_yaml
 
 LICENSE = "https://spdx.org/licenses/MIT"
-# Files that a reader looks for, and what they are; those that are there are described.
-FILES = {
-    "README.md": ("What this is, and how to use it", "text/markdown"),
-    "APPENDIX.md": ("Artifact appendix: claims with their commands, hardware, time, disk",
-                    "text/markdown"),
-    str(DIGESTS): ("SHA-256 and size of every file", "text/tab-separated-values"),
-    "results/report/report.html": ("The report", "text/html"),
-    "results/report/report.pdf": ("The report", "application/pdf"),
-    "results/report/explorer.html": ("The run explorer", "text/html"),
-    "results/claims.csv": ("Every claim with its number, interval, limit and verdict", "text/csv"),
-    str(COMMIT_TEXT): ("The commit of the sources, as git has it", "text/plain"),
-    "requirements.lock": ("Python packages, pinned by hash", "text/plain"),
-    "containers/host/packages.lock": ("Packages of the emulated hosts, pinned by hash",
-                                      "text/plain"),
-    "containers/kernel/source.toml": ("The kernel's source, pinned by hash", "application/toml"),
-}  # fmt: skip
-FOLDERS = {
-    "results/cells": "Replicates: manifest, time series and raw files of each run",
-    "results/summary": "Statistics of every cell",
-    "results/figures": "Figures as SVG, PDF and PNG",
-    "results/tables": "Tables as CSV",
-    "instruments": "Kernel and image that measured, packed by the hash of their recipe",
-}
+# What is said of the files and folders that a reader looks for.
+CONTENTS = ROOT / "report" / "artifact" / "contents.yaml"
 
 
 def describe(folder: Path, campaign: str, runs: Sequence[Run], day: str) -> None:
@@ -54,7 +32,7 @@ def describe(folder: Path, campaign: str, runs: Sequence[Run], day: str) -> None
             "the Python package rocrate must be there to describe an artifact, found none",
             hint="scripts/group.sh artifact",
         ) from error
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    citation = read_yaml(ROOT / "CITATION.cff")
     crate = ROCrate()
     crate.name = f"losslab {__version__}, campaign {campaign}"
     crate.description = " ".join(citation["abstract"].split())
@@ -69,12 +47,13 @@ def describe(folder: Path, campaign: str, runs: Sequence[Run], day: str) -> None
     workflow["programmingLanguage"]["version"] = metadata.version("snakemake")
     workflow["name"] = "losslab"
     workflow["version"] = __version__
-    for name, (what, kind) in FILES.items():
+    contents = read_yaml(CONTENTS)
+    for name, (what, kind) in contents["files"].items():
         if (folder / name).is_file():
             size = (folder / name).stat().st_size
             properties = {"name": what, "encodingFormat": kind, "contentSize": str(size)}
             crate.add_file(folder / name, name, properties=properties)
-    for name, what in FOLDERS.items():
+    for name, what in contents["folders"].items():
         if (folder / name).is_dir():
             crate.add_dataset(folder / name, f"{name}/", properties={"name": what})
     _add_measuring(crate, runs, campaign)
@@ -83,17 +62,15 @@ def describe(folder: Path, campaign: str, runs: Sequence[Run], day: str) -> None
 
 def _add_measuring(crate: Any, runs: Sequence[Run], campaign: str) -> None:
     """Say what was done, with what."""
-    instruments = {json.dumps(run.instrument["kernel"], sort_keys=True) for run in runs}
-    tools = [
-        crate.add(
-            _entity(
-                crate, f"#kernel-{json.loads(text).get('hash', 'own')}".replace(" ", "-"),
-                "SoftwareApplication", name=f"Linux {json.loads(text)['version']}",
-                version=json.loads(text)["version"], url="https://www.kernel.org",
-            )
-        )
-        for text in sorted(instruments)
-    ]  # fmt: skip
+    kernels = {json.dumps(run.instrument["kernel"], sort_keys=True) for run in runs}
+    tools = []
+    for kernel in map(json.loads, sorted(kernels)):
+        identifier = f"#kernel-{kernel.get('hash', 'own')}".replace(" ", "-")
+        linux = _entity(
+            crate, identifier, "SoftwareApplication", name=f"Linux {kernel['version']}",
+            version=kernel["version"], url="https://www.kernel.org",
+        )  # fmt: skip
+        tools.append(crate.add(linux))
     action = _entity(
         crate, "#measure", "CreateAction",
         name=f"Measured {len(runs)} replicates of the campaign {campaign}",

@@ -28,7 +28,7 @@ from losslab.artifact.results import (
 from losslab.campaign import audit, integrity, recorded
 from losslab.campaign.cellrun import LOST_FILE
 from losslab.campaign.folder import CELL_FILE, read_json
-from losslab.campaign.recorded import CAMPAIGN_FILE, Campaign
+from losslab.campaign.recorded import CAMPAIGN_FILE, RecordedCampaign
 from losslab.campaign.verification import files, quoted, verify_results
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel, packed
@@ -92,7 +92,7 @@ def pack(
     return out
 
 
-def _verified(work: Path, name: Path, repository: Path, processors: int) -> Campaign:
+def _verified(work: Path, name: Path, repository: Path, processors: int) -> RecordedCampaign:
     """Return the campaign of the results, which `losslab verify` would not refuse.
 
     Raises LosslabError if they are another campaign's, or something in them is not as it must be.
@@ -114,7 +114,7 @@ def _verified(work: Path, name: Path, repository: Path, processors: int) -> Camp
     return campaign
 
 
-def measured(work: Path, campaign: Campaign) -> list[Run]:
+def measured(work: Path, campaign: RecordedCampaign) -> list[Run]:
     """List the valid replicates of a campaign's cells."""
     found = []
     for place in _cells(campaign):
@@ -126,11 +126,11 @@ def measured(work: Path, campaign: Campaign) -> list[Run]:
     return found
 
 
-def _cells(campaign: Campaign) -> list[str]:
+def _cells(campaign: RecordedCampaign) -> list[str]:
     return [audit.path_of(cell) for cell in campaign.cells]
 
 
-def result_files(work: Path, campaign: Campaign) -> list[Path]:
+def result_files(work: Path, campaign: RecordedCampaign) -> list[Path]:
     """List the files of a campaign's results, relative to the folder where it was measured.
 
     Not what another campaign, or a workflow that was killed, left in the same folder.

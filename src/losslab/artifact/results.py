@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from losslab.backends.base import CONSOLE_FILE
+from losslab.campaign import integrity
 from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE
 from losslab.errors import LosslabError
 from losslab.instrument.archive import digest
@@ -33,14 +33,6 @@ NOT_RAW = (MANIFEST_FILE, HOST_FILE, CONSOLE_FILE)
 # What setting up and verifying leave in the archive's folder: folders anywhere, and at its root.
 BYTE_CODE = "__pycache__"
 MADE_THERE = frozenset({".venv", "src/losslab.egg-info"})
-
-
-@dataclass(frozen=True)
-class Digest:
-    """Expected digest and size of a file."""
-
-    sha256: str
-    size_bytes: int
 
 
 @dataclass(frozen=True)
@@ -91,8 +83,8 @@ def write_digests(root: Path, paths: Iterable[Path], target: Path) -> None:
     target.write_text("\n".join([HEAD, *rows]) + "\n")
 
 
-def read_digests(root: Path) -> dict[str, Digest]:
-    """Read what `write_digests` wrote, by path.
+def read_digests(root: Path) -> dict[str, str]:
+    """Read the SHA-256 of each file, by path, as `write_digests` wrote it.
 
     Raises LosslabError if it is not there, or is no such list.
     """
@@ -100,7 +92,7 @@ def read_digests(root: Path) -> dict[str, Digest]:
     try:
         head, *lines = path.read_text().splitlines()
         rows = [line.split("\t") for line in lines]
-        found = {name: Digest(sha256, int(size)) for sha256, size, name in rows}
+        found = {name: sha256 for sha256, size, name in rows if int(size) >= 0}
     except (OSError, ValueError) as error:
         raise LosslabError(
             f"{path} must list the artifact's files, found: {error}",
@@ -122,17 +114,6 @@ def _inside(name: str) -> bool:
     return str(path) == name and not path.is_absolute() and ".." not in path.parts and name != "."
 
 
-def wrong_files(root: Path, digests: dict[str, Digest]) -> dict[str, str]:
+def wrong_files(root: Path, digests: dict[str, str]) -> dict[str, str]:
     """Say which files are missing, changed or not listed; by path, what is wrong."""
-    found = {}
-    there = set(contents(root)) - {str(DIGESTS), str(SIGNATURE)}
-    for name in sorted(there | digests.keys()):
-        if name not in there:
-            found[name] = "missing"
-        elif not stat.S_ISREG(os.lstat(root / name).st_mode):
-            found[name] = "not a regular file"
-        elif name not in digests:
-            found[name] = "not listed in digests.tsv"
-        elif digest(root / name) != digests[name].sha256:
-            found[name] = "another file than digests.tsv lists"
-    return found
+    return integrity.differences(root, digests, {*contents(root)} - {str(DIGESTS), str(SIGNATURE)})

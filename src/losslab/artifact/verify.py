@@ -23,7 +23,6 @@ from losslab.artifact.results import (
     INSTRUMENT,
     RESULTS,
     SIGNATURE,
-    Digest,
     is_raw,
     is_source,
     link,
@@ -33,12 +32,8 @@ from losslab.artifact.results import (
 from losslab.artifact.sampling import CannotRunError, run_again, sample
 from losslab.campaign import recorded
 from losslab.campaign.audit import CELLS, Audit, Finding, path_of
-from losslab.campaign.recorded import CAMPAIGN_FILE, Campaign
-from losslab.campaign.verification import (
-    MADE,
-    Verification,
-    verify_results,
-)
+from losslab.campaign.recorded import CAMPAIGN_FILE, RecordedCampaign
+from losslab.campaign.verification import MADE, Verification, verify_results
 from losslab.errors import LosslabError
 from losslab.instrument.cache import ROOT
 from losslab.lock import own_folder
@@ -134,7 +129,7 @@ def say(words: str) -> None:
     print(f"losslab: {words}", file=sys.stderr, flush=True)
 
 
-def _verify_files(root: Path, digests: dict[str, Digest], wish: Wish, verdict: Verdict) -> None:
+def _verify_files(root: Path, digests: dict[str, str], wish: Wish, verdict: Verdict) -> None:
     """Compare the files with the list, and the list with its signature."""
     if wish.allowed_signers is not None:
         verdict.signer = signing.signer(root, wish.allowed_signers)
@@ -154,12 +149,12 @@ def _verify_files(root: Path, digests: dict[str, Digest], wish: Wish, verdict: V
         )  # fmt: skip
 
 
-def raw_left_out(root: Path, digests: dict[str, Digest]) -> list[str]:
+def raw_left_out(root: Path, digests: dict[str, str]) -> list[str]:
     """List the raw files that an archive has only the digests of."""
     return [name for name in digests if is_raw(Path(name)) and not os.path.lexists(root / name)]
 
 
-def _verify_sources(root: Path, digests: dict[str, Digest], wish: Wish, verdict: Verdict) -> None:
+def _verify_sources(root: Path, digests: dict[str, str], wish: Wish, verdict: Verdict) -> None:
     """Compare the sources with the commit, and with those that verify."""
     sources = [Path(name) for name in digests if is_source(name)]
     try:
@@ -178,8 +173,8 @@ def _verify_sources(root: Path, digests: dict[str, Digest], wish: Wish, verdict:
 
 
 def _campaign(
-    root: Path, digests: dict[str, Digest], wish: Wish, verdict: Verdict
-) -> Campaign | None:
+    root: Path, digests: dict[str, str], wish: Wish, verdict: Verdict
+) -> RecordedCampaign | None:
     """Read the campaign of the packed sources, and compare it with what the results are of."""
     try:
         said = recorded.read(root / RESULTS, wish.repository)
@@ -209,7 +204,7 @@ def _place(path: Path) -> str:
 
 def _run_all(
     root: Path,
-    digests: dict[str, Digest],
+    digests: dict[str, str],
     left_out: list[str],
     folder: Path,
     wish: Wish,

@@ -164,22 +164,22 @@ def _audit_replicate(cell: Cell, folder: Path, number: int, found: Audit) -> dic
     condition, tools = cell.condition, manifest["instrument"]
     again = recompute(folder, manifest)
     problems = list(again.problems)
-    if text != as_json(manifest):
-        problems.append(f"a {MANIFEST_FILE} that losslab did not write")
-    if manifest["valid"] != (not manifest["reasons"]):
-        problems.append("valid with violations, or invalid without")
-    if manifest["seed"] != replicate_seed(condition, number):
-        problems.append(f"seed {manifest['seed']}, which is not that of its condition and number")
-    if manifest.get("captures"):
-        problems.append("a capture, which no campaign asks for")
-    if (manifest["backend"], tools.get("where", GUEST)) != (cell.backend, cell.where):
-        problems.append(f"measured by another backend than {cell.backend} ({cell.where})")
-    else:
-        problems += _instrument_problems(cell, manifest)
-    if manifest["trace_sha256"] != inputs.trace_digests(condition):
-        problems.append("another trace than the sources have")
-    if manifest.get("brought_sha256", {}) != inputs.digests(condition):
-        problems.append("other user files than the sources have")
+    other_backend = (manifest["backend"], tools.get("where", GUEST)) != (cell.backend, cell.where)
+    wrong = {
+        f"a {MANIFEST_FILE} that losslab did not write": text != as_json(manifest),
+        "valid with violations, or invalid without":
+            manifest["valid"] != (not manifest["reasons"]),
+        f"seed {manifest['seed']}, which is not that of its condition and number":
+            manifest["seed"] != replicate_seed(condition, number),
+        "a capture, which no campaign asks for": bool(manifest.get("captures")),
+        f"measured by another backend than {cell.backend} ({cell.where})": other_backend,
+        "another trace than the sources have":
+            manifest["trace_sha256"] != inputs.trace_digests(condition),
+        "other user files than the sources have":
+            manifest.get("brought_sha256", {}) != inputs.digests(condition),
+    }  # fmt: skip
+    problems += [what for what, found_so in wrong.items() if found_so]
+    problems += [] if other_backend else _instrument_problems(cell, manifest)
     place = f"{path_of(cell)}/{number}"
     found.findings += [Finding(STAGE, place, problem) for problem in problems]
     suspect = not manifest["valid"] and not again.confirmed

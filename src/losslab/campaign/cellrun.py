@@ -43,38 +43,25 @@ def run_cell(
     the host or the instrument failed; finished replicates stay.
     """
     sweep(folder, PARTIAL)
-    with Templates() as templates:
-        return _run_replicates(condition, folder, rule, instrument, video, templates)
-
-
-def _run_replicates(
-    condition: Condition,
-    folder: Path,
-    rule: StoppingRule,
-    instrument: Instrument,
-    video: Path | None,
-    templates: Templates,
-) -> int:
     values: list[float] = []
     count = 0
-    while not rule.enough(count, values):
-        out, seed = folder / str(count), replicate_seed(condition, count)
-        manifest = finished(out, condition, seed, instrument)
-        if manifest is not None:
+    with Templates() as templates:
+        while not rule.enough(count, values):
+            out, seed = folder / str(count), replicate_seed(condition, count)
+            manifest = finished(out, condition, seed, instrument)
             verdict = "kept, measured before"
-        else:
-            manifest = run(condition, seed, out, instrument, video, templates=templates)
-            verdict = (
-                "; ".join(["INVALID", *manifest["reasons"]]) if manifest["reasons"] else "valid"
-            )
-        print(f"{out}: {verdict}", flush=True)
-        value = primary_value(manifest["summary"])
-        if manifest["valid"] and value is not None:
-            values.append(value)
-        count += 1
-        if manifest.get("lost"):
-            _judge_loss(folder, out, manifest, instrument)
-            break
+            if manifest is None:
+                manifest = run(condition, seed, out, instrument, video, templates=templates)
+                reasons = manifest["reasons"]
+                verdict = "; ".join(["INVALID", *reasons]) if reasons else "valid"
+            print(f"{out}: {verdict}", flush=True)
+            value = primary_value(manifest["summary"])
+            if manifest["valid"] and value is not None:
+                values.append(value)
+            count += 1
+            if manifest.get("lost"):
+                _judge_loss(folder, out, manifest, instrument)
+                break
     return count
 
 
@@ -107,7 +94,6 @@ def cell_result(
 
     Raises DamagedError if a file of one is not as it was measured.
     """
-    numbers = range(replicates)
     return {
         "format": FORMAT,
         "study": study,
@@ -116,7 +102,7 @@ def cell_result(
         "condition": condition.to_json(),
         "replicates": [
             integrity.replicate_row(*integrity.read_replicate(folder / str(number)))
-            for number in numbers
+            for number in range(replicates)
         ],
     }
 

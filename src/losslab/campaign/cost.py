@@ -49,12 +49,7 @@ def expected_mbit(condition: Condition) -> float:
 
 
 def replicate_s(condition: Condition, backend: str) -> float:
-    """Estimate a replicate's wall time in s.
-
-    Args:
-        condition: What is measured.
-        backend: One of known.NAMES.
-    """
+    """Estimate a replicate's wall time in s on one of the backends known.NAMES."""
     c = condition
     mbit = expected_mbit(c)
     app = features.apps()[c.app]

@@ -48,7 +48,7 @@ class Verdict(StrEnum):
 AGREEING = (Verdict.SAME_BYTES, Verdict.EQUAL, Verdict.NO_DIFFERENCE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CellDifference:
     """A cell in two result sets."""
 
@@ -57,12 +57,12 @@ class CellDifference:
     replicates: tuple[int, int]
     n: tuple[int, int]  # runs that were compared
     mean: tuple[float | None, float | None]  # arithmetic
-    ratio: float | None  # geometric mean of B / A
-    confidence_interval: Interval | None  # of the ratio, of this cell by itself
-    p_value: float | None
-    p_adjusted: float | None
+    ratio: float | None = None  # geometric mean of B / A
+    confidence_interval: Interval | None = None  # of the ratio, of this cell by itself
+    p_value: float | None = None
+    p_adjusted: float | None = None
     paired: bool
-    verdict: Verdict
+    verdict: Verdict = Verdict.TOO_FEW
     problems: list[str]
 
 
@@ -155,12 +155,7 @@ def compare_cell(
         replicates=(len(first.replicates), len(second.replicates)),
         n=(len(a), len(b)),
         mean=(fmean(a) if a else None, fmean(b) if b else None),
-        ratio=None,
-        confidence_interval=None,
-        p_value=None,
-        p_adjusted=None,
         paired=paired,
-        verdict=Verdict.TOO_FEW,
         problems=_condition_problems(first, second),
     )
     if found.problems:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.campaign.folder import require_format
+from losslab.errors import LosslabError
 from losslab.reading import UsageError, input_errors, read_json, shown
 from losslab.study.condition import Condition
 from losslab.study.schemas import check_schema
@@ -52,11 +53,10 @@ def _read(path: Path, schema: str) -> dict[str, Any]:
 
 def _check_condition(data: dict[str, Any], path: Path) -> None:
     try:
-        with input_errors():
-            Condition.from_json(data)
+        Condition.from_json(data)
     except KeyError as error:
         raise UsageError(f"{path}: {shown(str(error.args[0]))}", hint=HINT) from error
-    except UsageError as error:
+    except LosslabError as error:
         raise UsageError(f"{path}: {error.message}", hint=HINT) from error
 
 

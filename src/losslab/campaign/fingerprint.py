@@ -8,8 +8,6 @@ what the cell does not use: other features, background flows, other schemes.
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from losslab.backends.known import BACKENDS
-from losslab.campaign import inputs, meaning
+from losslab.campaign import folder, inputs, meaning
 from losslab.campaign.instrument import image_of, kernel_of
 from losslab.emulation.schemes import make_scheme
 from losslab.instrument import image, kernel
@@ -50,15 +48,10 @@ DIGITS = 16
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What a cell's results depend on.
+    """What a cell's results depend on."""
 
-    Attributes:
-        parts: A digest of each part that the cell has.
-        code: A digest of what each module means, by its path in the package.
-    """
-
-    parts: Mapping[str, str]
-    code: Mapping[str, str]
+    parts: Mapping[str, str]  # a digest of each part that the cell has
+    code: Mapping[str, str]  # a digest of what each module means, by its path in the package
 
     @property
     def digest(self) -> str:
@@ -73,8 +66,7 @@ class Fingerprint:
 def of(condition: Condition, backend: str, where: str) -> Fingerprint:
     """Return the fingerprint that a cell has with today's sources and instrument.
 
-    Raises:
-        LosslabError: a file that the condition names is not there.
+    Raises LosslabError if a file that the condition names is not there.
     """
     code = _code(condition, backend, where)
     files: dict[str, Mapping[str, Any]] = {
@@ -85,11 +77,11 @@ def of(condition: Condition, backend: str, where: str) -> Fingerprint:
     for feature in used:
         files |= feature.inputs(condition)
     parts = {
-        CONDITION: _digest(_values(condition, used)),
-        BACKEND: _digest([backend, where]),
-        CODE: _digest(code),
+        CONDITION: digest_of(_values(condition, used)),
+        BACKEND: digest_of([backend, where]),
+        CODE: digest_of(code),
         **_built(kernel_of(condition), image_of(condition), backend, where),
-        **{name: _digest(its) for name, its in files.items() if its},
+        **{name: digest_of(its) for name, its in files.items() if its},
     }
     return Fingerprint(parts, code)
 
@@ -99,14 +91,9 @@ def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     return [name for name in dict.fromkeys((*now, *then)) if then.get(name) != now.get(name)]
 
 
-def digest_of(parts: Mapping[str, str]) -> str:
-    """Digest a fingerprint's parts."""
-    return _digest(dict(parts))
-
-
-def _digest(data: Any) -> str:
-    text = json.dumps(data, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+def digest_of(data: Any) -> str:
+    """Digest a fingerprint's parts, or what one is made of."""
+    return folder.digest_of(data)[:DIGITS]
 
 
 def _values(condition: Condition, used: Sequence[Feature]) -> dict[str, Any]:
@@ -195,13 +182,13 @@ def _built(which: Kernel, hosts: str, backend: str, where: str) -> Mapping[str, 
     }
     if needs.kernel is None:
         own = os.uname()
-        return found | {KERNEL: _digest([own.release, own.version])}
-    folder = kernel.existing(needs.kernel, which)
+        return found | {KERNEL: digest_of([own.release, own.version])}
     unpinned = kernel.target(needs.kernel, which, pinned=False)
-    made = _identity(folder, unpinned, kernel) or kernel.content_hash(needs.kernel, which)
-    return found | {KERNEL: _digest([made, *which.boot])}
+    made = _identity(kernel.existing(needs.kernel, which), unpinned, kernel)
+    made = made or kernel.content_hash(needs.kernel, which)
+    return found | {KERNEL: digest_of([made, *which.boot])}
 
 
-def _identity(folder: Path | None, unpinned: Path, kind: ModuleType) -> str:
+def _identity(built: Path | None, unpinned: Path, kind: ModuleType) -> str:
     """Digest what an unpinned kernel or image was made of; empty where the pinned one counts."""
-    return _digest(kind.provenance(folder)) if folder == unpinned else ""
+    return digest_of(kind.provenance(built)) if built == unpinned else ""

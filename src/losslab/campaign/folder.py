@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
 import json
 import os
 import shutil
@@ -95,6 +96,11 @@ def require_format(data: dict[str, Any], path: Path) -> None:
 def as_json(data: Any) -> str:
     """Return JSON with sorted keys, so that equal data are equal bytes."""
     return json.dumps(data, indent=1, sort_keys=True) + "\n"
+
+
+def digest_of(data: Any) -> str:
+    """Return the SHA-256 of data that JSON can hold."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
 def write_json(data: Any, path: Path) -> None:

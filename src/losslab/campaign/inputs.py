@@ -9,6 +9,7 @@ from pathlib import Path
 from losslab.emulation.link.traces import parse
 from losslab.emulation.path.trace import DRAWN
 from losslab.errors import LosslabError
+from losslab.instrument.archive import digest
 from losslab.study.axes import NONE
 from losslab.study.condition import NO_TRACE, Condition
 from losslab.study.design import ROOT
@@ -88,9 +89,8 @@ def digests(condition: Condition) -> dict[str, str]:
     """
     found = {}
     for path in files(condition):
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        executable = bool(path.stat().st_mode & 0o100)
-        found[str(path.relative_to(source(condition)))] = digest + (" x" if executable else "")
+        executable = " x" if path.stat().st_mode & 0o100 else ""
+        found[str(path.relative_to(source(condition)))] = digest(path) + executable
     return found
 
 

@@ -164,10 +164,9 @@ def video(name: str, duration_s: float, tools: Instrument, timeout_s: float | No
 
 
 def kernel_of(condition: Condition) -> Kernel:
-    """Return it, with the condition's algorithms that are files of `algorithms/` compiled in.
+    """Return a condition's kernel, with its algorithms of `algorithms/` compiled in.
 
-    Raises:
-        LosslabError: its name is unknown.
+    Raises LosslabError if its name is unknown.
     """
     return kernels.get(_names().kernel(condition), algorithms_of(condition))
 

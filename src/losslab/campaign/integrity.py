@@ -7,17 +7,16 @@ cell.json lists both. A file that is missing, damaged, edited or added is found 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from losslab.backends.base import CONSOLE_FILE
-from losslab.campaign.folder import CELL_FILE, HOST_FILE, MANIFEST_FILE, read_json
+from losslab.campaign.folder import CELL_FILE, HOST_FILE, MANIFEST_FILE, digest_of, read_json
 from losslab.errors import LosslabError
+from losslab.instrument import tree
 from losslab.instrument.archive import digest
 
 # The fields that hold digests, by file below the folder, and of the record itself.
@@ -29,6 +28,14 @@ FIRST_FORMAT = "1.0"
 # Of a replicate, what cell.json repeats of its manifest and of host.json.
 KEPT = ("seed", "valid", "reasons", "summary", "instrument")
 ABOUT = ("attempt", "earlier_reasons")
+# What can be wrong with a file of a list, and how it is said of a replicate's.
+MISSING, IRREGULAR, ADDED, CHANGED = "missing", "not a regular file", "not listed", "another file"
+SAID = {
+    MISSING: "no {}",
+    IRREGULAR: "{}, which must be a regular file",
+    ADDED: "{}, which is not listed",
+    CHANGED: "another {} than was measured",
+}
 HINT = "the next `snakemake` or `make report` measures it again; `losslab verify` lists all damage"
 
 
@@ -46,7 +53,7 @@ def sealed(host: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Add to what host.json says the digests of the manifest, the console log and itself."""
     names = [name for name in (MANIFEST_FILE, CONSOLE_FILE) if (folder / name).is_file()]
     whole = dict(host) | {FILES: {name: digest(folder / name) for name in names}}
-    return whole | {SELF: _digest_of(whole)}
+    return whole | {SELF: digest_of(whole)}
 
 
 def read_replicate(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -90,22 +97,32 @@ def _examine(folder: Path) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
     if MANIFEST_FILE not in host[FILES]:
         return {}, {}, [f"{HOST_FILE} without the digest of {MANIFEST_FILE}"]
     problems = []
-    if host.get(SELF) != _digest_of({key: host[key] for key in host if key != SELF}):
+    if host.get(SELF) != digest_of({key: host[key] for key in host if key != SELF}):
         problems.append(f"another {HOST_FILE} than was written")
-    digests: dict[str, str] = {**manifest[FILES], **host[FILES]}
     there = set(_files(folder))
-    links = {name for name in there if not stat.S_ISREG(os.lstat(folder / name).st_mode)}
-    problems += [f"{name}, which must be a regular file" for name in sorted(links)]
-    there -= {HOST_FILE, *links}
-    digests = {name: each for name, each in digests.items() if name not in links}
-    problems += [f"no {name}" for name in sorted(digests.keys() - there)]
-    problems += [f"{name}, which is not listed" for name in sorted(there - digests.keys())]
-    problems += [
-        f"another {name} than was measured"
-        for name in sorted(digests.keys() & there)
-        if digest(folder / name) != digests[name]
-    ]
+    if not (folder / HOST_FILE).is_symlink():
+        there.remove(HOST_FILE)  # no list has it: its digest is in it
+    wrong = differences(folder, {**manifest[FILES], **host[FILES]}, there)
+    problems += [SAID[what].format(name) for name, what in wrong.items()]
     return manifest, host, problems
+
+
+def differences(root: Path, digests: Mapping[str, str], there: Collection[str]) -> dict[str, str]:
+    """Say what is wrong with files, by their paths below `root`.
+
+    `digests`: the SHA-256 that each must have; `there`: what was found below `root`.
+    """
+    found = {}
+    for name in sorted({*there, *digests}):
+        if name not in there:
+            found[name] = MISSING
+        elif not stat.S_ISREG(os.lstat(root / name).st_mode):
+            found[name] = IRREGULAR
+        elif name not in digests:
+            found[name] = ADDED
+        elif digest(root / name) != digests[name]:
+            found[name] = CHANGED
+    return found
 
 
 def replicate_row(manifest: Mapping[str, Any], host: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,16 +135,13 @@ def replicate_row(manifest: Mapping[str, Any], host: Mapping[str, Any]) -> dict[
     )
 
 
-def read_cell(path: Path, before_digests: bool = False) -> dict[str, Any]:
+def read_cell(path: Path) -> dict[str, Any]:
     """Return a cell.json that says what its replicates' manifests say, which are whole.
 
-    `path`: the cell.json; its replicates lie beside it by number; `before_digests`: accept results
-    of format 1.0, which have no digests. Raises DamagedError if it is damaged, or a replicate is.
+    Raises DamagedError if it is damaged, or a replicate is, which lies beside it by its number.
     """
     try:
         cell = read_json(path)
-        if before_digests and cell.get("format", FIRST_FORMAT) == FIRST_FORMAT:
-            return cell
         problems = cell_problems(path.parent, cell)
     except (OSError, ValueError) as error:
         raise DamagedError(f"{path} must be a cell's result, found: {error}", hint=HINT) from error
@@ -156,7 +170,7 @@ def cell_problems(folder: Path, cell: Mapping[str, Any] | None = None) -> list[s
     for number, row in enumerate(rows):
         manifest, host, found = _examine(folder / str(number))
         # As text: NaN does not equal itself.
-        if not found and _digest_of(row) != _digest_of(replicate_row(manifest, host)):
+        if not found and digest_of(row) != digest_of(replicate_row(manifest, host)):
             found = [f"other values than {CELL_FILE} has"]
         elif not found and manifest.get("cell") != cell.get("condition"):
             found = [f"another condition than {CELL_FILE} has"]
@@ -165,23 +179,12 @@ def cell_problems(folder: Path, cell: Mapping[str, Any] | None = None) -> list[s
 
 
 def state_of(folder: Path) -> str:
-    """Return a digest that changes when a file below a folder is written, added or removed.
-
-    It reads no file: names, sizes, inodes, and times of change, which no program can set back.
-    """
-    seen = [
-        (name, stats.st_size, stats.st_ino, stats.st_mtime_ns, stats.st_ctime_ns)
-        for name in sorted(_files(folder))
-        for stats in [os.lstat(folder / name)]
-    ]
-    return hashlib.sha256(repr(seen).encode()).hexdigest()
+    """Return a digest that changes when a file below a folder is written, added or removed."""
+    paths = [os.path.join(place, n) for place, _, names in os.walk(folder) for n in (".", *names)]
+    return tree.fingerprint(sorted(map(os.fsencode, paths)))
 
 
 def _files(folder: Path) -> Iterator[str]:
     """List everything below a folder that is not a folder, by its path in it."""
     for place, _, names in os.walk(folder):
         yield from (os.path.relpath(os.path.join(place, name), folder) for name in names)
-
-
-def _digest_of(data: Any) -> str:
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Any
 from losslab.campaign import integrity
 from losslab.campaign.collect import write_csv
 from losslab.campaign.documents import read_cell, read_host
-from losslab.campaign.folder import HOST_FILE
+from losslab.campaign.folder import HOST_FILE, digest_of
 from losslab.reading import read_rows
 
 COLUMNS = ("part", "what", "cells")
@@ -22,6 +20,7 @@ DIGEST_COLUMNS = ("study", "cell", "digest")
 SHOWN_DIGITS = 12
 # Programs of the image that make or shape traffic; the others only serve them.
 PROGRAMS = ("iperf3", "ffmpeg", "curl", "iproute2", "mininet")
+FIRST = ("measured on", "time", "losslab", "machine", "kernel", "BBR")
 
 Part = tuple[str, str]
 
@@ -32,7 +31,9 @@ def parts_of(instrument: dict[str, Any]) -> Iterable[Part]:
     if "version" in kernel:
         patches = kernel.get("patches", [])
         yield "kernel", f"Linux {kernel['version']} with {len(patches)} patches of ours"
-        yield "BBR", bbr_of(kernel)
+        others = [patch for patch in patches if "bbr" in patch.lower()]
+        own = f"version 1, tcp_bbr.c of Linux {kernel['version']}"
+        yield "BBR", f"as in {', '.join(others)}" if others else own
     if "config_sha256" in kernel:
         yield "kernel's configuration", str(kernel["config_sha256"])[:12]
     image = instrument.get("image") or {}
@@ -42,14 +43,6 @@ def parts_of(instrument: dict[str, Any]) -> Iterable[Part]:
             yield name, packages[name]
     if "packages_sha256" in image:
         yield "image's packages", str(image["packages_sha256"])[:12]
-
-
-def bbr_of(kernel: dict[str, Any]) -> str:
-    """Say which BBR a kernel has: Linux' own is version 1 but for a patch that brings another."""
-    others = [patch for patch in kernel.get("patches", []) if "bbr" in patch.lower()]
-    if others:
-        return f"as in {', '.join(others)}"
-    return f"version 1, tcp_bbr.c of Linux {kernel['version']}"
 
 
 def host_parts(host: dict[str, Any]) -> Iterable[Part]:
@@ -98,9 +91,13 @@ def table(cells: Iterable[Path]) -> list[dict[str, Any]]:
     if days:
         span = min(days) if min(days) == max(days) else f"{min(days)} to {max(days)}"
         counts["measured on", span] = len(paths)
-        counts["time", f"{in_words(wall_s)}, the runs one after the other"] = len(paths)
+        hours, minutes = divmod(max(1, round(wall_s / 60)), 60)
+        words = f"{hours} h {minutes} min" if hours else f"{minutes} min"
+        counts["time", f"{words}, the runs one after the other"] = len(paths)
+    # Who and when first, then the parts of the instrument as they come.
     order = {part: place for place, (part, _) in enumerate(counts)}
-    ranked = sorted(counts.items(), key=lambda item: (order_of(item[0][0], order), -item[1]))
+    order |= {part: place - len(FIRST) for place, part in enumerate(FIRST)}
+    ranked = sorted(counts.items(), key=lambda item: (order[item[0][0]], -item[1]))
     return [{"part": part, "what": what, "cells": count} for (part, what), count in ranked]
 
 
@@ -111,22 +108,9 @@ def digests(cells: Iterable[Path]) -> list[dict[str, Any]]:
         cell = read_cell(path)
         # Not the attempt: a guest that was lost leaves no number.
         measured = [[run["seed"], run["valid"], run["summary"]] for run in cell["replicates"]]
-        text = json.dumps([cell["condition"], measured], sort_keys=True)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:SHOWN_DIGITS]
+        digest = digest_of([cell["condition"], measured])[:SHOWN_DIGITS]
         rows.append({"study": cell["study"], "cell": cell["cell"], "digest": digest})
     return rows
-
-
-def in_words(wall_s: float) -> str:
-    """Write a time of that many seconds, to the minute."""
-    hours, minutes = divmod(max(1, round(wall_s / 60)), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
-
-
-def order_of(part: str, seen: dict[str, int]) -> tuple[int, int]:
-    """Put who and when first, and the parts of the instrument as they come."""
-    first = ("measured on", "time", "losslab", "machine", "kernel", "BBR")
-    return (first.index(part), 0) if part in first else (len(first), seen[part])
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -9,7 +9,9 @@ schema, draft-ietf-quic-qlog-quic-events).
 
 from __future__ import annotations
 
+import itertools
 import struct
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -83,13 +85,9 @@ class _Connection:
         self.octets -= end - begin
 
 
-def _distance(begin: int, end: int) -> int:
-    return (end - begin) % (1 << 32)
-
-
 def _before(a: int, b: int) -> bool:
     """Tell whether one sequence number comes before another."""
-    return a % (1 << 32) != b % (1 << 32) and _distance(a, b) < HALF
+    return 0 < (b - a) % (1 << 32) < HALF
 
 
 def packets(capture: bytes) -> Iterator[tuple[int, bytes]]:
@@ -158,21 +156,16 @@ def _sacked(options: bytes) -> Iterator[tuple[int, int]]:
 
 
 def log(
-    title: str,
-    samples: Iterable[Mapping[str, str]],
-    seen: Sequence[Segment],
-    origin_ns: int,
+    title: str, samples: Iterable[Mapping[str, str]], seen: Sequence[Segment], origin_ns: int
 ) -> dict[str, Any]:
     """Make the log of a run."""
-    by_port: dict[int, list[Segment]] = {}
+    by_port = defaultdict[int, list[Segment]](list)
     for segment in seen:
-        by_port.setdefault(segment.port, []).append(segment)
-    rows = list(samples)
-    ports = list(dict.fromkeys(int(row["flow"]) for row in rows))
-    traces = []
-    for port in ports:
+        by_port[segment.port].append(segment)
+    rows, traces = list(samples), []
+    for port in dict.fromkeys(int(row["flow"]) for row in rows):
         of_kernel = [_metrics(row) for row in rows if int(row["flow"]) == port]
-        of_wire = list(_events(by_port.get(port, []), origin_ns))
+        of_wire = _events(by_port[port], origin_ns)
         events = sorted([*of_wire, *of_kernel], key=lambda event: event["time"])
         traces.append(
             {
@@ -235,12 +228,8 @@ def _header(number: int) -> Event:
     return {"packet_type": "1RTT", "packet_number": number}
 
 
-def _ranges(numbers: Sequence[int]) -> list[list[int]]:
+def _ranges(numbers: Iterable[int]) -> list[list[int]]:
     """Write ascending numbers as ranges."""
-    found: list[list[int]] = []
-    for number in numbers:
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    return found
+    runs = itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
+    found = [[number for _, number in run] for _, run in runs]
+    return [[run[0], run[-1]] for run in found]

@@ -23,7 +23,7 @@ R_PACKAGES = ("base", "ggplot2", "svglite", "ragg", "knitr", "dplyr")
 
 
 @dataclass(frozen=True)
-class Campaign:
+class RecordedCampaign:
     """A configuration and the studies that it measures."""
 
     # Its files, by their paths in the repository; others by their names alone.
@@ -63,7 +63,7 @@ def record(results: Path, files: Iterable[str | Path], config: Mapping[str, Any]
     )
 
 
-def read(results: Path, repository: Path) -> Campaign:
+def read(results: Path, repository: Path) -> RecordedCampaign:
     """Read the campaign that a results folder is of.
 
     Raises LosslabError if the folder does not say it, or names studies that the repository lacks.
@@ -78,10 +78,12 @@ def read(results: Path, repository: Path) -> Campaign:
             f"{path} must say which campaign the results are of, found: {error}",
             hint="name the configuration file: `--campaign config/quick.yaml`",
         ) from error
-    return Campaign(names, config, design.load_studies(config, repository), versions)
+    return RecordedCampaign(names, config, design.load_studies(config, repository), versions)
 
 
-def load(path: Path, repository: Path, versions: Mapping[str, str] | None = None) -> Campaign:
+def load(
+    path: Path, repository: Path, versions: Mapping[str, str] | None = None
+) -> RecordedCampaign:
     """Read a campaign from its configuration file.
 
     Raises LosslabError if it is not a campaign's configuration.
@@ -92,7 +94,7 @@ def load(path: Path, repository: Path, versions: Mapping[str, str] | None = None
     whole, root = path.resolve(), repository.resolve()
     name = str(whole.relative_to(root)) if whole.is_relative_to(root) else whole.name
     studies = design.load_studies(config, repository)
-    return Campaign((name,), config, studies, versions or {})
+    return RecordedCampaign((name,), config, studies, versions or {})
 
 
 @functools.cache

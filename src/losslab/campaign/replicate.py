@@ -12,7 +12,7 @@ from typing import Any
 
 from losslab import __version__, processes
 from losslab.backends import runner
-from losslab.backends.base import CONSOLE_FILE, Backend, Instrument, Job, Outcome
+from losslab.backends.base import CONSOLE_FILE, Instrument, Job, Outcome
 from losslab.backends.known import BACKENDS
 from losslab.backends.template import Templates
 from losslab.campaign import fingerprint, inputs, integrity
@@ -43,11 +43,6 @@ ATTEMPTS = 2
 CHECK_EVERY_S = 2.0
 
 
-def default_timeout_s(condition: Condition, backend: Backend) -> float:
-    """Return the wall-clock limit of a replicate."""
-    return backend.needs.start_s + WATCHDOG_S_PER_VIRTUAL_S * condition.duration_s
-
-
 def run(
     condition: Condition,
     seed: int,
@@ -66,23 +61,11 @@ def run(
     `attempts` tries, but it is marked `lost`: nothing is known of what it was to measure. What
     became of earlier tries stands in host.json.
 
-    Args:
-        condition: What to measure.
-        seed: Decides every random draw.
-        out: Where to; it is not there yet.
-        instrument: What with.
-        video: The stream that the ffmpeg app sends.
-        timeout_s: Limit in s of wall time; of this condition and backend by default.
-        attempts: How often a guest may be lost.
-        templates: Where a guest waits for this cell's next replicate; this one's own by default.
-        alone: In a guest that is booted for it, as `base.Job`; the bytes are the same.
-        captures: Interfaces of which every packet goes into a file; all other bytes are the same.
-
-    Returns:
-        The manifest.
-
-    Raises:
-        HostError: the host or the instrument failed; `out` is as it was.
+    `video`: the stream that the ffmpeg app sends; `timeout_s`: the limit of wall time, of this
+    condition and backend by default; `templates`: where a guest waits for this cell's next
+    replicate; `alone`: in a guest that is booted for it, as `base.Job`; `captures`: interfaces of
+    which every packet goes into a file. The bytes are the same but for the captures. Returns the
+    manifest. Raises HostError if the host or the instrument failed; `out` is as it was.
     """
     manifest = {
         "backend": instrument.backend,
@@ -97,7 +80,7 @@ def run(
     manifest |= {"brought_sha256": found} if (found := inputs.digests(condition)) else {}
     manifest |= {"captures": list(captures)} if captures else {}
     backend = BACKENDS[instrument.backend, instrument.where]
-    limit_s = timeout_s or default_timeout_s(condition, backend)
+    limit_s = timeout_s or (backend.needs.start_s + WATCHDOG_S_PER_VIRTUAL_S * condition.duration_s)
 
     def measure(folder: Path) -> Outcome:
         _require_unchanged(instrument, CHECK_EVERY_S)

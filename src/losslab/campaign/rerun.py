@@ -164,7 +164,7 @@ def compare(
         elif (bytes_a := a.read_bytes()) == (bytes_b := b.read_bytes()):
             same.append(name)
         else:
-            different[name] = _first_difference(bytes_a, bytes_b)
+            different[name] = first_difference(bytes_a, bytes_b)
     return Agreement(same, different)
 
 
@@ -174,12 +174,13 @@ def names(folder: Path) -> set[str]:
     return {str(path) for path in found} - {*NOT_COMPARED}
 
 
-def _first_difference(a: bytes, b: bytes) -> str:
+def first_difference(a: bytes, b: bytes) -> str:
     """Describe the first line in which two files differ."""
     lines = [content.split(b"\n") for content in (a, b)]
     for number, (one, other) in enumerate(zip(*lines, strict=False), start=1):
         if one != other:
-            return f"line {number}: {_shown(one)}, {_shown(other)}"
+            binary = b"\0" in one + other
+            return f"line {number}" + ("" if binary else f": {_shown(one)}, {_shown(other)}")
     return f"{len(lines[0]) - 1} and {len(lines[1]) - 1} lines"
 
 

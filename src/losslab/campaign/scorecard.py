@@ -9,7 +9,7 @@ from typing import Any
 
 from losslab import __version__
 from losslab.errors import LosslabError
-from losslab.reading import read_json, read_rows
+from losslab.reading import read_json
 from losslab.study.schemas import check_schema
 
 # The study whose cells a score measures.
@@ -23,14 +23,6 @@ LEAST_CHANGE = 0.01
 
 Card = dict[str, Any]
 Row = Mapping[str, str]
-
-
-def read_table(path: Path) -> list[dict[str, str]]:
-    """Read a table of the workflow's; NA is an empty field."""
-    return [
-        {key: "" if value == "NA" else value for key, value in row.items()}
-        for row in read_rows(path)
-    ]
 
 
 def scorecard(

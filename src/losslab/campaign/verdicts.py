@@ -43,6 +43,14 @@ class Recorded:
     why: str
 
 
+def read_table(path: Path, columns: Sequence[str] = ()) -> list[Row]:
+    """Read a table of the workflow's; NA is an empty field."""
+    return [
+        {key: "" if value == "NA" else value for key, value in row.items()}
+        for row in read_rows(path, columns=columns)
+    ]
+
+
 def read_claims(path: Path) -> list[Row]:
     """Read a campaign's judged claims. Raises LosslabError if there is no such table."""
     if not path.exists():
@@ -50,10 +58,7 @@ def read_claims(path: Path) -> list[Row]:
             f"{path} must be there, found none",
             hint="`make report` measures and judges; `make claims` judges what is measured",
         )
-    rows = [
-        {key: "" if value == "NA" else value for key, value in row.items()}
-        for row in read_rows(path, columns=COLUMNS)
-    ]
+    rows = read_table(path, COLUMNS)
     for line, row in enumerate(rows, start=2):
         if row["verdict"] not in ORDER:
             raise UsageError(

@@ -11,15 +11,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from losslab import processes
-from losslab.campaign import recorded
+from losslab.campaign import recorded, rerun
 from losslab.campaign.audit import DAMAGE, Audit, Finding, audit, path_of
 from losslab.campaign.recompute import same_table
-from losslab.campaign.recorded import Campaign
+from losslab.campaign.recorded import RecordedCampaign
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
 
 # Findings of one stage that are printed; `--json` has all.
 SHOWN = 30
+STAGE = "tables"
+RESULTS = "results"
+# The workflow's rules that come after measuring; each study has one more for its tables.
+RULES = (
+    "collect_study", "summarise_study", "judge_claims", "draw_claims", "draw_path",
+    "test_agreement", "trace_origin", "check_verdicts", "plot_figure", "render_report",
+    "make_explorer", "all",
+)  # fmt: skip
+# Of a results folder, what the workflow makes from cells: folders and files.
+MADE = ("summary", "tables", "figures", "report", "claims.csv")
+# What other versions of R's packages draw and write differently.
+DRAWN = frozenset({".svg", ".png", ".pdf", ".html", ".tex"})
+UNSEEN = re.compile(r"<(svg|script|style|head)\b.*?</\1>|<[^>]*>", re.DOTALL)
+# R writes into a PDF when it was drawn.
+DRAWN_WHEN = re.compile(rb"/(CreationDate|ModDate) \(D:[^)]*\)")
 
 
 @dataclass
@@ -37,7 +52,7 @@ class Verification:
 
 def verify_results(
     results: Path,
-    campaign: Campaign,
+    campaign: RecordedCampaign,
     repository: Path,
     processors: int,
     say: Callable[[str], None] = lambda words: None,
@@ -113,24 +128,6 @@ def advice(findings: list[Finding]) -> list[str]:
     return lines
 
 
-STAGE = "tables"
-RESULTS = "results"
-# The workflow's rules that come after measuring; each study has one more for its tables.
-RULES = (
-    "collect_study", "summarise_study", "judge_claims", "draw_claims", "draw_path",
-    "test_agreement", "trace_origin", "check_verdicts", "plot_figure", "render_report",
-    "make_explorer", "all",
-)  # fmt: skip
-# Of a results folder, what the workflow makes from cells: folders and files.
-MADE = ("summary", "tables", "figures", "report", "claims.csv")
-# What other versions of R's packages draw and write differently.
-DRAWN = frozenset({".svg", ".png", ".pdf", ".html", ".tex"})
-UNSEEN = re.compile(r"<(svg|script|style|head)\b.*?</\1>|<[^>]*>", re.DOTALL)
-
-# R writes into a PDF when it was drawn.
-DRAWN_WHEN = re.compile(rb"/(CreationDate|ModDate) \(D:[^)]*\)")
-
-
 @dataclass
 class Remade:
     """Outcome of making tables again."""
@@ -145,7 +142,7 @@ class Remade:
 
 def remake(
     results: Path,
-    campaign: Campaign,
+    campaign: RecordedCampaign,
     repository: Path,
     processors: int,
     say: Callable[[str], None] = lambda words: None,
@@ -163,7 +160,7 @@ def remake(
         return compare(results, made, campaign)
 
 
-def link_cells(results: Path, made: Path, campaign: Campaign) -> None:
+def link_cells(results: Path, made: Path, campaign: RecordedCampaign) -> None:
     """Give a new results folder a campaign's cells; nothing below them is written to."""
     for cell in campaign.cells:
         place = made / path_of(cell)
@@ -171,7 +168,9 @@ def link_cells(results: Path, made: Path, campaign: Campaign) -> None:
         place.symlink_to((results / path_of(cell)).resolve())
 
 
-def run_workflow(campaign: Campaign, repository: Path, folder: Path, processors: int) -> None:
+def run_workflow(
+    campaign: RecordedCampaign, repository: Path, folder: Path, processors: int
+) -> None:
     """Run the rules after measuring in a folder that has the cells.
 
     Raises LosslabError if a rule failed; with the last lines of its log.
@@ -197,7 +196,7 @@ def run_workflow(campaign: Campaign, repository: Path, folder: Path, processors:
         )
 
 
-def compare(results: Path, made: Path, campaign: Campaign) -> Remade:
+def compare(results: Path, made: Path, campaign: RecordedCampaign) -> Remade:
     """Compare what was shipped with what was made."""
     found = Remade()
     here = recorded.software()
@@ -238,21 +237,9 @@ def _difference(then: Path, now: Path, found: Remade) -> str:
     if drawn and (then.suffix != ".html" or text_of(one) == text_of(other)):
         found.not_compared.append(then.name)
         return ""
-    return f"differs from what the cells give{first_difference(one, other)}"
+    return f"differs from what the cells give: {rerun.first_difference(one, other)}"
 
 
 def text_of(page: bytes) -> str:
     """Return what a reader reads of a page: without pictures, scripts and markup."""
     return " ".join(html.unescape(UNSEEN.sub(" ", page.decode(errors="replace"))).split())
-
-
-def first_difference(one: bytes, other: bytes) -> str:
-    """Quote the first line in which two texts differ."""
-    pairs = zip(one.splitlines(), other.splitlines(), strict=False)
-    for number, (a, b) in enumerate(pairs, start=1):
-        if a != b:
-            if b"\0" in a + b:
-                return ""
-            quoted = [line.decode(errors="replace").strip()[:120] for line in (a, b)]
-            return f": line {number} is {quoted[0]!r}, must be {quoted[1]!r}"
-    return f": {len(one)} bytes, must be {len(other)}"

@@ -18,9 +18,10 @@ from pathlib import Path
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import tree
 from losslab.instrument.cache import ROOT
+from losslab.reading import read_rows
 
 PINS = ROOT / "containers" / "trees.tsv"
-PINS_HEAD = "image\trecipe\tsha256"
+PINS_COLUMNS = ("image", "recipe", "sha256")
 # In a kernel's folder, the SHA-256 of the finished `linux`.
 LINUX_DIGEST = "linux.sha256"
 # In an image's folder: its tree, the list of its files, and the fingerprints of trees that matched
@@ -86,23 +87,14 @@ def record_tree(folder: Path, recipe: str) -> None:
 
 def pins() -> dict[str, tuple[str, str]]:
     """Read the pinned trees: image and SHA-256 by the hash of the recipe."""
-    try:
-        head, *lines = PINS.read_text().splitlines() or [""]
-    except OSError:
-        return {}
-    rows = [line.split("\t") for line in lines]
-    if head != PINS_HEAD or any(len(row) != 3 for row in rows):
-        raise LosslabError(
-            f"{PINS} must have the columns {PINS_HEAD!r}, found otherwise",
-            hint="restore it (`git checkout`), or make it anew with `losslab image --pin-tree`",
-        )
-    return {recipe: (name, sha256) for name, recipe, sha256 in rows}
+    rows = read_rows(PINS, "\t", PINS_COLUMNS) if PINS.is_file() else []
+    return {row["recipe"]: (row["image"], row["sha256"]) for row in rows}
 
 
 def write_pins(rows: dict[str, tuple[str, str]]) -> None:
     """Write the pinned trees, as `pins` reads them."""
     lines = sorted(f"{name}\t{recipe}\t{sha256}" for recipe, (name, sha256) in rows.items())
-    PINS.write_text("\n".join([PINS_HEAD, *lines]) + "\n")
+    PINS.write_text("\n".join(["\t".join(PINS_COLUMNS), *lines]) + "\n")
 
 
 def same_in_campaign(digests: dict[Path, str], records: Path) -> None:

@@ -22,6 +22,7 @@ from losslab.instrument import integrity
 from losslab.instrument.archive import Fetcher, digest
 from losslab.instrument.cache import ROOT, building
 from losslab.instrument.unpacking import Limits, unpack
+from losslab.reading import read_rows
 
 PLACE = "LOSSLAB_INSTRUMENTS"
 KERNEL, IMAGE = "kernel", "image"
@@ -184,10 +185,8 @@ def _get(fetcher: Fetcher, place: str, target: Path, max_bytes: int) -> Path:
 
 def pins() -> dict[str, str]:
     """Read which archives this repository vouches for, by name."""
-    if not PINS.is_file():
-        return {}
-    rows = [line.split("\t") for line in PINS.read_text().splitlines()[1:]]
-    return {name: sha256 for name, sha256 in rows}
+    rows = read_rows(PINS, "\t", ("archive", "sha256")) if PINS.is_file() else []
+    return {row["archive"]: row["sha256"] for row in rows}
 
 
 def write_pins(archives: Sequence[Path]) -> None:

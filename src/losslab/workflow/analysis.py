@@ -53,18 +53,14 @@ class Analysis:
         """List the files of R functions that all studies have, and of those that these have."""
         return [str(path) for path in files.functions(self._root, studies)]
 
-    def every_function(self) -> list[str]:
-        """List the files of R functions of all studies."""
-        return self.functions(*self._studies)
-
-    def meaning(self, script: str, study: str | None = None, code: Path | None = None) -> str:
+    def meaning(self, script: str, study: str | None = None, code: str | None = None) -> str:
         """Return what the R code of a job means, in place of its files' times.
 
         Snakemake compares no parameter that depends on `input`. `study`: the study that it is run
         for, if it is one.
         """
-        own = [] if code is None else [code]
-        functions = files.functions(self._root, [] if study is None else [study])
+        functions = files.functions(self._root, [study] if study else [])
+        own = [Path(code)] if code else []
         return meaning.of_files([*functions, self._scripts / script, *own])
 
     # A study's tables
@@ -72,10 +68,6 @@ class Analysis:
     def table_code(self, study: str) -> str:
         """Return the R file that makes a study's tables."""
         return str(files.tables(self._root, study))
-
-    def table_meaning(self, study: str) -> str:
-        """Return what the R code of a study's tables means."""
-        return self.meaning("tabulate.R", study, files.tables(self._root, study))
 
     def table_files(self, study: str) -> dict[str, str]:
         """Map the names of a study's tables to their files."""
@@ -91,28 +83,13 @@ class Analysis:
         """List the file of the suite that a study runs, if it runs one."""
         return list(map(str, files.suite(self._root, study)))
 
-    # A figure, by a job's wildcards
-
-    def figure_functions(self, wildcards: Any) -> list[str]:
-        """List the files of R functions that a figure may use."""
-        return self.functions(wildcards.study)
-
     def figure_code(self, wildcards: Any) -> str:
-        """Return the R file that draws a figure."""
+        """Return the R file that draws a job's figure."""
         return str(files.figure(self._root, wildcards.study, wildcards.figure))
 
     def figure_meaning(self, wildcards: Any) -> str:
-        """Return what the R code of a figure means."""
-        code = files.figure(self._root, wildcards.study, wildcards.figure)
-        return self.meaning("figure.R", wildcards.study, code)
-
-    def figure_published(self, wildcards: Any) -> list[str]:
-        """List the published numbers of a figure's study; as of `published`."""
-        return self.published(wildcards.study)
-
-    def figure_suite(self, wildcards: Any) -> list[str]:
-        """List the suite of a figure's study; as of `suite`."""
-        return self.suite(wildcards.study)
+        """Return what the R code of a job's figure means."""
+        return self.meaning("figure.R", wildcards.study, self.figure_code(wildcards))
 
     # The report
 
@@ -136,15 +113,11 @@ class Analysis:
 
     def scripts(self) -> list[str]:
         """List the scripts that the report leads to."""
-        own = [
-            script
-            for study in self._studies.values()
-            for script in (
-                files.tables(self._root, study.name),
-                *(files.figure(self._root, study.name, name) for name in study.figures),
-            )
-        ]
-        return list(map(str, [self._scripts / "agreement.R", *own]))
+        found = [self._scripts / "agreement.R"]
+        for study in self._studies.values():
+            found.append(files.tables(self._root, study.name))
+            found += [files.figure(self._root, study.name, name) for name in study.figures]
+        return list(map(str, found))
 
     def explorer_code(self) -> list[str]:
         """List what the run explorer's page is made of."""

@@ -19,6 +19,7 @@ from losslab.campaign import fingerprint, instrument, meaning, recorded, stalene
 from losslab.campaign.cellrun import LOST_FILE, self_test, self_test_on
 from losslab.campaign.instrument import image_of, kernel_of
 from losslab.campaign.staleness import Ledger
+from losslab.campaign.verdicts import CLAIMS
 from losslab.errors import LosslabError
 from losslab.instrument import kernels, packed, records
 from losslab.study import claims, design, files, metrics
@@ -117,7 +118,7 @@ class Campaign:
         """Record the campaign and its tables as this start leaves them."""
         recorded.record(RESULTS, self._configfiles, self._config)
         tables = [path for study in self.studies for path in study_tables(study).values()]
-        self._ledger.record([*tables, "results/claims.csv"])
+        self._ledger.record([*tables, CLAIMS])
 
     def name_lost_cells(self) -> None:
         """Print which cells lost a guest: their last row is not kept."""
@@ -139,31 +140,24 @@ class Campaign:
         """Return the cell of a job."""
         return self.cells[wildcards.study, wildcards.cell]
 
-    def condition(self, wildcards: Any) -> str:
-        """Return a cell's condition as JSON."""
-        return json.dumps(self.cell(wildcards).condition.to_json(), sort_keys=True)
-
-    def stopping(self, wildcards: Any) -> list[str | float]:
-        """Return the options that say how often a cell is measured."""
-        its = self.cell(wildcards).stopping
-        options: list[str | float] = ["--replicates", its.least]
-        if its.half_width_percent is not None:
-            options += ["--max-replicates", its.most]
-            options += ["--half-width-percent", its.half_width_percent]
-        return options
-
-    def backend(self, wildcards: Any) -> list[str]:
-        """Return the options that say what measures a cell."""
+    def options(self, wildcards: Any) -> list[str]:
+        """Return the options of `losslab cell` that say what is measured, how often and by what."""
         cell = self.cell(wildcards)
-        return ["--backend", cell.backend, "--where", cell.where]
+        its = cell.stopping
+        found = {
+            "block": cell.block,
+            "condition": json.dumps(cell.condition.to_json(), sort_keys=True),
+            "backend": cell.backend,
+            "where": cell.where,
+            "replicates": its.least,
+        }
+        if its.half_width_percent is not None:
+            found |= {"max-replicates": its.most, "half-width-percent": its.half_width_percent}
+        return [word for name, value in found.items() for word in (f"--{name}", str(value))]
 
     def real_time(self, wildcards: Any) -> int:
         """Return how much of the machine's real time a cell takes: all of it (1), or none (0)."""
         return int(self.cell(wildcards).real_time)
-
-    def block(self, wildcards: Any) -> str:
-        """Return the block that a cell belongs to."""
-        return self.cell(wildcards).block
 
     def fingerprint(self, wildcards: Any) -> str:
         """Return a cell's fingerprint: a job whose parameter changes is run again."""
@@ -185,10 +179,6 @@ class Campaign:
         """Return when files of a cell were last found damaged; then it is measured again."""
         return self._ledger.cell(Path(_folder(wildcards.study, wildcards.cell)))
 
-    def tried(self, wildcards: Any) -> str:
-        """Return the record of a cell's instrument."""
-        return tried_record(self.cell(wildcards))
-
     def image_optional(self, wildcards: Any) -> list[str]:
         """Return the option of an image that only cells need that may be left out."""
         need_it = [
@@ -204,14 +194,6 @@ class Campaign:
         """List the results of a study's cells, or of all."""
         return [_result(*key) for key in self.cells if study in (None, key[0])]
 
-    def cell_results(self, wildcards: Any) -> list[str]:
-        """List the results of the cells of a job's study."""
-        return self.results(wildcards.study)
-
-    def series(self, wildcards: Any) -> list[str]:
-        """List the cells whose samples over time a study wants."""
-        return list(self.studies[wildcards.study].series)
-
     def left_out(self, wildcards: Any) -> list[str]:
         """List how many cells of which blocks of a study the campaign does not measure."""
         return [f"{b}={count}" for b, count in self.studies[wildcards.study].left_out.items()]
@@ -226,9 +208,9 @@ class Campaign:
             study_tables(wildcards.study)[table] for table in tables
         )
 
-    def claims_changed(self, wildcards: Any) -> str:
+    def claims_changed(self, _: Any) -> str:
         """Return when the judged claims were last found changed."""
-        return self._ledger.files(["results/claims.csv"])
+        return self._ledger.files([CLAIMS])
 
     def claims(self) -> list[str]:
         """List the studies' files of claims."""

@@ -52,16 +52,6 @@ def tried_parts(wildcards: Any) -> list[str]:
     return [str(records.path(*part)) for part in needs]
 
 
-def image_number(wildcards: Any) -> int:
-    """Return another number than before where the cache lacks what the record says."""
-    return records.number(packed.IMAGE, wildcards.variant)
-
-
-def kernel_number(wildcards: Any) -> int:
-    """Return the number of a kernel's build; as of `image_number`."""
-    return records.number(packed.KERNEL, wildcards.kernel)
-
-
 def only_with(wildcards: Any) -> list[str]:
     """List the record of the image without which nobody needs a kernel."""
     engine = [str(records.path(packed.IMAGE, image.ENGINE))]

@@ -167,7 +167,6 @@ def test_results_without_digests_are_read_only_where_that_is_said(cell):
         (folder / "host.json").write_text(json.dumps(host | {"format": "1.0"}))
     sealed.edit(cell, format="1.0")
     integrity.require(cell.parent / "0")
-    assert integrity.read_cell(cell, before_digests=True)
     with pytest.raises(integrity.DamagedError, match="without digests"):
         integrity.read_cell(cell)
 

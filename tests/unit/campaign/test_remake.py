@@ -3,7 +3,7 @@
 import pytest
 
 from losslab.campaign import recorded, verification
-from losslab.campaign.recorded import Campaign
+from losslab.campaign.recorded import RecordedCampaign
 
 HERE = {"r-base": "4.5.0", "python": "3.13"}
 PAGE = "<html><head><title>a</title></head><body><p>{text}</p><svg>{drawn}</svg></body></html>"
@@ -19,7 +19,7 @@ def compare(tmp_path, monkeypatch):
             path = tmp_path / place / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        campaign = Campaign(("a.yaml",), {}, [], software)
+        campaign = RecordedCampaign(("a.yaml",), {}, [], software)
         found = verification.compare(tmp_path / "then", tmp_path / "now", campaign)
         return [each.path for each in found.findings], found.not_compared
 
@@ -70,9 +70,9 @@ def test_when_a_pdf_was_drawn_does_not_count(compare):
 
 def test_a_campaign_of_ones_own_is_written_where_it_is_needed(tmp_path):
     (tmp_path / "mine.yaml").write_text("studies: {a: {}}\n")
-    same = Campaign(("mine.yaml",), {"studies": {"a": {}}}, [], {})
+    same = RecordedCampaign(("mine.yaml",), {"studies": {"a": {}}}, [], {})
     assert same.files(tmp_path, tmp_path / "folder") == [tmp_path / "mine.yaml"]
-    other = Campaign(("mine.yaml",), {"studies": {"b": {}}}, [], {})
+    other = RecordedCampaign(("mine.yaml",), {"studies": {"b": {}}}, [], {})
     (tmp_path / "folder").mkdir()
     [written] = other.files(tmp_path, tmp_path / "folder")
     assert written == tmp_path / "folder/mine.yaml"

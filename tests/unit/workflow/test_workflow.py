@@ -45,14 +45,16 @@ def job(campaign):
 
 def test_a_cell_has_the_parameters_that_decide_whether_it_is_measured_again(campaign, job):
     cell = campaign.cell(job)
-    assert json.loads(campaign.condition(job)) == cell.condition.to_json()
-    assert campaign.stopping(job) == [
-        "--replicates", 5, "--max-replicates", 9, "--half-width-percent", 3,
-    ]  # fmt: skip
-    assert campaign.backend(job) == ["--backend", "virtual", "--where", "guest"]
+    words = campaign.options(job)
+    options = dict(zip(words[::2], words[1::2], strict=True))
+    assert json.loads(options.pop("--condition")) == cell.condition.to_json()
+    assert options == {
+        "--block": "main", "--backend": "virtual", "--where": "guest",
+        "--replicates": "5", "--max-replicates": "9", "--half-width-percent": "3",
+    }  # fmt: skip
     assert campaign.fingerprint(job) == fingerprint.of(cell.condition, "virtual", "guest").digest
-    assert (campaign.block(job), campaign.real_time(job)) == ("main", 0)
-    assert campaign.tried(job) == "results/instrument/tried-virtual-guest.json"
+    assert campaign.real_time(job) == 0
+    assert instruments.tried_record(cell) == "results/instrument/tried-virtual-guest.json"
     code, *looked_at = stopping_rule()
     assert re.fullmatch("[0-9a-f]{16}", code)
     assert "goodput_mbit" in looked_at
@@ -176,7 +178,7 @@ def test_a_change_of_r_code_redraws_what_it_may_be_part_of(project, tmp_path, na
             figure: project.figure_meaning(SimpleNamespace(study="loss", figure=figure))
             for figure in ("one", "two")
         }
-        return its | {"tables": project.table_meaning("loss")}
+        return its | {"tables": project.meaning("tabulate.R", "loss", project.table_code("loss"))}
 
     path = tmp_path / "analysis" / name
     before, text = meanings(), path.read_text()
