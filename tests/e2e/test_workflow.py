@@ -269,7 +269,9 @@ def test_a_broken_claim_stops_before_anything_runs(copy):
     claims.write_text(claims.read_text().replace("statistic: max", "statistic: maximum", 1))
     done = snakemake_in(copy, "-n", "--configfile", "config/quick.yaml")
     assert done.returncode != 0
-    assert "claim rtt: statistic must be one of mean, std" in done.stdout + done.stderr
+    assert (
+        "claim rtt: statistic: 'maximum' is not one of ['mean', 'std'" in done.stdout + done.stderr
+    )
     assert "Traceback" not in done.stdout + done.stderr
 
 
