@@ -20,24 +20,25 @@ select_cells <- function(data, claim, replaced = list()) {
   if (claim$kind == "largest_loss_z") {
     found <- found[found$loss_percent > 0, ]
   }
-  found$n <- vapply(found$cell, function(cell) nrow(runs_of(data, cell, metric_of(claim))), 1L)
+  runs <- data$replicates
+  values <- runs[[metric_of(claim)]]
+  has <- if (is.null(values)) character() else runs$cell[which(runs$valid & !is.na(values))]
+  found$n <- vapply(found$cell, function(cell) sum(has == cell), 1L)
   found
 }
 
 rows_of <- function(rows, wanted) {
-  for (axis in names(wanted)) {
-    rows <- rows[rows[[axis]] %in% wanted[[axis]], ]
-  }
-  rows
+  same <- lapply(names(wanted), function(axis) rows[[axis]] %in% wanted[[axis]])
+  rows[Reduce(`&`, same, rep(TRUE, nrow(rows))), ]
 }
 
 # A cell's valid replicates that have a metric: their numbers, seeds and values.
 runs_of <- function(data, cell, metric) {
-  rows <- data$replicates[data$replicates$cell == cell & data$replicates$valid, ]
-  values <- if (metric %in% names(rows)) rows[[metric]] else rep(NA_real_, nrow(rows))
-  found <- tibble::tibble(replicate = rows$replicate, seed = rows$seed, value = values)
-  found <- found[!is.na(found$value), ]
-  found[order(found$replicate), ]
+  runs <- data$replicates
+  values <- if (metric %in% names(runs)) runs[[metric]] else rep(NA_real_, nrow(runs))
+  rows <- which(runs$cell == cell & runs$valid & !is.na(values))
+  rows <- rows[order(runs$replicate[rows])]
+  tibble::tibble(replicate = runs$replicate[rows], seed = runs$seed[rows], value = values[rows])
 }
 
 metric_of <- function(claim) {
