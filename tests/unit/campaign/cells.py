@@ -19,10 +19,10 @@ def write_cell(root, name, values, seeds=None, digests=True, **changes):
         values: Each replicate's goodput; None makes an invalid replicate.
         seeds: Theirs; from 0 by default.
         digests: False writes results of format 1.0.
-        changes: `instrument`, `backend`, `metric`, and axes of the condition.
+        changes: `instrument`, `fingerprint`, `backend`, `metric`, and axes of the condition.
     """
-    more = {key: changes.pop(key, value) for key, value in
-            (("instrument", {"of": root.name}), ("backend", "virtual"))}  # fmt: skip
+    usual = {"instrument": {"of": root.name}, "fingerprint": {}, "backend": "virtual"}
+    more = {key: changes.pop(key, value) for key, value in usual.items()}
     metric = changes.pop("metric", "goodput_mbit")
     condition = replace(CONDITION, **changes).to_json()
     folder = root / "cells" / "loss" / name
