@@ -1,4 +1,4 @@
-"""What is timed without guests: ns-3 on the same path, R, Snakemake, and making everything anew."""
+"""Timings without guests: ns-3 on the same path, R, Snakemake, and a complete rebuild."""
 
 from __future__ import annotations
 

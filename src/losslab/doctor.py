@@ -1,4 +1,4 @@
-"""What this machine has for each backend, what is missing, and the command that installs it."""
+"""Report of what each backend needs, what is missing, and the command that installs it."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def quarto() -> Path | None:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a report is made of."""
+    """Inputs of a report."""
 
     document: Path  # its main file, whose `_chapters.qmd` includes the chapters
     chapters: Sequence[Path] = ()  # of the studies, in order

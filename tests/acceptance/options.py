@@ -1,4 +1,4 @@
-"""What all cases are given."""
+"""Options of all cases."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def copy(root, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def measured(copy):
-    """What was measured, compared with the golden digests."""
+    """Measured digests compared with the golden ones."""
     cells = copy / "cells"
     done = run(copy, "bench.golden", "--jobs", "1", "--keep", str(cells))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -15,7 +15,7 @@ MEANS = {
 
 @pytest.fixture
 def out(tmp_path):
-    """What the sweep leaves."""
+    """Results of the sweep."""
     rows = [
         {"algorithm": name, "loss_percent": float(loss), "mean": mean}
         for (name, loss), mean in MEANS.items()

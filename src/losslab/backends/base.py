@@ -26,7 +26,7 @@ CLEAN = "clean"  # a kind of job
 # Files of a job's folder: what to do, the result, the program's output, and, from a guest's first
 # program, that it is at work.
 JOB_FILE, RESULT_FILE, CONSOLE_FILE, STARTED = "job.json", "result.json", "console.log", "started"
-# What a guest prepares before a seed decides anything, in the folder of the one that waits.
+# What a guest prepares before any seed is used, in the snapshot's folder.
 TEMPLATE_FILE = "template.json"
 # With less than this left in the scratch folder, a guest's next pages may have found no room.
 SCRATCH_FULL_BYTES = 2 * 2**20
@@ -34,7 +34,7 @@ SCRATCH_FULL_BYTES = 2 * 2**20
 
 @dataclass(frozen=True)
 class Instrument:
-    """What a replicate is measured with: backend, kernel, images, and their provenance."""
+    """Instrument of a replicate: backend, kernel, images, and their provenance."""
 
     kernel: Path
     image_root: Path

@@ -1,4 +1,4 @@
-"""What measuring in real time and in containers needs of this machine, and the fixes.
+"""Requirements of real time and of containers on this machine, and how to meet them.
 
 `losslab doctor` shows all of it; a cell on this machine's own kernel is refused if the machine
 lacks what it needs. Every cell imports this module, and most do not use it: its functions import

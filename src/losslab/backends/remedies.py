@@ -1,4 +1,4 @@
-"""What a host did to a guest, and the fix: from its exit status and its console."""
+"""Causes of a lost guest on the host, and their fixes, from its exit status and console."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a guest uses of the host: room for its memory, limits of resources, and a CPU."""
+"""Host resources of a guest: space for its memory, resource limits, and a CPU."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ class Templates:
     def get(
         self, purpose: object, boot: Callable[[], AbstractContextManager[Template]]
     ) -> tuple[Template, float]:
-        """Return the guest that waits for a purpose, and the wall time that it took to boot now."""
+        """Return the snapshot for a purpose, and the wall time that booting it took now."""
         if self._template is not None and self._for == purpose and self._template.waits:
             return self._template, 0.0
         self.drop()

@@ -48,7 +48,7 @@ DIGITS = 16
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What a cell's results depend on."""
+    """Everything that a cell's results depend on."""
 
     parts: Mapping[str, str]  # a digest of each part that the cell has
     code: Mapping[str, str]  # a digest of what each module means, by its path in the package

@@ -1,4 +1,4 @@
-"""What source code means: without docstrings, comments, annotations, layout and help texts.
+"""Meaning of source code: without docstrings, comments, annotations, layout and help texts.
 
 A fingerprint rests on it, so that a better sentence measures nothing again, and a changed operator
 does. The same meaning has the same digest in every version of Python.

@@ -44,7 +44,7 @@ OF_THE_MACHINE = "machine_"
 
 @dataclass
 class Recomputed:
-    """What came of one replicate."""
+    """Outcome of one replicate."""
 
     problems: list[str] = field(default_factory=list)  # what does not follow from the raw files
     metrics: set[str] = field(default_factory=set)  # metrics that were recomputed from raw files

@@ -1,4 +1,4 @@
-"""What is made again at the next start, and why.
+"""Cells and tables that the next start makes again, and why.
 
 Cells whose fingerprints differ from what was measured, and results that somebody changed after the
 workflow wrote them: Snakemake sees that an output is missing or older than its inputs, not that it

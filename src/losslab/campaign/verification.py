@@ -39,7 +39,7 @@ DRAWN_WHEN = re.compile(rb"/(CreationDate|ModDate) \(D:[^)]*\)")
 
 @dataclass
 class Verification:
-    """What was verified, and what was found."""
+    """Parts verified, and findings."""
 
     audit: Audit  # what the cells hold
     remade: Remade | None = None  # what was made from them; None where the cells have findings

@@ -1,4 +1,4 @@
-"""What tc cannot set or print of qdiscs and filters: filters' actions, and DualPI2 (RFC 9332).
+"""Netlink access to what tc cannot set or print: filters' actions, and DualPI2 (RFC 9332).
 
 tc prints no policer's rate as JSON, and the image's tc does not know DualPI2, which kernels have
 since 6.17: it makes one with its defaults. The rest is set and read over netlink. Layouts:

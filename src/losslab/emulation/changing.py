@@ -47,7 +47,7 @@ State = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Boundary:
-    """What had been counted when a phase began, or at the end of all."""
+    """Counters at the begin of a phase, or at the end."""
 
     t_s: float  # when the reading was whole
     took_s: float  # from the first command to the last answer

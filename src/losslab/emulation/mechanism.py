@@ -37,7 +37,7 @@ Option = tuple[str, Mapping[str, Any]]  # tc's words, and what must read back
 
 @dataclass(frozen=True)
 class Line:
-    """What netem does to packets on one way."""
+    """Netem link: what it does to packets in one direction."""
 
     delay_ms: float  # of every packet
     loss_percent: float = 0.0  # each packet by itself
@@ -84,7 +84,7 @@ def line(condition: Condition, way: str) -> Line:
 
 @dataclass(frozen=True)
 class Noted:
-    """What a mechanism notes of a replicate."""
+    """Observations of a mechanism in a replicate."""
 
     summary: Mapping[str, Any] = field(default_factory=dict)  # metrics
     # Packets by what became of them, beside what `accounts.traffic` counts.
@@ -96,7 +96,7 @@ class Noted:
 
 @dataclass(frozen=True)
 class Mechanism(Feature):
-    """What a path does to packets; its fields are its part of the path's specification."""
+    """Path mechanism; its fields are its part of the path specification."""
 
     # It needs the routers' netem links, and counts packets, not aggregates.
     of_lines: ClassVar[bool] = False

@@ -1,1 +1,1 @@
-"""What a user looks at: runs as figures, the run explorer, and a campaign's progress."""
+"""User interface: figures of runs, the run explorer, and a campaign's progress."""

@@ -1,1 +1,1 @@
-"""What the rules of `workflow/` ask for: names of files and parameters, without Snakemake."""
+"""Files and parameters of the rules of `workflow/`, without Snakemake."""

@@ -1,4 +1,4 @@
-"""What the workflow's rules ask: names of files, parameters, and what happens at a start's ends.
+"""Files and parameters of the workflow's rules, and its actions at the start and the end.
 
 Rules name inputs and outputs and compute nothing. `workflow/rules/common.smk` makes one `Campaign`
 of Snakemake's configuration; rules refer to its methods, which take the wildcards of a job.

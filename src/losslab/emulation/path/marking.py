@@ -26,7 +26,7 @@ CAPABLE_SHARE_MIN = 0.5
 
 @dataclass(frozen=True)
 class Marking(Mechanism):
-    """What the hosts know of ECN, and whether packets can be marked."""
+    """ECN mode of the hosts, and whether packets can be marked."""
 
     ecn: str = "off"
     marking: bool = False
