@@ -213,25 +213,6 @@ def test_where_a_mean_is_zero_the_means_are_compared_without_a_ratio(sets, a, b,
     assert found.ratio in (None, 0)
 
 
-@pytest.mark.parametrize(
-    ("values", "digests", "verdict", "problems"),
-    [
-        ([100.0] * 5, ("aa", "bb"), diff.Verdict.SAME_BYTES, 0),
-        ([101.0] * 5, ("aa", "bb"), diff.Verdict.UNEQUAL, 0),
-        ([101.0] * 5, ("aa", "aa"), diff.Verdict.UNEQUAL, 2),
-    ],
-    ids=["same bytes", "other bytes", "other bytes of the same code"],
-)
-def test_versions_of_the_code_are_compared_by_what_they_measured(
-    sets, values, digests, verdict, problems
-):
-    for folder, measured, code in zip(sets, ([100.0] * 5, values), digests, strict=True):
-        write_cell(folder, "cell", measured, instrument={}, fingerprint={"digest": code})
-    found = only(diff.compare_sets(*sets))
-    # Those of manifest.json and tcp.csv, where the same code must have left the same bytes.
-    assert (found.verdict, len(found.problems)) == (verdict, problems)
-
-
 def test_other_conditions_under_the_same_name_are_not_compared(sets):
     found = compared(sets, NOISE, NOISE, rate_mbit=7)
     assert found.verdict == diff.Verdict.CONDITIONS
