@@ -14,38 +14,38 @@ help: ## Print this list
 tools:
 	@scripts/setup.sh tools
 
-setup: ## Install what is missing, build kernel and host image (once)
+setup: ## Install missing packages, build kernel and host image (once)
 	@scripts/setup.sh
 
-demo: setup ## Show in a minute what loss costs CUBIC and BBR
+demo: setup ## Measure CUBIC and BBR with and without loss, in a minute
 	@.venv/bin/losslab demo
 
-containernet: setup ## Prepare the containernet backend (WHERE=host: Docker on this machine, too)
+containernet: setup ## Prepare the containernet backend (WHERE=host: install Docker, too)
 	@scripts/containernet.sh $(WHERE)
 
 report: tools ## Measure the quick configuration and write results/report/report.{html,pdf}
 	@.venv/bin/losslab cells --config $(CONFIG) >/dev/null
 	.venv/bin/snakemake --cores $(CORES) --configfile $(CONFIG)
 
-claims: tools ## Print every claim with its number, interval, limit, verdict and reason
+claims: tools ## Print every claim with its number, confidence interval, limit, verdict and reason
 	@.venv/bin/losslab cells --config $(CONFIG) >/dev/null
 	.venv/bin/snakemake --quiet all --cores $(CORES) --configfile $(CONFIG) --until judge_claims
 	@.venv/bin/losslab claims
 
-figure: tools ## Measure and draw the README's figure, and write the sentence below it
+figure: tools ## Measure and draw the README's figure, and write its caption
 	.venv/bin/snakemake --cores $(CORES) results/figures/loss_goodput.svg results/tables/loss_decrease.csv \
 		--configfile config/quick.yaml
 	.venv/bin/python -m bench.readme
 
-artifact: tools ## Pack a measured campaign with all it needs: losslab-artifact.tar.gz
+artifact: tools ## Pack a measured campaign with its instrument: losslab-artifact.tar.gz
 	@scripts/group.sh artifact
 	.venv/bin/losslab artifact pack --campaign $(CONFIG)
 
-verify-artifact: ## In an unpacked artifact: re-run a sample of the day, compare every byte
+verify-artifact: ## In an unpacked artifact: re-run a random sample, compare every byte
 	@LOSSLAB_INSTRUMENTS="$${LOSSLAB_INSTRUMENTS:-instruments}" scripts/setup.sh
 	.venv/bin/losslab artifact verify
 
-docs: tools ## Make the documentation's site, site/index.html
+docs: tools ## Build the documentation's site, site/index.html
 	@scripts/group.sh docs
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
 	@echo "losslab: site/index.html"
@@ -56,5 +56,5 @@ check: tools ## Run linters, types, a dry run and unit tests: two minutes, no ke
 test: setup ## Run every test
 	@scripts/test.sh
 
-relock: ## Pin the newest packages of images and Python (changes what is measured)
+relock: ## Pin the newest packages of images and Python (makes a new instrument)
 	@scripts/relock.sh

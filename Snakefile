@@ -4,5 +4,5 @@
 include: "workflow/Snakefile"
 
 
-# Snakemake leaves an included file's default target out.
+# Snakemake ignores the default target of an included file.
 workflow.default_target = "all"

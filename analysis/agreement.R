@@ -1,4 +1,4 @@
-# Tables and the figure of the chapter that asks how often equal things are called different.
+# Tables and the figure of the chapter on the reliability of the numbers.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
 begin_script(snakemake)
 library(ggplot2)
@@ -13,7 +13,7 @@ seed_disagreements(bind_rows(replicates)) |>
   with_columns(c("study", "cells", "percent", "low", "high")) |>
   write_table(snakemake@output[["seeds"]])
 
-# With all columns, also where the campaign has no such study.
+# Write all columns even if the campaign does not have the study.
 paths <- path_agreement(filter(bind_rows(replicates), study == "loss"))
 write_table(paths, snakemake@output[["paths"]])
 

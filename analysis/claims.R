@@ -1,4 +1,4 @@
-# The verdicts on every study's claims.
+# Verdicts on every study's claims.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
 begin_script(snakemake)
 library(dplyr, warn.conflicts = FALSE)

@@ -1,4 +1,4 @@
-# The report's first figure: every claim's number beside what its source has.
+# The report's first figure: every claim's number and its distance from the published one.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
 begin_script(snakemake)
 library(ggplot2)
@@ -8,4 +8,4 @@ save_figure(
   draw_distances(distances), unlist(snakemake@output[["figure"]]),
   height_cm = distances_height_cm(distances), missing = tibble::tibble(cell = character())
 )
-writeLines(distances_in_words(distances), snakemake@output[["words"]])
+writeLines(distances_text(distances), snakemake@output[["words"]])

@@ -1,9 +1,9 @@
-# Draw a figure. Its study's file says, and says no more than, how:
+# Draw a figure. Its study's file defines:
 #
-# - `draw(data)` gives the plot of the study's data (`study_data()`),
-# - `height_cm` is a number, or a function of the data that gives one,
-# - `shown(cells)` are the cells that the figure shows: all, if it does not say. Those that have no
-#   number are named below the figure.
+# - `draw(data)`, which returns the plot of the study's data (`study_data()`),
+# - `height_cm`, a number or a function of the data,
+# - `shown(cells)`, which selects the cells of the figure (default: all). A note below the figure
+#   names those without a valid result.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
 begin_script(snakemake)
 library(ggplot2)

@@ -1,4 +1,5 @@
-# The drawn path: hosts, links, where rate, buffer, delay and loss are, and the campaign's values.
+# Drawing of the path: hosts, links, position of rate, buffer, delay and loss, and the campaign's
+# values.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
 begin_script(snakemake)
 library(ggplot2)
@@ -9,4 +10,4 @@ save_figure(
   figure, unlist(snakemake@output[["figure"]]),
   height_cm = 6.4, missing = tibble::tibble(cell = character())
 )
-writeLines(path_in_words(path_values(cells)), snakemake@output[["words"]])
+writeLines(path_text(path_values(cells)), snakemake@output[["words"]])

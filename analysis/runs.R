@@ -1,7 +1,8 @@
-# Draw runs that were measured one by one (`losslab plot`): a row per quantity, a column per
-# condition, algorithms over each other.
+# Draw single runs (`losslab plot`): a row per quantity, a column per condition, and all algorithms
+# in one panel.
 #
-# Arguments: the table, algorithms.tsv, how many files of functions, these, and the figures' files.
+# Arguments: the table, algorithms.tsv, the number of function files, these files, and the figures'
+# files.
 arguments <- commandArgs(trailingOnly = TRUE)
 n_functions <- as.integer(arguments[3])
 for (path in arguments[3 + seq_len(n_functions)]) source(path)
@@ -11,7 +12,7 @@ library(dplyr, warn.conflicts = FALSE)
 
 in_order <- function(x) factor(x, levels = unique(x))
 
-# Of the lines that share a panel, the one that is drawn solid.
+# Quantities drawn with a solid line.
 solid <- c(
   "cwnd", "received", "carried by the link", "acknowledged", "delivery rate of TCP",
   "smoothed by TCP", "queue", "retransmissions"
@@ -34,7 +35,7 @@ read_runs <- function(path) {
     )
 }
 
-# What is drawn otherwise than solid, for the caption.
+# List the other line types for the caption.
 line_words <- function(runs) {
   other <- setdiff(unique(runs$kind), "")
   if (length(other) == 0) {
@@ -45,19 +46,19 @@ line_words <- function(runs) {
 }
 
 caption_words <- function(runs) {
-  told <- distinct(runs, run, algorithm, condition, valid, reasons)
-  invalid <- told[!told$valid, ]
+  shown <- distinct(runs, run, algorithm, condition, valid, reasons)
+  invalid <- shown[!shown$valid, ]
   instead <- c("carried by the link", "acknowledged", "delivery rate of TCP")
   uncounted <- paste(intersect(instead, runs$name), collapse = ", ")
   words <- paste0(
     line_words(runs),
-    if (uncounted != "") paste0("Goodput that no receiver counted: ", uncounted, ". "),
+    if (uncounted != "") paste0("Goodput not counted at the receiver: ", uncounted, ". "),
     "Grey: the warm-up, which enters no statistic. ",
-    nrow(told), if (nrow(told) == 1) " run." else " runs."
+    nrow(shown), if (nrow(shown) == 1) " run." else " runs."
   )
   if (nrow(invalid) > 0) {
     words <- paste0(
-      words, " INVALID, no number: ",
+      words, " INVALID, enters no statistic: ",
       paste(invalid$algorithm, invalid$condition, invalid$reasons, collapse = "; "), "."
     )
   }
@@ -104,7 +105,7 @@ draw_runs <- function(runs, algorithms) {
 
 runs <- read_runs(arguments[1])
 n_conditions <- nlevels(runs$condition)
-# A sheet of the report for one or two conditions, 5.5 cm more for each further one.
+# Width of the report's figures for one or two conditions, and 5.5 cm more for each further one.
 figure_width_cm <- 16 + 5.5 * max(0, n_conditions - 2)
 save_figure(
   draw_runs(runs, read_algorithms(arguments[2])),

@@ -1,8 +1,8 @@
-# Draw a scorecard's figures (`losslab score`): for each algorithm that was asked for a strip per
-# criterion, section by section, and all algorithms beside each other.
+# Draw a scorecard's figures (`losslab score`): for each tested algorithm a strip per criterion, by
+# section, and a comparison of all algorithms.
 #
-# Arguments: the table of criteria, algorithms.tsv, the folder of the figures, how many files of
-# functions follow, these, and the algorithms.
+# Arguments: the table of criteria, algorithms.tsv, the folder of the figures, the number of
+# function files, these files, and the algorithms.
 arguments <- commandArgs(trailingOnly = TRUE)
 n_functions <- as.integer(arguments[4])
 for (path in arguments[4 + seq_len(n_functions)]) source(path)
@@ -22,7 +22,8 @@ save <- function(figure, name, height_cm) {
 
 for (subject in tested) {
   for (part in unique(criteria$section)) {
-    rows <- filter(criteria, section == part, algorithm %in% c(subject, beside(criteria, tested)))
+    baselines <- baselines_of(criteria, tested)
+    rows <- filter(criteria, section == part, algorithm %in% c(subject, baselines))
     if (all(is.na(rows$value))) next
     save(
       draw_strips(rows, subject, algorithms), paste0(subject, "_", gsub("[.]", "-", part)),

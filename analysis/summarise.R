@@ -1,4 +1,4 @@
-# Statistics of a study: summary, ratios, invalid replicates.
+# Statistics of a study: summary, ratios and invalid replicates.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
 begin_script(snakemake)
 library(dplyr, warn.conflicts = FALSE)

@@ -1,5 +1,5 @@
-# Draw a sweep's cells (`losslab sweep`): means with their confidence intervals. Arguments as of
-# runs.R.
+# Draw a sweep's cells (`losslab sweep`): means with confidence intervals. The arguments are those
+# of runs.R.
 arguments <- commandArgs(trailingOnly = TRUE)
 n_functions <- as.integer(arguments[3])
 for (path in arguments[3 + seq_len(n_functions)]) source(path)
@@ -7,7 +7,7 @@ one_locale()
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
-# Lines are algorithms, whose colours are the report's, or values of another axis.
+# Lines are algorithms, in the report's colours, or values of another axis.
 line_scales <- function(lines, algorithms) {
   if (all(lines %in% algorithms$name)) {
     return(algorithm_scales(algorithms))
@@ -36,9 +36,9 @@ draw_sweep <- function(cells, algorithms) {
   if (across) {
     ends <- line_ends(cells, "x", "mean", "line", "panel", gap = 0.06)
     of_algorithms <- all(cells$line %in% algorithms$name)
-    say <- \(line) if (of_algorithms) label_algorithms(line, algorithms) else line
+    label <- \(line) if (of_algorithms) label_algorithms(line, algorithms) else line
     figure <- figure + geom_line(linewidth = 0.5) + scale_x_continuous(expand = room_for_names())
-    if (n_distinct(cells$line) > 1) figure <- figure + name_lines(ends, "x", "line", say)
+    if (n_distinct(cells$line) > 1) figure <- figure + name_lines(ends, "x", "line", label)
   } else {
     figure <- figure + scale_x_continuous(breaks = NULL)
   }

@@ -1,5 +1,5 @@
-# Write a study's tables. Its file defines `tables(data, write)`: it makes them of the study's data
-# (`study_data()`) and gives each to `write` with its name.
+# Write a study's tables. Its file defines `tables(data, write)`, which computes them from the
+# study's data (`study_data()`) and passes each to `write` with its name.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
 begin_script(snakemake)
 library(dplyr, warn.conflicts = FALSE)

@@ -1,1 +1,1 @@
-"""Campaigns that try losslab itself; each a command, none part of a measurement."""
+"""Campaigns that test losslab itself, each with a command; no measurement uses them."""

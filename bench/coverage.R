@@ -1,21 +1,21 @@
-# How often intervals cover what they are of, on runs as they are: `Rscript bench/coverage.R results`.
+# Coverage of confidence intervals on measured runs: `Rscript bench/coverage.R results`.
 # A second argument is the number of samples, such as 100 for a trial.
 #
-# The runs of a campaign are put together into populations: cells of one kind, each run as a multiple
-# of its cell's mean, the deviations stretched by sqrt(n / (n - 1)) for the mean that was taken
-# from them. Samples of a population are drawn again and again, and it is counted how often each
-# kind of interval has the population's own value. Writes report/coverage.csv, which the report shows.
+# The runs of cells of one kind form a population. Each run is divided by its cell's mean, and its
+# deviation is multiplied by sqrt(n / (n - 1)), because the mean is estimated from the same runs.
+# For samples of each population, the script counts how often each kind of confidence interval
+# contains the population's value. It writes report/coverage.csv, which the report shows.
 for (path in Sys.glob("analysis/R/*.R")) source(path)
 
 arguments <- commandArgs(trailingOnly = TRUE)
 draws <- if (length(arguments) > 1) as.integer(arguments[2]) else 4000L
 sizes <- c(3, 5, 10, 20)
-# The bootstrap's own draws; it is here to be compared with.
+# Draws of the bootstrap, which is included for comparison.
 resamples <- 1000
-# Fewer runs are no population.
-least_population <- 60
+# Minimum number of runs of a population.
+min_population <- 60
 
-# A population's name to its study, its metric, and which of the study's cells are in it.
+# Study, metric and cells of each population, by its name.
 kinds_of_runs <- list(
   "CUBIC, loss up to 1 %" = list("loss", "goodput_mbit", \(rows) {
     rows$app == "iperf3" & rows$algorithm == "cubic" & rows$loss_percent > 0 &
@@ -42,7 +42,7 @@ kinds_of_runs <- list(
   "Shares of two flows" = list("cloud", "jain_index", \(rows) rows$competitor != "none")
 )
 
-# The runs of a kind as multiples of their cells' means.
+# Return the runs of a kind, divided by their cells' means.
 population <- function(kind, folder) {
   path <- file.path(folder, "summary", paste0(kind[[1]], "_replicates.csv"))
   if (!file.exists(path)) {
@@ -53,7 +53,7 @@ population <- function(kind, folder) {
   rows <- rows[!is.na(rows[[kind[[2]]]]), ]
   unlist(lapply(split(rows[[kind[[2]]]], factor(rows$cell)), function(values) {
     n <- length(values)
-    if (n < least_runs || stats::sd(values) < 1e-9 * mean(values)) {
+    if (n < min_runs || stats::sd(values) < 1e-9 * mean(values)) {
       return(NULL)
     }
     pmax(0, 1 + (values / mean(values) - 1) * sqrt(n / (n - 1)))
@@ -66,13 +66,13 @@ percentile_bootstrap <- function(x) {
   list(low = edges[1], high = edges[2])
 }
 
-# Equal runs have an interval without width.
+# Equal runs have a confidence interval of zero width.
 covers <- function(interval, value) {
   near <- 1e-9 * abs(value)
   isTRUE(interval$low - near <= value && value <= interval$high + near)
 }
 
-# The share of samples of n runs whose interval covers, in percent.
+# Return the percentage of samples of n runs whose confidence interval contains the value.
 coverage <- function(n, interval, value, repeats = draws) {
   100 * mean(vapply(seq_len(repeats), \(draw) covers(interval(n), value), TRUE))
 }
@@ -81,17 +81,17 @@ of_population <- function(name, values) {
   values <- values[values > 0]
   draw <- \(n) sample(values, n, replace = TRUE)
   kinds <- list(
-    list("mean, t of logarithms", \(n) mean_interval(draw(n)), mean(values), least_runs),
+    list("mean, t of logarithms", \(n) mean_interval(draw(n)), mean(values), min_runs),
     list("mean, percentile bootstrap", \(n) percentile_bootstrap(draw(n)), mean(values), 2),
     list("median, order statistics", \(n) median_interval(draw(n)), stats::median(values), 6),
-    # Against a second sample of the same population: the ratio is one.
+    # Compared with a second sample of the same population: the ratio is 1.
     list("ratio of two groups, t of logarithms", \(n) {
       ratio_interval(draw(n), draw(n), paired = FALSE)
-    }, 1, least_runs),
-    # Against a constant: the geometric mean, of which the paired ratio is one.
+    }, 1, min_runs),
+    # Compared with a constant: the paired ratio is the geometric mean.
     list("ratio of pairs, t of logarithms", \(n) {
       ratio_interval(draw(n), rep(1, n))
-    }, exp(mean(log(values))), least_runs)
+    }, exp(mean(log(values))), min_runs)
   )
   found <- lapply(kinds, function(each) {
     fit <- sizes[sizes >= each[[4]]]
@@ -108,9 +108,9 @@ of_population <- function(name, values) {
 one_locale()
 set.seed(1, kind = "Mersenne-Twister", sample.kind = "Rejection")
 populations <- lapply(kinds_of_runs, population, folder = arguments[1])
-enough <- populations[lengths(populations) >= least_population]
+enough <- populations[lengths(populations) >= min_population]
 if (length(enough) == 0) {
-  stop("results must have ", least_population, " runs of one kind, found fewer of each")
+  stop("results must have ", min_population, " runs of one kind, found fewer of each")
 }
 dplyr::bind_rows(Map(of_population, names(enough), enough)) |>
   write_table("report/coverage.csv")

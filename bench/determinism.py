@@ -1,10 +1,10 @@
-"""Measure five different cells again and again, and count the distinct outputs.
+"""Measure five different cells repeatedly and count the distinct outputs.
 
-`python -m bench.determinism` makes 100 runs: each cell 20 times, half of them while every CPU of
-the host is kept busy. Beside the load, it changes what else must not matter: the clone's path, the
-user, the environment, the number of CPUs, how many files may be open, the age of the files, a copy
-of kernel and image, compiled byte code beside the sources, and cold file caches. It prints the
-number of distinct outputs per cell and exits with 1 unless each is 1.
+`python -m bench.determinism` makes 100 runs: each cell 20 times, half of them with every CPU of
+the host busy. Besides the load, it varies other circumstances without effect: the clone's path, the
+user, the environment, the number of CPUs, the limit of open files, the age of files, a copy of
+kernel and image, compiled byte code beside the sources, and cold file caches. It prints the number
+of distinct outputs per cell and exits with 1 unless each is 1.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from losslab.instrument.cache import cache_folder
 ROOT = Path(__file__).resolve().parents[1]
 NEEDED = ("src", "config", "workflow", "containers", "pyproject.toml")
 NOBODY = 65534
-# Two busy processes per CPU: each guest gets a third of one.
+# With two busy processes per CPU, each guest gets a third of one.
 BUSY_PER_CPU = 2
 
 CELLS = {
@@ -47,7 +47,7 @@ CELLS = {
 
 @dataclass(frozen=True)
 class Setting:
-    """Circumstances of a run that must not matter."""
+    """Circumstances of a run that must not affect its output."""
 
     name: str
     clone: Path
@@ -60,7 +60,7 @@ class Setting:
 
 
 def settings(work: Path) -> list[Setting]:
-    """List the circumstances that this machine can make."""
+    """Return the settings that this machine supports."""
     other = work / "another clone, with a longer path and spaces"
     compiled = work / "compiled"
     for clone in (other, compiled):
@@ -87,7 +87,7 @@ def settings(work: Path) -> list[Setting]:
         ),
         Setting("touched files", other, touch=True),
     ]  # fmt: skip
-    # Byte code of the guest's own Python, made by it, as a host with that Python would leave it.
+    # Byte code by the guest's own Python, like that of a host with the same Python.
     built = image.existing()
     if os.geteuid() == 0 and built is not None:
         root, src = built / "root", compiled / "src"
@@ -120,7 +120,7 @@ def _readable_by_others(folder: Path) -> bool:
 
 
 def digest(folder: Path) -> str:
-    """Hash everything that a run left, but for the file that describes the host."""
+    """Hash all output of a run except the file that describes the host."""
     total = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         if path.name != HOST_FILE:
@@ -191,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         idle, loaded = options.runs - options.runs // 2, options.runs // 2
         for half, count in (("idle", idle), ("under load", loaded)):
             load = busy_host() if half == "under load" else contextlib.nullcontext()
-            # Side by side, one per CPU: other cells are part of the load.
+            # Cells run in parallel, one per CPU, and are part of each other's load.
             with load, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
                 jobs = {
                         (cell, number): pool.submit(

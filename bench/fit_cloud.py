@@ -1,9 +1,9 @@
-"""What buffer, rate and aggregates give the cloud study's numbers: `python -m bench.fit_cloud`.
+"""Fit of buffer, rate and offloads to the cloud study's numbers: `python -m bench.fit_cloud`.
 
-Two numbers are fitted, the goodputs of CUBIC and BBR without added loss (section 5.2 of its
-source); what else the same set-up then says stands beside what the source has. The authors' log
+The fit uses two numbers: the goodputs of CUBIC and BBR without added loss (section 5.2 of the
+source). The table also has the set-up's other results beside the source's. The authors' log
 (data/stats.txt of their repository) also counts retransmissions: 172 of CUBIC, 169 of them in the
-first second, 0 of BBR.
+first second, and 0 of BBR.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from losslab.emulation.apps.iperf3 import SOURCE_PORT
 from losslab.study.condition import Condition
 from losslab.study.seeds import replicate_seed
 
-# As the study's block `published`: netem of 20 ms on the sender, 5 s, no warm-up.
+# Like the study's block `published`: netem of 20 ms on the sender, 5 s, no warm-up.
 SETUP = Condition(
     algorithm="cubic", rtt_ms=21, sender_delay_ms=20, duration_s=5, warmup_s=0
 )  # fmt: skip
@@ -38,7 +38,7 @@ PUBLISHED = ("", "", "", "", "78.6", "503", "6.4", "20.5", "172", "169", "0", "1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure the grid and print a line per set-up, means over replicates."""
+    """Measure the grid and print a line per set-up, with means over replicates."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--buffer-packets", type=int, nargs="+", default=[20, 30, 40, 50, 60, 80])
     parser.add_argument("--rate-mbit", type=float, nargs="+", default=[600])
@@ -94,10 +94,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _one(condition: Condition, number: int, tools: Instrument) -> tuple[float, int, int]:
-    """Measure a replicate; return goodput in Mbit/s, retransmissions, and those of its first s.
+    """Measure a replicate; return goodput in Mbit/s, retransmissions, and those of the first s.
 
     Raises:
-        SystemExit: it is not valid.
+        SystemExit: The replicate is not valid.
     """
     with tempfile.TemporaryDirectory(prefix="losslab-fit-") as folder:
         out = Path(folder) / "0"

@@ -1,7 +1,7 @@
-"""What RTT gives the loss study's one fitted number: `python -m bench.fit_loss`.
+"""Fit of the base RTT to a number of the loss study: `python -m bench.fit_loss`.
 
-The source states no RTT; ours is the one at which CUBIC at 1 % loss on the symmetric path has its
-235.5 Mbit/s (slide 11). Nothing else is fitted.
+The source states no RTT. The fitted RTT gives CUBIC the source's 235.5 Mbit/s at 1 % loss on the
+symmetric path (slide 11). Nothing else is fitted.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Measure small replicates of every kind and compare their bytes with the recorded digests.
+"""Measure golden conditions and compare their bytes with the recorded digests.
 
-    python -m bench.golden                    compares; exit 1 where a byte differs
-    python -m bench.golden --record           records anew, and says what changed
+    python -m bench.golden                    compare; exit 1 if a byte differs
+    python -m bench.golden --record           record again, and print the changes
     python -m bench.golden --only web --keep FOLDER [--against FOLDER]
 
-keeps what was measured, and shows the first line that differs from what was kept before. The
-digests in tests/golden/golden.yaml belong to an instrument: the recipes of kernel and image. With
-another instrument they say nothing and have to be recorded anew; the measuring modules may change,
-as long as no byte does.
+`--keep` keeps the measured files; `--against` prints the first line that differs from kept ones.
+The digests in tests/golden/golden.yaml belong to an instrument: the recipes of kernel and image.
+They must be recorded again for another instrument. The measuring modules may change as long as no
+byte does.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ HEADER = f"""\
 # What small replicates must leave, byte by byte, on every machine. A condition is the words of
 # `losslab measure`; write one here without digests, and `{RECORD_COMMAND}` adds them.
 """
-# Of the manifest: where and of what it was made, whose deciding part is the record's own, and the
-# files' digests, which stand here by themselves.
+# Parts of the manifest that the digests omit: the instrument, which the record has itself, and the
+# files' digests, which are listed separately.
 NOT_DIGESTED = ("fingerprint", "instrument", "files")
 RECIPES = ("kernel", "image", "engine")
-# The axes that a condition always says; a later one, where it is not at its default, so that a new
-# axis leaves the digests of old conditions alone.
+# Axes that every condition has. A later axis is included only if it is not at its default, so that
+# a new axis does not change digests of old conditions.
 FIRST_AXES = {*IN_NAMES, "kernel", "duration_s", "warmup_s"}
-# A condition takes 2 s; this tells a hung guest from one on a host that is busy with other things.
+# A condition takes 2 s; the limit distinguishes a hanging guest from one on a busy host.
 TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)
 class Golden:
-    """A condition and what it must leave: SHA-256 by file, and by part of the manifest."""
+    """A condition and its expected output: SHA-256 by file, and by part of the manifest."""
 
     name: str
     measure: str
@@ -66,7 +66,7 @@ class Golden:
 
     @property
     def backend(self) -> str:
-        """The backend that it is measured on."""
+        """Return the backend of the condition."""
         return CONTAINERNET if f"--backend {CONTAINERNET}" in self.measure else VIRTUAL
 
 
@@ -82,7 +82,7 @@ def load(path: Path = FILE) -> Record:
     """Read and check the recorded digests.
 
     Raises:
-        LosslabError: the file does not follow its schema.
+        LosslabError: The file does not follow its schema.
     """
     data = load_yaml(path)
     check_schema(data, "golden", str(path))
@@ -93,7 +93,7 @@ def load(path: Path = FILE) -> Record:
 
 
 def write(record: Record, path: Path = FILE) -> None:
-    """Write the record, sorted, so that equal records are equal bytes."""
+    """Write the record, sorted, so that equal records have equal bytes."""
     data = {
         "instruments": record.instruments,
         "conditions": {
@@ -102,18 +102,18 @@ def write(record: Record, path: Path = FILE) -> None:
             for golden in record.conditions.values()
         },
     }
-    # Wide lines: a condition's words and a digest stay on one.
+    # Lines are wide enough for a condition's words and a digest.
     path.write_text(HEADER + yaml.safe_dump(data, sort_keys=True, width=1000))
 
 
 def identity(backend: str) -> dict[str, Any]:
-    """Say what the instrument at hand is.
+    """Return the identity of the installed instrument.
 
-    A finished kernel configuration names the compiler, so the recipe counts (fragment, patches and
-    pinned source, `build.kernel.content_hash`): machines with other compilers agree.
+    The final kernel configuration names the compiler, so the recipe counts instead (fragment,
+    patches and pinned source, `kernel.content_hash`): machines with other compilers agree.
 
     Raises:
-        LosslabError: something is not built.
+        LosslabError: A part is not built.
     """
     found = instrument(backend).provenance
     kept = ("hash", "version", "packages_sha256", "containernet", "pinned")
@@ -125,10 +125,9 @@ def identity(backend: str) -> dict[str, Any]:
 
 
 def cannot_measure(backend: str) -> str | None:
-    """Say why this machine cannot measure a backend's conditions; None where it can.
+    """Return why this machine cannot measure a backend's conditions; None if it can.
 
-    That the plain kernel or the host image is missing is no such reason but an error: without them
-    nothing can be measured at all.
+    A missing plain kernel or host image is an error instead: without them nothing can be measured.
     """
     if backend == VIRTUAL:
         return None
@@ -141,7 +140,7 @@ def cannot_measure(backend: str) -> str | None:
 
 
 def instrument_changes(record: Record, backend: str) -> list[str]:
-    """Name what is not as recorded, with both hashes."""
+    """Return the parts that differ from the record, with both hashes."""
     then, now = record.instruments.get(backend, {}), identity(backend)
     return [
         f"{part} was {_short(then.get(part))}, is {_short(now.get(part))}"
@@ -158,7 +157,7 @@ def measure(golden: Golden, out: Path, timeout_s: float = TIMEOUT_S) -> Path:
     """Measure a condition's replicate into folder `out`.
 
     Raises:
-        LosslabError: it is not valid, or could not be measured.
+        LosslabError: The replicate is not valid, or could not be measured.
     """
     words = [*golden.measure.split(), "--out", str(out), "--timeout-s", str(timeout_s)]
     done = subprocess.run(
@@ -177,13 +176,13 @@ def measure(golden: Golden, out: Path, timeout_s: float = TIMEOUT_S) -> Path:
 def measuring(
     goldens: Iterable[Golden], folder: Path, jobs: int = 0, timeout_s: float = TIMEOUT_S
 ) -> Iterator[dict[str, Future[Path]]]:
-    """Measure conditions side by side into `folder`, by name; what has not begun may be dropped.
+    """Measure conditions in parallel into `folder`, by name; pending ones can be cancelled.
 
     Args:
-        goldens: What to measure.
-        folder: An existing folder.
-        jobs: How many at a time; 0 stands for one per processor.
-        timeout_s: Limit of each in s of wall time.
+        goldens: Conditions to measure.
+        folder: Existing folder.
+        jobs: Number of parallel jobs; 0 means one per CPU.
+        timeout_s: Time limit of each in s of wall time.
     """
     pool = ThreadPoolExecutor(jobs or len(os.sched_getaffinity(0)))
     try:
@@ -199,16 +198,16 @@ def digests(folder: Path) -> dict[str, str]:
         if path.name == rerun.MANIFEST_FILE:
             for part, value in json.loads(path.read_text()).items():
                 if part not in NOT_DIGESTED and value is not None:
-                    told = said(value) if part == "cell" else value
-                    text = json.dumps(told, sort_keys=True)
+                    kept = digested_axes(value) if part == "cell" else value
+                    text = json.dumps(kept, sort_keys=True)
                     found[f"{path.name}: {part}"] = hashlib.sha256(text.encode()).hexdigest()
         elif path.name not in rerun.NOT_COMPARED:
             found[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
     return found
 
 
-def said(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out of a condition the axes that came later and are at their default."""
+def digested_axes(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a condition without later axes that are at their default."""
     return {
         name: value
         for name, value in cell.items()
@@ -216,8 +215,8 @@ def said(cell: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def without_later(table: str) -> str:
-    """Leave out of a table in CSV the columns of such axes."""
+def without_later_axes(table: str) -> str:
+    """Return a CSV table without the columns of such axes."""
     rows = list(csv.reader(io.StringIO(table)))
     kept = [
         at
@@ -232,24 +231,24 @@ def without_later(table: str) -> str:
 
 
 def _written(value: object) -> tuple[str, ...]:
-    """Write a value as Python does, and as R does."""
+    """Write a value like Python and like R."""
     return (str(value), f"{value:g}") if isinstance(value, float) else (str(value),)
 
 
 def differences(recorded: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
-    """Name the files and parts of the manifest that differ, came or went."""
+    """Return the files and parts of the manifest that differ, were added or were removed."""
     changed = [f"{n} differs" for n in found if n in recorded and found[n] != recorded[n]]
     changed += [f"{n} is new" for n in found if n not in recorded]
     return sorted(changed) + [f"{n} is gone" for n in sorted(recorded) if n not in found]
 
 
 def first_lines(before: Path, after: Path) -> list[str]:
-    """Show, for two folders of a replicate, the first line in which each file differs."""
+    """Return the first differing line of each file of two replicates' folders."""
     return [f"{file}: {what}" for file, what in rerun.compare(before, after).different.items()]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare, or record; return 1 where bytes or the instrument differ."""
+    """Compare or record; return 1 if bytes or the instrument differ."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.golden", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -281,15 +280,15 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
     for backend, changed in changes.items():
         for change in changed:
             print(f"{backend}: another instrument: {change}", flush=True)
-    left_out = [
+    not_measured = [
         golden.name
         for golden in record.conditions.values()
         if changes.get(golden.backend) and golden not in goldens
     ]
-    if options.record and left_out:
+    if options.record and not_measured:
         raise LosslabError(
             "with another instrument each of its conditions must be recorded, found left out: "
-            + ", ".join(left_out),
+            + ", ".join(not_measured),
             hint=f"run `{RECORD_COMMAND}`",
         )
     found = _measured(goldens, folder, options)
@@ -319,7 +318,7 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
 def _require_confirmed(
     goldens: Sequence[Golden], found: Mapping[str, Any], again: Mapping[str, Any]
 ) -> None:
-    """Refuse to record what a second run, in another order, does not confirm."""
+    """Refuse to record results that a second run in another order does not confirm."""
     unsteady = [g.name for g in goldens if found.get(g.name) != again.get(g.name)]
     unsteady += [g.name for g in goldens if g.name not in found]
     if unsteady:
@@ -330,7 +329,7 @@ def _require_confirmed(
 
 
 def chosen(record: Record, names: Sequence[str] | None) -> list[Golden]:
-    """Pick conditions by name, or all; leave out, with the reason, what cannot be measured here."""
+    """Return conditions by name, or all; report those that cannot be measured here."""
     unknown = sorted(set(names or []) - set(record.conditions))
     if unknown:
         raise LosslabError(
@@ -351,7 +350,7 @@ def chosen(record: Record, names: Sequence[str] | None) -> list[Golden]:
 def _measured(
     goldens: Sequence[Golden], folder: Path, options: argparse.Namespace
 ) -> dict[str, dict[str, str]]:
-    """Measure; what could not be measured is said, and absent from the result."""
+    """Measure conditions; report failed ones and omit them from the result."""
     found = {}
     with measuring(goldens, folder, options.jobs, options.timeout_s) as runs:
         for name, run in runs.items():

@@ -1,9 +1,9 @@
-"""What a measurement on the host must leave as it was: compare the machine before and after.
+"""Comparison of the machine's state before and after a measurement on the host.
 
     python -m bench.host_state -- losslab measure --where host ...
 
-runs the command and prints what differs afterwards; exit 0 when nothing does. As root, or what only
-root sees is not compared.
+runs the command and prints the differences; exit 0 if there are none. Run it as root: otherwise,
+state that only root can read is not compared.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from pathlib import Path
 from losslab.backends.preflight import ask_engine
 from losslab.errors import LosslabError
 
-# Counters and random numbers, which change by themselves.
+# Counters and random numbers change by themselves.
 RESTLESS = (
     "fs.dentry-state", "fs.file-nr", "fs.inode-nr", "fs.inode-state", "kernel.ns_last_pid",
     "kernel.random.", "kernel.pty.nr", "fs.quota.", "kernel.sched_domain.",
     "net.netfilter.nf_conntrack_count", "fs.aio-nr", "kernel.perf_event_max_sample_rate",
     "fs.epoll.", "vm.stat_refresh", "fs.mount-nr", "kernel.tainted",
 )  # fmt: skip
-# Of the modules that a cell's own set-up asks for, and those that these ask for.
+# Modules that a cell's set-up loads, and their dependencies.
 OWN_MODULES = ("sch_", "cls_", "act_", "tcp_", "veth", "tun", "overlay", "inet_diag", "raw_diag")
 
 
 def words(command: Sequence[str]) -> list[str]:
-    """Return a command's lines; none where it cannot run."""
+    """Return a command's lines of output; none if it cannot run."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
@@ -70,7 +70,7 @@ def namespaces() -> list[str]:
 
 
 def containers() -> list[str]:
-    """List the engine's containers, running or not; none where no engine answers."""
+    """List the engine's containers, running or not; none if no engine answers."""
     try:
         found = ask_engine("/containers/json?all=true")
     except (OSError, http.client.HTTPException, ValueError, LosslabError):
@@ -79,13 +79,13 @@ def containers() -> list[str]:
 
 
 def packet_filter() -> list[str]:
-    """List the rules of the packet filter, without the time and the counters they come with."""
+    """List the rules of the packet filter, without times and counters."""
     lines = words(["iptables-save"]) + words(["ip6tables-save"])
     return [re.sub(r" ?\[\d+:\d+\]", "", line) for line in lines if not line.startswith("#")]
 
 
 def modules() -> list[str]:
-    """List the kernel's modules; what a qdisc or an algorithm is made of stays loaded."""
+    """List the kernel's modules, except qdiscs and algorithms, which remain loaded."""
     path = Path("/proc/modules")
     lines = path.read_text().splitlines() if path.exists() else []
     return sorted(line.split()[0] for line in lines if not line.startswith(OWN_MODULES))
@@ -98,7 +98,7 @@ def control_groups() -> list[str]:
 
 
 def state() -> dict[str, list[str]]:
-    """Describe the machine."""
+    """Return the state of the machine."""
     links = [link["ifname"] for line in words(["ip", "-json", "link"]) for link in json.loads(line)]
     return {
         "containers": containers(),
@@ -115,7 +115,7 @@ def state() -> dict[str, list[str]]:
 
 
 def differences(before: dict[str, list[str]], after: dict[str, list[str]]) -> list[str]:
-    """Say what came and what went."""
+    """Return added and removed lines of the state."""
     found = []
     for what, was in before.items():
         found += [f"{what}: gone: {item}" for item in was if item not in after[what]]
@@ -124,7 +124,7 @@ def differences(before: dict[str, list[str]], after: dict[str, list[str]]) -> li
 
 
 def main() -> int:
-    """Describe the machine before and after a command, and print the differences."""
+    """Compare the machine's state before and after a command, and print the differences."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.host_state", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -1,11 +1,11 @@
-"""Measure the golden conditions on every kernel, and say what differs from the default one.
+"""Measure the golden conditions on every kernel and compare with the default one.
 
-    python -m bench.kernels                        all kernels that are built, a table
+    python -m bench.kernels                        all built kernels, as a table
     python -m bench.kernels --only bare cake --kernel 6.1 7.2
-    python -m bench.kernels --write                into docs/reference/kernels.md
+    python -m bench.kernels --write                write docs/reference/kernels.md
 
-Kernels enter no seed: what differs is the kernel's doing. A condition that asks for an algorithm
-which a kernel does not have is an error there, and in the table.
+The kernel does not enter the seed: the kernel causes all differences. A condition with an algorithm
+that a kernel lacks is an error there, and in the table.
 """
 
 from __future__ import annotations
@@ -28,18 +28,21 @@ from losslab.study.metrics import primary_names
 
 PAGE = golden.ROOT / "docs" / "reference" / "kernels.md"
 HEAD = """\
-# Kernels side by side
+# Kernels compared
 
-The golden conditions, some seconds each of everything that a path can have, on every kernel of
-`config/kernels.toml`: one replicate with the same seed on each, as
-`python -m bench.kernels --write` measured it and wrote this page. In brackets, how many of the
-replicate's raw files have the same bytes as on {default}. Where all have, the kernels do the same
-to the nanosecond; where none has, they may still have the same answer: one replicate tells nothing
-of that, and `make report CONFIG=config/kernels.yaml` does, with ten.
+This page compares the golden conditions on every kernel of `config/kernels.toml`. The golden
+conditions are runs of a few seconds that cover every feature of a path. Each number is one
+replicate, with the same seed on each kernel. `python -m bench.kernels --write` measured the
+conditions and wrote this page.
 
-Linux 6.1's netem takes no seed: it loses other packets, and in conditions of a second or two what
-it loses at the start decides the number (a lost SYN takes the whole of one). A kernel with BBRv3
-has it in place of BBR.
+In brackets: the number of the replicate's raw files that have the same bytes as on {default}. If
+all files have, the two kernels behave the same to the nanosecond. If none has, the kernels may
+still give the same result on average; one replicate cannot show that.
+`make report CONFIG=config/kernels.yaml` compares five or ten replicates of each cell.
+
+Linux 6.1's netem takes no seed, so it drops other packets. In conditions of one or two seconds, a
+loss at the start determines the number: a lost SYN costs a whole second. A kernel with BBRv3 has
+BBRv3 instead of BBR.
 
 """
 
@@ -50,14 +53,14 @@ class Row:
 
     condition: str
     kernel: str
-    found: str  # a number, or why there is none
-    same: str  # how many of the default's files have the same bytes
+    found: str  # the value, or the reason why there is none
+    same: str  # number of files with the default kernel's bytes
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Measure and print the table; 1 where something could not be measured."""
+    """Measure and print the table; return 1 if a condition could not be measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    built = [name for name, which in kernels.known().items() if kernel.existing(which=which)]
+    built = [name for name, which in kernels.declared().items() if kernel.existing(spec=which)]
     parser.add_argument("--kernel", nargs="+", choices=built, default=built)
     parser.add_argument(
         "--only", nargs="+", metavar="CONDITION", help="of tests/golden/golden.yaml"
@@ -74,7 +77,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if g.backend == golden.VIRTUAL and (not options.only or g.name in options.only)
     ]
     names = list(dict.fromkeys([kernels.default().name, *options.kernel]))
-    missing = [name for name in kernels.known() if name not in built]
+    missing = [name for name in kernels.declared() if name not in built]
     head = ("condition", "kernel", "found", "same files")
     widths = [
         max(map(len, texts))
@@ -101,13 +104,13 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def page(rows: Sequence[Row], names: Sequence[str]) -> str:
-    """Write the page of the documentation: a row for each condition, a column for each kernel.
+    """Return the documentation page: a row for each condition, a column for each kernel.
 
     Args:
-        rows: Of every condition on every kernel.
-        names: The kernels, the default one first.
+        rows: Results of every condition on every kernel.
+        names: Kernels, the default one first.
     """
-    known = kernels.known()
+    known = kernels.declared()
     labels = [known[name].label for name in names]
     found = {(row.condition, row.kernel): row for row in rows}
     lines = [
@@ -137,10 +140,10 @@ def measured(
     """Measure each condition on each kernel, the default one first.
 
     Args:
-        goldens: The conditions.
-        names: The kernels.
-        folder: An existing folder.
-        timeout_s: Limit of each in s of wall time.
+        goldens: Conditions.
+        names: Kernels.
+        folder: Existing folder.
+        timeout_s: Time limit of each in s of wall time.
     """
     jobs = [(each, name) for each in goldens for name in names]
     reference: dict[str, str] = {}
@@ -154,7 +157,7 @@ def measured(
 def _measured(
     condition: golden.Golden, name: str, folder: Path, timeout_s: float
 ) -> tuple[str, dict[str, str]]:
-    """Return a condition's number on a kernel, or why there is none, and its files' digests."""
+    """Return a condition's value on a kernel, or why there is none, and its files' digests."""
     on = golden.Golden(condition.name, f"{condition.measure} --kernel {name}")
     try:
         out = golden.measure(on, folder / f"{condition.name}-{name}", timeout_s)
@@ -163,7 +166,7 @@ def _measured(
         return "error: " + error.message.splitlines()[0][:60], {}
     summary: Mapping[str, Any] = json.loads((out / "manifest.json").read_text())["summary"]
     metric = next(each for each in primary_names() if summary.get(each) is not None)
-    # The manifest says which kernel it was, whatever came of it.
+    # The manifest names the kernel in any case.
     digests = {
         file: digest
         for file, digest in golden.digests(out).items()

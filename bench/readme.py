@@ -1,9 +1,8 @@
-"""Bring the README's figure and the sentence below it up to date.
+"""Update the README's figure and the sentence below it.
 
     python -m bench.readme [RESULTS]
 
-The figure and the table that the sentence is made of are copied to docs/figures. `make
-figure` measures first.
+The figure and the sentence's table are copied to docs/figures. `make figure` measures them first.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ MARK = "<!-- answer: written by `python -m bench.readme` -->\n"
 
 
 def answer(table: Path) -> str:
-    """Say what the table of goodput's decrease says, on the symmetric path."""
+    """Return the sentence about the decrease of goodput on the symmetric path."""
     with table.open(newline="") as file:
         rows = {
             (row["algorithm"], int(row["loss_percent"])): row
             for row in csv.DictReader(file)
             if row["path"] == "symmetric"
         }
-    # Which is less is what the sentence tells; on other numbers it would be another sentence.
+    # The sentence says which goodput is lower; other numbers would need another sentence.
     for loss in (1, 10):
         if float(rows["cubic", loss]["high"]) >= float(rows["bbr", loss]["low"]):
             raise SystemExit(f"at {loss} % loss BBR must keep more: write another answer")
@@ -44,25 +43,26 @@ def answer(table: Path) -> str:
     theirs = {key: _lost(row["published"]) for key, row in rows.items()}
     path = yaml.safe_load((ROOT / "config/studies/loss.yaml").read_text())["defaults"]
     text = (
-        f"On a path of {path['rate_mbit'] / 1000:g} Gbit/s, **a loss of 1 % costs CUBIC "
+        f"On a {path['rate_mbit'] / 1000:g} Gbit/s path, **1 % packet loss costs CUBIC "
         f"{ours['cubic', 1]} % of its goodput and BBR {ours['bbr', 1]} %** (published: "
-        f"{theirs['cubic', 1]} and {theirs['bbr', 1]} %); a loss of 10 %, {ours['cubic', 10]} and "
-        f"{ours['bbr', 10]} % (published: {theirs['cubic', 10]} and {theirs['bbr', 10]} %). Means "
-        f"of {n.pop()} runs each, RTT {path['rtt_ms']:g} ms, Linux {kernels.default().series.name}."
+        f"{theirs['cubic', 1]} % and {theirs['bbr', 1]} %). 10 % loss costs CUBIC "
+        f"{ours['cubic', 10]} % and BBR {ours['bbr', 10]} % (published: {theirs['cubic', 10]} % "
+        f"and {theirs['bbr', 10]} %). Each number is the mean of {n.pop()} runs; the base RTT is "
+        f"{path['rtt_ms']:g} ms, the kernel Linux {kernels.default().series.name}."
     )
-    # A number and its unit stay on one line.
+    # A non-breaking space keeps a number with its unit.
     whole = re.sub(r"(\d) (%|ms|Gbit)", "\\1\N{NO-BREAK SPACE}\\2", text)
     return textwrap.fill(whole, 108).replace("\N{NO-BREAK SPACE}", " ") + "\n"
 
 
 def _lost(percent: str) -> str:
     lost = -float(percent)
-    # Between 99 and 100 % the decimals are what counts.
+    # Decimals matter between 99 and 100 %.
     return f"{lost:.1f}" if lost > 99 else f"{lost:.0f}"
 
 
 def with_answer(readme: str, text: str) -> str:
-    """Put a text after the mark, up to the next empty line."""
+    """Replace the text between the mark and the next empty line."""
     pattern = re.escape(MARK) + r"(?:[^\n]+\n)*"
     if not re.search(pattern, readme):
         raise SystemExit(f"README.md must have the line {MARK!r}")
@@ -70,7 +70,7 @@ def with_answer(readme: str, text: str) -> str:
 
 
 def main() -> None:
-    """Copy, and write."""
+    """Copy the figure and its table, and write the README."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", nargs="?", type=Path, default=ROOT / "results")
     results = parser.parse_args().results

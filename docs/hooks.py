@@ -1,4 +1,4 @@
-"""What the site has beyond its pages: the order of its parts, and tables made from the code."""
+"""MkDocs hooks: navigation, and tables generated from the code."""
 
 import os
 import re
@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from losslab import cli, examples
-from losslab.study import listed
+from losslab.study import axisdocs
 
 ROOT = Path(__file__).resolve().parents[1]
-# How a reader meets them; pages within are in alphabetical order.
+# Sections in the order of the navigation; their pages are sorted by file name.
 PARTS = {"How-to": "how-to", "Reference": "reference", "Explanation": "explanation"}
 INCLUDE = re.compile(r"<!-- include (\S+) -->")
 
 
 def on_config(config: Any) -> Any:
-    """List the pages that there are."""
+    """Set the navigation to all pages in the folder."""
     docs = Path(config["docs_dir"])
     nav = [{"losslab": "index.md"}, {"Tutorial": "tutorial.md"}]
     for title, folder in PARTS.items():
@@ -26,14 +26,14 @@ def on_config(config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put in what is made from the code, or stands elsewhere in the repository."""
+    """Insert included files and tables generated from the code."""
     markdown = INCLUDE.sub(lambda found: (ROOT / found[1]).read_text(), markdown)
     markdown = markdown.replace("<!-- commands -->", _commands())
-    return markdown.replace("<!-- axes -->", listed.table())
+    return markdown.replace("<!-- axes -->", axisdocs.table())
 
 
 def _commands() -> str:
-    """Write the help of every command, the workflow's last."""
+    """Return the help of all commands as Markdown, the workflow's commands last."""
     os.environ["COLUMNS"] = "100"  # argparse breaks lines at the terminal's width
     commands = sorted(examples.leaves(cli.parser()), key=lambda c: examples.OF_WORKFLOW in c[1])
     return "\n".join(

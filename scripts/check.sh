@@ -1,7 +1,7 @@
 #!/bin/sh
-# The fast lane: linters, types, a dry run of the quick campaign, and the unit tests in parallel. Takes
-# at most two minutes on two processors; needs `make tools`, but neither kernel nor image. Words are
-# passed on to pytest.
+# Run linters, type checks, a dry run of the quick campaign, and the unit tests in parallel. Takes at
+# most two minutes on two processors. Needs `make tools`, but neither kernel nor image. Arguments are
+# passed to pytest.
 set -u
 cd "$(dirname "$0")/.."
 
@@ -10,8 +10,8 @@ status=0
 folder="$(mktemp -d)"
 trap 'rm -rf "$folder"' EXIT
 snakemake --cores 1 --dry-run --quiet all --configfile config/quick.yaml --directory "$folder" \
-    >"$folder/said" 2>&1 || { status=1 && cat "$folder/said"; }
-# R's linter and Snakemake's take longer than all others; `make test` has them.
+    >"$folder/output" 2>&1 || { status=1 && cat "$folder/output"; }
+# R's and Snakemake's linters are the slowest, so only `make test` runs them.
 pytest --numprocesses auto --maxprocesses 8 --dist loadgroup --quiet -m "not alone" \
     --deselect "tests/test_linters.py::test_clean[lintr]" \
     --deselect "tests/test_linters.py::test_clean[snakemake --lint]" \

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Prepare the containernet backend, after setup.sh: the engine image (Docker's engine and Containernet
-# on Debian 13) and the kernel that runs containers in a guest. Safe to run again.
+# Prepare the containernet backend, after setup.sh: build the engine image (Docker's engine and
+# Containernet on Debian 13) and the kernel that runs containers in a guest. Safe to run again.
 #
-#   scripts/containernet.sh          to run containers in a guest; needs no root
-#   scripts/containernet.sh host     and on this machine's own kernel: installs Docker; needs root
+#   scripts/containernet.sh          for containers in a guest; needs no root
+#   scripts/containernet.sh host     also for this machine's own kernel: installs Docker; needs root
 #
-# The network: Debian's archive, and github.com for Containernet, which is in no package registry.
-# LOSSLAB_CONTAINERNET_SOURCE names another copy of its repository: file:///home/me/containernet.
+# Needs the network: Debian's archive, and github.com for Containernet, which is in no package registry.
+# LOSSLAB_CONTAINERNET_SOURCE can name another copy of its repository: file:///home/me/containernet.
 set -eu
 cd "$(dirname "$0")/.."
 where="${1:-guest}"
@@ -17,8 +17,8 @@ else
     scripts/packages.sh containers
 fi
 
-echo "losslab: engine image (a few minutes when it is new)"
+echo "losslab: engine image (takes a few minutes if it is not in the cache)"
 .venv/bin/losslab image --variant engine
-echo "losslab: kernel that runs containers (about ten minutes of CPU time when it is new)"
+echo "losslab: kernel for containers (takes ten minutes of CPU time if it is not in the cache)"
 .venv/bin/losslab kernel --variant containers
 .venv/bin/losslab doctor | sed -n "/^containernet backend/,\$p"

@@ -6,15 +6,15 @@ cd "$(dirname "$0")/.."
 lock="requirements/$1.lock"
 stamp=".venv/losslab-group-$1"
 if [ ! -f "$lock" ]; then
-    echo "losslab: error: a group must have a lock in requirements/, found no $lock." >&2
+    echo "losslab: error: found no $lock; a group must have a lock in requirements/." >&2
     exit 2
 fi
 sum="$(sha256sum "$lock" | cut -d' ' -f1)"
 [ "$(cat "$stamp" 2>/dev/null || true)" = "$sum" ] && exit 0
 echo "losslab: installing Python packages of $lock"
 if ! .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r "$lock"; then
-    echo "losslab: error: the packages of $lock must be had as it pins them." >&2
-    echo "  -> check the network; pip's configuration names its index" >&2
+    echo "losslab: error: pip could not install the packages pinned in $lock." >&2
+    echo "  -> check the network and the index in pip's configuration" >&2
     exit 1
 fi
 echo "$sum" >"$stamp"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Install those Debian packages of scripts/packages.txt that are missing.
+# Install missing Debian packages of scripts/packages.txt.
 #
 #   scripts/packages.sh PART ...
-#   scripts/packages.sh --check PART ...    install nothing; fail where nobody here could
+#   scripts/packages.sh --check PART ...    install nothing; fail if this user cannot install
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -12,20 +12,20 @@ if [ "${1:-}" = --check ]; then
     shift
 fi
 
-wanted() {
+listed() {
     for part in "$@"; do
         sed 's/#.*//' scripts/packages.txt | awk -v part="$part" '$1 == part { print $2, $3 }'
     done
 }
 
-missing=$(wanted "$@" | while read -r package program; do
+missing=$(listed "$@" | while read -r package program; do
     [ -n "$program" ] && command -v "$program" >/dev/null && continue
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
         printf ' %s' "$package"
 done)
 [ -n "$missing" ] || exit 0
 if ! command -v dpkg-query >/dev/null; then
-    echo "losslab: note: not a Debian system; these must be there under other names:$missing" >&2
+    echo "losslab: note: not a Debian system; install the equivalents of these packages:$missing" >&2
     exit 0
 fi
 install="apt-get install -y --no-install-recommends$missing"
@@ -34,7 +34,7 @@ if [ "$(id -u)" = 0 ]; then
 elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
     as_root="sudo"
 else
-    echo "losslab: error: Debian packages are missing and installing them needs root." >&2
+    echo "losslab: error: Debian packages are missing, and installing them needs root." >&2
     echo "  -> run as root:  apt-get update && $install" >&2
     exit 1
 fi

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Take uPlot's files from npm again, as report/explorer/uplot/source.toml pins them. For another
-# version: change version and integrity there (`npm view uplot@VERSION dist.integrity`), run this, and
-# write the hashes that it prints.
+# Download uPlot's files from npm again, as pinned in report/explorer/uplot/source.toml. For another
+# version, change version and integrity there (`npm view uplot@VERSION dist.integrity`), run this script,
+# and write the printed hashes there.
 set -eu
 cd "$(dirname "$0")/../report/explorer/uplot"
 
@@ -12,7 +12,7 @@ trap 'rm -rf "$folder"' EXIT
 file="$(npm pack --silent --pack-destination "$folder" "uplot@$(value version)")"
 found="sha512-$(openssl dgst -sha512 -binary "$folder/$file" | base64 -w0)"
 if [ "$found" != "$(value integrity)" ]; then
-    echo "losslab: error: uPlot must have the integrity of source.toml, found $found" >&2
+    echo "losslab: error: uPlot must have the integrity $(value integrity) of source.toml, found $found" >&2
     exit 1
 fi
 tar -xzf "$folder/$file" -C "$folder"

@@ -1,4 +1,4 @@
-"""axe-core, which finds accessibility faults of a page: taken from npm by its hash, and kept."""
+"""axe-core, an accessibility checker for pages: downloaded from npm by hash and cached."""
 
 import hashlib
 import os
@@ -11,12 +11,12 @@ from pathlib import Path
 VERSION = "4.14.1"
 SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 MEMBER = "package/axe.min.js"
-# What stops a reader, and not what a reviewer might like otherwise.
+# Impacts that prevent use; lesser ones are ignored.
 SERIOUS = ("critical", "serious")
 
 
 def program() -> Path | None:
-    """Where axe-core is; nothing where npm or its registry is not to be had."""
+    """Return the path of axe-core; None without npm or its registry."""
     caches = Path(os.environ.get("LOSSLAB_CACHE", Path.home() / ".cache" / "losslab"))
     kept = caches / "tests" / f"axe-core-{VERSION}.js"
     if not kept.is_file():
@@ -48,7 +48,7 @@ def _take() -> bytes | None:
 
 
 def faults(page) -> list[str]:
-    """The serious faults of what a browser shows, each with its first places."""
+    """Return the serious problems of the displayed page, each with its first elements."""
     page.ask(f"{program().read_text()}; true")
     found = page.ask(
         "axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.map(v =>"

@@ -1,4 +1,4 @@
-"""Chromium without a window, driven over a pipe: what the page does, and what it complains of."""
+"""Headless Chromium, controlled through a pipe: actions on a page, and its errors."""
 
 import base64
 import contextlib
@@ -21,7 +21,7 @@ OPTIONS = (
 
 
 def program() -> str | None:
-    """Where Chromium is, if it is."""
+    """Return the path of Chromium, if installed."""
     return next((found for name in CHROMIUM if (found := shutil.which(name))), None)
 
 
@@ -88,7 +88,7 @@ class Page:
         )
 
     def ask(self, expression: str):
-        """Give what JavaScript says; a promise's value, too."""
+        """Evaluate JavaScript; a Promise is awaited."""
         answer = self.call(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )
@@ -96,7 +96,7 @@ class Page:
         return answer["result"].get("value")
 
     def wait(self, expression: str, limit_s: float = 120.0) -> None:
-        """Wait until JavaScript says yes."""
+        """Wait until a JavaScript expression is true."""
         end = time.monotonic() + limit_s
         while not self.ask(expression):
             assert time.monotonic() < end, f"{expression} must become true; {self.complaints}"
@@ -106,7 +106,7 @@ class Page:
         self.ask(f"document.querySelector({json.dumps(selector)}).click()")
 
     def drag(self, selector: str, begin: float, end: float) -> None:
-        """Drag with the mouse over an element, between two shares of its width."""
+        """Drag the mouse over an element, between two fractions of its width."""
         quoted = json.dumps(selector)
         self.ask(f"document.querySelector({quoted}).scrollIntoView({{block: 'center'}})")
         box = self.ask(
@@ -127,7 +127,7 @@ class Page:
             )  # fmt: skip
 
     def hover(self, selector: str, share: float) -> None:
-        """Move the mouse over an element, to a share of its width."""
+        """Move the mouse over an element, to a fraction of its width."""
         box = self.ask(
             f"(r => [r.x, r.y, r.width, r.height])(document.querySelector({json.dumps(selector)})"
             ".getBoundingClientRect())"
@@ -138,16 +138,16 @@ class Page:
         )  # fmt: skip
 
     def picture(self, path: Path, whole: bool = False) -> None:
-        """Save what is seen, or all of the page, as PNG."""
+        """Save the visible part or the whole page as PNG."""
         data = self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"]
         path.write_bytes(base64.b64decode(data))
 
 
 @contextlib.contextmanager
 def page(folder: Path) -> Iterator[Page]:
-    """A page of a browser of its own, whose files are in `folder`."""
+    """Yield a page of a new browser, whose files are in `folder`."""
     (to_browser, send), (receive, from_browser) = os.pipe(), os.pipe()
-    # Away from 3 and 4, which the browser expects them at.
+    # Not 3 and 4, which the browser uses.
     ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (to_browser, from_browser)]
 
     def descriptors() -> None:

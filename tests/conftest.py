@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-# Tools of the environment that runs the tests, also when it is not activated.
+# Find tools of the tests' environment even if it is not activated.
 os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
 
@@ -14,10 +14,10 @@ def root() -> Path:
     return ROOT
 
 
-# Before pytest-xdist, which asks for the groups when its own hook of this name runs.
+# Runs before pytest-xdist's hook of the same name, which reads the groups.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Keep the tests that share what costs (a fixture of a module or of the session) together."""
+    """Group tests that share a fixture of a module or session, so that one worker runs them."""
     for item in items:
         shared = [
             fixture

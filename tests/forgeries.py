@@ -1,6 +1,6 @@
-"""Forgeries of an artifact: each edits files and then makes every digest anew.
+"""Forgeries of an artifact: each edits files and then computes every digest again.
 
-What is found where stands in docs/how-to/artifact.md, too: `python -m tests.forgeries` prints it.
+`python -m tests.forgeries` prints the table of docs/how-to/artifact.md.
 """
 
 import argparse
@@ -23,7 +23,7 @@ SLOW = "slow_cubic_loss0_symmetric_web_rtt10_offloads-off_rate0.01_buffer20"
 
 
 class Forger:
-    """Edits an unpacked archive, and makes digests anew as whoever forges would."""
+    """Editor of an unpacked archive, who also recomputes the digests."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -44,7 +44,7 @@ class Forger:
         path.write_bytes(new)
 
     def manifest(self, change: Callable[[dict], object], number: int = 0, name: str = CUBIC):
-        """Change a manifest, and all records above it."""
+        """Change a manifest and all digests that depend on it."""
         path = self.replicate(number, name) / MANIFEST_FILE
         content = json.loads(path.read_text())
         change(content)
@@ -52,17 +52,17 @@ class Forger:
         self.seal(number, name)
 
     def seal(self, number: int = 0, name: str = CUBIC) -> None:
-        """Make a replicate's digests anew, and its cell's summary."""
+        """Write the digests of a replicate again, and its cell's summary."""
         folder = self.replicate(number, name)
         content = json.loads((folder / MANIFEST_FILE).read_text())
         write_json(content | integrity.listed(folder), folder / MANIFEST_FILE)
         host = json.loads((folder / HOST_FILE).read_text())
         plain = {key: host[key] for key in host if key not in (integrity.FILES, integrity.SELF)}
         write_json(integrity.sealed(plain, folder), folder / HOST_FILE)
-        self.sum_up(name)
+        self.summarise(name)
 
-    def sum_up(self, name: str = CUBIC, **changes: object) -> None:
-        """Write cell.json from the replicates that lie beside it."""
+    def summarise(self, name: str = CUBIC, **changes: object) -> None:
+        """Write cell.json from the replicates in its folder."""
         folder = self.cell(name)
         content = json.loads((folder / "cell.json").read_text())
         numbers = sorted(int(path.parent.name) for path in folder.glob(f"*/{MANIFEST_FILE}"))
@@ -73,7 +73,7 @@ class Forger:
         write_json(content | {"replicates": rows} | changes, folder / "cell.json")
 
     def list_files(self) -> None:
-        """Make the archive's list of digests anew."""
+        """Write the archive's list of digests again."""
         paths = [
             Path(name)
             for name in results.contents(self.root)
@@ -85,12 +85,12 @@ class Forger:
 
 @dataclass(frozen=True)
 class Forgery:
-    """An edit, and where it is found."""
+    """An edit, and the stage and path of the finding."""
 
     words: str
     edit: Callable[[Forger], object]
     stage: str
-    path: str  # a regular expression, as the next
+    path: str  # a regular expression, like the next field
     what: str
     lists_anew: bool = True
 
@@ -107,7 +107,7 @@ def every_goodput(f: Forger) -> None:
 def without_replicate(f: Forger) -> None:
     last = max(int(path.name) for path in f.cell().iterdir() if path.name.isdigit())
     shutil.rmtree(f.replicate(last))
-    f.sum_up()
+    f.summarise()
 
 
 def one_replicate_unlisted(f: Forger) -> None:
@@ -119,7 +119,7 @@ def one_replicate_unlisted(f: Forger) -> None:
 def one_replicate_twice(f: Forger) -> None:
     count = len(list(f.cell().glob(f"*/{MANIFEST_FILE}")))
     shutil.copytree(f.replicate(), f.replicate(count))
-    f.sum_up()
+    f.summarise()
 
 
 def swap_seeds(f: Forger) -> None:
@@ -127,33 +127,33 @@ def swap_seeds(f: Forger) -> None:
     os.rename(one, aside)
     os.rename(other, one)
     os.rename(aside, other)
-    f.sum_up()
+    f.summarise()
 
 
 def swap_cells(f: Forger) -> None:
     shutil.rmtree(f.replicate(0))
     shutil.copytree(f.replicate(0, BBR), f.replicate(0))
-    f.sum_up()
+    f.summarise()
 
 
 def relabel(f: Forger) -> None:
-    """BBR's replicate, of the same seed, as CUBIC's."""
+    """Relabel BBR's replicate of the same seed as CUBIC's."""
     swap_cells(f)
     f.manifest(lambda m: m["cell"].update(algorithm="cubic"))
 
 
 def other_condition(f: Forger) -> None:
-    """A replicate with loss as one without."""
+    """Relabel a replicate with loss as one without."""
     shutil.rmtree(f.replicate(0))
     shutil.copytree(f.replicate(0, LOSSY), f.replicate(0))
     f.manifest(lambda m: m["cell"].update(loss_percent=0.0))
 
 
 def whole_cell_elsewhere(f: Forger) -> None:
-    """The cell with loss in place of the one without, manifests and all."""
+    """Replace the cell without loss by the one with loss, including manifests."""
     shutil.rmtree(f.cell())
     shutil.copytree(f.cell(LOSSY), f.cell())
-    f.sum_up(cell=CUBIC)
+    f.summarise(cell=CUBIC)
 
 
 def lose(f: Forger) -> None:
@@ -175,7 +175,7 @@ def cell_gone(f: Forger) -> None:
 
 def cell_added(f: Forger) -> None:
     shutil.copytree(f.cell(BBR), f.cell("another"))
-    f.sum_up("another", cell="another")
+    f.summarise("another", cell="another")
 
 
 def another_source(f: Forger) -> None:
@@ -183,7 +183,7 @@ def another_source(f: Forger) -> None:
 
 
 def new_commit(f: Forger) -> None:
-    """Another source, and a commit that has it."""
+    """Change a source, and commit it."""
     another_source(f)
     names = [name for name in results.contents(f.root) if results.is_source(name)]
     tree = commits.tree_of(f.root, map(Path, names), 40)
@@ -198,7 +198,7 @@ def key_twice(f: Forger) -> None:
     host = json.loads((path.parent / HOST_FILE).read_text())
     plain = {key: host[key] for key in host if key not in (integrity.FILES, integrity.SELF)}
     write_json(integrity.sealed(plain, path.parent), path.parent / HOST_FILE)
-    f.sum_up()
+    f.summarise()
 
 
 def raw(name: str, pattern: str, text: str) -> Callable[[Forger], object]:
@@ -247,8 +247,8 @@ def balanced_counters(m: dict) -> None:
 REPLICATE = r"cells/tiny/cubic_loss0.*/0"
 A_CELL = r"cells/tiny/cubic_loss0[^/]*"
 FORGERIES = (
-    # Numbers.
-    Forgery("every goodput in every cell.json", every_goodput, "damage", A_CELL, "other values"),
+    # Values.
+    Forgery("every goodput in every cell.json", every_goodput, "damage", A_CELL, "values differ"),
     Forgery("a metric in the manifest and cell.json",
             manifest(lambda m: m["summary"].update(goodput_mbit=9.99)), "cells", REPLICATE,
             r"goodput_mbit 9\.99, but"),
@@ -256,7 +256,7 @@ FORGERIES = (
             manifest(lambda m: m["summary"].update(made_up=1.0)), "cells", REPLICATE,
             "made_up 1.0, but none"),
     Forgery("intervals.csv", raw("intervals.csv", r",\d\.\d+$", ",9.9"), "cells", REPLICATE,
-            "another intervals.csv"),
+            "intervals.csv does not follow"),
     Forgery("tcp.csv", raw("tcp.csv", r"^(1\.\d+,40001,.*),\d+$", r"\1,99999999"),
             "cells", REPLICATE, "goodput_mbit"),
     Forgery("ping.csv", raw("ping.csv", r"^(1\.\d+),.*", r"\1,500.0"), "cells", REPLICATE,
@@ -275,7 +275,7 @@ FORGERIES = (
     # Validity.
     Forgery("an invalid replicate made valid",
             manifest(lambda m: m.update(valid=True, reasons=[]), SLOW), "cells",
-            "cells/tiny/slow.*/0", "cannot be summed up: curl must get|missing|must"),
+            "cells/tiny/slow.*/0", "cannot be summarised: curl must get|missing|must"),
     Forgery("a valid replicate made invalid",
             manifest(lambda m: m.update(valid=False, reasons=["RTT must be 10 ms"])), "rerun",
             REPLICATE, "manifest.json: another reasons"),
@@ -288,23 +288,23 @@ FORGERIES = (
             "not in cell.json|stopping rule"),
     Forgery("a replicate twice", one_replicate_twice, "cells", "cells/tiny/cubic_loss0.*", "seed"),
     Forgery("two replicates swapped", swap_seeds, "cells", REPLICATE, "seed"),
-    Forgery("another cell's replicate", swap_cells, "damage", A_CELL, "another condition"),
+    Forgery("another cell's replicate", swap_cells, "damage", A_CELL, "the condition differs"),
     Forgery("another algorithm's replicate, relabelled", relabel, "cells", REPLICATE,
-            "another plan"),
+            "the plan does not follow"),
     Forgery("a replicate of another loss, relabelled", other_condition, "cells", REPLICATE, "seed"),
     Forgery("a whole cell of another condition", whole_cell_elsewhere, "cells", A_CELL,
-            "another cell.json"),
-    Forgery("a cell removed", cell_gone, "damage", "cells/tiny/bbr_loss0.*", "no readable"),
+            "cell.json does not follow"),
+    Forgery("a cell removed", cell_gone, "damage", "cells/tiny/bbr_loss0.*", "is unreadable"),
     Forgery("a cell added", cell_added, "cells", "cells/tiny/another", "not among"),
     Forgery("another instrument",
             manifest(lambda m: m["instrument"]["kernel"].update(hash="0" * 16)), "cells", REPLICATE,
-            "another kernel"),
+            "kernel must be"),
     Forgery("another code", manifest(lambda m: m["fingerprint"]["parts"].update(code="0" * 16)),
-            "cells", REPLICATE, "another code than the sources give"),
+            "cells", REPLICATE, "code in the fingerprint differs"),
     Forgery("a fingerprint of other parts",
             manifest(lambda m: m["fingerprint"].update(digest="0" * 16)), "cells", REPLICATE,
-            "a fingerprint that is not its parts'"),
-    Forgery("a manifest with a key twice", key_twice, "cells", REPLICATE, "did not write"),
+            "digest does not follow"),
+    Forgery("a manifest with a key twice", key_twice, "cells", REPLICATE, "not written by losslab"),
     # Made from the cells.
     Forgery("claims.csv", made("claims.csv", "tiny-cubic", "tiny-bbr"), "tables",
             "claims.csv", "differs from"),
@@ -341,7 +341,7 @@ FORGERIES = (
     # Sources and files.
     Forgery("a source", another_source, "sources", "COMMIT", "other files than those of commit"),
     Forgery("a source, and a commit that has it", new_commit, "sources",
-            "src/losslab/study/stopping.py", "which verifies"),
+            "src/losslab/study/stopping.py", "verifying program"),
     Forgery("a source added", add("src/losslab/sitecustomize.py"), "sources", "COMMIT",
             "other files"),
     Forgery("a source that can be run", lambda f: (f.root / "README.md").chmod(0o755), "sources",
@@ -355,7 +355,7 @@ FORGERIES = (
     Forgery("a file removed", lambda f: (f.results / "claims.csv").unlink(), "files",
             "results/claims.csv", "missing", lists_anew=False),
     Forgery("a file changed", made("claims.csv", "tiny-cubic", "tiny-bbr"), "files",
-            "results/claims.csv", "another file", lists_anew=False),
+            "results/claims.csv", "changed", lists_anew=False),
     Forgery("a file behind a link", link("results/claims.csv"), "files", "results/claims.csv",
             "not a regular file"),
     Forgery("a folder behind a link", link("results/tables"), "files", "results/tables",
@@ -364,7 +364,7 @@ FORGERIES = (
 
 
 def table() -> str:
-    """The forgeries in Markdown, by the stage that finds them."""
+    """Return a Markdown table of the forgeries by the stage that finds them."""
     lines = ["| what is forged | found by | at |", "|---|---|---|"]
     for each in FORGERIES:
         cell = "its replicate" if each.path.endswith("/0") else "its cell"

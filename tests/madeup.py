@@ -1,4 +1,4 @@
-"""Made-up measurements of every study, for tests of what comes after measuring."""
+"""Made-up measurements of every study, for tests of the analysis."""
 
 import math
 import random
@@ -8,23 +8,23 @@ from collections.abc import Callable
 import yaml
 
 from losslab.campaign import collect
-from losslab.study import design
+from losslab.study import design, grid, suite
 from losslab.study.condition import AXES
 from tests import sealed
 
 TABLES = ("cells", "replicates", "intervals", "flows", "queue")
 
-# As many as an interval takes, and one to lose.
+# The minimum of a confidence interval, and one invalid replicate.
 REPLICATES = 6
-# What may become of a cell.
+# Possible fates of a cell.
 VALID, INVALID, ABSENT = "valid", "invalid", "absent"
 REASON = "idle RTT must be 20 ms, found 41.2 | made_up"
 
 
 def studies(root) -> list[design.Study]:
-    """Every study, as the campaign of its name does, or the one that measures the fewest cells."""
+    """Return every study as the campaign of its name or the smallest one runs it."""
     found: dict[str, design.Study] = {}
-    # The quick one first, which has most of them, and the full one last.
+    # The quick campaign, which has most studies, is first, and the full one last.
     rank = {"quick": 0, "config": 2}
     campaigns = (root / "config").glob("*.yaml")
     for path in sorted(campaigns, key=lambda p: (rank.get(p.stem, 1), p)):
@@ -38,22 +38,39 @@ def studies(root) -> list[design.Study]:
 
 
 def campaign(measured) -> dict:
-    """A campaign of these cells, each with a run of its own."""
-    blocks: dict[str, dict] = {study.name: {} for study in measured}
-    for cell in (cell for study in measured for cell in study.cells):
-        values = cell.condition.to_json()
-        run = {
-            "only": {name: values[name] for name, its in AXES.items() if not its.of_campaign},
-            "replicates": REPLICATES,
-            "duration_s": values["duration_s"], "warmup_s": values["warmup_s"],
-            "backend": cell.backend, "where": cell.where,
-        }  # fmt: skip
-        blocks[cell.study].setdefault(cell.block, []).append(run)
-    return {"studies": blocks}
+    """Return a campaign of these cells, in a short configuration.
+
+    Snakemake gives the whole configuration to each R script, and R needs 1 s per MB.
+    """
+    studies: dict[str, dict] = {}
+    for study in measured:
+        described = suite.load_study(study.name, design.ROOT, ())
+        blocks = studies[study.name] = {}
+        for block in dict.fromkeys(cell.block for cell in study.cells):
+            points = [
+                {name: point.get(name, its.default) for name, its in AXES.items()}
+                for point in grid.block_grid(described, described["blocks"][block])
+            ]
+            # Only axes with several values distinguish the block's cells.
+            varying = [name for name in AXES if len({point[name] for point in points}) > 1]
+            runs = []
+            for cell in (cell for cell in study.cells if cell.block == block):
+                values = cell.condition.to_json()
+                runs.append({
+                    "only": {name: values[name] for name in varying},
+                    "replicates": REPLICATES,
+                    "duration_s": values["duration_s"], "warmup_s": values["warmup_s"],
+                    "backend": cell.backend, "where": cell.where,
+                })  # fmt: skip
+            alike = all(run | {"only": 0} == runs[0] | {"only": 0} for run in runs)
+            if alike and len(runs) == len(points):
+                runs = [{key: value for key, value in runs[0].items() if key != "only"}]
+            blocks[block] = runs
+    return {"studies": studies}
 
 
 def replicate(cell, number, noise, valid=True):
-    """A plausible shape, so that every figure has something to draw."""
+    """Return plausible series, so that every figure has data."""
     c = cell.condition
     capacity = 956.0
     if c.loss_percent == 0:
@@ -82,7 +99,7 @@ def replicate(cell, number, noise, valid=True):
         "bottleneck_drops": 20,
         "rtt_loaded_ms": 1.1 * c.rtt_ms,
         "retransmits": 12,
-        # Of the samples of the first flow.
+        # Samples of the first flow.
         "srtt_mean_ms": 1.1 * c.rtt_ms + 0.01 * number, "srtt_std_ms": 0.1 + 0.01 * number,
         "srtt_median_ms": 1.1 * c.rtt_ms, "cwnd_median_packets": 50 + number,
         "ssthresh_changes": 3 + number, "window_cuts_per_s": 0.5 + 0.01 * number,
@@ -123,7 +140,7 @@ def replicate(cell, number, noise, valid=True):
 
 
 def result(cell, rows, instrument):
-    """The content of a cell.json."""
+    """Return the content of a cell.json."""
     replicates = [
         {
             "valid": row["valid"] == "TRUE",
@@ -146,7 +163,7 @@ def result(cell, rows, instrument):
 
 
 def write_cell(folder, cell, rows, instrument) -> None:
-    """Write a bulk flow's results where `losslab cell` leaves them."""
+    """Write a bulk flow's results in the layout of `losslab cell`."""
     out = folder / "results" / "cells" / cell.study / cell.name
     for number, (row, its) in enumerate(
         zip(rows, result(cell, rows, instrument)["replicates"], strict=True)
@@ -169,13 +186,13 @@ def tables(
     fate: Callable[[design.Cell], str] = lambda cell: VALID,
     unpinned: tuple[str, ...] = (),
 ) -> collect.Tables:
-    """What `losslab collect` would gather of a study's cells.
+    """Return made-up tables of a study's cells, as `losslab collect` writes them.
 
     Args:
         study: The study.
-        noise: Where the scatter comes from.
-        fate: What becomes of each cell.
-        unpinned: The parts of the instrument that are not the pinned ones.
+        noise: Random numbers of the variation.
+        fate: Fate of each cell.
+        unpinned: Parts of the instrument that are not pinned.
     """
     found = collect.Tables()
     instrument = {"kernel": {"version": "6.12.1"}, "image": {}}
@@ -216,13 +233,13 @@ def tables(
 
 
 def write(found: collect.Tables, folder, study: str) -> None:
-    """Write a study's tables where the workflow has them."""
+    """Write a study's tables to the workflow's paths."""
     summary = folder / "results" / "summary"
     found.write(*(summary / f"{study}_{table}.csv" for table in TABLES))
 
 
 def run_scripts(root, folder, jobs):
-    """Run the jobs of tests/scripts.R, whose folders are given relative to `folder`."""
+    """Run the jobs of tests/scripts.R; their folders are relative to `folder`."""
     jobs = [job | {"folder": str(folder / job["folder"])} for job in jobs]
     path = folder / "jobs.yaml"
     path.write_text(yaml.safe_dump(jobs))

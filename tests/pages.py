@@ -1,4 +1,4 @@
-"""The commands that pages show, taken from their ```sh fences."""
+"""Commands of the pages, from their ```sh blocks."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ OPERATORS = {"|", "||", "&", "&&", ";"}
 
 @dataclass(frozen=True)
 class Shown:
-    """A command as it stands on a page: its words, and the variables set before it."""
+    """A command of a page: its words, and the variables set before it."""
 
     page: str
     words: tuple[str, ...]
@@ -24,13 +24,13 @@ class Shown:
 
 
 def pages(root: Path) -> list[Path]:
-    """List the pages, whoever wrote them."""
+    """Return the pages."""
     found = [root / "README.md", root / "CONTRIBUTING.md", *root.glob("*/README.md")]
     return [*found, *sorted((root / "docs").rglob("*.md"))]
 
 
 def lines(text: str) -> list[str]:
-    """List the lines of a text's fences, those that go on joined."""
+    """Return the lines of a text's code blocks; continued lines are joined."""
     return [
         line.strip()
         for fence in FENCE.findall(text)
@@ -40,7 +40,7 @@ def lines(text: str) -> list[str]:
 
 
 def commands(line: str, page: str = "") -> list[Shown]:
-    """Split a line of shell into its commands, also those within `$(...)`."""
+    """Split a line of shell into its commands, including those in `$(...)`."""
     found = [each for inner in INNER.findall(line) for each in commands(inner, page)]
     lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;")
     lexer.whitespace_split = True
@@ -59,7 +59,7 @@ def commands(line: str, page: str = "") -> list[Shown]:
 
 
 def shown(root: Path) -> list[Shown]:
-    """List every command of every page."""
+    """Return every command of every page."""
     return [
         command
         for page in pages(root)
@@ -69,5 +69,5 @@ def shown(root: Path) -> list[Shown]:
 
 
 def program(command: Shown) -> str:
-    """Name a command's program, wherever it lies."""
+    """Return the name of a command's program, without its path."""
     return command.words[0].rpartition("/")[2]

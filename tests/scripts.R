@@ -1,8 +1,8 @@
-# Run the workflow's scripts and knit the report's chapters in one process, without Snakemake: for
-# each job of the YAML file that is the only argument, print what went wrong; exit with 1 if any did.
+# Run the workflow's scripts and knit the report's chapters in one process, without Snakemake. The
+# only argument is a YAML file of jobs. Prints the errors of each job; exits with 1 if there are any.
 #
-# A job has a folder with results/ as the workflow has it, the `studies` in it, `draw`: whether its
-# figures are written, or only built, and `numbers`: whether it ends with tables and claims.
+# A job has a folder with the workflow's results/, its `studies`, `draw` (write its figures instead
+# of only building them), and `numbers` (stop after tables and claims).
 arguments <- commandArgs(trailingOnly = TRUE)
 jobs <- yaml::read_yaml(arguments[1])
 root <- getwd()
@@ -12,10 +12,10 @@ library(ggplot2)
 suppressPackageStartupMessages(library(dplyr))
 one_locale()
 begin_script <- function(snakemake) NULL
-# This process knits more than once, and has names of its own.
+# This process knits more than once, so names cannot be locked.
 lock_names <- function(place) NULL
-# Made-up numbers do not have to be as the chapters say.
-untrue <- function(words, what, numbers) ""
+# Made-up numbers need not agree with the chapters' sentences.
+report_false_sentence <- function(words, what, numbers) ""
 methods::setClass("Snakemake", slots = c(input = "list", output = "list"))
 grDevices::pdf(NULL)
 
@@ -104,7 +104,7 @@ knit_report <- function(job) {
     ),
     folder
   )
-  # Chapters show figures, they do not look into them.
+  # Chapters show figures without reading their content.
   for (study in studies) {
     figures <- yaml::read_yaml(file.path("config/studies", paste0(study, ".yaml")))$figures
     file.create(file.path(folder, paste0(study, "_", unlist(figures), ".svg")))

@@ -1,4 +1,4 @@
-"""Replicates and cells that are made up, with the digests that measured ones have."""
+"""Made-up replicates and cells with valid digests."""
 
 import json
 
@@ -13,7 +13,7 @@ HOST = {
 
 
 def replicate(folder, manifest, files=None, **host):
-    """Write a replicate: its raw files, and the records that list their digests."""
+    """Write a replicate: raw files, and records with their digests."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in (files or {}).items():
         (folder / name).write_text(text)
@@ -23,7 +23,7 @@ def replicate(folder, manifest, files=None, **host):
 
 
 def cell(folder, condition, replicates, study="study", block="block"):
-    """Write the cell.json of replicates that lie in a folder by number."""
+    """Write the cell.json of numbered replicates in a folder."""
     found = [integrity.read_replicate(folder / str(number)) for number in range(replicates)]
     rows = [integrity.replicate_row(*each) for each in found]
     content = {
@@ -35,21 +35,21 @@ def cell(folder, condition, replicates, study="study", block="block"):
 
 
 def forget_host(cells):
-    """Put a made-up host in the place of the one that measured cells, so that records repeat."""
+    """Replace the host in the records of measured cells, so that they are reproducible."""
     for path in sorted(cells.glob("*/cell.json")):
         cell_ = json.loads(path.read_text())
         for number, row in enumerate(cell_["replicates"]):
             host = {key: row[key] for key in ("attempt", "earlier_reasons")}
-            again(path.parent / str(number), **host)
+            reseal(path.parent / str(number), **host)
         sealed_cell = (cell_["condition"], len(cell_["replicates"]), cell_["study"], cell_["block"])
         cell(path.parent, *sealed_cell)
 
 
-def again(folder, **host):
-    """Make the digests of a replicate anew after its files were changed."""
+def reseal(folder, **host):
+    """Write the digests of a replicate again after its files changed."""
     return replicate(folder, json.loads((folder / MANIFEST_FILE).read_text()), **host)
 
 
 def edit(path, **changes):
-    """Change fields of a JSON file, as an editor would: digests stay."""
+    """Change fields of a JSON file without updating digests, like a text editor."""
     write_json(json.loads(path.read_text()) | changes, path)

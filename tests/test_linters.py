@@ -1,4 +1,4 @@
-"""The linters are tests: a finding fails the run."""
+"""Linters run as tests: a finding fails the test."""
 
 import subprocess
 
@@ -10,13 +10,14 @@ COMMANDS = {
     "ruff check": ["ruff", "check", "."],
     "ruff format": ["ruff", "format", "--check", "."],
     "mypy": ["mypy"],
+    "codespell": ["codespell"],
     "snakefmt": ["snakefmt", "--check", "Snakefile", "workflow"],
     "snakemake --lint": ["snakemake", "--lint"],
     "lintr": [
         "Rscript",
         "--vanilla",
         "-e",
-        # A file that was clean and has not changed is not looked at again.
+        # Files that were clean and have not changed are not checked again.
         'found <- lintr::lint_dir("analysis", cache = TRUE); print(found); '
         "quit(status = length(found) > 0)",
     ],
@@ -29,6 +30,6 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_clean(name, root):
+def test_linter_finds_nothing(name, root):
     done = subprocess.run(COMMANDS[name], cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Statistics, tables, figures, claims and chapters where cells have no number."""
+"""Statistics, tables, figures, claims and chapters of campaigns with missing cells."""
 
 import random
 import re
@@ -8,12 +8,12 @@ import pytest
 from losslab.campaign import collect
 from tests import madeup
 
-# Every block is empty in one of these; in the others of the same study a cell is missing.
+# Every block is empty in one round; in other rounds of the study, a cell is missing.
 ROUNDS = 2
 
 
 def fates(study, number):
-    """What becomes of each cell in a round."""
+    """Return the fate of each cell in a round."""
     blocks = list(dict.fromkeys(cell.block for cell in study.cells))
     found = {}
     for index, block in enumerate(blocks):
@@ -26,7 +26,7 @@ def fates(study, number):
 
 @pytest.fixture(scope="module")
 def folder(root, tmp_path_factory):
-    """Folders with made-up results, `round0`, `round1` and `nothing`, made into all there is."""
+    """Return folders with the analysis of made-up results: `round0`, `round1` and `nothing`."""
     folder = tmp_path_factory.mktemp("missing")
     noise = random.Random(2)
     studies = madeup.studies(root)
@@ -50,16 +50,16 @@ def text(folder, name):
 
 
 @pytest.mark.parametrize("name", ["round0", "round1", "nothing"])
-def test_text_has_words_where_a_number_is_missing(folder, name):
+def test_chapters_print_words_in_place_of_missing_numbers(folder, name):
     document = text(folder, name)
     assert "(not measured)" in document
     ghost = re.compile(r"\b(NA|NaN|Inf|NULL)\b|(numeric|character|logical)\(0\)")
     assert [line for line in document.splitlines() if ghost.search(line)] == []
 
 
-def test_chapters_name_the_missing_cells_with_the_reason(root, folder):
+def test_chapters_name_missing_cells_with_the_reason(root, folder):
     document = text(folder, "round0")
-    assert document.count("What is missing here.") == len(madeup.studies(root))
+    assert document.count("Missing results.") == len(madeup.studies(root))
     for study in madeup.studies(root):
         by_block = {}
         for cell in study.cells:
@@ -83,14 +83,14 @@ def test_claims_without_a_cell_are_not_judged(folder):
     assert extreme["verdict"] == "not measured"
     assert "no valid replicate" in extreme["absent"]
     assert {claim["verdict"] for claim in claims.values()} == {
-        "reproduced", "differs", "undecided", "not measured",
+        "reproduced", "not reproduced", "inconclusive", "not measured",
     }  # fmt: skip
 
 
-def test_figures_without_data_are_sheets_that_say_so(root, folder):
+def test_figures_without_data_state_that(root, folder):
     studies = {f"{study.name}_{name}" for study in madeup.studies(root) for name in study.figures}
     figures = list((folder / "nothing/results/figures").iterdir())
-    # And those of chapters that are of no study.
+    # Chapters that belong to no study are included.
     assert studies <= {figure.stem for figure in figures}
     sheets = [figure for figure in figures if figure.suffix == ".svg" and figure.stem in studies]
     assert len(sheets) == len(studies)

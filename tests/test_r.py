@@ -2,7 +2,7 @@ import csv
 import subprocess
 
 
-def test_r_functions(root):
+def test_r_unit_tests_pass(root):
     done = subprocess.run(
         ["Rscript", "--vanilla", "analysis/tests/testthat.R"],
         cwd=root,
@@ -13,8 +13,8 @@ def test_r_functions(root):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_coverage_of_intervals_is_simulated_from_the_runs_of_a_campaign(root, tmp_path):
-    """Of made-up runs: 16 cells of 5, spread by some percent."""
+def test_interval_coverage_is_simulated_from_a_campaigns_runs(root, tmp_path):
+    """Coverage of confidence intervals on made-up runs: 16 cells of 5 replicates each."""
     recorded = root / "tests" / "expected" / "analysis" / "input" / "cloud_replicates.csv"
     with recorded.open(newline="") as file:
         reader = csv.DictReader(file)

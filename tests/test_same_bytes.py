@@ -1,6 +1,6 @@
-"""The same rows make the same bytes, in any order and with any version of R.
+"""Equal rows give equal bytes, in any order and with any version of R.
 
-tests/expected/analysis has a few replicates of the study cloud, and what the scripts make of them.
+tests/expected/analysis has some replicates of the study cloud, and the output of the scripts.
 """
 
 import random
@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from bench.golden import without_later
+from bench.golden import without_later_axes
 from losslab.campaign import collect
 from losslab.study.condition import AXES
 from tests import madeup
@@ -19,7 +19,7 @@ INPUTS = ("cells", "replicates", "intervals", "flows", "queue")
 
 @pytest.fixture(scope="module")
 def made(root, tmp_path_factory):
-    """What comes of the same replicates as they are, and shuffled."""
+    """Return the output for the same replicates in two orders."""
     folder = tmp_path_factory.mktemp("bytes")
     noise = random.Random(3)
     for name in ("as-they-are", "shuffled"):
@@ -27,7 +27,7 @@ def made(root, tmp_path_factory):
         summary.mkdir(parents=True)
         for table in INPUTS:
             source = root / f"tests/expected/analysis/input/cloud_{table}.csv"
-            # Axes that came later are at what they were then.
+            # Axes that were added later have their default.
             rows = [STANDARD | row for row in collect.read_csv(source)]
             if not rows:
                 shutil.copy(source, summary)
@@ -45,17 +45,17 @@ def made(root, tmp_path_factory):
 
 
 def outputs(folder):
-    """Every table that the scripts wrote, by its path below results/."""
+    """Return every table that the scripts wrote, by its path below results/."""
     results = folder / "results"
     inputs = {f"cloud_{table}.csv" for table in INPUTS}
     return {
-        str(path.relative_to(results)): without_later(path.read_text())
+        str(path.relative_to(results)): without_later_axes(path.read_text())
         for path in sorted(results.rglob("*.csv"))
         if path.name not in inputs
     }
 
 
-def test_the_bytes_are_those_that_were_recorded(root, made):
+def test_analysis_of_made_up_data_gives_the_recorded_bytes(root, made):
     recorded = root / "tests/expected/analysis/output"
     found = outputs(made / "as-they-are")
     assert set(found) == {str(path.relative_to(recorded)) for path in recorded.rglob("*.csv")}
@@ -63,5 +63,5 @@ def test_the_bytes_are_those_that_were_recorded(root, made):
         assert text == (recorded / name).read_text(), f"differs: {made / 'as-they-are' / name}"
 
 
-def test_the_order_of_the_rows_does_not_count(made):
+def test_order_of_rows_does_not_change_the_analysis(made):
     assert outputs(made / "shuffled") == outputs(made / "as-they-are")

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * A congestion control to start from; as it stands it is Reno. The kernel calls these functions for
- * every connection that uses it. What they may ask of a connection stands in include/net/tcp.h and
- * include/linux/tcp.h of the kernel's source; how others do it, in its net/ipv4/tcp_*.c.
+ * A template for your own congestion control. It implements Reno. The kernel calls these functions for
+ * every connection that uses it. In the kernel's source, include/net/tcp.h and include/linux/tcp.h
+ * declare the fields and functions of a connection, and net/ipv4/tcp_*.c has other algorithms.
  */
 
 #include <linux/module.h>
 #include <net/tcp.h>
 
-/* What a connection remembers; at most ICSK_CA_PRIV_SIZE bytes, 104 in Linux 6.12. */
+/* State of a connection; at most ICSK_CA_PRIV_SIZE bytes, 104 in Linux 6.12. */
 struct template {
 	u32 losses;
 };
@@ -20,7 +20,7 @@ static void template_init(struct sock *sk)
 	own->losses = 0;
 }
 
-/* After a loss: what the window, in packets, is to shrink to. */
+/* After a loss: return the new window in packets. */
 static u32 template_ssthresh(struct sock *sk)
 {
 	struct template *own = inet_csk_ca(sk);
@@ -29,7 +29,7 @@ static u32 template_ssthresh(struct sock *sk)
 	return max(tcp_snd_cwnd(tcp_sk(sk)) / 2, 2U);
 }
 
-/* After an acknowledgement of `acked` packets: let the window grow. */
+/* After an acknowledgement of `acked` packets: increase the window. */
 static void template_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -41,7 +41,7 @@ static void template_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 		if (!acked)
 			return;
 	}
-	/* One packet more for every window that is acknowledged. */
+	/* Add one packet per acknowledged window. */
 	tcp_cong_avoid_ai(tp, tcp_snd_cwnd(tp), acked);
 }
 

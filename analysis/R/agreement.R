@@ -1,26 +1,26 @@
-# How often what is equal is called different, and what warm-up and length of the runs decide.
+# False alarms between equal conditions, and the sensitivity to the warm-up and length of the runs.
 
-# A cell's halves are drawn this often, with a fixed seed: what one draw decides is averaged out.
+# Number of random splits of a cell's runs into halves, with a fixed seed.
 agreement_splits <- 100
 
-# What is compared in a cell: the first of these that its runs have.
+# Metrics to compare in a cell: the first of these that its runs have.
 agreement_metrics <- c("goodput_mbit", "download_s", "power", "throughput_mbit")
 
-# Per cell with runs enough: how many of the splits into two halves give ratios that are certainly
-# not one. Cells of which all runs are equal have nothing to disagree about and are left out.
+# Count, for each cell with enough runs, the splits into halves whose ratio differs significantly
+# from one. Cells whose runs are all equal are omitted.
 seed_disagreements <- function(replicates, splits = agreement_splits, seed = 1) {
   set.seed(seed, kind = "Mersenne-Twister", sample.kind = "Rejection")
   counted <- replicates |>
     dplyr::filter(valid) |>
-    with_first_of(agreement_metrics) |>
+    with_first_metric(agreement_metrics) |>
     dplyr::filter(value > 0) |>
     dplyr::arrange(study, cell, replicate)
   cells <- split(counted, factor(paste(counted$study, counted$cell)))
   dplyr::bind_rows(lapply(cells, function(rows) {
     values <- rows$value
     half <- length(values) %/% 2
-    # Each half is to have as many runs as an interval takes.
-    if (length(values) < 2 * least_runs || stats::sd(values) < 1e-9 * mean(values)) {
+    # Each half must have enough runs for a confidence interval.
+    if (length(values) < 2 * min_runs || stats::sd(values) < 1e-9 * mean(values)) {
       return(NULL)
     }
     apart <- vapply(seq_len(splits), function(draw) {
@@ -33,16 +33,17 @@ seed_disagreements <- function(replicates, splits = agreement_splits, seed = 1) 
   }))
 }
 
-# Add `value`: of the columns the first that a row has.
-with_first_of <- function(rows, columns) {
+# Add the column `value`: the first of `agreement_metrics` that a row has.
+with_first_metric <- function(rows, columns) {
   rows$value <- do.call(dplyr::coalesce, unname(as.list(rows[columns])))
   rows
 }
 
-# Whether an interval of a ratio is sure that it is not one.
+# Test whether the confidence interval of a ratio excludes one.
 differ <- function(found) isTRUE(found$low > 1) || isTRUE(found$high < 1)
 
-# The share of false alarms of each study and of all, with its interval over cells.
+# Compute the share of false alarms of each study and of all, with its confidence interval over
+# cells.
 summarise_disagreements <- function(found) {
   of <- function(name, rows) {
     interval <- mean_interval(rows$share)
@@ -60,9 +61,9 @@ summarise_disagreements <- function(found) {
 
 path_columns <- c("algorithm", "loss_percent", "n", "ratio", "low", "high", "apart")
 
-# The asymmetric path over the symmetric one: the same rate, delay, buffer and loss, other routers.
+# Compute the goodput ratio of the asymmetric to the symmetric path, which differ only in a router.
 path_agreement <- function(replicates) {
-  # A campaign without the study has no rows, and no columns.
+  # Without the study, a campaign has neither rows nor columns.
   if (nrow(replicates) == 0) {
     return(with_columns(tibble::tibble(), path_columns))
   }
@@ -89,12 +90,12 @@ path_agreement <- function(replicates) {
   with_columns(dplyr::bind_rows(found), path_columns)
 }
 
-# Goodput over other windows than a run's own (src/losslab/campaign/collect.py).
+# Columns of goodput over other windows of a run (src/losslab/campaign/collect.py).
 agreement_windows <- c(early = "early_goodput_mbit", late = "late_goodput_mbit",
                        whole = "whole_goodput_mbit")
 
-# Claims on goodput, judged again over other windows: their numbers and verdicts. Of runs without a
-# warm-up the whole run is what is claimed of.
+# Judge the claims on goodput again over other windows. If a run has no warm-up, the claim is about
+# the whole run.
 window_sensitivity <- function(claims, data, study) {
   of_goodput <- Filter(\(claim) metric_of(claim) == "goodput_mbit", claims)
   found <- lapply(of_goodput, function(claim) {
@@ -107,7 +108,7 @@ window_sensitivity <- function(claims, data, study) {
       claim$reason <- NULL
       measure_claim(claim, data)
     })
-    # Not tibble(), in which `claim` would be the new column from there on.
+    # tibble() would evaluate `claim` as the new column in the arguments after it.
     tibble::as_tibble(list(
       study = study, claim = claim$id, sentence = claim$sentence, unit = own$unit,
       tolerance = own$tolerance, measured = own$measured, verdict = own$verdict,
@@ -119,8 +120,8 @@ window_sensitivity <- function(claims, data, study) {
   dplyr::bind_rows(found)
 }
 
-# How many verdicts a window would turn round: from `reproduced` to `differs` or back.
-turned <- function(verdict, other) {
-  sum((verdict == "reproduced" & other == "differs") |
-    (verdict == "differs" & other == "reproduced"))
+# Count the verdicts that a window changes from `reproduced` to `not reproduced` or back.
+count_reversed <- function(verdict, other) {
+  sum((verdict == "reproduced" & other == "not reproduced") |
+    (verdict == "not reproduced" & other == "reproduced"))
 }

@@ -1,7 +1,7 @@
 # The columns of a cell's axes, from their declarations in src/losslab/study/condition.py. Written
 # by `losslab axes --write`.
 
-# They tell a cell from others, together with its block.
+# Together with the block, these columns identify a cell.
 condition_columns <- c(
   "algorithm", "loss_percent", "path", "app", "rtt_ms", "rate_mbit", "buffer_packets", "offloads",
   "loss_direction", "competitor", "queue", "sender_delay_ms", "trace", "trace_back", "scheme",
@@ -12,7 +12,7 @@ condition_columns <- c(
   "warmup_s"
 )
 
-# Those of words; the others are numbers.
+# Text columns; the others are numeric.
 condition_words <- c(
   "algorithm", "path", "app", "offloads", "loss_direction", "competitor", "queue", "trace",
   "trace_back", "scheme", "video", "receive_buffer", "shaper", "sender_queue", "kernel", "flows",

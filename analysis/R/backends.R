@@ -1,5 +1,5 @@
-# The study's blocks: what the hosts are, in a guest in virtual time or on the machine's own kernel
-# in real time. Of each path one is the virtual backend's, to which the others are compared.
+# Labels of the study's blocks: the kind of hosts, in virtual or real time. The other blocks of a
+# path are compared with its block on the virtual backend.
 backend_labels <- c(
   virtual = "virtual backend", bare = "virtual backend", slow = "virtual backend",
   containers = "containers in a guest, virtual time", host = "containers, real time",
@@ -11,7 +11,7 @@ backend_labels <- c(
 reference_blocks <- names(backend_labels)[backend_labels == "virtual backend"]
 real_time_blocks <- names(backend_labels)[grepl("real time", backend_labels)]
 
-# What a cell differs in from the others of its block, beside the algorithm.
+# Describe how a cell's condition differs from others of its block, except for the algorithm.
 backend_condition <- function(rtt_ms, loss_percent, buffer_packets, competitor) {
   ifelse(
     rtt_ms == 0,
@@ -22,12 +22,12 @@ backend_condition <- function(rtt_ms, loss_percent, buffer_packets, competitor) 
   )
 }
 
-# What else than goodput two backends can differ in.
+# Metrics other than goodput to compare between two backends.
 backend_metrics <- c(
   "competitor_goodput_mbit", "rtt_loaded_ms", "queue_mean_packets", "retransmits"
 )
 
-# Pairs of replicates, one per backend: the same number has the same seed.
+# Pair replicates of two backends by number, which gives them the same seed.
 backend_ratios <- function(replicates, metric = "goodput_mbit") {
   values <- replicates |>
     dplyr::filter(valid) |>
@@ -43,7 +43,8 @@ backend_ratios <- function(replicates, metric = "goodput_mbit") {
     dplyr::inner_join(virtual, by = c(condition_columns, "replicate"))
 }
 
-# Per cell and backend: both means, and the geometric mean of the pairs' ratios with its interval.
+# Summarise each cell and backend: both means, and the geometric mean of the paired ratios with its
+# confidence interval.
 summarise_backend_ratios <- function(pairs) {
   pairs |>
     dplyr::arrange(replicate) |>

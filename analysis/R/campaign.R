@@ -1,4 +1,4 @@
-# What the first page says of a campaign: what was measured, how often and how long, and with what.
+# Description of a campaign: cells, runs, duration and instrument.
 
 read_origin <- function(path) {
   if (!file.exists(path)) {
@@ -7,7 +7,7 @@ read_origin <- function(path) {
   read_measured(path, words = c("part", "what"))
 }
 
-# A digest of what each cell's runs gave.
+# Read the digest of the results of each cell's runs.
 read_digests <- function(path) {
   if (!file.exists(path)) {
     return(tibble::tibble(study = character(), cell = character(), digest = character()))
@@ -15,7 +15,7 @@ read_digests <- function(path) {
   read_measured(path)
 }
 
-# One row per study and block: cells, runs per cell, length and warm-up, each from least to most.
+# Summarise each study and block: cells, and ranges of runs per cell, length and warm-up.
 campaign_overview <- function(cells) {
   cells |>
     dplyr::filter(!is.na(cell)) |>
@@ -25,47 +25,46 @@ campaign_overview <- function(cells) {
     dplyr::group_by(study, block) |>
     dplyr::summarise(
       cells = dplyr::n(),
-      runs = sum(n_replicates), least_runs = min(n_valid), most_runs = max(n_valid),
-      least_s = min(duration_s), most_s = max(duration_s),
-      least_warmup_s = min(warmup_s), most_warmup_s = max(warmup_s),
+      runs = sum(n_replicates), min_runs = min(n_valid), max_runs = max(n_valid),
+      shortest_s = min(duration_s), longest_s = max(duration_s),
+      min_warmup_s = min(warmup_s), max_warmup_s = max(warmup_s),
       .groups = "drop"
     ) |>
     dplyr::mutate(study = as.character(study), block = as.character(block))
 }
 
-# "3", or "3 to 5" where the two are not the same.
-from_to <- function(least, most, digits = 4) {
-  ifelse(
-    least == most, short(least, digits), paste(short(least, digits), "to", short(most, digits))
-  )
+# Format a range: "3 to 5", or "3" if both ends are equal.
+from_to <- function(low, high, digits = 4) {
+  ifelse(low == high, short(low, digits), paste(short(low, digits), "to", short(high, digits)))
 }
 
 show_campaign <- function(overview) {
   overview |>
     dplyr::transmute(
       Study = study, Block = block, Cells = cells, `Valid runs per cell` = from_to(
-        least_runs, most_runs
+        min_runs, max_runs
       ),
-      `Length, s` = from_to(least_s, most_s), `Warm-up, s` = from_to(least_warmup_s, most_warmup_s)
+      `Length, s` = from_to(shortest_s, longest_s),
+      `Warm-up, s` = from_to(min_warmup_s, max_warmup_s)
     ) |>
     show_table(align = "llrrrr")
 }
 
-# Names of campaigns whose sentence says more than the name.
+# Descriptions of the campaigns that need more than their name.
 campaign_sorts <- c(
   quick = paste(
-    "the *quick* campaign, which measures every study in a small form: short runs, and of some",
-    "blocks only a part"
+    "the *quick* campaign, which measures a small form of every study, with short runs and only a",
+    "part of some blocks"
   ),
   full = "the *full* campaign"
 )
 
-# The first sentence of the report.
-campaign_in_words <- function(name, overview) {
+# Describe the campaign in one sentence.
+campaign_text <- function(name, overview) {
   sort <- if (name %in% names(campaign_sorts)) {
     campaign_sorts[[name]]
   } else if (name == "") {
-    "a campaign of its own"
+    "a custom campaign"
   } else {
     paste0("the campaign *", name, "*")
   }
@@ -73,7 +72,8 @@ campaign_in_words <- function(name, overview) {
     "This is ", sort, ": ", sum(overview$runs), " runs of ", sum(overview$cells),
     " cells in ", length(unique(overview$study)), " ",
     if (length(unique(overview$study)) == 1) "study" else "studies", ", of ",
-    said(from_to(least(overview$least_s), most(overview$most_s))), " s each (@tbl-campaign)."
+    as_text(from_to(min_present(overview$shortest_s), max_present(overview$longest_s))),
+    " s each (@tbl-campaign)."
   )
 }
 
@@ -85,43 +85,43 @@ show_origin <- function(origin) {
     show_table(align = "llr")
 }
 
-# The kernels that were measured on, without what was done to them.
+# List the kernels of the campaign, without their patches.
 kernels_of <- function(origin) sub(" with .*", "", origin$what[origin$part == "kernel"])
 
-kernels_in_words <- function(origin) {
+kernels_text <- function(origin) {
   kernels <- unique(kernels_of(origin))
   if (length(kernels) == 0) "pinned by the project" else enumerate(escape_markdown(kernels))
 }
 
-limits_of_kernels <- function(origin) {
+kernel_limitations <- function(origin) {
   kernels <- unique(kernels_of(origin))
   if (length(kernels) > 1) {
     return(paste0(
-      "Kernels of ", length(kernels), " versions were measured; where a chapter says nothing ",
-      "else, the default one."
+      "The campaign uses ", length(kernels), " kernel versions. Unless a chapter says otherwise, ",
+      "its results are from the default version."
     ))
   }
-  "Kernels of one version were measured; congestion control differs between versions."
+  "The campaign uses one kernel version; congestion control differs between versions."
 }
 
-# What the campaign's size leaves open.
-limits_of_campaign <- function(overview) {
-  few <- overview[overview$least_runs < least_runs, ]
+# State the limits that follow from the campaign's size.
+campaign_limitations <- function(overview) {
+  few <- overview[overview$min_runs < min_runs, ]
   paste0(
-    "A number of this campaign is of ",
-    said(from_to(least(overview$least_runs), most(overview$most_runs))), " runs of ",
-    said(from_to(least(overview$least_s), most(overview$most_s))),
-    " s: what happens less often than once in as much time is not in it.",
+    "A cell of this campaign has ",
+    as_text(from_to(min_present(overview$min_runs), max_present(overview$max_runs))), " runs of ",
+    as_text(from_to(min_present(overview$shortest_s), max_present(overview$longest_s))),
+    " s each. Rarer events may be missing.",
     if (nrow(few) > 0) {
       paste0(
-        " Blocks with fewer than ", least_runs, " valid runs in a cell, of which nothing can be ",
-        "concluded: ", enumerate(paste0(few$study, "/", few$block)), "."
+        " Blocks with cells of fewer than ", min_runs, " valid runs, which support no ",
+        "conclusion: ", enumerate(paste0(few$study, "/", few$block)), "."
       )
     }
   )
 }
 
-# Every cell of the campaign, as the appendix lists them.
+# Show every cell of the campaign as a table.
 show_cells <- function(cells, replicates, digests) {
   first <- replicates |>
     dplyr::group_by(study, cell) |>

@@ -1,23 +1,21 @@
-# The cells of a campaign and what became of them: which have a number, which have none, and why.
+# The cells of a campaign: which have a valid result, which have none, and why.
 
-# One row per cell, with how many replicates it has and how many of them count. A block of which the
-# campaign leaves cells out has a row without a cell, which says how many.
+# Read the table of cells: one row per cell, with its numbers of replicates and valid replicates. If
+# a campaign omits cells of a block, the block has a row without a cell, with their number.
 read_cells <- function(path) read_measured(path)
 
-# The cells without any valid replicate, and why.
+# List the cells without a valid replicate, and the reason.
 missing_cells <- function(cells) {
-  cells |>
-    dplyr::filter(!is.na(cell), n_valid == 0) |>
-    dplyr::mutate(
-      why = ifelse(
-        is.na(reasons), "not measured",
-        paste0(ifelse(n_replicates == 0, "not measured: ", "invalid: "), reasons)
-      )
-    )
+  missing <- cells[which(!is.na(cells$cell) & cells$n_valid == 0), ]
+  missing$why <- ifelse(
+    is.na(missing$reasons), "not measured",
+    paste0(ifelse(missing$n_replicates == 0, "not measured: ", "invalid: "), missing$reasons)
+  )
+  missing
 }
 
-# The blocks of the study of which the campaign leaves cells out: a sentence on each, by its name.
-left_out_blocks <- function(cells) {
+# Describe, by block, the cells that the campaign omits.
+unmeasured_blocks <- function(cells) {
   rows <- cells[is.na(cells$cell), ]
   if (nrow(rows) == 0) {
     return(character())
@@ -35,10 +33,11 @@ left_out_blocks <- function(cells) {
   )
 }
 
-# "a, b and c", or "a, b and 7 more" where there are more than `most`.
-enumerate <- function(words, most = 6) {
-  if (length(words) > most) {
-    words <- c(utils::head(words, most - 1), paste(length(words) - most + 1, "more"))
+# Join words: "a, b and c", or "a, b and 7 more" if there are more than `max_words`.
+enumerate <- function(words, max_words = 6) {
+  n <- length(words)
+  if (n > max_words) {
+    words <- c(utils::head(words, max_words - 1), paste(n - max_words + 1, "more"))
   }
   if (length(words) < 2) {
     return(paste(words, collapse = ""))
@@ -46,17 +45,17 @@ enumerate <- function(words, most = 6) {
   paste(paste(utils::head(words, -1), collapse = ", "), "and", utils::tail(words, 1))
 }
 
-# A sentence for a figure that is drawn without some of its cells; empty where it has them all.
+# Write the note of a figure with missing cells, or "" if none is missing.
 missing_note <- function(missing) {
   if (nrow(missing) == 0) {
     return("")
   }
-  paste("Missing, for want of a valid replicate:", enumerate(missing$cell, 4))
+  paste("Missing cells, without a valid replicate:", enumerate(missing$cell, 4))
 }
 
-# What a chapter must say before it shows anything: its cells without a number, block by block, with
-# the reason, and the blocks that the campaign leaves out. Empty where nothing is missing.
-what_is_missing <- function(cells) {
+# Write the note at the start of a chapter: its cells without a valid replicate, by block, with the
+# reason, and the blocks that the campaign omits. "" if nothing is missing.
+missing_cells_text <- function(cells) {
   missing <- missing_cells(cells)
   lines <- c(
     vapply(split(missing, factor(missing$block, unique(missing$block))), function(block) {
@@ -68,27 +67,27 @@ what_is_missing <- function(cells) {
         enumerate(names), ". ", reasons_text(block$why)
       )
     }, ""),
-    sprintf("- %s", left_out_blocks(cells))
+    sprintf("- %s", unmeasured_blocks(cells))
   )
   if (length(lines) == 0) {
     return("")
   }
-  paste(c("**What is missing here.** What follows is without it.", "", lines), collapse = "\n")
+  paste(c("**Missing results.** This chapter is without these cells:", "", lines), collapse = "\n")
 }
 
-# The different reasons, safe to stand in Markdown.
+# Join the distinct reasons, escaped for Markdown.
 reasons_text <- function(why) {
   paste0(escape_markdown(enumerate(unique(why), 3)), ".")
 }
 
-# A bar needs none: kable() sees to those that would part columns.
+# Escape Markdown characters. kable() escapes bars, which would split columns.
 escape_markdown <- function(text) gsub("([][\\\\`*_{}()#+!<>@$~^])", "\\\\\\1", text)
 
-# A cell's name that a table's column may break.
+# Let a table break the name of a cell at its underscores.
 breakable <- function(cell) gsub("_", "_\u200b", escape_markdown(cell), fixed = TRUE)
 
-# What the first page says when some of the studies' cells were measured with something else than
-# the pinned kernel and images; empty when none was. Plain words: they are for the header.
+# Write the notice on cells that were not measured with the pinned kernel and images, or "" if there
+# are none. It is plain text for the document's header.
 unpinned_notice <- function(paths = Sys.glob("*_cells.csv")) {
   cells <- dplyr::bind_rows(lapply(paths, read_cells)) |>
     dplyr::filter(!is.na(cell))
@@ -99,13 +98,12 @@ unpinned_notice <- function(paths = Sys.glob("*_cells.csv")) {
   parts <- sort(unique(unlist(strsplit(unpinned, " "))))
   paste0(
     length(unpinned), " of ", nrow(cells), " cells were measured with parts of the instrument ",
-    "that are not those of the lock files: ", enumerate(parts), ". With other parts the same seed ",
-    "need not give the same bytes, and these numbers may differ from the pinned instrument's."
+    "that differ from the lock files: ", enumerate(parts), ". With other parts, the same seed ",
+    "may give other bytes, and the numbers may differ from those of the pinned instrument."
   )
 }
 
-# What the report's subtitle says of the hosts, after "in virtual time": that they were containers,
-# and of how many of the cells where not of all.
+# Write the end of the report's subtitle: whether hosts were containers, and in how many cells.
 subtitle_of_hosts <- function(paths = Sys.glob("*_cells.csv")) {
   cells <- dplyr::bind_rows(lapply(paths, read_cells)) |>
     dplyr::filter(!is.na(hosts))

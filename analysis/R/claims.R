@@ -1,44 +1,47 @@
-# Claims are data (report/claims/*.yaml): a kind with parameters makes one number of cells, with its
-# interval. verdicts.R compares it with the claim's limit.
+# Numbers of claims. Claims are data (report/claims/*.yaml): a kind with parameters computes one
+# number from cells, with its confidence interval. verdicts.R compares it with the claim's limit.
 #
-# `where` selects cells by block and axes, `metric` and `statistic` (mean unless stated) what is
-# looked at in them. `against` replaces some of the axes of `where` to give the cell that each one
-# is compared with.
+# `where` selects cells by block and axes. `metric` and `statistic` (default: mean) select the
+# values of a cell. `against` replaces axes of `where` to select the cell that each cell is compared
+# with.
 
-# Everything that a claim looks at is looked up in the table of the campaign's cells. A claim of
-# which a single cell has no number is not judged.
+# Cells are looked up in the table of the campaign's cells. A claim is not judged if one of its
+# cells has no valid result.
 
-# The cells that a claim selects, and how many of their valid replicates have what is looked at.
+# Select the cells of a claim, with the number of valid replicates that have its metric.
 select_cells <- function(data, claim, replaced = list()) {
   wanted <- utils::modifyList(as.list(claim$where), as.list(replaced))
   unknown <- setdiff(names(wanted), names(data$cells))
   if (length(unknown) > 0) {
     stop("claim ", claim$id, ": axes must be columns of the cells, found ", toString(unknown))
   }
-  found <- rows_of(data$cells[!is.na(data$cells$cell), ], wanted)
-  # Only losses can be compared with the configured ones.
+  chosen <- !is.na(data$cells$cell) & matches(data$cells, wanted)
+  # Only cells with configured loss have losses to compare.
   if (claim$kind == "largest_loss_z") {
-    found <- found[found$loss_percent > 0, ]
+    chosen <- chosen & data$cells$loss_percent > 0
   }
+  found <- data$cells[which(chosen), ]
   runs <- data$replicates
   values <- runs[[metric_of(claim)]]
   has <- if (is.null(values)) character() else runs$cell[which(runs$valid & !is.na(values))]
-  found$n <- vapply(found$cell, function(cell) sum(has == cell), 1L)
+  found$n <- tabulate(match(has, found$cell), nrow(found))
   found
 }
 
-rows_of <- function(rows, wanted) {
+# Find the rows that have one of the wanted values of each axis.
+matches <- function(rows, wanted) {
   same <- lapply(names(wanted), function(axis) rows[[axis]] %in% wanted[[axis]])
-  rows[Reduce(`&`, same, rep(TRUE, nrow(rows))), ]
+  Reduce(`&`, same, rep(TRUE, nrow(rows)))
 }
 
-# A cell's valid replicates that have a metric: their numbers, seeds and values.
+# Get the number, seed and value of a cell's valid replicates that have a metric.
 runs_of <- function(data, cell, metric) {
   runs <- data$replicates
   values <- if (metric %in% names(runs)) runs[[metric]] else rep(NA_real_, nrow(runs))
   rows <- which(runs$cell == cell & runs$valid & !is.na(values))
   rows <- rows[order(runs$replicate[rows])]
-  tibble::tibble(replicate = runs$replicate[rows], seed = runs$seed[rows], value = values[rows])
+  # A data frame: building a tibble would take most of the time of judging a claim.
+  list(replicate = runs$replicate[rows], seed = runs$seed[rows], value = values[rows])
 }
 
 metric_of <- function(claim) {
@@ -52,8 +55,7 @@ statistic_of <- function(claim) {
   if (is.null(claim[["statistic"]])) "mean" else claim[["statistic"]]
 }
 
-# All cells that a claim looks at: those that it selects, those that they are compared with, and
-# their rivals.
+# List all cells that a claim uses: the selected cells, their counterparts and their rivals.
 cells_of <- function(data, claim) {
   sets <- list(select_cells(data, claim))
   if (!is.null(claim$against)) {
@@ -70,16 +72,17 @@ rivals_of <- function(claim) {
   claim
 }
 
-# Each selected cell's value with its interval at a level, and of how many runs it is.
+# Estimate the value of each selected cell, with its confidence interval and number of runs.
 cell_estimates <- function(data, claim, level) {
   cells <- select_cells(data, claim)
   dplyr::bind_rows(lapply(cells$cell, function(cell) {
     values <- runs_of(data, cell, metric_of(claim))$value
-    tibble::as_tibble(c(statistic(values, statistic_of(claim), level), n = length(values)))
+    c(statistic(values, statistic_of(claim), level), n = length(values))
   }))
 }
 
-# A statistic of values with its interval. The extremes of what was run are observed and have none.
+# Compute a statistic with its confidence interval. Minimum and maximum are observations without an
+# interval.
 statistic <- function(values, name, level) {
   switch(name,
     mean = c(value = mean(values), mean_interval(values, level)),
@@ -92,21 +95,21 @@ statistic <- function(values, name, level) {
   )
 }
 
-# The ratio of each selected cell to the one that it is compared with.
+# Estimate the ratio of each selected cell to its counterpart.
 compared_estimates <- function(data, claim, level) {
   cells <- select_cells(data, claim)
   base <- select_cells(data, claim, claim$against)
   shared <- setdiff(c("block", condition_columns), names(claim$against))
-  pairs <- dplyr::left_join(
-    cells, dplyr::select(base, dplyr::all_of(shared), base = cell),
-    by = shared
-  )
-  ratio_estimates(data, claim, pairs$cell, pairs$base, level)
+  keys <- function(rows) do.call(paste, rows[shared])
+  base_keys <- keys(base)
+  others <- lapply(keys(cells), \(key) base$cell[base_keys == key])
+  others[lengths(others) == 0] <- NA_character_
+  ratio_estimates(data, claim, rep(cells$cell, lengths(others)), unlist(others), level)
 }
 
-# The ratio of each cell to another: the geometric mean over pairs of runs with the same seed, or,
-# where the two conditions have different seeds, of runs that are no pairs. Of other statistics than
-# the mean there is the plain ratio.
+# Estimate the ratio of each cell to another: the geometric mean over pairs of runs with the same
+# seed, or of unpaired runs if the two conditions have different seeds. For statistics other than
+# the mean, it is the plain ratio.
 ratio_estimates <- function(data, claim, cells, others, level) {
   dplyr::bind_rows(Map(function(cell, other) {
     a <- runs_of(data, cell, metric_of(claim))
@@ -114,27 +117,30 @@ ratio_estimates <- function(data, claim, cells, others, level) {
     name <- statistic_of(claim)
     if (name != "mean") {
       plain <- statistic(a$value, name, level)$value / statistic(b$value, name, level)$value
-      return(tibble::tibble(
-        value = plain, low = NA_real_, high = NA_real_, n = min(nrow(a), nrow(b))
+      return(list(
+        value = plain, low = NA_real_, high = NA_real_, n = min(lengths(list(a$value, b$value)))
       ))
     }
-    pairs <- dplyr::inner_join(a, b, by = c("replicate", "seed"), suffix = c("_a", "_b"))
-    paired <- nrow(pairs) > 0
-    found <- if (paired) {
-      ratio_interval(pairs$value_a, pairs$value_b, TRUE, level)
-    } else {
-      ratio_interval(a$value, b$value, FALSE, level)
+    pair <- match(paste(a$replicate, a$seed), paste(b$replicate, b$seed))
+    paired <- !is.na(pair)
+    if (any(paired)) {
+      found <- ratio_interval(a$value[paired], b$value[pair[paired]], TRUE, level)
+      return(c(found, n = sum(paired)))
     }
-    tibble::as_tibble(c(found, n = if (paired) nrow(pairs) else min(nrow(a), nrow(b))))
+    c(ratio_interval(a$value, b$value, FALSE, level), n = min(lengths(list(a$value, b$value))))
   }, cells, others))
 }
 
-# The largest of several cells' values. Its upper end is the largest of their upper ends; for its
-# lower end each of k cells gets a k-th of the error (Bonferroni), since any one may be the largest
-# by chance.
+# Find the largest of several cells' values. Its upper limit is the largest of their upper limits.
+# For the lower limit, each of k cells gets a k-th of the error (Bonferroni), because any of them
+# may be the largest by chance.
 largest_of <- function(estimates, edge = identity) {
   usual <- edge(estimates(interval_level))
-  strict <- edge(estimates(1 - (1 - interval_level) / nrow(usual)))
+  strict <- if (nrow(usual) == 1) {
+    usual
+  } else {
+    edge(estimates(1 - (1 - interval_level) / nrow(usual)))
+  }
   list(
     value = max(usual$value), low = max(strict$low), high = max(usual$high), n = min(usual$n)
   )
@@ -147,7 +153,7 @@ mirrored <- function(found) {
   found
 }
 
-# As a factor of at least one, whichever way it is off.
+# Turn a ratio into a factor of at least one.
 as_factor <- function(found) {
   inside <- found$low <= 1 & found$high >= 1
   found[c("value", "low", "high")] <- list(
@@ -163,13 +169,13 @@ as_change <- function(found) {
   found
 }
 
-# How a claim's cells become one number, its interval and n. Each cell has its runs:
-# `why_not_measured` has seen to that.
+# Kinds of claims: functions that turn a claim's cells into one number, its confidence interval and
+# n. `why_not_measured` has checked that each cell has runs.
 claim_kinds <- list(
   value = function(data, claim) only(cell_estimates(data, claim, interval_level), claim),
   largest = function(data, claim) largest_of(\(level) cell_estimates(data, claim, level)),
   smallest = function(data, claim) smallest_of(\(level) cell_estimates(data, claim, level)),
-  # The value farthest from one, as a ratio of at least one.
+  # Ratio that is furthest from one, as a factor of at least one.
   largest_factor = function(data, claim) {
     largest_of(\(level) cell_estimates(data, claim, level), as_factor)
   },
@@ -182,21 +188,20 @@ claim_kinds <- list(
   largest_ratio = function(data, claim) {
     largest_of(\(level) compared_estimates(data, claim, level))
   },
-  # By what factor the gain of BBR over CUBIC changes from the cells of `against` to those of
-  # `where`, the other axes averaged over.
+  # Factor by which the gain of BBR over CUBIC changes from the cells of `against` to those of
+  # `where`, averaged over the other axes.
   gain_factor = function(data, claim) gain_factor(data, claim),
-  # The only selected cell's value over the largest of the cells that `others` selects: the smallest
-  # of its ratios to each.
+  # Value of the only selected cell over the largest value of the cells that `others` selects.
   value_over_largest = function(data, claim) {
     cell <- only(select_cells(data, claim), claim)$cell
-    # It is no rival of its own.
+    # Exclude the cell itself.
     rivals <- setdiff(select_cells(data, rivals_of(claim))$cell, cell)
     if (length(rivals) == 0) {
       return(list(value = NA_real_, low = NA_real_, high = NA_real_, n = 0L))
     }
     smallest_of(\(level) ratio_estimates(data, claim, rep(cell, length(rivals)), rivals, level))
   },
-  # The largest step upwards along the axis `along`, in percent.
+  # Largest rise between neighbouring values of the axis `along`, in percent.
   largest_rise_percent = function(data, claim) {
     curve <- select_cells(data, claim)
     cells <- curve$cell[order(curve[[claim$along]])]
@@ -204,8 +209,8 @@ claim_kinds <- list(
       ratio_estimates(data, claim, cells[-1], utils::head(cells, -1), level)
     }))
   },
-  # How far the losses of any cell are from the binomial distribution, in standard errors: a test's
-  # statistic, which has no interval.
+  # Largest distance of a cell's losses from the binomial expectation, in standard errors: a test
+  # statistic, which has no confidence interval.
   largest_loss_z = function(data, claim) {
     cells <- select_cells(data, claim)
     pooled <- pooled_loss(data$replicates)
@@ -214,8 +219,8 @@ claim_kinds <- list(
   }
 )
 
-# The geometric mean, over the selected cells of BBR that have both counterparts of CUBIC and one of
-# their own in the cells compared with, of gain over gain. Welch's interval on logarithms.
+# Compute the geometric mean of gain over gain, over the selected BBR cells that have a counterpart
+# in `against` and both counterparts of CUBIC. Welch's interval on logarithms.
 gain_factor <- function(data, claim) {
   here <- select_cells(data, claim, list(algorithm = "bbr"))
   other <- function(replaced) {
@@ -240,7 +245,7 @@ gain_factor <- function(data, claim) {
     value = exp(mean(value)), low = NA_real_, high = NA_real_,
     n = if (length(counts) > 0) min(counts) else 0L
   )
-  if (estimate$n < least_runs) {
+  if (estimate$n < min_runs) {
     return(estimate)
   }
   parts <- vapply(all, stats::var, 0) / counts / nrow(cells)^2
@@ -261,11 +266,11 @@ only <- function(rows, claim) {
   rows
 }
 
-# Why a claim cannot be judged; empty where it can.
+# Explain why a claim cannot be judged; "" if it can.
 why_not_measured <- function(data, claim) {
   for (cells in cells_of(data, claim)) {
     if (nrow(cells) == 0) {
-      return("no cell of this campaign is meant")
+      return("this campaign has no such cell")
     }
     absent <- cells[cells$n == 0, ]
     if (nrow(absent) > 0) {

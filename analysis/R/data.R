@@ -1,6 +1,6 @@
-# What a study's own code works on.
+# Tables of a study, for its figures and tables.
 
-# How each of the tables that a rule names is read.
+# Readers of the tables that a rule names.
 table_readers <- function() {
   list(
     algorithms = read_algorithms, published = read_published, cells = read_cells,
@@ -10,9 +10,9 @@ table_readers <- function() {
   )
 }
 
-# A study's tables by their names, each read when it is first looked at.
+# Return a study's tables by name; each is read on first use.
 #
-# `input` has their paths: of all, or of those that the code may look at.
+# `input` has the paths of the tables that the code may use.
 study_data <- function(input) {
   data <- new.env(parent = emptyenv())
   Map(
@@ -27,7 +27,7 @@ study_data <- function(input) {
 table_path <- function(input, name) {
   path <- unlist(input[[name]])
   if (length(path) != 1) {
-    stop("the table ", name, " must be one that the study has, found ", length(path), " files")
+    stop("the study must have one table ", name, ", found ", length(path), " files")
   }
   path
 }

@@ -1,17 +1,18 @@
-# How far every claim's number is from what its source has: the report's first figure.
+# The report's first figure: distance of every claim's number from the published one.
 
-# A number beyond these percents is drawn at the edge, as an arrow.
+# Numbers beyond this distance, in percent, are drawn at the edge.
 edge_percent <- c(-150, 1000)
 
-# Each claim's number and interval, and the range that its limit allows, as distances from the
-# published number in percent of it; from the limit where the source has no number, or a zero.
+# Compute the distance of each claim's number, confidence interval and allowed range from the
+# published number, in percent of it. Without a published number, or if it is zero, the distance is
+# from the limit.
 claim_distances <- function(claims) {
   bound <- as.numeric(sub("^(within|at most|at least) ", "", claims$tolerance))
   sort <- sub(" [^ ]+$", "", claims$tolerance)
   against <- ifelse(is.na(claims$published) | claims$published == 0, "limit", "published")
   reference <- ifelse(against == "published", claims$published, bound)
   distance <- function(x) {
-    # Of nothing there are no percents: equal, or beyond the edge.
+    # There is no percentage of zero: equal, or beyond the edge.
     zero <- ifelse(x == 0, 0, sign(x) * Inf)
     100 * ifelse(reference == 0, zero, (x - reference) / abs(reference))
   }
@@ -30,23 +31,23 @@ claim_distances <- function(claims) {
   )
 }
 
-# One colour and one shape for each verdict, which differ in grey as well.
+# Colours and shapes of the verdicts; they also differ in greyscale.
 verdict_looks <- tibble::tibble(
-  verdict = c("reproduced", "differs", "undecided", "not comparable"),
+  verdict = c("reproduced", "not reproduced", "inconclusive", "not comparable"),
   colour = c("#0072B2", "#D55E00", "#7F7F7F", "#B79F00"),
   shape = c(16, 15, 1, 5)
 )
 
-# As many rows as a column has at most: the figure is on the first page, with the answer and the
-# box, which leave it some 10 cm.
+# Maximum number of rows of a column. The figure has about 10 cm on the first page, below the
+# results and the box.
 most_rows <- 45
 
-# Studies, which are not parted, in as few columns of about as many rows as will do: two or three.
+# Distribute the studies over two or three columns of similar length, without splitting a study.
 distance_columns <- function(studies) {
   rows <- table(studies)
-  # A study's name takes as much room as two claims.
+  # A study's name takes the space of two claims.
   room <- as.vector(rows) + 2
-  # In their order into columns of `most` rows at most.
+  # Fill columns of at most `most` rows in order.
   filled <- function(most) {
     Reduce(function(at, more) {
       if (at[2] > 0 && at[2] + more > most) c(at[1] + 1, more) else c(at[1], at[2] + more)
@@ -54,7 +55,7 @@ distance_columns <- function(studies) {
   }
   numbers <- function(most) vapply(filled(most), `[`, 0, 1)
   columns <- min(length(rows), if (sum(room) > 2 * most_rows) 3 else 2)
-  # The least height that this number of columns can have.
+  # The minimum height of this number of columns.
   most <- max(room)
   while (max(numbers(most)) > columns) most <- most + 1
   stats::setNames(numbers(most), names(rows))
@@ -115,7 +116,7 @@ draw_distance_column <- function(rows) {
       values = stats::setNames(verdict_looks$shape, verdict_looks$verdict), drop = FALSE,
       limits = verdict_looks$verdict, name = NULL
     ) +
-    ggplot2::labs(x = "From published (%)", y = NULL) +
+    ggplot2::labs(x = "Distance from published (%)", y = NULL) +
     theme_losslab() +
     ggplot2::theme(
       axis.text.y = ggplot2::element_text(size = 4.8),
@@ -128,8 +129,9 @@ draw_distance_column <- function(rows) {
     )
 }
 
-# What is seen: how each study's claims stand, and which numbers are farthest from theirs.
-distances_in_words <- function(distances) {
+# Write the figure's alternative text: each study's verdicts, and the numbers furthest from the
+# published ones.
+distances_text <- function(distances) {
   distances <- dplyr::filter(distances, !is.na(distance))
   if (nrow(distances) == 0) {
     return("Nothing is drawn.")
@@ -138,18 +140,18 @@ distances_in_words <- function(distances) {
     counts <- table(droplevels(rows$verdict))
     paste0(rows$study[1], ": ", enumerate(paste(counts, names(counts))), ".")
   }, "")
-  off <- dplyr::filter(distances, verdict == "differs", is.finite(distance))
+  off <- dplyr::filter(distances, verdict == "not reproduced", is.finite(distance))
   far <- off[order(-abs(off$distance)), ][seq_len(min(3, nrow(off))), ]
   farthest <- if (nrow(far) > 0) {
     paste0(
-      "Farthest off of those that differ: ",
+      "Largest distances of claims not reproduced: ",
       enumerate(paste0(far$claim, " (", fixed(far$distance, 0), " %)")), "."
     )
   }
   paste(c(studies, farthest), collapse = " ")
 }
 
-# As high as the longer column's rows need, in cm.
+# Height for the rows of the longest column, in cm.
 distances_height_cm <- function(distances) {
   distances <- dplyr::filter(distances, !is.na(distance))
   studies <- droplevels(distances$study)

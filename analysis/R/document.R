@@ -1,14 +1,13 @@
-# What the report's document as a whole needs.
+# Settings of the whole document.
 
-# Everything that has a name by now keeps its meaning: chapters run in one environment, one after
-# the other, and what assigns such a name again stops the build, where it would mislead those after
-# it.
+# Lock all names defined so far. Chapters run one after another in one environment. An assignment to
+# a locked name stops the build, because later chapters would use the wrong value.
 lock_names <- function(place = knitr::knit_global()) {
   for (name in ls(place)) lockBinding(name, place)
 }
 
-# What is seen on a picture stands in a file beside it: the words for those who do not see it. Both
-# renderers take them from the chunk's options.
+# Set the alternative text of each picture from the file beside it. Both renderers read it from the
+# chunk's options.
 describe_pictures <- function() {
   knitr::opts_hooks$set(fig.cap = function(options) {
     words <- picture_words(options$code)
@@ -17,7 +16,7 @@ describe_pictures <- function() {
   })
 }
 
-# The words beside the picture that a chunk's code shows, if there are any.
+# Read the alternative text of the picture that a chunk shows, if there is any.
 picture_words <- function(code) {
   path <- sub("[.]svg$", ".txt", picture_in(code))
   if (length(path) == 1 && file.exists(path)) {
@@ -25,5 +24,5 @@ picture_words <- function(code) {
   }
 }
 
-# The picture that a chunk's code shows.
+# Find the picture that a chunk shows.
 picture_in <- function(code) regmatches(code, regexpr('[^"]+[.]svg', code))

@@ -1,22 +1,22 @@
-# The report's first page: the answer in three sentences, and the box with the campaign.
+# First page of the report: the main results, and the box that describes the campaign.
 
-# A table of the report where it is there: not every campaign has every study.
+# Read a table of the report, or return NULL: not every campaign has every study.
 table_if_there <- function(path, words = character()) {
   if (file.exists(path)) read_measured(path, words = words)
 }
 
-# One row's number; NA where there is no table or no row.
+# Look up one row's number; NA without a table or row.
 number_if_there <- function(data, column, ...) {
   if (is.null(data)) NA else look_up(data, column, ...)
 }
 
-answer_in_words <- function(claims) {
-  sentences <- c(answer_of_loss(), answer_of_buffers(), answer_of_claims(claims))
+main_results <- function(claims) {
+  sentences <- c(result_on_loss(), result_on_buffers(), result_on_claims(claims))
   paste(sentences[sentences != ""], collapse = "\n")
 }
 
-# What loss costs.
-answer_of_loss <- function(path = "loss.csv") {
+# State the effect of random loss.
+result_on_loss <- function(path = "loss.csv") {
   goodput <- table_if_there(path)
   mbit <- function(which, loss) {
     number_if_there(
@@ -27,22 +27,23 @@ answer_of_loss <- function(path = "loss.csv") {
   }
   cubic <- c(mbit("cubic", 0), mbit("cubic", 1))
   bbr <- c(mbit("bbr", 0), mbit("bbr", 1))
-  tell(
+  say(
     cubic[2] < 0.5 * cubic[1] & bbr[2] > 0.9 * bbr[1],
     paste(
-      "*Loss*: one percent of random loss takes CUBIC from {short(cubic[1])} to {short(cubic[2])}",
-      "Mbit/s on a fast, short path, since it takes every loss for congestion, and BBR, which does",
-      "not, from {short(bbr[1])} to {short(bbr[2])} (@sec-loss)."
+      "*Loss*: on a fast, short path, one percent of random loss reduces CUBIC's goodput from",
+      "{short(cubic[1])} to {short(cubic[2])} Mbit/s, because it treats every loss as congestion.",
+      "BBR does not; its goodput goes from {short(bbr[1])} to {short(bbr[2])} Mbit/s (@sec-loss)."
     ),
     paste(
-      "*Loss*: one percent of random loss takes CUBIC from {short(cubic[1])} to {short(cubic[2])}",
-      "Mbit/s on a fast, short path, and BBR from {short(bbr[1])} to {short(bbr[2])} (@sec-loss)."
+      "*Loss*: on a fast, short path, one percent of random loss changes CUBIC's goodput from",
+      "{short(cubic[1])} to {short(cubic[2])} Mbit/s, and BBR's from {short(bbr[1])} to",
+      "{short(bbr[2])} Mbit/s (@sec-loss)."
     )
   )
 }
 
-# What buffers cost, and what they decide between two algorithms.
-answer_of_buffers <- function(path = "bufferbloat_web.csv", gaps = "cloud_gap.csv") {
+# State the effect of buffers on a page, and on the ratio of BBR to CUBIC.
+result_on_buffers <- function(path = "bufferbloat_web.csv", gaps = "cloud_gap.csv") {
   web <- table_if_there(path, words = "load")
   gap <- table_if_there(gaps, words = "step")
   page <- function(which, beside) {
@@ -52,48 +53,47 @@ answer_of_buffers <- function(path = "bufferbloat_web.csv", gaps = "cloud_gap.cs
     )
   }
   ratio <- function(at) number_if_there(gap, "ratio", block == at)
-  # Alone there is no flow whose algorithm would matter.
+  # Without a second flow, the algorithm makes no difference.
   alone <- page("reno", "alone")
   loaded <- page("cubic", "loaded")
-  of_page <- tell(
+  of_page <- say(
     loaded > alone,
     paste(
-      "*Buffers*: behind a CUBIC flow that fills a queue of 100 packets a page takes",
-      "{fixed(loaded, 1)} s instead of {fixed(alone, 1)} (@sec-bufferbloat)"
+      "*Buffers*: beside a CUBIC flow that fills a queue of 100 packets, a page takes",
+      "{fixed(loaded, 1)} s instead of {fixed(alone, 1)} s (@sec-bufferbloat)."
     ),
-    "*Buffers*: behind a full queue a page is no slower (@sec-bufferbloat)"
+    "*Buffers*: a full queue does not slow a page down (@sec-bufferbloat)."
   )
   small <- ratio("published")
   large <- ratio("routers")
-  of_gap <- tell(
+  of_gap <- say(
     large < 1.1 & small > 2,
     paste(
-      "of a published gap between BBR and CUBIC that comes out as {fixed(small, 1)} to 1 behind a",
-      "small buffer, nothing is left where the buffer holds what fills the path (@sec-cloud)"
+      "A published gap between BBR and CUBIC is {fixed(small, 1)} to 1 with a small buffer; it",
+      "disappears with a buffer of one bandwidth-delay product (@sec-cloud)."
     ),
     paste(
-      "BBR over CUBIC is {fixed(small, 1)} behind a small buffer and {fixed(large, 1)} where the",
-      "buffer holds what fills the path (@sec-cloud)"
+      "The ratio of BBR to CUBIC is {fixed(small, 1)} with a small buffer and {fixed(large, 1)}",
+      "with a buffer of one bandwidth-delay product (@sec-cloud)."
     )
   )
   parts <- c(of_page, of_gap)
-  parts <- parts[parts != ""]
-  if (length(parts) == 0) "" else paste0(capital(paste(parts, collapse = "; ")), ".")
+  paste(parts[parts != ""], collapse = " ")
 }
 
-# Whether others' numbers are ours: the sentence that every campaign has.
-answer_of_claims <- function(claims) {
+# State how many claims are reproduced. Every campaign has this sentence.
+result_on_claims <- function(claims) {
   paste0(
-    "*The same numbers*: of what the sources and formulas behind this report state, ",
-    verdicts_in_words(claims), " (@fig-claims), each *differs* with its reason; and the same seed ",
-    "gives the same bytes on any machine, so that every number below can be had again by one ",
-    "command."
+    "*Reproduction*: of the claims in this report's sources and formulas, ",
+    count_verdicts_text(claims), " (@fig-claims). Each verdict *not reproduced* has a reason. The ",
+    "same seed gives the same bytes on any machine, so one command reproduces every number of ",
+    "this report."
   )
 }
 
 joined <- function(parts) paste(parts[parts != ""], collapse = "; ")
 
-# What the box on the first page says, in two columns.
+# Collect the facts in the box on the first page, named by their labels.
 campaign_facts <- function(name, overview, origin, command, renderer) {
   found <- function(part) {
     rows <- origin[origin$part == part, ]
@@ -102,16 +102,17 @@ campaign_facts <- function(name, overview, origin, command, renderer) {
   }
   runs <- paste(
     sum(overview$runs), "runs of", sum(overview$cells), "cells,",
-    said(from_to(least(overview$least_runs), most(overview$most_runs))), "per cell, of",
-    said(from_to(least(overview$least_s), most(overview$most_s))), "s each"
+    as_text(from_to(min_present(overview$min_runs), max_present(overview$max_runs))),
+    "per cell, of",
+    as_text(from_to(min_present(overview$shortest_s), max_present(overview$longest_s))), "s each"
   )
   facts <- c(
-    Campaign = paste0(if (name == "") "one of its own" else paste0("*", name, "*"), ": ", runs),
+    Campaign = paste0(if (name == "") "custom" else paste0("*", name, "*"), ": ", runs),
     Measured = joined(c(found("measured on"), found("machine"), found("time"))),
     Code = found("losslab"),
     Kernel = joined(c(found("kernel"), paste0("BBR: ", found("BBR"))[found("BBR") != ""])),
     Image = sub("^(.)", "packages \\1", found("image's packages")),
-    Rendered = paste("with", renderer), Again = paste0("`", command, "`")
+    Rendered = paste("with", renderer), `To repeat` = paste0("`", command, "`")
   )
   facts[facts != ""]
 }

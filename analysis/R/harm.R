@@ -1,10 +1,10 @@
-# Harm (Ware, Mukerjee, Seshan and Sherry, "Beyond Jain's fairness index", HotNets 2019): what of a
-# flow's solo performance others take, 0 for nothing and 1 for all. Of a metric of which more is
-# better it is (solo - shared) / solo, of one of which less is better (shared - solo) / shared, and
-# below 0 where the flow is better off in company.
+# Harm (Ware, Mukerjee, Seshan and Sherry, "Beyond Jain's fairness index", HotNets 2019): the share
+# of a flow's solo performance that other flows take, from 0 (none) to 1 (all). It is
+# (solo - shared) / solo if more is better, and (shared - solo) / shared if less is better. It is
+# negative if the flow performs better with other flows.
 
-# Pairs of runs of one cell alone and with `flows` beside it: they have the same seed. A row for
-# each run with others, with `solo`, `shared` and `harm`.
+# Pair runs of a cell alone and with background flows (`flows`), which have the same seed. Return a
+# row for each run with background flows, with `solo`, `shared` and `harm`.
 paired_harm <- function(replicates, metric = "goodput_mbit", less_is_better = FALSE) {
   shared <- c("block", setdiff(condition_columns, c("flows", "second_rate_mbit")), "replicate")
   runs <- dplyr::filter(replicates, valid, competitor == "none", second_rate_mbit == 0) |>
@@ -20,7 +20,7 @@ paired_harm <- function(replicates, metric = "goodput_mbit", less_is_better = FA
     )
 }
 
-# The harm of each cell with others, over its pairs.
+# Summarise the harm of each cell with background flows, over its pairs.
 summarise_harm <- function(replicates, metric = "goodput_mbit", less_is_better = FALSE) {
   keys <- c("block", setdiff(condition_columns, "second_rate_mbit"))
   paired_harm(replicates, metric, less_is_better) |>

@@ -1,6 +1,6 @@
-# Names at the ends of lines, in place of a legend to look up.
+# Names at the ends of lines, instead of a legend.
 
-# Positions as near to `wanted` as they can be (least squares) that are `gap` apart, in their order.
+# Space positions at least `gap` apart, in order, as near to `wanted` as possible (least squares).
 spaced <- function(wanted, gap) {
   order <- order(wanted)
   steps <- gap * (seq_along(wanted) - 1)
@@ -8,10 +8,9 @@ spaced <- function(wanted, gap) {
   wanted
 }
 
-# The right end of each line of each panel, with where its name goes (`at`), which is beside it or
-# as near as the other names leave room for: `gap` is a name's height as a share of the axis.
-# `axis_of` are the columns whose values have a y axis of their own, `also` what the axis has beside
-# the lines (a zero).
+# Find the right end of each line of each panel, and the position `at` of its name: at the end or as
+# near as the other names allow. `gap` is the height of a name as a share of the axis. `axis_of` are
+# the columns whose values have their own y axis. `also` are other values on the axis (a zero).
 line_ends <- function(data, x, y, name, panels = character(), log_y = FALSE, gap = 0.075,
                       axis_of = character(), also = numeric()) {
   to <- if (log_y) log10 else identity
@@ -32,11 +31,11 @@ line_ends <- function(data, x, y, name, panels = character(), log_y = FALSE, gap
     dplyr::select(-"axis_length")
 }
 
-# The names of `line_ends()` in a figure whose lines have its colours, if `coloured`; `say` turns
-# them into words. The x axis needs room for them: `room_for_names()`.
-name_lines <- function(ends, x, name, say = identity, coloured = TRUE) {
-  # Of nothing there are no names. Spaces that SVG does not collapse keep them off the marks.
-  words <- if (nrow(ends) > 0) say(as.character(ends[[name]])) else character()
+# Draw the names of `line_ends()`, in the colours of the lines if `coloured`; `label` formats them.
+# The x axis needs `room_for_names()`.
+name_lines <- function(ends, x, name, label = identity, coloured = TRUE) {
+  # Non-breaking spaces, which SVG does not collapse, separate the names from the lines.
+  words <- if (nrow(ends) > 0) label(as.character(ends[[name]])) else character()
   ends$name_at_end <- if (nrow(ends) > 0) paste0("\u00a0\u00a0", words) else words
   place <- ggplot2::aes(x = .data[[x]], y = .data$at, label = .data$name_at_end)
   if (coloured) place["colour"] <- ggplot2::aes(colour = .data[[name]])
@@ -50,5 +49,5 @@ name_lines <- function(ends, x, name, say = identity, coloured = TRUE) {
   )
 }
 
-# What an axis is longer at its right end, in shares of what is on it.
+# Expand the x axis at its right end, as a share of its range.
 room_for_names <- function(share = 0.24) ggplot2::expansion(c(0.05, share))

@@ -1,17 +1,17 @@
-# Closed forms that a right instrument must reproduce, and the measures that compare with them.
+# Formulas that an accurate instrument reproduces, and metrics to compare with them.
 
-# A full segment with its Ethernet header, as the bottleneck counts it (FRAME_BYTES of
-# src/losslab/emulation/shaping.py), and what is payload of it: all but Ethernet's header of 14
-# bytes, IP's of 20 and TCP's of 20 with timestamps of 12.
+# Size of a full segment with its Ethernet header, as the bottleneck counts it (FRAME_BYTES of
+# src/losslab/emulation/shaping.py), and its payload: without the headers of Ethernet (14 bytes), IP
+# (20) and TCP (20, with timestamps of 12).
 frame_bytes <- 1514
 payload_bytes <- frame_bytes - 14 - 20 - 20 - 12
 
-# What a bottleneck's rate leaves for payload, in Mbit/s.
+# Compute the maximum goodput at a bottleneck's rate, in Mbit/s.
 theoretical_goodput <- function(rate_mbit) {
   rate_mbit * payload_bytes / frame_bytes
 }
 
-# Bandwidth-delay product in packets of the bottleneck.
+# Compute the bandwidth-delay product in packets of the bottleneck.
 bdp_packets <- function(rate_mbit, rtt_ms) {
   rate_mbit * 1e6 * rtt_ms / 1e3 / 8 / frame_bytes
 }
@@ -42,19 +42,19 @@ cubic_mbit <- function(p, rtt_s) {
   payload_bytes * 8 / 1e6 * window / rtt_s
 }
 
-# The model of an algorithm's goodput under random loss, NA where there is none.
+# Compute the model goodput of an algorithm under random loss; NA if there is no model.
 response_mbit <- function(algorithm, p, rtt_s) {
   dplyr::case_when(
     p <= 0 ~ NA_real_,
     algorithm == "reno" ~ padhye_mbit(p, rtt_s),
-    # The one of the folder algorithms.
+    # The example in the folder algorithms.
     algorithm == "gaimd" ~ padhye_mbit(p, rtt_s, beta = 7 / 8),
     algorithm == "cubic" ~ cubic_mbit(p, rtt_s),
     TRUE ~ NA_real_
   )
 }
 
-# Add to replicates what follows from their condition and their measurements.
+# Add derived metrics to replicates.
 derive_metrics <- function(replicates) {
   replicates |>
     dplyr::mutate(
@@ -65,8 +65,8 @@ derive_metrics <- function(replicates) {
     )
 }
 
-# Losses of each cell's valid replicates together, against the binomial distribution: z is the
-# distance from the expected number in standard errors.
+# Compare the losses of each cell, pooled over its valid replicates, with the binomial distribution:
+# z is the distance from the expected number in standard errors.
 pooled_loss <- function(replicates) {
   replicates |>
     dplyr::filter(valid, loss_percent > 0) |>

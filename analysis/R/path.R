@@ -1,11 +1,11 @@
-# The path that most cells have, as a drawing: five hosts, and what is done to packets where.
+# Drawing of the path of most cells: five hosts, and the position of rate, buffer, delay and loss.
 
-# The values that a campaign's cells have of what shapes a path, from least to most.
+# Format the ranges of a campaign's path parameters.
 path_values <- function(cells) {
   cells <- cells[!is.na(cells$cell) & cells$trace == "none", ]
   of <- function(column, unit) {
     values <- cells[[column]]
-    paste(said(from_to(least(values), most(values))), unit)
+    paste(as_text(from_to(min_present(values), max_present(values))), unit)
   }
   list(
     rate = of("rate_mbit", "Mbit/s"), buffer = of("buffer_packets", "packets"),
@@ -13,11 +13,12 @@ path_values <- function(cells) {
   )
 }
 
-path_in_words <- function(values) {
+path_text <- function(values) {
   paste0(
     "Data go from the sender over routers r1 and r2 to the receiver. r1 has the bottleneck: ",
     values$rate, ", with a buffer of ", values$buffer, ". r2 has half of the RTT, ", values$rtt,
-    " in all, and the loss, ", values$loss, ". The symmetric way back leads over r2 and r1, the ",
+    " in total, and the loss, ", values$loss,
+    ". The symmetric reverse path leads over r2 and r1, the ",
     "asymmetric one over r3 and r1; the first router on it has the other half of the RTT."
   )
 }
@@ -37,7 +38,7 @@ draw_path <- function(values) {
     text = c(
       paste0("bottleneck: ", values$rate), paste0("its FIFO: ", values$buffer),
       paste0("half of the RTT (", values$rtt, "), and the loss (", values$loss, ")"),
-      "the asymmetric way back: the other half of the RTT on r3"
+      "the asymmetric reverse path: the other half of the RTT on r3"
     )
   )
   text <- function(...) ggplot2::geom_text(family = "DejaVu Sans", ...)
@@ -57,7 +58,7 @@ draw_path <- function(values) {
     ) +
     text(
       x = 0, y = 0.55, hjust = 0, size = 2.7, lineheight = 1, check_overlap = TRUE,
-      label = "the symmetric way back:\nthe same links, the other\nhalf of the RTT on r2"
+      label = "the symmetric reverse path:\nthe same links, the other\nhalf of the RTT on r2"
     ) +
     ggplot2::scale_linewidth_identity() +
     ggplot2::scale_linetype_manual(values = c(forward = "solid", back = "22"), guide = "none") +

@@ -1,47 +1,48 @@
-# Sentences that cannot lie: what a chapter says about numbers in words stands only as long as it is
-# true of the tables. CONTRIBUTING.md says how to write one.
+# Sentences that depend on results: a chapter's sentence appears only if the tables support it.
+# CONTRIBUTING.md explains how to write one.
 
-# `text` where every part of the assertion holds, `otherwise` where one does not, `without` where
-# none can be judged for want of a number. Without an `otherwise` a false assertion stops the build.
+# Return `text` if every part of the assertion holds, `otherwise` if one does not, and `if_missing`
+# if a number is missing. Without `otherwise`, a false assertion stops the build.
 #
-# R code in braces in the texts is replaced by its value. Of no values at all nothing is true.
-tell <- function(assertion, text, otherwise = NULL, without = "") {
+# R code in braces in the texts is replaced by its value. An assertion on no values at all counts as
+# missing.
+say <- function(assertion, text, otherwise = NULL, if_missing = "") {
   asked <- substitute(assertion)
   place <- parent.frame()
-  holds <- judged(asked, place)
+  holds <- evaluate_assertion(asked, place)
   if (is.na(holds)) {
-    return(filled(without, place))
+    return(filled(if_missing, place))
   }
   if (holds) {
     return(filled(text, place))
   }
   if (is.null(otherwise)) {
-    return(untrue(
-      c(text, words_of(asked)), paste0("`", one_line(deparse(asked)), "`"),
-      numbers_in(asked, place)
+    return(report_false_sentence(
+      c(text, strings_in(asked)), paste0("`", one_line(deparse(asked)), "`"),
+      compared_values(asked, place)
     ))
   }
   filled(otherwise, place)
 }
 
-# The text that stands for a claim's verdict. One without a text, or a claim that is not there,
-# stops the build.
-tell_verdict <- function(claims, study, claim, reproduced = NULL, differs = NULL, undecided = NULL,
-                         not_comparable = NULL, without = "") {
+# Return the text for a claim's verdict. A verdict without a text or a missing claim stops the
+# build.
+say_verdict <- function(claims, study, claim, reproduced = NULL, not_reproduced = NULL,
+                         inconclusive = NULL, not_comparable = NULL, if_missing = "") {
   row <- claims[claims$study == study & claims$claim == claim, ]
   if (nrow(row) != 1) {
-    stop("a verdict must be that of a claim, found ", nrow(row), " of ", study, ", ", claim)
+    stop("say_verdict() needs one claim ", study, ", ", claim, ", found ", nrow(row))
   }
   if (row$verdict == "not measured") {
-    return(filled(without, parent.frame()))
+    return(filled(if_missing, parent.frame()))
   }
   text <- list(
-    reproduced = reproduced, differs = differs, undecided = undecided,
-    "not comparable" = not_comparable
+    reproduced = reproduced, "not reproduced" = not_reproduced,
+    inconclusive = inconclusive, "not comparable" = not_comparable
   )[[row$verdict]]
   if (is.null(text)) {
-    return(untrue(
-      c(reproduced, differs, undecided, not_comparable),
+    return(report_false_sentence(
+      c(reproduced, not_reproduced, inconclusive, not_comparable),
       paste0("a text for the verdict `", row$verdict, "`"),
       paste0("measured = ", short(row$measured, 6), ", ", row$tolerance)
     ))
@@ -49,32 +50,33 @@ tell_verdict <- function(claims, study, claim, reproduced = NULL, differs = NULL
   filled(text, parent.frame())
 }
 
-# TRUE, FALSE, or NA where a number that decides is missing. `all()` of nothing would be TRUE.
-judged <- function(asked, place) {
+# Evaluate an assertion to TRUE, FALSE, or NA if a number is missing. `all()` of no values would be
+# TRUE.
+evaluate_assertion <- function(asked, place) {
   if (is.call(asked)) {
     name <- as.character(asked[[1]])[1]
     if (name %in% c("(", "all") && length(asked) == 2) {
-      return(judged(asked[[2]], place))
+      return(evaluate_assertion(asked[[2]], place))
     }
     if (name %in% c("&&", "&")) {
-      return(judged(asked[[2]], place) & judged(asked[[3]], place))
+      return(evaluate_assertion(asked[[2]], place) & evaluate_assertion(asked[[3]], place))
     }
   }
   value <- eval(asked, place)
   if (!is.logical(value)) {
     stop(
       "an assertion must be true or false, found ", one_line(deparse(asked)), " = ",
-      shown_value(value)
+      format_value(value)
     )
   }
   if (length(value) == 0) NA else all(value)
 }
 
-# Each comparison's sides that are not typed, with their values.
-numbers_in <- function(asked, place) {
+# Format the sides of each comparison that are not literals, with their values.
+compared_values <- function(asked, place) {
   leaves <- unique(compared_sides(asked))
   values <- vapply(leaves, function(leaf) {
-    paste(one_line(deparse(leaf)), "=", shown_value(eval(leaf, place)))
+    paste(one_line(deparse(leaf)), "=", format_value(eval(leaf, place)))
   }, "")
   paste(values, collapse = ", ")
 }
@@ -94,8 +96,8 @@ compared_sides <- function(asked) {
   list(asked)
 }
 
-# The first few of the values, those of most numbers' length.
-shown_value <- function(value, most = 8) {
+# Format the first few values.
+format_value <- function(value, max_values = 8) {
   if (is.data.frame(value) || is.list(value)) {
     return(class(value)[1])
   }
@@ -103,50 +105,50 @@ shown_value <- function(value, most = 8) {
   if (length(words) == 0) {
     return("none")
   }
-  more <- if (length(words) > most) ", ..." else ""
-  paste0(toString(trimws(utils::head(words, most))), more)
+  more <- if (length(words) > max_values) ", ..." else ""
+  paste0(toString(trimws(utils::head(words, max_values))), more)
 }
 
-# Replace what stands in braces.
+# Replace the code in braces by its value.
 filled <- function(text, place) {
   pieces <- regmatches(text, gregexpr("\\{[^{}]+\\}", text))[[1]]
   for (piece in pieces) {
     code <- substr(piece, 2, nchar(piece) - 1)
     value <- eval(parse(text = code, keep.source = FALSE), place)
     if (length(value) != 1 || is.na(value)) {
-      stop("`", code, "` in a sentence must be one word or number, found ", shown_value(value))
+      stop("`", code, "` in a sentence must be one word or number, found ", format_value(value))
     }
     text <- sub(piece, as.character(value), text, fixed = TRUE)
   }
   text
 }
 
-# Stop the build: where the sentence stands, what must hold for it, and the numbers. In a draft,
-# with LOSSLAB_DRAFT in the environment, all of that stands in the sentence's place.
-untrue <- function(words, what, numbers) {
-  told <- paste0(
-    where_written(words), "the sentence \"", words[1], "\" needs ", what, ", found ", numbers,
-    ": correct it, or say what is true otherwise"
+# Stop the build with the sentence's place, its condition and the numbers. In a draft (environment
+# variable LOSSLAB_DRAFT), return this message in place of the sentence.
+report_false_sentence <- function(words, what, numbers) {
+  message <- paste0(
+    locate_text(words), "the sentence \"", words[1], "\" needs ", what, ", found ", numbers,
+    "; correct it, or add a text for the other case"
   )
   if (Sys.getenv("LOSSLAB_DRAFT") != "") {
-    return(paste0("**(", escape_markdown(told), ")**"))
+    return(paste0("**(", escape_markdown(message), ")**"))
   }
   stop(structure(
-    class = c("losslab_untrue", "error", "condition"), list(message = told, call = NULL)
+    class = c("losslab_false_sentence", "error", "condition"), list(message = message, call = NULL)
   ))
 }
 
-# The strings of an expression.
-words_of <- function(call) {
+# List the strings in an expression.
+strings_in <- function(call) {
   if (!is.call(call)) {
     return(if (is.character(call)) call)
   }
-  unlist(lapply(as.list(call)[-1], words_of))
+  unlist(lapply(as.list(call)[-1], strings_in))
 }
 
-# "_loss.qmd, line 12: ", where the chapters lie here and one of them has the words.
-where_written <- function(words, chapters = Sys.glob("*.qmd")) {
-  # The longest of each that no line's end and no backslash parts.
+# Find the chapter and line of a text, as "_loss.qmd, line 12: "; "" if no chapter here has it.
+locate_text <- function(words, chapters = Sys.glob("*.qmd")) {
+  # Search for the longest piece of each text without line breaks, quotes and backslashes.
   pieces <- vapply(strsplit(words, "[\n\"\\\\]"), function(parts) {
     if (length(parts) == 0) "" else parts[which.max(nchar(parts))]
   }, "")

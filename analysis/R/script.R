@@ -1,28 +1,30 @@
-# What every script of the workflow begins with.
+# Start of every script of the workflow.
 
-# Send a script's words to its log. An error is one line there, of the file and what must hold.
+# Send a script's output to its log. An error is one line with the file and the message.
 begin_script <- function(snakemake) {
   one_locale()
+  # A script calls most functions a few times, so compiling them takes longer than it saves.
+  compiler::enableJIT(0)
   connection <- file(snakemake@log[[1]], open = "wt")
   sink(connection)
   sink(connection, type = "message")
-  told <- told_file(snakemake)
+  place <- message_file(snakemake)
   globalCallingHandlers(error = function(error) {
-    message("losslab: error: ", told, ": ", one_line(conditionMessage(error)))
+    message("losslab: error: ", place, ": ", one_line(conditionMessage(error)))
     quit(save = "no", status = 1)
   })
 }
 
-# The same order of words, and the same letters, whatever the machine's language is. In any locale
-# but C, R and dplyr before 1.1 sort as ICU does, with "_" before "-" and "a" beside "A".
+# Set one locale, so that sorting and encoding do not depend on the machine. In locales other than
+# C, R and dplyr before 1.1 sort like ICU, with "_" before "-" and "a" next to "A".
 one_locale <- function() {
   suppressWarnings(Sys.setlocale("LC_ALL", "C.UTF-8"))
   invisible(Sys.setlocale("LC_COLLATE", "C"))
 }
 
-# The file whose code runs: a study's own, where the rule names one, else the rule's, of which
-# Snakemake runs a copy.
-told_file <- function(snakemake, arguments = commandArgs()) {
+# Find the file to name in an error message: the study's, if the rule names one, else the rule's
+# script, of which Snakemake runs a copy.
+message_file <- function(snakemake, arguments = commandArgs()) {
   code <- snakemake@input[["code"]]
   if (is.null(code)) {
     code <- sub("tmp[^.]*[.]", "", basename(grep("^--file=", arguments, value = TRUE)))
@@ -30,7 +32,7 @@ told_file <- function(snakemake, arguments = commandArgs()) {
   sub(".*/analysis/", "analysis/", code)
 }
 
-# Messages of tidyverse have a line for each function that they went through.
+# Join a message's lines: tidyverse messages have a line for each calling function.
 one_line <- function(text) {
   trimws(gsub("[[:space:]]+", " ", paste(text, collapse = " ")))
 }

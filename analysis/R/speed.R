@@ -1,6 +1,6 @@
-# What a replicate costs: the file that `python -m bench.speed --write` leaves.
+# CPU time of replicates, from the file that `python -m bench.speed --write` writes.
 
-# Rows of part, row, quantity and value, as text: some are words.
+# Read the rows of part, row, quantity and value, as text.
 read_speed <- function(path) {
   speed <- utils::read.csv(path, colClasses = "character", na.strings = "")
   columns <- c("part", "row", "quantity", "value")
@@ -10,16 +10,16 @@ read_speed <- function(path) {
   tibble::as_tibble(speed)
 }
 
-# One value of a part that has one row.
+# Look up a value of a part with one row.
 speed_of <- function(speed, part, quantity) {
   value <- speed$value[speed$part == part & speed$quantity == quantity]
   if (length(value) != 1) {
-    stop("one ", quantity, " of ", part, " must be there, found ", length(value))
+    stop("the speed file must have one ", quantity, " of ", part, ", found ", length(value))
   }
   utils::type.convert(value, as.is = TRUE)
 }
 
-# A part of several rows as a table, a column per quantity.
+# Return a part with several rows as a table with a column per quantity.
 speed_part <- function(speed, part) {
   speed[speed$part == part, ] |>
     dplyr::select("row", "quantity", "value") |>
@@ -28,7 +28,7 @@ speed_part <- function(speed, part) {
     utils::type.convert(as.is = TRUE)
 }
 
-# Emulated seconds for a core-second, of one flow: a row per rate.
+# Show the emulated seconds of one flow per core-second: a row per rate.
 show_speed <- function(speed, label_of) {
   rows <- speed_part(speed, "rates") |>
     dplyr::transmute(

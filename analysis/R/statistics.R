@@ -8,8 +8,8 @@ no_statistics <- tibble::tibble(
 
 interval_columns <- c("mean_low", "mean_high", "median_low", "median_high")
 
-# One row of statistics of the values that are there, whatever their order. NA stands where nothing
-# was measured.
+# Compute one row of statistics of the non-missing values, independent of their order; NA without
+# values.
 describe <- function(x) {
   x <- sort(x[!is.na(x)])
   if (length(x) == 0) {
@@ -18,7 +18,7 @@ describe <- function(x) {
   of_mean <- mean_interval(x)
   of_median <- median_interval(x)
   quartiles <- stats::quantile(x, c(0.25, 0.5, 0.75), names = FALSE)
-  # There are thousands of groups, and tibble() takes longer than everything else here.
+  # There are thousands of groups, and tibble() would take longer than the statistics.
   tibble::new_tibble(
     list(
       n = length(x),
@@ -38,13 +38,13 @@ describe <- function(x) {
   )
 }
 
-# Statistics of a column in each group. No group gives no row, but all columns.
+# Compute statistics of a column in each group. Without groups, return all columns and no row.
 describe_groups <- function(groups, column) {
   dplyr::summarise(groups, describe(.data[[column]]), .groups = "drop") |>
     dplyr::bind_rows(no_statistics[0, ])
 }
 
-# Statistics of each cell and metric over its valid replicates.
+# Compute statistics of each cell and metric over the valid replicates.
 summarise_replicates <- function(replicates) {
   metrics <- setdiff(names(replicates), fixed_columns)
   invalid <- replicates |>
@@ -59,8 +59,8 @@ summarise_replicates <- function(replicates) {
     dplyr::mutate(statistic_over = "replicates")
 }
 
-# Statistics of each cell's goodput over the one-second intervals of all valid replicates. Seconds
-# of a run depend on each other, so that they have no interval.
+# Compute statistics of each cell's goodput over the one-second intervals of all valid replicates.
+# The seconds of a run are not independent, so there is no confidence interval.
 summarise_seconds <- function(intervals) {
   intervals |>
     dplyr::group_by(dplyr::across(dplyr::all_of(cell_columns))) |>
@@ -71,9 +71,9 @@ summarise_seconds <- function(intervals) {
     )
 }
 
-# BBR over CUBIC, paired: replicates with the same number have the same seed. They share the draws
-# of the loss and of the start's delay, not the losses: the algorithms send other packets at other
-# times.
+# Pair BBR and CUBIC: replicates with the same number have the same seed. They share the random
+# numbers of the loss and of the start's delay, but not the lost packets, because the algorithms
+# send at different times.
 paired_ratios <- function(replicates, metric = "goodput_mbit") {
   shared <- setdiff(condition_columns, c("algorithm", "competitor"))
   replicates |>
@@ -88,7 +88,8 @@ paired_ratios <- function(replicates, metric = "goodput_mbit") {
     dplyr::mutate(ratio = bbr / cubic)
 }
 
-# Of ratios `mean` is the geometric mean: that of A over B is then one over that of B over A.
+# Compute statistics of ratios. `mean` is the geometric mean, so the mean of A over B is the inverse
+# of the mean of B over A.
 summarise_ratios <- function(replicates) {
   shared <- setdiff(condition_columns, c("algorithm", "competitor"))
   pairs <- paired_ratios(replicates) |>
@@ -105,13 +106,13 @@ summarise_ratios <- function(replicates) {
     dplyr::relocate(dplyr::all_of(names(no_statistics)), .after = dplyr::last_col())
 }
 
-# The columns `mean`, `mean_low` and `mean_high` of pairs' ratios.
+# Compute the columns `mean`, `mean_low` and `mean_high` of paired ratios.
 geometric_mean <- function(a, b) {
   found <- ratio_interval(a, b)
   tibble::tibble(mean = found$value, mean_low = found$low, mean_high = found$high)
 }
 
-# Change of the mean against the same algorithm and path without loss, in percent.
+# Compute the change of the mean against the same algorithm and path without loss, in percent.
 change_against_baseline <- function(means) {
   baseline <- means |>
     dplyr::filter(loss_percent == 0) |>

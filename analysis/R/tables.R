@@ -1,16 +1,16 @@
-# Reading the workflow's tables, with the types that every later step relies on.
+# Reading and writing of the workflow's tables, with fixed column types.
 
-# Mean, spread and quartiles that the source prints, in its order.
+# Mean, standard deviation, extremes and quartiles, in the source's order.
 statistics <- c("mean", "std", "min", "q25", "median", "q75", "max")
 
 cell_columns <- c("study", "block", "cell", condition_columns)
 
-# What is not a metric in the table of replicates.
+# Columns of the table of replicates that are not metrics.
 fixed_columns <- c(
   cell_columns, "replicate", "seed", "valid", "reasons", "attempt", "earlier_reasons"
 )
 
-# Columns of words; all others are numbers, also where a table has no row to tell it by.
+# Text columns; all others are numeric, also in a table without rows.
 word_columns <- c(
   "study", "block", "cell", condition_words, "flow", "reasons", "earlier_reasons", "unpinned",
   "hosts", "place", "digest",
@@ -20,7 +20,7 @@ word_columns <- c(
   "part", "item", "section", "from", "reading"
 )
 
-# Read a table with the types that its columns' names stand for.
+# Read a table with the column types that its column names imply.
 read_measured <- function(path, words = character()) {
   names <- names(readr::read_csv(path, n_max = 0, show_col_types = FALSE))
   types <- lapply(stats::setNames(names, names), function(name) {
@@ -37,7 +37,7 @@ read_measured <- function(path, words = character()) {
   readr::read_csv(path, col_types = do.call(readr::cols, types))
 }
 
-# A table of a study that this campaign may be without; then it has no row of any condition.
+# Read a table of a study that may not be in this campaign; then it has no rows.
 read_study_table <- function(path) {
   if (file.exists(path)) {
     return(read_measured(path))
@@ -46,13 +46,12 @@ read_study_table <- function(path) {
   tibble::as_tibble(stats::setNames(none, condition_columns))
 }
 
-# Significant digits of every number that is written. A goodput of 30 s at 1 Gbit/s counts packets,
-# one part in two million: six digits carry all that was measured, two more are for arithmetic by
-# the reader. Doubles are uncertain from the fifteenth on, and that is where two versions of R, of
-# its packages or of the C library differ.
+# Significant digits of every written number. Goodput over 30 s at 1 Gbit/s counts packets, one part
+# in two million. Six digits are enough for that, and two more allow further arithmetic. Versions of
+# R, its packages and the C library differ from the fifteenth digit on.
 written_digits <- 8
 
-# The only way in which a table gets into a file: the same bytes for the same rows.
+# Write a table, with the same bytes for the same rows. Nothing else writes tables.
 write_table <- function(data, path) {
   data |>
     dplyr::ungroup() |>
@@ -60,35 +59,35 @@ write_table <- function(data, path) {
     readr::write_csv(path)
 }
 
-# Printed by the C library, which rounds right; integers as they are.
+# Format a number with the C library, which rounds correctly; integers stay as they are.
 written_number <- function(x) {
-  # A negative zero is a zero.
+  # Remove the sign of a negative zero.
   ifelse(is.na(x), NA, sprintf(paste0("%.", written_digits, "g"), x + 0))
 }
 
-# Replicates in the order of their cells and numbers: sums and draws depend on the order.
+# Read replicates, ordered by cell and number, because sums and random draws depend on the order.
 read_replicates <- function(path) {
-  # A metric that no replicate of a study has is NA, so that derived metrics need no exceptions.
+  # A metric that no replicate of a study has is NA, so derived metrics need no special cases.
   read_measured(path) |>
     with_columns(measured_metrics) |>
     dplyr::arrange(block, cell, replicate)
 }
 
-# What replicates have that figures, tables and derived metrics look at.
+# Metrics of replicates that figures, tables and derived metrics use.
 measured_metrics <- c(
   "goodput_mbit", "total_goodput_mbit", "queue_mean_packets", "rtt_measured_ms", "jain_index",
   "unexplained_packets", "loss_offered_packets", "loss_packets", "download_s", "power",
   "trace_mbit", "trace_rate_cv", "trace_gap_max_ms", "trace_gaps_percent"
 )
 
-# Add the columns that are not there, filled with NA.
+# Add missing columns, filled with NA.
 with_columns <- function(data, names) {
   for (name in setdiff(names, colnames(data))) data[[name]] <- rep(NA_real_, nrow(data))
   data
 }
 
-# One column per metric and statistic, as STATISTIC_METRIC, of a long table's rows; NA where a
-# metric is not there.
+# Reshape a long table to one column per metric and statistic, named STATISTIC_METRIC; NA if a
+# metric is missing.
 by_metric <- function(rows, metrics, statistics) {
   wide <- tidyr::pivot_wider(
     rows,
@@ -96,7 +95,7 @@ by_metric <- function(rows, metrics, statistics) {
     names_glue = "{.value}_{metric}"
   )
   names <- as.vector(outer(statistics, metrics, paste, sep = "_"))
-  # A single statistic needs no name.
+  # With a single statistic, the column is named after the metric only.
   if (length(statistics) == 1) {
     wide <- dplyr::rename_with(wide, \(name) sub(paste0("^", statistics, "_"), "", name),
       .cols = dplyr::any_of(names)

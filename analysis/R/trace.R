@@ -1,10 +1,9 @@
-# The line below each figure and table of a chapter: its data, its script, its cells, and the
-# command that runs one of them again. A table's chunk names its data,
-# `#| data: loss_ratio, loss_summary`. Its cells are those whose condition agrees with a row of the
-# first one in what both say; where rows do not tell enough, the chunk does:
-# `#| cells: block=main long, app=iperf3`.
+# Line below each figure and table of a chapter: data, script, cells, and the command that reruns
+# one of them. A table's chunk names its data, `#| data: loss_ratio, loss_summary`. Its cells are
+# those whose condition matches a row of the first table in their common columns. If the rows do not
+# identify the cells, the chunk names them: `#| cells: block=main long, app=iperf3`.
 
-# What chunks show is followed by its line, whichever renderer shows them.
+# Append the line to the output of every chunk, for both renderers.
 trace_chunks <- function() {
   shown <- knitr::knit_hooks$get("chunk")
   knitr::knit_hooks$set(chunk = function(x, options) paste0(shown(x, options), trace_of(options)))
@@ -12,7 +11,7 @@ trace_chunks <- function() {
 
 trace_of <- function(options) {
   picture <- picture_in(options$code)
-  # Pictures that are of no chapter have no other name before theirs.
+  # A picture without a study has no study prefix.
   parts <- if (grepl("^fig-", options$label) && any(grepl("_", picture))) {
     trace_of_figure(sub("[.]svg$", "", picture))
   } else if (grepl("^tbl-", options$label) && !is.null(options$data)) {
@@ -27,7 +26,7 @@ trace_of <- function(options) {
 trace_of_figure <- function(name) {
   study <- study_of_name(name)
   rows <- text_rows(paste0(name, ".cells.csv"))
-  # Figures that are of no study have their data as tables.
+  # Figures without a study have their data in tables.
   suffixes <- c(if (!is.null(rows)) "csv", "svg", "pdf", "png")
   links <- sprintf("[%s](../figures/%s.%s)", toupper(suffixes), name, suffixes)
   c(
@@ -39,7 +38,7 @@ trace_of_figure <- function(name) {
 
 trace_of_table <- function(label, data, cells) {
   study <- study_of_name(data[[1]])
-  # With the summaries, or with the tables.
+  # The data are in summary/ or in tables/.
   place <- ifelse(grepl("_(cells|intervals|flows|queue|ratios)$", data), "../summary", "../tables")
   c(
     paste0("Data: ", paste0("[", data, ".csv](", place, "/", data, ".csv)", collapse = ", ")),
@@ -49,21 +48,21 @@ trace_of_table <- function(label, data, cells) {
   )
 }
 
-# The study that a figure or table is of, by the cells that there are; `agreement` is of none.
+# Find the study of a figure or table by its table of cells; `agreement` has none.
 study_of_name <- function(name) {
   studies <- sub("_cells[.]csv$", "", Sys.glob("*_cells.csv"))
   studies <- studies[startsWith(name, paste0(studies, "_"))]
   if (length(studies) == 0) sub("_.*", "", name) else studies[which.max(nchar(studies))]
 }
 
-# The copy of a script beside the report. A chapter that is of no study has one, of its own name.
+# Link the report's copy of a script. A chapter without a study has one script of its name.
 script_link <- function(study, script) {
   of_study <- file.exists(paste0(study, "_cells.csv"))
   path <- if (of_study) paste0(study, "/", script, ".R") else paste0(study, ".R")
   paste0("script: [", path, "](scripts/", path, ")")
 }
 
-# A table's rows as they are written, but for numbers: 0.0 is 0.
+# Read a table's rows as text, with numbers normalised: 0.0 is 0.
 text_rows <- function(path) {
   if (!file.exists(path)) {
     return(NULL)
@@ -85,7 +84,7 @@ cells_of_table <- function(study, name, values = NULL) {
   }
   both <- intersect(names(rows), names(cells))
   both <- both[vapply(both, function(its) any(rows[[its]] %in% cells[[its]]), logical(1))]
-  # As one text: with no such column, all agree.
+  # Join the columns to one text; without common columns, all rows match.
   joined <- function(table) do.call(paste, c(list(rep("", nrow(table))), unname(table[both])))
   agrees <- joined(cells) %in% joined(rows)
   for (part in strsplit(paste(values, collapse = ""), ", *")[[1]]) {
@@ -95,7 +94,7 @@ cells_of_table <- function(study, name, values = NULL) {
   cells$cell[agrees]
 }
 
-# How many cells have a valid run, and how one of them is run again.
+# Count the cells with a valid run, and write the command that reruns one of them.
 cells_again <- function(study, names) {
   runs <- text_rows(paste0(study, "_replicates.csv"))
   runs <- runs[runs$valid == "TRUE", ]
@@ -110,6 +109,6 @@ cells_again <- function(study, names) {
     if (nrow(cells) == 1) "1 cell" else paste(nrow(cells), "cells"),
     ", n = ", paste(unique(count), collapse = " to "), ", ",
     if (nrow(cells) == 1) "" else "one of them ",
-    "[over time](explorer.html#a=", one, ") and again: `losslab rerun results/cells/", one, "`"
+    "[over time](explorer.html#a=", one, "), to rerun: `losslab rerun results/cells/", one, "`"
   )
 }

@@ -1,4 +1,4 @@
-# Units of metrics, and titles as an axis of a figure has them, from config/metrics.tsv. Written by
+# Units of metrics and their titles on a figure's axis, from config/metrics.tsv. Written by
 # `losslab axes --write`.
 
 metric_units <- c(

@@ -1,7 +1,8 @@
-# What becomes of a claim: its number with its interval beside its limit, a verdict, and where it
-# differs the reason, as long as what supports that is true.
+# Verdicts of claims: the number with its confidence interval, its limit, the verdict, and the
+# reason of a claim that is not reproduced, as long as its supporting statement is true.
 
-# Exactly one comparison per claim: at_most, at_least, or within (published value plus or minus).
+# Get the range that a claim's only limit allows: at_most, at_least, or within (published value plus
+# or minus).
 allowed_range <- function(claim) {
   if (!is.null(claim$at_most)) {
     return(c(-Inf, claim$at_most))
@@ -22,31 +23,32 @@ tolerance_text <- function(claim) {
   paste("within", claim$within)
 }
 
-# `reproduced` or `differs` only where the whole interval says so.
+# Judge a number: `reproduced` or `not reproduced` only if the whole interval is within or beyond
+# the limit.
 verdict_of <- function(found, range) {
   if (is.na(found$low) || is.na(found$high)) {
-    "undecided"
+    "inconclusive"
   } else if (found$low >= range[1] && found$high <= range[2]) {
     "reproduced"
   } else if (found$high < range[1] || found$low > range[2]) {
-    "differs"
+    "not reproduced"
   } else {
-    "undecided"
+    "inconclusive"
   }
 }
 
-# Why there is no interval to decide with.
+# Explain why a number has no confidence interval.
 why_no_interval <- function(found) {
   if (!is.na(found$low) && !is.na(found$high)) {
     return("")
   }
-  if (found$n < least_runs) {
-    return(paste0("n = ", found$n, ", and an interval takes ", least_runs))
+  if (found$n < min_runs) {
+    return(paste0("n = ", found$n, ", but a confidence interval needs ", min_runs))
   }
-  "no interval of this statistic, or of a mean of zero"
+  "this statistic, or a mean of zero, has no confidence interval"
 }
 
-# A claim's number, or why it has none.
+# Compute a claim's number, or the reason why it has none.
 measure_claim <- function(claim, data) {
   kind <- claim_kinds[[claim$kind]]
   if (is.null(kind)) {
@@ -58,7 +60,7 @@ measure_claim <- function(claim, data) {
   absent <- why_not_measured(data, claim)
   found <- if (absent == "") kind(data, claim)
   if (absent == "" && is.na(found$value)) {
-    absent <- "for one of its cells there is nothing to compare it with"
+    absent <- "one of its cells has no counterpart"
   }
   if (absent != "") {
     found <- list(value = NA_real_, low = NA_real_, high = NA_real_, n = 0)
@@ -70,7 +72,7 @@ measure_claim <- function(claim, data) {
   )
 }
 
-# One row: what was claimed, what was measured, its verdict and the reason.
+# Evaluate a claim to one row: the claim, its measured value, verdict and reason.
 #
 # `data` has the study's `cells` and `replicates`, with their derived metrics.
 evaluate_claim <- function(claim, data, study) {
@@ -80,9 +82,9 @@ evaluate_claim <- function(claim, data, study) {
     found$absent <- ""
   }
   reason <- reason_of(claim, data, found$verdict)
-  # What was observed, not inferred, has no interval that could be shown.
+  # An observation has no confidence interval to show.
   observed <- isTRUE(all.equal(found$low, found$high, tolerance = 1e-9))
-  # Not tibble(), in which `claim` would be the new column from there on.
+  # tibble() would evaluate `claim` as the new column in the arguments after it.
   tibble::as_tibble(list(
     study = study,
     claim = claim$id,
@@ -106,18 +108,18 @@ evaluate_claim <- function(claim, data, study) {
 
 or_empty <- function(text) if (is.null(text)) "" else text
 
-# The words that stand beside a verdict, and what its support lacks. A reason's support is a claim
-# on the same cells that must be reproduced itself, or a test, of which losslab.study.claims sees to
-# it that it is there.
+# Get the reason of a verdict, and why its support fails, if it does. The support is a claim on the
+# same cells that must itself be reproduced, or a test; losslab.study.claims checks that the test
+# exists.
 reason_of <- function(claim, data, verdict) {
   if (verdict == "not comparable") {
     return(list(text = claim$not_comparable, unsupported = ""))
   }
-  if (verdict != "differs") {
+  if (verdict != "not reproduced") {
     return(list(text = "", unsupported = ""))
   }
   if (is.null(claim$reason)) {
-    return(list(text = "", unsupported = "no reason is given"))
+    return(list(text = "", unsupported = "the claim has no reason"))
   }
   support <- claim$reason$shown_by
   if (is.null(support)) {
@@ -136,7 +138,7 @@ reason_of <- function(claim, data, verdict) {
   list(text = claim$reason$text, unsupported = unsupported)
 }
 
-# The unit of the number that a claim makes.
+# Get the unit of a claim's number.
 unit_of <- function(claim) {
   if (grepl("ratio|factor|over", claim$kind)) {
     return("times")

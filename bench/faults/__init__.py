@@ -1,9 +1,9 @@
-"""Break things on purpose, and say what the user saw and what was lost.
+"""Inject faults, and report the error that the user sees and the results that are lost.
 
-`python -m bench.faults` runs the whole list and prints a line per fault; it exits with 1 when a
-fault lost something or was not explained. What this machine cannot do is skipped with the reason.
-`python -m bench.faults --kills 100` kills as many processes of guests, workflows and commands at
-random instants.
+`python -m bench.faults` runs the whole list and prints a line per fault. It exits with 1 if a
+fault lost a result or had no explanation. Faults that this machine cannot inject are skipped with
+the reason. `python -m bench.faults --kills 100` kills 100 processes each of guests, workflows and
+commands at random times.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the report does with claims that are wrong and with cells that are missing."""
+"""Faults of the report: wrong claims and missing cells."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from bench.faults.kit import ROOT, SNAKEMAKE, Outcome, first_line, run
-from losslab.screen import progress
+from losslab.ui import progress
 from tests import madeup
 
 COPIED = (
@@ -20,7 +20,7 @@ SOME_STUDIES = ("calibration", "bufferbloat")
 
 
 def broken_claim(folder: Path) -> Outcome:
-    """A misspelt statistic in a file of claims, and then a campaign."""
+    """A campaign with a misspelt statistic in a file of claims."""
     clone = folder / "clone"
     clone.mkdir()
     for name in COPIED:
@@ -46,11 +46,11 @@ def broken_claim(folder: Path) -> Outcome:
 
 
 def missing_cells(folder: Path) -> Outcome:
-    """In some studies one cell without results and one without a valid one; then the report."""
+    """A report on studies with an absent cell and a cell without a valid replicate."""
     noise = random.Random(1)
     fates = (madeup.ABSENT, madeup.INVALID)
     named: list[str] = []
-    # A few: tests/test_missing.py draws every study's figures without some of their cells.
+    # Some studies suffice: tests/test_missing.py draws all figures with missing cells.
     studies = [study for study in madeup.studies(ROOT) if study.name in SOME_STUDIES]
     for study in studies:
         lost = {cell.name: fate for cell, fate in zip(study.cells, fates, strict=False)}
@@ -59,7 +59,7 @@ def missing_cells(folder: Path) -> Outcome:
         named += [name for name, fate in lost.items() if fate == madeup.INVALID]
     campaign = folder / "campaign.yaml"
     campaign.write_text(yaml.safe_dump(madeup.campaign(studies), sort_keys=False))
-    # All that comes after the tables of a study's replicates, which are made up here.
+    # The analysis after the tables of replicates, which are made up.
     rules = [name for name, stage in progress.RULES.items() if stage in ("tables", "figures")]
     rules = [name for name in rules if name != "collect_study"]
     rules += [f"{progress.TABULATE}{study.name}" for study in studies]
@@ -70,11 +70,11 @@ def missing_cells(folder: Path) -> Outcome:
     )  # fmt: skip
     page = folder / "results" / "report" / "report.html"
     html = page.read_text() if page.exists() else ""
-    said = html.count("What is missing here.")
+    said = html.count("Missing results.")
     absent = [name for name in named if name not in html]
     return Outcome(
-        "a cell without results and one without a valid result in each of some studies",
-        f"the whole report, and in {said} of {len(studies)} chapters what is missing",
+        "an absent cell and one without a valid result in each of some studies",
+        f"the complete report; {said} of {len(studies)} chapters name what is missing",
         good=done.returncode == 0 and said == len(studies) and not absent
         and "Error in" not in done.stdout + done.stderr
         and page.with_suffix(".pdf").exists(),

@@ -1,7 +1,7 @@
-"""Results that are damaged, edited, swapped or lost, and what the next start makes of them.
+"""Damaged, edited, exchanged or lost results, and their repair by the next start.
 
-One campaign suffers all of it at once, each kind at a replicate or table of its own; one start of
-the workflow must bring back every byte and say what it makes again.
+All kinds of damage are done to one campaign, each to its own replicate or table. One start of the
+workflow must restore every byte and report what it makes again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench.faults.kit import SNAKEMAKE, Outcome, first_line, run
 
-# Two cells that measure a replicate in a fraction of a second, a replicate for each damage.
+# Two cells whose replicates take a fraction of a second, with a replicate for each kind of damage.
 CELLS = ("cubic_loss9_symmetric_iperf3", "cubic_loss10_symmetric_iperf3")
 CAMPAIGN = """\
 studies:
@@ -30,7 +30,7 @@ studies:
       warmup_s: 0.1
 """
 TARGETS = ("results/claims.csv", "results/summary/loss.csv")
-# What differs between two starts though nothing was damaged.
+# Files that differ between two starts without any damage.
 NOT_COMPARED = ("host.json",)
 
 
@@ -60,7 +60,7 @@ def _summary(path: Path) -> None:
 
 
 def _swap(folder: Path) -> None:
-    """Exchange a replicate with that of the same number in the other cell."""
+    """Exchange a replicate with the one of the same number in the other cell."""
     (other,) = (cell for cell in folder.parents[1].iterdir() if cell != folder.parent)
     spare = folder.with_name("spare")
     folder.rename(spare)
@@ -74,7 +74,7 @@ def _power_failure(folder: Path) -> None:
             path.write_bytes(b"")
 
 
-# What is done to a replicate's folder; each kind gets a number.
+# Damage to a replicate's folder; each kind has a number.
 REPLICATES: dict[str, Callable[[Path], object]] = {
     "a raw file is emptied": lambda f: (f / "tcp.csv").write_bytes(b""),
     "a raw file loses its end": lambda f: (f / "queue.csv").write_bytes(
@@ -95,7 +95,7 @@ REPLICATES: dict[str, Callable[[Path], object]] = {
     "a replicate is swapped with another cell's": _swap,
     "power fails: empty raw files beside a whole manifest": _power_failure,
 }  # fmt: skip
-# What is done to other results, below `results`.
+# Damage to other results, below `results`.
 OTHERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "a cell's goodput is edited": (
         "cells/loss/{0}*/cell.json",
@@ -116,16 +116,16 @@ OTHERS: dict[str, tuple[str, Callable[[Path], object]]] = {
 
 
 @dataclass(frozen=True)
-class Healed:
+class Repaired:
     """Outcome of one start after all damage."""
 
     words: str
     status: int
-    wrong: frozenset[str]  # files that are not as they were measured
+    wrong: frozenset[str]  # files that differ from the measured ones
 
 
 def results_of(results: Path) -> dict[str, bytes]:
-    """Read what one start of the workflow must bring back: cells, tables and claims."""
+    """Read the results that one start of the workflow must restore: cells, tables and claims."""
     kept = ("cells", "summary", "claims.csv")
     files = (path for name in kept for path in (results / name, *(results / name).rglob("*")))
     return {
@@ -136,7 +136,7 @@ def results_of(results: Path) -> dict[str, bytes]:
 
 
 @functools.cache
-def healed() -> Healed:
+def repaired() -> Repaired:
     """Measure the campaign, damage it in every way, and start the workflow again."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="losslab-damage-")))
@@ -160,24 +160,24 @@ def healed() -> Healed:
         after = results_of(results)
     every = before.keys() | after.keys()
     wrong = frozenset(name for name in every if before.get(name) != after.get(name))
-    return Healed(again.stdout + again.stderr, again.returncode, wrong)
+    return Repaired(again.stdout + again.stderr, again.returncode, wrong)
 
 
 def _fault(name: str, mine: Callable[[str], bool]) -> Callable[[Path], Outcome]:
-    """Make the fault of a kind of damage.
+    """Return the fault of a kind of damage.
 
     Args:
-        name: Which.
-        mine: Whether a file, by its path below results, is one that it damaged.
+        name: Kind of damage.
+        mine: Whether it damaged a file, given by its path below results.
     """
 
     def fault(_: Path) -> Outcome:
-        found = healed()
+        found = repaired()
         wrong = sorted(filter(mine, found.wrong))
         return Outcome(
             f"{name}, then the same command again",
-            first_line(found.words, "is made again") or "it was made again",
-            f"{wrong} is not as it was measured" if wrong else "nothing",
+            first_line(found.words, "note: making") or "it was made again",
+            f"{wrong} differs from the measurement" if wrong else "nothing",
             good=found.status == 0 and not wrong and "Traceback" not in found.words,
         )
 
@@ -194,7 +194,7 @@ def _of_file(pattern: str) -> Callable[[str], bool]:
 
 
 def _word(name: str) -> str:
-    """Write a kind of damage as a word of the command line."""
+    """Return a kind of damage as a word of the command line."""
     return re.sub(r"[^a-z0-9]+", "_", name)
 
 

@@ -29,13 +29,13 @@ from bench.faults.kit import (
 )
 from losslab.instrument import integrity, kernel
 
-# What a kernel without room for AMX says.
+# Console of a kernel that does not support the AMX state.
 AMX = """#!/bin/sh
 echo 'userspace - ptrace set fp regs failed, errno = 14'
 echo 'Kernel panic - not syncing: Attempted to kill init! exitcode=0x0000000b'
 kill -ABRT $$
 """
-PTRACE = 101  # its number (asm/unistd_64.h)
+PTRACE = 101  # system call number (asm/unistd_64.h)
 
 
 def hanging_guest(folder: Path) -> Outcome:
@@ -59,7 +59,7 @@ def hanging_guest(folder: Path) -> Outcome:
 
 
 def panicking_guest(folder: Path) -> Outcome:
-    """A guest that panics at boot: its first program is not there."""
+    """A guest that panics at boot because its first program is missing."""
     out = folder / "cells" / "cell" / "cell.json"
     change = "from losslab.backends import virtual; virtual.VIRTUAL_TIME.append('init=/no/such')"
     done = patched(change, *cell_command(out.parent, 5)[len(LOSSLAB) :])
@@ -73,18 +73,18 @@ def panicking_guest(folder: Path) -> Outcome:
 
 
 def crashing_guest(folder: Path) -> Outcome:
-    """A guest that panics in mid-run, twice, in one cell; then the same cell mended."""
+    """A guest that panics twice during a replicate; then the same cell without the fault."""
     package = folder / "src" / "losslab"
     shutil.copytree(ROOT / "src" / "losslab", package)
     with (package / "emulation" / "traffic.py").open("a") as file:
         file.write(
             "\nimport os\n_run = run\n"
             "def run(plan, hosts, folder, *more):\n"
-            "    if plan.promise.loss_percent == 5: os._exit(3)\n"
+            "    if plan.path_spec.loss_percent == 5: os._exit(3)\n"
             "    return _run(plan, hosts, folder, *more)\n"
         )
-    change = f"from pathlib import Path; from losslab.backends import parcel; \
-parcel.PACKAGE = Path({str(package)!r})"
+    change = f"from pathlib import Path; from losslab.backends import payload; \
+payload.PACKAGE = Path({str(package)!r})"
     out = folder / "cell" / "cell.json"
     words = cell_command(out.parent, 3)
     done = patched(change, *words[len(LOSSLAB) :])
@@ -93,7 +93,7 @@ parcel.PACKAGE = Path({str(package)!r})"
     again = run(*words)
     after = [row["valid"] for row in json.loads(out.read_text())["replicates"]]
     return Outcome(
-        "a guest that panics in mid-run, twice, while the self-test passes",
+        "a guest that panics twice during a replicate, while the smoke test passes",
         f"an invalid row, not kept: {first_line(done.stderr, 'was lost')}",
         good=done.returncode == 0 and lost == [(False, True, 2)] and again.returncode == 0
         and after == [True] * 3 and "exitcode=0x00000300" in rows[0]["reasons"][0],
@@ -101,7 +101,7 @@ parcel.PACKAGE = Path({str(package)!r})"
 
 
 def panicking_kernel(folder: Path) -> Outcome:
-    """A campaign whose kernel panics at every boot, as one did on processors with AMX."""
+    """A campaign whose kernel panics at every boot, as on processors with AMX."""
     cache = own_cache(folder)
     built = cache.kernel
     (built / "linux").unlink()
@@ -126,7 +126,7 @@ def forbidden_ptrace(folder: Path) -> Outcome:
         preexec_fn=lambda: forbid(PTRACE),
     )  # fmt: skip
     return Outcome(
-        "ptrace forbidden, as in many a container",
+        "ptrace forbidden, as in many containers",
         f"exit {done.returncode}: {first_line(done.stderr, 'trace its processes')}",
         good=done.returncode == 1 and "SYS_PTRACE" in done.stderr
         and "Traceback" not in done.stderr,
@@ -134,7 +134,7 @@ def forbidden_ptrace(folder: Path) -> Outcome:
 
 
 def forbid(call: int) -> None:
-    """Install a filter (seccomp(2), linux/filter.h): a call fails with EPERM, the rest goes on."""
+    """Install a filter (seccomp(2), linux/filter.h) that makes a system call fail with EPERM."""
     load_number, jump_if_equal, give_back = 0x20, 0x15, 0x06
     allow, refuse = 0x7FFF_0000, 0x0005_0001
     code = b"".join(

@@ -1,4 +1,4 @@
-"""A host without room, without what was built, or with something else in its place."""
+"""Hosts without free space, without built parts, or with replaced ones."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from bench.faults.kit import (
     WAIT_S,
     Outcome,
     SkippedError,
+    break_and_restore,
     cell_command,
     contents,
     filled,
@@ -23,7 +24,6 @@ from bench.faults.kit import (
     inside_mounts,
     own_cache,
     run,
-    spoil,
     wait_for,
 )
 from losslab.backends import resources
@@ -31,12 +31,12 @@ from losslab.instrument.cache import cache_folder
 
 
 def small_shm(folder: Path) -> Outcome:
-    """/dev/shm of 64 MB, as in a Docker container."""
+    """A /dev/shm of 64 MB, as in a Docker container."""
     return _other_scratch(folder, "size=64m", "MiB free")
 
 
 def noexec_shm(folder: Path) -> Outcome:
-    """/dev/shm mounted noexec, as hardened systems have it."""
+    """A /dev/shm that is mounted noexec, as on hardened systems."""
     return _other_scratch(folder, "noexec", "noexec")
 
 
@@ -52,7 +52,7 @@ def _other_scratch(folder: Path, option: str, word: str) -> Outcome:
 
 
 def no_scratch(folder: Path) -> Outcome:
-    """No place for the guest's memory at all."""
+    """A host without any folder for the guest's memory."""
     if ROOT.is_relative_to("/tmp"):
         raise SkippedError("the project lies in /tmp, which this fault hides")
     done = in_mount_namespace(
@@ -68,7 +68,7 @@ def no_scratch(folder: Path) -> Outcome:
 
 
 def odd_scratch(folder: Path) -> Outcome:
-    """A folder for the guest's memory whose path has what separates words elsewhere."""
+    """A folder for the guest's memory with separators in its path."""
     outs = []
     for number, name in enumerate(["plain", "a blank, a 'quote\" and a comma", "relative"]):
         (folder / name).mkdir()
@@ -83,7 +83,7 @@ def odd_scratch(folder: Path) -> Outcome:
             return Outcome(f"LOSSLAB_SCRATCH={name}", done.stderr.strip(), good=False)
     same = all(contents(out) == contents(outs[0]) for out in outs)
     return Outcome(
-        "LOSSLAB_SCRATCH relative, or with blanks, commas and quotes",
+        "a relative LOSSLAB_SCRATCH, and one with blanks, commas and quotes",
         "valid, with the same bytes" if same else "other bytes",
         good=same,
     )
@@ -103,16 +103,16 @@ def low_limits(folder: Path) -> Outcome:
 
 
 def full_disk(folder: Path) -> Outcome:
-    """A results folder that is full."""
+    """A full results folder."""
     small = folder / "small"
     done = in_mount_namespace(
         f"mkdir {small}; mount -t tmpfs -o size=100k tmpfs {small}",
         "measure", *QUICK, "--out", small / "out",
     )  # fmt: skip
     return Outcome(
-        "a results folder with 100 kB of room",
-        f"exit {done.returncode}: {first_line(done.stderr, 'free room')}",
-        good=done.returncode == 1 and "free room" in done.stderr,
+        "a results folder with 100 kB of free space",
+        f"exit {done.returncode}: {first_line(done.stderr, 'free disk space')}",
+        good=done.returncode == 1 and "free disk space" in done.stderr,
     )
 
 
@@ -144,11 +144,11 @@ def missing_kernel(folder: Path) -> Outcome:
 
 
 def full_scratch(folder: Path) -> Outcome:
-    """The folders for guests' memory fill up in the middle of a campaign."""
+    """Folders for guests' memory that fill up during a campaign."""
     if ROOT.is_relative_to("/tmp"):
         raise SkippedError("the project lies in /tmp, which this fault hides")
     return inside_mounts(
-        # /tmp is too small for a guest's memory, and large enough for the results.
+        # /tmp is too small for a guest's memory, but large enough for the results.
         "mount -t tmpfs -o size=1g tmpfs /dev/shm; mount -t tmpfs -o size=200m tmpfs /tmp; "
         f"mkdir -p {folder}; unset TMPDIR LOSSLAB_SCRATCH",
         campaign_with_full_scratch, folder,
@@ -156,14 +156,14 @@ def full_scratch(folder: Path) -> Outcome:
 
 
 def campaign_with_full_scratch(folder: Path) -> Outcome:
-    """Do it, where /dev/shm is this process's own."""
+    """Run the fault with this process's own /dev/shm."""
     full = filled(Path("/dev/shm"))
-    found = spoil(folder, full.__enter__, lambda: full.__exit__(None, None, None))
-    return found.outcome("scratch folders full in mid-campaign, then room again", "memory")
+    found = break_and_restore(folder, full.__enter__, lambda: full.__exit__(None, None, None))
+    return found.outcome("scratch folders full during a campaign, then free space again", "memory")
 
 
 def full_results(folder: Path) -> Outcome:
-    """The disk of the results fills up between two replicates of a cell."""
+    """A disk of results that fills up between two replicates of a cell."""
     small = folder / "small"
     return inside_mounts(
         f"mkdir {small}; mount -t tmpfs -o size=40m tmpfs {small}", cell_with_full_results, small
@@ -171,7 +171,7 @@ def full_results(folder: Path) -> Outcome:
 
 
 def cell_with_full_results(folder: Path) -> Outcome:
-    """Do it, where the folder has a small file system of its own."""
+    """Run the fault in a folder with a small file system of its own."""
     job = subprocess.Popen(
         cell_command(folder, 5), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         text=True,
@@ -184,17 +184,17 @@ def cell_with_full_results(folder: Path) -> Outcome:
     again = run(*cell_command(folder, 2))
     kept = contents(folder / "0") == before
     return Outcome(
-        "the results' disk full in the middle of a cell, then room again",
-        f"exit {job.returncode}: {first_line(words, 'room')}",
+        "a full disk of results during a cell, then free space again",
+        f"exit {job.returncode}: {first_line(words, 'free disk space')}",
         "nothing" if kept else "a finished replicate changed",
-        good=job.returncode == 1 and "free room" in words and "cell.json" not in names
+        good=job.returncode == 1 and "free disk space" in words and "cell.json" not in names
         and again.returncode == 0 and kept and "Traceback" not in words
         and not list(folder.glob(".*")),
     )  # fmt: skip
 
 
 def deleted_image(folder: Path) -> Outcome:
-    """The host image is deleted under a running campaign."""
+    """A host image that is deleted during a campaign."""
     cache = own_cache(folder)
     built = cache.image
     aside = folder / "aside"
@@ -205,12 +205,12 @@ def deleted_image(folder: Path) -> Outcome:
         aside.rename(built)
 
     take = functools.partial(shutil.rmtree, built)
-    found = spoil(folder, take, put_back, cache.environment)
-    return found.outcome("the image deleted under a running campaign, then there again", "image")
+    found = break_and_restore(folder, take, put_back, cache.environment)
+    return found.outcome("an image deleted during a campaign, then restored", "image")
 
 
 def replaced_kernel(folder: Path) -> Outcome:
-    """The kernel is replaced by another in the middle of a campaign."""
+    """A kernel that is replaced during a campaign."""
     cache = own_cache(folder)
     linux = cache.kernel / "linux"
     aside = folder / "linux"
@@ -224,5 +224,5 @@ def replaced_kernel(folder: Path) -> Outcome:
             file.write(b"another build")
         other.rename(linux)
 
-    found = spoil(folder, replace, lambda: aside.rename(linux), cache.environment)
+    found = break_and_restore(folder, replace, lambda: aside.rename(linux), cache.environment)
     return found.outcome("the kernel replaced in mid-campaign, then put back", "found another")

@@ -1,4 +1,4 @@
-"""Input that makes no sense, or is meant to harm: refused before anything runs, with words."""
+"""Invalid or hostile input: refused with an explanation before anything runs."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pathlib import Path
 from bench.faults.kit import LOSSLAB, QUICK, ROOT, SNAKEMAKE, Outcome, first_line
 
 CAMPAIGN = "studies: {loss: {main: {replicates: 2, duration_s: 1, warmup_s: 0}}}\n"
-# No answer to wrong input takes longer on a busy machine.
+# Time limit of an answer to wrong input, on a busy machine.
 LIMIT_S = 60
 
 
 @dataclass(frozen=True)
 class Input:
-    """Wrong input: what a user types, and what the error must name.
+    """Wrong input, and the expected error.
 
     Attributes:
-        done: What the user does, in words.
-        words: The arguments of losslab, or of Snakemake for a campaign's file; `{file}` is the
+        done: Description of the user's action.
+        words: Arguments of losslab, or of Snakemake for a campaign's file; `{file}` stands for the
             file's path.
-        found: A word of the error.
-        content: The file's content, if there is one.
-        name: The file's name; a campaign's ends in .yaml.
-        output: Where standard output goes.
+        found: Word of the error message.
+        content: Content of the file, if there is one.
+        name: Name of the file; that of a campaign ends in .yaml.
+        output: Destination of standard output.
     """
 
     done: str
@@ -37,7 +37,7 @@ class Input:
 
 
 def _campaign(done: str, content: bytes, found: str) -> Input:
-    # As `make report` reads it, before Snakemake, which has tracebacks for some of this.
+    # Like `make report`, which reads it before Snakemake: Snakemake has tracebacks for some errors.
     return Input(done, ("cells", "--config", "{file}"), found, content)
 
 
@@ -49,11 +49,11 @@ def _aliases(levels: int) -> bytes:
 
 INPUTS = {
     "latin_1_letter": _campaign(
-        "a Latin-1 letter in a campaign's comment", b"# caf\xe9\n" + CAMPAIGN.encode(), "UTF-8"
+        "a Latin-1 character in a campaign's comment", b"# caf\xe9\n" + CAMPAIGN.encode(), "UTF-8"
     ),
     "utf_16_campaign": _campaign("a campaign in UTF-16", CAMPAIGN.encode("utf-16"), "UTF-8"),
     "repeated_key": Input(
-        "a key twice in a campaign of Snakemake's",
+        "a repeated key in a campaign that Snakemake reads",
         ("-n", "--configfile", "{file}"),
         "twice",
         CAMPAIGN.encode() + b"studies: {}\n",
@@ -94,20 +94,20 @@ def _fault(wrong: Input) -> Callable[[Path], Outcome]:
         if wrong.name.endswith(".yaml"):
             command = [*SNAKEMAKE, "--directory", str(folder)]
         words = [word.format(file=file) for word in wrong.words]
-        said = folder / "said"
-        with Path(wrong.output or said).open("w") as output:
+        stdout_file = folder / "said"
+        with Path(wrong.output or stdout_file).open("w") as output:
             done = subprocess.run(
                 [*command, *words], stdout=output, stderr=subprocess.PIPE, text=True,
                 cwd=ROOT, timeout=LIMIT_S, check=False,
             )  # fmt: skip
-        told = done.stderr + (said.read_text() if said.exists() else "")
-        said.unlink(missing_ok=True)
+        text = done.stderr + (stdout_file.read_text() if stdout_file.exists() else "")
+        stdout_file.unlink(missing_ok=True)
         after = [path for path in sorted(folder.rglob("*")) if ".snakemake" not in path.parts]
         return Outcome(
             wrong.done,
-            f"exit {done.returncode}: {first_line(told, wrong.found)}",
+            f"exit {done.returncode}: {first_line(text, wrong.found)}",
             "nothing" if after == before else "files were left behind",
-            good=done.returncode in (1, 2) and wrong.found in told and "Traceback" not in told,
+            good=done.returncode in (1, 2) and wrong.found in text and "Traceback" not in text,
         )
 
     return fault

@@ -1,4 +1,4 @@
-"""Runs that are killed or interrupted, and what they leave."""
+"""Killed or interrupted runs, and what they leave."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from losslab.backends import resources
 
 
 def killed_snakemake(folder: Path) -> Outcome:
-    """kill -9 of Snakemake in mid-run, then the same command again."""
+    """kill -9 of Snakemake during a campaign, then the same command again."""
     command = campaign(folder)
     process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -40,15 +40,15 @@ def killed_snakemake(folder: Path) -> Outcome:
     kept = all(after.get(path) == files for path, files in before.items())
     logs = "".join(p.read_text() for p in (folder / "logs").rglob("*.log"))
     return Outcome(
-        "kill -9 of Snakemake in mid-run, then the same command again",
-        f"it went on where it was: {first_line(logs, 'kept') or 'no replicate repeated'}",
+        "kill -9 of Snakemake during a campaign, then the same command again",
+        f"it continued: {first_line(logs, 'kept') or 'no replicate repeated'}",
         "nothing" if kept else "a finished replicate changed",
         good=again.returncode == 0 and kept and len(after) == 4,
     )
 
 
 def killed_cell(folder: Path) -> Outcome:
-    """kill -9 of a cell's job in mid-replicate, then again."""
+    """kill -9 of a cell's job during a replicate, then the same job again."""
     job = subprocess.Popen(cell_command(folder, 5), cwd=ROOT, stdout=subprocess.DEVNULL)
     wait_for((folder / "0" / "manifest.json").exists, "the first replicate")
     wait_for(lambda: guest_of(job.pid), "the second guest")
@@ -60,7 +60,7 @@ def killed_cell(folder: Path) -> Outcome:
     again = run(*cell_command(folder, 2))
     kept = contents(folder / "0") == before
     return Outcome(
-        "kill -9 of a job in mid-replicate, then again",
+        "kill -9 of a job during a replicate, then the same job again",
         f"the guest ended with its job; {first_line(again.stdout, 'kept')}",
         "nothing" if kept else "a finished replicate changed",
         good=again.returncode == 0 and kept and not list(folder.glob(".*")),
@@ -83,7 +83,7 @@ def terminated_cell(folder: Path) -> Outcome:
 
 
 def damaged_manifest(folder: Path) -> Outcome:
-    """A manifest cut off, as after a power failure."""
+    """A truncated manifest, as after a power failure."""
     run(*cell_command(folder, 2))
     before = [contents(folder / str(number)) for number in range(2)]
     manifest = folder / "1" / "manifest.json"
@@ -91,7 +91,7 @@ def damaged_manifest(folder: Path) -> Outcome:
     again = run(*cell_command(folder, 2))
     after = [contents(folder / str(number)) for number in range(2)]
     return Outcome(
-        "a manifest cut off in the middle, then the job again",
+        "a truncated manifest, then the job again",
         "that replicate alone was measured again, with the same bytes",
         "nothing" if before == after else "bytes differ",
         good=again.returncode == 0 and before == after and "0: kept" in again.stdout,
@@ -99,7 +99,7 @@ def damaged_manifest(folder: Path) -> Outcome:
 
 
 def killed_measure(folder: Path) -> Outcome:
-    """kill -9 of `losslab measure`, then another."""
+    """kill -9 of `losslab measure`, then the same command again."""
     words = [*LOSSLAB, "measure", *QUICK, "--out"]
     others = _scratch()
     job = subprocess.Popen([*words, str(folder / "killed")], cwd=ROOT, stdout=subprocess.DEVNULL)
@@ -110,14 +110,14 @@ def killed_measure(folder: Path) -> Outcome:
     done = run(*words, folder / "out")
     remain = [str(path) for path in left if path.exists()]
     return Outcome(
-        "kill -9 of `losslab measure`, then another one in the same place",
+        "kill -9 of `losslab measure`, then the same command again",
         f"it left {len(left)} folders; the next start removed them",
         good=done.returncode == 0 and len(left) >= 3 and not remain,
     )
 
 
 def _scratch() -> set[Path]:
-    """List the guests' folders in memory."""
+    """Return the folders of guests' memory."""
     return set(resources.scratch_folder().glob("losslab-guest-*"))
 
 
@@ -159,7 +159,7 @@ def interrupted_campaign(folder: Path) -> Outcome:
     kept = all(after.get(path) == files for path, files in before.items())
     return Outcome(
         "Ctrl-C to a campaign, then the same command again",
-        f"exit {status}, no traceback; it went on where it was",
+        f"exit {status}, no traceback; it continued",
         "nothing" if kept else "a finished replicate changed",
         good=status != 0 and "Traceback (most" not in words and again.returncode == 0 and kept
         and len(after) == 4,

@@ -1,4 +1,4 @@
-"""What the faults share: commands, campaigns of one small block, mounts of their own."""
+"""Helpers of the faults: commands, campaigns of one small block, private mounts."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from losslab.study import design
 ROOT = Path(__file__).resolve().parents[2]
 LOSSLAB = [sys.executable, "-m", "losslab.cli"]
 SNAKEMAKE = [str(Path(sys.executable).parent / "snakemake")]
-# A cell that measures in a second or two.
+# A cell that takes a second or two.
 QUICK = ["--algorithm", "cubic", "--loss-percent", "5", "--duration-s", "1", "--warmup-s", "0.1"]
 CONDITION = {
     "algorithm": "cubic", "loss_percent": 5, "path": "symmetric", "app": "iperf3",
     "rtt_ms": 0.44, "rate_mbit": 1000, "buffer_packets": 1000, "duration_s": 1, "warmup_s": 0.1,
 }  # fmt: skip
 WAIT_S = 120.0
-# A report takes minutes on two idle cores, and tests share them.
+# A report takes minutes on two idle CPUs, which tests share.
 COMMAND_TIMEOUT_S = 1800.0
-# A guest that hangs is ended at its own limit, twice.
+# A hanging guest is ended at its own time limit, twice.
 RUN_LIMIT_S = 600.0
 
 
 class SkippedError(Exception):
-    """This machine cannot make the fault."""
+    """Fault that this machine cannot inject."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a fault was, what came of it."""
+    """Outcome of a fault, and whether it was as expected."""
 
     done: str
     saw: str
@@ -49,7 +49,7 @@ class Outcome:
 
 
 def run(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
-    """Run a command; return what it said."""
+    """Run a command; return its output."""
     return subprocess.run(
         [str(word) for word in words], capture_output=True, text=True, check=False, cwd=ROOT,
         timeout=COMMAND_TIMEOUT_S, **options,
@@ -57,13 +57,13 @@ def run(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
 
 
 def start(command: list[str], words: Path) -> subprocess.Popen[bytes]:
-    """Start a command whose output goes into a file."""
+    """Start a command whose output goes to a file."""
     with words.open("wb") as out:
         return subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT)
 
 
 def status_of(job: subprocess.Popen[bytes]) -> int:
-    """Wait for a command and return its exit status; one that hangs is killed."""
+    """Wait for a command and return its exit status; kill it if it hangs."""
     try:
         return job.wait(RUN_LIMIT_S)
     finally:
@@ -71,17 +71,17 @@ def status_of(job: subprocess.Popen[bytes]) -> int:
 
 
 def first_line(text: str, having: str) -> str:
-    """Find the line of a text that has a word."""
+    """Return the first line of a text that contains a word."""
     return next((line.strip() for line in text.splitlines() if having in line), "")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Read a replicate's files, but for the one that describes the host."""
+    """Read a replicate's files except the one that describes the host."""
     return {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if p.name != HOST_FILE}
 
 
 def wait_for(holds: Callable[[], object], what: str) -> None:
-    """Poll until something holds."""
+    """Poll until a condition holds."""
     deadline = time.monotonic() + WAIT_S
     while not holds():
         if time.monotonic() > deadline:
@@ -90,7 +90,7 @@ def wait_for(holds: Callable[[], object], what: str) -> None:
 
 
 def cell_command(folder: Path, replicates: int) -> list[str]:
-    """Write the command of a cell's job."""
+    """Return the command of a cell's job."""
     return [
         *LOSSLAB, "cell", "--study", "loss", "--block", "main", "--condition",
         json.dumps(CONDITION), "--out", str(folder / "cell.json"), "--replicates", str(replicates),
@@ -98,7 +98,7 @@ def cell_command(folder: Path, replicates: int) -> list[str]:
 
 
 def descendants(pid: int) -> list[int]:
-    """List the processes below one."""
+    """Return the descendants of a process."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -108,9 +108,9 @@ def descendants(pid: int) -> list[int]:
 
 
 def guest_of(pid: int) -> int | None:
-    """Find the kernel of the guest that does a job below a losslab process.
+    """Return the kernel process of the guest of a losslab process's job.
 
-    It is a child of the one that waits, and leads a process group, which its processes do not.
+    It is a child of the snapshot's process, and leads a process group, unlike its own processes.
     """
 
     def is_kernel(number: str | int) -> bool:
@@ -125,7 +125,7 @@ def guest_of(pid: int) -> int | None:
 
 
 def campaign(folder: Path) -> list[str]:
-    """Write the command that measures a campaign of one small block into a folder."""
+    """Return the command that measures a campaign of one small block into a folder."""
     config = folder / "small.yaml"
     config.write_text(
         "studies:\n  loss:\n    main: {replicates: 2, duration_s: 1, warmup_s: 0.1}\n"
@@ -146,37 +146,37 @@ def finished_replicates(folder: Path) -> dict[Path, dict[str, bytes]]:
 
 
 @dataclass(frozen=True)
-class Spoilt:
-    """A campaign that something was taken from in the middle, and given back."""
+class Restored:
+    """A campaign that lost a part of its environment for some time."""
 
-    words: str  # of the first start
-    stopped: bool  # it ended with an error, and every replicate until then is valid
-    resumed: bool  # the second start made it whole, and left those as they were
+    words: str  # output of the first start
+    stopped: bool  # it ended with an error, and all its replicates are valid
+    resumed: bool  # the second start completed it without changing them
 
     def outcome(self, done: str, word: str) -> Outcome:
-        """Judge it: the user must have seen a line with `word`, and a remedy below."""
+        """Return the outcome: the output must have a line with `word`, and a fix below it."""
         return Outcome(
             done,
-            f"it stopped: {first_line(self.words, 'losslab: error:')}; then it went on",
+            f"it stopped: {first_line(self.words, 'losslab: error:')}; then it continued",
             "nothing" if self.resumed else "a finished replicate changed, or a row is wrong",
             good=self.stopped and self.resumed and word in self.words and "  -> " in self.words
             and "Traceback (most" not in self.words,
         )  # fmt: skip
 
 
-def spoil(
+def break_and_restore(
     folder: Path,
     take: Callable[[], object],
     give: Callable[[], object],
     environment: dict[str, str] | None = None,
-) -> Spoilt:
-    """Start a campaign, take something away after its first replicate, give it back, start again.
+) -> Restored:
+    """Start a campaign, take a part away after its first replicate, restore it, and start again.
 
     Args:
-        folder: Where it measures.
-        take: What goes wrong.
-        give: What mends it.
-        environment: Of the campaign.
+        folder: Folder of the campaign.
+        take: Breaks the environment.
+        give: Restores it.
+        environment: Environment variables of the campaign.
     """
     environment = os.environ | (environment or {})
     with (folder / "words").open("w") as out:
@@ -196,7 +196,7 @@ def spoil(
         json.loads(files["manifest.json"])["valid"] for files in after.values()
     )
     kept = all(after.get(path) == files for path, files in before.items())
-    return Spoilt(
+    return Restored(
         (folder / "words").read_text(),
         stopped=status != 0 and all(valid) and 0 < len(valid) < 4 and len(rows) < 2,
         resumed=again.returncode == 0 and whole and kept,
@@ -213,14 +213,14 @@ class Cache:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that make losslab use it."""
+        """Return the variables that make losslab use it."""
         return {"LOSSLAB_CACHE": str(self.folder)}
 
 
 def own_cache(folder: Path) -> Cache:
-    """Make a cache with this project's kernel and image.
+    """Return a cache with this project's kernel and image.
 
-    Links where they are possible: whoever changes a file must put another in its place.
+    Its files are hard links where possible: replace a file to change it.
     """
     cache, made = folder / "cache", []
     for built in (kernel.existing(), image.existing()):
@@ -236,13 +236,13 @@ def own_cache(folder: Path) -> Cache:
 
 
 def patched(changes: str, *words: object) -> subprocess.CompletedProcess[str]:
-    """Run losslab after changing something inside it."""
+    """Run losslab after changing its code at run time."""
     code = f"import sys; {changes}; from losslab.cli import main; sys.exit(main(sys.argv[1:]))"
     return run(sys.executable, "-c", code, *words)
 
 
 def in_mount_namespace(script: str, *words: object) -> subprocess.CompletedProcess[str]:
-    """Run losslab after a shell script, both with mounts of their own."""
+    """Run losslab after a shell script, both in a separate mount namespace."""
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         raise SkippedError("mounting needs root and unshare")
     done = run(
@@ -254,7 +254,7 @@ def in_mount_namespace(script: str, *words: object) -> subprocess.CompletedProce
 
 
 def inside_mounts(script: str, function: Callable[[Path], Outcome], folder: Path) -> Outcome:
-    """Try a whole fault after a shell script, both with mounts of their own."""
+    """Run a fault after a shell script, both in a separate mount namespace."""
     code = (
         "import dataclasses, json, sys; from pathlib import Path; "
         f"from {function.__module__} import {function.__name__} as fault; "
@@ -273,7 +273,7 @@ def inside_mounts(script: str, function: Callable[[Path], Outcome], folder: Path
 
 @contextlib.contextmanager
 def filled(folder: Path) -> Iterator[None]:
-    """Leave no room in a folder's file system for the length of the block."""
+    """Fill a folder's file system for the duration of the block."""
     path = folder / "filler"
     with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:

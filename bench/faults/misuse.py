@@ -1,4 +1,4 @@
-"""Two at once, configurations that are wrong, and commands that ask for what is not there."""
+"""Concurrent runs, invalid configurations, and options that name missing things."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from losslab.instrument import kernel
 
 
 def two_workflows(folder: Path) -> Outcome:
-    """A second Snakemake in a folder where one is at work."""
+    """A second Snakemake in the folder of a running one."""
     command = campaign(folder)
     first = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     wait_for(lambda: list((folder / "results").rglob(".losslab-*")), "the first guest")
-    # Or it would have measured everything while the second one starts.
+    # Otherwise it would finish while the second one starts.
     first.send_signal(signal.SIGSTOP)
     try:
         second = run(*command)
@@ -40,7 +40,7 @@ def two_workflows(folder: Path) -> Outcome:
     status = first.wait(timeout=WAIT_S)
     words = second.stdout + second.stderr
     return Outcome(
-        "a second workflow in a folder where one is at work",
+        "a second workflow in the folder of a running one",
         f"refused: {first_line(words, 'another')}",
         good=status == 0 and second.returncode != 0 and "another" in words
         and len(finished_replicates(folder)) == 4,
@@ -57,13 +57,13 @@ def two_jobs(folder: Path) -> Outcome:
     kept = [text.count("kept") for text in words]
     return Outcome(
         "two jobs that measure the same cell at once",
-        "one measured, the other waited and found both replicates done",
+        "one measured; the other waited and found both replicates finished",
         good=all(p.returncode == 0 for p in both) and sorted(kept) == [0, 2],
     )
 
 
 def unknown_kernel_option(folder: Path) -> Outcome:
-    """A symbol that this kernel does not know, against the configuration that was built."""
+    """A kernel configuration with an unknown symbol, compared with the built one."""
     built = kernel.existing()
     if built is None:
         raise SkippedError("no kernel is built")
@@ -78,7 +78,7 @@ def unknown_kernel_option(folder: Path) -> Outcome:
 
 
 def bad_configuration(folder: Path) -> Outcome:
-    """A misspelt key."""
+    """A misspelt key of a configuration."""
     bad = folder / "bad.yaml"
     bad.write_text("studies: {loss: {main: {replicates: 2, duration_s: 1, warm_up: 0}}}\n")
     done = run(*SNAKEMAKE, "-n", "--configfile", bad, "--directory", folder)
@@ -101,7 +101,7 @@ def unknown_study(folder: Path) -> Outcome:
 
 
 def no_number(folder: Path) -> Outcome:
-    """A delay that is no number."""
+    """A delay of nan."""
     done = run(*LOSSLAB, "measure", *QUICK, "--rtt-ms", "nan", "--out", folder / "out")
     return Outcome(
         "`--rtt-ms nan`",

@@ -1,4 +1,4 @@
-"""Kill processes of guests, workflows and commands at random; no outcome may be a wrong number.
+"""Kill processes of guests, workflows and commands at random; no outcome may be a wrong value.
 
 `python -m bench.faults --kills 100` prints a line per kill and a table at the end. It exits with 1
 if a kill left wrong bytes, or an invalid row that the next start keeps.
@@ -21,30 +21,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.faults import ends
+from bench.faults import command_kills
 from bench.faults.kit import Outcome, cell_command, contents, descendants, start, status_of
 from losslab.instrument.cache import cache_folder
 
 REPLICATES = 2
 POLL_S = 0.01
 RUNNER = "runner"
-# A snapshot's processes work while it boots; those of its forks are processes of their own.
+# The snapshot's processes are active while it boots; its forks have processes of their own.
 KINDS = (RUNNER, "snapshot kernel", "snapshot process", "guest kernel", "guest process")
 # Most of a guest's processes are ptrace stubs, one for each of its programs.
 WEIGHTS = (1, 1, 2, 2, 6)
-# From the kernel's out-of-memory killer, and from an operator.
+# Signals of the kernel's out-of-memory killer, and of an operator.
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM)
-SAME, LOST, HOST, ENDED, WRONG = "same bytes", "lost", "host error", "ended", ends.WRONG
-# How often each is killed: a cell, and what is in `ends.SUBJECTS`.
+SAME, LOST, HOST, ENDED, WRONG = "same bytes", "lost", "host error", "ended", command_kills.WRONG
+# Weights of the targets: a cell, and the subjects of `command_kills.SUBJECTS`.
 CELL = "cell"
 SUBJECT_WEIGHTS = (6, 1, 2, 1)
 
 
 def host_processes(job: int) -> dict[str, list[int]]:
-    """List a cell's host processes by kind.
+    """Return a cell's host processes by kind.
 
     A kernel leads a process group, a stub does not. The snapshot's kernel is a child of the job,
-    and a guest's kernel is a child of the snapshot's.
+    and a fork's kernel is a child of the snapshot's.
     """
     built = cache_folder() / "kernel"
     found: dict[str, list[int]] = {kind: [] for kind in KINDS}
@@ -68,14 +68,14 @@ def host_processes(job: int) -> dict[str, list[int]]:
 
 @dataclass(frozen=True)
 class Reference:
-    """A cell that nobody disturbed."""
+    """Results of an undisturbed cell."""
 
-    files: dict[str, dict[str, bytes]]  # of each replicate
-    spans_s: dict[str, float]  # for how long there were processes of a kind
+    files: dict[str, dict[str, bytes]]  # by replicate
+    spans_s: dict[str, float]  # duration of the processes of each kind
 
 
 def reference(folder: Path) -> Reference:
-    """Measure the cell, and for how long each kind of process is there."""
+    """Measure the cell, and the time during which each kind of process exists."""
     seen: dict[str, list[float]] = {}
     job = _start(folder)
     while job.poll() is None:
@@ -90,15 +90,15 @@ def reference(folder: Path) -> Reference:
 
 
 def kill_one(folder: Path, expected: Reference, draw: random.Random) -> tuple[str, str]:
-    """Start a cell, kill one of its processes, and start it again if it is not whole.
+    """Start a cell, kill one of its processes, and start it again unless it is complete.
 
     Returns:
-        What was killed, and the outcome with what was found.
+        The killed process's kind, and the outcome with the findings.
     """
     kind = draw.choices(KINDS, WEIGHTS)[0]
     number = draw.choice(SIGNALS)
     done = ""
-    # The second one meets the retry, mostly.
+    # The second kill usually affects the retry.
     times = draw.choice([1, 1, 1, 2])
     while not done:
         job = _start(folder)
@@ -106,7 +106,7 @@ def kill_one(folder: Path, expected: Reference, draw: random.Random) -> tuple[st
             after_s = draw.uniform(0, expected.spans_s[kind])
             done = "; ".join(filter(None, [done, _kill(job, kind, number, after_s, draw)]))
         status = status_of(job)
-        if not done:  # the cell ended before: once more
+        if not done:  # the cell ended before the kill: repeat
             shutil.rmtree(folder)
     outcome = _outcome(folder, status, expected, ended=kind == RUNNER)
     if not outcome.startswith(SAME):
@@ -123,7 +123,7 @@ def _kill(
     after_s: float,
     draw: random.Random,
 ) -> str:
-    """Signal a process of a kind, some time after the first of them is there; say which."""
+    """Signal a process of a kind, some time after the first one appears; return its description."""
     begin = None
     while job.poll() is None:
         pids = host_processes(job.pid)[kind]
@@ -149,13 +149,13 @@ def _replicates(folder: Path) -> dict[str, dict[str, bytes]]:
 
 
 def _outcome(folder: Path, status: int, expected: Reference, ended: bool) -> str:
-    """Name what a start left; anything but the expected outcomes is wrong.
+    """Return the outcome of a start; all but the expected outcomes are wrong.
 
     Args:
-        folder: Of the cell.
-        status: Of its job.
+        folder: Folder of the cell.
+        status: Exit status of its job.
         expected: The undisturbed cell.
-        ended: The job itself was signalled.
+        ended: Whether the job itself was signalled.
     """
     words = _words(folder)
     rows = []
@@ -188,24 +188,28 @@ def _difference(folder: Path, expected: Reference, without: Container[str]) -> s
 
 
 def kills(folder: Path, count: int, seed: int, say: bool) -> Counter[str]:
-    """Kill so many processes; return how often each outcome was, by what was killed."""
+    """Kill `count` processes; return the number of each outcome by target."""
     draw = random.Random(seed)
     counts: Counter[str] = Counter()
 
     @functools.cache
     def expected(what: str) -> Any:
         (folder / what).mkdir()
-        return reference(folder / what) if what == CELL else ends.reference(what, folder / what)
+        return (
+            reference(folder / what)
+            if what == CELL
+            else command_kills.reference(what, folder / what)
+        )
 
     for number in range(count):
-        what = draw.choices((CELL, *ends.SUBJECTS), SUBJECT_WEIGHTS)[0]
+        what = draw.choices((CELL, *command_kills.SUBJECTS), SUBJECT_WEIGHTS)[0]
         where = folder / f"kill{number}"
         if what == CELL:
             done, outcome = kill_one(where, expected(what), draw)
             kind = next(kind for kind in KINDS if f" a {kind} " in done)
         else:
             where.mkdir()
-            done, outcome = ends.kill_one(what, where, expected(what), draw)
+            done, outcome = command_kills.kill_one(what, where, expected(what), draw)
             kind = what
         name = outcome.partition(":")[0]
         counts[f"{kind}: {outcome if name == WRONG else name}"] += 1
@@ -215,7 +219,7 @@ def kills(folder: Path, count: int, seed: int, say: bool) -> Counter[str]:
 
 
 def randomly_killed_processes(folder: Path) -> Outcome:
-    """Ten processes of cells, workflows and commands; another seed kills others."""
+    """Ten random kills of processes of cells, workflows and commands."""
     seed = random.SystemRandom().randrange(2**32)
     counts = kills(folder, 10, seed, say=False)
     return Outcome(
@@ -227,7 +231,7 @@ def randomly_killed_processes(folder: Path) -> Outcome:
 
 
 def table(folder: Path, count: int, seed: int) -> int:
-    """Kill so many processes, print what came of it, and return the exit status."""
+    """Kill `count` processes, print the outcomes, and return the exit status."""
     counts = kills(folder, count, seed, say=True)
     for name, number in sorted(counts.items()):
         print(f"{number:5d}  {name}")

@@ -10,12 +10,12 @@ from bench.fuzz.judging import require_finite
 from losslab import sweep
 from losslab.emulation.link import traces
 from losslab.emulation.schemes import make_scheme
-from losslab.study import changes, crowd, design
+from losslab.study import background, design, schedule
 from losslab.study.condition import Condition
 
 
 def check_condition(condition: Condition) -> None:
-    """Check that a condition is in range and survives being written as JSON."""
+    """Check that a condition is in range and survives a round trip through JSON."""
     assert condition.problems() == []
     data = condition.to_json()
     require_finite(data)
@@ -23,29 +23,29 @@ def check_condition(condition: Condition) -> None:
 
 
 def check_flows(condition: Condition) -> None:
-    """Check that flows say the same when they are written and read again."""
+    """Check that flows survive a round trip through text."""
     check_condition(condition)
-    groups = crowd.parse(condition.flows)
-    again = crowd.parse("+".join(group.words() for group in groups) or crowd.NO_FLOWS)
+    groups = background.parse(condition.flows)
+    again = background.parse("+".join(group.text() for group in groups) or background.NO_FLOWS)
     assert [each.algorithm for each in again] == [each.algorithm for each in groups]
     for one, other in zip(groups, again, strict=True):
-        for name, kind in crowd.KEYS.items():
+        for name, kind in background.KEYS.items():
             first, second = getattr(one, name), getattr(other, name)
             exact = kind == "str" or first is None or second is None
             assert first == second if exact else math.isclose(first, second, rel_tol=1e-11)
 
 
 def check_changes(condition: Condition) -> None:
-    """Check that a path's changes say the same when they are written and read again."""
+    """Check that a path schedule survives a round trip through text."""
     check_condition(condition)
-    found = changes.parsed(condition.changes)
-    for one, other in zip(found, changes.parsed(changes.word(found) or "none"), strict=True):
+    found = schedule.parse(condition.changes)
+    for one, other in zip(found, schedule.parse(schedule.to_text(found) or "none"), strict=True):
         assert one.keys() == other.keys()
         assert all(math.isclose(one[key], other[key], rel_tol=1e-11) for key in one)
 
 
 def check_scheme(condition: Condition) -> None:
-    """Check that a scheme's parameters are finite, and each is there once."""
+    """Check that a scheme has finite parameters, each once."""
     check_condition(condition)
     scheme = make_scheme(condition.scheme)
     require_finite({key: each for key, each in vars(scheme).items() if key[0] != "_"})
@@ -60,16 +60,16 @@ def check_number(value: float) -> None:
 
 
 def check_sweep(cells: list[sweep.Cell]) -> None:
-    """Check each of its conditions."""
+    """Check each cell's condition."""
     for cell in cells:
         check_condition(cell.condition)
 
 
 def check_studies(studies: list[design.Study]) -> None:
-    """Check each cell's condition and how often it is measured."""
+    """Check each cell's condition and number of replicates."""
     for cell in (cell for study in studies for cell in study.cells):
         check_condition(cell.condition)
-        assert 1 <= cell.stopping.least <= cell.stopping.most
+        assert 1 <= cell.stopping.minimum <= cell.stopping.maximum
         require_finite(cell.stopping.half_width_percent)
 
 
@@ -80,17 +80,17 @@ def check_limits(content: dict[str, Any]) -> None:
 
 
 def check_published(rows: list[dict[str, str]]) -> None:
-    """Check that there are some, and none that R reads as a number and losslab does not."""
+    """Check that there are rows without NaN and infinity, which R reads as numbers."""
     assert rows
     texts = {text.strip().lower().lstrip("+-") for row in rows for text in row.values()}
     assert not {"nan", "inf", "infinity"} & texts
 
 
 def check_trace(times: list[int]) -> None:
-    """Check that times never fall."""
+    """Check that times do not decrease."""
     assert times == sorted(times)
     require_finite(traces.describe(times) if times[-1] < 10**7 else {})
 
 
 def nothing(_: Any) -> None:
-    """Check nothing: the reader's own schema has checked it."""
+    """Check nothing: the reader's schema has checked the input."""

@@ -1,4 +1,4 @@
-"""The command `python -m bench.fuzz`."""
+"""Command `python -m bench.fuzz`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from bench.fuzz.readers import READERS, clear, folder
 
 EXAMPLES = 50_000
 VIOLATED = "violations"
-# Of each reader; one fault has many inputs.
+# Per reader; a single fault can fail many inputs.
 SHOWN = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the readers one after the other, each in a process of its own."""
+    """Run the readers in order, each in its own process."""
     parser = argparse.ArgumentParser(prog="python -m bench.fuzz", description=__doc__)
     parser.add_argument("--examples", type=int, default=EXAMPLES, help="inputs in all")
     parser.add_argument("--seed", type=int, default=1)
@@ -54,7 +54,7 @@ def _row(name: str, counts: Counter[str], wall_s: float | None = None) -> str:
 
 
 def _in_process(name: str, examples: int, seed: int) -> tuple[Counter[str], list[str]]:
-    """Run a reader in a new process, whose crash is a violation."""
+    """Run a reader in a new process; a crash is a violation."""
     with ProcessPoolExecutor(1) as pool:
         try:
             return pool.submit(run, name, examples, seed).result()
@@ -63,8 +63,8 @@ def _in_process(name: str, examples: int, seed: int) -> tuple[Counter[str], list
 
 
 def run(name: str, examples: int, seed: int) -> tuple[Counter[str], list[str]]:
-    """Give a reader inputs; count what it does, and describe the first violations."""
-    folder.cache_clear()  # a forked process has its parent's
+    """Feed inputs to a reader; count outcomes, and describe the first violations."""
+    folder.cache_clear()  # a forked process has its parent's folder
     reader = READERS[name]
     counts: Counter[str] = Counter()
     words: list[str] = []

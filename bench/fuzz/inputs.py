@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-# What has broken readers: numbers that are none, other notations, YAML's own syntax, bytes.
+# Inputs that broke readers: NaN, other notations, YAML syntax, bytes.
 FRAGMENTS = [
     each.encode()
     for each in (
@@ -25,9 +25,9 @@ FRAGMENTS = [
     )
 ] + [b"\x00", b"\xe9", b"\xff\xfe", b"\xed\xa0\x80", b"\x1b[2J", b"\\ud800"]  # fmt: skip
 NUMBER = re.compile(rb"[0-9]+(\.[0-9]+)?")
-# Near what is valid, so that not every input is refused.
+# Inputs close to valid ones, so that not all are refused.
 NUMBERS = [b"0", b"1", b"2", b"5", b"10", b"20", b"99", b"1000", b"0.25", b"1.5", b"0.00001"]
-# libyaml, where PyYAML has it, takes a tenth of the time.
+# If PyYAML has libyaml, it takes a tenth of the time.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 TOKEN = re.compile(rb"[A-Za-z0-9_.+-]+|[^A-Za-z0-9_.+-]")
@@ -51,7 +51,7 @@ DOCUMENTS = st.recursive(
 
 @st.composite
 def mutated(draw: st.DrawFn, seeds: Sequence[bytes]) -> bytes:
-    """Draw a valid input with up to four places changed."""
+    """Draw a valid input with up to four changes."""
     data = draw(st.sampled_from(seeds))
     for _ in range(draw(st.sampled_from([0, 1, 1, 1, 2, 4]))):
         tokens = TOKEN.findall(data)
@@ -83,7 +83,7 @@ def parsed(seed: bytes) -> Any:
 
 @st.composite
 def documents(draw: st.DrawFn, seeds: Sequence[bytes], form: str) -> bytes:
-    """Draw a document of JSON or YAML: made up, or a valid one with one value replaced."""
+    """Draw a JSON or YAML document: a generated one, or a valid one with one value replaced."""
     data = draw(DOCUMENTS)
     if draw(st.booleans()):
         data = replaced(draw, parsed(draw(st.sampled_from(seeds))), data)
@@ -103,11 +103,11 @@ def replaced(draw: st.DrawFn, data: Any, by: Any) -> Any:
 
 
 def inputs(seeds: Sequence[bytes], form: str) -> st.SearchStrategy[bytes]:
-    """Give the strategy of a reader's inputs.
+    """Return the strategy of a reader's inputs.
 
     Args:
         seeds: Valid inputs.
-        form: `json` or `yaml`, of which documents are generated, too; or `text`.
+        form: `json` or `yaml`, which adds generated documents, or `text`.
     """
     kinds = [
         mutated(seeds),

@@ -1,4 +1,4 @@
-"""Give a reader one input and judge what it does with it."""
+"""Test of a reader with one input."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 
 from losslab.reading import UsageError
 
-# CPU time for one input. The slowest valid ones take a tenth of a second.
+# CPU time for one input; the slowest valid ones take 0.1 s.
 LIMIT_S = 5.0
 ACCEPTED, REFUSED = "accepted", "refused"
-# What a terminal would obey.
+# Control characters that a terminal would interpret.
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class ViolationError(AssertionError):
-    """A reader neither accepted an input rightly nor refused it with a `UsageError`."""
+    """Neither a correct acceptance nor a refusal with a `UsageError`."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class Reader:
     """A reader of losslab.
 
     Attributes:
-        name: As tables and `--only` call it.
+        name: Name in tables and for `--only`.
         seeds: Valid inputs.
-        read: Reads an input and returns what it makes of it.
-        check: Raises an AssertionError where that is not within the declared ranges.
+        read: Reads an input and returns the result.
+        check: Raises an AssertionError if the result is outside the declared ranges.
         form: `json`, `yaml` or `text`.
     """
 
@@ -47,7 +47,7 @@ def judge(reader: Reader, data: bytes) -> str:
     """Return ACCEPTED or REFUSED.
 
     Raises:
-        ViolationError: the reader did something else; with the input.
+        ViolationError: The reader did something else; the message has the input.
     """
     try:
         with _cpu_limit():

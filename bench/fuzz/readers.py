@@ -1,4 +1,4 @@
-"""The readers that are fuzzed, each with valid inputs and what must hold of what it accepts."""
+"""Fuzzed readers, each with valid inputs and the property of accepted ones."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from bench.fuzz.checks import (
     nothing,
 )
 from bench.fuzz.judging import Reader, require_finite
-from losslab import asked, reading, sweep
+from losslab import cellspec, reading, sweep
 from losslab.campaign import documents, scorecard, verdicts
 from losslab.emulation.link import traces
 from losslab.instrument import image, kernels
-from losslab.screen import plot, series
-from losslab.screen.progress import Tally
 from losslab.study import claims, design, suite
 from losslab.study import names as study_names
 from losslab.study.condition import AXES
+from losslab.ui import plot, series
+from losslab.ui.progress import Tally
 
 ROOT = Path(__file__).resolve().parents[2]
 CELLS = ROOT / "tests" / "golden" / "cells"
@@ -45,7 +45,7 @@ Read = Callable[[bytes], Any]
 
 @functools.cache
 def folder() -> Path:
-    """Make this process's folder: the repository's configuration, with files to be fuzzed."""
+    """Return this process's folder with the repository's configuration and files to fuzz."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     made = Path(tempfile.mkdtemp(prefix="losslab-fuzz-", dir=memory))
     for name in ("config", "report/claims"):
@@ -62,13 +62,13 @@ def clear() -> None:
 
 @functools.cache
 def names() -> Any:
-    """Read the names that conditions may use."""
+    """Return the names that conditions may use."""
     return design.load_names(ROOT)
 
 
 @functools.cache
-def points(study: str) -> list[dict[str, Any]]:
-    """List the points of a study's full design."""
+def parameter_grid(study: str) -> list[dict[str, Any]]:
+    """Return the parameter grid of a study's full design."""
     return claims.design_points(suite.load_study(study, ROOT))
 
 
@@ -81,18 +81,18 @@ def written(name: str, data: bytes) -> Path:
 
 
 def file_reader(name: str, read: Callable[[Path], Any]) -> Read:
-    """Give what writes an input to a file and reads that."""
+    """Return a function that writes its input to a file and reads the file."""
     return lambda data: read(written(name, data))
 
 
 def word(data: bytes) -> str:
-    """Decode a word as Python decodes those of a command line."""
+    """Decode a word like Python decodes those of a command line."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def axis(name: str, **others: Any) -> Read:
-    """Give what makes a condition with an axis's value."""
-    return lambda data: asked.condition({**PATH, **others, name: word(data)}, names())
+    """Return a function that makes a condition with an axis's value."""
+    return lambda data: cellspec.condition({**PATH, **others, name: word(data)}, names())
 
 
 def read_number(data: bytes) -> float:
@@ -101,13 +101,13 @@ def read_number(data: bytes) -> float:
 
 
 def read_sweep(data: bytes) -> Any:
-    """Make the cells of a sweep over an axis of numbers."""
+    """Return the cells of a sweep over an axis of numbers."""
     found = sweep.values(AXES["loss_percent"], word(data))
     return sweep.cells({"algorithm": ["cubic"], "loss_percent": found[:50]}, Path("sweep"))
 
 
 def read_study(path: Path) -> Any:
-    """Make the cells of a study, of all blocks."""
+    """Return the cells of all blocks of a study."""
     study = suite.load_study(path.stem, folder())
     config = {"studies": {path.stem: dict.fromkeys(study["blocks"], RUN)}}
     return design.load_studies(config, folder())
@@ -115,14 +115,14 @@ def read_study(path: Path) -> Any:
 
 def read_claims(path: Path) -> Any:
     """Check claims against a study's cells, and return them."""
-    claims.check_claims(path, "quic", points("quic"))
+    claims.check_claims(path, "quic", parameter_grid("quic"))
     return reading.read_yaml(path)
 
 
 def read_published(path: Path) -> Any:
     """Check published numbers against a study's cells, and return them."""
     own = suite.load_study("bufferbloat", ROOT).get("published_numbers", [])
-    claims.check_published(path, points("bufferbloat"), own)
+    claims.check_published(path, parameter_grid("bufferbloat"), own)
     return reading.read_rows(path)
 
 
@@ -134,14 +134,14 @@ def read_trace(data: bytes) -> Any:
 
 
 def read_samples(data: bytes) -> Any:
-    """Draw a run whose samples of TCP are the input."""
+    """Plot a run with the input as its TCP samples."""
     recorded = min(CELLS.glob("bulk_bbr*")) / "0"
     run = folder() / "run"
     if not run.exists():
         run.mkdir()
         for path in recorded.iterdir():
             (run / path.name.removesuffix(".gz")).write_bytes(_of(path))
-        # Results of this format have no digests, which would refuse every other table.
+        # Results of this format have no digests, which would refuse every changed table.
         host = json.loads((run / "host.json").read_text()) | {"format": "1.0"}
         (run / "host.json").write_text(json.dumps(host))
     (run / "tcp.csv").write_bytes(data)
@@ -153,7 +153,7 @@ def _of(path: Path) -> bytes:
 
 
 def _recorded(name: str) -> list[bytes]:
-    """Give recorded files of a name, without what is long in them."""
+    """Return recorded files of a name, without long fields."""
     return [_of(path) for path in sorted(CELLS.glob(f"*/{name}"))[:4]]
 
 
@@ -186,7 +186,7 @@ CONFIG, STUDIES = ROOT / "config", ROOT / "config" / "studies"
 
 
 def _scorecard() -> bytes:
-    """Give a scorecard of one criterion."""
+    """Return a scorecard with one criterion."""
     asked_suite = suite.load_suite("rfc9743", ROOT)
     first = next(each for each in asked_suite["criteria"] if "at_most" in each)
     names_of_text = ("section", "title", "metric", "unit")
@@ -220,12 +220,12 @@ def _readers() -> list[Reader]:
         Reader("queue", [b"red-step", b"codel"], axis("queue"), check_condition),
         Reader("algorithm", [b"cubic", b"bbr"], axis("algorithm"), check_condition),
         Reader("number", [b"1", b"0.5", b"1e3", b"-2"], read_number, check_number),
-        Reader("seed", [b"1", b"2147483647"], lambda d: asked.SEED(word(d)), check_number),
+        Reader("seed", [b"1", b"2147483647"], lambda d: cellspec.SEED(word(d)), check_number),
         Reader("sweep", [b"0:5", b"0,1,5", b"0:10:2", b"0.5:2:0.5"], read_sweep, check_sweep),
         Reader("kernel", [b"6.12", b"6.12+mine"], lambda d: kernels.of_key(word(d)), nothing),
         Reader(
             "condition", _conditions(),
-            lambda d: asked.condition(reading.parse_json(word(d), "--condition"), names()),
+            lambda d: cellspec.condition(reading.parse_json(word(d), "--condition"), names()),
             check_condition, "json",
         ),
         Reader(

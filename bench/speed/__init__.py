@@ -1,1 +1,1 @@
-"""How fast losslab is, and where the time goes: `python -m bench.speed`."""
+"""Speed of losslab and breakdown of its time: `python -m bench.speed`."""

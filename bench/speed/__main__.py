@@ -1,17 +1,17 @@
-"""How fast a replicate is measured, and where the time goes: `python -m bench.speed`.
+"""Speed of a replicate and breakdown of its time: `python -m bench.speed`.
 
-    python -m bench.speed                          every part that this machine can do
-    python -m bench.speed --parts fixed rates      these
+    python -m bench.speed                          measure all parts that this machine supports
+    python -m bench.speed --parts fixed rates      measure these parts
     python -m bench.speed --runs 9 --out FILE      medians over nine runs, also as JSON
-    python -m bench.speed --write                  all parts into report/speed.csv, of which the
-                                                   report and docs/reference/speed.md have tables
+    python -m bench.speed --write                  write report/speed.csv, the source of tables in
+                                                   the report and in docs/reference/speed.md
 
-All of it takes ten minutes on a quiet machine; it says first how much of the processors others use.
-A core-second is a second of a processor, of a guest's kernel and processes together, asked of the
-host when they have ended: what others do disturbs it less than the clock. What a second of a flow
-costs is the difference between a long and a short run. The part `setup` makes everything anew in
-another folder, and `many-flows` has up to 1,001 flows; both are done only where they are named.
-`bench.speed.before` compares two checkouts, `bench.speed.campaign` estimates a campaign.
+All parts take ten minutes on a quiet machine; the command first prints the load by other programs.
+A core-second is a second of CPU time of a guest's kernel and processes, which the host reports
+after their end; other load affects it less than wall time. The cost per second of a flow is the
+difference between a long and a short run. The parts `setup`, which builds everything in another
+folder, and `many-flows`, with up to 1,001 flows, run only if named. `bench.speed.before` compares
+two checkouts, `bench.speed.campaign` estimates a campaign.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 
 from bench.speed import baselines, page, parts
 from losslab.backends.base import CONTAINERNET, GUEST, VIRTUAL, Instrument
-from losslab.backends.template import Templates
+from losslab.backends.snapshot import Snapshots
 from losslab.campaign.instrument import instrument
 from losslab.emulation import realtime
 from losslab.errors import LosslabError
@@ -40,17 +40,17 @@ PARTS: dict[str, Callable[[Instrument, int], Any]] = {
     "fixed": parts.fixed, "rates": parts.rates, "flows": parts.flows,
     "durations": parts.durations, "pair": parts.pair, "many-flows": parts.many_flows,
 }  # fmt: skip
-# Those that need no guest.
+# Parts without guests.
 BASELINES: dict[str, Callable[[int], Any]] = {
     "ns-3": baselines.ns3, "statistics": baselines.statistics_in_r,
     "snakemake": baselines.snakemake, "setup": baselines.setup,
 }  # fmt: skip
-CONTAINERS = "containers"  # the part `fixed`, there
-NAMED = ("many-flows", "setup")  # only where they are asked for
+CONTAINERS = "containers"  # the part `fixed` in containers
+NAMED = ("many-flows", "setup")  # parts that run only if named
 
 
 def machine() -> dict[str, Any]:
-    """Describe this machine, and what else it does."""
+    """Return a description of this machine, and its load."""
     model = [
         line.partition(":")[2].strip()
         for line in Path("/proc/cpuinfo").read_text().splitlines()
@@ -66,7 +66,7 @@ def machine() -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure the parts asked for; print a table, and write JSON where that is wanted."""
+    """Measure the named parts; print a table, and write JSON if requested."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.speed", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -77,14 +77,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=RUNS, help="of which the median is taken")
     parser.add_argument("--out", type=Path, help="a file for the numbers, as JSON")
     parser.add_argument("--write", action="store_true", help="into the report and the docs")
-    parser.add_argument("--cell", help=argparse.SUPPRESS)  # what `pair` starts twice
+    parser.add_argument("--cell", help=argparse.SUPPRESS)  # `pair` starts it twice
     options = parser.parse_args(arguments)
     try:
         if options.cell:
-            with Templates() as templates:
+            with Snapshots() as snapshots:
                 for seed in range(2):
                     condition = Condition.from_json(json.loads(options.cell))
-                    parts.measure(instrument(), condition, seed, templates)
+                    parts.measure(instrument(), condition, seed, snapshots)
             return 0
         return _run(options)
     except LosslabError as error:
@@ -109,7 +109,7 @@ def _run(options: argparse.Namespace) -> int:
                 raise
             print(f"speed: {part}: skipped: {error}", file=sys.stderr, flush=True)
         print(f"speed: {part}: {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
-        if options.out is not None:  # after each, so that an interrupt leaves the parts before
+        if options.out is not None:  # after each part: an interrupt keeps the finished ones
             options.out.write_text(json.dumps(found, indent=1) + "\n")
     rows = page.rows(found)
     if options.write:

@@ -20,13 +20,13 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 NS3_HEADERS = Path("/usr/include/ns3")
 NS3_LIBRARIES = ("core", "network", "internet", "point-to-point", "applications", "traffic-control")
-# As the part `rates` has it at 1 Gbit/s, where an emulated second is three of ns-3.
+# The path of the part `rates` at 1 Gbit/s.
 NS3_RATE_MBIT, NS3_RTT_MS, NS3_BUFFER_PACKETS = 1000, 20, 1651
 NS3_SPAN_S = (1, 2)
 NS3_CASES = (("cubic", 0), ("cubic", 1), ("bbr", 0), ("bbr", 1))
-# Each of its runs takes seconds, and repeats itself but for what else the machine does.
+# Each run takes seconds; runs differ only by the machine's load.
 NS3_RUNS = 3
-# A second of its BBR (3.37) at 1 % loss had not ended after ten minutes.
+# A second of ns-3's BBR (3.37) at 1 % loss took more than ten minutes.
 NS3_LIMIT_S = 300
 NS3_FOUND = (
     "emulated_s_per_core_s", "packet_hops_per_s", "us_per_packet_and_hop", "goodput_mbit",
@@ -37,9 +37,10 @@ CELLS = 1000
 
 
 def ns3(runs: int) -> list[dict[str, Any]]:
-    """Say what a second of the same path costs in ns-3, where it is installed.
+    """Measure the cost per second of the same path in ns-3, if installed.
 
     Raises:
+        LosslabError: ns-3 is not installed, or the program does not compile.
         LosslabError: it is not, or does not compile.
     """
     if not NS3_HEADERS.is_dir():
@@ -51,7 +52,7 @@ def ns3(runs: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="losslab-ns3-") as name:
         program = Path(name) / "path"
         libraries = [f"-lns3-{library}" for library in NS3_LIBRARIES]
-        # -O2 as Debian's own libraries are compiled.
+        # -O2 like Debian's own libraries.
         _output(["g++", "-O2", "-o", program, HERE / "path.cc", *libraries])
         for algorithm, loss_percent in NS3_CASES:
             row: dict[str, Any] = {
@@ -72,10 +73,10 @@ def ns3(runs: int) -> list[dict[str, Any]]:
 def _ns3_second(
     program: Path, algorithm: str, loss_percent: float, runs: int
 ) -> tuple[float, float, float, float]:
-    """Measure the second between two lengths; return `NS3_FOUND`.
+    """Measure the cost per second from two durations; return `NS3_FOUND`.
 
     Raises:
-        subprocess.TimeoutExpired: it is not there after `NS3_LIMIT_S`.
+        subprocess.TimeoutExpired: ns-3 needs more than `NS3_LIMIT_S`.
     """
     model = {"cubic": "TcpCubic", "bbr": "TcpBbr"}[algorithm]
     found: dict[int, list[list[float]]] = {duration_s: [] for duration_s in NS3_SPAN_S}
@@ -94,10 +95,10 @@ def _ns3_second(
 
 
 def statistics_in_r(runs: int) -> dict[str, Any]:
-    """Say what R's statistics of many replicates cost.
+    """Measure the cost of R's statistics of many replicates.
 
     Raises:
-        LosslabError: R fails.
+        LosslabError: R failed.
     """
     script = HERE / "statistics.R"
     begin = _children_s()
@@ -112,7 +113,7 @@ def statistics_in_r(runs: int) -> dict[str, Any]:
 
 
 def snakemake(runs: int) -> dict[str, Any]:
-    """Say what Snakemake itself needs per cell, of a campaign whose cells take no time."""
+    """Measure Snakemake's cost per cell, in a campaign whose cells take no time."""
     with tempfile.TemporaryDirectory(prefix="losslab-workflow-") as name:
         cells = workflow.stand_in_clone(Path(name), CELLS)
         wall_s, core_s = workflow.run(Path(name))
@@ -126,10 +127,10 @@ def snakemake(runs: int) -> dict[str, Any]:
 
 
 def setup(runs: int) -> dict[str, Any]:
-    """Say what `make setup` takes in a clone whose cache has nothing but downloads.
+    """Measure `make setup` in a clone whose cache has only downloads.
 
     Raises:
-        LosslabError: it fails.
+        LosslabError: It failed.
     """
     cache = Path(os.environ.get("LOSSLAB_CACHE", Path.home() / ".cache" / "losslab"))
     with tempfile.TemporaryDirectory(prefix="losslab-setup-") as name:
@@ -152,10 +153,10 @@ def _children_s() -> float:
 
 
 def _output(words: list[Any], limit_s: float | None = None, **variables: str) -> str:
-    """Run a program in the project's folder; return what it wrote.
+    """Run a program in the project's folder; return its output.
 
     Raises:
-        LosslabError: it fails.
+        LosslabError: It failed.
     """
     command = [str(word) for word in words]
     done = subprocess.run(

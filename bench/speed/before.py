@@ -1,10 +1,10 @@
-"""What a change did to the speed: two checkouts, in turn, on one machine.
+"""Effect of a change on the speed: two checkouts are measured in turn on one machine.
 
-    python -m bench.speed.before ../before               this checkout beside that one
+    python -m bench.speed.before ../before               compare this checkout with that one
     python -m bench.speed.before ../before --runs 9
 
-Both need `make setup`. Each round asks both for a replicate's fixed cost and for what a second of
-some flows costs, as `python -m bench.speed` measures them; the table has medians over the rounds.
+Both need `make setup`. Each round measures a replicate's fixed cost and the cost per second of
+some flows in both, like `python -m bench.speed`. The table has medians over the rounds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from bench.speed import parts
 from bench.speed.__main__ import machine
-from losslab.backends.template import Templates
+from losslab.backends.snapshot import Snapshots
 from losslab.campaign.instrument import instrument
 from losslab.emulation.path.trace import DRAWN
 from losslab.errors import LosslabError
@@ -28,7 +28,7 @@ from losslab.study.condition import Condition
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNS = 5
-# Of bench.speed's: what most of a campaign's time goes to, and the goal of 3 s per core-second.
+# Parts of bench.speed: the main costs of a campaign, and the goal of 3 s per core-second.
 FLOWS = (
     ("cubic", 10, 0),
     ("cubic", 100, 0),
@@ -37,27 +37,27 @@ FLOWS = (
     ("bbr", 1000, 0),
     ("bbr", 1000, 1),
 )
-# Of the cellular study: programs of ours on five hosts, and a link that a trace drives each way.
+# A condition of the cellular study: losslab's programs on five hosts, and two trace-driven links.
 CELLULAR = Condition(
     algorithm="cubic", app="datagram", scheme="bbr,tuned=0", trace=DRAWN,
     trace_back=DRAWN, rtt_ms=40, rate_mbit=1000, buffer_packets=1_000_000,
     receive_buffer="large", duration_s=10, warmup_s=0,
 )  # fmt: skip
-# Replicates of which a round's fixed cost is the median.
-COPIES = 3
+# Number of replicates for the median of a round's fixed cost.
+REPLICATES = 3
 
 
 def one_round() -> dict[str, float]:
-    """Measure this checkout once: core-seconds, by what they are of."""
+    """Measure this checkout once; return core-seconds by part."""
     tools = instrument()
-    fixed = parts.fixed(tools, COPIES)
+    fixed = parts.fixed(tools, REPLICATES)
     found = {
         "a guest's boot, by the clock": float(fixed["boot_s"]),
         "fixed cost of a replicate": float(fixed["replicate_core_s"]),
     }
-    with Templates() as templates:
-        of_copies = [parts.measure(tools, CELLULAR, 1 + n, templates).cpu_s for n in range(COPIES)]
-    found["10 s of the cellular study"] = statistics.median(of_copies)
+    with Snapshots() as snapshots:
+        cpu_s = [parts.measure(tools, CELLULAR, 1 + n, snapshots).cpu_s for n in range(REPLICATES)]
+    found["10 s of the cellular study"] = statistics.median(cpu_s)
     for algorithm, rate_mbit, loss_percent in FLOWS:
         condition = replace(
             parts.BASE, algorithm=algorithm, rate_mbit=rate_mbit, loss_percent=loss_percent,
@@ -71,10 +71,10 @@ def one_round() -> dict[str, float]:
 
 
 def table(rounds: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
-    """Write the medians of `before` and `after`, and their ratio, as a table of markdown.
+    """Return the medians of `before` and `after`, and their ratio, as a Markdown table.
 
     Args:
-        rounds: Of each, what `one_round` returned.
+        rounds: Results of `one_round` of each checkout.
     """
     lines = ["| core-seconds of | before | after | after / before |", "| --- | --- | --- | --- |"]
     for name in rounds["after"][0]:
@@ -87,11 +87,11 @@ def table(rounds: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
     return "\n".join(lines)
 
 
-def asked(checkout: Path) -> dict[str, float]:
-    """Have another checkout's own measuring code, kernel and image do a round.
+def round_in(checkout: Path) -> dict[str, float]:
+    """Measure a round with another checkout's code, kernel and image.
 
     Raises:
-        LosslabError: it has no .venv, or could not.
+        LosslabError: The checkout has no .venv, or the round failed.
     """
     python = checkout / ".venv" / "bin" / "python"
     if not python.exists():
@@ -99,7 +99,7 @@ def asked(checkout: Path) -> dict[str, float]:
             f"{checkout} must be a checkout that is set up, found no .venv",
             hint=f"make -C {checkout} setup",
         )
-    # This folder's bench, so that an older checkout need not have it; its own losslab and guests.
+    # Uses this folder's bench, which an older checkout may lack, with the checkout's own losslab.
     words = [str(python), "-m", "bench.speed.before", "--round"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -130,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for number in range(options.runs):
             print(f"before: round {number + 1} of {options.runs}", file=sys.stderr, flush=True)
             for side, checkout in sides.items():
-                rounds[side].append(asked(checkout))
+                rounds[side].append(round_in(checkout))
     except LosslabError as error:
         print(f"before: error: {error}", file=sys.stderr)
         return 1

@@ -1,7 +1,7 @@
-"""How long a campaign takes: `python -m bench.speed.campaign [--config config/quick.yaml]`.
+"""Duration of a campaign: `python -m bench.speed.campaign [--config config/quick.yaml]`.
 
-The estimate is from the configuration alone (`losslab.campaign.cost`); beside it, where a results
-folder has them, is what its replicates took. Replicates in real time take their own duration.
+The estimate is from the configuration alone (`losslab.campaign.cost`). If a results folder has
+replicates, the table also has their measured time. Replicates in real time take their own duration.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from losslab.study import design
 
 @dataclass
 class Row:
-    """What a block's replicates cost."""
+    """Cost of a block's replicates."""
 
     cells: int = 0
     least: int = 0
@@ -29,17 +29,17 @@ class Row:
     emulated_s: float = 0.0
     least_s: float = 0.0
     most_s: float = 0.0
-    # (estimated, measured) in s, of replicates that are there.
+    # Estimated and measured time in s of existing replicates.
     measured: list[tuple[float, float]] = field(default_factory=list)
 
     def __iadd__(self, other: Row) -> Row:
-        """Add up."""
+        """Add another row's costs."""
         for name in ("cells", "least", "most", "emulated_s", "least_s", "most_s", "measured"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         return self
 
     def line(self) -> str:
-        """Format the numbers as columns."""
+        """Return the numbers as columns."""
         count = str(self.least) if self.most == self.least else f"{self.least}-{self.most}"
         text = f"{self.cells:6d} {count:>9} {self.emulated_s:10.0f} {self.least_s:9.0f}"
         if self.measured:
@@ -50,12 +50,12 @@ class Row:
 
 
 def cost_of(cell: design.Cell, results: Path | None) -> Row:
-    """Estimate what a cell costs, and read what its replicates took."""
+    """Return a cell's estimated cost, and the measured time of its replicates."""
     one_s = cost.replicate_s(cell.condition, cell.backend)
     if cell.real_time:
         one_s = cell.condition.duration_s
     cell_s = cost.CELL_S[cell.backend]
-    least, most = cell.stopping.least, cell.stopping.most
+    least, most = cell.stopping.minimum, cell.stopping.maximum
     emulated_s = least * cell.condition.duration_s
     row = Row(1, least, most, emulated_s, cell_s + least * one_s, cell_s + most * one_s)
     if results is not None:
@@ -68,7 +68,7 @@ def cost_of(cell: design.Cell, results: Path | None) -> Row:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a row per block, the sum, and how long it takes."""
+    """Print a row per block, the sum, and the duration."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", type=Path, default=design.ROOT / "config" / "quick.yaml")
     parser.add_argument("--results", type=Path, help="a results folder of this campaign")

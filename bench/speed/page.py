@@ -1,4 +1,4 @@
-"""What `bench.speed` found, as a file for the report and as a page of the documentation."""
+"""Results of `bench.speed`, as a file for the report and a page of the documentation."""
 
 from __future__ import annotations
 
@@ -16,45 +16,54 @@ Row = tuple[str, str, str, str]
 HEAD = """\
 # Speed
 
-What a replicate costs on one machine, as `python -m bench.speed --write` measured it and wrote this
-page: medians. Core-seconds are seconds of a processor, of a guest's kernel and processes together.
+This page shows how long losslab needs for a replicate, and for its parts, on one machine.
+`python -m bench.speed --write` measured it and wrote this page. All numbers are medians. A
+core-second is one second of CPU time, of a guest's kernel and processes together.
 """
-# Each part with what its numbers are.
+# Title and introduction of each part.
 PARTS = {
-    "machine": ("The machine", "`busy_with_others` is the part of it that others used before."),
+    "machine": (
+        "Machine",
+        "`busy_with_others` is the share of the CPUs that other programs used before the "
+        "measurement.",
+    ),
     "fixed": (
-        "A replicate's fixed cost",
-        "Of a replicate that sends next to nothing: the boot of the guest that waits, once for a "
-        "cell; then each copy of it, by phase. Times of the clock unless they say otherwise.",
+        "Fixed cost of a replicate",
+        "These numbers are for a replicate with almost no traffic: the boot of the snapshot, once "
+        "per cell, and each fork by phase. Times are wall time unless the name says core.",
     ),
-    "containers": ("The same in containers", "Docker's engine and five containers in the guest."),
+    "containers": (
+        "Fixed cost in containers",
+        "The same, with Docker's engine and five containers in the guest.",
+    ),
     "rates": (
-        "A second of a flow",
-        "One flow over three links and back, 20 ms, a buffer of a bandwidth-delay product: how "
-        "many emulated seconds a core-second is enough for, and what a packet costs at each "
-        "interface that sends it.",
+        "One second of a flow",
+        "One flow passes three links in each direction, with a base RTT of 20 ms and a buffer of "
+        "one bandwidth-delay product. The table shows the emulated seconds per core-second, and "
+        "the cost of a packet at each interface that sends it.",
     ),
-    "flows": ("Flows", "The same at 100 Mbit/s, BBR without loss, with more flows."),
+    "flows": ("Several flows", "The same at 100 Mbit/s with BBR, without loss."),
     "many-flows": (
         "Many flows",
-        "A replicate of ten seconds with so many CUBIC flows over 100 Mbit/s, and its guest's most "
-        "memory.",
+        "A replicate of 10 s with this number of CUBIC flows over 100 Mbit/s, and the maximum "
+        "memory of its guest.",
     ),
     "durations": ("Duration", "A replicate of one BBR flow at 100 Mbit/s."),
-    "pair": ("Two at once", "A cell alone, and two at the same time, by the clock."),
+    "pair": ("Two cells in parallel", "Wall time of one cell alone and of two at the same time."),
     "ns-3": (
         "ns-3",
-        "The same path in ns-3, compiled against Debian's package (`bench/speed/path.cc`). Its "
-        "goodput is its own model's. A row without numbers had not ended after five minutes.",
+        "The same path in ns-3, compiled with Debian's package (`bench/speed/path.cc`). The "
+        "goodput is that of ns-3's own TCP model. A run that did not end within five minutes has "
+        "no numbers.",
     ),
     "statistics": ("R", "Summary and ratios of many replicates."),
-    "snakemake": ("Snakemake", "Per cell of a campaign whose cells take no time themselves."),
-    "setup": ("`make setup`", "With nothing in the cache but what was downloaded."),
+    "snakemake": ("Snakemake", "Cost per cell of a campaign whose cells take no time themselves."),
+    "setup": ("`make setup`", "With an empty cache, except for downloads."),
 }
 
 
 def rows(found: dict[str, Any]) -> list[Row]:
-    """Flatten what was found into rows of part, row, quantity, value; None is an empty value."""
+    """Return results as rows of part, row, quantity and value; None is an empty value."""
     parts = {"machine": found["machine"] | {"runs": found["runs"]}} | found["parts"]
     return [
         (part, str(number), quantity, "" if value is None else str(value))
@@ -74,7 +83,7 @@ def _flat(entry: dict[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def read(path: Path = FILE) -> list[Row]:
-    """Read the committed file."""
+    """Read the recorded file."""
     with path.open(newline="") as file:
         return [(*row,) for row in csv.reader(file)][1:]  # type: ignore[misc]
 
@@ -89,12 +98,12 @@ def write(found: Sequence[Row]) -> None:
 
 
 def page(found: Iterable[Row]) -> str:
-    """Write the page of the documentation."""
+    """Return the documentation page."""
     return HEAD + "\n" + tables(found)
 
 
 def tables(found: Iterable[Row]) -> str:
-    """Write a table for each part: of one row by quantity, of several a line each."""
+    """Return a table for each part: one row as quantities, several rows as lines."""
     parts: dict[str, dict[str, dict[str, str]]] = {}
     for part, row, quantity, value in found:
         parts.setdefault(part, {}).setdefault(row, {})[quantity] = value

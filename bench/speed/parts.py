@@ -23,14 +23,14 @@ from losslab.backends.base import (
     Instrument,
     Job,
 )
-from losslab.backends.known import BACKENDS
-from losslab.backends.template import Copy, Templates
+from losslab.backends.registry import BACKENDS
+from losslab.backends.snapshot import Fork, Snapshots
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 1800.0
-# The main study's path; rates and algorithms vary.
+# The main study's path; parts vary rate and algorithm.
 BASE = Condition(
     algorithm="bbr", loss_percent=0, path="symmetric", app="iperf3", rtt_ms=20, rate_mbit=1000,
     buffer_packets=1000, duration_s=2, warmup_s=0.1,
@@ -38,34 +38,34 @@ BASE = Condition(
 RATES_MBIT = (1, 10, 100, 1000, 10_000)
 ALGORITHMS = ("cubic", "bbr")
 LOSSES_PERCENT = (0, 1)
-# The difference between these is what a flow costs. Slow links need more of it to tell it from
-# nothing, and 10 Gbit/s less.
+# The cost per second is the difference between these durations. Slow links need longer ones for a
+# measurable difference, 10 Gbit/s shorter ones.
 SPAN_S = {1: (2, 32), 10: (2, 17), 100: (2, 8), 1000: (2, 5), 10_000: (1, 2)}
-# Nor does anybody want to wait for more of those: each takes ten seconds.
-MOST_RUNS = {10_000: 3}
+# Few runs of these: each takes ten seconds.
+RUNS_MAX = {10_000: 3}
 DURATIONS_S = (5, 10, 20, 40)
 FLOWS = (1, 2, 5, 10)
-# The last is the most that there may be (`study.crowd.FLOWS_MAX`, and the cell's own).
+# The last number is the maximum (`study.background.FLOWS_MAX`, and the foreground flow).
 MANY_FLOWS = (1, 2, 5, 10, 20, 50, 100, 1001)
-# What stands for a replicate that costs next to nothing but its fixed cost.
-LEAST = replace(BASE, algorithm="cubic", rate_mbit=1, buffer_packets=20)
+# A replicate that has hardly more than the fixed cost.
+CHEAPEST = replace(BASE, algorithm="cubic", rate_mbit=1, buffer_packets=20)
 MIB = 2**20
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one replicate took."""
+    """Time and memory of one replicate."""
 
     wall_s: float
     cpu_s: float
-    boot_s: float  # of the guest that it is a copy of, where that was booted for it
+    boot_s: float  # of its snapshot; 0 if it was already booted
     phases_s: dict[str, float]  # wall time
-    memory_mib: dict[str, float]  # allocated of a guest's memory: while it waited, the copy's most
+    memory_mib: dict[str, float]  # memory allocated by the snapshot, and peak memory of the fork
     packet_hops: int  # packets sent, by every interface on the path
 
 
 @contextmanager
-def _job(condition: Condition, seed: int, templates: Templates) -> Iterator[Job]:
+def _job(condition: Condition, seed: int, snapshots: Snapshots) -> Iterator[Job]:
     with tempfile.TemporaryDirectory(prefix="losslab-speed-") as name:
         what = {
             "kind": "replicate", "condition": condition.to_json(), "seed": seed, "video": False,
@@ -73,33 +73,33 @@ def _job(condition: Condition, seed: int, templates: Templates) -> Iterator[Job]
         }  # fmt: skip
         (Path(name) / JOB_FILE).write_text(json.dumps(what))
         (Path(name) / CONSOLE_FILE).touch()
-        yield Job(what, Path(name), seed, LIMIT_S, templates=templates)
+        yield Job(what, Path(name), seed, LIMIT_S, snapshots=snapshots)
 
 
 def measure(
-    tools: Instrument, condition: Condition, seed: int, templates: Templates, watch: bool = False
+    tools: Instrument, condition: Condition, seed: int, snapshots: Snapshots, watch: bool = False
 ) -> Run:
-    """Measure a replicate as `losslab cell` does, but for what it keeps.
+    """Measure a replicate like `losslab cell`, without keeping its files.
 
     Args:
-        tools: What with.
-        condition: What.
-        seed: Decides every random draw.
-        templates: Where the guest waits.
-        watch: Look at its memory meanwhile, which takes time itself.
+        tools: Instrument.
+        condition: Condition to measure.
+        seed: Seed of every random draw.
+        snapshots: Keeps the booted snapshot for the next replicate.
+        watch: Whether to watch its memory, which takes time itself.
 
     Raises:
-        LosslabError: it is not valid.
+        LosslabError: The replicate is not valid.
     """
     backend = BACKENDS[tools.backend, tools.where]
-    memory = {"waiting": 0.0, "copy": 0.0}
-    with _job(condition, seed, templates) as job, backend.start(tools, job) as start:
+    memory = {"snapshot": 0.0, "fork": 0.0}
+    with _job(condition, seed, snapshots) as job, backend.start(tools, job) as start:
         if watch:
-            memory["waiting"] = _waiting_mib()
+            memory["snapshot"] = _snapshot_mib()
         begin = time.time()
         copy = start.begin(None)
-        assert isinstance(copy, Copy)
-        status = _to_its_end(copy, memory if watch else None)
+        assert isinstance(copy, Fork)
+        status = _wait_for_end(copy, memory if watch else None)
         end = time.time()
         found = _result(job.folder, status)
         return Run(
@@ -116,12 +116,12 @@ def measure(
         )
 
 
-def _to_its_end(copy: Copy, memory: dict[str, float] | None) -> int:
-    """Wait for a copy's end, at first without a look at anything else."""
+def _wait_for_end(copy: Fork, memory: dict[str, float] | None) -> int:
+    """Wait for a fork's end, watching its memory if requested."""
     if memory is None:
         return copy.wait(LIMIT_S)
     while (status := copy.poll()) is None:
-        memory["copy"] = max(memory["copy"], _memory_mib(copy.pid))
+        memory["fork"] = max(memory["fork"], _memory_mib(copy.pid))
         time.sleep(0.05)
     return status
 
@@ -137,9 +137,9 @@ def _result(folder: Path, status: int) -> dict[str, Any]:
     return found
 
 
-# A phase ends when its file was last written to, in its job's folder.
+# A phase ends with the last write to its file in the job's folder.
 PHASES = {
-    "copy": STARTED,
+    "fork": STARTED,
     "shaping, idle ping": "raw/ping_idle.csv",
     "read-back, programs, traffic": "raw/tcp.csv",
     "read-back, collection": "raw/intervals.csv",
@@ -151,7 +151,7 @@ def _phases_s(folder: Path, begin: float, end: float) -> dict[str, float]:
     phases, last = {}, begin
     for name, file in PHASES.items():
         if not (folder / file).exists():
-            continue  # an app without intervals: the next phase has its time
+            continue  # an app without intervals: its time counts for the next phase
         at = (folder / file).stat().st_mtime
         phases[name] = at - last
         last = at
@@ -159,19 +159,19 @@ def _phases_s(folder: Path, begin: float, end: float) -> dict[str, float]:
 
 
 def _memory_mib(pid: int) -> float:
-    """Return what is allocated of the largest file without a name that a process has open."""
+    """Return the allocated size of the largest unnamed file that a process has open."""
     sizes = [0.0]
     try:
         for path in Path(f"/proc/{pid}/fd").iterdir():
             if "(deleted)" in os.readlink(path):
                 sizes.append(path.stat().st_blocks * 512 / MIB)
     except OSError:
-        pass  # it has just ended
+        pass  # the process has just ended
     return max(sizes)
 
 
-def _waiting_mib() -> float:
-    """Return the memory of the guest that waits below this process."""
+def _snapshot_mib() -> float:
+    """Return the memory of this process's snapshot."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     return max((_memory_mib(int(child)) for child in children), default=0.0)
 
@@ -181,14 +181,14 @@ def _median(values: Sequence[float]) -> float:
 
 
 def fixed(tools: Instrument, runs: int) -> dict[str, Any]:
-    """Split what a replicate costs whatever it measures: of the boot, and of each copy.
+    """Split the fixed cost of a replicate into boot and fork.
 
-    With it goes the memory of both.
+    The result also has the memory of both.
     """
-    with Templates() as templates:
-        first = measure(tools, LEAST, 0, templates)
-        copies = [measure(tools, LEAST, seed + 1, templates) for seed in range(runs)]
-        watched = measure(tools, LEAST, runs + 1, templates, watch=True)
+    with Snapshots() as snapshots:
+        first = measure(tools, CHEAPEST, 0, snapshots)
+        copies = [measure(tools, CHEAPEST, seed + 1, snapshots) for seed in range(runs)]
+        watched = measure(tools, CHEAPEST, runs + 1, snapshots, watch=True)
     return {
         "boot_s": round(first.boot_s, 4),
         "replicate_s": _median([run.wall_s for run in copies]),
@@ -204,21 +204,21 @@ def fixed(tools: Instrument, runs: int) -> dict[str, Any]:
 
 
 def bandwidth_delay_packets(rate_mbit: float) -> int:
-    """Return a bandwidth-delay product of BASE's path, as far as there is one."""
+    """Return the bandwidth-delay product of BASE's path in packets, at least 20."""
     return max(20, round(rate_mbit * 1e6 * BASE.rtt_ms / 1e3 / 12_112))
 
 
 def cost(tools: Instrument, condition: Condition, runs: int) -> dict[str, float | None]:
-    """Return what a second of a condition costs, from runs of two lengths."""
+    """Return the cost per second of a condition, from runs of two durations."""
     rate_mbit = round(condition.rate_mbit)
     short_s, long_s = SPAN_S[rate_mbit]
     found: dict[int, list[Run]] = {short_s: [], long_s: []}
-    with Templates() as for_short, Templates() as for_long:
-        # In turn, so that both see the same machine.
-        for n in range(min(runs, MOST_RUNS.get(rate_mbit, runs))):
-            for duration_s, templates in ((short_s, for_short), (long_s, for_long)):
+    with Snapshots() as for_short, Snapshots() as for_long:
+        # In turn, so that the machine's load affects both equally.
+        for n in range(min(runs, RUNS_MAX.get(rate_mbit, runs))):
+            for duration_s, snapshots in ((short_s, for_short), (long_s, for_long)):
                 what = replace(condition, duration_s=duration_s)
-                found[duration_s].append(measure(tools, what, 1 + n, templates))
+                found[duration_s].append(measure(tools, what, 1 + n, snapshots))
     short, long = found[short_s], found[long_s]
 
     def more(value: Callable[[Run], float]) -> float:
@@ -235,9 +235,9 @@ def cost(tools: Instrument, condition: Condition, runs: int) -> dict[str, float 
 def per_second(
     seconds: float, core_s: float, wall_s: float, hops: float
 ) -> dict[str, float | None]:
-    """Relate what was needed to emulated seconds, and to packets and hops.
+    """Return the cost per emulated second, and per packet and hop.
 
-    None where runs of both lengths took the same, which says nothing of what a second costs.
+    The cost is None if runs of both durations took equally long.
     """
     return {
         "emulated_s_per_core_s": round(seconds / core_s, 2) if core_s > 0 else None,
@@ -248,7 +248,7 @@ def per_second(
 
 
 def rates(tools: Instrument, runs: int) -> list[dict[str, Any]]:
-    """Say what a second of a flow costs: rate, algorithm, loss."""
+    """Measure the cost per emulated second of a flow by rate, algorithm and loss."""
     rows = []
     for rate_mbit in RATES_MBIT:
         for algorithm in ALGORITHMS:
@@ -267,7 +267,7 @@ def rates(tools: Instrument, runs: int) -> list[dict[str, Any]]:
 
 
 def flows(tools: Instrument, runs: int) -> list[dict[str, Any]]:
-    """Say what more flows, and the longer way back, cost at 100 Mbit/s."""
+    """Measure the cost of more flows and of the asymmetric path at 100 Mbit/s."""
     base = replace(BASE, rate_mbit=100, buffer_packets=165)
     cases = {
         f"{count} flow{'s' if count > 1 else ''}": with_flows(base, count) for count in FLOWS
@@ -276,38 +276,38 @@ def flows(tools: Instrument, runs: int) -> list[dict[str, Any]]:
 
 
 def with_flows(base: Condition, count: int) -> Condition:
-    """Give a condition so many flows, its own among them."""
+    """Return a condition with `count` flows, including the foreground flow."""
     return replace(base, flows=f"same,count={count - 1}" if count > 1 else "none")
 
 
 def many_flows(tools: Instrument, runs: int) -> list[dict[str, Any]]:
-    """Say what a replicate with many flows costs: time, and the most memory of its guest.
+    """Measure time and peak guest memory of a replicate with many flows.
 
-    Each is measured twice: for its time, and with a look at its memory, which takes time itself.
+    Each is measured twice: for its time, and for its memory, because watching takes time itself.
     """
     base = replace(BASE, algorithm="cubic", rate_mbit=100, buffer_packets=165, duration_s=10,
                    warmup_s=2)  # fmt: skip
     rows = []
     for count in MANY_FLOWS:
-        with Templates() as templates:
+        with Snapshots() as snapshots:
             condition = with_flows(base, count)
-            timed = measure(tools, condition, 1, templates)
-            watched = measure(tools, condition, 1, templates, watch=True)
+            timed = measure(tools, condition, 1, snapshots)
+            watched = measure(tools, condition, 1, snapshots, watch=True)
         rows.append(
             {"flows": count, "wall_s": round(timed.wall_s, 2), "core_s": round(timed.cpu_s, 2),
-             "memory_mib": round(watched.memory_mib["copy"])}
+             "memory_mib": round(watched.memory_mib["fork"])}
         )  # fmt: skip
         print(f"  {rows[-1]}", file=sys.stderr, flush=True)
     return rows
 
 
 def durations(tools: Instrument, runs: int) -> list[dict[str, Any]]:
-    """Say how a replicate's time grows with its duration, at 100 Mbit/s."""
+    """Measure how a replicate's time grows with its duration at 100 Mbit/s."""
     rows = []
     for duration_s in DURATIONS_S:
         what = replace(BASE, rate_mbit=100, buffer_packets=165, duration_s=duration_s)
-        with Templates() as templates:
-            found = [measure(tools, what, 1 + n, templates) for n in range(runs)]
+        with Snapshots() as snapshots:
+            found = [measure(tools, what, 1 + n, snapshots) for n in range(runs)]
         rows.append(
             {"duration_s": duration_s, "wall_s": _median([run.wall_s for run in found]),
              "core_s": _median([run.cpu_s for run in found])}
@@ -316,7 +316,7 @@ def durations(tools: Instrument, runs: int) -> list[dict[str, Any]]:
 
 
 def pair(tools: Instrument, runs: int) -> dict[str, Any]:
-    """Measure a cell alone and two at once, each in a process of its own."""
+    """Measure a cell alone and two at once, each in its own process."""
     words = [
         sys.executable, "-m", "bench.speed", "--cell", json.dumps(
             replace(BASE, duration_s=3).to_json()

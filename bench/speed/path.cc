@@ -1,9 +1,9 @@
-// The main study's symmetric path in ns-3, and one bulk flow over it: what the same costs there.
+// The main study's symmetric path in ns-3 with one bulk flow, to compare the cost.
 //
 //     sender - r1 == r2 - receiver        10 Gbit/s links, == the bottleneck; the delay is on r2 - receiver
 //
 // Arguments: ALGORITHM (TcpCubic, TcpBbr) RATE_MBIT RTT_MS BUFFER_PACKETS LOSS_PERCENT DURATION_S.
-// Prints processor seconds, packets sent by all interfaces, and goodput in Mbit/s.
+// Prints CPU seconds, packets sent by all interfaces, and goodput in Mbit/s.
 
 #include <ns3/applications-module.h>
 #include <ns3/core-module.h>
@@ -43,10 +43,10 @@ int main(int argc, char* argv[])
     const double duration_s = std::stod(argv[6]);
 
     Config::SetDefault("ns3::TcpL4Protocol::SocketType", StringValue("ns3::" + algorithm));
-    // An Ethernet frame's payload without IP's and TCP's headers and TCP's time stamps.
+    // Payload of an Ethernet frame without the IP and TCP headers and TCP timestamps.
     Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(1448));
     Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(10));
-    // Never what limits: eight times the bandwidth-delay product of 10 Gbit/s and 20 ms.
+    // Large enough not to limit: eight times the bandwidth-delay product of 10 Gbit/s and 20 ms.
     Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(200000000));
     Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(200000000));
 

@@ -1,6 +1,6 @@
-# What R's statistics cost: Rscript bench/speed/statistics.R REPLICATES_CSV ROWS. Reads a table of
-# replicates, repeats its cells under other buffers until it has so many rows, and prints the processor
-# seconds of reading, summary and ratios behind the numbers of rows and cells.
+# Cost of R's statistics: Rscript bench/speed/statistics.R REPLICATES_CSV ROWS. Reads a table of
+# replicates and repeats its cells with other buffers until it has ROWS rows. Prints the numbers of
+# rows and cells, and the CPU seconds of reading, summary and ratios.
 arguments <- commandArgs(trailingOnly = TRUE)
 for (path in list.files("analysis/R", full.names = TRUE)) source(path)
 one_locale()
@@ -12,12 +12,12 @@ seconds <- function(code) {
 }
 some <- utils::read.csv(arguments[1], check.names = FALSE)
 rows <- as.integer(arguments[2])
-copies <- ceiling(rows / nrow(some))
-many <- some[rep(seq_len(nrow(some)), copies), ]
-copy <- rep(seq_len(copies), each = nrow(some))
-many$buffer_packets <- many$buffer_packets + copy
-many$cell <- paste0(many$cell, "_", copy)
-# Axes that are younger than the table.
+repeats <- ceiling(rows / nrow(some))
+many <- some[rep(seq_len(nrow(some)), repeats), ]
+number <- rep(seq_len(repeats), each = nrow(some))
+many$buffer_packets <- many$buffer_packets + number
+many$cell <- paste0(many$cell, "_", number)
+# Axes that were added after the table was recorded.
 for (column in setdiff(condition_columns, names(many))) {
   many[[column]] <- if (column %in% condition_words) "none" else 0
 }

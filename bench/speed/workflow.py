@@ -1,4 +1,4 @@
-"""A copy of the project whose cells take no time: what is left is Snakemake's own."""
+"""A copy of the project whose cells take no time, to measure Snakemake alone."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ COPIED = (
     "Snakefile", "analysis", "config", "containers", "profiles", "report", "scripts", "src",
     "tests", "workflow", "README.md", "pyproject.toml",
 )  # fmt: skip
-# In place of `losslab`; the last of its words is the name of the file that it is to write.
+# Replaces `losslab`; the last argument is the path of the file to write.
 STAND_IN = '#!/bin/sh\nfor out; do :; done\necho {} >"$out"\n'
 
 
 def campaign(cells: int) -> dict[str, object]:
-    """Name so many cells: all of the map's largest block, and of others until it is enough."""
+    """Return a campaign of `cells` cells: the map's largest block, and blocks of others."""
     blocks = [("map", "imc"), ("map", "grid"), ("loss", "main"), ("loss", "sensitivity")]
     studies: dict[str, dict[str, object]] = defaultdict(dict)
     for study, block in blocks:
@@ -35,7 +35,7 @@ def campaign(cells: int) -> dict[str, object]:
 
 
 def stand_in_clone(folder: Path, cells: int) -> int:
-    """Copy the project into a folder where nothing is measured; return how many cells it has."""
+    """Copy the project with stand-ins for measuring; return its number of cells."""
     for name in COPIED:
         source = design.ROOT / name
         if source.is_dir():
@@ -55,7 +55,7 @@ def stand_in_clone(folder: Path, cells: int) -> int:
 
 
 def run(folder: Path) -> tuple[float, float]:
-    """Run the clone's workflow up to its cells; return wall and processor seconds."""
+    """Run the clone's workflow up to its cells; return wall and CPU seconds."""
     variables = {"PYTHONPATH": str(folder / "src"), "LOSSLAB_CACHE": str(folder / "cache")}
     command = ["environment/bin/python", "-m", "snakemake", "--cores", "2", "--no-hooks"]
     command += ["--configfile", "config/many.yaml", "--until", "measure_cell"]

@@ -1,22 +1,22 @@
 "use strict";
-// The panels of a run on one time axis; all of them, in both panes, share pointer and window.
+// Panels of a run on one time axis. All panels in both panes share the pointer and the time window.
 lab.panes = [];
 lab.window = null; // [from, to] in seconds; null: the whole run
 
 const HEIGHT_PX = 130;
-const LEAST_SLICES = 4; // fewer have no shape
+const MIN_SLICES = 4; // fewer show no curve
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 lab.dark = () => document.documentElement.dataset.theme === "dark";
 
-// An algorithm's colour; on a dark page as much lighter as it takes to be seen.
+// Get an algorithm's colour, lighter on a dark page.
 lab.shade = ({ colour }) => {
   if (!lab.dark()) return colour;
   const part = (at) => Math.round(parseInt(colour.slice(at, at + 2), 16) * 0.6 + 255 * 0.4);
   return `rgb(${part(1)}, ${part(3)}, ${part(5)})`;
 };
 
-// A flow's own algorithm, where a second flow has another.
+// Get the colour of a flow's algorithm; a second flow may have another.
 const flowColour = (cell, flow) => {
   const { competitor } = cell.condition;
   return lab.shade(flow === "competitor" && competitor !== "none" ? lab.algorithm(competitor) : lab.controlOf(cell));
@@ -29,7 +29,7 @@ const dash = (line, cell) => {
   return alike || line.flow === "web" ? [1, 2] : [];
 };
 
-// The border of a line's mark in the legend.
+// Get the border of a line's marker in the legend.
 const markerStyle = (dashes) => {
   if (!dashes || !dashes.length) return "solid";
   return dashes[0] > 1 ? "dashed" : "dotted";
@@ -37,12 +37,12 @@ const markerStyle = (dashes) => {
 
 lab.span = () => lab.window ?? [0, Math.max(1e-3, ...lab.panes.map((pane) => pane.run?.end_s ?? 0))];
 
-// From 0 to the greatest value that both panes show of a panel now.
+// Compute the y range of a panel: from 0 to the largest value that both panes show.
 lab.rangeOf = (panel) => {
   const [from, to] = lab.span();
   let most = 0;
   for (const pane of lab.panes) {
-    // A line goes on to the next slice outside.
+    // A line continues to the next slice outside.
     const margin = (pane.run?.end_s ?? 0) / lab.index.slices;
     for (const line of pane.run?.lines ?? []) {
       if (line.panel !== panel) continue;
@@ -56,7 +56,7 @@ lab.rangeOf = (panel) => {
 
 lab.zoom = (from, to) => {
   const end_s = Math.max(1e-3, ...lab.panes.map((pane) => pane.run?.end_s ?? 0));
-  const width = Math.min(Math.max(to - from, (LEAST_SLICES / lab.index.slices) * end_s), end_s);
+  const width = Math.min(Math.max(to - from, (MIN_SLICES / lab.index.slices) * end_s), end_s);
   const begin = Math.min(Math.max(from, 0), end_s - width);
   lab.window = width >= end_s ? null : [begin, begin + width];
   lab.redraw();
@@ -78,7 +78,7 @@ const shadeWarmup = (chart, warmup_s) => {
   chart.ctx.fillRect(begin, top, end - begin, height);
 };
 
-// The next place with a value, on either side: lines have fewer samples than there are slices.
+// Find the nearest slice with a value: lines may have fewer samples than slices.
 const nearest = (values, at) => {
   for (let away = 0; away < values.length; away += 1) {
     for (const place of [at - away, at + away]) {
@@ -88,7 +88,7 @@ const nearest = (values, at) => {
   return at;
 };
 
-// One panel of a run.
+// Draw one panel of a run.
 lab.chart = (pane, panel, lines, host) => {
   const { cell, run } = pane;
   const axis = { stroke: () => css("--text"), grid: { stroke: () => css("--grid"), width: 1 }, ticks: { show: false } };
@@ -102,7 +102,7 @@ lab.chart = (pane, panel, lines, host) => {
     ],
     legend: { markers: { width: 2, dash: (_, at) => markerStyle(at > 0 && dash(lines[at - 1], cell)) } },
     cursor: {
-      // Others follow the pointer; what is dragged over is told to all by zoom().
+      // Other panels follow the pointer; zoom() passes a dragged range to all.
       sync: { key: "losslab", scales: ["x", null], filters: { pub: (type) => type === "mousemove" || type === "mouseleave" } },
       y: false,
       dataIdx: (chart, line, at) => (line ? nearest(chart.data[line], at) : at),
@@ -118,7 +118,7 @@ lab.chart = (pane, panel, lines, host) => {
         width: 1.2,
         spanGaps: true,
         points: { show: false },
-        value: (_, value) => lab.number(value, 3), // of a thousand steps
+        value: (_, value) => lab.number(value, 3), // values are rounded to a thousandth of the maximum
       })),
     ],
     hooks: {
@@ -147,7 +147,7 @@ lab.drawCharts = (pane) => {
     const host = lab.make("div", { className: "chart" });
     pane.chartsHost.append(lab.make("h4", { textContent: panel.title }), host);
     if (!lines.length) {
-      host.append(lab.make("p", { className: "empty", textContent: "not sampled in this run" }));
+      host.append(lab.make("p", { className: "empty", textContent: "no samples in this run" }));
       continue;
     }
     const most = lines.map((line) => `${line.name} up to ${lab.number(Math.max(...line.values))}`);

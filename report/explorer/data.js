@@ -1,8 +1,8 @@
 "use strict";
-// What the page holds: an index of all cells, and each run's series, compressed one by one.
+// Data of the page: an index of all cells, and the series of each run, compressed separately.
 const lab = { index: null, blobs: [], loaded: new Map() };
 
-// A promise of the JSON behind compressed text.
+// Decompress text and parse its JSON, asynchronously.
 lab.inflate = async (text) => {
   const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -12,8 +12,8 @@ lab.inflate = async (text) => {
 lab.open = async () => {
   lab.index = await lab.inflate(document.getElementById("index").textContent.trim());
   lab.blobs = document.getElementById("runs").textContent.trim().split("\n");
-  const telling = lab.telling();
-  const words = lab.index.cells.map((cell) => lab.describe(cell, telling.get(cell.study)));
+  const varying = lab.varyingAxes();
+  const words = lab.index.cells.map((cell) => lab.describe(cell, varying.get(cell.study)));
   const names = lab.index.cells.map((cell, at) => `${cell.study}/${cell.block}/${words[at]}`);
   for (const [at, cell] of lab.index.cells.entries()) {
     const alone = names.indexOf(names[at]) === names.lastIndexOf(names[at]);
@@ -23,7 +23,7 @@ lab.open = async () => {
   }
 };
 
-// A run's series: lines with a value for each of the common times, or null where it was not drawn.
+// Read a run's series: lines with a value for each of the common times, or null if the page does not have it.
 lab.series = (cell, number) => {
   const place = cell.runs[number].series;
   if (place < 0) return Promise.resolve(null);
@@ -33,7 +33,7 @@ lab.series = (cell, number) => {
   return lab.loaded.get(place);
 };
 
-// Two values per slice of time, a quarter into it and a quarter before its end.
+// Place two values in each time slice, at a quarter and three quarters of it.
 lab.unpack = (packed) => {
   const width_s = packed.end_s / lab.index.slices;
   const x = [];
@@ -52,12 +52,12 @@ lab.unpack = (packed) => {
   return { end_s: packed.end_s, x, lines };
 };
 
-// Numbers as a reader compares them, without an exponent where none is needed.
+// Format a number, without an exponent if possible.
 lab.number = (value, digits = 4) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(digits))));
 
 lab.units = [["_mbit", "Mbit/s"], ["_ms", "ms"], ["_s", "s"], ["_percent", "%"], ["_packets", "packets"]];
 
-// The name and the unit behind a key such as `goodput_mbit`.
+// Get the name and unit of a key such as `goodput_mbit`.
 lab.key = (key) => {
   const found = lab.units.find(([ending]) => key.endsWith(ending));
   const name = (found ? key.slice(0, -found[0].length) : key).replaceAll("_", " ");
@@ -66,11 +66,11 @@ lab.key = (key) => {
 
 lab.algorithm = (name) => lab.index.algorithms[name] ?? { label: name, colour: "#666666" };
 
-// What controls a cell's congestion: the kernel's algorithm, or a scheme over datagrams.
+// Get a cell's congestion control: the kernel's algorithm, or a scheme over UDP.
 lab.controlOf = ({ condition }) => lab.algorithm(condition.app === "datagram" ? condition.scheme.split(",")[0] : condition.algorithm);
 
-// By study, the axes in which its cells differ.
-lab.telling = () => {
+// Find, for each study, the axes in which its cells differ.
+lab.varyingAxes = () => {
   const seen = new Map();
   for (const { study, condition } of lab.index.cells) {
     if (!seen.has(study)) seen.set(study, new Map());
@@ -83,13 +83,13 @@ lab.telling = () => {
   return new Map([...seen].map(([study, values]) => [study, several(values)]));
 };
 
-// What a cell is called: its algorithm, loss and RTT, and what tells it from others of its study.
+// Describe a cell: its algorithm, loss and RTT, and the axes in which the study's cells differ.
 const ALWAYS = ["algorithm", "loss_percent", "rtt_ms"];
-lab.describe = (cell, telling) => {
+lab.describe = (cell, varying) => {
   const parts = [];
   for (const axis of lab.index.axes) {
     const value = cell.condition[axis.name];
-    if (!ALWAYS.includes(axis.name) && !telling.has(axis.name)) continue;
+    if (!ALWAYS.includes(axis.name) && !varying.has(axis.name)) continue;
     if (axis.name === "algorithm") parts.push(cell.condition.app === "datagram" ? "" : lab.controlOf(cell).label);
     else if (axis.name === "duration_s" || axis.name === "warmup_s" || value === undefined) continue;
     else if (axis.name === "loss_percent" || axis.name === "rtt_ms" || value !== axis.default) {
@@ -104,7 +104,7 @@ lab.describe = (cell, telling) => {
 
 lab.mean = (values) => (values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : null);
 
-// The mean over valid runs of what a cell is judged by, and of its retransmissions.
+// Compute the means of a cell's main metric and its retransmissions over valid runs.
 lab.result = (cell) => {
   const valid = cell.runs.filter((run) => run.valid).map((run) => run.summary);
   const metric = lab.index.metrics.find((name) => valid.some((summary) => name in summary));
@@ -114,7 +114,7 @@ lab.result = (cell) => {
 
 lab.find = (study, name) => lab.index.cells.find((cell) => cell.study === study && cell.cell === name);
 
-// The run that is shown first: the first valid one, or the first.
+// Choose the run to show first: the first valid run, or the first run.
 lab.firstRun = (cell) => Math.max(0, cell.runs.findIndex((run) => run.valid));
 
 lab.make = (tag, attributes = {}, ...children) => {

@@ -1,5 +1,5 @@
 "use strict";
-// Choosing runs, the address of what is shown, and the page's start.
+// Choice of runs, the page's address, and its start.
 lab.pane = (key, title) => {
   const root = document.getElementById("pane").content.firstElementChild.cloneNode(true);
   root.id = `pane-${key}`;
@@ -37,12 +37,12 @@ lab.choose = async (pane, cell, number, jump = false) => {
   pane.number = number;
   if (pane.key === "b") lab.setCompare(true);
   lab.fillChoosers(pane);
-  lab.tell(pane);
+  lab.showRun(pane);
   lab.writeAddress();
   const asked = `${cell.study}/${cell.cell}/${number}`;
   pane.asked = asked;
   const run = await lab.series(cell, number);
-  if (pane.asked !== asked) return; // another was chosen meanwhile
+  if (pane.asked !== asked) return; // the user chose another run meanwhile
   pane.run = run;
   lab.window = null;
   lab.drawCharts(pane);
@@ -67,18 +67,18 @@ lab.fillChoosers = (pane) => {
   run.value = pane.number;
 };
 
-lab.tell = (pane) => {
+lab.showRun = (pane) => {
   const { cell, number, root } = pane;
   const run = cell.runs[number];
   const verdict = root.querySelector(".verdict");
   verdict.classList.toggle("invalid", !run.valid);
   const known = `Replicate ${number} of ${cell.runs.length}, seed ${run.seed}`;
-  const drawn = run.series < 0 ? " Its lines are not in this page." : "";
-  verdict.textContent = (run.valid ? `${known}: valid.` : `${known}: INVALID, it counts nowhere: ${run.reasons.join("; ")}.`) + drawn;
+  const drawn = run.series < 0 ? " Its series are not on this page." : "";
+  verdict.textContent = (run.valid ? `${known}: valid.` : `${known}: INVALID, enters no statistic: ${run.reasons.join("; ")}.`) + drawn;
   root.querySelector(".numbers").replaceChildren(...Object.entries(run.valid ? run.summary : {}).map(([key, value]) => {
     const { name, unit } = lab.key(key);
-    const said = lab.make("dd", { textContent: `${lab.number(value)} ${unit}` });
-    return lab.make("div", {}, lab.make("dt", { textContent: name }), said);
+    const shown = lab.make("dd", { textContent: `${lab.number(value)} ${unit}` });
+    return lab.make("div", {}, lab.make("dt", { textContent: name }), shown);
   }));
   root.querySelector(".condition").textContent = `Condition: ${Object.entries(cell.condition).map(([axis, value]) => {
     const { name, unit } = lab.key(axis);
@@ -112,7 +112,7 @@ lab.toggleCompare = (on) => {
   }
 };
 
-// What a cell is compared with at first: the same condition under another algorithm, or its neighbour.
+// Choose the cell to compare with: the same condition with another algorithm, or another cell of the block.
 lab.partner = (cell) => {
   const others = lab.index.cells.filter((each) => each !== cell && each.study === cell.study && each.block === cell.block);
   const same = (each) => lab.index.axes.every(({ name }) => name === "algorithm" || each.condition[name] === cell.condition[name]);
@@ -125,7 +125,7 @@ lab.writeAddress = () => {
   history.replaceState(null, "", `#${words.join("&")}`);
 };
 
-// Show what the address names: `#a=STUDY/CELL/REPLICATE&b=...`, `#study=STUDY`.
+// Show the runs or the study in the address: `#a=STUDY/CELL/REPLICATE&b=...`, `#study=STUDY`.
 lab.readAddress = () => {
   const named = new URLSearchParams(location.hash.slice(1));
   const study = named.get("study");
@@ -180,7 +180,7 @@ lab.start = async () => {
     document.getElementById(id).addEventListener("input", lab.drawRows);
   }
   document.getElementById("to-cells").addEventListener("click", (event) => {
-    event.preventDefault(); // the address names what is shown
+    event.preventDefault(); // the address already has the shown runs
     document.getElementById("cells").scrollIntoView();
     document.getElementById("cells").focus();
   });
@@ -191,6 +191,6 @@ lab.start = async () => {
 };
 
 lab.start().catch((error) => {
-  document.getElementById("campaign").textContent = `This browser cannot read the runs (${error.message}); the CSV files in results/cells have them.`;
+  document.getElementById("campaign").textContent = `This browser cannot read the runs (${error.message}); use the CSV files in results/cells instead.`;
   throw error;
 });

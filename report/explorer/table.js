@@ -1,9 +1,9 @@
 "use strict";
-// The table of all cells: sorted by a column, filtered by words, study and invalid runs.
+// Table of all cells: sorted by a column, filtered by search terms, study and invalid runs.
 lab.order = { column: 0, down: false };
 
 const condition = (name) => (cell) => cell.condition[name];
-// A trace takes the rate's place.
+// A trace replaces the rate.
 const rate = (cell) => (cell.condition.trace === "none" ? cell.condition.rate_mbit : null);
 lab.columns = [
   { title: "Study", of: (cell) => cell.study },

@@ -1,5 +1,5 @@
--- What Quarto does and pandoc does not: number figures, tables and sections, resolve references
--- such as @fig-goodput, and draw callouts. A reference that leads nowhere is an error.
+-- Features of Quarto that pandoc lacks: number figures, tables and sections, resolve references
+-- such as @fig-goodput, and draw callouts. A reference without a target is an error.
 
 local names = { fig = "Figure", tbl = "Table", sec = "Section", eq = "Equation" }
 local counts = { fig = 0, tbl = 0, eq = 0 }
@@ -55,7 +55,7 @@ local function number_blocks(block)
       end,
     })
     if not found then error("losslab: " .. block.identifier .. " must hold a table, found none") end
-    -- pandoc's typst writer makes a captioned figure of the table by itself.
+    -- pandoc's typst writer turns the table into a captioned figure itself.
     if FORMAT:match("typst") then return found end
     block.identifier = ""
     return block
@@ -89,13 +89,13 @@ local function resolve(cite)
   local kind = kind_of(id)
   if names[kind] == nil then return nil end
   if not numbers[id] then
-    error("losslab: cross-reference @" .. id .. " must lead to a label, found none")
+    error("losslab: the cross-reference @" .. id .. " has no label: correct it, or label its target")
   end
   local text = names[kind] .. "\u{00A0}" .. numbers[id]
   return pandoc.Link(text, "#" .. id)
 end
 
--- typst knows no classes: a verdict's colour is its template's.
+-- typst has no classes: its template sets a verdict's colour.
 local function color_verdict(span)
   local kind = nil
   for _, class in ipairs(span.classes) do kind = class:match("^verdict%-(.+)$") or kind end
@@ -114,8 +114,8 @@ local function is_trace(block)
   return span and span.t == "Span" and span.classes:includes("trace")
 end
 
--- What stands behind a figure or table: below it, in smaller print. On paper links are words, and a
--- figure may be moved to another page, so that the line goes with its caption.
+-- Place the line with data and cells below each figure or table, in smaller print. In the PDF, links
+-- become text. A figure may move to another page, so the line becomes part of its caption.
 local function place_traces(blocks)
   local placed = pandoc.Blocks({})
   for _, block in ipairs(blocks) do

@@ -1,4 +1,4 @@
-# Knit INPUT to OUTPUT as Quarto would: labelled figures, tables with captions, errors that stop.
+# Knit INPUT to OUTPUT like Quarto: labelled figures, tables with captions, and no output on errors.
 files <- commandArgs(trailingOnly = TRUE)
 
 option <- function(options, name) {
@@ -14,7 +14,7 @@ figure <- function(x, options) {
   )
 }
 
-# A captioned table in a div that carries its label.
+# Put a captioned table into a div with its label.
 chunk <- function(x, options) {
   caption <- option(options, "tbl-cap")
   if (is.null(caption)) {
@@ -27,13 +27,13 @@ knitr::opts_knit$set(progress = FALSE, verbose = FALSE)
 knitr::opts_chunk$set(echo = FALSE, error = FALSE, warning = FALSE, message = FALSE, results = "asis")
 knitr::render_markdown()
 knitr::knit_hooks$set(plot = figure, chunk = chunk)
-# An error is one line: where it was, and what must hold.
+# Print an error as one line with its place and message.
 withCallingHandlers(
   knitr::knit(files[1], files[2], quiet = TRUE, envir = globalenv()),
   error = function(error) {
     words <- gsub("[[:space:]]+", " ", paste(conditionMessage(error), collapse = " "))
-    # A sentence that is not true says itself where it stands.
-    if (!inherits(error, "losslab_untrue")) {
+    # The message of a false sentence already has its place.
+    if (!inherits(error, "losslab_false_sentence")) {
       words <- paste0("chunk ", knitr::opts_current$get("label"), ": ", words)
     }
     message(words)

@@ -1,3 +1,3 @@
-"""losslab: what loss, delay, buffers and path shape do to TCP congestion control."""
+"""losslab measures how loss, delay, buffers and path shape affect TCP congestion control."""
 
 __version__ = "0.1.0"

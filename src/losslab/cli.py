@@ -1,6 +1,6 @@
 """The `losslab` command.
 
-What is asked for goes to stdout, everything else to stderr.
+Results go to stdout, messages to stderr.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from losslab.reading import UsageError, shown
 from losslab.reading.files import CONTROL
 
 STATUSES = """\
-0    done; for `measure`: valid; for `rerun` and `diff`: the two agree
-1    failed or invalid, with the reasons on stderr; for `rerun` and `diff`: no agreement was found
+0    success; `measure`: the run is valid; `rerun`, `diff`: the two agree
+1    failed or invalid, with the reasons on stderr; `rerun`, `diff`: the two do not agree
 2    wrong usage or bad input; nothing ran
-130  interrupted; what is kept is said
-141  nobody reads the output any more, as in `losslab axes | head`"""
+130  interrupted; the message says what is kept
+141  the output was closed early, as in `losslab axes | head`"""
 
 
-# Set to 1, this variable shows the traceback of every error.
+# Environment variable that prints the traceback of every error when set to 1.
 DEBUG = "LOSSLAB_DEBUG"
 
 
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _require_stdout() -> None:
-    """Refuse to run without a standard output; write characters that it lacks as escapes."""
+    """Refuse to run without standard output; escape characters that its encoding lacks."""
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (for as long as the process lives)
     if sys.stdout is None:
@@ -70,7 +70,7 @@ def _require_stdout() -> None:
 
 
 def _failed(error: BaseException, interrupted: str) -> int:
-    """Print what ended the command, or what an interrupt leaves; return the exit status."""
+    """Print the error, or what an interrupt leaves behind; return the exit status."""
     if isinstance(error, BrokenPipeError):
         _drop_stdout()
         return 128 + signal.SIGPIPE
@@ -89,22 +89,22 @@ def _failed(error: BaseException, interrupted: str) -> int:
         if error.filename is None:
             message = f"output must be writable, found: {found}"
     elif isinstance(error, MemoryError):
-        message = "there must be enough memory, found too little"
+        message = "losslab ran out of memory"
     else:
         message = _bug(error)
-    # What a file or a manifest brings is quoted, but no terminal is to obey it.
+    # Messages quote files and manifests: escape control characters for the terminal.
     safe = CONTROL.sub(lambda match: repr(match[0])[1:-1], message)
     print(f"losslab: error: {safe}", file=sys.stderr)
     return 2 if isinstance(error, UsageError) else 1
 
 
 def _drop_stdout() -> None:
-    """Drop what is buffered for standard output, which the interpreter would fail to flush."""
+    """Discard buffered standard output, which the interpreter could not flush at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _bug(error: BaseException) -> str:
-    """Describe an error that losslab does not expect; its traceback goes into a new file."""
+    """Describe an unexpected error, and write its traceback to a new file."""
     what = f"an unexpected error, {type(error).__name__}: {shown(str(error))}"
     try:
         descriptor, name = tempfile.mkstemp(prefix="losslab-traceback-", suffix=".txt")
@@ -116,7 +116,7 @@ def _bug(error: BaseException) -> str:
 
 
 class _Version(argparse.Action):
-    """Print the version, and what would be measured with."""
+    """Print the version and the installed kernels and images."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from losslab.campaign.folder import FORMAT
@@ -129,8 +129,8 @@ class _Version(argparse.Action):
 def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     """Make the parser of a command line.
 
-    For a step of the workflow it knows the steps only: a campaign starts hundreds, and what other
-    commands import takes longer than a step does to begin.
+    For a step of the workflow it has the steps alone: a campaign starts hundreds of them, and
+    importing the other commands takes longer than a step's own start.
     """
     parser = argparse.ArgumentParser(
         prog="losslab",
@@ -138,7 +138,7 @@ def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
         epilog=f"exit status:\n{STATUSES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print it, and the instrument")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print version and instrument")
 
     def overview(_: argparse.Namespace) -> int:
         print(examples.overview(parser))
@@ -153,7 +153,7 @@ def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     from losslab import commands as all_commands
 
     all_commands.add_commands(commands)
-    completion = commands.add_parser("completion", help="print what completes words in a shell")
+    completion = commands.add_parser("completion", help="print a shell's completion script")
     completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
 
     def complete(options: argparse.Namespace) -> int:

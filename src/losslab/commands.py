@@ -1,4 +1,4 @@
-"""The commands of those who measure, beside the steps of the workflow, which are in `steps`."""
+"""The user's commands; `steps` has the commands of the workflow's rules."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from losslab import asked, demo, new, score, steps, sweep
+from losslab import cellspec, demo, new, score, steps, sweep
 from losslab.artifact import commands as artifact
-from losslab.campaign import diff, export, inputs, origin, rerun, staleness, verdicts
+from losslab.campaign import diff, export, inputs, provenance, rerun, staleness, verdicts
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
 from losslab.instrument import recipes
 from losslab.reading import UsageError, number_option, read_config
-from losslab.screen import commands as screen
-from losslab.screen import difftable
-from losslab.study import design, listed
+from losslab.study import axisdocs, design
 from losslab.study.axes import NONE
 from losslab.study.condition import AXES, Condition
+from losslab.ui import commands as ui
+from losslab.ui import difftable
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add all commands but `completion`."""
+    """Add all commands except `completion`."""
     measure = commands.add_parser("measure", help="run one ad-hoc replicate")
-    listed.add_options(measure)
-    measure.add_argument("--seed", type=asked.SEED, default=1, help="decides every random draw")
-    measure.add_argument("--out", type=Path, required=True, help="folder to make")
-    asked.backend_options(measure)
+    axisdocs.add_options(measure)
+    measure.add_argument("--seed", type=cellspec.SEED, default=1, help="seed of all random draws")
+    measure.add_argument("--out", type=Path, required=True, help="new folder of the results")
+    cellspec.backend_options(measure)
     measure.add_argument(
         "--timeout-s",
         type=number_option("timeout-s", above=0),
@@ -36,19 +36,19 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     measure.add_argument(
         "--capture", action="append", default=[], metavar="LINK",
-        help="leave what crosses an interface, such as r1-r2, in capture-LINK.pcap; repeat",
+        help="capture an interface's packets, such as r1-r2, in capture-LINK.pcap; may be repeated",
     )  # fmt: skip
-    measure.set_defaults(run=_measure, interrupted="the run was not finished and leaves nothing")
+    measure.set_defaults(run=_measure, interrupted="the unfinished run was removed")
 
     cells = commands.add_parser("cells", help="list the cells of a configuration")
     cells.add_argument("study", nargs="?")
     cells.add_argument("--config", type=Path, default=design.ROOT / "config" / "config.yaml")
-    cells.add_argument("--json", action="store_true", help="for a machine: with their conditions")
+    cells.add_argument("--json", action="store_true", help="print JSON, with the conditions")
     cells.add_argument(
-        "--why", action="store_true", help="list those that will be measured, and why"
+        "--why", action="store_true", help="list the cells to be measured, with the reason"
     )
     cells.add_argument(
-        "--results", type=Path, default=Path("results"), help="folder that --why looks at"
+        "--results", type=Path, default=Path("results"), help="results folder for --why"
     )
     cells.set_defaults(run=_cells)
 
@@ -56,17 +56,17 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     again.add_argument("manifest", type=Path, help="manifest.json, or the folder that holds it")
     again.add_argument("--out", type=Path, help="keep the second run in this new folder")
     again.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
-    again.add_argument("--json", action="store_true", help="for a machine")
+    again.add_argument("--json", action="store_true", help="print JSON")
     again.set_defaults(run=_rerun)
 
     compared = commands.add_parser("diff", help="compare two result sets cell by cell")
-    compared.add_argument("first", type=Path, help="a results folder")
-    compared.add_argument("second", type=Path, help="another")
-    compared.add_argument("--metric", help="a key of the summary; default: the app's own")
+    compared.add_argument("first", type=Path, help="results folder")
+    compared.add_argument("second", type=Path, help="results folder to compare with")
+    compared.add_argument("--metric", help="metric to compare; default: the app's main metric")
     compared.add_argument(
         "--common", action="store_true", help="compare only cells and files that both have"
     )
-    compared.add_argument("--json", action="store_true", help="for a machine")
+    compared.add_argument("--json", action="store_true", help="print JSON")
     compared.set_defaults(run=_diff)
 
     sweep.add_command(commands)
@@ -75,33 +75,33 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add what prepares, and what looks around."""
-    doctor = commands.add_parser("doctor", help="say what this machine has and what is missing")
+    """Add the commands that prepare, inspect and report."""
+    doctor = commands.add_parser("doctor", help="check this machine and list what is missing")
     doctor.add_argument(
         "--self-test", action="store_true", help="only boot a guest and measure one short cell"
     )
     doctor.add_argument(
-        "--whole", action="store_true", help="also compare every file of kernels and images"
+        "--whole", action="store_true", help="also verify every file of kernels and images"
     )
-    doctor.add_argument("--json", action="store_true", help="for a machine")
+    doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.set_defaults(run=_doctor)
 
-    shell = commands.add_parser("shell", help="a shell inside the emulated path")
-    listed.add_options(shell, algorithm="cubic")
-    shell.add_argument("--seed", type=asked.SEED, default=1)
+    shell = commands.add_parser("shell", help="open a shell inside the emulated path")
+    axisdocs.add_options(shell, algorithm="cubic")
+    shell.add_argument("--seed", type=cellspec.SEED, default=1)
     shell.add_argument(
         "-c", "--command",
-        help="run this in virtual time instead, and end; without it what is on standard input, "
-        "where that is no terminal",
+        help="run this command in virtual time and exit; by default commands are read from "
+        "standard input if it is not a terminal",
     )  # fmt: skip
     shell.set_defaults(run=_shell)
 
     verdicts.add_command(commands)
-    origin.add_command(commands)
+    provenance.add_command(commands)
     export.add_command(commands)
-    listed.add_command(commands, design.ROOT)
+    axisdocs.add_command(commands, design.ROOT)
     recipes.add_commands(commands)
-    screen.add_commands(commands)
+    ui.add_commands(commands)
     demo.add_command(commands)
     new.add_commands(commands)
     score.add_commands(commands)
@@ -109,33 +109,33 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def _condition(options: argparse.Namespace) -> Condition:
-    """Make the condition of the axes' options."""
+    """Make the condition from the axes' options."""
     if options.bring != NONE:
         options.bring = inputs.named(Path(options.bring))
-    return asked.condition({name: getattr(options, name) for name in AXES})
+    return cellspec.condition({name: getattr(options, name) for name in AXES})
 
 
 def _refuse_existing(out: Path) -> None:
     if out.exists():
         raise UsageError(
-            f"--out must name a folder that does not exist yet, found {out}",
-            hint="remove it or choose another; nothing measured is overwritten",
+            f"--out must name a new folder, found that {out} exists",
+            hint="remove it or choose another; losslab never overwrites results",
         )
 
 
 def _measure(options: argparse.Namespace) -> int:
     condition = _condition(options)
     _refuse_existing(options.out)
-    tools = asked.instrument(options, condition)
+    tools = cellspec.instrument(options, condition)
     manifest = run(
         condition,
         options.seed,
         options.out,
         tools,
-        asked.video(condition, tools, options.timeout_s),
+        cellspec.video(condition, tools, options.timeout_s),
         timeout_s=options.timeout_s,
         attempts=1,
-        captures=asked.links(options.capture, condition),
+        captures=cellspec.links(options.capture, condition),
     )
     for reason in manifest["reasons"]:
         print(f"losslab: invalid: {reason}", file=sys.stderr)
@@ -156,7 +156,7 @@ def _cells(options: argparse.Namespace) -> int:
     if options.json:
         rows = [
             {"study": c.study, "cell": c.name, "block": c.block, "condition": c.condition.to_json(),
-             "replicates": c.stopping.least, "max_replicates": c.stopping.most}
+             "replicates": c.stopping.minimum, "max_replicates": c.stopping.maximum}
             for c in cells
         ]  # fmt: skip
         print(json.dumps(rows, indent=1))
@@ -229,7 +229,7 @@ def _shell(options: argparse.Namespace) -> int:
     from losslab.campaign.instrument import instrument
 
     condition = _condition(options)
-    command = shell.asked(options.command)
+    command = shell.command_or_input(options.command)
     tools = instrument(condition=condition)
     if command is None:
         return shell.interact(condition, options.seed, tools)

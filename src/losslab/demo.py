@@ -1,4 +1,4 @@
-"""`losslab demo`: a sweep that shows what loss costs CUBIC and BBR."""
+"""`losslab demo`: a sweep that shows how loss affects CUBIC and BBR."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from losslab import sweep
 from losslab.campaign.collect import read_csv
-from losslab.screen.commands import say
+from losslab.ui.commands import say
 
 LABELS = {"cubic": "CUBIC", "bbr": "BBR"}
 LOSSES_PERCENT = (0, 1, 5)
@@ -20,10 +20,9 @@ REPLICATES = 5  # the fewest with a confidence interval
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `demo`."""
-    parser = commands.add_parser("demo", help="what loss costs CUBIC and BBR, in a minute")
+    parser = commands.add_parser("demo", help="show how loss affects CUBIC and BBR, in a minute")
     parser.add_argument("--out", type=Path, default=Path("results", "demo"), help="folder")
-    kept = "finished runs are kept; the same command goes on there"
-    parser.set_defaults(run=_demo, interrupted=kept)
+    parser.set_defaults(run=_demo, interrupted=sweep.KEPT)
 
 
 def command(out: Path) -> list[str]:
@@ -45,7 +44,7 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def text(out: Path) -> str:
-    """Describe the path and what loss takes, from the sweep's table."""
+    """Describe the path and the goodput lost to packet loss, from the sweep's table."""
     rows = read_csv(out / "sweep.csv")
     means = {(row["algorithm"], float(row["loss_percent"])): row["mean"] for row in rows}
     return "\n".join(
@@ -58,13 +57,13 @@ def text(out: Path) -> str:
 
 
 def _cost(name: str, means: Mapping[int, str]) -> str:
-    """Write how much of an algorithm's goodput each loss takes."""
+    """Describe the share of an algorithm's goodput that each loss rate costs."""
     if not all(means.values()):
-        return f"{LABELS[name]}: no valid run at some losses"
+        return f"{LABELS[name]}: no valid run at some loss rates"
     goodput = {loss: float(mean) for loss, mean in means.items()}
     lossless, *losses = LOSSES_PERCENT
     costs = [
-        f"{loss} % of loss takes {100 * (1 - goodput[loss] / goodput[lossless]):.0f} %"
+        f"{loss} % loss costs {100 * (1 - goodput[loss] / goodput[lossless]):.0f} %"
         for loss in losses
     ]
     return f"{LABELS[name]}: {costs[0]} of its goodput, {', '.join(costs[1:])}."
@@ -76,10 +75,10 @@ def next_steps(out: Path) -> str:
     cubic, bbr = (sorted((out / "cells").glob(f"{name}_loss1_*"))[0] / "0" for name in LABELS)
     axes = " ".join(["--loss-percent 1", *(f"--{name} {value}" for name, value in PATH.items())])
     steps = {
-        f"{tool} plot {cubic} {bbr}": "the windows, the queue and the RTT behind it",
-        f"{tool} measure --algorithm reno {axes} --out my-run": "a run of your own",
-        f"{tool} rerun {bbr}": "the same run again: the same bytes",
-        f"{tool} shell --loss-percent 1 --rtt-ms 40": "the path itself, with ping, tc and ss",
-        "make report": "the quick campaign: its studies, their claims",
+        f"{tool} plot {cubic} {bbr}": "plot the runs' cwnd, queue and RTT",
+        f"{tool} measure --algorithm reno {axes} --out my-run": "measure a run of your own",
+        f"{tool} rerun {bbr}": "repeat a run and compare its bytes",
+        f"{tool} shell --loss-percent 1 --rtt-ms 40": "explore the path with ping, tc and ss",
+        "make report": "measure the quick campaign and write the report",
     }
     return "\n".join(["What to try next", *(f"  {c}\n      {what}" for c, what in steps.items())])

@@ -1,4 +1,4 @@
-"""Report of what each backend needs, what is missing, and the command that installs it."""
+"""Check of each backend's requirements, with the command that installs a missing one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from losslab import processes, report
-from losslab.backends import preflight, remedies, resources, runner, virtual
+from losslab.backends import fixes, preflight, resources, runner, virtual
 from losslab.backends.base import Finding, Instrument, Job
 from losslab.errors import LosslabError
 from losslab.instrument import image, integrity, kernel, kernels
@@ -23,12 +23,12 @@ from losslab.instrument.cache import ROOT, cache_folder
 from losslab.lock import own_folder
 
 BOOT_TIMEOUT_S = 60.0
-# A full campaign's raw files; the quick one needs a tenth.
+# Size of a full campaign's raw files; the quick one needs a tenth.
 RESULTS_BYTES = 4 * 2**30
-OF_R = "r-cran-"  # before the name of an R package that is Debian's
+R_PREFIX = "r-cran-"  # of Debian's packages of R packages
 PROBE_TIMEOUT_S = 20.0
 WITHOUT_RANDOM = ["setarch", "--addr-no-randomize", "true"]
-# PTRACE_TRACEME is 0.
+# ptrace(2) with PTRACE_TRACEME, which is 0.
 TRACED = [
     sys.executable, "-c",
     "import ctypes, os, sys\n"
@@ -39,14 +39,14 @@ TRACED = [
 
 @dataclass(frozen=True)
 class Section:
-    """What one part of losslab needs."""
+    """Requirements of one part of losslab."""
 
     name: str
     findings: list[Finding]
 
     @property
     def usable(self) -> bool:
-        """Tell whether everything that is required is there."""
+        """Return whether all required findings are good."""
         return all(f.good for f in self.findings if f.required)
 
     def text(self) -> str:
@@ -56,22 +56,22 @@ class Section:
 
 
 def debian_packages(part: str) -> dict[str, str | None]:
-    """Read a part of scripts/packages.txt: packages, and the program that tells each is there."""
+    """Return a part of scripts/packages.txt: packages, and a program of each, if named."""
     lines = (ROOT / "scripts" / "packages.txt").read_text().splitlines()
     rows = [line.split() for line in lines if not line.startswith("#")]
     return {row[1]: row[2] if len(row) > 2 else None for row in rows if row[0] == part}
 
 
 def r_packages(part: str = "analysis") -> list[str]:
-    """Name R's packages among those of a part."""
+    """List the R packages of a part."""
     names = debian_packages(part)
-    return [name.removeprefix(OF_R) for name in names if name.startswith(OF_R)]
+    return [name.removeprefix(R_PREFIX) for name in names if name.startswith(R_PREFIX)]
 
 
 def examine(whole: bool = False) -> list[Section]:
-    """Look at this machine; the first section is the default backend.
+    """Check this machine; the first section is the default backend.
 
-    With `whole`, read every file of the kernels and images that are there, and compare digests.
+    With `whole`, verify every file of the built kernels and images.
     """
     return [
         Section("virtual backend (default)", list(_virtual())),
@@ -94,23 +94,25 @@ def _root(name: str) -> Path | None:
     return folder / "root" if folder else None
 
 
-def _there(what: str, found: object, absent: str = "not found", fix: str = "make setup") -> Finding:
-    return Finding(what, bool(found), str(found or absent), fix)
+def _present(
+    title: str, found: object, absent: str = "not found", fix: str = "make setup"
+) -> Finding:
+    return Finding(title, bool(found), str(found or absent), fix)
 
 
 def _virtual() -> Iterable[Finding]:
     new, version = sys.version_info >= (3, 11), platform.python_version()
     yield Finding("Python 3.11 or newer", new, version, "install a newer Python")
     built = kernel.existing(), image.existing()
-    for what, folder in zip(("pinned kernel", "host image"), built, strict=True):
-        yield _there(what, folder, f"none in {cache_folder()}")
+    for title, folder in zip(("pinned kernel", "host image"), built, strict=True):
+        yield _present(title, folder, f"none in {cache_folder()}")
     if not all(built):
         for tool in filter(None, debian_packages("build").values()):
-            yield _there(f"{tool} (to build them)", shutil.which(tool))
-    for which in kernels.known().values():
-        if which != kernels.default():
-            fix, there = which.command(kernel.PLAIN), kernel.existing(which=which)
-            other = _there(f"kernel {which.name}", there, "not built", fix)
+            yield _present(f"{tool} (to build them)", shutil.which(tool))
+    for spec in kernels.declared().values():
+        if spec != kernels.default():
+            fix, there = spec.command(kernel.PLAIN), kernel.existing(spec=spec)
+            other = _present(f"kernel {spec.name}", there, "not built", fix)
             yield replace(other, required=False)
     yield _attempt(
         "folder for the guest's memory",
@@ -123,7 +125,7 @@ def _virtual() -> Iterable[Finding]:
         yield _attempt("a guest boots", _boot_seconds, "make setup")
     free = shutil.disk_usage(Path.cwd()).free
     yield Finding(
-        "room for a full campaign here",
+        "disk space for a full campaign here",
         free >= RESULTS_BYTES,
         f"{free / 2**30:.1f} GiB free",
         f"free {RESULTS_BYTES / 2**30:.0f} GiB, or measure the quick configuration only",
@@ -133,46 +135,46 @@ def _virtual() -> Iterable[Finding]:
 
 
 def _whole() -> Iterable[Finding]:
-    """Compare kernels and images with their digests, which are printed."""
-    for which, variant in itertools.product(kernels.known().values(), kernel.VARIANTS):
-        if folder := kernel.existing(variant, which):
-            yield _digest(f"kernel {kernel.named(variant, which)}", folder / "linux", [])
+    """Verify kernels and images against their digests, and show these."""
+    for spec, variant in itertools.product(kernels.declared().values(), kernel.VARIANTS):
+        if folder := kernel.existing(variant, spec):
+            yield _digest(f"kernel {kernel.named(variant, spec)}", folder / "linux", [])
     for name in image.names():
         if root := _root(name):
             pinned = "pinned" if root.parent.name in integrity.pins() else "not pinned"
             yield _digest(f"image {name}, tree {pinned}", None, [root])
 
 
-def _digest(what: str, linux: Path | None, roots: list[Path]) -> Finding:
+def _digest(title: str, linux: Path | None, roots: list[Path]) -> Finding:
     def action() -> str:
         (sha256,) = integrity.require(linux, roots, whole=True).values()
         return f"SHA-256 {sha256}"
 
-    return _attempt(what, action, "make setup")
+    return _attempt(title, action, "make setup")
 
 
 def _allowed() -> Iterable[Finding]:
-    """Try what a kernel of ours asks of the host's, and a container may refuse.
+    """Check system calls that losslab's kernels need and a container may forbid.
 
-    Where it is not built yet, nothing else would say so before ten minutes have gone by.
+    Before the kernel is built, a user would notice a problem only after the build of ten minutes.
     """
-    for what, command, remedy in (
-        ("programs without address randomisation", WITHOUT_RANDOM, remedies.PERSONALITY),
-        ("programs that trace others", TRACED, remedies.PTRACE),
+    for title, command, fix in (
+        ("programs without address randomisation", WITHOUT_RANDOM, fixes.PERSONALITY),
+        ("programs that trace others", TRACED, fixes.PTRACE),
     ):
         done = processes.attempt(command, limit_s=PROBE_TIMEOUT_S)
-        yield Finding(what, done.good, "allowed" if done.good else done.last_line, remedy)
+        yield Finding(title, done.good, "allowed" if done.good else done.last_line, fix)
 
 
-def _attempt(what: str, action: Callable[[], str], remedy: str) -> Finding:
+def _attempt(title: str, action: Callable[[], str], fix: str) -> Finding:
     try:
-        return Finding(what, True, action())
+        return Finding(title, True, action())
     except LosslabError as error:
-        return Finding(what, False, error.message, error.hint or remedy)
+        return Finding(title, False, error.message, error.hint or fix)
 
 
 def _boot_seconds() -> str:
-    """Boot a guest that does nothing."""
+    """Boot an idle guest; return the time that this took."""
     kernel_folder, image_folder = kernel.existing(), image.existing()
     assert kernel_folder is not None and image_folder is not None
     begin = time.monotonic()
@@ -184,19 +186,19 @@ def _boot_seconds() -> str:
 
 
 def _analysis() -> Iterable[Finding]:
-    yield _there("Snakemake", "installed" if importlib.util.find_spec("snakemake") else "")
+    yield _present("Snakemake", "installed" if importlib.util.find_spec("snakemake") else "")
     rscript = shutil.which("Rscript")
-    yield _there("R", rscript)
+    yield _present("R", rscript)
     if rscript:
-        wanted = r_packages()
-        names = ", ".join(f"'{name}'" for name in wanted)
+        required = r_packages()
+        names = ", ".join(f"'{name}'" for name in required)
         code = f"p <- c({names}); cat(p[!vapply(p, requireNamespace, TRUE, quietly = TRUE)])"
-        # Without TZ, R asks systemd and complains.
-        asked = [rscript, "--vanilla", "-e", code]
-        done = processes.attempt(asked, limit_s=PROBE_TIMEOUT_S, more={"TZ": "UTC"})
+        # Without TZ, R queries systemd and prints a warning.
+        command = [rscript, "--vanilla", "-e", code]
+        done = processes.attempt(command, limit_s=PROBE_TIMEOUT_S, more={"TZ": "UTC"})
         missing = done.out.split() if done.good else ["an answer"]
-        found = f"without {', '.join(missing)}" if missing else ", ".join(wanted)
+        found = f"without {', '.join(missing)}" if missing else ", ".join(required)
         yield Finding("R packages", not missing, found, "make setup")
-    fallback = all(importlib.util.find_spec(name) for name in ("pypandoc", "typst"))
-    words = "knitr, pandoc and typst (no Quarto >= 1.9)" if fallback else ""
-    yield _there("a renderer", report.quarto() or words, "none")
+    installed = all(importlib.util.find_spec(name) for name in ("pypandoc", "typst"))
+    fallback = "knitr, pandoc and typst (no Quarto >= 1.9)" if installed else ""
+    yield _present("a renderer", report.quarto() or fallback, "none")

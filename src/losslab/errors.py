@@ -1,8 +1,8 @@
-"""The one exception that reaches a user as a sentence instead of a traceback."""
+"""Exceptions that reach the user as a sentence instead of a traceback."""
 
 
 class LosslabError(Exception):
-    """What must hold, what was found and where, and in `hint` what mends it."""
+    """Error with a message (what must hold, what was found, where) and a `hint` at the fix."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -14,11 +14,11 @@ class LosslabError(Exception):
 
 
 class HostError(LosslabError):
-    """The host or the instrument failed, and says nothing about what was to be measured.
+    """Failure of the host or the instrument, which says nothing about the condition.
 
-    Never a row of a study: the job fails, and is tried again at the next start.
+    It never becomes a row of a study: the job fails and is retried at the next start.
     """
 
 
 class GuestLostError(LosslabError):
-    """A guest began its job and ended without a result; it or the host may be to blame."""
+    """Guest that began its job and ended without a result, by its own or the host's fault."""

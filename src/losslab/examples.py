@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Iterator
 
 OF_WORKFLOW = "(used by the workflow)"
-# What one may want, and the commands for it; a command that none names stands under `more`.
+# Commands by purpose; any other command is listed under `more`.
 GROUPS = {
-    "look at this machine": ("doctor", "pins", "instrument fetch", "instrument pack"),
+    "check this machine": ("doctor", "pins", "instrument fetch", "instrument pack"),
     "measure": ("demo", "measure", "sweep", "shell"),
-    "look at runs and campaigns": (
+    "inspect runs and campaigns": (
         "plot",
         "export",
         "status",
@@ -20,9 +20,16 @@ GROUPS = {
         "metrics",
     ),
     "judge an algorithm": ("score",),
-    "check": ("verify", "rerun", "diff", "origin", "artifact verify", "artifact pack"),
-    "bring something of your own": ("new algorithm", "kernel", "image"),
-    "complete words in the shell": ("completion",),
+    "reproduce and verify": (
+        "verify",
+        "rerun",
+        "diff",
+        "origin",
+        "artifact verify",
+        "artifact pack",
+    ),
+    "add your own": ("new algorithm", "kernel", "image"),
+    "shell completion": ("completion",),
 }
 _RESULTS = "results/summary/loss_cells.csv"
 EXAMPLES: dict[str, tuple[str, ...]] = {
@@ -49,7 +56,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "losslab diff results other-results",
         "losslab diff A B --metric retransmits --common",
     ),
-    "try": ("losslab try --record results/instrument/tried-virtual-guest.json",),
+    "smoke-test": ("losslab smoke-test --record results/instrument/smoke-test-virtual-guest.json",),
     "cell": (
         "losslab cell --study loss --block main --condition '{...}' --replicates 10 "
         "--out CELL/cell.json",
@@ -105,7 +112,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 def leaves(
     parser: argparse.ArgumentParser, words: tuple[str, ...] = (), summary: str = ""
 ) -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
-    """List the commands that run something: their name, summary and parser."""
+    """Yield name, summary and parser of each command without subcommands."""
     below = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
     if not below:
         yield " ".join(words), summary, parser
@@ -116,7 +123,7 @@ def leaves(
 
 
 def with_examples(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Add its examples to the help of every command."""
+    """Add examples to every command's help."""
     for name, summary, each in leaves(parser):
         lines = EXAMPLES.get(name, ())
         each.description = each.description or summary[:1].upper() + summary[1:] + "."
@@ -131,10 +138,10 @@ def overview(parser: argparse.ArgumentParser) -> str:
     width = max(map(len, summaries))
     named = {name for names in GROUPS.values() for name in names}
     more = [n for n, said in summaries.items() if n not in named and OF_WORKFLOW not in said]
-    lines = ["losslab measures what paths do to TCP congestion control.", ""]
+    lines = ["losslab measures how network paths affect TCP congestion control.", ""]
     for title, names in {**GROUPS, "more": more}.items():
         there = [f"  {name:<{width}}  {summaries[name]}" for name in names if name in summaries]
         lines += [f"{title}:", *there, ""] if there else []
     first = EXAMPLES["measure"][0]
-    lines += ["Begin with:", f"  {first}", "", "`losslab COMMAND --help` has options and examples."]
+    lines += ["Begin with:", f"  {first}", "", "Options and examples: `losslab COMMAND --help`."]
     return "\n".join(lines)

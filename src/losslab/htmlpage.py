@@ -1,7 +1,7 @@
-"""Changes to the report's HTML page, whichever renderer wrote it.
+"""Post-processing of the report's HTML page, independent of the renderer.
 
-Figures become inline SVG, so that their text can be searched. What is wider than a phone scrolls by
-itself, also by the keyboard.
+Figures become inline SVG, so that their text can be searched. Elements wider than a phone's screen
+scroll on their own, and can be reached with the keyboard.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from xml.etree import ElementTree
 _IMAGE = re.compile(r'<img\b[^>]*\bsrc="data:image/svg\+xml;base64,([^"]+)"[^>]*>')
 _ALT = re.compile(r'\balt="([^"]*)"')
 _TABLE_BLOCK = re.compile(r'(<div\b[^>]*class="[^"]*\btable-block\b[^"]*")>')
-# The use of a name in an SVG file.
+# A reference to an identifier in an SVG file.
 _USED = re.compile(r"(url\(#|^#)([^)]+)")
 SVG = "http://www.w3.org/2000/svg"
 XLINK = "http://www.w3.org/1999/xlink"
 
 
 def finish(page: str) -> str:
-    """Return the page with inline figures, and with everything that scrolls in the tab order."""
+    """Return the page with inline figures, and with scrolling elements in the tab order."""
     count = itertools.count(1)
 
     def drawn(match: re.Match[str]) -> str:
@@ -35,12 +35,12 @@ def finish(page: str) -> str:
 
 
 def inlined(drawing: bytes, prefix: str, words: str) -> str:
-    """Turn an SVG file into an element of a page.
+    """Return an SVG file as an inline element.
 
     Args:
         drawing: The file's content.
-        prefix: Of its identifiers, so that two figures of a page share none.
-        words: Its description for screen readers.
+        prefix: Prefix of its identifiers, which makes them unique on the page.
+        words: Description for screen readers.
     """
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", XLINK)
@@ -59,7 +59,7 @@ def inlined(drawing: bytes, prefix: str, words: str) -> str:
                 element.set(name, renamed(value))
         if element.text and "url(#" in element.text:
             element.text = renamed(element.text)
-    # As wide as its place; the ratio of its sides stands in its viewBox.
+    # The page sets the width; the viewBox keeps the aspect ratio.
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     root.set("role", "img")

@@ -1,4 +1,4 @@
-"""Signals that end this process: they unwind it, and what it started ends with it."""
+"""Signal handling: a signal unwinds this process, which ends the programs that it started."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import sys
 from collections.abc import Iterator
 from types import FrameType
 
-_noted: list[int] = []  # signals, by their order
-_held: list[int] = []  # per block of `held`, how many signals were noted when it began
+_noted: list[int] = []  # signals in their order of arrival
+_held: list[int] = []  # per block of `held`, the number of signals noted before it
 
 
 def unwind_on_signals() -> None:
-    """Let SIGTERM and SIGINT unwind this process, so that guests end and partial folders go."""
+    """Make SIGTERM and SIGINT unwind this process, which ends guests and cleans up."""
     _noted.clear()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, note_and_raise)
 
 
 def note_and_raise(number: int, _: FrameType | None) -> None:
-    """Handle a signal: raise its exception, or note it for the end of a block."""
+    """Handle a signal: raise its exception, or note it until a block of `held` ends."""
     _noted.append(number)
     if not _held:
         heed()
 
 
 def heed() -> None:
-    """Raise again what a signal raised: SystemExit or KeyboardInterrupt; called where work goes on.
+    """Raise a noted signal's SystemExit or KeyboardInterrupt again; long work calls it regularly.
 
-    Python ignores exceptions in callbacks: of weak references, of which an import has many, and
-    of objects that go.
+    Python ignores exceptions that a signal raises in destructors and in callbacks, such as those of
+    weak references during an import.
     """
     if _noted:
         if _noted[0] == signal.SIGINT:
@@ -40,7 +40,7 @@ def heed() -> None:
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Delay the exception of a signal that arrives in the block until after it."""
+    """Delay the exceptions of signals until the end of the block."""
     _held.append(len(_noted))
     try:
         yield

@@ -1,8 +1,7 @@
-"""Locks that the kernel releases when their holder ends, however it ends.
+"""Locks that the kernel releases when their holder exits or is killed.
 
-Also folders that are in use only while their lock is held: the next process that makes one removes
-those whose owner was killed. And files and folders at paths that other users can predict: another
-user can neither redirect them nor hold their locks.
+The module also provides temporary folders with a lock (the next process removes those of killed
+owners), and files and folders at predictable paths that other users can neither redirect nor lock.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from pathlib import Path
 
 from losslab.errors import HostError, LosslabError
 
-OTHERS = 0o077  # rights of the group and of everyone else
+OTHERS = 0o077  # permissions of the group and of others
 
 
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Hold a folder for the length of the block; wait while another process does."""
+    """Lock a folder for the length of the block; wait while another process holds it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f"{folder}: another process measures here; waiting for its end", flush=True)
+            print(f"{folder}: waiting for another process that measures here", flush=True)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
@@ -38,17 +37,17 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def hold_for_life(folder: Path) -> None:
-    """Hold a folder until this process ends; LosslabError if another process holds it."""
+    """Lock a folder until this process ends; LosslabError if another process holds the lock."""
     folder.mkdir(parents=True, exist_ok=True)
-    # Never closed: the kernel does it at the end of this process. Not inherited by its children.
+    # The kernel closes it when this process ends. Child processes do not inherit it.
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
         raise LosslabError(
-            f"only one workflow may work in {folder.resolve().parent} at a time, found another",
-            hint="wait for its end, or work in another folder with --directory",
+            f"only one workflow may run in {folder.resolve().parent} at a time, found another",
+            hint="wait until it ends, or choose another folder with --directory",
         ) from None
 
 
@@ -56,7 +55,7 @@ def hold_for_life(folder: Path) -> None:
 def own_folder(parent: Path, prefix: str) -> Iterator[Path]:
     """Make a folder in `parent` for the length of the block.
 
-    Those of this prefix whose owners died are removed; nobody else's folders may have it.
+    Folders with this prefix whose owners were killed are removed; no other folder may have it.
     """
     sweep(parent, prefix)
     descriptor = None
@@ -65,9 +64,9 @@ def own_folder(parent: Path, prefix: str) -> Iterator[Path]:
         try:
             descriptor = _claim(path)
         except (BlockingIOError, FileNotFoundError):
-            continue  # another's sweep took it for one that died
+            continue  # another process removed it before it was locked
         except OSError:
-            break  # a file system without locks: nobody can sweep there either
+            break  # a file system without locks, where no process can remove it either
         if not path.is_dir():
             os.close(descriptor)
             descriptor = None
@@ -80,7 +79,7 @@ def own_folder(parent: Path, prefix: str) -> Iterator[Path]:
 
 
 def sweep(parent: Path, prefix: str) -> None:
-    """Remove folders made by `own_folder` whose owners have died; others' are left."""
+    """Remove folders of `own_folder` whose owners were killed; keep those in use."""
     for path in parent.iterdir():
         if path.name.startswith(prefix):
             with contextlib.suppress(OSError):
@@ -90,10 +89,10 @@ def sweep(parent: Path, prefix: str) -> None:
 
 
 def _claim(path: Path) -> int:
-    """Lock a folder; OSError if somebody holds it, it is gone, or it cannot be locked."""
+    """Lock a folder; OSError if it is locked, missing, or on a file system without locks."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        # Root may open everybody's.
+        # Root may open other users' folders.
         if os.fstat(descriptor).st_uid != os.geteuid():
             raise PermissionError(errno.EPERM, "another user's folder", str(path))
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -105,10 +104,12 @@ def _claim(path: Path) -> int:
 
 @contextlib.contextmanager
 def private_folder(path: Path) -> Iterator[int]:
-    """Open a folder that only this user has rights to, made if missing, for the block.
+    """Open a folder that only this user may access, and make it if missing; yield a descriptor.
 
-    Use what lies in it relative to the descriptor, as `path` may name another folder by then.
-    HostError: something else, or another user's folder, is at `path`.
+    Open its files relative to the descriptor, because `path` may name another folder later.
+
+    Raises:
+        HostError: `path` is no folder, or another user's.
     """
     with contextlib.suppress(FileExistsError), _explained(path, "folder"):
         path.mkdir(mode=0o700)
@@ -117,8 +118,8 @@ def private_folder(path: Path) -> Iterator[int]:
         mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
         if mode & OTHERS:
             raise HostError(
-                f"{path} must have rights for no one else, found {mode:o}",
-                hint=f"see what is in it, and remove it: rm -r {path}",
+                f"{path} must be private to this user (mode 700), found mode {mode:o}",
+                hint=f"check its content, and remove it: rm -r {path}",
             )
         yield descriptor
     finally:
@@ -127,31 +128,33 @@ def private_folder(path: Path) -> Iterator[int]:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock file of `open_lock` for the length of the block; wait while another does."""
+    """Lock the file of `open_lock` for the length of the block; wait while another process does."""
     with os.fdopen(open_lock(path)) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def open_lock(path: Path, folder: int | None = None) -> int:
-    """Open a lock file, made if missing, for this user alone to lock.
+    """Open a lock file that only this user can lock, and make it if missing.
 
-    Its content is left alone. A link is not followed, and nothing waits for a pipe's other end.
-    HostError: something else, or another user's file, is at `path`.
+    Its content is not changed, links are not followed, and a named pipe does not block.
 
     Args:
         path: The file.
-        folder: Its folder's descriptor, as of `private_folder`; found by its path by default.
+        folder: Descriptor of its folder from `private_folder`; by default `path` is opened.
+
+    Raises:
+        HostError: `path` is no file, or another user's.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY
     descriptor = _open_own(path, "file", flags, folder)
-    if stat.S_IMODE(os.fstat(descriptor).st_mode) & OTHERS:  # who can read it can hold its lock
+    if stat.S_IMODE(os.fstat(descriptor).st_mode) & OTHERS:  # readers could hold its lock
         os.fchmod(descriptor, 0o600)
     return descriptor
 
 
 def _open_own(path: Path, kind: str, flags: int, folder: int | None = None) -> int:
-    """Open a file or folder that belongs to this user; a link is not followed."""
+    """Open this user's file or folder without following links."""
     flags |= os.O_NOFOLLOW | os.O_CLOEXEC
     with _explained(path, kind):
         descriptor = os.open(path if folder is None else path.name, flags, 0o600, dir_fd=folder)
@@ -161,9 +164,8 @@ def _open_own(path: Path, kind: str, flags: int, folder: int | None = None) -> i
             raise HostError(f"{path} must be a file, found something else", hint=f"remove {path}")
         if found.st_uid != os.geteuid():
             raise HostError(
-                f"{path} must belong to user {os.geteuid()}, found it belonging to user "
-                f"{found.st_uid}",
-                hint=f"see who made it, and remove it: rm -r {path}",
+                f"{path} must belong to user {os.geteuid()}, found user {found.st_uid}",
+                hint=f"check its owner, and remove it: rm -r {path}",
             )
     except BaseException:
         os.close(descriptor)
@@ -181,10 +183,10 @@ def _explained(path: Path, kind: str) -> Iterator[None]:
     except (FileNotFoundError, PermissionError) as error:
         raise HostError(
             f"{path} must be a {kind} that this user can make and open, found: {error.strerror}",
-            hint=f"see who owns {path} and {path.parent}, and with which rights",
+            hint=f"check owner and permissions of {path} and {path.parent}",
         ) from error
     except OSError as error:
         raise HostError(
             f"{path} must be a {kind}, found: {error.strerror}",
-            hint=f"see who made it, and remove it: rm {path}",
+            hint=f"check its owner, and remove it: rm {path}",
         ) from error

@@ -1,4 +1,4 @@
-"""`losslab new`: skeletons of what users add."""
+"""`losslab new`: skeletons for a user's own algorithm."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from losslab.study.names import load_algorithms
 TEMPLATE = "template"
 # TCP_CA_NAME_MAX of the kernel is 16, with the zero at the end.
 NAME = r"[a-z][a-z0-9_]{0,14}"
-# What the eye tells apart: Okabe and Ito's colours (2008) without black, and filled shapes of
-# ggplot2 before open ones.
+# Distinguishable colours (Okabe and Ito, 2008, without black) and shapes (ggplot2, filled first).
 COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
 SHAPES = ("15", "16", "17", "18", "3", "4", "8", "0", "1", "2", "5", "6")
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `new`."""
-    command = commands.add_parser("new", help="make the skeleton of something of your own")
-    kinds = command.add_subparsers(required=True, metavar="WHAT")
+    command = commands.add_parser("new", help="make a skeleton of your own congestion control")
+    kinds = command.add_subparsers(required=True, metavar="KIND")
     made = kinds.add_parser("algorithm", help="a congestion control, compiled into the kernel")
-    made.add_argument("name", help="as the kernel is to know it: small letters, digits and _")
-    made.add_argument("--label", help="how figures and tables call it (default: its name)")
+    made.add_argument("name", help="its name in the kernel: lower-case letters, digits and _")
+    made.add_argument("--label", help="its name in figures and tables (default: NAME)")
     made.set_defaults(run=_algorithm)
 
 
@@ -34,11 +33,11 @@ def _algorithm(options: argparse.Namespace) -> int:
     name = options.name
     path = new_algorithm(name, options.label or name, design.ROOT)
     print(
-        f"{path}: Reno, to be changed\n"
-        f"config/algorithms.tsv: its row\n"
-        f"Then: losslab measure --algorithm {name} --loss-percent 1 --out my-run\n"
-        f"      losslab kernel --algorithm {name}    # compiles it; needed once by itself, where "
-        "the kernel's objects are not kept yet"
+        f"Wrote {path}, a copy of Reno to edit\n"
+        f"Added a row to config/algorithms.tsv\n"
+        f"Next: losslab measure --algorithm {name} --loss-percent 1 --out my-run\n"
+        f"      losslab kernel --algorithm {name}    # compiles the kernel; needed once if this "
+        "machine has not compiled one yet"
     )
     return 0
 
@@ -47,8 +46,8 @@ def new_algorithm(name: str, label: str, root: Path) -> Path:
     """Write an algorithm's file and its row; return the file, relative to the repository.
 
     Args:
-        name: The kernel's name of it, which must be free.
-        label: The name in figures and tables.
+        name: Its name in the kernel, not in use yet.
+        label: Its name in figures and tables.
         root: The repository.
     """
     if not re.fullmatch(NAME, name):
@@ -64,7 +63,7 @@ def new_algorithm(name: str, label: str, root: Path) -> Path:
     text = re.sub(rf"(?<![a-z]){TEMPLATE}", name, template.read_text())
     (root / path).parent.mkdir()
     (root / path).write_text(text)
-    colour = min(COLOURS, key=[row["colour"] for row in rows].count)  # the least used
+    colour = min(COLOURS, key=[row["colour"] for row in rows].count)  # least used
     shape = min(SHAPES, key=[row["shape"] for row in rows].count)
     with table.open("a") as file:
         file.write("\t".join([name, label, colour, shape, "default"]) + "\n")

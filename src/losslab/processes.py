@@ -1,6 +1,6 @@
-"""Run other programs: each has a time limit, and the output of one that fails is quoted.
+"""Child processes with time limits; errors quote the output of a program that fails.
 
-Programs of the emulated hosts are run by `emulation.netns`.
+`emulation.netns` runs the programs of the emulated hosts.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import IO, Any, Protocol
 from losslab import interrupts
 from losslab.errors import LosslabError
 
-# Of a program that answers in a second or two, R on a busy machine in ten.
+# Limit of short queries: they take a second or two, R on a busy machine ten.
 ASK_LIMIT_S = 60.0
-# Of a program that works: a kernel takes some ten minutes on one core, and an hour on a busy one.
+# Limit of long work: a kernel takes ten minutes to compile on one core, an hour on a busy one.
 WORK_LIMIT_S = 4 * 3600.0
-# For a program to clean up after SIGTERM, as mmdebstrap its mounts.
+# Grace period after SIGTERM, in which mmdebstrap, for example, removes its mounts.
 PATIENCE_S = 10.0
 QUOTED_LINES = 30
 NOT_RUN = 127
@@ -31,10 +31,10 @@ MS_PER_S = 1000
 
 
 class Process(subprocess.Popen[bytes]):
-    """A program whose end can be waited for after a signal, too.
+    """Child process whose end can be waited for after a signal.
 
-    Popen takes a lock to ask for a status. An exception that a signal raises just then leaves it
-    taken, and a later wait for the program's end would never return.
+    Popen holds a lock while it asks for the status. An exception raised by a signal at that moment
+    would leave the lock held, and a later wait would never return.
     """
 
     def poll(self) -> int | None:
@@ -62,15 +62,15 @@ TimeoutExpired = subprocess.TimeoutExpired
 
 
 class Running(Protocol):
-    """A program that was started: a `Process`, or a copy of a guest."""
+    """Running program: a `Process`, or a fork of a snapshot."""
 
     @property
     def pid(self) -> int:
-        """Its number, which is that of its process group."""
+        """Process ID, which is also its process group."""
 
     @property
     def returncode(self) -> int | None:
-        """Its status, once its end has been seen."""
+        """Exit status after its end was seen; None before."""
 
     def poll(self) -> int | None:
         """Return its status; None while it runs."""
@@ -81,20 +81,20 @@ class Running(Protocol):
 
 @dataclass(frozen=True)
 class Done:
-    """How a program ended, and what it said."""
+    """Exit status and output of a program."""
 
-    status: int | None  # None: it did not end in time; NOT_RUN, as a shell says it
+    status: int | None  # None: time limit exceeded; NOT_RUN: not found, as in a shell
     out: str
     err: str
 
     @property
     def good(self) -> bool:
-        """Tell whether it succeeded."""
+        """Return whether it succeeded."""
         return self.status == 0
 
     @property
     def last_line(self) -> str:
-        """Quote the last line of what went wrong."""
+        """Last line of its error output, or else of its output."""
         return (self.err.strip().splitlines() or self.out.strip().splitlines() or ["nothing"])[-1]
 
 
@@ -107,15 +107,15 @@ def attempt(
     more: Mapping[str, str] | None = None,
     log: Path | None = None,
 ) -> Done:
-    """Run a program to its end; a failure is an answer, too.
+    """Run a program to its end and return its status and output; a failure raises nothing.
 
     Args:
-        command: The program and its arguments.
+        command: Program and arguments.
         limit_s: Wall-clock limit.
-        text: Its input; nothing by default.
-        cwd: Its working folder.
-        more: Environment variables besides this process's.
-        log: The file to which its output is appended, in place of being returned.
+        text: Standard input; empty by default.
+        cwd: Working folder.
+        more: Environment variables in addition to this process's.
+        log: File to which the output is appended; it is then not returned.
     """
     with contextlib.ExitStack() as stack:
         out: int | IO[str] = subprocess.PIPE
@@ -146,7 +146,7 @@ def _text(said: bytes | None) -> str:
 
 
 def _start(command: Sequence[str | Path], **how: Any) -> Process:
-    """Start a program as Popen does; end it if a signal arrives meanwhile."""
+    """Start a program as Popen does; end it if a signal arrives during the start."""
     process = None
     try:
         with interrupts.held():
@@ -167,9 +167,10 @@ def run(
     more: Mapping[str, str] | None = None,
     log: Path | None = None,
 ) -> str:
-    """Run a program that must succeed; return its output. Arguments as of `attempt`.
+    """Run a program that must succeed and return its output; arguments as in `attempt`.
 
-    LosslabError: it could not be run, did not end in time, or failed; with its last lines.
+    Raises:
+        LosslabError: it was not found, exceeded its time limit, or failed; with its last lines.
     """
     done = attempt(command, limit_s=limit_s, text=text, cwd=cwd, more=more, log=log)
     if done.good:
@@ -196,20 +197,19 @@ def spawn(
     variables: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
 ) -> Process:
-    """Start a program, in a session of its own, that this process never leaves behind.
+    """Start a program in its own session that ends when this process ends.
 
-    Programs of util-linux do between fork and exec what Python could: had it to run there, locks
-    of its modules would be taken and given back around the fork, and a signal that arrives
-    meanwhile would be raised where Python can only ignore it.
+    Programs of util-linux set it up between fork and exec. If Python did, its module locks would be
+    held around the fork, and a signal at that moment would be raised where Python ignores it.
 
     Args:
-        command: The program and its arguments.
-        ending: The signal that it gets when this process ends, however that ends: setpriv(1).
-        cpu: The one that it may use; every one by default.
-        raise_limits: Limits that are raised as far as this process may, as prlimit(1) calls them.
-        console: The file of its output, without input; this process's terminal by default.
-        cwd: Its working folder.
-        variables: Its whole environment; this process's by default.
+        command: Program and arguments.
+        ending: Signal that it receives when this process ends in any way: setpriv(1).
+        cpu: CPU to which it is bound; all by default.
+        raise_limits: Limits to raise to their hard limits, by their names in prlimit(1).
+        console: File of its output, without input; this process's terminal by default.
+        cwd: Working folder.
+        variables: Whole environment; this process's by default.
         pass_fds: Descriptors that stay open in it.
     """
     tied = ["setpriv", "--pdeathsig", ending.name.removeprefix("SIG"), "--"]
@@ -223,7 +223,7 @@ def spawn(
             stdout=console,
             stderr=None if console is None else subprocess.STDOUT,
             cwd=cwd, env=variables, pass_fds=pass_fds,
-            # So that all of it can be ended together; a Ctrl-C is for this process, which does it.
+            # One signal then ends all its processes, and Ctrl-C reaches this process alone.
             start_new_session=True,
         )  # fmt: skip
     except FileNotFoundError as error:
@@ -233,8 +233,8 @@ def spawn(
 
 
 def _hard_limit(name: str) -> str:
-    most = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))[1]
-    return "unlimited" if most == resource.RLIM_INFINITY else str(most)
+    hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))[1]
+    return "unlimited" if hard == resource.RLIM_INFINITY else str(hard)
 
 
 def wait(process: Running, limit_s: float) -> int | None:
@@ -246,7 +246,7 @@ def wait(process: Running, limit_s: float) -> int | None:
 
 
 def end(process: Running, patience_s: float = 0.0) -> None:
-    """End a program that still runs: ask first where it has something to clean up."""
+    """End a running program; with `patience_s`, send SIGTERM first so that it can clean up."""
     if process.poll() is None and patience_s:
         os.kill(process.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -257,7 +257,7 @@ def end(process: Running, patience_s: float = 0.0) -> None:
 
 
 def end_session(process: Running, patience_s: float = 0.0) -> None:
-    """End a program of `spawn`, or a guest, and whatever it started."""
+    """End a program of `spawn`, or a guest, with all processes of its session."""
     if patience_s:
         end(process, patience_s)
     with contextlib.suppress(ProcessLookupError):

@@ -1,7 +1,7 @@
-"""Render the report to HTML and PDF: with Quarto where it is, else with knitr, pandoc and typst.
+"""Render the report to HTML and PDF with Quarto, or else with knitr, pandoc and typst.
 
-Sources, figures and tables are copied to a staging folder first, because both renderers write
-beside their sources. Both read the same files.
+Sources, figures and tables are copied to a staging folder first, because renderers write next to
+their sources. Both renderers read the same files.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from losslab.errors import LosslabError
 from losslab.reading import read_rows
 
 RENDER = Path(__file__).resolve().parents[2] / "report" / "render"
-QUARTO_MINIMUM = (1, 9)  # earlier ones need the network for typst callouts
+QUARTO_MINIMUM = (1, 9)  # earlier versions need the network for typst callouts
 INCLUDE = re.compile(r"^\{\{< include (\S+) >\}\}$", re.MULTILINE)
-# A figure that a chunk takes from a file, and one that stands in the text.
+# Figure that a chunk includes from a file, and figure in the text.
 PICTURE = re.compile(r"""include_graphics\("([^"]+)"\)|^!\[[^\n]*\]\(([^)\s]+)\)""", re.MULTILINE)
-# What renderers only warn of. A reference is one that ends with what its kind is called by.
+# Renderers' warnings that are errors here, by the error message.
 WARNINGS = {
-    "cross-references must lead somewhere": r"Unable to resolve crossref (\S+)",
-    "citations must stand in the bibliography": r"citation (\S+) not found",
-    "pictures must be there": r"Could not fetch resource (\S+?):?(?:\s|$)",
+    "cross-references must have a target": r"Unable to resolve crossref (\S+)",
+    "citations must be in the bibliography": r"citation (\S+) not found",
+    "pictures must exist": r"Could not fetch resource (\S+?):?(?:\s|$)",
 }
 
 
 def quarto() -> Path | None:
-    """Find a Quarto that is new enough."""
+    """Return the path of a new enough Quarto, or None."""
     found = shutil.which("quarto")
     if found is None:
         return None
@@ -48,23 +48,23 @@ def quarto() -> Path | None:
 class Parts:
     """Inputs of a report."""
 
-    document: Path  # its main file, whose `_chapters.qmd` includes the chapters
-    chapters: Sequence[Path] = ()  # of the studies, in order
-    beside: Sequence[Path] = ()  # files that they read
-    scripts: Sequence[Path] = ()  # of the studies; the page links to them
-    campaign: str = ""  # its name, if it has one
-    command: str = ""  # what measures it again
+    document: Path  # main file, whose `_chapters.qmd` includes the chapters
+    chapters: Sequence[Path] = ()  # chapters of the studies, in order
+    extra_files: Sequence[Path] = ()  # files that the document and chapters read
+    scripts: Sequence[Path] = ()  # scripts of the studies, to which the page links
+    campaign: str = ""  # name of the campaign, if any
+    command: str = ""  # command that measures it again
 
 
 def render(parts: Parts, html: Path, pdf: Path) -> str:
     """Render a report to two files; return the renderer's name.
 
-    Beside the page go `tables/`, with the tables as LaTeX, and `scripts/`. A LosslabError says
-    which chunk failed, or which cross-reference, citation, picture or included file is missing.
+    `tables/` (LaTeX tables) and `scripts/` are written next to the page. Raises LosslabError with a
+    failed chunk, or a missing cross-reference, citation, picture or included file.
     """
     with tempfile.TemporaryDirectory(prefix="losslab-report-") as name:
         staging = Path(name)
-        for file in (parts.document, *parts.chapters, *parts.beside):
+        for file in (parts.document, *parts.chapters, *parts.extra_files):
             shutil.copy(file, staging / file.name)
         includes = [f"{{{{< include {chapter.name} >}}}}\n" for chapter in parts.chapters]
         (staging / "_chapters.qmd").write_text("\n".join(includes))
@@ -92,10 +92,10 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
 
 
 def copy_scripts(scripts: Sequence[Path], folder: Path) -> None:
-    """Copy scripts, those of studies below the study's name."""
+    """Copy scripts; those of a study go to a folder with its name."""
     folder.mkdir(parents=True, exist_ok=True)
     for script in scripts:
-        # Below analysis/, and analysis/studies/: whatever the folders above are called.
+        # Paths below the last folder called analysis, without studies/.
         at = max(place for place, part in enumerate(script.parts) if part == "analysis")
         below = [part for part in script.parts[at + 1 :] if part != "studies"]
         target = folder.joinpath(*below)
@@ -106,7 +106,7 @@ def copy_scripts(scripts: Sequence[Path], folder: Path) -> None:
 def measured_at(staging: Path) -> int:
     """Return the day of the last run in seconds since 1970, for the PDF's metadata.
 
-    Equal results have equal bytes that way. Without a record the day is 2024-01-01.
+    This makes reports of equal results equal. Without a record, the day is 2024-01-01.
     """
     origin = staging / "origin.csv"
     rows = read_rows(origin, columns=("part", "what")) if origin.is_file() else []
@@ -119,39 +119,39 @@ def measured_at(staging: Path) -> int:
 
 
 def _run(command: Sequence[str], staging: Path) -> None:
-    """Run a renderer's step; fail with its output, also for what it only warns of."""
+    """Run a renderer's step; raise LosslabError on failure and on WARNINGS."""
     done = processes.attempt(
         command,
         cwd=staging,
         limit_s=processes.WORK_LIMIT_S,
         more={"SOURCE_DATE_EPOCH": str(measured_at(staging))},
     )
-    words = done.out + done.err
+    output = done.out + done.err
     if not done.good:
-        raise LosslabError(f"`{' '.join(command[:3])}` must succeed, found:\n{words}")
+        raise LosslabError(f"`{' '.join(command[:3])}` must succeed, found:\n{output}")
     for must, pattern in WARNINGS.items():
-        if found := sorted(set(re.findall(pattern, words))):
+        if found := sorted(set(re.findall(pattern, output))):
             raise LosslabError(f"{must}, found {', '.join(found)}")
 
 
 def check_pictures(text: str, folder: Path) -> None:
-    """Require that a document's pictures are beside it."""
+    """Raise LosslabError if a document's pictures are not in its folder."""
     names = {quoted or linked for quoted, linked in PICTURE.findall(text)}
     missing = sorted(name for name in names if not (folder / name).is_file())
     if missing:
         raise LosslabError(
-            f"pictures must be there, found no {', '.join(missing)}",
-            hint="a study's figures are those that its YAML file names",
+            f"pictures must exist, found no {', '.join(missing)}",
+            hint="list a study's figures in its YAML file",
         )
 
 
 def expand_includes(text: str, folder: Path) -> str:
-    """Replace include shortcodes by the files' texts, recursively."""
+    """Replace include shortcodes with the files' texts, recursively."""
 
     def included(match: re.Match[str]) -> str:
         path = folder / match[1]
         if not path.is_file():
-            raise LosslabError(f"{match[0]} must name a file beside the document, found none")
+            raise LosslabError(f"{match[0]} must name a file in the document's folder, found none")
         return expand_includes(path.read_text(), folder)
 
     return INCLUDE.sub(included, text)
@@ -168,7 +168,7 @@ def _render_fallback(staging: Path, name: str) -> None:
     common = [
         pypandoc.get_pandoc_path(), f"{stem}.md",
         "--from", "markdown", "--standalone", "--number-sections",
-        # Tables with lines up to this long get columns as wide as their contents.
+        # In tables with lines up to this length, columns are as wide as their contents.
         "--columns", "200",
         "--lua-filter", str(RENDER / "crossref.lua"), "--citeproc",
     ]  # fmt: skip
@@ -200,12 +200,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m losslab.report", description=__doc__)
     parser.add_argument("--document", type=Path, required=True)
     parser.add_argument("--chapters", type=Path, nargs="+", required=True)
-    parser.add_argument("--beside", type=Path, nargs="*", default=[])
+    parser.add_argument("--extra-files", type=Path, nargs="*", default=[])
     parser.add_argument("--scripts", type=Path, nargs="*", default=[])
     parser.add_argument("--html", type=Path, required=True)
     parser.add_argument("--pdf", type=Path, required=True)
     parser.add_argument("--campaign", default="", help="the campaign's name")
-    parser.add_argument("--command", default="", help="what measures it again")
+    parser.add_argument("--command", default="", help="command that measures it again")
     options = vars(parser.parse_args(arguments))
     html, pdf = options.pop("html"), options.pop("pdf")
     try:

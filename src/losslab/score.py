@@ -1,8 +1,7 @@
-"""`losslab score`: run a suite for algorithms of the kernel, beside the standard ones.
+"""`losslab score`: run a suite for algorithms of the kernel and for standard ones.
 
-A score is a campaign of the study `score`, in a folder of its own: the workflow measures what is
-not measured yet, and judges the criteria. What is made of it here is the scorecard: a JSON file,
-and pages.
+A score is a campaign of the study `score` in its own folder. The workflow measures missing cells
+and judges the criteria; this module writes the scorecard, a JSON file, and its pages.
 """
 
 from __future__ import annotations
@@ -36,60 +35,64 @@ CRITERIA = Path("results", "tables", f"{STUDY}_criteria.csv")
 CELLS = Path("results", "summary", f"{STUDY}_cells.csv")
 PAGES = Path("report", "score")
 COMPARISON = "comparison"
-# A figure takes R half a second, a page the renderer five; on a machine that measures, much more.
+# A figure takes 0.5 s, a page 5 s; on a machine that measures, much longer.
 DRAW_LIMIT_S = 1800.0
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `score`."""
     command = commands.add_parser("score", help="judge algorithms by the criteria of RFC 9743")
-    command.add_argument("names", nargs="+", metavar="NAME", help="of config/algorithms.tsv")
+    command.add_argument("names", nargs="+", metavar="NAME", help="name in config/algorithms.tsv")
     command.add_argument(
-        "--quick", action="store_true", help="fewer scenarios and shorter runs, some ten minutes"
+        "--quick",
+        action="store_true",
+        help="use fewer scenarios and shorter runs, about ten minutes",
     )
-    command.add_argument("--out", type=Path, required=True, help="folder; may be there: goes on")
+    command.add_argument(
+        "--out", type=Path, required=True, help="folder; an existing one is continued"
+    )
     command.add_argument(
         "--cores",
         type=whole_option("cores", 1),
         default=len(os.sched_getaffinity(0)),
-        help="runs side by side",
+        help="number of concurrent runs",
     )
     command.add_argument(
         "--against", type=Path, metavar="FILE",
-        help="a recorded scorecard.json: exit with 1 where a criterion is worse by more than its "
-        "interval",
+        help="recorded scorecard.json to compare with: exit with 1 if a criterion is worse by more "
+        "than its confidence interval",
     )  # fmt: skip
     command.add_argument(
-        "--estimate", action="store_true", help="only say how long it takes, and measure nothing"
+        "--estimate", action="store_true", help="print the estimated time, and measure nothing"
     )
-    kept = "finished runs are kept; the same command goes on there"
+    kept = "finished runs are kept; repeat the same command to continue"
     command.set_defaults(run=_score, interrupted=kept)
 
 
 def _score(options: argparse.Namespace) -> int:
     root = design.ROOT
     names = list(dict.fromkeys(options.names))
-    known = [row["name"] for row in load_algorithms(root / "config" / "algorithms.tsv")]
-    unknown = [name for name in names if name not in known]
+    available = [row["name"] for row in load_algorithms(root / "config" / "algorithms.tsv")]
+    unknown = [name for name in names if name not in available]
     if unknown:
         raise UsageError(
-            f"algorithms must be among those of config/algorithms.tsv ({', '.join(known)}), found "
+            f"algorithms must be in config/algorithms.tsv ({', '.join(available)}), found "
             f"{', '.join(unknown)}",
-            hint="`losslab new algorithm NAME` makes one of your own",
+            hint="add your own with `losslab new algorithm NAME`",
         )
-    asked = suite.load_suite(suite.load_study(STUDY, root)["suite"], root)
+    selected = suite.load_suite(suite.load_study(STUDY, root)["suite"], root)
     form = suite.QUICK if options.quick else suite.FULL
-    campaign = plan(asked, form, names)
+    campaign = plan(selected, form, names)
     before = scorecard.load(options.against) if options.against else None
     if before:
-        scorecard.require_comparable(before, asked["suite"], form)
+        scorecard.require_comparable(before, selected["suite"], form)
     print(estimate(campaign, options.cores), file=sys.stderr, flush=True)
     if options.estimate:
         return 0
     options.out.mkdir(parents=True, exist_ok=True)
     measure(campaign, options.out, options.cores)
     card = scorecard.scorecard(
-        asked, form, names,
+        selected, form, names,
         verdicts.read_table(options.out / CRITERIA), verdicts.read_table(options.out / CELLS),
     )  # fmt: skip
     write_json(card, options.out / CARD)
@@ -98,46 +101,46 @@ def _score(options: argparse.Namespace) -> int:
     print(scorecard.table(card))
     print("\n".join(f"  {path}" for path in (options.out / CARD, *pages)))
     if before:
-        hint = "a criterion is worse where its interval is apart from the recorded one"
+        hint = "a criterion is worse if its confidence interval does not overlap the recorded one"
         verdicts.require_as_recorded(
-            scorecard.worse(card, before), "criteria", options.against, hint
+            scorecard.regressions(card, before), "criteria", options.against, hint
         )
     return 0
 
 
-def plan(asked: dict[str, Any], form: str, names: Sequence[str]) -> dict[str, Any]:
-    """Write a campaign that runs a suite for algorithms and its baselines."""
+def plan(selected: dict[str, Any], form: str, names: Sequence[str]) -> dict[str, Any]:
+    """Return a campaign that runs a suite for algorithms and the suite's baselines."""
     return {
         "campaign": STUDY,
-        "algorithms": list(dict.fromkeys([*names, *asked["baselines"]])),
+        "algorithms": list(dict.fromkeys([*names, *selected["baselines"]])),
         "studies": {STUDY: form},
     }
 
 
 def estimate(campaign: dict[str, Any], cores: int) -> str:
-    """Say how long a campaign takes where nothing is measured yet."""
+    """Return a text with a campaign's estimated time without finished runs."""
     cells = design.load_cells(campaign, design.ROOT)
-    runs = sum(cell.stopping.least for cell in cells)
+    runs = sum(cell.stopping.minimum for cell in cells)
     return (
-        f"losslab: {len(cells)} cells, {runs} runs: some {minutes(cells, cores):.0f} min of "
-        f"measuring on {cores} cores that have nothing else to do, where none is measured yet"
+        f"losslab: {len(cells)} cells, {runs} runs: about {minutes(cells, cores):.0f} min on "
+        f"{cores} idle cores, without finished runs"
     )
 
 
 def minutes(cells: Sequence[Cell], cores: int) -> float:
-    """Estimate how long cells take, in min."""
+    """Return the estimated time of cells in min."""
     core_s = sum(
         cost.CELL_S[cell.backend]
-        + cell.stopping.least * cost.replicate_s(cell.condition, cell.backend)
+        + cell.stopping.minimum * cost.replicate_s(cell.condition, cell.backend)
         for cell in cells
     )
     return core_s * (cost.SIDE_BY_SIDE if cores > 1 else 1.0) / cores / 60
 
 
 def measure(campaign: dict[str, Any], out: Path, cores: int) -> None:
-    """Measure and judge with the workflow, in a folder of its own.
+    """Measure and judge with the workflow in its own folder.
 
-    Raises LosslabError if the workflow failed; it has said why.
+    Raises LosslabError if the workflow fails; its messages name the cause.
     """
     out = out.resolve()
     file = out / CAMPAIGN
@@ -155,14 +158,14 @@ def measure(campaign: dict[str, Any], out: Path, cores: int) -> None:
     if status != 0:
         raise LosslabError(
             f"the workflow must measure the suite, found status {status}",
-            hint=f"its words are above and in {out}/.snakemake/log; the same command goes on",
+            hint=f"see the messages above and in {out}/.snakemake/log, then repeat the command",
         )
 
 
 def write_pages(card: Card, out: Path) -> list[Path]:
-    """Draw the figures; write a page per algorithm that was asked for, and one that compares all.
+    """Draw the figures; write a page per tested algorithm and one that compares all.
 
-    Returns the pages. Raises LosslabError if R or the renderer failed.
+    Returns the pages. Raises LosslabError if R or the renderer fails.
     """
     root = design.ROOT
     algorithms = root / "config" / "algorithms.tsv"
@@ -192,12 +195,12 @@ def _page(card: Card, name: str, label: str, out: Path, figures: Path) -> list[P
         named.write_text(document.read_text().replace("ALGORITHM", label))
         subject = Path(folder, "subject.json")
         subject.write_text(json.dumps({"name": name, "folder": str(out)}))
-        beside = [
+        extra_files = [
             *files.functions(root, [STUDY]), *sorted(figures.glob("*.svg")),
             root / "report" / "style.css",
             root / "config" / "algorithms.tsv", suite.suite_path(card["suite"], root),
             out / CRITERIA, out / CELLS, out / CARD, subject,
         ]  # fmt: skip
         html, pdf = out / f"{name}.html", out / f"{name}.pdf"
-        report.render(report.Parts(named, beside=beside), html, pdf)
+        report.render(report.Parts(named, extra_files=extra_files), html, pdf)
     return [html, pdf]

@@ -1,4 +1,4 @@
-"""A shell inside the emulated topology, to look around with ping, tc and ss."""
+"""Shell inside the emulated topology, for ping, tc and ss."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from losslab.errors import LosslabError
 from losslab.lock import own_folder
 from losslab.study.condition import Condition
 
-# A command gets this much wall time; a session at a terminal may take a day.
+# Limits of wall time of a command and of a session at a terminal.
 COMMAND_TIMEOUT_S = 600.0
 SESSION_TIMEOUT_S = 86_400.0
 
 
 @contextlib.contextmanager
 def _terminal_kept() -> Iterator[None]:
-    """Give the terminal back as it was: the guest's console makes it raw."""
+    """Restore the terminal's settings: the guest's console sets it to raw mode."""
     if not sys.stdin.isatty():
         yield
         return
@@ -37,34 +37,34 @@ def _own_folder() -> contextlib.AbstractContextManager[Path]:
     return own_folder(Path(tempfile.gettempdir()), "losslab-shell-")
 
 
-def asked(command: str | None) -> str | None:
-    """Return what to run: a command, or what is on standard input; None at a terminal."""
+def command_or_input(command: str | None) -> str | None:
+    """Return the command, or else standard input; None for a session at a terminal."""
     if command is None and sys.stdin is None:
         raise LosslabError(
-            "a shell must have a terminal, a command, or lines to read, found no standard input",
-            hint="give it a command: `losslab shell -c 'sender ping -c 3 10.0.3.2'`",
+            "losslab shell needs a terminal, a command or standard input, found none",
+            hint="pass a command: `losslab shell -c 'sender ping -c 3 10.0.3.2'`",
         )
     if command is not None or sys.stdin.isatty():
         return command
-    # A console would hang up at the input's end, before it was read.
+    # Read all of it: a console hangs up at the end of the input, before it was processed.
     return sys.stdin.read()
 
 
 def interact(condition: Condition, seed: int, tools: Instrument) -> int:
-    """Give the user's terminal to a shell in a guest that runs in real time."""
+    """Connect the user's terminal to a shell in a guest that runs in real time."""
     with _own_folder() as folder, _terminal_kept():
         job = _job(None, condition, seed, folder)
         return int(runner.run(virtual.Guest(), tools, job).result["status"])
 
 
 def execute(command: str, condition: Condition, seed: int, tools: Instrument) -> tuple[int, str]:
-    """Run a shell command in a guest in virtual time; return its status and what it printed."""
+    """Run a shell command in a guest in virtual time; return its status and output."""
     with _own_folder() as folder:
         outcome = runner.run(virtual.Guest(), tools, _job(command, condition, seed, folder))
         return int(outcome.result["status"]), (folder / "output.txt").read_text()
 
 
 def _job(command: str | None, condition: Condition, seed: int, folder: Path) -> Job:
-    what = {"kind": "shell", "condition": condition.to_json(), "seed": seed, "command": command}
+    request = {"kind": "shell", "condition": condition.to_json(), "seed": seed, "command": command}
     limit_s = SESSION_TIMEOUT_S if command is None else COMMAND_TIMEOUT_S
-    return Job(what, folder, seed, limit_s, interactive=command is None)
+    return Job(request, folder, seed, limit_s, interactive=command is None)

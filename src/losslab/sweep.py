@@ -1,8 +1,7 @@
-"""A table and a figure over some axes without a study's files: `losslab sweep`.
+"""`losslab sweep`: a table and a figure over some axes, without a study's files.
 
-Every combination of the values becomes a cell, measured by `losslab cell` as the workflow's are:
-what is there is kept, so that the same command goes on where it stopped, and one with more values
-or replicates adds to it.
+Each combination of values is a cell, measured by `losslab cell` as in the workflow. Finished runs
+are kept: the same command continues where it stopped, and more values or replicates are added.
 """
 
 from __future__ import annotations
@@ -20,40 +19,41 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from losslab import asked, interrupts, processes
+from losslab import cellspec, interrupts, processes
 from losslab.campaign.folder import CELL_FILE
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, input_errors, number, shown, whole_option
-from losslab.screen import cellstable
 from losslab.study import design
 from losslab.study.axes import Axis
 from losslab.study.condition import AXES, Condition
-from losslab.study.points import POINTS_MAX, block_points
+from losslab.study.grid import POINTS_MAX, block_grid
+from losslab.ui import cellstable
 
 LISTS = ("scheme", "flows", "changes", "sender_command", "receiver_command", "bring")
 POLL_S = 0.1
-KEPT = "finished runs are kept; the same command goes on there"
+KEPT = "finished runs are kept; repeat the same command to continue"
 
 
 class Cell(NamedTuple):
-    """A combination of values, and where its replicates are."""
+    """Combination of values, with the folder of its replicates."""
 
     condition: Condition
     folder: Path
 
     @property
     def file(self) -> Path:
-        """What `losslab cell` leaves."""
+        """Result file of `losslab cell`."""
         return self.folder / CELL_FILE
 
 
 def values(its: Axis, text: str) -> list[str | float]:
-    """Read the values of an axis: `cubic,bbr`, `0,1,5`, `0:10` or `0:10:2`.
+    """Parse the values of an axis: `cubic,bbr`, `0,1,5`, `0:10` or `0:10:2`.
 
-    Raises UsageError if they are none.
+    Raises:
+        UsageError: the text is no list of values, or a value occurs twice.
     """
     if its.kind == "str":
-        # Some axes' words have commas of their own.
+        # Values of some axes contain commas.
         found: list[str | float] = [text] if its.name in LISTS else [*text.split(",")]
     else:
         found = []
@@ -67,7 +67,7 @@ def values(its: Axis, text: str) -> list[str | float]:
 
 
 def _numbers(its: Axis, part: str) -> list[float]:
-    """Read a number, or an interval with both its ends: `FROM:TO` in steps of 1, `FROM:TO:STEP`."""
+    """Parse a number, or an inclusive range: `FROM:TO` in steps of 1, or `FROM:TO:STEP`."""
     wrong = f"{its.name} must be numbers such as 0,1,5 or 0:10 or 0:10:2, found {shown(part)!r}"
     try:
         first, *more = (number(word) for word in part.split(":"))
@@ -90,23 +90,27 @@ def _too_many(count: float) -> UsageError:
 
 
 def cells(given: Mapping[str, Sequence[str | float]], folder: Path) -> list[Cell]:
-    """Cross the values of all axes that are given.
+    """Return the cells of all combinations of the given values.
 
-    Raises UsageError if a combination is impossible, or they are too many.
+    Raises:
+        UsageError: a combination is impossible, or there are too many.
     """
     names = design.load_names(design.ROOT)
     block = {name: list(each) for name, each in given.items()}
     with input_errors():
         conditions = [
-            asked.condition(point, names) for point in block_points({"defaults": {}}, block)
+            cellspec.condition(point, names) for point in block_grid({"defaults": {}}, block)
         ]
     return [Cell(each, folder / "cells" / each.slug()) for each in conditions]
 
 
-def measure(todo: Sequence[Cell], replicates: int, cores: int, said: Sequence[str]) -> None:
-    """Measure `replicates` runs of each cell, `cores` cells at a time, each by `losslab cell`.
+def measure(todo: Sequence[Cell], replicates: int, cores: int, options: Sequence[str]) -> None:
+    """Measure `replicates` runs of each cell with `losslab cell`, `cores` cells at a time.
 
-    `said` are further options of `losslab cell`. Raises LosslabError if a cell left no result.
+    `options` are further options of `losslab cell`.
+
+    Raises:
+        LosslabError: a cell has no result.
     """
     waiting, running, done = list(todo), dict[processes.Process, Cell](), 0
     with tempfile.TemporaryDirectory(prefix="losslab-sweep-") as logs:
@@ -120,7 +124,7 @@ def measure(todo: Sequence[Cell], replicates: int, cores: int, said: Sequence[st
                         sys.executable, "-m", "losslab.cli", "cell", "--study", "sweep",
                         "--block", "main", "--replicates", str(replicates),
                         "--condition", json.dumps(cell.condition.to_json()),
-                        "--out", str(cell.file), *said,
+                        "--out", str(cell.file), *options,
                     ]  # fmt: skip
                     with Path(logs, cell.folder.name).open("wb") as console:
                         running[processes.spawn(command, console=console)] = cell
@@ -129,7 +133,7 @@ def measure(todo: Sequence[Cell], replicates: int, cores: int, said: Sequence[st
                     if process.returncode != 0:
                         words = Path(logs, cell.folder.name).read_text(errors="replace").strip()
                         raise LosslabError(
-                            f"each of the cells must leave a result, {cell.file} has none: "
+                            f"`losslab cell` must write {cell.file}, found that it failed: "
                             + words.removeprefix("losslab: error: "),
                             hint=KEPT,
                         )
@@ -142,7 +146,7 @@ def measure(todo: Sequence[Cell], replicates: int, cores: int, said: Sequence[st
 
 
 def _say(done: int, total: int) -> None:
-    """Keep one line up to date; where there is no terminal, say the end alone."""
+    """Update the progress line; without a terminal print only the end."""
     if sys.stderr.isatty():
         end = "\n" if done == total else ""
         print(f"\rlosslab: measured {done} of {total} cells", end=end, file=sys.stderr, flush=True)
@@ -151,7 +155,7 @@ def _say(done: int, total: int) -> None:
 
 
 def study(given: Mapping[str, Sequence[str | float]], replicates: int) -> dict[str, Any]:
-    """Write the sweep as a study's block, for those who go on from there."""
+    """Return the sweep as a study's block, for use in a campaign."""
     block = {
         name: list(each) if len(each) > 1 else each[0]
         for name, each in given.items()
@@ -166,7 +170,7 @@ def study(given: Mapping[str, Sequence[str | float]], replicates: int) -> dict[s
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `sweep`."""
-    parser = commands.add_parser("sweep", help="measure all combinations of some axes' values")
+    parser = commands.add_parser("sweep", help="measure all combinations of values of some axes")
     for name, its in AXES.items():
         option = f"--{name.replace('_', '-')}"
         parser.add_argument(option, metavar="VALUES", required=its.default is None,
@@ -177,20 +181,21 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         default=5,
         help="runs of each cell (default 5)",
     )
-    parser.add_argument("--metric", help="a key of the summary; default: the app's own")
+    parser.add_argument("--metric", help="metric of the table; default: the app's main metric")
     parser.add_argument(
-        "--cores", type=whole_option("cores", 1), default=len(os.sched_getaffinity(0))
-    )
-    parser.add_argument("--out", type=Path, required=True, help="folder; what is there is kept")
-    asked.backend_options(parser)
+        "--cores", type=whole_option("cores", 1), default=len(os.sched_getaffinity(0)),
+        help="cells to measure at a time (default: all cores)",
+    )  # fmt: skip
+    parser.add_argument("--out", type=Path, required=True, help="folder; finished runs are kept")
+    cellspec.backend_options(parser)
     parser.set_defaults(run=_sweep, interrupted=KEPT)
 
 
 def _sweep(options: argparse.Namespace) -> int:
     given = {
-        name: values(its, said)
-        for name, its in AXES.items()
-        if (said := getattr(options, name)) is not None
+        name: values(axis, text)
+        for name, axis in AXES.items()
+        if (text := getattr(options, name)) is not None
     }
     todo = cells(given, options.out)
     varied = [name for name, each in given.items() if len(each) > 1] or ["algorithm"]

@@ -1,13 +1,13 @@
-"""Try losslab on other machines: `python -m tests.acceptance NAME...`.
+"""Acceptance tests on other machines: `python -m tests.acceptance NAME...`.
 
-    python -m tests.acceptance --list                  each case with what it does and needs
-    python -m tests.acceptance slurm netem             these; all that this machine can do: all
-    ... --instruments DIR                              fetch kernel and image over HTTP; DIR gets
-                                                       them if it does not have them
-    ... --full                                         the README's commands as they stand, hours
-    ... --write                                        into docs/reference/acceptance.md
+    python -m tests.acceptance --list                  list cases, what they do and need
+    python -m tests.acceptance slurm netem             run these; `all` runs all that can run here
+    ... --instruments DIR                              fetch kernel and image over HTTP from DIR,
+                                                       which gets them if it lacks them
+    ... --full                                         run the README's commands unchanged (hours)
+    ... --write                                        write docs/reference/acceptance.md
 
-A case that this machine cannot do is skipped with the reason. Exit status 1: a case failed.
+A case that this machine cannot run is skipped with the reason. Exit status 1: a case failed.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from tests.acceptance.options import Options
 
 @dataclass(frozen=True)
 class Case:
-    """A trial, and why it cannot be made here."""
+    """A case of the acceptance suite, and the reason why it cannot run here."""
 
     does: str
     needs: str
     missing: Callable[[Options], str]
     run: Callable[[Options], None]
-    option: str = ""  # one that must be given
+    option: str = ""  # a required option
 
 
 ROOT_FOLDER = "root, mmdebstrap, the network"
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _ended(name: str, options: Options) -> str:
-    """Run a case; return how it ended."""
+    """Run a case; return its outcome."""
     case = CASES[name]
     absent = case.option and getattr(options, case.option) is None
     if reason := f"needs --{case.option}" if absent else case.missing(options):

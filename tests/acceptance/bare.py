@@ -1,8 +1,8 @@
-"""The README's commands in a Debian that has nothing yet but git, make and python3.
+"""The README's commands on a fresh Debian with only git, make and python3.
 
-As root, with mmdebstrap. Each case makes a root folder, clones this repository's commit into it,
-and runs there what the page shows, with `make report` on a campaign of four cells. Nothing is left
-but what `--out` names.
+Needs root and mmdebstrap. Each case makes a root folder, clones this repository's commit into it,
+and runs the page's commands there, with `make report` on a campaign of four cells. It leaves only
+what `--out` names.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from tests.acceptance.options import Options
 ROOT = Path(__file__).resolve().parents[2]
 LOSSLAB = [sys.executable, "-m", "losslab.cli"]
 PAGE, HOW_TO = "README.md", "docs/how-to/artifact.md"
-# Packages, and those that it takes to build what could not be fetched.
+# Packages of the commands, and further ones to build a missing kernel and image.
 MOST_HINTS = 2
 ARTIFACT = "losslab-artifact.tar.gz"
 
 
 def missing(_: Options) -> str:
-    """Say why no root folder can be made here; nothing where it can."""
+    """Return why this machine can make no root folder; empty if it can."""
     if os.geteuid() != 0:
         return "needs root"
     return "" if shutil.which("mmdebstrap") else "needs mmdebstrap: scripts/packages.sh machine"
@@ -43,7 +43,7 @@ def readme(suite: str, user: str, options: Options) -> None:
     """Run the README's commands in a release, as root or as an ordinary user.
 
     Raises:
-        LosslabError: one failed.
+        LosslabError: A command failed.
     """
     case = outcome.Case(suite, user, "fetched" if options.instruments else "built")
     here = machine()
@@ -55,10 +55,10 @@ def readme(suite: str, user: str, options: Options) -> None:
 
 
 def verify_artifact(options: Options) -> None:
-    """Verify an artifact in a new Debian 13, as its page says.
+    """Verify an artifact on a fresh Debian 13, with the commands of its page.
 
     Raises:
-        LosslabError: a command failed.
+        LosslabError: A command failed.
     """
     assert options.artifact is not None
     with _made("trixie", "user", options) as (made, _):
@@ -67,10 +67,10 @@ def verify_artifact(options: Options) -> None:
 
 
 def confined(options: Options) -> None:
-    """Try what Docker's default confinement refuses a guest, in a new Debian 12.
+    """Test Docker's default confinement on a fresh Debian 12.
 
     Raises:
-        LosslabError: something was not as expected.
+        LosslabError: A trial had an unexpected outcome.
     """
     with _made("bookworm", "root", options) as (made, variables):
         wrong = container.tried(made, _clone(made), variables)
@@ -80,7 +80,7 @@ def confined(options: Options) -> None:
 
 @contextlib.contextmanager
 def _made(suite: str, user: str, options: Options) -> Iterator[tuple[Bare, dict[str, str]]]:
-    """Make a root folder, and serve packed instruments to it where there are any."""
+    """Make a root folder, and serve packed instruments to it, if there are any."""
     with contextlib.ExitStack() as stack:
         variables = {}
         if options.instruments:
@@ -99,7 +99,7 @@ def _print(rows: list[outcome.Row]) -> None:
 
 
 def say(words: str) -> None:
-    """Tell who waits."""
+    """Report progress to the user."""
     print(f"acceptance: {words}", file=sys.stderr, flush=True)
 
 
@@ -115,11 +115,11 @@ def _packed(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def _served(folder: Path) -> Iterator[int]:
-    """Serve a folder's files on loopback; give the port."""
+    """Serve a folder's files on the loopback interface; yield the port."""
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Report nothing."""
 
     handler = functools.partial(Quiet, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -131,7 +131,7 @@ def _served(folder: Path) -> Iterator[int]:
 
 
 def _clone(made: Bare) -> Path:
-    """Clone this commit into a user's home; return the path in there."""
+    """Clone this commit into the user's home; return its path inside the root folder."""
     clone = made.home / "losslab"
     processes.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, made.outside(clone)])
     made.needed(f"chown -R {made.user}: {clone}", user=ROOT_USER)
@@ -141,7 +141,7 @@ def _clone(made: Bare) -> Path:
 def follow(
     made: Bare, variables: dict[str, str], full: bool, keep: Path | None
 ) -> list[outcome.Row]:
-    """Run the README's commands one after the other, and pack what was measured."""
+    """Run the README's commands in order, and pack the results."""
     clone = _clone(made)
     rows = [outcome.Row("git clone", size_mb=outcome.mb(made.taken_bytes(clone)))]
     for step in steps.steps(steps.page(ROOT, PAGE), full):
@@ -163,7 +163,7 @@ def follow(
             if keep and packed.good:
                 shutil.copyfile(made.outside(clone / ARTIFACT), keep)
         elif first:
-            break  # nothing else can work
+            break  # the other commands need it
     return rows
 
 
@@ -174,21 +174,21 @@ def _campaign(full: bool) -> str:
 def _as_said(
     made: Bare, command: str, cwd: Path, variables: dict[str, str]
 ) -> tuple[Ran, list[outcome.Row]]:
-    """Run a command; where it says what root must do first, let root do it and run it again."""
+    """Run a command; if it asks root to run another first, do so and run it again."""
     say(command)
     ran = made.run(command, cwd=cwd, variables=variables)
     rows: list[outcome.Row] = []
     while not ran.good and (install := steps.for_root(ran)) and len(rows) < MOST_HINTS:
         say(f"as root: {install}")
         root = made.run(install, user=ROOT_USER, cwd=Path("/"))
-        what = "as root: what it says is to be installed"
+        what = "as root: the packages that it names"
         rows.append(outcome.Row(what, root.wall_s, root.core_s, failed=not root.good))
         ran = made.run(command, cwd=cwd, variables=variables)
     return ran, rows
 
 
 def _row(step: steps.Step, ran: Ran) -> outcome.Row:
-    note = f"as `{step.run}`: {step.why}" if step.run != step.shown else ""
+    note = f"run as `{step.run}`: {step.why}" if step.run != step.shown else ""
     if not ran.good:
         last = (ran.text.splitlines() or ["nothing"])[-1]
         note = f"status {ran.status}: {last}"
@@ -197,7 +197,7 @@ def _row(step: steps.Step, ran: Ran) -> outcome.Row:
 
 
 def sizes(made: Bare, clone: Path) -> list[outcome.Row]:
-    """Say what is taken by what a first report leaves."""
+    """Return the disk space that the first report uses."""
     cache = made.home / ".cache"
     what = {
         "Debian, with its packages": [Path("/usr"), Path("/var"), Path("/etc")],
@@ -212,7 +212,7 @@ def sizes(made: Bare, clone: Path) -> list[outcome.Row]:
 
 
 def verify(made: Bare, archive: Path) -> list[outcome.Row]:
-    """Unpack an artifact at home and verify it as its page says."""
+    """Unpack an artifact in the user's home and verify it with the commands of its page."""
     shutil.copyfile(archive, made.outside(made.home / ARTIFACT))
     made.needed(f"chown {made.user}: {made.home / ARTIFACT}", user=ROOT_USER)
     command = steps.verifying(steps.page(ROOT, HOW_TO))

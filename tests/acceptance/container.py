@@ -1,7 +1,7 @@
-"""What Docker's default confinement refuses a guest, and what must be allowed: tried with it.
+"""Docker's default confinement: system calls that a guest needs and Docker refuses.
 
-The engine is installed in a root folder and runs there, with control groups of this machine that
-are removed afterwards. Containers have the folder's programs, the user's home, and no network.
+The engine is installed in a root folder and runs there, in control groups of this machine that
+are removed afterwards. Containers get the folder's programs, the user's home, and no network.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 from losslab.errors import LosslabError
 from tests.acceptance.folder import ROOT_USER, Bare
 
-# Control groups that the engine makes lie below it.
+# Parent of the engine's control groups.
 PARENT = f"losslab-bare-{os.getpid()}"
 GROUPS = Path("/sys/fs/cgroup")
-# What a container that is given the folder's /usr needs besides.
+# Further folders of a container with the root folder's /usr.
 LINKS = ("bin", "lib", "lib64", "sbin")
 CONTAINER = (
     "docker run --rm --network none --volume /usr:/usr:ro --volume /etc:/etc "
@@ -49,15 +49,15 @@ tar -C /var/tmp/image -c . | docker import - bare >/dev/null
 
 @dataclass(frozen=True)
 class Trial:
-    """A way to start a container, and what is done in it."""
+    """A way to start a container, a command, and the expected outcome."""
 
     flags: str
     command: str
-    good: bool  # whether it is expected to work
-    says: str = ""  # words that must be said where it does not
+    good: bool  # whether the command is expected to work
+    says: str = ""  # expected output otherwise
 
 
-# Debian 13 has the client in a package of its own.
+# Debian 13 has a separate package for the client.
 INSTALL = "apt-get install -y --no-install-recommends"
 DOCTOR = ".venv/bin/losslab doctor"
 MEASURE = (
@@ -76,7 +76,7 @@ TRIALS = (
 
 
 def tried(made: Bare, clone: Path, variables: dict[str, str]) -> int:
-    """Try all; say how each went, and whether that was as expected."""
+    """Run all trials, print each outcome, and return the number of unexpected ones."""
     if not variables:
         raise LosslabError(
             "a container must be given kernel and image, found none", hint="add --instruments DIR"
@@ -86,7 +86,7 @@ def tried(made: Bare, clone: Path, variables: dict[str, str]) -> int:
         f"apt-get update -qq && {INSTALL} docker.io && (command -v docker || {INSTALL} docker-cli)",
         user=ROOT_USER, cwd=Path("/"),
     )  # fmt: skip
-    # So that containers of any user can read it.
+    # Containers of any user must be able to read the folder.
     made.needed(f"chmod -R a+rX {made.home}", user=ROOT_USER)
     container = CONTAINER.format(home=made.home, clone=clone)
     lines = [ENGINE, "set +e"]
@@ -109,7 +109,7 @@ def tried(made: Bare, clone: Path, variables: dict[str, str]) -> int:
 
 
 def judged(trials: Sequence[Trial], text: str) -> int:
-    """Print what each trial said; count those that were not as expected."""
+    """Print each trial's output; return the number of unexpected outcomes."""
     wrong = 0
     rest = text
     for number, trial in enumerate(trials):
@@ -123,7 +123,7 @@ def judged(trials: Sequence[Trial], text: str) -> int:
 
 
 def remove_groups() -> None:
-    """Remove the control groups that the engine made; those below first."""
+    """Remove the engine's control groups, nested ones first."""
     for top in GROUPS.glob(f"*/{PARENT}"):
         for folder, _, _ in os.walk(top, topdown=False):
             with contextlib.suppress(OSError):

@@ -1,8 +1,8 @@
-"""A root folder of Debian with nothing in it, and programs that run as if it were a machine.
+"""Root folders of Debian with few packages, and programs that run in them like on a machine.
 
-It is made by mmdebstrap of what this machine's apt knows. A program in it has process numbers,
-mounts, /proc, /dev and /dev/shm of its own, and the network of this machine. All mounts are those
-of a namespace that ends with the program, so that whatever happens nothing stays mounted.
+mmdebstrap makes a root folder from the archives of this machine's apt. A program in it has its own
+process numbers, mounts, /proc, /dev and /dev/shm, and this machine's network. All mounts belong to
+a namespace that ends with the program, so nothing stays mounted.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from losslab.instrument.debian import debian_archives
 from losslab.lock import own_folder
 from tests.acceptance import network
 
-# What the README takes for granted: "On Debian 12 or 13, with git, make and python3".
+# Requirements of the README: "On Debian 12 or 13, with git, make and python3".
 GRANTED = ("git", "make", "python3")
 PREFIX = "losslab-bare-"
 ROOT_USER, ORDINARY_USER = "root", "reader"
-# As the kernel mounts it where nobody says otherwise: half of the memory, exec allowed.
+# The kernel's default mount options of /dev/shm: half of the memory, exec allowed.
 SHM = "mode=1777,nosuid,nodev"
-# From new namespaces into the folder: $1 it, $2 /dev/shm's options, then the program. A user
-# namespace can be made in it, which a mere chroot forbids.
+# Enters the folder in new namespaces: $1 is the folder, $2 the options of /dev/shm, then the
+# program. User namespaces work in it, unlike in a chroot.
 ENTER = r"""
 set -eu
 cd "$1"; shm="$2"; shift 2
@@ -57,27 +57,27 @@ umount -l .
 cd /
 "$@"
 """
-# What it may take to install R and its packages, or to build a kernel, on a machine that is busy.
+# Time limit to install R and its packages, or to build a kernel, on a busy machine.
 LIMIT_S = 2 * 3600.0
 
 
 @dataclass(frozen=True)
 class Ran:
-    """How a program in the folder ended, and what it said when."""
+    """Exit status and timed output of a program in the folder."""
 
     status: int | None
     wall_s: float
-    core_s: float  # of a processor, of all that it started
-    lines: tuple[tuple[float, str], ...]  # seconds since its start
+    core_s: float  # CPU time of the program and its children
+    lines: tuple[tuple[float, str], ...]  # time in s since its start, and text
 
     @property
     def good(self) -> bool:
-        """Tell whether it succeeded."""
+        """Return whether the program succeeded."""
         return self.status == 0
 
     @property
     def text(self) -> str:
-        """Return all that it said."""
+        """Return the whole output."""
         return "\n".join(line for _, line in self.lines)
 
 
@@ -90,11 +90,11 @@ class Bare:
 
     @property
     def home(self) -> Path:
-        """Name the user's home, as programs in it do."""
+        """Return the user's home inside the folder."""
         return Path("/root") if self.user == ROOT_USER else Path("/home") / self.user
 
     def outside(self, path: Path) -> Path:
-        """Say where a path of the folder lies for this machine."""
+        """Return the path on this machine of a path inside the folder."""
         return self.root / path.relative_to("/")
 
     def run(
@@ -108,16 +108,16 @@ class Bare:
         shm: str = SHM,
         limit_s: float = LIMIT_S,
     ) -> Ran:
-        """Run a line of shell in it.
+        """Run a line of shell in the folder.
 
         Args:
-            command: The line.
-            user: Who runs it; the folder's user by default.
-            cwd: Where; at home by default.
-            variables: What it has in its environment besides the least.
-            before: A program that runs the line, such as one that confines it.
-            shm: How /dev/shm is mounted.
-            limit_s: When it is ended.
+            command: Line of shell.
+            user: User who runs it; the folder's user by default.
+            cwd: Working folder; home by default.
+            variables: Environment variables in addition to the minimal ones.
+            before: Program that runs the line, such as one that confines it.
+            shm: Mount options of /dev/shm.
+            limit_s: Time limit in s.
         """
         who = user or self.user
         home = Path("/root") if who == ROOT_USER else Path("/home") / who
@@ -147,7 +147,7 @@ class Bare:
         """Run a line that must succeed.
 
         Raises:
-            LosslabError: it does not.
+            LosslabError: The line failed.
         """
         ran = self.run(command, **more)  # type: ignore[arg-type]
         if not ran.good:
@@ -156,7 +156,7 @@ class Bare:
         return ran
 
     def taken_bytes(self, *paths: Path) -> int:
-        """Say what is taken by folders of it, those that are not there by nothing."""
+        """Return the disk space of paths inside the folder; missing ones count as 0."""
         there = [self.outside(path) for path in paths if self.outside(path).exists()]
         if not there:
             return 0
@@ -165,7 +165,7 @@ class Bare:
 
 
 def _watched(words: Sequence[str], limit_s: float, heard: Callable[[str], None]) -> Ran:
-    """Run a program to its end, and note when it said what."""
+    """Run a program to its end, and record the time of each line of output."""
     begin, core_begin = time.monotonic(), _children_s()
     reading, writing = os.pipe()
     with open(reading, errors="replace") as said, open(writing, "wb") as console:
@@ -193,15 +193,15 @@ def _children_s() -> float:
 
 @contextlib.contextmanager
 def bare(suite: str, user: str, logs: Path) -> Iterator[Bare]:
-    """Give a new root folder, which is gone afterwards.
+    """Yield a new root folder, which is removed afterwards.
 
     Args:
         suite: Debian's name of the release.
-        user: Who is to work in it.
-        logs: A folder for what its programs say.
+        user: Name of the user in it.
+        logs: Folder of its programs' output.
 
     Raises:
-        LosslabError: this is not root, or mmdebstrap is not there or fails.
+        LosslabError: The caller is not root, or mmdebstrap is missing or fails.
     """
     if os.geteuid() != 0 or not shutil.which("mmdebstrap"):
         raise LosslabError(
@@ -225,7 +225,7 @@ def bare(suite: str, user: str, logs: Path) -> Iterator[Bare]:
 
 
 def sources(suite: str) -> list[str]:
-    """List apt's sources of a release, in the archives that this machine's apt knows."""
+    """Return apt sources of a release, in the archives that this machine's apt uses."""
     lines = []
     for archive in debian_archives():
         security = "security" in archive
@@ -235,7 +235,7 @@ def sources(suite: str) -> list[str]:
 
 
 def bootstrap(suite: str, root: Path, log: Path) -> None:
-    """Install what every Debian has, and what the README takes for granted."""
+    """Install Debian's essential packages and the README's requirements."""
     options = [word for line in network.apt_options() for word in ("--aptopt", line)]
     processes.run(
         ["mmdebstrap", "--mode=root", "--variant=minbase", f"--include={','.join(GRANTED)}",
@@ -245,10 +245,10 @@ def bootstrap(suite: str, root: Path, log: Path) -> None:
 
 
 def refuse_mounts(folder: Path, mountinfo: str | None = None) -> None:
-    """Unmount what is mounted in a folder that is to be removed, and say that it was.
+    """Unmount everything in a folder that is to be removed, and report it as an error.
 
     Raises:
-        LosslabError: something is.
+        LosslabError: Something was mounted.
     """
     text = Path("/proc/self/mountinfo").read_text() if mountinfo is None else mountinfo
     mounts = [line.split()[4] for line in text.splitlines()]

@@ -1,13 +1,14 @@
-"""A machine of another kind: Debian under QEMU's emulation, with a processor model of choice.
+"""Emulated machines: Debian under QEMU, with a selectable processor model.
 
-It needs no root and no /dev/kvm; an emulated processor is some twenty times slower than a real one.
+They need no root and no /dev/kvm; an emulated processor is about twenty times slower than a real
+one.
 
     base = machine.build_base(machine.PACKAGES)
     disk = machine.pack({"/": folder}, work / "data.img")
     outcome = machine.boot(base, "ls /data > /share/listing", share, {"/data": disk}, cpu="EPYC")
 
-The command's standard output and error are `outcome.console`; what it writes to /share is in the
-folder `share` afterwards. Everything else that it changes is forgotten when the machine ends.
+`outcome.console` has the command's standard output and error; `share` gets its files in /share.
+All other changes are lost when the machine ends.
 """
 
 from __future__ import annotations
@@ -29,25 +30,25 @@ from losslab.instrument.cache import ROOT, building, cache_folder, hash_files
 from losslab.instrument.debian import debian_archives
 
 SUITE = "trixie"
-# Kernel (its modules have netem, 9p, overlayfs) and what loads them.
+# A kernel whose modules include netem, 9p and overlayfs, and packages that load it.
 NEEDED = ("linux-image-amd64", "initramfs-tools", "zstd", "kmod", "mount")
-# What `losslab measure` needs in a machine: Debian packages, and parts of this repository.
+# Requirements of `losslab measure`: Debian packages, and parts of this repository.
 PACKAGES = (
     "python3", "python3-jsonschema", "python3-packaging", "python3-tabulate", "python3-yaml",
 )  # fmt: skip
 SOURCES = ("bench", "config", "containers", "src", "tests/golden", "workflow/schemas")
 EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
-# Sparse: what counts is what is in it. Room for a machine that writes, as container engines do.
+# Size of a sparse disk, with room for machines that write, such as container engines.
 BASE_BYTES = 6 * 2**30
-SLACK_BYTES = 64 * 2**20  # of a packed disk, for the file system's own books
+SLACK_BYTES = 64 * 2**20  # of a packed disk, for the file system's metadata
 EMULATOR = "qemu-system-x86_64"
 INSTALL = " ".join(["apt-get install", *doctor.debian_packages("machine")])
-CONTROL = ".vm"  # in the shared folder: the command, the disks, its exit status
+CONTROL = ".vm"  # in the shared folder: command, disks and exit status
 MEMORY_MB = 3072
 CONSOLE_LINES = 15
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
-# The first process. Its own few mounts instead of systemd: 30 s less to boot.
+# The first process. It mounts a few file systems itself, which boots 30 s faster than systemd.
 INIT = f"""#!/bin/sh
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
 mount -t proc proc /proc
@@ -85,7 +86,7 @@ class Base:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command in a machine ended."""
+    """Exit status and output of a command in a machine."""
 
     status: int
     console: str
@@ -93,10 +94,10 @@ class Outcome:
 
 
 def require(*programs: str) -> None:
-    """Refuse to go on without a program.
+    """Require a program.
 
     Raises:
-        LosslabError: naming what is missing and how to install it.
+        LosslabError: A program is missing; the message says how to install it.
     """
     missing = [name for name in programs if shutil.which(name, path=_path()) is None]
     if missing:
@@ -107,18 +108,18 @@ def require(*programs: str) -> None:
 
 
 def _path() -> str:
-    """Search path that has mkfs.ext4 for ordinary users, too."""
+    """Return a search path that includes mkfs.ext4 for ordinary users."""
     return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 
 
 def build_base(packages: Sequence[str] = ()) -> Base:
-    """Build a machine of Debian packages, once: the cache keeps it by its content's hash.
+    """Build a machine of Debian packages once; the cache keeps it by the hash of its content.
 
     Args:
-        packages: Beside the kernel and what boots it; without what these recommend.
+        packages: Packages besides the kernel and its loader, without recommended ones.
 
     Raises:
-        LosslabError: a tool is missing or a step failed.
+        LosslabError: A tool is missing or a step failed.
     """
     wanted = sorted({*NEEDED, *packages})
     words = (SUITE, INIT, str(BASE_BYTES), *EXCLUDED, *wanted)
@@ -148,7 +149,7 @@ def _build_base(packages: Sequence[str], work: Path, folder: Path) -> None:
     )  # fmt: skip
     processes.run(["tar", "-xf", tar, "-C", root, "--exclude=./dev/*"], log=log)
     for name in ("vmlinuz", "initrd.img"):
-        shutil.copyfile(root / name, folder / name)  # Debian's links to the newest
+        shutil.copyfile(root / name, folder / name)  # Debian's links to the newest version
     shutil.rmtree(root / "boot")
     (root / "init.sh").write_text(INIT)
     (root / "init.sh").chmod(0o755)
@@ -156,16 +157,16 @@ def _build_base(packages: Sequence[str], work: Path, folder: Path) -> None:
 
 
 def sources() -> dict[str, Path]:
-    """Return the parts of this repository that a machine needs, by their place on its disk."""
+    """Return the parts of this repository that a machine needs, by their path on its disk."""
     return {f"losslab/{part}": ROOT / part for part in SOURCES}
 
 
 def pack(trees: Mapping[str, Path], disk: Path) -> Path:
-    """Put folders into a new ext4 disk, which a machine mounts far faster than a shared folder.
+    """Copy folders to a new ext4 disk, which a machine reads far faster than a shared folder.
 
     Args:
-        trees: Where on the disk each folder's content goes, such as `{"kernel": folder}`.
-        disk: The file to make.
+        trees: Folder by its path on the disk, such as `{"kernel": folder}`.
+        disk: Path of the new file.
     """
     require("mkfs.ext4")
     with tempfile.TemporaryDirectory(prefix=".pack-", dir=disk.parent) as name:
@@ -173,7 +174,7 @@ def pack(trees: Mapping[str, Path], disk: Path) -> Path:
         for place, tree in trees.items():
             target = root / place.strip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
-            # Links to the files where that can be, or this would write everything twice.
+            # Hard links where possible avoid writing everything twice.
             shutil.copytree(
                 tree, target, symlinks=True, dirs_exist_ok=True, copy_function=_link_or_copy
             )
@@ -208,14 +209,14 @@ def boot(
     """Start a machine, run a command in it as root, and wait for its end.
 
     Args:
-        base: What `build_base` returned.
-        command: A shell script.
-        share: An existing folder, the machine's /share, to read and to write.
-        disks: Mount point to a disk that `pack` made.
-        cpu: One of QEMU's processor models (`qemu-system-x86_64 -cpu help`).
-        cpus: How many processors it has.
-        memory_mb: Its memory in MiB.
-        timeout_s: Limit in s of wall time; an emulated machine boots in about 30 s.
+        base: Result of `build_base`.
+        command: Shell script.
+        share: Existing folder that the machine mounts on /share, writable.
+        disks: Disk of `pack` by its mount point.
+        cpu: Processor model of QEMU (`qemu-system-x86_64 -cpu help`).
+        cpus: Number of processors.
+        memory_mb: Memory in MiB.
+        timeout_s: Time limit in s of wall time; an emulated machine boots in about 30 s.
 
     Raises:
         LosslabError: QEMU is missing, or the machine ended without the command's exit status.
@@ -239,11 +240,11 @@ def boot(
                 EMULATOR, "-nodefaults", "-no-user-config", "-machine", "q35",
                 "-accel", "tcg,thread=multi", "-cpu", cpu, "-smp", str(cpus), "-m", str(memory_mb),
                 "-kernel", str(base.folder / "vmlinuz"), "-initrd", str(base.folder / "initrd.img"),
-                # Timer interrupts come late where this machine is busy; the kernel's test of them
-                # would then take the timer for broken.
+                # Timer interrupts are late on a busy machine; the kernel's check would then
+                # report a broken timer.
                 "-append", "console=ttyS0 root=/dev/vda rw init=/init.sh quiet panic=-1"
                 " mitigations=off no_timer_check",
-                # What the machine writes to its disks is nowhere when it has ended.
+                # Writes to the disks are discarded at the machine's end.
                 *(word for file in files for word in ("-drive", _drive(file))),
                 "-virtfs", f"local,path={_escape(share)},mount_tag=share,security_model=none",
                 "-device", "virtio-rng-pci", "-display", "none", "-serial", "stdio", "-no-reboot",
@@ -277,10 +278,10 @@ def _drive(file: Path) -> str:
 
 
 def _escape(path: Path) -> str:
-    """Write a path for QEMU's options, where a comma is doubled."""
+    """Escape a path for QEMU's options, where a comma is doubled."""
     return str(path.resolve()).replace(",", ",,")
 
 
 def _end_with_parent() -> None:
-    """A machine must not outlive a killed parent: prctl(2), PR_SET_PDEATHSIG."""
+    """End the machine with its parent: prctl(2), PR_SET_PDEATHSIG."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

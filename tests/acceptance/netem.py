@@ -1,8 +1,8 @@
-"""Cells in real time on a kernel that has netem and fq: Debian's own, in an emulated machine.
+"""Cells in real time on a kernel with netem and fq: Debian's, in an emulated machine.
 
-An emulated processor is some twenty times slower than a real one: what is measured in its real time
-is good at rates of a few Mbit/s only, and the checks say when it is not. On a machine that has
-other things to do, `chrt -r 10 python -m tests.acceptance netem` (as root) gives it priority.
+An emulated processor is about twenty times slower than a real one: measurements in its real time
+are valid at rates of a few Mbit/s only, and checks detect when they are not. On a busy machine,
+`chrt -r 10 python -m tests.acceptance netem` (as root) gives it priority.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ cd /data/losslab
 
 
 def run(script: str, share: Path) -> machine.Outcome:
-    """Run a shell script in a new machine, as root, where `losslab` is a command.
+    """Run a shell script in a new machine, as root, with the command `losslab`.
 
     Args:
-        script: What to run.
-        share: An existing folder, the machine's /share.
+        script: Shell script.
+        share: Existing folder that the machine mounts on /share.
 
     Raises:
-        LosslabError: something has not been built, or the machine did not come to the script's end.
+        LosslabError: A part is not built, or the machine ended before the script.
     """
     built = [kernel.existing(), image.existing()]
     if not all(built):
@@ -70,7 +70,7 @@ def run(script: str, share: Path) -> machine.Outcome:
 
 
 def campaign_script(path: Path) -> str:
-    """Write the commands that measure a campaign's cells in real time, as the workflow would."""
+    """Return the commands that measure a campaign's cells in real time, like the workflow."""
     lines = []
     for cell in design.load_cells(design.load_yaml(path), ROOT):
         if cell.real_time:
@@ -78,19 +78,24 @@ def campaign_script(path: Path) -> str:
             words = [
                 "losslab", "cell", "--study", cell.study, "--block", cell.block,
                 "--condition", json.dumps(cell.condition.to_json(), sort_keys=True),
-                "--replicates", str(stopping.least), "--backend", cell.backend,
+                "--replicates", str(stopping.minimum), "--backend", cell.backend,
                 "--where", cell.where,
                 "--out", f"/share/results/cells/{cell.study}/{cell.name}/cell.json",
             ]  # fmt: skip
             if stopping.half_width_percent is not None:
-                words += ["--max-replicates", str(stopping.most)]
+                words += ["--max-replicates", str(stopping.maximum)]
                 words += ["--half-width-percent", str(stopping.half_width_percent)]
             lines.append(shlex.join(words))
     return "\n".join(lines)
 
 
-# What an emulated machine may be too slow for.
-OF_TIME = ("RTT of the idle path", "pings in the traffic", "timers must", "the bottleneck must")
+# Checks that a slow emulated machine may fail.
+OF_TIME = (
+    "RTT of the idle path",
+    "the RTT beyond",
+    "the lateness of timers",
+    "the bottleneck must",
+)
 CELL = (
     "measure --where host --algorithm bbr --rate-mbit 1 --rtt-ms 160 --buffer-packets 30 "
     "--loss-percent 2 --duration-s 8 --out /share/out"
@@ -98,7 +103,7 @@ CELL = (
 
 
 def missing(_: Options) -> str:
-    """Say why no machine can be emulated here; nothing where it can."""
+    """Return why this machine can emulate none; empty if it can."""
     if os.geteuid() != 0:
         return "needs root"
     if not shutil.which(machine.EMULATOR):
@@ -107,10 +112,10 @@ def missing(_: Options) -> str:
 
 
 def one_cell(options: Options) -> None:
-    """Measure a cell in real time; delay and loss are netem's, and nothing is left behind.
+    """Measure a cell in real time with netem's delay and loss; the machine must be unchanged.
 
     Raises:
-        LosslabError: something else was found.
+        LosslabError: The result differs.
     """
     command = f"python3 -m bench.host_state -- python3 -m losslab.cli {CELL}"
     console = run(command, options.out).console
@@ -123,7 +128,7 @@ def one_cell(options: Options) -> None:
         "lost packets": summary["loss_packets"] > 0,
         "no unexplained packets": summary["unexplained_packets"] == 0,
         "Debian's kernel": manifest["machine"]["kernel"].endswith("-amd64"),
-        # No module of a protocol that no one speaks, among others.
+        # Kernel modules of unused protocols, for example, must not be loaded.
         "nothing left behind": "nothing left behind" in console,
     }
     if wrong := [what for what, good in found.items() if not good]:
@@ -131,10 +136,10 @@ def one_cell(options: Options) -> None:
 
 
 def campaign(options: Options) -> None:
-    """Measure a campaign's cells in real time; the workflow goes on from them in `--out`.
+    """Measure a campaign's cells in real time; `--out` keeps them for the workflow.
 
     Raises:
-        LosslabError: a cell has no result.
+        LosslabError: A cell has no result.
     """
     assert options.campaign is not None
     ended = run(campaign_script(options.campaign), options.out)

@@ -1,6 +1,6 @@
-"""How this machine reaches Debian's archive and PyPI, for programs in a root folder.
+"""Access to Debian's archive and PyPI for programs in a root folder.
 
-All of it is read from the machine's own configuration when it is needed.
+All settings are read from this machine's configuration when needed.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from losslab import processes
 
-# Of apt's configuration what says how, not what: proxies, certificates.
+# Settings of apt about access to archives, not about their content: proxies, certificates.
 APT = re.compile(r'^(Acquire::\S*(?:[Pp]roxy|CaInfo|CAInfo|Verify-\w+)\S* ".*";)$', re.MULTILINE)
-# Variables that name proxies and indexes; and those that name a file of certificates.
+# Variables of proxies and indexes, and of certificate files.
 PLAIN = re.compile(
     r"^(https?_proxy|no_proxy|PIP_(INDEX_URL|EXTRA_INDEX_URL|TRUSTED_HOST|DEFAULT_TIMEOUT))$",
     re.IGNORECASE,
@@ -26,18 +26,18 @@ PIP = Path("/etc/pip.conf")
 
 
 def apt_options() -> list[str]:
-    """List apt's options that say how archives are reached."""
+    """Return apt's options for access to archives."""
     return APT.findall(processes.run(["apt-config", "dump"]))
 
 
 def bundle() -> Path | None:
-    """Name the file of certificates that this machine was told to use, if it was."""
+    """Return this machine's file of certificates, if it has one."""
     named = [os.environ[name] for name in CERTIFICATES if os.environ.get(name)]
     return next((Path(name) for name in named if Path(name).is_file()), None)
 
 
 def variables() -> dict[str, str]:
-    """Give programs in the folder what this machine's environment says of the network."""
+    """Return network variables of this environment for programs in the root folder."""
     found = {name: value for name, value in os.environ.items() if PLAIN.match(name)}
     if bundle():
         found |= {name: str(BUNDLE) for name in CERTIFICATES}
@@ -45,7 +45,7 @@ def variables() -> dict[str, str]:
 
 
 def prepare(root: Path) -> None:
-    """Write into a root folder what its programs read of the network."""
+    """Write network configuration into a root folder."""
     for file in FILES:
         shutil.copyfile(Path("/") / file, root / file)
     if PIP.is_file():

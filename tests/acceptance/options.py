@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the command line, and a folder for what is said."""
+    """Options of the command line, and the folder for logs."""
 
     out: Path
     instruments: Path | None = None

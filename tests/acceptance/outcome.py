@@ -1,4 +1,4 @@
-"""What was found in bare folders: rows of a file, and a page of the documentation made of them."""
+"""Results of the acceptance suite: a file of rows, and the documentation page made from it."""
 
 from __future__ import annotations
 
@@ -15,35 +15,37 @@ RUNS = Path(__file__).with_name("runs.tsv")
 PAGE = ROOT / "docs" / "reference" / "acceptance.md"
 RELEASES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
 HEAD = """\
-# What was tried on other machines
+# Acceptance tests on other machines
 
-`python -m tests.acceptance` tries losslab in new Debian root folders, on a cluster of one machine
-and on emulated machines; `python -m tests.acceptance --list` says what each case does and needs.
-This page has the last recorded run of each (`--write` records runs and writes the page). What is
-not here has no recorded run: the case `container` has not been run to its end yet, and Ubuntu 24.04
-was not tried, because no archive of it was within reach.
+`python -m tests.acceptance` tests losslab in new Debian root folders, on a one-machine cluster and
+on emulated machines. `python -m tests.acceptance --list` lists the cases and their requirements.
+`--write` records a run and writes this page.
 
-| case | day | found |
+The table shows the last recorded run of each case; other cases have no recorded run. The case
+`container` has not been run to its end yet. Ubuntu 24.04 was not tested, because no archive of it
+was available.
+
+| case | day | result |
 |---|---|---|
 {runs}
 
 ## What a first run takes
 
-Where nothing is there but Debian with git, make and python3: time and disk of the README's commands
-in new root folders. `make report` measured four cells in place of the quick campaign's; lines below
-it with a dash are its parts, and what lies there then. Seconds are of the clock, downloads among
-them; those of a processor depend less on what else the machine does.
+Time and disk space of the README's commands on a fresh Debian with only git, make and Python 3.
+`make report` measured four cells instead of the quick campaign. The rows with a dash below it show
+its parts and the files that it left. Wall time includes downloads. CPU time depends less on other
+load.
 
 """
 
 
 @dataclass(frozen=True)
 class Case:
-    """What was tried."""
+    """Results of the acceptance suite."""
 
     suite: str
-    user: str  # root, or user: an ordinary one
-    instrument: str  # built, or fetched
+    user: str  # `root` or `user`, an ordinary one
+    instrument: str  # `built` or `fetched`
 
     def __str__(self) -> str:
         who = "root" if self.user == "root" else "an ordinary user"
@@ -52,7 +54,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """A command, or a part of one: how long it took, or what it left."""
+    """A command or a part of one, with its duration or its disk space."""
 
     what: str
     wall_s: float | None = None
@@ -67,7 +69,7 @@ COLUMNS = (*(f.name for f in fields(Case)), "day", "cpus", "busy_percent",
 
 
 def mb(size_bytes: int) -> int:
-    """Round to what one remembers."""
+    """Convert bytes to MB, rounded to an integer."""
     return round(size_bytes / 1e6)
 
 
@@ -83,7 +85,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def read(path: Path | None = None) -> list[dict[str, str]]:
-    """Read what is recorded: first runs by default."""
+    """Read a recorded file; by default that of first runs."""
     path = path or FILE
     if not path.is_file():
         return []
@@ -92,7 +94,7 @@ def read(path: Path | None = None) -> list[dict[str, str]]:
 
 
 def record(name: str, found: str) -> None:
-    """Record a case's run in place of its last one, and write the page."""
+    """Replace the last record of a case, and write the page."""
     runs = {row["case"]: row for row in read(RUNS)}
     runs[name] = {"case": name, "day": today(), "found": found}
     _write_rows(RUNS, ("case", "day", "found"), [*runs.values()])
@@ -112,7 +114,7 @@ def _write_rows(path: Path, columns: Sequence[str], rows: Iterable[dict[str, str
 
 
 def write(case: Case, here: dict[str, Any], rows: Iterable[Row]) -> None:
-    """Record a case in place of what was recorded of it, and write the page."""
+    """Replace the recorded rows of a case, and write the page."""
     key = tuple(str(value) for value in astuple(case))
     kept = [row for row in read() if (row["suite"], row["user"], row["instrument"]) != key]
     busy_percent = round(100 * here["busy_with_others"])
@@ -121,14 +123,14 @@ def write(case: Case, here: dict[str, Any], rows: Iterable[Row]) -> None:
         values = [*key, today(), here["processors"], busy_percent, *cells]
         texts = ["" if value is None else str(value) for value in values]
         kept.append(dict(zip(COLUMNS, texts, strict=True)))
-    # Stable: rows of a case stay in their order.
+    # The sort is stable: rows of a case keep their order.
     kept.sort(key=lambda row: (row["suite"], row["user"], row["instrument"]))
     _write_rows(FILE, COLUMNS, kept)
     PAGE.write_text(page(kept))
 
 
 def page(recorded: Sequence[dict[str, str]]) -> str:
-    """Write the page of the documentation: a table for each case."""
+    """Return the documentation page, with a table for each case."""
     cases: dict[Case, list[dict[str, str]]] = {}
     for row in recorded:
         case = Case(row["suite"], row["user"], row["instrument"])
@@ -139,9 +141,9 @@ def page(recorded: Sequence[dict[str, str]]) -> str:
         first = rows[0]
         lines = [
             f"### {case}\n",
-            f"{first['day']}, {first['cpus']} processors, "
-            f"{first['busy_percent']} % used by others at the beginning.\n",
-            "| | seconds | of a processor | MB | |",
+            f"{first['day']}, {first['cpus']} CPUs, "
+            f"{first['busy_percent']} % used by other programs at the start.\n",
+            "| command or part | wall time (s) | CPU time (s) | disk (MB) | note |",
             "|---|---|---|---|---|",
             *(_line(row) for row in rows),
         ]
@@ -152,6 +154,6 @@ def page(recorded: Sequence[dict[str, str]]) -> str:
 def _line(row: dict[str, str]) -> str:
     wall_s, core_s = (f"{float(row[k]):.0f}" if row[k] else "" for k in ("wall_s", "core_s"))
     what = row["what"] if row["what"].startswith(("–", "as root")) else f"`{row['what']}`"
-    # A pipe is the end of a table's cell.
+    # Escape pipes, which end a cell of the table.
     what, note = (text.replace("|", "\\|") for text in (what, row["note"]))
     return f"| {what} | {wall_s} | {core_s} | {row['size_mb']} | {note} |"

@@ -1,8 +1,8 @@
-"""Golden conditions on processors that this machine is not, compared byte by byte.
+"""Golden conditions on other processor models, compared byte by byte.
 
-A virtual machine per processor model boots under QEMU's emulation and measures there what
-`bench.golden` measures, one condition per app and a trace-driven link among them. It takes some
-minutes per condition and model; needs no root and no /dev/kmachine.
+A virtual machine per model boots under QEMU and measures conditions of `bench.golden`: one per
+app, and a trace-driven link. A condition takes some minutes per model. No root and no /dev/kvm
+are needed.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from losslab.instrument.cache import cache_folder
 from tests.acceptance import machine
 from tests.acceptance.options import Options
 
-# Intel with AVX2; AMD; and what every x86-64 processor has, with nothing later than SSE3.
+# Intel with AVX2, AMD, and the baseline of x86-64 with nothing later than SSE3.
 MODELS = ("Haswell", "EPYC", "qemu64")
-# Every app, a trace-driven link under the kernel's TCP, and bytes that the video's encoder chose.
+# Every app, a trace-driven link with the kernel's TCP, and the video encoder's bytes.
 CONDITIONS = ("cubic-loss", "datagram-bbr", "trace-cubic", "video-720p", "web")
-# An emulated processor is some twenty times slower than this machine's; a real one that takes
-# longer than this for one condition hangs.
+# An emulated processor is about twenty times slower than this machine's. A real one that exceeds
+# this time for one condition hangs.
 TIMEOUT_S = 1500.0
 BOOT_S = 300.0
-# Half of it is /dev/shm, where a guest's memory lies: 2 GiB at the most, sparse.
+# Half of the memory is /dev/shm for the guest's memory: a sparse file of at most 2 GiB.
 MEMORY_MB = 5120
 
 
 def missing(_: Options) -> str:
-    """Say why no machine can be emulated here; nothing where it can."""
+    """Return why this machine can emulate none; empty if it can."""
     return "" if shutil.which(machine.EMULATOR) else "needs QEMU: scripts/packages.sh machine"
 
 
 def compare(options: Options) -> None:
-    """Measure the conditions on each model, and leave their files in `--out`.
+    """Measure the conditions on each model; `--out` keeps their files.
 
     Raises:
-        LosslabError: a byte differs.
+        LosslabError: A byte differs.
     """
     with tempfile.TemporaryDirectory(prefix="losslab-processors-") as name:
         different = _compare(MODELS, CONDITIONS, Path(name), options.out)
@@ -97,7 +97,7 @@ def _compare(models: Sequence[str], names: Sequence[str], work: Path, kept: Path
 
 
 def _pack(work: Path, backends: set[str]) -> Path:
-    """Put the sources, the kernels and the images of backends on a disk."""
+    """Pack the sources, and the kernels and images of backends, on a disk."""
     built = [image.target()]
     built += [kernel.target()] if golden.VIRTUAL in backends else []
     if golden.CONTAINERNET in backends:
@@ -107,7 +107,7 @@ def _pack(work: Path, backends: set[str]) -> Path:
 
 
 def _command(names: Sequence[str]) -> str:
-    """Write what the machine does: measure the conditions one after the other, give them back."""
+    """Return the command that measures the conditions in order and copies their files back."""
     return (
         "cd /data/losslab && LOSSLAB_CACHE=/data/cache PYTHONPATH=src python3 -m bench.golden "
         f"--jobs 1 --timeout-s {TIMEOUT_S:g} --keep /data/cells --only {' '.join(names)}\n"

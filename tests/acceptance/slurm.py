@@ -1,8 +1,8 @@
-"""A Slurm cluster of one machine, where an ordinary user measures; compared with a local run.
+"""A Slurm cluster of one machine, where an ordinary user measures a campaign.
 
-munged, slurmctld and slurmd start with files in a folder of their own (and a link to their
-configuration in /etc/slurm), without systemd or accounting. `nobody` measures the campaign with an
-empty cache and takes the instrument from an archive. What was started is ended.
+The results are compared with a local run. munged, slurmctld and slurmd run without systemd and
+accounting from files in a separate folder, with a link in /etc/slurm. `nobody` measures with an
+empty cache and fetches the packed instrument. All daemons are ended.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from tests.acceptance.options import Options
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 USER = "nobody"
-# Four cells of a few packets, in groups of two.
+# Four short cells, in groups of two.
 CAMPAIGN = {
     "campaign": "cluster",
     "studies": {
@@ -46,9 +46,9 @@ CAMPAIGN = {
 }
 DAEMONS = ("munged", "slurmctld", "slurmd")
 TARGET = "results/summary/loss_cells.csv"
-# Where Slurm looks for it by itself: the executor takes SLURM_CONF out of its jobs' environment.
+# Slurm's default path: the executor removes SLURM_CONF from its jobs' environment.
 CONF_PLACE = Path("/etc/slurm/slurm.conf")
-# The machine may be busy.
+# Time limit on a busy machine.
 READY_S = 120.0
 CONF = """\
 ClusterName=losslab
@@ -80,23 +80,23 @@ PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE State=UP
 
 
 def free_port() -> int:
-    """Find one that nobody listens on."""
+    """Return a port that is not in use."""
     with socket.socket() as each:
         each.bind(("127.0.0.1", 0))
         return int(each.getsockname()[1])
 
 
 def run(*words: object, **more: object) -> str:
-    """Run a command; return what it prints."""
+    """Run a command; return its output."""
     command = [str(word) for word in words]
     return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, **more).stdout
 
 
 class Cluster:
-    """Munge, a controller and a node, in a folder."""
+    """munged, slurmctld and slurmd, with files in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Write their configuration."""
+        """Write the configuration."""
         self.folder = folder
         self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
         for name in ("munge", "state", "spool"):
@@ -152,7 +152,7 @@ class Cluster:
         return done.stdout
 
     def wait(self, ready: object, what: str) -> None:
-        """Wait until something is there."""
+        """Poll until a condition holds."""
         for _ in range(int(READY_S / 0.2)):
             if ready():
                 return
@@ -161,7 +161,7 @@ class Cluster:
         raise LosslabError(f"{what} must be there after {READY_S:.0f} s, found none:\n{logs}")
 
     def kill_node(self) -> None:
-        """Kill the node's daemon and all that runs under it, as a power cut would."""
+        """Kill the node's daemon and all its jobs, like a power failure."""
         for job in self.jobs():
             for process in run("scontrol", "listpids", job, env=self.environment).splitlines()[1:]:
                 with contextlib.suppress(ProcessLookupError, ValueError):
@@ -169,7 +169,7 @@ class Cluster:
         self._end("slurmd", signal.SIGKILL)
 
     def jobs(self) -> list[str]:
-        """List the jobs that run."""
+        """Return the running jobs."""
         words = ["squeue", "--noheader", "--states=R", "--format=%A"]
         return run(*words, env=self.environment).split()
 
@@ -185,7 +185,7 @@ class Cluster:
                 process.wait()
 
     def down(self) -> None:
-        """End jobs and daemons, and take the link away."""
+        """End jobs and daemons, and remove the link."""
         if "slurmctld" in self._daemons:
             subprocess.run(
                 ["scancel", f"--user={USER}"], env=self.environment, check=False, timeout=30
@@ -198,7 +198,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def cluster() -> Iterator[Cluster]:
-    """Give a cluster that is gone afterwards."""
+    """Yield a cluster, which is ended afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="losslab-slurm-"))
     folder.chmod(0o755)
     made = Cluster(folder)
@@ -211,7 +211,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def snakemake(work: Path, config: Path, *words: str) -> list[str]:
-    """Give the command that measures a campaign in a folder."""
+    """Return the command that measures a campaign in a folder."""
     return [
         str(BIN / "snakemake"), TARGET, "--snakefile", str(ROOT / "Snakefile"),
         "--directory", str(work), "--configfile", str(config), *words,
@@ -220,7 +220,7 @@ def snakemake(work: Path, config: Path, *words: str) -> list[str]:
 
 @contextlib.contextmanager
 def through_slurm(made: Cluster, work: Path, config: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Start the campaign as an ordinary user; what of it is left at the end is killed."""
+    """Start the campaign as an ordinary user; kill its processes at the end of the block."""
     them = pwd.getpwnam(USER)
     home = work / "home"
     home.mkdir(parents=True, exist_ok=True)
@@ -256,13 +256,13 @@ def measure(made: Cluster, work: Path, config: Path) -> None:
 
 
 def manifests(work: Path) -> dict[str, int]:
-    """List finished replicates with the time of their manifests."""
+    """Return finished replicates with the times of their manifests."""
     found = (work / "results" / "cells").glob("*/*/*/manifest.json")
     return {str(path.parent.relative_to(work)): path.stat().st_mtime_ns for path in found}
 
 
 def differences(first: Path, second: Path) -> list[str]:
-    """Name the replicates that are not the same bytes in two folders."""
+    """Return the replicates whose bytes differ between two folders."""
     names = {*manifests(first), *manifests(second)}
     found = []
     for name in sorted(names):
@@ -275,7 +275,7 @@ def differences(first: Path, second: Path) -> list[str]:
 
 
 def killed_in_the_middle(made: Cluster, work: Path, config: Path) -> None:
-    """Kill the node when some replicates are there, let it come back, and finish."""
+    """Kill the node after the first replicates, start it again, and finish the campaign."""
     with through_slurm(made, work, config) as process:
         while len(manifests(work)) < 2 and process.poll() is None:
             time.sleep(0.2)
@@ -292,7 +292,7 @@ def killed_in_the_middle(made: Cluster, work: Path, config: Path) -> None:
 
 
 def missing(_: Options) -> str:
-    """Say why no cluster can be started here; nothing where it can."""
+    """Return why this machine can start no cluster; empty if it can."""
     if os.geteuid() != 0:
         return "needs root"
     absent = [name for name in DAEMONS if shutil.which(name) is None]
@@ -300,14 +300,14 @@ def missing(_: Options) -> str:
 
 
 def compare_with_local(options: Options, kill: bool = False) -> None:
-    """Measure locally by root and through Slurm as an ordinary user, and compare the bytes.
+    """Measure locally as root and through Slurm as an ordinary user, and compare the bytes.
 
     Args:
-        options: With another campaign of the loss study, perhaps.
-        kill: Kill the node in the middle.
+        options: Options; they may name another campaign of the study `loss`.
+        kill: Whether to kill the node during the campaign.
 
     Raises:
-        LosslabError: a replicate differs.
+        LosslabError: A replicate differs.
     """
     with tempfile.TemporaryDirectory(prefix="losslab-cluster-") as name:
         folder = Path(name)

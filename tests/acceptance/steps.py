@@ -1,4 +1,4 @@
-"""The commands of a page, as they are run in a root folder, and the parts of the first."""
+"""Commands of a page as the acceptance suite runs them, and the phases of a set-up."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from tests.acceptance.folder import Ran
 
 CAMPAIGN = "tests/acceptance/campaign.yaml"
 REPORT = "make report"
-# What a whole campaign or an hour of tests would be is run in a smaller form, or not at all; with
-# --full as it stands, but for what takes days. The command, what is run in its place, and why.
+# Whole campaigns and long tests run in a smaller form or not at all. With --full, all but those
+# that take days run unchanged. Each entry has the command, its substitute, and the reason.
 SMALLER = {
-    REPORT: (f"make report CONFIG={CAMPAIGN}", "four cells in place of the quick campaign"),
-    "make test": ("", "an hour; with --full"),
+    REPORT: (f"make report CONFIG={CAMPAIGN}", "four cells instead of the quick campaign"),
+    "make test": ("", "takes an hour; `--full` runs it"),
     ".venv/bin/losslab score bbr --quick --out card": (
-        ".venv/bin/losslab score bbr --quick --estimate --out card", "says what it would take",
+        ".venv/bin/losslab score bbr --quick --estimate --out card", "prints only the estimate",
     ),
 }  # fmt: skip
 ALWAYS = {
     ".venv/bin/snakemake --cores 8": (
-        ".venv/bin/snakemake --cores 8 --dry-run --quiet all", "lists its jobs: hours",
+        ".venv/bin/snakemake --cores 8 --dry-run --quiet all", "lists its jobs, which take hours",
     ),
     ".venv/bin/losslab shell --rtt-ms 20": (
         "echo 'sender ping -c 1 10.0.3.2' | .venv/bin/losslab shell --rtt-ms 20",
-        "with words to read",
+        "with a command on standard input",
     ),
 }  # fmt: skip
-# What set-up and the workflow say when a part of their work begins.
+# Output of set-up and workflow at the beginning of each phase.
 BEGINS = {
     "losslab: installing ": "Debian packages",
     "losslab: making .venv": "Python packages",
@@ -43,7 +43,7 @@ SECTION = re.compile(r"^## ", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Step:
-    """A command of a page, and what is run for it; nothing where it is left out."""
+    """A command of a page, and its substitute; empty if it is not run."""
 
     shown: str
     run: str
@@ -51,7 +51,7 @@ class Step:
 
 
 def steps(text: str, full: bool) -> list[Step]:
-    """List the commands of a page's text."""
+    """Return the commands of a page's text."""
     found = []
     for line in pages.lines(text):
         words = [shlex.join([*c.variables, *c.words]) for c in pages.commands(line)]
@@ -62,7 +62,7 @@ def steps(text: str, full: bool) -> list[Step]:
 
 
 def verifying(text: str) -> str:
-    """Give what the how-to on artifacts says of verifying one, as a line of shell."""
+    """Return the commands that verify an artifact, from its how-to, as a line of shell."""
     section = next(part for part in SECTION.split(text) if part.startswith("Verify\n"))
     shown = pages.lines(section)
     last = next(i for i, line in enumerate(shown) if line.startswith("make "))
@@ -70,7 +70,7 @@ def verifying(text: str) -> str:
 
 
 def parts(ran: Ran) -> dict[str, float]:
-    """Split the seconds of a set-up by what it says; what it does before is of its first part."""
+    """Split the duration of a set-up into phases by its output; the first includes the start."""
     begins = [(0.0, "")]
     for at, line in ran.lines:
         name = next((name for words, name in BEGINS.items() if line.startswith(words)), None)
@@ -85,7 +85,7 @@ def parts(ran: Ran) -> dict[str, float]:
 
 
 def for_root(ran: Ran) -> str:
-    """Return what a command that failed says is to be run as root; nothing where it does not."""
+    """Return the command for root that a failed command prints; empty if it prints none."""
     found = HINT.search(ran.text)
     return found[1] if found else ""
 

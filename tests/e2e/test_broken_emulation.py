@@ -1,6 +1,6 @@
-"""Emulations that are broken on purpose, in real guests: each is refused by a check.
+"""Emulations that are broken on purpose, in real guests: a check refuses each.
 
-The guest runs the measuring code as it is, but for one step after the set-up that breaks it.
+The guest runs the unchanged measuring code, with one additional step after the set-up.
 """
 
 import json
@@ -17,11 +17,11 @@ from losslab.study.condition import Condition
 CONDITION = {
     "algorithm": "cubic", "loss_percent": 0, "path": "symmetric", "app": "iperf3", "rtt_ms": 20,
     "rate_mbit": 50, "buffer_packets": 200, "duration_s": 3, "warmup_s": 0.5,
-    # Windows must not limit what is broken here.
+    # The receive window must not limit the flow.
     "receive_buffer": "large",
 }  # fmt: skip
 
-# Runs in the guest. `broken` breaks the hosts once they are configured.
+# Runs in the guest. `broken` changes the hosts after their configuration.
 SCRIPT = """
 import json, subprocess, sys
 from pathlib import Path
@@ -59,10 +59,10 @@ Path("/mnt/out/found.json").write_text(json.dumps(found))
 """
 
 NOTHING_ELSE = "pass"
-# tc commands that replace what is there; 200000000 is the limit that was asked for.
-DELAY_LINE = "tc qdisc change dev r2-receiver root handle 1: netem seed 1"
-BACK_LINE = "tc qdisc change dev r2-r1 root handle 1: netem seed 1 limit 200000000"
-# What the guest measures instead.
+# tc commands that replace a qdisc; 200000000 is the planned limit.
+FORWARD_NETEM = "tc qdisc change dev r2-receiver root handle 1: netem seed 1"
+REVERSE_NETEM = "tc qdisc change dev r2-r1 root handle 1: netem seed 1 limit 200000000"
+# Replaces the path of the guest's measurement.
 BOTH_WAYS = (
     "from dataclasses import replace\n"
     "ask = Condition.from_json\n"
@@ -70,7 +70,7 @@ BOTH_WAYS = (
 )
 BOTTLENECK = "tc qdisc change dev r1-r2 root handle 1: tbf burst 3028 limit 3028"
 
-# name: (breakage in the guest, code before it, words of the check that must refuse it)
+# name: (breakage in the guest, code before it, words of the violation)
 BREAKAGES = {
     "offloads on": (
         "for h, i in (('sender', 'sender-r1'), ('r1', 'r1-r2')): "
@@ -80,13 +80,13 @@ BREAKAGES = {
         ["tso of sender-r1 on sender must be off, found on", "loss would hit aggregates"],
     ),
     "netem limit too small": (
-        f"on('r2', '{DELAY_LINE} limit 20 delay 10ms')",
+        f"on('r2', '{FORWARD_NETEM} limit 20 delay 10ms')",
         "",
         ["qdisc netem on r2-receiver on r2 must have limit", "loss must be 0 %"],
     ),
     "wrong unit": (
-        # A bare number is not milliseconds: nanoseconds to this tc, microseconds to older ones.
-        f"on('r2', '{DELAY_LINE} limit 200000000 delay 10')",
+        # A bare number is in nanoseconds for this tc, in microseconds for older ones.
+        f"on('r2', '{FORWARD_NETEM} limit 200000000 delay 10')",
         "",
         ["must have delay.delay 0.01, found 1e-08", "RTT of the idle path must be 20 ms, found 10"],
     ),
@@ -94,25 +94,25 @@ BREAKAGES = {
         "on('sender', 'tc qdisc del dev sender-r1 root'); "
         "on('sender', 'tc qdisc add dev sender-r1 root handle 1: netem delay 10ms')",
         "",
-        ["qdisc fq must be on sender-r1 on sender, found netem", "was not asked for",
+        ["qdisc fq must be on sender-r1 on sender, found netem", "is not in the plan",
          "RTT of the idle path must be 20 ms, found 30"],
     ),
     "wrong rate": (
         f"on('r1', '{BOTTLENECK} rate 60mbit')",
         "",
-        ["qdisc tbf on r1-r2 on r1 must have rate", "cannot be faster than the link's 50"],
+        ["qdisc tbf on r1-r2 on r1 must have rate", "goodput must be at most the link's 50"],
     ),
     "wrong buffer": (
         "on('r1', 'tc qdisc change dev r1-r2 parent 1:1 handle 10: pfifo limit 20')",
         "",
         ["qdisc pfifo on r1-r2 on r1 must have limit 200, found 20"],
     ),
-    "loss that nobody asked for": (
-        f"on('r2', '{DELAY_LINE} limit 200000000 delay 10ms loss 2%')",
+    "unplanned loss": (
+        f"on('r2', '{FORWARD_NETEM} limit 200000000 delay 10ms loss 2%')",
         "",
         ["loss must be 0 %"],
     ),
-    "packets that vanish": (
+    "dropped packets": (
         "on('receiver', 'tc qdisc add dev receiver-r2 clsact'); "
         "on('receiver', 'tc filter add dev receiver-r2 ingress matchall action pass')\n"
         "    on('r3', 'true'); on('r2', 'tc qdisc add dev r2-r1 clsact'); "
@@ -121,24 +121,24 @@ BREAKAGES = {
         "",
         ["unexplained"],
     ),
-    "loss on the way back that nobody asked for": (
-        f"on('r2', '{BACK_LINE} delay 10ms loss 2%')",
+    "unplanned loss on the reverse path": (
+        f"on('r2', '{REVERSE_NETEM} delay 10ms loss 2%')",
         "",
-        ["loss on the way back must be 0 %"],
+        ["loss on the reverse path must be 0 %"],
     ),
-    "loss both ways that strikes one way only": (
-        f"on('r2', '{BACK_LINE} delay 10ms')",
+    "loss in both directions, applied in one only": (
+        f"on('r2', '{REVERSE_NETEM} delay 10ms')",
         BOTH_WAYS,
-        ["loss on the way back must be 2 %"],
+        ["loss on the reverse path must be 2 %"],
     ),
-    "loss both ways that strikes too often on the asymmetric path": (
-        f"on('r3', '{BACK_LINE.replace('r2-r1', 'r3-r1')} delay 10ms loss 20%')",
+    "loss in both directions, too high on the asymmetric reverse path": (
+        f"on('r3', '{REVERSE_NETEM.replace('r2-r1', 'r3-r1')} delay 10ms loss 20%')",
         BOTH_WAYS.replace("both", "both', path='asymmetric"),
-        ["loss on the way back must be 2 %"],
+        ["loss on the reverse path must be 2 %"],
     ),
-    "acknowledgements that vanish": (
+    "dropped acknowledgements": (
         NOTHING_ELSE,
-        # Before netem, which would have to account for them; for 0.3 s.
+        # For 0.3 s, before netem, which would count the drops.
         "import threading\n"
         "from losslab.emulation import traffic\n"
         "start = traffic._SampleLog\n"
@@ -150,7 +150,7 @@ BREAKAGES = {
         "    threading.Timer(1.3, tc, ['filter del dev r2-receiver ingress']).start()\n"
         "    return start(*probes)\n"
         "traffic._SampleLog = cut",
-        ["packets sent back must equal"],
+        ["packets sent on the reverse path must equal"],
     ),
     "window-limited sockets": (
         NOTHING_ELSE,
@@ -183,7 +183,7 @@ BREAKAGES = {
         "iperf3.flow = other",
         ["iperf3 must use cubic, found"],
     ),
-    "wrong way back": (
+    "wrong reverse path": (
         "on('receiver', 'ip route replace default via 10.0.4.2 dev receiver-r3')",
         "",
         ["routes of receiver must be"],
@@ -195,9 +195,9 @@ BREAKAGES = {
     ),
     "tc that fails": (
         NOTHING_ELSE,
-        "make = qdiscs.Shaper.command\n"
-        "qdiscs.Shaper.command = lambda s: make(s).replace('netem', 'netemm')",
-        ["must succeed in silence", "netemm"],
+        "make = qdiscs.Qdisc.command\n"
+        "qdiscs.Qdisc.command = lambda s: make(s).replace('netem', 'netemm')",
+        ["must succeed without messages", "netemm"],
     ),
     "receiver that ends early": (
         NOTHING_ELSE,
@@ -224,13 +224,13 @@ def reasons(breakage="pass", before=""):
         return json.loads((folder / "found.json").read_text())["reasons"]
 
 
-def test_the_condition_is_sound_when_nothing_is_broken():
+def test_unbroken_emulation_gives_a_valid_replicate():
     assert Condition.from_json(CONDITION).problems() == []
     assert reasons() == []
 
 
 @pytest.mark.parametrize("name", BREAKAGES)
-def test_refused(name):
+def test_broken_emulation_is_a_violation(name):
     breakage, before, expected = BREAKAGES[name]
     found = reasons(breakage, before)
     missing = [words for words in expected if not any(words in reason for reason in found)]

@@ -1,6 +1,6 @@
-"""Impaired paths that are broken on purpose, in one guest: each is refused by its check.
+"""Paths that are broken on purpose, in one guest: their checks refuse each.
 
-As tests/e2e/test_broken_emulation.py, but for one guest that measures them one after the other.
+Like tests/e2e/test_broken_emulation.py, but one guest measures all cases in turn.
 """
 
 import json
@@ -19,19 +19,19 @@ CONDITION = {
     "duration_s": 1.5, "warmup_s": 0.4,
 }  # fmt: skip
 
-# Runs in the guest: each case's lines of tc, on a host, once the hosts are configured; and what is
-# said in place of what when the path changes, unseen by what reads it back then.
+# Runs in the guest: each case's tc commands on a host after its configuration, and replacements of
+# commands of the path schedule, which the later read-back does not show.
 SCRIPT = """
 import json, subprocess
 from pathlib import Path
-from losslab.emulation import changing, measure, netns, qdiscs
+from losslab.emulation import schedule_runner, measure, netns, qdiscs
 from losslab.study.condition import Condition
 
-shape, told, look = measure.hosts.shape, qdiscs.Shaper.changing, changing.differences
+shape, change, look = measure.hosts.shape, qdiscs.Qdisc.change_command, schedule_runner.differences
 found = {{}}
 for name, (condition, host, lines, swap) in json.loads({cases!r}).items():
-    qdiscs.Shaper.changing = lambda its: told(its).replace(*swap)
-    changing.differences = (lambda *_: []) if swap[0] else look
+    qdiscs.Qdisc.change_command = lambda qdisc: change(qdisc).replace(*swap)
+    schedule_runner.differences = (lambda *_: []) if swap[0] else look
 
     def shape_broken(plans, handles):
         shape(plans, handles)
@@ -48,9 +48,9 @@ for name, (condition, host, lines, swap) in json.loads({cases!r}).items():
 Path("/mnt/out/found.json").write_text(json.dumps(found))
 """
 
-LINE = "tc qdisc change dev r2-receiver root handle 1: netem seed 1 limit 200000000 delay"
-EARLY_LINE = "tc qdisc change dev r2-receiver parent 1:1 handle 10: netem seed 1 limit 200000000"
-# name: (axes, host, what breaks it there, or a change, words of the checks that must refuse it)
+NETEM = "tc qdisc change dev r2-receiver root handle 1: netem seed 1 limit 200000000 delay"
+EARLY_NETEM = "tc qdisc change dev r2-receiver parent 1:1 handle 10: netem seed 1 limit 200000000"
+# name: (axes, host, breaking commands or replacement, words of the violations)
 CASES = {
     "nothing broken": (
         {
@@ -60,70 +60,71 @@ CASES = {
         },
         "r2", [], [],
     ),
-    "bursts of one": (
+    "bursts of one packet": (
         {"loss_percent": 2, "loss_burst_packets": 5},
-        "r2", [f"{LINE} 10ms loss 2%"], ["must have loss-gemodel.p"],
+        "r2", [f"{NETEM} 10ms loss 2%"], ["must have loss-gemodel.p"],
     ),
-    "no jitter": (
-        {"jitter_ms": 10}, "r2", [f"{LINE} 15ms rate 1000gbit"],
-        ["must have delay.jitter 0.005, found 0", "must differ by"],
+    "missing jitter": (
+        {"jitter_ms": 10}, "r2", [f"{NETEM} 15ms rate 1000gbit"],
+        ["must have delay.jitter 0.005, found 0", "must spread over"],
     ),
     "more reordering": (
-        {"reorder_percent": 2}, "r2", [f"{EARLY_LINE} delay 5ms reorder 20%"],
+        {"reorder_percent": 2}, "r2", [f"{EARLY_NETEM} delay 5ms reorder 20%"],
         ["must have reorder.reorder 0.02, found 0.2", "early packets must be 2 %"],
     ),
-    "reordering that nobody asked for": (
-        {}, "r2", [f"{LINE} 10ms reorder 2%"], ["must have none of these packets, found reordered"],
+    "unplanned reordering": (
+        {}, "r2", [f"{NETEM} 10ms reorder 2%"],
+        ["must have none of these packets, found reordered"],
     ),
     "more duplicates": (
-        {"duplicate_percent": 2}, "r2", [f"{LINE} 10ms duplicate 20%"],
-        ["must have duplicate.duplicate 0.02, found 0.2", "packets made twice must be 2 %"],
+        {"duplicate_percent": 2}, "r2", [f"{NETEM} 10ms duplicate 20%"],
+        ["must have duplicate.duplicate 0.02, found 0.2", "duplicated packets must be 2 %"],
     ),
-    "duplicates that nobody asked for": (
-        {}, "r2", [f"{LINE} 10ms duplicate 2%"], ["unexplained"],
+    "unplanned duplicates": (
+        {}, "r2", [f"{NETEM} 10ms duplicate 2%"], ["unexplained"],
     ),
     "a receiver without ECN": (
         {"ecn": "on"}, "receiver", ["sysctl -qw net.ipv4.tcp_ecn=0"],
         ["sysctl net.ipv4.tcp_ecn on receiver must be 1, found 0", "at least 50 % of"],
     ),
-    "nothing broken in a path that changes": (
+    "nothing broken in a path schedule": (
         {
             "changes": "at_s=0.5,rate_mbit=3,rtt_ms=60+at_s=0.8,loss_percent=5+at_s=1,outage_s=0.2",
             "ack_thinning": 4, "policer_mbit": 6,
         },
         "r2", [], [],
     ),
-    "a change of another rate": (
+    "a change to another rate": (
         {"changes": "at_s=0.7,rate_mbit=2"}, "r1", {"rate 2000000bit": "rate 5000000bit"},
         ["after the traffic: qdisc tbf on r1-r2 on r1 must have rate 250000, found 625000",
          "from 0.7 s the bottleneck must send at most 2 Mbit/s"],
     ),
-    "a change of another delay": (
+    "a change to another delay": (
         {"changes": "at_s=0.7,rtt_ms=200"}, "r2", {"delay 100000000ns": "delay 12000000ns"},
         ["must have delay.delay 0.1, found 0.012", "RTTs from 0.7 s must be at least 200 ms"],
     ),
-    "a change of another loss": (
+    "a change to another loss rate": (
         {"changes": "at_s=0.7,loss_percent=2"}, "r2", {"loss random 2%": "loss random 30%"},
         ["must have loss-random.loss 0.02, found 0.3", "loss from 0.7 s must be 2 %"],
     ),
-    "an outage that lets some through": (
+    "an outage that passes some packets": (
         {"changes": "at_s=0.7,outage_s=0.5"}, "r2", {"loss random 100%": "loss random 50%"},
         ["loss from 0.7 s must be 100 %"],
     ),
-    "a policer that does not": (
+    "a policer without effect": (
         {"policer_mbit": 2}, "r1", ["tc filter del dev r1-r2 egress"],
-        ["filter on r1-r2 on r1 must be", "bytes must pass a policer of 2 Mbit/s"],
+        ["filter on r1-r2 on r1 must be", "a policer of 2 Mbit/s must pass at most"],
     ),
-    "another thinning": (
+    "another ratio of ACK thinning": (
         {"ack_thinning": 4}, "r2",
         ["tc filter del dev r2-r1 egress",
          "tc filter add dev r2-r1 egress protocol ip flower ip_proto tcp tcp_flags 0x10/0x1f "
          "action drop random determ ok 2"],
-        ["filter on r2-r1 on r2 must be", "one of 4 of"],
+        ["filter on r2-r1 on r2 must be", "one in 4 gets through"],
     ),
-    "marks of another": (
-        {"ecn": "on", "queue": "codel"}, "r2", [f"{LINE} 10ms loss 2% ecn"],
-        ["packets that the bottleneck marked must equal"],
+    "marks of another qdisc": (
+        {"ecn": "on", "queue": "codel"}, "r2", [f"{NETEM} 10ms loss 2% ecn"],
+        ["packets marked by the bottleneck must equal"],
     ),
 }  # fmt: skip
 
@@ -144,7 +145,7 @@ def found():
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_refused_where_broken_and_only_there(found, name):
+def test_broken_path_violates_exactly_its_own_check(found, name):
     axes, _, lines, expected = CASES[name]
     assert Condition.from_json(CONDITION | axes).problems() == []
     reasons = found[name]["reasons"]
@@ -153,7 +154,7 @@ def test_refused_where_broken_and_only_there(found, name):
     assert bool(reasons) == bool(lines), reasons
 
 
-def test_what_was_done_is_counted(found):
+def test_path_mechanisms_count_their_packets(found):
     summary = found["nothing broken"]["summary"]
     for name in ("reordered_packets", "duplicate_packets", "ecn_marks"):
         assert summary[name] > 0

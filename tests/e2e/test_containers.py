@@ -1,4 +1,4 @@
-"""The containernet backend in a guest, byte by byte; on this machine's engine: test_realtime."""
+"""The containernet backend in a guest, byte by byte; test_realtime covers the host's engine."""
 
 import json
 import subprocess
@@ -45,7 +45,7 @@ needs_guest = pytest.mark.skipif(
     ],
     ids=["asymmetric", "trace"],
 )
-def test_containers_in_a_guest_give_the_same_bytes_twice(tmp_path, words, rtt_ms):
+def test_containers_in_a_guest_repeat_their_bytes(tmp_path, words, rtt_ms):
     words = [*words, "--backend", "containernet"]
     with ThreadPoolExecutor(2) as pool:
         done = list(pool.map(lambda n: measure(tmp_path / n, *words), ("a", "b")))

@@ -1,9 +1,9 @@
-"""The run explorer in a browser: load, choose, zoom, hover, sort, filter; no complaint."""
+"""The run explorer in a browser: loading, selection, zoom, hover, sorting and filters."""
 
 import pytest
 
 from losslab.campaign import collect
-from losslab.screen import explorer
+from losslab.ui import explorer
 from tests import browser
 from tests.golden import seam
 
@@ -15,7 +15,7 @@ WINDOW = "document.getElementById('window').textContent"
 
 @pytest.fixture(scope="module")
 def explored(tmp_path_factory):
-    """The recorded cells' explorer, and their names."""
+    """Return the recorded cells' explorer, and their names."""
     folder = tmp_path_factory.mktemp("explorer")
     cells = seam.unpack(folder / "results/cells/seam")
     tables = collect.gather(sorted(cells.glob("*/cell.json")))
@@ -38,7 +38,7 @@ def chromium(tmp_path_factory):
 
 @pytest.fixture
 def page(chromium, explored):
-    """The page as it opens, which complains of nothing until the test ends."""
+    """Yield the opened page, and check for errors of the browser after the test."""
     chromium.complaints.clear()
     chromium.size(1280, 900)
     chromium.scheme("light")
@@ -61,7 +61,7 @@ def choose(page, pane, what, value):
     )
 
 
-def test_it_opens_with_a_run_and_all_cells(page, explored):
+def test_explorer_opens_with_a_run_and_all_cells(page, explored):
     assert page.ask(CHARTS.format("a")) > 0
     assert page.ask(ROWS) == len(explored[1])
     assert f"{len(explored[1])} cells" in page.ask(
@@ -70,7 +70,7 @@ def test_it_opens_with_a_run_and_all_cells(page, explored):
     assert page.ask("document.querySelector('#pane-b').hidden")
 
 
-def test_a_cell_and_a_replicate_are_chosen_and_stand_in_the_address(page, explored):
+def test_selected_cell_and_replicate_are_in_the_address(page, explored):
     cell = named(explored[1], "bulk_cubic")
     choose(page, "a", "cell", cell)
     choose(page, "a", "run", "1")
@@ -82,7 +82,7 @@ def test_a_cell_and_a_replicate_are_chosen_and_stand_in_the_address(page, explor
     assert all(page.ask(f"fetch('{file}').then(r => r.text())") for file in files)
 
 
-def test_an_address_opens_two_runs_side_by_side(page, explored):
+def test_address_opens_two_runs_side_by_side(page, explored):
     one, other = (named(explored[1], name) for name in ("rivals", "bulk_bbr"))
     page.open("/dev/null")
     page.open(explored[0], f"#a=seam/{one}/0&b=seam/{other}/1")
@@ -94,7 +94,7 @@ def test_an_address_opens_two_runs_side_by_side(page, explored):
     assert tops[0] == tops[1] > 0
 
 
-def test_dragging_zooms_all_panels_and_a_double_click_shows_the_whole_run(page, explored):
+def test_dragging_zooms_all_panels_and_a_double_click_resets(page, explored):
     choose(page, "a", "cell", named(explored[1], "rivals"))
     page.wait(f"{SHOWN.format('a')}.includes('rivals')")
     page.click("#compare")
@@ -113,7 +113,7 @@ def test_dragging_zooms_all_panels_and_a_double_click_shows_the_whole_run(page, 
     assert page.ask("lab.span()") == whole
 
 
-def test_buttons_zoom_for_those_who_have_no_mouse(page, explored):
+def test_buttons_zoom_without_a_mouse(page, explored):
     choose(page, "a", "cell", named(explored[1], "rivals"))
     page.wait(f"{SHOWN.format('a')}.includes('rivals')")
     begin, end = page.ask("lab.span()")
@@ -127,7 +127,7 @@ def test_buttons_zoom_for_those_who_have_no_mouse(page, explored):
     assert page.ask("lab.span()") == [begin, end]
 
 
-def test_the_pointer_shows_values_in_every_panel(page, explored):
+def test_hovering_shows_values_in_every_panel(page, explored):
     choose(page, "a", "cell", named(explored[1], "rivals"))
     page.wait(f"{SHOWN.format('a')}.includes('rivals')")
     page.ask("document.querySelector('#pane-a .u-over').scrollIntoView({block: 'center'})")
@@ -140,7 +140,7 @@ def test_the_pointer_shows_values_in_every_panel(page, explored):
     assert len(page.ask(values)) == page.ask(CHARTS.format("a")) >= 5
 
 
-def test_the_table_is_filtered_and_sorted(page, explored):
+def test_explorer_table_filters_and_sorts(page, explored):
     page.ask(
         "(f => { f.value = 'bulk bbr'; f.dispatchEvent(new Event('input')); })"
         "(document.getElementById('filter'))"
@@ -174,7 +174,7 @@ def test_the_table_is_filtered_and_sorted(page, explored):
     assert heads == ["Loss %"]
 
 
-def test_datagrams_are_called_by_their_scheme(page, explored):
+def test_datagram_runs_are_named_by_their_scheme(page, explored):
     cell = named(explored[1], "datagrams")
     shown = page.ask(
         f"(c => [lab.controlOf(c).label, lab.columns.find(c => c.title === 'Rate Mbit/s').show(c)])"
@@ -183,7 +183,7 @@ def test_datagrams_are_called_by_their_scheme(page, explored):
     assert shown == ["ewma", "trace"]
 
 
-def test_a_row_of_the_table_opens_its_cell(page, explored):
+def test_explorer_row_opens_its_cell(page, explored):
     page.ask(
         "(f => { f.value = 'video'; f.dispatchEvent(new Event('input')); })"
         "(document.getElementById('filter'))"
@@ -193,17 +193,17 @@ def test_a_row_of_the_table_opens_its_cell(page, explored):
     assert not page.ask("document.querySelector('#pane-b').hidden")
 
 
-def test_an_invalid_run_says_why_and_shows_no_numbers(page, explored):
+def test_invalid_run_shows_its_violations_and_no_numbers(page, explored):
     cell = named(explored[1], "too-")
     choose(page, "a", "cell", cell)
     page.wait(f"{SHOWN.format('a')}.includes('too-')")
     words = page.ask("document.querySelector('#pane-a .verdict').textContent")
-    assert "INVALID, it counts nowhere: " in words
+    assert "INVALID, enters no statistic: " in words
     assert page.ask("document.querySelectorAll('#pane-a .numbers dd').length") == 0
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_needs_no_scrolling_sideways(page, explored, scheme):
+def test_page_on_a_phone_does_not_scroll_sideways(page, explored, scheme):
     page.scheme(scheme)
     page.size(390, 844, phone=True)
     page.open("/dev/null")
@@ -215,7 +215,7 @@ def test_a_phone_needs_no_scrolling_sideways(page, explored, scheme):
     assert all(250 < width <= 390 for width in widths)
 
 
-def test_light_and_dark_change_in_place(page):
+def test_colour_scheme_changes_without_a_reload(page):
     back = "getComputedStyle(document.body).backgroundColor"
     light = page.ask(back)
     page.click("#theme")

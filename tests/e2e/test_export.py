@@ -1,4 +1,4 @@
-"""Runs for other tools: what is seen beside a run leaves its bytes alone, and agrees with it."""
+"""Exports: a capture does not change the run's bytes, and agrees with the kernel's counters."""
 
 import json
 
@@ -13,7 +13,7 @@ WORDS = ["--algorithm", "cubic", "--rate-mbit", 10, "--rtt-ms", 20, "--buffer-pa
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """The same run without a capture and with one of the bottleneck, and the first as qlog."""
+    """Run a replicate without and with a capture of the bottleneck; export the first as qlog."""
     folder = tmp_path_factory.mktemp("runs")
     lossy = [*WORDS, "--loss-percent", 1]
     assert measure(folder / "without", *lossy).returncode == 0
@@ -23,7 +23,7 @@ def runs(tmp_path_factory):
     return folder
 
 
-def test_a_capture_leaves_every_other_byte_alone(runs):
+def test_capture_changes_no_other_byte(runs):
     without, captured = contents(runs / "without"), contents(runs / "with")
     assert set(captured) - set(without) == {"capture-r1-r2.pcap"}
     manifest = json.loads(captured["manifest.json"])
@@ -33,18 +33,19 @@ def test_a_capture_leaves_every_other_byte_alone(runs):
     assert [n for n in without if n != "manifest.json" and without[n] != captured[n]] == []
 
 
-def test_a_capture_has_the_packets_that_the_links_counted(runs):
+def test_capture_has_as_many_packets_as_the_links_counted(runs):
     out = runs / "r1-r2.pcap"
     assert losslab("export", runs / "with", "--pcap", "r1-r2", "--out", out).returncode == 0
     _, seen = qlog.segments(out.read_bytes())
     summary = json.loads((runs / "with" / "manifest.json").read_text())["summary"]
-    # Behind the bottleneck: what is offered to the lossy interface. 20 pings before, 20 beside.
+    # After the bottleneck, the lossy interface is also offered the pings: 20 before the flow, and
+    # those during it.
     pings = 20 + len(read_csv(runs / "with" / "ping.csv"))
     forward = sum(segment.sent for segment in seen)
     assert 0 <= summary["loss_offered_packets"] - forward - pings + 20 <= 2
 
 
-def test_a_log_has_the_losses_and_bytes_that_the_kernel_counted(runs):
+def test_qlog_has_the_kernels_losses_and_bytes(runs):
     log = json.loads((runs / "run.qlog").read_text())
     assert log["qlog_version"] == "0.3"
     rows = read_csv(runs / "without" / "tcp.csv")
@@ -55,14 +56,14 @@ def test_a_log_has_the_losses_and_bytes_that_the_kernel_counted(runs):
     assert abs(names.count("recovery:packet_lost") - int(last["retransmits"])) <= 2
     sent = sum(e["data"]["raw"]["length"] for e in bulk if e["name"] == "transport:packet_sent")
     lost = 1448 * names.count("recovery:packet_lost")
-    # At the last sample, what the path holds was on its way: 17 packets, and 30 in the buffer.
+    # At the last sample, up to 17 packets are on the path and 30 in the buffer.
     assert 0 <= sent - lost - int(last["delivered_bytes"]) <= 47 * 1448
 
 
-def test_what_cannot_be_captured_or_written_is_refused(runs, tmp_path):
+def test_impossible_export_is_refused(runs, tmp_path):
     done = measure(tmp_path / "out", *WORDS, "--capture", "r9-r1")
     assert done.returncode == 2
     assert "a link to capture must be one of r1-r2" in done.stderr
     done = losslab("export", runs / "with", "--qlog", "--out", runs / "run.qlog")
     assert done.returncode == 1
-    assert "must not be there yet" in done.stderr
+    assert "must not exist" in done.stderr

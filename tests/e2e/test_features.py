@@ -1,6 +1,6 @@
-"""A feature is one module and one golden condition: an impairment and an app that losslab lacks.
+"""New features need one module and one golden condition: an impairment and an app as examples.
 
-Their modules go into a copy of the package; nothing else of it is edited.
+Their modules are added to a copy of the package, which is otherwise unchanged.
 """
 
 import json
@@ -12,14 +12,14 @@ import sys
 import pytest
 import yaml
 
-# Modules of tests/fixtures/features, and where they belong.
+# Modules of tests/fixtures/features, and their destinations.
 MODULES = {"corruption": "path", "transfer": "apps"}
 COPIED, LINKED = ("src", "bench"), ("algorithms", "config", "containers", "workflow")
 GOLDEN = "tests/golden/golden.yaml"
 
 
 def run(copy, *words):
-    """Run a module of the copy with this interpreter."""
+    """Run a module of the copy in this Python."""
     paths = os.pathsep.join((str(copy / "src"), str(copy)))
     return subprocess.run(
         [sys.executable, "-m", *words],
@@ -30,7 +30,7 @@ def run(copy, *words):
 
 @pytest.fixture(scope="module")
 def copy(root, tmp_path_factory):
-    """A copy of the project with both modules, whose golden conditions are theirs alone."""
+    """Return a copy of the project with both modules and only their golden conditions."""
     folder = tmp_path_factory.mktemp("features")
     for name in COPIED:
         shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -50,14 +50,14 @@ def copy(root, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def measured(copy):
-    """Measured digests compared with the golden ones."""
+    """Return measured digests and the golden ones."""
     cells = copy / "cells"
     done = run(copy, "bench.golden", "--jobs", "1", "--keep", str(cells))
     assert done.returncode == 0, done.stdout + done.stderr
     return {name: json.loads((cells / name / "manifest.json").read_text()) for name in MODULES}
 
 
-def test_their_axes_and_metrics_are_listed(copy):
+def test_new_features_axes_and_metrics_are_listed(copy):
     table = run(copy, "losslab.cli", "axes").stdout
     assert "| `corrupt_percent` | % of packets | [0, 100) | `0` |" in table
     assert "| `transfer_kb` | kB |" in table
@@ -67,7 +67,7 @@ def test_their_axes_and_metrics_are_listed(copy):
     assert "| `transfer_s` | s | less | transfer |" in metrics
 
 
-def test_what_does_not_go_together_is_refused(copy):
+def test_conflicting_axes_are_refused(copy):
     words = ("losslab.cli", "measure", "--algorithm", "cubic", "--out", "x")
     done = run(copy, *words, "--corrupt-percent", "1", "--rtt-ms", "0", "--rate-mbit", "10")
     assert "corrupt_percent must be at their defaults with rtt_ms 0" in done.stderr
@@ -75,7 +75,7 @@ def test_what_does_not_go_together_is_refused(copy):
     assert "transfer_kb 5.0 needs the app transfer, found iperf3" in done.stderr
 
 
-def test_an_impairment_is_planned_read_back_counted_and_described(measured):
+def test_new_impairment_is_planned_read_back_and_counted(measured):
     its = measured["corruption"]
     assert (its["valid"], its["plan"]["promise"]["more"]["corrupt_percent"]) == (True, 2.0)
     [line] = [q for q in its["observed"]["state"]["r2"]["qdiscs"] if q.get("dev") == "r2-receiver"]
@@ -85,11 +85,11 @@ def test_an_impairment_is_planned_read_back_counted_and_described(measured):
     assert its["summary"]["goodput_mbit"] > 0
 
 
-def test_an_app_runs_its_programs_and_has_its_metrics(measured):
+def test_new_app_runs_its_programs_and_has_its_metrics(measured):
     its = measured["transfer"]
     assert its["valid"]
     assert its["summary"]["bytes_received"] == 500_000
-    # At 20 Mbit/s 0.2 s, and some round trips of 20 ms.
+    # 0.2 s at 20 Mbit/s, and some RTTs of 20 ms.
     assert 0.2 < its["summary"]["transfer_s"] < 0.5
 
 
@@ -104,7 +104,7 @@ for more in ({}, {"corrupt_percent": 2}, {"app": "transfer"}):
 """
 
 
-def test_only_their_cells_depend_on_them(copy):
+def test_only_cells_of_a_feature_depend_on_its_module(copy):
     (copy / "fingerprints.py").write_text(FINGERPRINTS)
     assert run(copy, "fingerprints").stdout.splitlines() == [
         "[]", "['emulation/path/corruption.py']", "['emulation/apps/transfer.py']",

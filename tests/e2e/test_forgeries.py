@@ -1,4 +1,4 @@
-"""A small campaign, packed: it is verified as it is, and no forgery of it is."""
+"""Artifacts of a small campaign: verification accepts the original and refuses every forgery."""
 
 import json
 import os
@@ -33,8 +33,8 @@ def git(folder, *words):
 
 @pytest.fixture(scope="module")
 def repository(root, tmp_path_factory):
-    """A commit of these sources, with a study of four cells and one that is invalid."""
-    # `make test` installs it.
+    """Return a commit of these sources with a study of four cells and an invalid one."""
+    # `make test` installs the packages.
     pytest.importorskip("rocrate", reason="scripts/group.sh artifact")
     folder = tmp_path_factory.mktemp("sources")
     names = git(root, "ls-files", "-co", "--exclude-standard", "-z").split("\0")
@@ -52,7 +52,7 @@ def repository(root, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def work(repository, tmp_path_factory):
-    """The campaign, measured and reported by the workflow."""
+    """Return the campaign's folder, measured and reported by the workflow."""
     folder = tmp_path_factory.mktemp("campaign")
     done = subprocess.run(
         [
@@ -69,7 +69,7 @@ def work(repository, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def archive(work, repository, tmp_path_factory):
-    """It, packed and unpacked elsewhere."""
+    """Return the campaign's artifact, unpacked in another folder."""
     folder = tmp_path_factory.mktemp("elsewhere")
     packed = pack.pack(
         work, pack.campaign_file(repository / "config/tiny.yaml", repository),
@@ -81,14 +81,14 @@ def archive(work, repository, tmp_path_factory):
 
 @pytest.fixture
 def forger(archive, tmp_path):
-    """Whoever edits a copy of the archive."""
+    """Return a forger of a copy of the archive."""
     shutil.copytree(archive, tmp_path / "copy", symlinks=True)
     return forgeries.Forger(tmp_path / "copy")
 
 
 @pytest.fixture
 def without_guests(archive, monkeypatch):
-    """Runs give what the honest campaign has, and so does the workflow."""
+    """Replace reruns and the workflow: they return the original results."""
     found = {}
     for path in archive.glob("results/cells/*/*/*/manifest.json"):
         manifest = json.loads(path.read_text())
@@ -110,26 +110,26 @@ def without_guests(archive, monkeypatch):
 
 
 def wish(repository, count=None, **more):
-    return verify.Wish(DAY, count, repository=repository, **more)
+    return verify.Options(DAY, count, repository=repository, **more)
 
 
-def test_an_honest_archive_is_verified(archive, repository):
-    """By the real workflow, and with real guests."""
+def test_unchanged_artifact_is_verified(archive, repository):
+    """Uses the real workflow and real guests."""
     verdict = verify.verify(archive, wish(repository, 2, processors=2))
     words = statement.statement(verdict)
     assert verdict.good, words
     assert len(verdict.drawn) == 2
-    # curl's end is in no raw file, so that the invalid replicate is always run again.
+    # No raw file has curl's exit status, so the invalid replicate is always run again.
     assert [path.split("/")[2] for path in verdict.suspect] == [forgeries.SLOW]
     assert set(verdict.same) == {*verdict.drawn, *verdict.suspect}
     assert {"goodput_mbit", "srtt_mean_ms", "queue_p95_packets"} <= verdict.audit.metrics
-    assert "nothing proves that (--signer" in words
+    assert "identity (--signer checks a signature)" in words
     assert re.search(r"bytes of the \d+ of 1\d replicates not run again", words)
     assert words.endswith("\nVERIFIED")
 
 
 @pytest.mark.parametrize("forgery", forgeries.FORGERIES, ids=lambda each: each.words)
-def test_a_forgery_is_found(forger, repository, without_guests, forgery):
+def test_forgery_is_found(forger, repository, without_guests, forgery):
     forgery.edit(forger)
     if forgery.lists_anew:
         forger.list_files()
@@ -146,8 +146,8 @@ def test_a_forgery_is_found(forger, repository, without_guests, forgery):
     assert statement.statement(verdict).endswith("\nNOT VERIFIED")
 
 
-def test_what_no_one_edited_is_verified_without_guests_too(forger, repository, without_guests):
-    """So that it is the edit that the other tests find."""
+def test_unchanged_artifact_is_verified_without_guests(forger, repository, without_guests):
+    """Digests that are computed again are accepted: other tests find the edit itself."""
     forger.list_files()
     for name in forger.cell().parent.iterdir():
         forger.seal(0, name.name)
@@ -157,8 +157,8 @@ def test_what_no_one_edited_is_verified_without_guests_too(forger, repository, w
     assert len(verdict.same) == len(verdict.population)
 
 
-def test_a_sample_may_miss_what_only_running_again_finds(forger, repository, without_guests):
-    """Which is why a verification says how probable that is."""
+def test_sample_may_miss_a_forgery_that_only_reruns_find(forger, repository, without_guests):
+    """A sampled verification therefore states the probability of missing a forgery."""
     forger.substitute(forger.replicate() / "sender.log", r'"cookie":\s*"\w', '"cookie": "0')
     forger.seal()
     forger.list_files()
@@ -172,11 +172,13 @@ def test_a_sample_may_miss_what_only_running_again_finds(forger, repository, wit
         for day in (f"2026-01-{number:02}" for number in range(1, 32))
     }
     for is_drawn in (False, True):
-        verdict = verify.verify(forger.root, verify.Wish(drawn[is_drawn], 2, repository=repository))
+        verdict = verify.verify(
+            forger.root, verify.Options(drawn[is_drawn], 2, repository=repository)
+        )
         assert verdict.good != is_drawn
 
 
-def test_without_raw_files_only_all_replicates_verify_it(forger, repository, without_guests):
+def test_artifact_without_raw_files_needs_all_replicates(forger, repository, without_guests):
     for name in list(results.read_digests(forger.root)):
         if results.is_raw(results.Path(name)):
             (forger.root / name).unlink()
@@ -203,30 +205,32 @@ class TestSignature:
         verdict = verify.verify(forger.root, wish(repository, 1, allowed_signers=keys / "allowed"))
         return verdict, [each.stage for each in verdict.findings]
 
-    def test_that_of_an_allowed_signer_counts(self, forger, repository, keys, without_guests):
+    def test_signature_of_an_allowed_signer_is_accepted(
+        self, forger, repository, keys, without_guests
+    ):
         signing.sign(forger.root, keys / "author")
         verdict, found = self.findings(forger, repository, keys)
         assert (verdict.signer, found) == ("author@example.org", [])
         assert "Signed by author@example.org" in statement.statement(verdict)
 
-    def test_none_or_anothers_does_not(self, forger, repository, keys, without_guests):
+    def test_missing_or_other_signature_is_refused(self, forger, repository, keys, without_guests):
         assert self.findings(forger, repository, keys)[1] == ["signature"]
         signing.sign(forger.root, keys / "forger")
         assert self.findings(forger, repository, keys)[1] == ["signature"]
 
-    def test_that_of_another_list_does_not(self, forger, repository, keys, without_guests):
+    def test_signature_of_another_list_is_refused(self, forger, repository, keys, without_guests):
         signing.sign(forger.root, keys / "author")
         forger.substitute("results/claims.csv", "tiny-cubic", "tiny-bbr")
         forger.list_files()
         assert self.findings(forger, repository, keys)[1] == ["signature"]
 
-    def test_that_for_another_purpose_does_not(self, forger, repository, keys, monkeypatch):
+    def test_signature_for_another_purpose_is_refused(self, forger, repository, keys, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(signing, "NAMESPACE", "file")
             signing.sign(forger.root, keys / "author")
         assert self.findings(forger, repository, keys)[1] == ["signature"]
 
-    def test_without_ssh_keygen_the_error_names_the_package(self, forger, keys, monkeypatch):
+    def test_missing_ssh_keygen_is_an_error_with_its_package(self, forger, keys, monkeypatch):
         monkeypatch.setattr(signing, "PROGRAM", "no-such-program")
         with pytest.raises(LosslabError, match="must be installed") as error:
             signing.sign(forger.root, keys / "author")
@@ -234,31 +238,31 @@ class TestSignature:
 
 
 class TestInPlace:
-    """`losslab verify` of results that are no archive."""
+    """`losslab verify` of results outside an archive."""
 
     def found(self, forger, repository):
         campaign = recorded.read(forger.results, repository)
         return verification.verify_results(forger.results, campaign, repository, 1)
 
-    def test_damage_is_measured_again_by_the_workflow(self, forger, repository, without_guests):
+    def test_workflow_measures_damaged_cells_again(self, forger, repository, without_guests):
         (forger.replicate() / "tcp.csv").write_bytes(b"")
         (forger.replicate(0, forgeries.BBR) / "queue.csv").unlink()
         found = self.found(forger, repository)
         assert {(each.stage, each.what) for each in found.findings} == {
-            ("damage", "in replicate 0 no queue.csv"),
-            ("damage", "in replicate 0 another tcp.csv than was measured"),
+            ("damage", "replicate 0: queue.csv is missing"),
+            ("damage", "replicate 0: tcp.csv has changed since it was measured"),
         }
         words = verification.statement(found)
-        assert "measures damaged replicates again" in words
+        assert "measures only the damaged replicates again" in words
         assert words.endswith("\nNOT VERIFIED")
 
-    def test_an_edited_table_is_made_again(self, forger, repository, without_guests):
+    def test_workflow_makes_an_edited_table_again(self, forger, repository, without_guests):
         forger.substitute("results/tables/tiny_goodput.csv", r",9\.\d", ",8.8")
         found = self.found(forger, repository)
         assert [each.path for each in found.findings] == ["tables/tiny_goodput.csv"]
         assert "Remove the other files" in verification.statement(found)
 
-    def test_such_results_are_not_packed(self, work, repository, tmp_path, without_guests):
+    def test_changed_results_are_not_packed(self, work, repository, tmp_path, without_guests):
         shutil.copytree(work / "results", tmp_path / "results")
         forger = forgeries.Forger(tmp_path)
         forger.substitute("results/claims.csv", "tiny-cubic", "tiny-bbr")
@@ -267,13 +271,13 @@ class TestInPlace:
                 tmp_path, pack.Path("config/tiny.yaml"), tmp_path / "a.tar.gz", 1, False,
                 repository=repository,
             )  # fmt: skip
-        with pytest.raises(LosslabError, match="must hold the campaign"):
+        with pytest.raises(LosslabError, match="must have the campaign"):
             pack.pack(
                 tmp_path, pack.Path("config/quick.yaml"), tmp_path / "a.tar.gz", 1, False,
                 repository=repository,
             )  # fmt: skip
 
 
-def test_the_page_lists_every_forgery(root):
+def test_artifact_page_lists_every_forgery(root):
     page = (root / "docs/how-to/artifact.md").read_text()
     assert forgeries.table() in page

@@ -1,4 +1,4 @@
-"""A program that attacks the host from inside a guest: every attempt fails, and nothing changes."""
+"""A program that attacks the host from inside a guest: every attempt fails without effect."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from losslab.campaign.instrument import instrument
 from losslab.instrument import kernel, kernels
 from tests.e2e.test_measure import measure
 
-# What the program does beside its attack is a run as any other.
+# The program also transfers data like an ordinary run.
 STREAM = "receive", "stream.py"
 SECRET = "only the host's user reads this\n"
 
@@ -31,26 +31,26 @@ def state_of(tree):
 
 
 def copy_of_the_instrument(cache, name):
-    """Copy kernel and image, which a program that succeeds would damage; return the image."""
-    tools = instrument(which=kernels.get(name))
+    """Copy kernel and image, which a successful attack would damage; return the image."""
+    tools = instrument(spec=kernels.get(name))
     for kind, folder in (("kernel", tools.kernel.parent), ("image", tools.image_root.parent)):
         (cache / kind).mkdir(parents=True)
         subprocess.run(["cp", "-a", folder, cache / kind], check=True)
     return cache / "image" / tools.image_root.parent.name / "root"
 
 
-@pytest.fixture(scope="module", params=kernels.known())
+@pytest.fixture(scope="module", params=kernels.declared())
 def name(request):
-    """Name a kernel that is built here; the default one always is."""
+    """Return the name of a built kernel; the default one always is."""
     which = kernels.get(request.param)
-    if which != kernels.default() and kernel.existing(which=which) is None:
+    if which != kernels.default() and kernel.existing(spec=which) is None:
         pytest.skip(f"`{which.command(kernel.PLAIN)}`: ten minutes")
     return request.param
 
 
 @pytest.fixture(scope="module")
 def attacked(root, tmp_path_factory, name):
-    """Run the program once on each kernel; return the folder of its run and what it attacked."""
+    """Run the program once on each kernel; return the run's folder and the attacked objects."""
     work = tmp_path_factory.mktemp("hostile")
     programs = work / "programs"
     shutil.copytree(root / "tests" / "fixtures" / "hostile", programs)
@@ -101,11 +101,11 @@ def _accepts(listener):
     return True
 
 
-def test_every_attempt_of_a_hostile_program_fails(attacked):
+def test_every_attack_of_a_hostile_program_fails(attacked):
     out, _ = attacked
     lines = (out / "program-attempts").read_text().splitlines()
     assert [line for line in lines if "SUCCEEDED" in line] == []
-    # The guest's kernel refused them; the program did not fail for another reason.
+    # The guest's kernel refused each attack; none failed for another reason.
     said = dict(line.split(": ", 1) for line in lines)
     refused = {
         "mount_the_hosts_root": "permission denied",
@@ -134,11 +134,11 @@ def test_every_attempt_of_a_hostile_program_fails(attacked):
     assert {name: words for name, words in said.items() if refused[name] not in words} == {}
 
 
-def test_nothing_of_the_host_changes(attacked):
+def test_hostile_program_changes_nothing_on_the_host(attacked):
     assert attacked[1] == {"process": False, "port": False, "secret": False, "image": False}
 
 
-def test_results_are_regular_files_without_the_hosts_secret(attacked):
+def test_hostile_results_are_regular_files_without_the_hosts_secret(attacked):
     out, _ = attacked
     for path in out.rglob("*"):
         mode = path.lstat().st_mode
@@ -147,7 +147,7 @@ def test_results_are_regular_files_without_the_hosts_secret(attacked):
         assert SECRET.encode() not in path.read_bytes(), path
 
 
-def test_the_run_is_valid_and_names_no_path_of_the_host(attacked):
+def test_hostile_run_is_valid_and_names_no_host_path(attacked):
     out, _ = attacked
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["valid"], manifest["reasons"]
@@ -157,14 +157,14 @@ def test_the_run_is_valid_and_names_no_path_of_the_host(attacked):
             assert str(out.parent).encode() not in path.read_bytes(), path
 
 
-def test_the_kernel_has_no_driver_that_reaches_the_host(root, name):
-    """The symbols that SECURITY.md calls not built."""
+def test_kernel_has_no_driver_that_reaches_the_host(root, name):
+    """SECURITY.md lists the symbols that are not built."""
     page = (root / "SECURITY.md").read_text()
     absent = {
         name for line in page.splitlines() if "not built" in line
         for name in re.findall(r"CONFIG_\w+", line)
     }  # fmt: skip
     assert {"CONFIG_MCONSOLE", "CONFIG_UML_NET", "CONFIG_DEVMEM", "CONFIG_MODULES"} < absent
-    built = (instrument(which=kernels.get(name)).kernel.parent / "config").read_text()
+    built = (instrument(spec=kernels.get(name)).kernel.parent / "config").read_text()
     assert "CONFIG_HOSTFS=y" in built
     assert [name for name in absent if re.search(rf"^{name}=", built, re.MULTILINE)] == []

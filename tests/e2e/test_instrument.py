@@ -1,4 +1,4 @@
-"""The real instrument with something replaced in it: nothing is measured, and the file is named."""
+"""Instruments with a replaced file: losslab names the file and measures nothing."""
 
 import json
 import os
@@ -17,7 +17,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture
 def losslab(cache):
-    """Run a command with that cache."""
+    """Return a function that runs losslab with that cache."""
 
     def losslab(*words):
         return run(*LOSSLAB, *words, env=os.environ | cache.environment)
@@ -27,7 +27,7 @@ def losslab(cache):
 
 @pytest.fixture
 def wrapped_iperf3(cache):
-    """Put a wrapper in iperf3's place that halves the goodput; take it away again."""
+    """Replace iperf3 by a wrapper that halves the goodput; restore it afterwards."""
     program = cache.image / "root" / "usr/bin/iperf3"
     program.rename(program.with_name("iperf3.real"))
     program.write_text('#!/bin/sh\nexec /usr/bin/iperf3.real "$@" --set-mss 536\n')
@@ -41,7 +41,7 @@ def measure(out):
             "--warmup-s", "0.1", "--out", out]  # fmt: skip
 
 
-def test_a_replaced_program_measures_nothing(losslab, wrapped_iperf3, tmp_path):
+def test_replaced_program_is_refused_before_measuring(losslab, wrapped_iperf3, tmp_path):
     done = losslab(*measure(tmp_path / "out"))
     assert done.returncode == 1
     assert "found: usr/bin/iperf3 has another size and content" in done.stderr
@@ -50,16 +50,16 @@ def test_a_replaced_program_measures_nothing(losslab, wrapped_iperf3, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_doctor_reads_every_file(losslab, wrapped_iperf3):
+def test_doctor_whole_finds_a_changed_file(losslab, wrapped_iperf3):
     done = losslab("doctor", "--whole", "--json")
     assert done.returncode == 1
-    findings = {each["what"]: each for each in json.loads(done.stdout)[-1]["findings"]}
+    findings = {each["requirement"]: each for each in json.loads(done.stdout)[-1]["findings"]}
     assert findings["kernel plain"]["good"]
     assert "usr/bin/iperf3" in findings["image host, tree pinned"]["found"]
     assert not findings["image host, tree pinned"]["good"]
 
 
-def test_the_manifest_has_the_tree_and_host_json_the_kernel(losslab, cache, tmp_path):
+def test_manifest_has_the_image_digest_and_host_json_the_kernels(losslab, cache, tmp_path):
     done = losslab(*measure(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
@@ -69,11 +69,12 @@ def test_the_manifest_has_the_tree_and_host_json_the_kernel(losslab, cache, tmp_
     assert host["kernel_sha256"] == archive.digest(cache.kernel / "linux")
 
 
-def test_a_kernel_that_is_replaced_with_its_digest_ends_a_campaign(losslab, cache, tmp_path):
+def test_kernel_replaced_with_its_digest_ends_a_campaign(losslab, cache, tmp_path):
     def cell(name):
         return losslab(
             "cell", "--study", "loss", "--block", "main", "--condition", json.dumps(CONDITION),
-            "--replicates", 1, "--tried", tmp_path / "results/instrument/tried-virtual-guest.json",
+            "--replicates", 1,
+            "--smoke-test", tmp_path / "results/instrument/smoke-test-virtual-guest.json",
             "--out", tmp_path / f"results/cells/loss/{name}/cell.json",
         )  # fmt: skip
 
@@ -89,7 +90,7 @@ def test_a_kernel_that_is_replaced_with_its_digest_ends_a_campaign(losslab, cach
     try:
         done = cell("second")
         assert done.returncode == 1
-        assert "must be what this campaign began with" in done.stderr
+        assert "must be the one that this campaign began with" in done.stderr
         assert not (tmp_path / "results/cells/loss/second/0").exists()
     finally:
         for path, other in aside.items():

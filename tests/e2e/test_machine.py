@@ -1,4 +1,4 @@
-"""What an emulated machine gets of this repository and of Debian is enough to measure there."""
+"""Measurement in an emulated machine, with only its copy of the repository and of Debian."""
 
 import importlib.metadata
 import os
@@ -10,13 +10,13 @@ from packaging.requirements import Requirement
 
 from tests.acceptance import machine
 
-# Debian's names of Python packages whose own name is another.
+# Debian's names of Python packages, where they differ.
 PYTHON_NAMES = {"python3-yaml": "PyYAML"}
 CONDITION = "cubic-loss"
 
 
 def distributions(names):
-    """Return Python packages with all that they require, as Debian installs them."""
+    """Return Python packages and their dependencies, as Debian installs them."""
     found = {}
     waiting = list(names)
     while waiting:
@@ -30,8 +30,8 @@ def distributions(names):
     return found.values()
 
 
-def test_a_golden_condition_can_be_measured_with_nothing_else(tmp_path):
-    """A Python with those packages only, and a copy of those folders, stand for the machine."""
+def test_emulated_machine_measures_a_golden_condition(tmp_path):
+    """A Python with only those packages and a copy of the folders replace the machine."""
     for place, folder in machine.sources().items():
         shutil.copytree(
             folder, tmp_path / place, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
@@ -52,6 +52,6 @@ def test_a_golden_condition_can_be_measured_with_nothing_else(tmp_path):
         cwd=tmp_path / "losslab", capture_output=True, text=True, check=False,
         env=os.environ | {"PYTHONPATH": "src"},
     )  # fmt: skip
-    # Whether its bytes are the recorded ones is another test's question.
+    # Other tests compare the bytes with the recorded ones.
     assert done.stderr == ""
     assert (kept / CONDITION / "manifest.json").is_file()

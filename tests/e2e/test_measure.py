@@ -22,7 +22,7 @@ from losslab.instrument import image, kernel
 from losslab.instrument.cache import cache_folder
 from losslab.study.seeds import derived_seed
 
-# The file that describes the host and the hour; everything else must be the same bytes.
+# This file describes host and time; all other files must have the same bytes.
 HOST_FILE = "host.json"
 NOBODY = 65534
 
@@ -60,7 +60,7 @@ CELLS = {
 
 @pytest.fixture(scope="session")
 def alone(tmp_path_factory):
-    """Each cell measured with nothing else running."""
+    """Measure each cell while nothing else runs."""
     folder = tmp_path_factory.mktemp("alone")
     for name, words in CELLS.items():
         done = measure(folder / name, *words)
@@ -68,7 +68,7 @@ def alone(tmp_path_factory):
     return folder
 
 
-def test_same_seed_same_bytes_also_side_by_side(alone, tmp_path):
+def test_same_seed_gives_the_same_bytes_in_parallel(alone, tmp_path):
     with ThreadPoolExecutor(len(CELLS)) as pool:
         list(pool.map(lambda item: measure(tmp_path / item[0], *item[1]), CELLS.items()))
     for name in CELLS:
@@ -77,8 +77,8 @@ def test_same_seed_same_bytes_also_side_by_side(alone, tmp_path):
         assert [n for n in first if first[n] != second[n]] == []
 
 
-def test_few_open_files_are_enough(alone, tmp_path):
-    """What the guest has open its kernel has open here; ffmpeg alone opens 200 files."""
+def test_low_limit_of_open_files_is_enough(alone, tmp_path):
+    """Open files of a guest are open files of its kernel's process; ffmpeg alone opens 200."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     few = functools.partial(resource.setrlimit, resource.RLIMIT_NOFILE, (100, most))
     done = measure(tmp_path / "few", *CELLS["video"], preexec_fn=few)
@@ -86,12 +86,12 @@ def test_few_open_files_are_enough(alone, tmp_path):
     assert contents(tmp_path / "few") == contents(alone / "video")
 
 
-def test_another_seed_gives_another_run(alone, tmp_path):
+def test_another_seed_gives_other_bytes(alone, tmp_path):
     measure(tmp_path / "other", *CELLS["cubic"], "--seed", 8)
     assert contents(alone / "cubic")["tcp.csv"] != contents(tmp_path / "other")["tcp.csv"]
 
 
-def test_manifest_says_what_was_measured_and_read_back(alone):
+def test_manifest_has_the_condition_and_its_read_back(alone):
     manifest = json.loads((alone / "bbr" / "manifest.json").read_text())
     assert manifest["valid"]
     assert manifest["reasons"] == []
@@ -104,22 +104,22 @@ def test_manifest_says_what_was_measured_and_read_back(alone):
     assert {"started_utc", "wall_s", "attempt", "git", "host_cpu"} <= host.keys()
 
 
-def test_video_has_every_frame(alone):
+def test_received_video_has_every_frame(alone):
     manifest = json.loads((alone / "video" / "manifest.json").read_text())
     assert manifest["summary"]["frames_delivered_percent"] == 100
     assert len((alone / "video" / "frames.csv").read_text().splitlines()) == 1 + 2 * 30
 
 
 @pytest.mark.parametrize("cell", ["datagram", "kernel over a trace"])
-def test_a_trace_driven_link_lets_through_what_the_trace_says(alone, cell):
-    """The log against the trace that the seed draws: every departure at an opportunity's time."""
+def test_trace_driven_link_carries_what_the_trace_allows(alone, cell):
+    """The link's log follows the drawn trace: every departure is at an opportunity."""
     manifest = json.loads((alone / cell / "manifest.json").read_text())
     assert manifest["valid"]
     assert manifest["summary"]["rtt_ms"] == pytest.approx(40, abs=0.001)
     log = [line.split() for line in (alone / cell / "link.log").read_text().splitlines()]
     departures = [int(words[0]) for words in log if words[1] == "-"]
     times = traces.generate(derived_seed(manifest["seed"], "trace"))
-    # Packets that are small may share an opportunity; full ones need one each.
+    # Small packets may share an opportunity; full ones may not.
     full = Counter(int(words[0]) for words in log if words[1] == "-" and int(words[2]) == 1500)
     room = Counter(times)
     assert set(departures) <= set(times)
@@ -131,8 +131,8 @@ def test_a_trace_driven_link_lets_through_what_the_trace_says(alone, cell):
 
 
 @pytest.mark.parametrize("cell", ["datagram", "kernel over a trace"])
-def test_the_queue_of_a_trace_driven_link_is_its_own(alone, cell):
-    """queue.csv against the link's log: the same largest backlog and drops."""
+def test_queue_of_a_trace_driven_link_is_measured_in_the_link(alone, cell):
+    """queue.csv and the link's log have the same largest backlog and drops."""
     manifest = json.loads((alone / cell / "manifest.json").read_text())
     with (alone / cell / "queue.csv").open(newline="") as file:
         samples = list(csv.DictReader(file))
@@ -150,18 +150,18 @@ def test_the_queue_of_a_trace_driven_link_is_its_own(alone, cell):
         assert 52 * packets <= octets <= 1500 * packets
 
 
-def test_a_fixed_window_is_never_exceeded(alone):
+def test_fixed_window_is_never_exceeded(alone):
     log = [line.split() for line in (alone / "datagram" / "link.log").read_text().splitlines()]
     waiting = largest = 0
     for words in log:
         waiting += {"+": 1, "-": -1, "d": -1}[words[1]]
         largest = max(largest, waiting)
-    # The window, and the word that it is over.
+    # The window, and the end message.
     assert 10 < largest <= 21
 
 
-def test_hung_guest_is_ended_and_explained(tmp_path):
-    # As a guest that spins: the limit is long enough to start, and shorter than the run.
+def test_hanging_guest_is_ended_with_an_error(tmp_path):
+    # A guest that spins: the limit allows the start, but not the whole run.
     words = ["--algorithm", "bbr", "--duration-s", 100, "--timeout-s", 4]
     done = measure(tmp_path / "hung", *words)
     assert done.returncode == 1
@@ -172,7 +172,7 @@ def test_hung_guest_is_ended_and_explained(tmp_path):
     assert manifest["summary"] == {}
 
 
-def test_algorithm_missing_from_the_kernel_names_those_it_has(tmp_path):
+def test_algorithm_missing_from_the_kernel_is_an_error_with_the_available_ones(tmp_path):
     done = measure(tmp_path / "out", "--algorithm", "bbr9")
     assert done.returncode == 2
     assert "bbr, bbr3, cubic" in done.stderr
@@ -187,26 +187,26 @@ def test_algorithm_missing_from_the_kernel_names_those_it_has(tmp_path):
         (["--rtt-ms", "0"], "rtt_ms"),
     ],
 )
-def test_bad_input_is_refused_before_anything_runs(tmp_path, words, expected):
+def test_invalid_input_is_refused_before_anything_runs(tmp_path, words, expected):
     done = measure(tmp_path / "out", "--algorithm", "cubic", *words)
     assert done.returncode == 2
     assert expected in done.stderr
 
 
-def test_nothing_measured_is_overwritten(alone):
+def test_existing_results_are_not_overwritten(alone):
     done = measure(alone / "cubic", *CELLS["cubic"])
     assert done.returncode == 2
-    assert "does not exist yet" in done.stderr
+    assert "must name a new folder" in done.stderr
 
 
-def test_missing_kernel_says_make_setup(tmp_path):
+def test_missing_kernel_names_make_setup(tmp_path):
     environment = os.environ | {"LOSSLAB_CACHE": str(tmp_path / "empty")}
     done = measure(tmp_path / "out", *CELLS["cubic"], env=environment)
     assert done.returncode == 1
     assert "make setup" in done.stderr
 
 
-def test_finished_replicates_are_kept_when_a_job_starts_again(tmp_path):
+def test_restarted_job_keeps_finished_replicates(tmp_path):
     condition = json.loads(losslab_condition(), parse_float=float)
     words = [
         "cell", "--study", "loss", "--block", "main", "--condition", json.dumps(condition),
@@ -222,7 +222,7 @@ def test_finished_replicates_are_kept_when_a_job_starts_again(tmp_path):
     assert len(json.loads((tmp_path / "cells" / "cell.json").read_text())["replicates"]) == 2
 
 
-def test_killed_run_loses_nothing_finished(tmp_path):
+def test_killed_run_keeps_finished_replicates(tmp_path):
     out = tmp_path / "cells" / "cell.json"
     words = [
         "cell", "--study", "loss", "--block", "main", "--condition", losslab_condition(),
@@ -253,7 +253,7 @@ def losslab_condition():
     )  # fmt: skip
 
 
-def test_full_disk_loses_nothing_and_says_so(tmp_path):
+def test_full_disk_keeps_finished_replicates_and_is_reported(tmp_path):
     mounted = tmp_path / "small"
     mounted.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", str(mounted)]
@@ -262,7 +262,7 @@ def test_full_disk_loses_nothing_and_says_so(tmp_path):
     try:
         done = measure(mounted / "out", *CELLS["cubic"])
         assert done.returncode == 1
-        assert "free room" in done.stderr
+        assert "free disk space" in done.stderr
         assert list(mounted.iterdir()) == []
     finally:
         subprocess.run(["umount", str(mounted)], check=True)
@@ -278,7 +278,7 @@ def test_ordinary_user_gets_the_same_bytes(alone):
         for built in (kernel.target(), image.target()):
             target = cache / built.relative_to(cache_folder())
             target.parent.mkdir(parents=True)
-            # Links where they are possible: the image has half a gigabyte.
+            # Hard links where possible: the image has half a gigabyte.
             subprocess.run(["cp", "-a", "--reflink=auto", built, target], check=True)
         out = folder / "out"
         out.mkdir()

@@ -1,4 +1,4 @@
-"""The workflow as a module of another one."""
+"""The workflow as a module of another workflow."""
 
 import subprocess
 
@@ -42,7 +42,7 @@ CONFIG = {
 }
 
 
-def test_another_workflow_uses_its_rules(root, tmp_path):
+def test_module_statement_of_another_workflow_runs_the_rules(root, tmp_path):
     (tmp_path / "Snakefile").write_text(SNAKEFILE.format(root=root))
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(CONFIG))
     done = subprocess.run(

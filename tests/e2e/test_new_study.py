@@ -1,4 +1,4 @@
-"""A study is known by the files under its name: its YAML, numbers, R files, chapter and claims."""
+"""New studies: YAML, published numbers, R files, chapter and claims under the study's name."""
 
 import os
 import random
@@ -14,7 +14,7 @@ from losslab.study import design
 from tests import madeup
 
 FIXTURE = "tests/fixtures/study"
-# What of the repository the workflow needs.
+# Parts of the repository that the workflow needs.
 NEEDED = (
     "Snakefile", "analysis", "config", "containers", "profiles", "report", "src", "workflow",
 )  # fmt: skip
@@ -30,7 +30,7 @@ def run(folder, *command):
 
 
 def snakemake(folder, *words):
-    """Run the workflow on the study alone: a campaign from outside of the copy."""
+    """Run the workflow on the study alone, from a campaign outside the copy."""
     campaign = folder.parent / "campaign.yaml"
     campaign.write_text(yaml.safe_dump(CAMPAIGN))
     rules = ["collect_study", "summarise_study", "judge_claims", "tabulate_tiny", "plot_figure",
@@ -44,7 +44,7 @@ def snakemake(folder, *words):
 
 @pytest.fixture(scope="module")
 def clone(root, tmp_path_factory):
-    """A copy of the repository with the study in it, and results of its cells."""
+    """Return a copy of the repository with the study and results of its cells."""
     folder = tmp_path_factory.mktemp("clone")
     for name in NEEDED:
         if (root / name).is_dir():
@@ -71,7 +71,7 @@ def clone(root, tmp_path_factory):
     return folder
 
 
-def test_its_files_are_all_under_its_name(root):
+def test_new_study_needs_only_files_under_its_name(root):
     found = {
         str(path.relative_to(root / FIXTURE))
         for path in (root / FIXTURE).rglob("*")
@@ -81,18 +81,18 @@ def test_its_files_are_all_under_its_name(root):
         "config/studies/tiny.yaml", "config/published/tiny.csv", "report/_tiny.qmd",
         "report/claims/tiny.yaml", "analysis/studies/tiny/tables.R",
         "analysis/studies/tiny/figures/goodput.R",
-        # A function that table and figure share; a study needs none.
+        # An optional function that table and figure share.
         "analysis/studies/tiny/losses.R",
     }  # fmt: skip
 
 
-def test_the_full_campaign_has_it(clone):
+def test_new_study_runs_in_a_campaign(clone):
     done = run(clone, "losslab", "cells", "tiny")
     assert done.returncode == 0, done.stderr
     assert "cubic_loss1_symmetric_iperf3_rtt10" in done.stdout
 
 
-def test_figure_table_claim_and_chapter_are_in_the_report(clone):
+def test_new_studys_figure_table_claim_and_chapter_are_in_the_report(clone):
     results = clone / "results"
     for format in ("svg", "png", "pdf"):
         assert (results / f"figures/tiny_goodput.{format}").stat().st_size > 3000
@@ -114,7 +114,7 @@ def test_figure_table_claim_and_chapter_are_in_the_report(clone):
 
 
 def made_again(done):
-    """The rules that a dry run would run."""
+    """Return the rules that a dry run would run."""
     assert done.returncode == 0, done.stderr
     counted = re.findall(r"^(\w+) +\d+$", done.stdout + done.stderr, re.MULTILINE)
     return set(counted) - {"all", "total"}
@@ -129,16 +129,16 @@ ALL_R = {
 @pytest.mark.parametrize(
     ("file", "rules"),
     [
-        # What all studies share may be part of everything.
-        ("analysis/R/look.R", ALL_R),
+        # Shared files can affect everything.
+        ("analysis/R/theme.R", ALL_R),
         ("analysis/studies/tiny/losses.R", {"plot_figure", "tabulate_tiny"}),
         ("analysis/studies/tiny/figures/goodput.R", {"plot_figure"}),
-        # Another study's.
+        # Files of another study.
         ("analysis/studies/loss/figures/goodput.R", set()),
         ("analysis/studies/map/gains.R", set()),
     ],
 )
-def test_an_edit_is_followed_by_what_uses_it(clone, file, rules):
+def test_edited_file_remakes_exactly_its_dependents(clone, file, rules):
     path = clone / file
     text = path.read_text()
     found = []
@@ -146,6 +146,6 @@ def test_an_edit_is_followed_by_what_uses_it(clone, file, rules):
         path.write_text(text + edit)
         found.append(made_again(snakemake(clone, "-n")))
     path.write_text(text)
-    # The report, which has a copy of scripts beside it, is rendered again for a word, too.
+    # The report is rendered again because its copy of the scripts has other bytes.
     assert found[0] <= {"render_report"}
     assert found[1] == rules | ({"render_report"} if rules else set())

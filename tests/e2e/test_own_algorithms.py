@@ -1,4 +1,4 @@
-"""Congestion controls of one's own, compiled into the kernel: right ones, and broken ones."""
+"""User congestion controls, compiled into the kernel: correct and broken ones."""
 
 import json
 import re
@@ -33,20 +33,20 @@ def condition(algorithm):
 
 @pytest.fixture
 def tools(monkeypatch, tmp_path):
-    """Make the instrument of an algorithm whose source is given."""
+    """Return a function that builds the instrument of an algorithm from its source."""
 
     def made(name, text):
         monkeypatch.setattr(kernels, "ALGORITHMS", tmp_path / "algorithms")
         path = kernels.source_of(name)
         path.parent.mkdir(parents=True)
         path.write_text(re.sub(f"(?<![a-z]){new.TEMPLATE}", name, text))
-        return instrument(which=kernels.get(kernels.DEFAULT, [name]))
+        return instrument(spec=kernels.get(kernels.DEFAULT, [name]))
 
     return made
 
 
-def test_the_skeleton_is_reno_to_the_byte(tools, tmp_path):
-    # A name of as many letters: iperf3 sends it over the path.
+def test_algorithm_skeleton_gives_renos_bytes(tools, tmp_path):
+    # The names have the same length because iperf3 sends them over the path.
     mine = run(condition("mine"), 1, tmp_path / "mine", tools("mine", TEMPLATE))
     reno = run(condition("reno"), 1, tmp_path / "reno", instrument())
     assert mine["reasons"] == []
@@ -56,7 +56,7 @@ def test_the_skeleton_is_reno_to_the_byte(tools, tmp_path):
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_one_is_an_invalid_row_with_its_reason(tools, tmp_path, name):
+def test_broken_algorithm_is_an_invalid_row_with_its_violation(tools, tmp_path, name):
     before, after, words = BROKEN[name]
     assert before in TEMPLATE
     broken = tools(name, TEMPLATE.replace(before, after))
@@ -68,15 +68,15 @@ def test_a_broken_one_is_an_invalid_row_with_its_reason(tools, tmp_path, name):
     assert written == manifest
 
 
-def test_one_that_lets_nothing_pass_is_measured_as_the_trickle_that_it_is(tools, tmp_path):
-    """A window of nothing: the kernel's own probes of a silent receiver still carry data."""
+def test_algorithm_with_a_minimal_window_is_measured(tools, tmp_path):
+    """With a window of zero, the kernel's window probes still carry data."""
     check = "\tif (!tcp_is_cwnd_limited(sk))\n"
     silent = tools("silent", TEMPLATE.replace(check, "\ttp->snd_cwnd = 0;\n"))
     manifest = run(condition("silent"), 1, tmp_path / "out", silent, timeout_s=60, attempts=1)
     assert not manifest["valid"] or manifest["summary"]["goodput_mbit"] < 0.1
 
 
-def test_what_does_not_compile_is_said_in_the_compilers_words(tools, tmp_path):
+def test_compile_error_quotes_the_compiler(tools, tmp_path):
     with pytest.raises(LosslabError) as error:
         tools("typo", TEMPLATE.replace("own->losses++", "own->looses++"))
     line = 1 + TEMPLATE[: TEMPLATE.index("own->losses++")].count("\n")

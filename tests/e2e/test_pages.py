@@ -1,4 +1,4 @@
-"""The README's and the tutorial's commands, run one after the other as a reader would."""
+"""Commands of the README and the tutorial, run in order."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ RUN = {"measure", "rerun", "plot"}
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
-def test_a_pages_commands_do_what_it_says(root, tmp_path, page):
+def test_commands_of_a_page_succeed(root, tmp_path, page):
     shown = [c for c in pages.shown(root) if c.page == page and pages.program(c) == "losslab"]
     to_run = [c.words[1:] for c in shown if c.words[1:2] and c.words[1] in RUN]
     assert {words[0] for words in to_run} == RUN

@@ -1,4 +1,4 @@
-"""Any programs over real paths: of the image, brought along, and QUIC, byte by byte."""
+"""User programs over real paths: of an image, of a user folder, and QUIC, byte by byte."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ def summary(folder):
     return json.loads((folder / "manifest.json").read_text())["summary"]
 
 
-def test_programs_of_the_image(tmp_path):
+def test_user_programs_of_the_image_are_measured(tmp_path):
     words = [
         "--algorithm", "reno", "--app", "command",
         "--sender-command", "socat -u OPEN:/dev/zero TCP:$RECEIVER:5000",
@@ -24,14 +24,14 @@ def test_programs_of_the_image(tmp_path):
     done = measure(tmp_path / "out", *words)
     assert done.returncode == 0, done.stderr
     found = summary(tmp_path / "out")
-    # Not more than the rate less the headers of 1,514 bytes, 1,448 of which are data.
+    # At most the rate without headers: 1,448 of 1,514 bytes are data.
     assert 1 < found["goodput_mbit"] < 10 * 1448 / 1514 + 0.01
     assert found["goodput_mbit"] == pytest.approx(found["throughput_mbit"] * 1448 / 1500, rel=0.02)
     rows = (tmp_path / "out" / "tcp.csv").read_text().splitlines()
-    assert len(rows) > 50  # the kernel's state of whatever connections there are
+    assert len(rows) > 50  # samples of all connections that the kernel has
 
 
-def test_a_folder_brought_along_with_the_programs_own_logs(tmp_path, root):
+def test_user_folder_is_packed_and_its_logs_are_kept(tmp_path, root):
     words = [
         "--algorithm", "cubic", "--app", "command",
         "--bring", root / "tests" / "fixtures" / "programs",
@@ -40,13 +40,13 @@ def test_a_folder_brought_along_with_the_programs_own_logs(tmp_path, root):
     done = measure(tmp_path / "out", *words)
     assert done.returncode == 0, done.stderr
     found = summary(tmp_path / "out")
-    # 1,200 bytes each 2 ms, of which a hundredth is lost.
+    # 1,200 bytes every 2 ms, with 1 % loss.
     assert found["goodput_mbit"] == pytest.approx(4.8 * 0.99, rel=0.04)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert list(manifest["brought_sha256"]) == ["receive", "send", "stream.py"]
     numbers = (tmp_path / "out" / "program-numbers.txt").read_text().split()
     lost = int(numbers[-1]) + 1 - len(numbers)
-    assert abs(lost - found["loss_packets"]) <= 3  # pings are lost, too
+    assert abs(lost - found["loss_packets"]) <= 3  # the path loses pings, too
     bad = [*words[:7], "--receiver-command", "./nothing", *PATH]
     done = measure(tmp_path / "bad", *words[:8], *bad[7:])
     assert done.returncode == 1
@@ -54,7 +54,7 @@ def test_a_folder_brought_along_with_the_programs_own_logs(tmp_path, root):
 
 
 def test_processes_keep_their_vector_registers(tmp_path, root):
-    """Kernel patch 0007 leaves them in the host's process; threads, signals, faults take turns."""
+    """Kernel patch 0007 keeps them in the host's process across threads, signals and faults."""
     (tmp_path / "bring").mkdir()
     source, program = root / "tests" / "fixtures" / "registers.c", tmp_path / "bring" / "registers"
     subprocess.run(["gcc", "-O2", "-static", "-pthread", "-o", program, source], check=True)
@@ -66,7 +66,7 @@ def test_processes_keep_their_vector_registers(tmp_path, root):
     ]  # fmt: skip
     done = measure(tmp_path / "out", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    # Four threads look 500 times at three places, 50 at a signal and 5 at a child.
+    # Four threads compare 500 times at three places, 50 times at a signal and 5 at a child.
     said = (tmp_path / "out" / "program-registers").read_text()
     assert said == f"kept {4 * (500 * 3 + 50 + 5)} times\n"
 
@@ -88,7 +88,7 @@ def test_programs_of_another_image_may_end_before_the_run(tmp_path):
 
 
 @pytest.mark.skipif(image.existing("quic") is None, reason="losslab image --variant quic")
-def test_quic_is_the_same_twice(tmp_path):
+def test_quic_runs_repeat_their_bytes(tmp_path):
     words = ["--algorithm", "bbr", "--app", "quic", *PATH]
     for name in ("one", "other"):
         done = measure(tmp_path / name, *words)

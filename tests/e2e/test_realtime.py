@@ -1,7 +1,7 @@
-"""On this machine's own kernel, in real time, as root: plain hosts, and containers of its engine.
+"""Measurements in real time on this machine's kernel, as root: plain hosts and containers.
 
-A bare path needs neither netem nor fq, so that all but delay and loss is tried on any kernel. If
-a number is good depends on what else the machine does meanwhile; only what does not is asked here.
+A bare path needs neither netem nor fq: all but delay and loss is tested on any kernel. Other load
+on the machine can invalidate results; these tests do not depend on it.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ import pytest
 
 from bench import host_state
 from losslab.backends import onhost, preflight
-from losslab.emulation.shaping import shapers
+from losslab.emulation.shaping import path_qdiscs
 from losslab.instrument import image, packed, records
 from losslab.study.condition import Condition
 
@@ -33,9 +33,9 @@ BARE = [
     "--algorithm", ALLOWED[0], "--rtt-ms", 0, "--rate-mbit", 20, "--buffer-packets", 100,
     "--path", "asymmetric", "--where", "host",
 ]  # fmt: skip
-# What a busy machine may add.
-OF_LOAD = ("other programs must", "the machine's own host must", "no processor may", "the routers",
-           "RTT of the idle path", "pings in the traffic", "timers must", "the bottleneck must"
+# Violations that other load on the machine can cause.
+OF_LOAD = ("CPU time of other programs", "steal time", "utilisation of a CPU", "soft interrupts",
+           "RTT of the idle path", "the RTT beyond", "the lateness of timers", "the bottleneck must"
            )  # fmt: skip
 
 pytestmark = [
@@ -65,7 +65,7 @@ def manifest(out):
 
 
 def trouble(out):
-    """The reasons that a busy machine does not explain."""
+    """Return the violations that other load cannot cause."""
     return [reason for reason in manifest(out)["reasons"] if not reason.startswith(OF_LOAD)]
 
 
@@ -78,7 +78,7 @@ def wait_for(condition):
 
 @contextlib.contextmanager
 def nothing_left():
-    """The machine is as it was, at the latest a moment after the block."""
+    """Check that the block leaves the machine unchanged, within a short time."""
     before = host_state.state()
     yield
     wait_for(lambda: host_state.differences(before, host_state.state()) == [])
@@ -87,10 +87,10 @@ def nothing_left():
 
 @pytest.fixture(scope="module")
 def engine():
-    """A Docker engine of the tests' own; its client's environment."""
+    """Start a Docker engine for the tests; yield the environment of its client."""
     if shutil.which("dockerd") is None or image.existing(image.ENGINE) is None:
         pytest.skip("needs dockerd and the engine image: make containernet WHERE=host")
-    # A short path: that of a socket must fit into 108 bytes.
+    # The path must be short: a socket's path has at most 108 bytes.
     folder = Path(tempfile.mkdtemp(prefix="losslab-engine-", dir="/tmp"))
     address = f"unix://{folder}/docker.sock"
     words = [
@@ -108,7 +108,7 @@ def engine():
                 pytest.skip(f"dockerd does not start here: {(folder / 'log').read_text()[-500:]}")
             time.sleep(0.1)
         environment = os.environ | {"DOCKER_HOST": address}
-        # The engine's first job imports the image.
+        # The first job imports the image into the engine.
         out = folder / "warm"
         done = measure("containernet", out, env=environment, seconds=1)
         assert trouble(out) == [], done.stderr
@@ -121,7 +121,7 @@ def engine():
 
 @pytest.fixture(params=["virtual", "containernet"])
 def place(request, monkeypatch):
-    """A backend and the environment that it needs."""
+    """Return a backend and the environment that it needs."""
     environment = os.environ
     if request.param == "containernet":
         environment = request.getfixturevalue("engine")
@@ -129,7 +129,7 @@ def place(request, monkeypatch):
     return request.param, environment
 
 
-def test_a_bare_path_is_what_was_asked_for_and_leaves_nothing(place, tmp_path):
+def test_bare_path_in_real_time_is_valid_and_leaves_nothing(place, tmp_path):
     backend, environment = place
     out = tmp_path / "out"
     with nothing_left():
@@ -153,13 +153,13 @@ def test_a_bare_path_is_what_was_asked_for_and_leaves_nothing(place, tmp_path):
     ],
     ids=["video", "web", "datagram"],
 )
-def test_every_kind_of_program_has_the_rights_that_it_needs(tmp_path, words):
+def test_every_app_has_the_capabilities_that_it_needs(tmp_path, words):
     done = measure("virtual", tmp_path / "out", *words)
     assert trouble(tmp_path / "out") == [], done.stderr
 
 
-def test_programs_may_do_no_more_to_the_machine_than_set_up_links(place, tmp_path):
-    """Look at them while they run; capabilities' bits: linux/capability.h."""
+def test_programs_have_no_capabilities_beyond_network_setup(place, tmp_path):
+    """Reads the capabilities of running programs; linux/capability.h has the bits."""
     net_bind_service, net_admin = 1 << 10, 1 << 12
     backend, environment = place
     process = subprocess.Popen(
@@ -179,7 +179,7 @@ def test_programs_may_do_no_more_to_the_machine_than_set_up_links(place, tmp_pat
 
 
 def programs():
-    """The states of the iperf3 processes of this machine that are in another's namespaces."""
+    """Return the states of iperf3 processes in other namespaces of this machine."""
     found = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
@@ -201,7 +201,7 @@ def started(backend, environment, out):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_run_that_is_ended_takes_its_hosts_along(place, tmp_path, number):
+def test_ended_run_removes_its_hosts(place, tmp_path, number):
     backend, environment = place
     before = host_state.state()
     process = started(backend, environment, tmp_path / "out")
@@ -214,12 +214,12 @@ def test_a_run_that_is_ended_takes_its_hosts_along(place, tmp_path, number):
     assert not (tmp_path / "out").exists()
 
 
-def test_what_a_killed_job_left_goes_at_the_next_start(place, tmp_path):
+def test_next_start_removes_leftovers_of_a_killed_job(place, tmp_path):
     backend, environment = place
     before = host_state.state()
     process = started(backend, environment, tmp_path / "out")
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    # Both at once: the job could clean up after its parent.
+    # Both are killed at once: otherwise the job could clean up after its parent.
     process.send_signal(signal.SIGSTOP)
     for child in children:
         os.kill(int(child), signal.SIGKILL)
@@ -233,8 +233,8 @@ def test_what_a_killed_job_left_goes_at_the_next_start(place, tmp_path):
     assert list(onhost.FOLDER.glob("job-*")) == []
 
 
-def test_another_ones_containers_stay(engine, tmp_path):
-    name = "mn.sender"  # as Containernet would call it
+def test_containers_of_others_are_kept(engine, tmp_path):
+    name = "mn.sender"  # Containernet's name
     run = ["docker", "run", "--detach", "--name", name, "--network", "none"]
     tag = image.provenance(image.target())["hash"]
     words = [*run, "--label", "com.containernet", f"losslab-host:{tag}", "sleep", "300"]
@@ -250,7 +250,7 @@ def test_another_ones_containers_stay(engine, tmp_path):
         subprocess.run(words, env=engine, check=True, capture_output=True)
 
 
-def test_several_at_once_wait_for_each_other(place, tmp_path):
+def test_parallel_runs_in_real_time_wait_for_each_other(place, tmp_path):
     backend, environment = place
     begin = time.monotonic()
     with ThreadPoolExecutor(3) as pool:
@@ -258,13 +258,13 @@ def test_several_at_once_wait_for_each_other(place, tmp_path):
         done = list(pool.map(lambda out: measure(backend, out, env=environment), outs))
     assert sum("waiting for its end" in d.stderr for d in done) == 2
     assert [trouble(out) for out in outs] == [[], [], []]
-    # Each transfers for 2 s; side by side all three would have taken little more.
+    # Each transfers for 2 s; in parallel, all three would have taken little more.
     assert time.monotonic() - begin > 3 * 2
 
 
-def test_a_kernel_without_netem_is_refused_at_once(tmp_path):
+def test_kernel_without_netem_is_refused_at_once(tmp_path):
     lossy = Condition("reno", 1, "symmetric", "iperf3", 40, 10, 100)
-    netem = next(s for s in shapers(lossy, 1) if s.kind == "netem")
+    netem = next(s for s in path_qdiscs(lossy, 1) if s.kind == "netem")
     if preflight.kernel_qdisc(netem, True).good:
         pytest.skip("needs a kernel without sch_netem")
     before = host_state.state()
@@ -277,7 +277,7 @@ def test_a_kernel_without_netem_is_refused_at_once(tmp_path):
 
 
 def test_cells_in_real_time_run_one_at_a_time(tmp_path):
-    """Whatever the number of cores. Each job is short: a record says that the engine is missing."""
+    """Any --cores must give this. The jobs are short: a record says that the engine is missing."""
     campaign = tmp_path / "campaign.yaml"
     run = "{ replicates: 1, duration_s: 4, warmup_s: 1, backend: containernet, where: host }"
     campaign.write_text(f"studies: {{ backends: {{ host: {run} }} }}\n")
@@ -290,7 +290,7 @@ def test_cells_in_real_time_run_one_at_a_time(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     (log,) = (tmp_path / ".snakemake" / "log").glob("*.log")
-    # Each start of jobs, and the jobs that it starts until the next.
+    # Starts of Snakemake's scheduler, and the jobs of each.
     starts = re.split(r"^Execute \d+ jobs\.\.\.$", log.read_text(), flags=re.MULTILINE)[1:]
     measured = [len(re.findall(r"^Job \d+: Measure ", start, re.MULTILINE)) for start in starts]
     assert [number for number in measured if number] == [1] * 8, done.stderr

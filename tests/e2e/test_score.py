@@ -1,4 +1,4 @@
-"""Pages of a scorecard, from recorded cells: figures, HTML and PDF."""
+"""Pages of a scorecard from recorded cells: figures, HTML and PDF."""
 
 import csv
 import subprocess
@@ -22,7 +22,7 @@ judge_suite(
 
 @pytest.fixture(scope="module")
 def card_and_folder(root, tmp_path_factory):
-    """Judge the recorded cells as the workflow does, and put a scorecard together."""
+    """Judge the recorded cells like the workflow, and write a scorecard."""
     out = tmp_path_factory.mktemp("card")
     recorded = root / "tests" / "fixtures" / "score"
     code = out / "judge.R"
@@ -44,14 +44,14 @@ def card_and_folder(root, tmp_path_factory):
     return card, out
 
 
-def test_a_card_of_a_bad_algorithm_names_the_criterion_that_it_misses(card_and_folder):
+def test_scorecard_of_a_bad_algorithm_names_the_missed_criterion(card_and_folder):
     card, _ = card_and_folder
     verdicts = {c["criterion"]: c["verdict"] for c in card["criteria"]
                 if c["algorithm"] == "never_grows"}  # fmt: skip
     assert [name for name, verdict in verdicts.items() if verdict == "misses"] == ["wired"]
 
 
-def test_pages_have_numbers_figures_and_the_way_to_the_runs(card_and_folder):
+def test_score_pages_have_numbers_figures_and_links_to_the_runs(card_and_folder):
     card, out = card_and_folder
     pages = score.write_pages(card, out)
     assert [page.name for page in pages] == [

@@ -1,8 +1,7 @@
-"""What is measured again after a change: exactly what depends on it, by dry runs of a copy.
+"""Selection of cells to measure again after a change, by dry runs of a copy.
 
-In the copy's environment `losslab` is a stand-in that writes a cell.json without replicates, so
-that Snakemake has run its jobs and knows what they had; and nothing is built, so there are no
-hooks: no self-test.
+The copy's `losslab` is a stand-in that writes a cell.json without replicates: Snakemake runs its
+jobs and records their parameters. No instrument is built, so the smoke test does not run.
 """
 
 import contextlib
@@ -22,7 +21,7 @@ from tests import madeup
 COPIED = (
     "Snakefile", "analysis", "config", "containers", "profiles", "report", "src", "workflow",
 )  # fmt: skip
-# A cell of each kind, in one study.
+# One cell of each kind, in one study.
 STUDY = """\
 study: loss
 title: A cell of each kind
@@ -56,14 +55,14 @@ studies:
     scheme: {RUN}
     quic: {RUN}
 """
-# Its last argument is cell.json's name. A cell without replicates is whole.
+# The last argument is the path of cell.json. A cell without replicates counts as complete.
 STAND_IN = """\
 #!/bin/sh
 for out; do :; done
 printf '{"cell": "%s", "replicates": []}\\n' "$(basename "$(dirname "$out")")" >"$out"
 """
 ALL = {"bulk", "containers", "page", "trace", "scheme", "quic"}
-# tests/unit/campaign/test_fingerprint.py has the whole table; here, that Snakemake follows it.
+# tests/unit/campaign/test_fingerprint.py has all modules; these show that Snakemake follows it.
 APPEND = "\nCHANGED = 1\n"
 DEPENDENT = {
     "src/losslab/emulation/apps/web.py": (APPEND, {"page"}),
@@ -73,17 +72,17 @@ DEPENDENT = {
     "containers/host/init": ("\n: changed\n", ALL),
     "config/traces/stairs": ("30\n", {"trace"}),
 }
-# What says the same: a longer docstring, a comment, an axis's help, an error's words, a chapter.
+# Edits without effect: a longer docstring, a comment, an axis's help, an error's text, a chapter.
 PROSE = {
     "src/losslab/emulation/probes/tcp.py": ('"""', '"""In other words: '),
     "src/losslab/emulation/measure.py": ("\nfrom ", "\n# A comment\nfrom "),
     "src/losslab/study/condition.py": ('help="', 'help="in other words, '),
     "src/losslab/emulation/batch.py": ("must answer", "has to answer"),
     "report/_loss.qmd": ("\n\n", "\n\nIn other words. "),
-    "analysis/R/look.R": ("\n", "\n# A comment\n"),
+    "analysis/R/theme.R": ("\n", "\n# A comment\n"),
     "CONTRIBUTING.md": ("\n", "\n\n"),
 }
-# A version number, another backend, an app and a scheme that no cell has, what comes afterwards.
+# A version number, an unused backend, app and scheme, and code that runs after measuring.
 UNDECIDING = (
     "README.md", "src/losslab/__init__.py", "src/losslab/report.py",
     "src/losslab/campaign/collect.py",
@@ -94,7 +93,7 @@ UNDECIDING = (
 
 @pytest.fixture(scope="module")
 def clone(root, tmp_path_factory):
-    """A copy of the project in which the cells count as measured."""
+    """Return a copy of the project in which the cells count as measured."""
     folder = tmp_path_factory.mktemp("clone with spaces")
     for name in COPIED:
         source = root / name
@@ -105,7 +104,7 @@ def clone(root, tmp_path_factory):
     for name in ("README.md", "CONTRIBUTING.md"):
         shutil.copy(root / name, folder / name)
     (folder / "config/studies/loss.yaml").write_text(STUDY.format())
-    # Of the study that was there before.
+    # These belong to the study that was there before.
     (folder / "report/claims/loss.yaml").write_text(CLAIM)
     (folder / "config/published/loss.csv").unlink()
     shutil.rmtree(folder / "analysis/studies/loss/figures")
@@ -126,7 +125,7 @@ def clone(root, tmp_path_factory):
 
 
 def snakemake(folder, *words, config="config/kinds.yaml", until=("--until", "measure_cell")):
-    # An empty cache: what is built here must not decide what the copy's recipes say.
+    # The cache is empty: instruments that are built here must not change the copy's recipes.
     environment = os.environ | {
         "PYTHONPATH": str(folder / "src"), "LOSSLAB_CACHE": str(folder / "cache"),
     }  # fmt: skip
@@ -138,7 +137,7 @@ def snakemake(folder, *words, config="config/kinds.yaml", until=("--until", "mea
 
 
 def cells(done):
-    """The cells that a dry run would measure."""
+    """Return the cells that a dry run would measure."""
     assert done.returncode == 0, done.stdout + done.stderr
     return set(re.findall(r"Job \d+: Measure (\S+)", done.stdout + done.stderr))
 
@@ -147,13 +146,13 @@ def measured_again(done):
     return {name.partition("_")[0] for name in cells(done)}
 
 
-def test_a_second_run_measures_nothing(clone):
+def test_second_run_measures_nothing(clone):
     assert measured_again(snakemake(clone, "-n")) == set()
 
 
 @contextlib.contextmanager
 def edited(clone, edits):
-    """Replace the text of files for a while: the new text by path."""
+    """Replace the text of files during the block; `edits` has the new text by path."""
     before = {clone / path: (clone / path).read_text() for path in edits}
     try:
         for path, text in edits.items():
@@ -165,26 +164,26 @@ def edited(clone, edits):
             path.write_text(text)
 
 
-def test_what_decides_nothing_measures_nothing_again(clone):
+def test_edits_outside_the_fingerprint_measure_nothing_again(clone):
     edits = {path: (clone / path).read_text() + APPEND for path in UNDECIDING}
     with edited(clone, edits):
         assert measured_again(snakemake(clone, "-n")) == set()
 
 
-def test_prose_measures_nothing_again(clone):
+def test_edited_prose_measures_nothing_again(clone):
     edits = {path: (clone / path).read_text().replace(*words, 1) for path, words in PROSE.items()}
     with edited(clone, edits):
         assert measured_again(snakemake(clone, "-n")) == set()
 
 
 @pytest.mark.parametrize("path", DEPENDENT)
-def test_exactly_what_depends_on_a_file_is_measured_again(clone, path):
+def test_edited_file_measures_exactly_its_cells_again(clone, path):
     more, cells = DEPENDENT[path]
     with edited(clone, {path: (clone / path).read_text() + more}):
         assert measured_again(snakemake(clone, "-n")) == cells
 
 
-def test_a_new_patch_measures_everything_again(clone):
+def test_new_kernel_patch_measures_everything_again(clone):
     patch = clone / "containers/kernel/patches/9999-new.patch"
     patch.write_text("A patch\n")
     try:
@@ -193,13 +192,13 @@ def test_a_new_patch_measures_everything_again(clone):
         patch.unlink()
 
 
-def test_a_lost_guest_is_tried_again_once_per_start(clone):
+def test_lost_guest_is_retried_once_per_start(clone):
     note = next((clone / "results/cells/loss").glob("page_*")) / "lost.json"
     note.write_text('{"when_utc": "now"}')
     try:
         assert measured_again(snakemake(clone, "-n")) == {"page"}
         assert snakemake(clone).returncode == 0
-        # Only another note is another loss.
+        # Another loss has another note.
         assert measured_again(snakemake(clone, "-n")) == set()
         note.write_text('{"when_utc": "later"}')
         assert measured_again(snakemake(clone, "-n")) == {"page"}
@@ -208,8 +207,8 @@ def test_a_lost_guest_is_tried_again_once_per_start(clone):
         snakemake(clone)
 
 
-def test_another_build_hides_nothing_else_that_is_missing(clone):
-    """Every cell is looked at, also the one that was lost meanwhile."""
+def test_new_build_does_not_hide_missing_cells(clone):
+    """Every cell is checked, including one that was lost meanwhile."""
     record = clone / "results/instrument/image-host.json"
     cell = next((clone / "results/cells/loss").glob("page_*/cell.json"))
     before = record.read_text()
@@ -224,7 +223,7 @@ def test_another_build_hides_nothing_else_that_is_missing(clone):
 
 @pytest.fixture(scope="module")
 def tables(root, clone):
-    """The words of a dry run of a study's tables in the copy, which are made of made-up cells."""
+    """Return a function for dry runs of a study's tables in the copy, with made-up cells."""
     (study,) = (each for each in madeup.studies(root) if each.name == "calibration")
     madeup.write(madeup.tables(study, random.Random(3)), clone, study.name)
     (clone / "config/made-up.yaml").write_text(yaml.safe_dump(madeup.campaign([study])))
@@ -242,13 +241,13 @@ def tables(root, clone):
 
 
 def made_again(done):
-    """The tables that a dry run would make: statistics and the study's own."""
+    """Return the tables that a dry run would make: statistics and the study's own."""
     assert done.returncode == 0, done.stdout + done.stderr
     words = done.stdout + done.stderr
     return {name for name in ("Summarise", "Write the tables") if f": {name}" in words}
 
 
-# What is edited, and what is made again.
+# Edited files, and the tables that are made again.
 R_EDITS = {
     "another comment": ("analysis/R/statistics.R", "\n# Statistics of", "\n# More of", set()),
     "another layout": ("analysis/R/statistics.R", "\n  metrics <- ", "\n    metrics <- ", set()),
@@ -266,12 +265,12 @@ R_EDITS = {
 }  # fmt: skip
 
 
-def test_tables_that_are_there_are_not_made_again(tables):
+def test_existing_tables_are_not_made_again(tables):
     assert made_again(tables("-n")) == set()
 
 
 @pytest.mark.parametrize("what", R_EDITS)
-def test_tables_are_made_again_after_code_of_r_and_not_after_prose(clone, tables, what):
+def test_tables_are_remade_after_changed_r_code_but_not_prose(clone, tables, what):
     path, old, new, again = R_EDITS[what]
     text = (clone / path).read_text()
     with edited(clone, {path: text.replace(old, new, 1)}):

@@ -1,4 +1,4 @@
-"""A sweep measures, draws, and goes on where it stopped."""
+"""Sweeps: measurement, figure, and continuation after an interrupt."""
 
 import csv
 
@@ -10,7 +10,7 @@ WORDS = [
 ]  # fmt: skip
 
 
-def test_a_sweep_leaves_table_and_figure_and_adds_to_what_is_there(tmp_path):
+def test_sweep_writes_table_and_figure_and_adds_to_existing_cells(tmp_path):
     done = losslab(*WORDS, "--replicates", 1, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     drawn = (tmp_path / "sweep.svg").read_text()

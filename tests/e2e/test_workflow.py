@@ -13,12 +13,12 @@ from losslab.campaign import collect
 from losslab.study import files
 from tests import axe, browser, madeup
 
-# The run explorer is of what the workflow measures, and these measurements are made up.
+# The run explorer needs raw files, which made-up measurements do not have.
 REPORT = "results/report/report.html"
 
 
 def analysis(studies):
-    """The rules after measuring and collecting."""
+    """Return the rules that run after measuring and collecting."""
     return [
         "summarise_study", "judge_claims", "test_agreement", "trace_origin", "draw_claims",
         "draw_path", "check_verdicts",
@@ -33,7 +33,7 @@ def snakemake(root, folder, *words):
     command = ["snakemake", "--cores", "2", "--configfile", campaign, "--directory", folder]
     return subprocess.run(
         [*map(str, command), *map(str, words)],
-        # Made-up numbers do not have to be as the chapters say.
+        # Made-up numbers need not agree with the chapters' sentences.
         env=os.environ | {"LOSSLAB_DRAFT": "1"},
         cwd=root,
         capture_output=True,
@@ -44,14 +44,14 @@ def snakemake(root, folder, *words):
 
 @pytest.fixture(scope="module")
 def rendered(root, tmp_path_factory):
-    """A folder in which the analysis ran on made-up tables."""
+    """Return a folder with the analysis of made-up tables."""
     folder = tmp_path_factory.mktemp("workflow")
     noise = random.Random(1)
     for study in madeup.studies(root):
         unpinned = ("kernel",) if study.name == "backends" else ()
         tables = madeup.tables(study, noise, unpinned=unpinned)
         madeup.write(tables, folder, study.name)
-    done = snakemake(root, folder, REPORT, "--allowed-rules", *analysis(files.known(root)))
+    done = snakemake(root, folder, REPORT, "--allowed-rules", *analysis(files.study_names(root)))
     logs = "\n".join(p.read_text() for p in (folder / "logs").rglob("*.log"))
     assert done.returncode == 0, done.stderr + logs
     return folder
@@ -61,7 +61,7 @@ def rows(path):
     return collect.read_csv(path)
 
 
-def test_report_is_there_in_both_formats(rendered):
+def test_report_is_written_as_html_and_pdf(rendered):
     html = (rendered / "results/report/report.html").read_text()
     assert html.count("<img") + html.count("<svg") >= 6
     assert "@fig-" not in html
@@ -69,9 +69,9 @@ def test_report_is_there_in_both_formats(rendered):
     assert (rendered / "results/report/report.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_every_figure_has_three_formats_its_data_and_its_words(root, rendered):
+def test_every_figure_has_three_formats_data_and_description(root, rendered):
     names = [f"{s.name}_{figure}" for s in madeup.studies(root) for figure in s.figures]
-    # Three are of all studies: the claims, the path, and how far the two paths agree.
+    # Three figures cover all studies: the claims, the path, and the agreement of the two paths.
     drawn = [*names, "claims", "path", "agreement_paths"]
     wanted = {f"{name}.{suffix}" for name in drawn for suffix in ("svg", "png", "pdf")}
     wanted |= {f"{name}.{more}" for name in names for more in ("csv", "cells.csv", "txt")}
@@ -79,7 +79,7 @@ def test_every_figure_has_three_formats_its_data_and_its_words(root, rendered):
     wanted |= {"claims.txt", "path.txt", "agreement_paths.txt"}
     assert set(written) == wanted
     for name, path in written.items():
-        # What made-up runs have nothing of is a sheet that says so, and data without a row.
+        # Without data in made-up runs, a figure is a sheet with a message and a table without rows.
         assert path.stat().st_size > (1000 if name.endswith(("svg", "png", "pdf")) else 0), name
 
 
@@ -87,51 +87,51 @@ def page_of(rendered):
     return (rendered / "results/report/report.html").read_text()
 
 
-def test_the_page_says_first_what_was_asked_found_and_how_to_have_it_again(rendered):
+def test_first_section_has_question_result_and_command(rendered):
     page = " ".join(page_of(rendered).split())
     first = page.index('id="sec-read"')
-    asked, found = "can anyone else get the same numbers?", "<em>The same numbers</em>"
+    asked, found = "Can others reproduce the numbers?", "<em>Reproduction</em>"
     again = "--configfile campaign.yaml"
     order = (asked, found, "This campaign", again, 'id="fig-claims"', "How to read")
     places = [page.index(words, first) for words in order]
     assert places == sorted(places)
 
 
-def test_every_link_of_the_page_leads_somewhere(rendered):
+def test_every_link_of_the_page_resolves(rendered):
     page = page_of(rendered)
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     targets = set(re.findall(r'<a\b[^>]*href="([^"]+)"', page))
     inner = {target[1:] for target in targets if target.startswith("#")}
     assert inner - set(ids) == set()
-    # The explorer is another rule's, and is not made here.
+    # Another rule makes the explorer; it is absent here.
     files = {t for t in targets if not t.startswith(("#", "http", "explorer.html"))}
     assert len(files) > 100
     assert {t for t in files if not (rendered / "results/report" / t).is_file()} == set()
 
 
-def test_from_a_figure_to_a_rerun_and_from_a_failed_claim_to_its_reason(rendered):
+def test_figures_link_to_reruns_and_failed_claims_to_reasons(rendered):
     page = " ".join(page_of(rendered).split())
     figure = page.index('id="fig-goodput"')
     behind = page[figure : page.index("</div>", figure)]
     cell = re.search(r"losslab rerun results/cells/(loss/[^/<]+)/(\d+)", behind)
     assert f'href="explorer.html#a={cell[1]}/{cell[2]}"' in behind
-    # A step each: the verdict is a link, and the reason stands where it leads.
-    verdict = re.search(r'<a href="#(why-loss-cubic-asymmetric-baseline)">differs</a>', page)
+    # The verdict is a link to the reason.
+    verdict = re.search(r'<a href="#(why-loss-cubic-asymmetric-baseline)">not reproduced</a>', page)
     there = page.index(f'id="{verdict[1]}"')
     reason = page[there : page.index("</li>", there)]
-    # Made-up numbers do not always carry it, which is said in its place.
-    assert "Our two ways back have the same delay" in reason or "its reason is" in reason
+    # If made-up numbers contradict the reason, the page has a note instead.
+    assert "Our two reverse paths have the same delay" in reason or "its reason is" in reason
 
 
-def test_tables_are_latex_too(rendered):
+def test_tables_are_written_as_latex(rendered):
     table = (rendered / "results/report/tables/tbl-summary-cubic.tex").read_text()
     assert "\\toprule" in table
     assert "\\end{tabular}" in table
 
 
 @pytest.mark.skipif(browser.program() is None, reason="no Chromium here: apt-get install chromium")
-def test_the_page_is_fit_for_phones_and_for_those_who_do_not_see_it(rendered, tmp_path):
+def test_page_fits_phones_and_passes_accessibility_checks(rendered, tmp_path):
     with browser.page(tmp_path) as page:
         page.size(390, 844, phone=True)
         page.open(rendered / "results/report/report.html")
@@ -151,7 +151,7 @@ def test_the_page_is_fit_for_phones_and_for_those_who_do_not_see_it(rendered, tm
         assert page.complaints == []
 
 
-def test_invalid_replicates_are_shown_and_left_out(rendered):
+def test_invalid_replicates_are_listed_and_excluded_from_means(rendered):
     invalid = rows(rendered / "results/tables/loss_invalid.csv")
     assert {r["reasons"] for r in invalid} == {"made up"}
     assert {r["attempt"] for r in invalid} == {"2"}
@@ -164,32 +164,32 @@ def test_invalid_replicates_are_shown_and_left_out(rendered):
     assert [(r["n"], r["n_invalid"]) for r in summary] == [("5", "1")]
 
 
-def test_unpinned_cells_are_told_at_the_beginning(root, rendered):
+def test_unpinned_cells_are_named_on_the_first_page(root, rendered):
     html = " ".join((rendered / "results/report/report.html").read_text().split())
     cells = {study.name: len(study.cells) for study in madeup.studies(root)}
     notice = f"{cells['backends']} of {sum(cells.values())} cells were measured with parts of the"
     assert notice in html
 
 
-def test_claims_have_verdicts(root, rendered):
+def test_every_claim_has_a_verdict(root, rendered):
     claims = rows(rendered / "results/claims.csv")
     verdicts = {(r["study"], r["claim"]): r["verdict"] for r in claims}
     for claim in ("rtt", "loss", "conservation"):
         assert verdicts["calibration", claim] == "reproduced"
     assert verdicts["loss", "cubic-symmetric-1-percent"] == "reproduced"
-    assert verdicts["loss", "cubic-asymmetric-baseline"] == "differs"
-    assert {study for study, _ in verdicts} == set(files.known(root))
+    assert verdicts["loss", "cubic-asymmetric-baseline"] == "not reproduced"
+    assert {study for study, _ in verdicts} == set(files.study_names(root))
     assert [name for name, verdict in verdicts.items() if verdict == "not measured"] == []
 
 
-def test_a_second_run_does_nothing(root, rendered):
-    done = snakemake(root, rendered, REPORT, "--allowed-rules", *analysis(files.known(root)))
+def test_second_run_does_nothing(root, rendered):
+    done = snakemake(root, rendered, REPORT, "--allowed-rules", *analysis(files.study_names(root)))
     assert "Nothing to be done" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("target", ["report", "claims", "figure"])
-def test_what_make_asks_of_the_workflow_is_understood(root, tmp_path, target):
-    """Its own words, as a dry run: an option that takes many files takes what follows it, too."""
+def test_snakemake_accepts_the_commands_of_make(root, tmp_path, target):
+    """Dry run with make's arguments: an option with several values also takes the next words."""
     asked = subprocess.run(
         ["make", "-n", target], cwd=root, capture_output=True, text=True, check=True
     ).stdout.replace("\\\n", " ")
@@ -202,7 +202,7 @@ def test_what_make_asks_of_the_workflow_is_understood(root, tmp_path, target):
     assert done.returncode == 0, done.stderr
 
 
-def test_dry_run_of_the_full_campaign(root, tmp_path):
+def test_dry_run_of_the_full_campaign_measures_cells(root, tmp_path):
     done = subprocess.run(
         ["snakemake", "-n", "--configfile", "config/config.yaml", "--directory", tmp_path],
         cwd=root, capture_output=True, text=True, check=False,
@@ -213,7 +213,7 @@ def test_dry_run_of_the_full_campaign(root, tmp_path):
 
 @pytest.fixture
 def copy(root, tmp_path):
-    """The repository in a folder with spaces, without what a clone would not have."""
+    """Copy the repository's files to a folder with spaces in its path."""
     target = tmp_path / "a clone, with 'spaces'"
     left_out = shutil.ignore_patterns(
         ".git", ".venv", ".snakemake", "results", "logs", "__pycache__"
@@ -234,7 +234,7 @@ def snakemake_in(folder, *words):
     )
 
 
-def test_a_clone_path_with_spaces_is_as_good_as_any(copy):
+def test_clone_path_may_contain_spaces(copy):
     study = next(study for study in madeup.studies(copy) if study.name == "backends")
     lost = study.cells[1].name
     noise = random.Random(1)
@@ -255,7 +255,7 @@ def test_a_clone_path_with_spaces_is_as_good_as_any(copy):
     assert (copy / "results/report/report.pdf").read_bytes().startswith(b"%PDF")
     html = (copy / "results/report/report.html").read_text()
     assert "<svg" in html
-    assert "What is missing here." in html
+    assert "Missing results." in html
     assert lost in html
     explorer = (copy / "results/report/explorer.html").read_text()
     assert f"{len(study.cells)} cells" in (copy / "logs/make_explorer.log").read_text()
@@ -264,7 +264,7 @@ def test_a_clone_path_with_spaces_is_as_good_as_any(copy):
     assert html.index("16 of 16 cells were measured with parts") < html.index('id="TOC"')
 
 
-def test_a_broken_claim_stops_before_anything_runs(copy):
+def test_invalid_claim_is_refused_before_anything_runs(copy):
     claims = copy / "report/claims/calibration.yaml"
     claims.write_text(claims.read_text().replace("statistic: max", "statistic: maximum", 1))
     done = snakemake_in(copy, "-n", "--configfile", "config/quick.yaml")
@@ -275,7 +275,7 @@ def test_a_broken_claim_stops_before_anything_runs(copy):
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_bad_configuration_stops_before_anything_runs(root, tmp_path):
+def test_invalid_configuration_is_refused_before_anything_runs(root, tmp_path):
     bad = tmp_path / "bad.yaml"
     bad.write_text("studies: {loss: {main: {replicates: 3, duration_s: 5, warm_up: 1}}}\n")
     done = snakemake_in(root, "-n", "--configfile", str(bad), "--directory", str(tmp_path))

@@ -1,11 +1,11 @@
-"""Every fault of the fault list: explained to the user, and nothing lost."""
+"""Faults of the fault list: each is explained to the user, and nothing is lost."""
 
 import pytest
 
 from bench import faults
 from bench.faults import damage
 
-# One campaign suffers all damage: a worker of its own would measure it again.
+# All damage is done to one campaign: another worker would measure it again.
 FAULTS = [
     pytest.param(name, marks=[pytest.mark.xdist_group("damage")] if name in damage.FAULTS else [])
     for name in faults.FAULTS

@@ -1,4 +1,4 @@
-"""What a guest's kernel answered to the probes over netlink, and what `ss` and `tc` made of it."""
+"""Recorded replies of a guest's kernel to the netlink probes, and output of `ss` and `tc`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLOW = (
     f"sender iperf3 --client {RECEIVER_ADDRESS} --cport 40001 --time 3 --congestion bbr "
     ">/dev/null & sleep 2; "
 )
-# Runs in the guest. No virtual time passes between the dump and the tool: both see one state.
+# Runs in the guest. Virtual time stands still between dump and tool: both read the same state.
 PROGRAM = """
 import json, subprocess, sys
 from losslab.emulation.probes import netlink, queue, tcp
@@ -35,13 +35,13 @@ class Tap:
         self.heard.append(self.sock.recv(size))
         return self.heard[-1]
 
-class HeardAnswers(netlink.Answers):
+class RecordingReader(netlink.DumpReader):
     def _parts(self):
         for part in super()._parts():
             tap.heard.append(part)
             yield part
 
-netlink.Answers = HeardAnswers
+netlink.DumpReader = RecordingReader
 if sys.argv[1] == "tcp":
     probe, tool = tcp.TcpProbe(), ["ss", "-tinH", "state", "established"]
 else:
@@ -56,7 +56,7 @@ print(json.dumps({"request": tap.said.hex(), "replies": heard, "index": index, "
 
 
 def record() -> None:
-    """Ask the kernel of a guest in the middle of a transfer, and keep what it says."""
+    """Query the kernel of a guest during a transfer, and record its replies."""
     program = shlex.quote(PROGRAM)
     command = f"{FLOW} sender python3 -c {program} tcp; r1 python3 -c {program} {BOTTLENECK}; wait"
     done = subprocess.run(

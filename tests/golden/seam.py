@@ -1,11 +1,11 @@
-"""Short cells of every app as `losslab cell` left them, and what became of their numbers.
+"""Short recorded cells of every app, and the tables made from them.
 
-    python -m tests.golden.seam             makes the tables of the recorded cells anew
-    python -m tests.golden.seam --measure   measures the cells and the netlink replies, too
+    python -m tests.golden.seam             makes the tables of the recorded cells again
+    python -m tests.golden.seam --measure   also measures the cells and the netlink replies again
 
-A metric that changes its name in the measuring modules, in `losslab collect` or in R changes these
-tables; record them anew where that is meant, and say in the commit why. The study is in
-tests/golden/study; its cells take half a minute. Files too large to be read are compressed.
+A metric renamed in the measuring modules, in `losslab collect` or in R changes these tables. If
+the change is intended, record them again and give the reason in the commit message. The study is
+in tests/golden/study; its cells take half a minute. Large files are compressed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bench.golden import without_later
+from bench.golden import without_later_axes
 from losslab.study import design
 from tests import madeup, sealed
 from tests.golden import netlink
@@ -30,14 +30,14 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 STUDY, CELLS, EXPECTED = HERE / "study", HERE / "cells", HERE / "expected"
 NAME = "seam"
-# A file that is larger is no reading for a review.
+# Larger files are compressed: nobody reviews them as text.
 PLAIN_BYTES = 6_000
-# What the analysis needs of the repository, which the study's files join.
+# Files of the repository that the analysis needs besides the study's.
 NEEDED = ("analysis", "config", "report/claims", "tests/scripts.R")
 
 
 def project(folder: Path) -> Path:
-    """Make a repository that has the study, as far as the analysis needs one."""
+    """Write the files of a repository with the study that the analysis needs."""
     for name in NEEDED:
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -50,14 +50,14 @@ def project(folder: Path) -> Path:
 
 
 def load_study(folder: Path) -> design.Study:
-    """Read the study of a `project`, whose own file says how its cells are run."""
+    """Read the study of a `project`; its own file has the run settings."""
     runs = design.load_yaml(folder / f"config/studies/{NAME}.yaml")["runs"]
     [study] = design.load_studies({"studies": {NAME: runs}}, folder)
     return study
 
 
 def unpack(folder: Path, cells: Path = CELLS) -> Path:
-    """Lay the recorded cells out as `losslab cell` left them."""
+    """Unpack the recorded cells in the layout of `losslab cell`."""
     for path in sorted(cells.rglob("*")):
         if path.is_dir():
             continue
@@ -71,7 +71,7 @@ def unpack(folder: Path, cells: Path = CELLS) -> Path:
 
 
 def pack(folder: Path, cells: Path = CELLS) -> None:
-    """Record measured cells in place of the former ones."""
+    """Replace the recorded cells by measured ones."""
     shutil.rmtree(cells, ignore_errors=True)
     for path in sorted(folder.rglob("*")):
         if path.is_dir() or path.name.startswith("."):
@@ -89,14 +89,14 @@ def measure(study: design.Study, folder: Path) -> None:
     """Measure the study's cells with `losslab cell`.
 
     Raises:
-        subprocess.CalledProcessError: one could not be measured.
+        subprocess.CalledProcessError: A cell could not be measured.
     """
 
     def one(cell: design.Cell) -> None:
         options = {
             "study": cell.study, "block": cell.block,
             "condition": json.dumps(cell.condition.to_json()),
-            "replicates": str(cell.stopping.least), "out": str(folder / cell.name / "cell.json"),
+            "replicates": str(cell.stopping.minimum), "out": str(folder / cell.name / "cell.json"),
         }  # fmt: skip
         words = [word for key, value in options.items() for word in (f"--{key}", value)]
         subprocess.run([sys.executable, "-m", "losslab.cli", "cell", *words], cwd=ROOT, check=True)
@@ -106,10 +106,10 @@ def measure(study: design.Study, folder: Path) -> None:
 
 
 def tables(folder: Path) -> dict[str, str]:
-    """Make, in a new folder, every table of the recorded cells; by its path below results/.
+    """Make every table of the recorded cells in a new folder; return text by path.
 
     Raises:
-        RuntimeError: a step failed.
+        RuntimeError: A step failed.
     """
     root = project(folder / "project")
     study = load_study(root)
@@ -136,13 +136,13 @@ def tables(folder: Path) -> dict[str, str]:
     if done.returncode != 0:
         raise RuntimeError(done.stdout + done.stderr)
     return {
-        str(path.relative_to(results)): without_later(path.read_text())
+        str(path.relative_to(results)): without_later_axes(path.read_text())
         for path in sorted(results.rglob("*.csv"))
     }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Record."""
+    """Record the tables, and the cells with --measure."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.golden.seam", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -1,4 +1,4 @@
-"""Recorded cells of every app become the recorded numbers: what measures and R agree on names."""
+"""Recorded cells of every app give the recorded tables: measuring modules and R use equal names."""
 
 import csv
 import io
@@ -27,27 +27,27 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def made(folder):
-    """Every table of the recorded cells, by its path."""
+    """Return the text of every table of the recorded cells, by path."""
     return seam.tables(folder / "made")
 
 
 @pytest.fixture(scope="module")
 def cells(folder):
-    """The recorded cells, as `losslab cell` left them."""
+    """Return the recorded cells in the layout of `losslab cell`."""
     return seam.unpack(folder / "cells")
 
 
-def test_every_cell_and_app_is_recorded(folder, cells):
+def test_seam_records_every_cell_and_app(folder, cells):
     wanted = seam.load_study(seam.project(folder / "project")).cells
     assert {cell.condition.app for cell in wanted} == set(features.apps())
     assert {path.name for path in cells.iterdir()} == {cell.name for cell in wanted}
     for cell in wanted:
         found = json.loads((cells / cell.name / "cell.json").read_text())
         assert Condition.from_json(found["condition"]) == cell.condition
-        assert len(found["replicates"]) == cell.stopping.least
+        assert len(found["replicates"]) == cell.stopping.minimum
 
 
-def test_the_tables_are_those_that_were_recorded(made):
+def test_seam_tables_equal_the_recorded_ones(made):
     recorded = {str(path.relative_to(seam.EXPECTED)) for path in seam.EXPECTED.rglob("*.csv")}
     assert set(made) == recorded
     for name, text in made.items():
@@ -58,10 +58,10 @@ def rows(text):
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_every_app_has_a_verdict_and_every_kind_of_row_is_there(made):
+def test_seam_has_every_verdict_and_kind_of_row(made):
     verdicts = rows(made["claims.csv"])
     assert {row["verdict"] for row in verdicts} == {
-        "reproduced", "differs", "undecided", "not measured",
+        "reproduced", "not reproduced", "inconclusive", "not measured",
     }  # fmt: skip
     [invalid] = rows(made["tables/seam_invalid.csv"])
     assert "curl on receiver must exit with 0, found 28" in invalid["reasons"]
@@ -69,25 +69,25 @@ def test_every_app_has_a_verdict_and_every_kind_of_row_is_there(made):
 
 
 @pytest.mark.parametrize("name", REPLICATES)
-def test_a_replicate_is_summed_up_as_it_was(cells, name):
-    """Its raw files, and the state that was read back, make the summary that they made then."""
+def test_recorded_replicate_has_the_recorded_summary(cells, name):
+    """The raw files and the recorded read-back give the recorded summary."""
     manifest = json.loads((cells / name / "manifest.json").read_text())
     found = recompute.recompute(cells / name, manifest)
-    # Some were recorded before a program's command line was another one.
+    # Some were recorded with an earlier command line.
     of_then = {
-        "another plan than its condition and seed give",
-        "other commands than its condition gives",
+        "the plan does not follow from condition and seed",
+        "the commands do not follow from the condition",
     }
     assert set(found.problems) <= of_then
     assert found.metrics | found.counted | found.not_recomputed == set(manifest["summary"])
     assert found.not_recomputed == set()
-    assert found.confirmed == manifest["valid"]  # curl's end is in no raw file
+    assert found.confirmed == manifest["valid"]  # no raw file has curl's exit status
     plan = make_plan(Condition.from_json(manifest["cell"]), manifest["seed"])
     assert hosts.deviations(plan.hosts, manifest["observed"]["state"]) == []
 
 
-def test_claims_and_r_look_at_metrics_that_some_cell_has(root, made):
-    """A metric that no app has is a name that was left behind."""
+def test_claims_and_r_use_existing_metrics(root, made):
+    """A metric that no app has is an outdated name."""
     known = {row["metric"] for row in rows(made["summary/seam.csv"])}
     claimed = {
         claim["metric"]
@@ -96,14 +96,14 @@ def test_claims_and_r_look_at_metrics_that_some_cell_has(root, made):
         if "metric" in claim
     }
     assert claimed - known == set()
-    looked_at = set()
+    read_in_r = set()
     for path in (root / "analysis").rglob("*.R"):
-        if "tests" not in path.parts:
+        if "tests" not in path.relative_to(root).parts:
             text = path.read_text()
             for condition in re.findall(r"metric (?:==|%in%) (?:c\([^)]*\)|\"\w+\")", text):
-                looked_at |= set(re.findall(r"\"(\w+)\"", condition))
+                read_in_r |= set(re.findall(r"\"(\w+)\"", condition))
             vectors = ["measured_metrics", *re.findall(r"metric %in% (\w+)\b(?!\()", text)]
             for vector in re.findall(rf"(?:{'|'.join(vectors)}) <- c\([^)]*\)", text):
-                looked_at |= set(re.findall(r"\"(\w+)\"", vector))
-    assert len(looked_at) > 15
-    assert looked_at - known == set()
+                read_in_r |= set(re.findall(r"\"(\w+)\"", vector))
+    assert len(read_in_r) > 15
+    assert read_in_r - known == set()

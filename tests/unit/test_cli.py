@@ -1,4 +1,4 @@
-"""Wrong usage and interrupts, as the user sees them."""
+"""Errors of the command: wrong usage, interrupts, unexpected errors and their exit status."""
 
 import io
 import json
@@ -7,15 +7,15 @@ import subprocess
 
 import pytest
 
-from losslab import asked, cli
+from losslab import cellspec, cli
 from losslab.reading import UsageError
 from tests.unit.study.test_condition import CONDITION
-from tests.unit.test_manners import LOSSLAB
+from tests.unit.test_command_line import LOSSLAB
 
 MEASURE = ["measure", "--algorithm", "cubic", "--out"]
 
 
-def test_an_unknown_study_is_an_error_that_names_those_there_are(capsys):
+def test_unknown_study_is_an_error_with_the_existing_names(capsys):
     assert cli.main(["cells", "nope"]) == 2
     words = capsys.readouterr()
     assert words.out == ""
@@ -27,12 +27,12 @@ def test_an_unknown_study_is_an_error_that_names_those_there_are(capsys):
 
 
 @pytest.mark.parametrize("value", ["nan", "inf"])
-def test_what_is_no_finite_number_is_wrong_usage(capsys, tmp_path, value):
+def test_nan_and_infinity_are_wrong_usage(capsys, tmp_path, value):
     assert cli.main([*MEASURE, str(tmp_path / "out"), "--rtt-ms", value]) == 2
     assert f"rtt_ms must be a finite number, found {value}" in capsys.readouterr().err
 
 
-def test_a_cells_condition_of_another_type_is_wrong_usage(capsys, tmp_path):
+def test_condition_value_of_another_type_is_wrong_usage(capsys, tmp_path):
     data = json.dumps(CONDITION.to_json() | {"rtt_ms": "20"})
     words = ["cell", "--study", "s", "--block", "b", "--replicates", "1", "--condition", data]
     assert cli.main([*words, "--out", str(tmp_path / "cell" / "cell.json")]) == 2
@@ -40,12 +40,14 @@ def test_a_cells_condition_of_another_type_is_wrong_usage(capsys, tmp_path):
     assert not (tmp_path / "cell").exists()
 
 
-@pytest.mark.parametrize(("command", "said"), [("measure", "leaves nothing"), ("cell", "are kept")])
-def test_an_interrupt_says_what_is_kept(capsys, tmp_path, monkeypatch, command, said):
+@pytest.mark.parametrize(
+    ("command", "said"), [("measure", "run was removed"), ("cell", "are kept")]
+)
+def test_interrupt_names_kept_results(capsys, tmp_path, monkeypatch, command, said):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(asked, "instrument", interrupted)
+    monkeypatch.setattr(cellspec, "instrument", interrupted)
     words = [*MEASURE, str(tmp_path / "out")]
     if command == "cell":
         words = [
@@ -59,13 +61,13 @@ def test_an_interrupt_says_what_is_kept(capsys, tmp_path, monkeypatch, command, 
     assert "Traceback" not in words
 
 
-def test_a_shell_with_nothing_to_read_says_how_to_give_it_a_command(capsys, monkeypatch):
+def test_shell_without_input_is_an_error(capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
     assert cli.main(["shell"]) == 1
-    assert "found no standard input" in capsys.readouterr().err
+    assert "needs a terminal, a command or standard input" in capsys.readouterr().err
 
 
-def test_a_shell_without_a_terminal_runs_what_it_is_given(capsys, monkeypatch):
+def test_shell_without_a_terminal_runs_its_input(capsys, monkeypatch):
     ran = []
 
     def execute(command, condition, seed, tools):
@@ -85,20 +87,20 @@ def command(*words, **more):
 
 
 @pytest.mark.parametrize("words", [["axes"], ["cells", "loss"], ["--help"], ["cells", "--help"]])
-def test_a_full_standard_output_is_an_error(words):
+def test_full_standard_output_is_an_error(words):
     with open("/dev/full", "w") as full:
         done = command(*words, stdout=full)
     error = "losslab: error: output must be writable, found: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, error)
 
 
-def test_a_closed_standard_output_is_wrong_usage():
+def test_closed_standard_output_is_wrong_usage():
     done = command("axes", preexec_fn=lambda: os.close(1))
     assert done.returncode == 2
     assert "standard output must be open, found it closed" in done.stderr
 
 
-def test_a_character_that_the_terminal_lacks_is_no_error():
+def test_character_missing_in_the_terminals_encoding_is_no_error():
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
     done = command("axes", stdout=subprocess.PIPE, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
@@ -112,7 +114,7 @@ def failing(monkeypatch, error):
     return cli.main(["doctor"])
 
 
-def test_an_unexpected_error_leaves_its_traceback_in_a_file(monkeypatch, tmp_path, capsys):
+def test_unexpected_error_writes_its_traceback_to_a_file(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert failing(monkeypatch, IndexError("list index\x1b out of range")) == 1
     words = capsys.readouterr().err
@@ -124,14 +126,14 @@ def test_an_unexpected_error_leaves_its_traceback_in_a_file(monkeypatch, tmp_pat
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left"), MemoryError(), PermissionError(1)])
-def test_an_error_of_the_machine_has_no_traceback(monkeypatch, tmp_path, capsys, error):
+def test_host_error_has_no_traceback(monkeypatch, tmp_path, capsys, error):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert failing(monkeypatch, error) == 1
     assert capsys.readouterr().err.startswith("losslab: error: ")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_traceback_of_any_error_is_shown_on_request(monkeypatch, capsys):
+def test_traceback_of_any_error_is_shown_on_request(monkeypatch, capsys):
     monkeypatch.setenv("LOSSLAB_DEBUG", "1")
     assert failing(monkeypatch, UsageError("x must be y")) == 2
     assert "Traceback" in capsys.readouterr().err
@@ -156,13 +158,13 @@ def test_the_traceback_of_any_error_is_shown_on_request(monkeypatch, capsys):
         (["--sender-command", "\udcff"], "sender_command must be UTF-8"),
     ],
 )
-def test_words_without_a_meaning_are_wrong_usage(capsys, tmp_path, words, said):
+def test_unknown_arguments_are_wrong_usage(capsys, tmp_path, words, said):
     assert cli.main([*MEASURE, str(tmp_path / "out"), "--rtt-ms", "20", *words]) == 2
     assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["0:1000000000", "0:1:1e-300", "0:5,0:9999"])
-def test_a_sweep_of_too_many_cells_is_refused_at_once(capsys, tmp_path, text):
+def test_sweep_of_too_many_cells_is_refused_at_once(capsys, tmp_path, text):
     words = ["sweep", "--algorithm", "cubic", "--loss-percent", text, "--out", str(tmp_path / "o")]
     assert cli.main(words) == 2
     assert "must have at most 10000 cells" in capsys.readouterr().err
@@ -178,14 +180,14 @@ def test_a_sweep_of_too_many_cells_is_refused_at_once(capsys, tmp_path, text):
         "[" * 100_000,
     ],
 )
-def test_a_wrong_campaign_is_wrong_usage(capsys, tmp_path, text):
+def test_invalid_campaign_is_wrong_usage(capsys, tmp_path, text):
     path = tmp_path / "campaign.yaml"
     path.write_text(text)
     assert cli.main(["cells", "--config", str(path)]) == 2
     assert capsys.readouterr().err.startswith("losslab: error: ")
 
 
-def test_a_terminal_obeys_no_error_message(monkeypatch, capsys):
+def test_error_messages_escape_control_characters(monkeypatch, capsys):
     assert failing(monkeypatch, UsageError("a name must be plain, found \x1b[2J\x9b2J\nhere")) == 2
     words = "losslab: error: a name must be plain, found \\x1b[2J\\x9b2J\nhere\n"
     assert capsys.readouterr().err == words

@@ -1,4 +1,4 @@
-"""The demo's sweep, and its text."""
+"""The demo's sweep and its text."""
 
 import argparse
 
@@ -26,30 +26,30 @@ def out(tmp_path):
     return tmp_path
 
 
-def test_the_command_is_a_sweep_of_both_algorithms_over_each_loss(tmp_path):
+def test_demo_is_a_sweep_of_both_algorithms_over_each_loss(tmp_path):
     options = cli.parser().parse_args(demo.command(tmp_path))
     assert options.run is sweep._sweep
     assert (options.algorithm, options.loss_percent) == ("cubic,bbr", "0,1,5")
 
 
-def test_the_text_says_what_the_runs_say(out):
+def test_demo_text_has_the_measured_goodput(out):
     lines = demo.text(out).splitlines()
-    assert lines[1] == "CUBIC: 1 % of loss takes 95 % of its goodput, 5 % of loss takes 90 %."
-    assert lines[2] == "BBR: 1 % of loss takes 10 % of its goodput, 5 % of loss takes 50 %."
+    assert lines[1] == "CUBIC: 1 % loss costs 95 % of its goodput, 5 % loss costs 90 %."
+    assert lines[2] == "BBR: 1 % loss costs 10 % of its goodput, 5 % loss costs 50 %."
 
 
-def test_without_a_valid_run_there_is_no_number(out):
+def test_demo_without_a_valid_run_prints_no_number(out):
     table = out / "sweep.csv"
     table.write_text(table.read_text().replace("bbr,5.0,40.0", "bbr,5.0,"))
     assert "BBR: no valid run" in demo.text(out)
 
 
-def test_the_demo_ends_as_its_sweep_does(out, monkeypatch, capsys):
+def test_demo_ends_with_its_sweeps_status(out, monkeypatch, capsys):
     monkeypatch.setattr(sweep, "_sweep", lambda options: 1)
     assert demo._demo(argparse.Namespace(out=out)) == 1
-    assert "takes 95 %" in capsys.readouterr().out
+    assert "costs 95 %" in capsys.readouterr().out
 
 
-def test_next_steps_name_runs_that_there_are(out):
+def test_next_steps_name_existing_runs(out):
     named = {word for word in demo.next_steps(out).split() if word.startswith(str(out))}
     assert named == {str(out / f"cells/{name}_loss1_x/0") for name in demo.LABELS}

@@ -7,10 +7,10 @@ from bench.faults.guests import PTRACE, forbid
 from losslab import doctor
 from losslab.instrument import image, kernel
 
-PERSONALITY = 135  # of x86-64, as the kernel's syscall_64.tbl has it
+PERSONALITY = 135  # system call number on x86-64, from the kernel's syscall_64.tbl
 
 
-def test_what_is_missing_comes_with_its_remedy(monkeypatch):
+def test_missing_requirement_comes_with_its_fix(monkeypatch):
     monkeypatch.setattr(kernel, "existing", lambda *variant, **which: None)
     monkeypatch.setattr(image, "existing", lambda *variant, **which: None)
     virtual = doctor.Section("virtual", list(doctor._virtual()))
@@ -21,7 +21,7 @@ def test_what_is_missing_comes_with_its_remedy(monkeypatch):
     assert "a guest boots" not in text
 
 
-def test_only_what_is_required_decides():
+def test_optional_findings_keep_a_section_ready():
     wish = doctor.Finding("room", False, "1 GiB", "free some", required=False)
     section = doctor.Section("s", [doctor.Finding("python", True, "3.12"), wish])
     assert section.usable
@@ -29,13 +29,13 @@ def test_only_what_is_required_decides():
 
 
 @pytest.mark.parametrize(
-    ("call", "what", "remedy"),
+    ("call", "what", "fix"),
     [
         (PERSONALITY, "programs without address randomisation", "seccomp=unconfined"),
         (PTRACE, "programs that trace others", "SYS_PTRACE"),
     ],
 )
-def test_what_a_container_refuses_is_named_before_anything_is_built(call, what, remedy):
+def test_container_restrictions_are_named_before_building(call, what, fix):
     code = "from losslab import doctor\nfor f in doctor._allowed(): print(f.line())"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
@@ -43,5 +43,5 @@ def test_what_a_container_refuses_is_named_before_anything_is_built(call, what, 
     )  # fmt: skip
     assert f"MISSING  {what}: " in done.stdout
     assert "Operation not permitted" in done.stdout
-    assert remedy in done.stdout
+    assert fix in done.stdout
     assert done.stdout.count(": allowed") == 1

@@ -1,4 +1,4 @@
-"""What becomes of a rendered page: drawings in it, with names of their own."""
+"""Post-processing of a rendered page: inline drawings with unique identifiers."""
 
 import base64
 
@@ -18,7 +18,7 @@ def image(alt):
     return f'<img role="img" src="data:image/svg+xml;base64,{data}" alt="{alt}" style="width:100%">'
 
 
-def test_figures_are_drawings_whose_words_can_be_searched():
+def test_figures_become_searchable_svg():
     page = htmlpage.finish(f"<figure>{image('Falls &amp; rises.')}</figure>{image('Other.')}")
     assert "<img" not in page
     assert page.count("<text>Goodput</text>") == 2
@@ -27,7 +27,7 @@ def test_figures_are_drawings_whose_words_can_be_searched():
     assert "10pt" not in page
 
 
-def test_no_two_figures_share_a_name():
+def test_figures_have_unique_identifiers():
     page = htmlpage.finish(image("One.") + image("Two."))
     for name in ("f1-0", "f2-0"):
         assert page.count(f'id="{name}"') == 1
@@ -35,11 +35,11 @@ def test_no_two_figures_share_a_name():
         assert page.count(f'href="#{name}"') == 1
 
 
-def test_what_scrolls_is_reached_by_the_keyboard():
+def test_scrolling_elements_are_in_the_tab_order():
     page = htmlpage.finish('<div id="tbl-x" class="table-block"><table></table></div>')
     assert page.startswith('<div id="tbl-x" class="table-block" tabindex="0">')
 
 
-def test_other_pictures_stay():
+def test_other_images_are_unchanged():
     page = '<img src="data:image/png;base64,AAAA" alt="A photograph">'
     assert htmlpage.finish(page) == page

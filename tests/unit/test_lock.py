@@ -14,7 +14,7 @@ HOLD = (
 )
 
 
-def test_a_lock_ends_with_its_holder_however_it_ends(tmp_path):
+def test_lock_ends_with_its_holder(tmp_path):
     folder = tmp_path / "folder"
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(folder)], stdout=subprocess.PIPE, text=True
@@ -27,7 +27,7 @@ def test_a_lock_ends_with_its_holder_however_it_ends(tmp_path):
     lock.hold_for_life(folder)
 
 
-def test_the_second_waits_for_the_first(tmp_path):
+def test_second_holder_waits_for_the_first(tmp_path):
     wait = (
         "import sys; from pathlib import Path; from losslab import lock\n"
         "with lock.held(Path(sys.argv[1])): Path(sys.argv[1], 'second').touch()"
@@ -36,7 +36,7 @@ def test_the_second_waits_for_the_first(tmp_path):
         second = subprocess.Popen(
             [sys.executable, "-c", wait, str(tmp_path)], stdout=subprocess.PIPE, text=True
         )
-        assert "waiting for its end" in second.stdout.readline()
+        assert "waiting for another process" in second.stdout.readline()
         assert not (tmp_path / "second").exists()
     assert second.wait() == 0
     assert (tmp_path / "second").exists()
@@ -49,7 +49,7 @@ OWN = (
 )
 
 
-def test_folders_of_the_dead_are_removed_and_those_of_the_living_stay(tmp_path):
+def test_folders_of_killed_owners_are_removed(tmp_path):
     (tmp_path / "yours-1").mkdir()
     owners = [
         subprocess.Popen([sys.executable, "-c", OWN, str(tmp_path)], stdout=subprocess.PIPE)
@@ -70,7 +70,7 @@ def test_folders_of_the_dead_are_removed_and_those_of_the_living_stay(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["yours-1"]
 
 
-def test_many_at_once_never_take_each_others(tmp_path):
+def test_concurrent_processes_get_distinct_folders(tmp_path):
     def own(_):
         for _ in range(50):
             with lock.own_folder(tmp_path, "mine-") as folder:

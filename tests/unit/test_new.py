@@ -3,7 +3,7 @@ import re
 import pytest
 
 from losslab import cli, new
-from losslab.asked import UsageError
+from losslab.cellspec import UsageError
 from losslab.instrument import kernels
 from losslab.study import design
 from losslab.study.names import load_algorithms
@@ -18,7 +18,7 @@ def copy(root, tmp_path):
     return tmp_path
 
 
-def test_a_skeleton_is_a_file_and_a_row(copy):
+def test_new_algorithm_adds_a_file_and_a_row(copy):
     path = new.new_algorithm("mine", "Mine", copy)
     assert str(path) == "algorithms/mine/tcp_mine.c"
     text = (copy / path).read_text()
@@ -35,24 +35,24 @@ def test_a_skeleton_is_a_file_and_a_row(copy):
 
 
 @pytest.mark.parametrize("name", ["", "Mine", "1st", "two words", "a-b", "a" * 16, "../x"])
-def test_a_name_that_the_kernel_does_not_take_is_refused(copy, name):
+def test_name_that_the_kernel_does_not_accept_is_refused(copy, name):
     with pytest.raises(UsageError, match="must match"):
         new.new_algorithm(name, "x", copy)
     assert len(list((copy / "algorithms").iterdir())) == 1
 
 
 @pytest.mark.parametrize("name", ["cubic", "template"])
-def test_a_name_that_is_taken_is_refused(copy, name):
+def test_existing_name_is_refused(copy, name):
     with pytest.raises(UsageError, match="must be new"):
         new.new_algorithm(name, "x", copy)
 
 
-def test_the_command_refuses_what_is_there(capsys):
+def test_new_algorithm_refuses_an_existing_name(capsys):
     assert cli.main(["new", "algorithm", "cubic"]) == 2
     assert "must be new, found cubic" in capsys.readouterr().err
 
 
-def test_every_file_of_algorithms_registers_its_folders_name():
+def test_every_algorithms_file_registers_its_folders_name():
     found = sorted(kernels.ALGORITHMS.glob("*/*.c"))
     assert len(found) >= 2
     for path in found:

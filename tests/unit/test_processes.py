@@ -1,4 +1,4 @@
-"""The door to other programs, and what signals do to it."""
+"""Programs that losslab starts, and signals to losslab itself."""
 
 import os
 import signal
@@ -14,8 +14,8 @@ from losslab.errors import LosslabError
 
 pytestmark = pytest.mark.alone
 
-# Jobs that are told to end at any instant from before their start to after it. `logging` takes
-# locks around every fork that runs Python's code in the child.
+# Jobs that get a signal at any time from before their start to after it. `logging` takes
+# locks around every fork that runs Python code in the child.
 JOBS = """
 import logging, random, signal, sys
 from contextlib import contextmanager
@@ -49,7 +49,7 @@ print(heard)
 
 
 def running(word):
-    """The processes that have a word among their arguments."""
+    """Return the processes that have a word among their arguments."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -67,7 +67,7 @@ def gone(word):
     return running(word) == []
 
 
-def test_a_signal_at_any_instant_of_a_jobs_start_ends_it(tmp_path):
+def test_signal_during_the_start_of_a_job_ends_it(tmp_path):
     length, times = f"61.{os.getpid()}", 300
     done = subprocess.run(
         [sys.executable, "-c", JOBS, str(tmp_path), length, str(times)],
@@ -98,7 +98,7 @@ print("never", flush=True)
 """
 
 
-def test_what_python_ignores_is_raised_again_where_work_goes_on():
+def test_signal_ignored_in_a_callback_is_raised_again():
     done = subprocess.run(
         [sys.executable, "-c", SWALLOWED], capture_output=True, text=True, check=False, timeout=60
     )
@@ -107,7 +107,7 @@ def test_what_python_ignores_is_raised_again_where_work_goes_on():
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_program_does_not_outlive_the_process_that_started_it(number):
+def test_program_ends_with_its_parent(number):
     length = f"62.{os.getpid()}{int(number)}"
     script = (
         "import time; from losslab import processes; "
@@ -116,14 +116,14 @@ def test_a_program_does_not_outlive_the_process_that_started_it(number):
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as parent:
         parent.stdout.readline()
         deadline = time.monotonic() + 5
-        while len(running(length)) != 2 and time.monotonic() < deadline:  # the script's, and it
+        while len(running(length)) != 2 and time.monotonic() < deadline:  # the script and its child
             time.sleep(0.01)
-        time.sleep(0.1)  # setpriv has become sleep
+        time.sleep(0.1)  # until setpriv runs sleep
         parent.send_signal(number)
     assert gone(length)
 
 
-def test_a_program_has_one_processor_and_all_files(tmp_path):
+def test_program_runs_on_one_cpu_with_all_file_descriptors(tmp_path):
     cpu = min(os.sched_getaffinity(0))
     console = tmp_path / "console"
     with console.open("wb") as out:
@@ -137,13 +137,13 @@ def test_a_program_has_one_processor_and_all_files(tmp_path):
     assert soft == hard
 
 
-def test_what_failed_is_quoted_with_its_status():
+def test_failed_program_is_quoted_with_its_status():
     with pytest.raises(LosslabError, match=r"found status 3:\nno rule") as error:
         processes.run(["sh", "-c", "echo no rule >&2; exit 3"])
     assert "sh -c" in error.value.message
 
 
-def test_a_program_that_does_not_end_is_ended():
+def test_program_that_exceeds_its_time_is_ended():
     length = f"63.{os.getpid()}"
     done = processes.attempt(["sleep", length], limit_s=0.2)
     assert (done.status, done.err) == (None, "no end in 0.2 s")
@@ -152,7 +152,7 @@ def test_a_program_that_does_not_end_is_ended():
         processes.run(["sleep", length], limit_s=0.2)
 
 
-def test_a_program_that_is_not_there_is_an_answer_or_an_error_with_its_remedy():
+def test_missing_program_is_an_error_with_a_fix():
     done = processes.attempt(["no-such-program"])
     assert done.status == processes.NOT_RUN
     assert "no-such-program must be installed" in done.last_line
@@ -161,8 +161,19 @@ def test_a_program_that_is_not_there_is_an_answer_or_an_error_with_its_remedy():
     assert error.value.hint == "run `make setup`"
 
 
-def test_a_log_gets_the_command_and_its_words(tmp_path):
+def test_log_has_the_command_and_its_output(tmp_path):
     log = tmp_path / "log"
     processes.run(["sh", "-c", "echo out; echo err >&2"], log=log)
     assert log.read_text().splitlines()[1:] == ["out", "err"]
     assert log.read_text().startswith("$ sh -c")
+
+
+def test_failing_command_shows_its_last_lines(tmp_path):
+    with pytest.raises(LosslabError, match="no rule"):
+        processes.run(["sh", "-c", "echo no rule; exit 2"], log=tmp_path / "log")
+
+
+def test_missing_command_names_the_fix(tmp_path):
+    with pytest.raises(LosslabError) as error:
+        processes.run(["no-such-program"], log=tmp_path / "log")
+    assert error.value.hint == "run `make setup`"

@@ -67,7 +67,7 @@ def test_failing_chunk_is_an_error(fallback, tmp_path):
         render(tmp_path, "```{r}\nstop('broken chunk')\n```")
 
 
-def test_failing_chunk_is_one_line_that_names_it(fallback, tmp_path):
+def test_error_of_a_failing_chunk_is_one_line_with_its_name(fallback, tmp_path):
     chunk = "```{r}\n#| label: sums\nf <- function() dplyr::filter(cars, nowhere > 1)\nf()\n```"
     with pytest.raises(LosslabError, match=r"chunk sums: .*nowhere") as failure:
         render(tmp_path, chunk)
@@ -78,18 +78,18 @@ def test_failing_chunk_is_one_line_that_names_it(fallback, tmp_path):
 @pytest.mark.parametrize(
     ("missing", "words"),
     [
-        ("![Gone](gone.svg)", r"pictures must be there, found no gone\.svg"),
+        ("![Gone](gone.svg)", r"pictures must exist, found no gone\.svg"),
         ('```{r}\nknitr::include_graphics("gone.svg")\n```', r"found no gone\.svg"),
         ("\n{{< include _gone.qmd >}}\n", r"include _gone.qmd >.* found none"),
-        ("As @gone2020 has it.", "citations must stand in the bibliography, found gone2020"),
+        ("As @gone2020 has it.", "citations must be in the bibliography, found gone2020"),
     ],
 )
-def test_what_is_not_there_is_named(fallback, tmp_path, missing, words):
+def test_missing_input_of_the_report_is_named(fallback, tmp_path, missing, words):
     with pytest.raises(LosslabError, match=words):
         render(tmp_path, missing)
 
 
-def test_scripts_lie_beside_the_page_below_their_study(tmp_path):
+def test_scripts_are_beside_the_page_in_their_studys_folder(tmp_path):
     clone = tmp_path / "studies" / "clone" / "analysis"
     for name in ("studies/x/figures/a.R", "studies/x/tables.R", "agreement.R"):
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ def test_scripts_lie_beside_the_page_below_their_study(tmp_path):
     assert (tmp_path / "scripts/agreement.R").is_file()
 
 
-def test_the_pdf_is_of_the_day_of_the_last_run(tmp_path):
+def test_pdf_has_the_date_of_the_last_run(tmp_path):
     assert report.measured_at(tmp_path) == 1_704_067_200  # 2024-01-01
     (tmp_path / "origin.csv").write_text(
         "part,what,cells\nmeasured on,2026-11-20 to 2026-11-21,2\nlosslab,2027-01-01,2\n"
@@ -109,7 +109,7 @@ def test_the_pdf_is_of_the_day_of_the_last_run(tmp_path):
 
 
 QUARTO = """#!/bin/sh
-# Stands in for Quarto: says its version, and renders what WORDS and the document's name are.
+# Stands in for Quarto: prints its version, and writes a page or PDF of the document's name.
 [ "$1" = --version ] && { echo "$QUARTO_SAYS"; exit 0; }
 echo "$@" >> "$QUARTO_CALLS"
 test -f _chapters.qmd && test -f renderer.txt && test -f style.css || exit 3
@@ -124,7 +124,7 @@ esac
 
 @pytest.fixture
 def quarto(tmp_path, monkeypatch):
-    """A program of Quarto's name on PATH; gives the file of its calls."""
+    """Put a program with Quarto's name on PATH; return the file of its calls."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "quarto").write_text(QUARTO)
@@ -136,7 +136,7 @@ def quarto(tmp_path, monkeypatch):
     return tmp_path / "calls"
 
 
-def test_quarto_renders_where_it_is(quarto, tmp_path):
+def test_installed_quarto_renders(quarto, tmp_path):
     html, pdf = render(tmp_path)
     assert "by quarto" in html
     assert pdf == b"%PDF by quarto, 1704067200\n"
@@ -146,7 +146,7 @@ def test_quarto_renders_where_it_is(quarto, tmp_path):
 
 
 @pytest.mark.parametrize("version", ["1.8.27", "0.9", "none"])
-def test_an_old_quarto_does_not(quarto, monkeypatch, tmp_path, version):
+def test_old_quarto_is_not_used(quarto, monkeypatch, tmp_path, version):
     monkeypatch.setenv("QUARTO_SAYS", version)
     assert report.quarto() is None
 
@@ -154,12 +154,12 @@ def test_an_old_quarto_does_not(quarto, monkeypatch, tmp_path, version):
 @pytest.mark.parametrize(
     ("warning", "words"),
     [
-        ("WARNING: Unable to resolve crossref @fig-nowhere", "lead somewhere, found @fig-nowhere"),
+        ("WARNING: Unable to resolve crossref @fig-nowhere", "have a target, found @fig-nowhere"),
         ("[WARNING] Citeproc: citation gone2020 not found", "bibliography, found gone2020"),
-        ("[WARNING] Could not fetch resource gone.png", r"be there, found gone\.png"),
+        ("[WARNING] Could not fetch resource gone.png", r"exist, found gone\.png"),
     ],
 )
-def test_what_quarto_warns_of_is_an_error(quarto, monkeypatch, tmp_path, warning, words):
+def test_quartos_warnings_are_errors(quarto, monkeypatch, tmp_path, warning, words):
     monkeypatch.setenv("QUARTO_WARNS", warning)
     with pytest.raises(LosslabError, match=words):
         render(tmp_path)
@@ -172,7 +172,7 @@ source("script.R")
 bbr <- 3
 ```
 
-BBR is `r tell(
+BBR is `r say(
   bbr > LIMIT, "faster, by {round(bbr)}, than the
   others of them"OTHERWISE)` here.
 """
@@ -182,13 +182,13 @@ BBR is `r tell(
     ("limit", "otherwise", "found"),
     [("2", "", "faster, by 3, than the others of them"), ("4", ', "no faster"', "no faster")],
 )
-def test_a_sentence_stands_as_long_as_it_is_true(fallback, root, tmp_path, limit, otherwise, found):
+def test_true_sentence_is_rendered(fallback, root, tmp_path, limit, otherwise, found):
     text = SENTENCE.replace("LIMIT", limit).replace("OTHERWISE", otherwise)
     html, _ = render_sentences(root, tmp_path, text)
     assert f"BBR is {found} here." in " ".join(html.split())
 
 
-def test_a_sentence_that_is_not_true_stops_the_build(fallback, root, tmp_path):
+def test_untrue_sentence_stops_the_report(fallback, root, tmp_path):
     text = SENTENCE.replace("LIMIT", "4").replace("OTHERWISE", "")
     with pytest.raises(LosslabError) as failure:
         render_sentences(root, tmp_path, text)
@@ -211,13 +211,13 @@ def render_sentences(root, tmp_path, text):
     return (tmp_path / "o.html").read_text(), (tmp_path / "o.pdf").read_bytes()
 
 
-def test_folders_with_spaces(fallback, tmp_path):
+def test_report_renders_in_folders_with_spaces(fallback, tmp_path):
     folder = tmp_path / "a folder, with 'spaces'"
     folder.mkdir()
     render(folder)
 
 
-def test_first_page_says_what_was_not_pinned(root, fallback, tmp_path):
+def test_first_page_names_unpinned_parts(root, fallback, tmp_path):
     (tmp_path / "x_cells.csv").write_text(
         "study,block,cell,n_replicates,n_valid,reasons,unpinned,hosts\n"
         "x,main,a,3,3,,image kernel,containers\nx,main,b,3,3,,,processes\nx,rest,,,,,,\n"

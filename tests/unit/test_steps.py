@@ -1,10 +1,12 @@
-"""The commands of the workflow's rules, where what they measure with cannot be had."""
+"""Commands of the workflow's rules: absent parts, few imports, and the same usage errors."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
-from losslab import cli
+from losslab import cli, examples, steps
 from losslab.campaign import collect
 from losslab.instrument import records
 from tests.unit.study.test_condition import CONDITION
@@ -19,32 +21,40 @@ def absent(tmp_path):
     return path
 
 
-def test_what_lacks_a_part_is_not_tried(absent, tmp_path):
+def test_smoke_test_without_a_part_is_recorded_as_absent(absent, tmp_path):
     out = tmp_path / "tried.json"
-    words = ["try", "--backend", "containernet", "--needs", str(absent), "--record", str(out)]
+    words = [
+        "smoke-test",
+        "--backend",
+        "containernet",
+        "--needs",
+        str(absent),
+        "--record",
+        str(out),
+    ]
     assert cli.main(words) == 0
     assert records.absent(out) == WHY
 
 
-def test_a_cell_without_an_instrument_says_why_it_has_no_replicate(absent, tmp_path):
+def test_cell_without_an_instrument_has_a_reason_and_no_replicate(absent, tmp_path):
     out = tmp_path / "cells" / "cell" / "cell.json"
     words = [
         "cell", "--study", "s", "--block", "b", "--replicates", "3", "--condition",
-        json.dumps(CONDITION.to_json()), "--backend", "containernet", "--tried", str(absent),
+        json.dumps(CONDITION.to_json()), "--backend", "containernet", "--smoke-test", str(absent),
         "--out", str(out),
     ]  # fmt: skip
     assert cli.main(words) == 0
     (row,) = collect.gather([out]).cells
     assert (row["n_replicates"], row["n_valid"], row["reasons"]) == (0, 0, WHY)
-    # The workflow's reason to try again.
+    # The workflow retries the cell because of this file.
     note = json.loads((out.parent / "lost.json").read_text())
     assert note["absent"] == WHY
     assert note["when_utc"]
 
 
-def test_collect_takes_counts_of_cells_left_out(tmp_path, absent):
+def test_collect_records_the_numbers_of_cells_not_run(tmp_path, absent):
     out = tmp_path / "cell" / "cell.json"
-    test_a_cell_without_an_instrument_says_why_it_has_no_replicate(absent, tmp_path)
+    test_cell_without_an_instrument_has_a_reason_and_no_replicate(absent, tmp_path)
     cell = tmp_path / "cells" / "cell" / "cell.json"
     files = {
         t: out.parent / f"{t}.csv"
@@ -58,3 +68,79 @@ def test_collect_takes_counts_of_cells_left_out(tmp_path, absent):
         ("main", "3"),
         ("other", "88"),
     ]
+
+
+# Modules that other commands need.
+NOT_FOR_A_CELL = (
+    "artifact", "campaign.collect", "commands", "emulation.plan", "report", "score", "ui",
+    "sweep",
+)  # fmt: skip
+
+HEAVY = ("packaging", "concurrent.futures")
+
+WATCHED = """\
+import json, sys
+from losslab import cellspec, cli
+from losslab.errors import LosslabError
+def refuse(*_):
+    raise LosslabError("before anything is measured")
+cellspec.instrument = refuse
+status = cli.main(sys.argv[1:])
+print(json.dumps([status, sorted(sys.modules)]))
+"""
+
+
+def described(parser):
+    """Return the help of each command, by its words."""
+    return {tuple(name.split()): its.format_help() for name, _, its in examples.leaves(parser)}
+
+
+def test_cell_command_imports_no_other_command(tmp_path):
+    words = [
+        "cell", "--study", "s", "--block", "b", "--replicates", "1", "--condition",
+        json.dumps(CONDITION.to_json()), "--out", str(tmp_path / "cell.json"),
+    ]  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED, *words],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    status, modules = json.loads(done.stdout)
+    assert (status, "before anything is measured" in done.stderr) == (1, True)
+    assert "losslab.campaign.cellrun" in modules
+    unwanted = (*(f"losslab.{name}" for name in NOT_FOR_A_CELL), *HEAVY)
+    assert [m for m in modules if m in unwanted or m.startswith("losslab.ui")] == []
+
+
+def test_steps_parser_equals_the_full_parser():
+    whole = described(cli.parser())
+    for name in steps.NAMES:
+        few = described(cli.parser([name, "--help"]))
+        assert set(few) == {(each,) for each in steps.NAMES}
+        assert all(few[words] == whole[words] for words in few)
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("measure", "cell"), ("nonsense",)])
+def test_every_other_command_line_has_every_command(words):
+    assert described(cli.parser(words)) == described(cli.parser())
+
+
+@pytest.mark.parametrize("words", [*described(cli.parser())], ids=" ".join)
+def test_every_command_has_its_help(capsys, words):
+    with pytest.raises(SystemExit) as end:
+        cli.main([*words, "--help"])
+    assert end.value.code == 0
+    help_text = capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        cli.parser().parse_args([*words, "--help"])
+    assert capsys.readouterr().out == help_text
+
+
+@pytest.mark.parametrize("words", [["cell"], ["cell", "--nonsense"], ["cell", "x", "--study", "s"]])
+def test_wrong_usage_of_a_step_has_the_usual_message(capsys, words):
+    said = []
+    for parser in (cli.parser(), cli.parser(words)):
+        with pytest.raises(SystemExit) as end:
+            parser.parse_args(words)
+        said.append((end.value.code, capsys.readouterr().err))
+    assert said[0] == said[1]
+    assert said[0][0] == 2

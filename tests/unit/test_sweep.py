@@ -1,16 +1,16 @@
-"""A sweep's values, cells and table, without measuring."""
+"""Values, cells and table of a sweep, without measuring."""
 
 import math
 
 import pytest
 
 from losslab import cli, sweep
-from losslab.asked import UsageError
+from losslab.cellspec import UsageError
 from losslab.errors import LosslabError
-from losslab.screen import cellstable, plot
 from losslab.study import design
 from losslab.study.condition import AXES, Condition
-from losslab.study.points import block_points
+from losslab.study.grid import block_grid
+from losslab.ui import cellstable, plot
 from tests import sealed
 
 
@@ -25,17 +25,17 @@ from tests import sealed
         ("scheme", "ewma,alpha=0.9", ["ewma,alpha=0.9"]),
     ],
 )
-def test_values_are_lists_and_intervals(name, said, meant):
+def test_values_are_lists_and_ranges(name, said, meant):
     assert sweep.values(AXES[name], said) == meant
 
 
 @pytest.mark.parametrize("said", ["", "a", "5:1", "1:5:0", "1:2:3:4", "1:", "1,1", "1:3,2"])
-def test_what_is_no_list_of_numbers_is_refused(said):
+def test_malformed_list_of_numbers_is_refused(said):
     with pytest.raises(UsageError, match="loss_percent must"):
         sweep.values(AXES["loss_percent"], said)
 
 
-def test_every_combination_is_a_cell_with_a_folder_of_its_own(tmp_path):
+def test_every_combination_is_a_cell_with_its_own_folder(tmp_path):
     given = {"algorithm": ["cubic", "bbr"], "loss_percent": [0.0, 1.0], "rate_mbit": [10.0]}
     found = sweep.cells(given, tmp_path)
     assert len({cell.folder for cell in found}) == 4
@@ -50,13 +50,13 @@ def test_every_combination_is_a_cell_with_a_folder_of_its_own(tmp_path):
         sweep.cells({"algorithm": ["cubic"], "rtt_ms": list(range(1, 10_003))}, tmp_path)
 
 
-def test_the_study_that_is_left_is_the_same_cells(root, tmp_path):
+def test_written_study_has_the_sweeps_cells(root, tmp_path):
     given = {"algorithm": ["cubic", "bbr"], "rtt_ms": [20.0], "duration_s": [3.0]}
     left = sweep.study(given, 7)
     study = design.load_yaml(root / "config/studies/loss.yaml")
     study = {k: v for k, v in study.items() if k != "time_series"} | {"defaults": {}} | left
     design.check_schema(study, "study", "study.yaml")
-    points = list(block_points({"defaults": {}}, left["blocks"]["main"]))
+    points = list(block_grid({"defaults": {}}, left["blocks"]["main"]))
     run = left["runs"]["main"]
     assert run == {"replicates": 7, "duration_s": 3.0, "warmup_s": 1.0}
     slugs = [Condition(**p, duration_s=3, warmup_s=1).slug() for p in points]
@@ -75,11 +75,11 @@ def cell(folder, algorithm, *goodputs, metric="goodput_mbit"):
     return condition, sealed.cell(folder, condition.to_json(), len(goodputs))
 
 
-def test_a_table_has_means_confidence_intervals_and_what_is_invalid(tmp_path):
+def test_sweep_table_has_means_intervals_and_invalid_runs(tmp_path):
     measured = [cell(tmp_path / "a", "cubic", 1, 2, 3, 4, 5), cell(tmp_path / "b", "bbr", 7, None)]
     one, other = cellstable.rows(measured, ["algorithm"], None)
     assert (one["mean"], one["n_runs"], one["n_valid"]) == (3, 5, 5)
-    # The report's: on logarithms. R: mean_interval(1:5)
+    # The report's interval on logarithms. R: mean_interval(1:5)
     assert (one["low"], one["high"]) == pytest.approx((1.318, 7.710), abs=1e-3)
     assert (other["low"], other["n_valid"], other["reasons"]) == (None, 1, "lost")
     words = cellstable.text([one, other], ["algorithm"]).splitlines()
@@ -95,13 +95,13 @@ def test_n_counts_the_runs_that_have_the_metric(tmp_path):
     assert cellstable.text([row], ["algorithm"]).splitlines()[1].endswith("1 of 3")
 
 
-def test_a_metric_that_no_run_has_is_refused_with_the_nearest_names(tmp_path):
+def test_metric_of_no_run_is_refused_with_the_nearest_names(tmp_path):
     measured = [cell(tmp_path / "a", "cubic", 1, 2)]
-    with pytest.raises(LosslabError, match=r"found goodputt_mbit\n.*name one of goodput_mbit"):
+    with pytest.raises(LosslabError, match=r"found goodputt_mbit\n.*did you mean goodput_mbit"):
         cellstable.rows(measured, ["algorithm"], "goodputt_mbit")
 
 
-def test_cells_with_different_metrics_say_which_is_whose(tmp_path):
+def test_cells_with_different_metrics_name_them(tmp_path):
     pages = cell(tmp_path / "b", "bbr", 3, metric="download_s")
     measured = [cell(tmp_path / "a", "cubic", 1, 2), pages]
     found = cellstable.rows(measured, ["algorithm"], None)
@@ -111,7 +111,7 @@ def test_cells_with_different_metrics_say_which_is_whose(tmp_path):
 
 
 @pytest.mark.parametrize(("second", "status"), [(7, 0), (None, 1)])
-def test_a_sweep_succeeds_only_if_every_cell_has_a_number(
+def test_sweep_succeeds_only_if_every_cell_has_a_value(
     tmp_path, monkeypatch, capsys, second, status
 ):
     numbers = iter([5, second])
@@ -129,7 +129,7 @@ def test_a_sweep_succeeds_only_if_every_cell_has_a_number(
     assert (said in capsys.readouterr().err) == bool(status)
 
 
-def test_a_sweep_of_an_impossible_cell_measures_nothing(capsys, tmp_path):
+def test_impossible_cell_of_a_sweep_is_refused_before_measuring(capsys, tmp_path):
     words = ["sweep", "--algorithm", "cubic,nope", "--out", str(tmp_path / "out")]
     assert cli.main(words) == 2
     assert "algorithm must be one of" in capsys.readouterr().err
@@ -145,5 +145,5 @@ def test_a_sweep_of_an_impossible_cell_measures_nothing(capsys, tmp_path):
         ("ack_thinning", "Ack thinning"),
     ],
 )
-def test_an_axis_of_a_figure_has_words_and_a_unit(name, words):
+def test_figure_axes_have_title_and_unit(name, words):
     assert cellstable.label(name) == words

@@ -1,4 +1,4 @@
-"""From tidy tables to statistics, figures, tables and verdicts, in R."""
+"""Compute statistics, figures, tables and verdicts from tidy tables, in R."""
 
 
 rule summarise_study:
@@ -15,7 +15,7 @@ rule summarise_study:
     conda:
         "../envs/tools.yaml"
     params:
-        meaning=analysis.meaning("summarise.R"),
+        code_digest=analysis.code_digest("summarise.R"),
         changed=campaign.changed("summary", "ratios"),
     message:
         "Summarise {wildcards.study}"
@@ -41,7 +41,7 @@ rule judge_claims:
     conda:
         "../envs/tools.yaml"
     params:
-        meaning=analysis.meaning("claims.R"),
+        code_digest=analysis.code_digest("claims.R"),
         changed=campaign.claims_changed,
     message:
         "Judge the claims"
@@ -61,7 +61,7 @@ rule draw_claims:
     conda:
         "../envs/tools.yaml"
     params:
-        meaning=analysis.meaning("distances.R"),
+        code_digest=analysis.code_digest("distances.R"),
     message:
         "Draw the claims"
     script:
@@ -80,7 +80,7 @@ rule draw_path:
     conda:
         "../envs/tools.yaml"
     params:
-        meaning=analysis.meaning("path.R"),
+        code_digest=analysis.code_digest("path.R"),
     message:
         "Draw the path"
     script:
@@ -107,9 +107,9 @@ rule test_agreement:
     conda:
         "../envs/tools.yaml"
     params:
-        meaning=analysis.meaning("agreement.R"),
+        code_digest=analysis.code_digest("agreement.R"),
     message:
-        "Count how often equal things are called different"
+        "Count false positives between equal cells"
     script:
         "../../analysis/agreement.R"
 
@@ -125,7 +125,7 @@ rule trace_origin:
     conda:
         "../envs/tools.yaml"
     message:
-        "List what the cells were measured with"
+        "List the instruments of the cells"
     shell:
         "losslab origin {input:q} --out {output.origin:q} --digests {output.digests:q} &> {log:q}"
 
@@ -141,7 +141,7 @@ rule check_verdicts:
     conda:
         "../envs/tools.yaml"
     message:
-        "Compare the verdicts with those that were recorded"
+        "Compare the verdicts with the recorded verdicts"
     shell:
         "losslab claims --claims {input.claims:q} --check {input.recorded:q} &> {log:q}"
 
@@ -170,7 +170,9 @@ for study in campaign.studies:
         conda:
             "../envs/tools.yaml"
         params:
-            meaning=analysis.meaning("tabulate.R", study, analysis.table_code(study)),
+            code_digest=analysis.code_digest(
+                "tabulate.R", study, analysis.table_code(study)
+            ),
         message:
             f"Write the tables of {study}"
         script:
@@ -210,7 +212,7 @@ rule plot_figure:
     conda:
         "../envs/tools.yaml"
     params:
-        meaning=analysis.figure_meaning,
+        code_digest=analysis.figure_code_digest,
     message:
         "Draw {wildcards.study}_{wildcards.figure}"
     script:

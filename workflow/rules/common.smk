@@ -1,4 +1,4 @@
-"""The configuration's campaign, which every rule asks for its names and numbers."""
+"""The configured campaign, which provides inputs and parameters to all rules."""
 
 import shlex
 import sys
@@ -6,17 +6,17 @@ from pathlib import Path
 
 from losslab.instrument import records
 from losslab.workflow import instruments
-from losslab.workflow.campaign import Campaign, collecting, stopping_rule
+from losslab.workflow.campaign import Campaign, collect_digest, stopping_rule
 
 campaign = Campaign(config, workflow.configfiles)
 analysis = campaign.analysis
 
-# `losslab` and `python` of the environment that runs Snakemake, also when it is not activated.
+# Use `losslab` and `python` of the environment that runs Snakemake, even if it is not activated.
 shell.prefix(f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
 
 
 wildcard_constraints:
-    # Only those there are: other tables and figures are other rules'.
+    # Only the campaign's studies, because other rules also write tables and figures.
     study="|".join(campaign.studies),
     cell="[a-z0-9._-]+",
     figure="[a-z0-9_]+",
@@ -24,7 +24,7 @@ wildcard_constraints:
     kernel="[a-z0-9._+-]+",
     backend="[a-z]+",
     where="[a-z]+",
-    # Nothing where a cell is on the default kernel.
+    # Empty for the default kernel.
     on="([+][a-z0-9._+-]+)?",
-    # Nothing where its hosts have the default image.
+    # Empty for the default image.
     image="(~[a-z0-9-]+)?",

@@ -1,4 +1,4 @@
-"""The run explorer: every cell, and its runs over time, in one page beside the report."""
+"""The run explorer: one page next to the report with every cell and its runs over time."""
 
 
 rule make_explorer:

@@ -1,4 +1,4 @@
-"""Kernel and images, which lie in the user's cache: built there once, for all clones."""
+"""Build kernels and images once in the user's cache, which all clones share."""
 
 
 rule build_image:
@@ -6,16 +6,16 @@ rule build_image:
         "results/instrument/image-{variant}.json",
     log:
         "logs/build_image/{variant}.log",
-    # Where the workflow runs, which looks into the cache; other nodes fetch what they lack.
+    # Run on the node of the workflow, whose cache losslab checks. Other nodes fetch missing parts.
     localrule: True
     conda:
         "../envs/tools.yaml"
     params:
-        # Another one where the cache does not have what the record says.
+        # A new number if the recorded image is not in the cache, so that the rule runs again.
         number=lambda wildcards: records.number("image", wildcards.variant),
         optional=campaign.image_optional,
     message:
-        "Image {wildcards.variant}: a minute, where the cache does not have it"
+        "Image {wildcards.variant} (takes a minute if it is not in the cache)"
     shell:
         "losslab image --variant {wildcards.variant} --number {params.number} {params.optional}"
         " --record {output:q} &> {log:q}"
@@ -28,7 +28,7 @@ rule build_kernel:
         "results/instrument/kernel-{kernel}.json",
     log:
         "logs/build_kernel/{kernel}.log",
-    # Where the workflow runs, which looks into the cache; other nodes fetch what they lack.
+    # Run on the node of the workflow, whose cache losslab checks. Other nodes fetch missing parts.
     localrule: True
     conda:
         "../envs/tools.yaml"
@@ -36,28 +36,28 @@ rule build_kernel:
         number=lambda wildcards: records.number("kernel", wildcards.kernel),
         which=instruments.kernel_options,
     message:
-        "Kernel {wildcards.kernel}: ten minutes of CPU time, where the cache does not have it"
+        "Kernel {wildcards.kernel} (takes ten minutes of CPU time if it is not in the cache)"
     shell:
         "losslab kernel {params.which} --number {params.number}"
         " --only-with {input.only_with:q} --record {output:q} &> {log:q}"
 
 
-rule try_instrument:
+rule smoke_test:
     input:
-        instruments.tried_parts,
+        instruments.smoke_test_parts,
     output:
-        "results/instrument/tried-{backend}-{where}{on}{image}.json",
+        "results/instrument/smoke-test-{backend}-{where}{on}{image}.json",
     log:
-        "logs/try_instrument/{backend}-{where}{on}{image}.log",
-    # Where the workflow runs, which looks into the cache; other nodes fetch what they lack.
+        "logs/smoke_test/{backend}-{where}{on}{image}.log",
+    # Run on the node of the workflow, whose cache losslab checks. Other nodes fetch missing parts.
     localrule: True
     conda:
         "../envs/tools.yaml"
     params:
-        kernel=instruments.tried_kernel,
-        image=instruments.tried_image,
+        kernel=instruments.smoke_test_kernel,
+        image=instruments.smoke_test_image,
     message:
-        "Try the instrument: {wildcards.backend}, {wildcards.where} {wildcards.on} {wildcards.image}"
+        "Smoke-test the instrument: {wildcards.backend}, {wildcards.where} {wildcards.on} {wildcards.image}"
     shell:
-        "losslab try --backend {wildcards.backend} --where {wildcards.where}"
+        "losslab smoke-test --backend {wildcards.backend} --where {wildcards.where}"
         " --kernel {params.kernel} --image {params.image} --needs {input:q} --record {output:q} &> {log:q}"

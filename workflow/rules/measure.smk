@@ -1,12 +1,14 @@
-"""Measure every cell; a job per cell, its replicates inside."""
+"""Measure every cell, in one job for all its replicates."""
 
 
 rule measure_cell:
     input:
-        # Not `ancient`: a job of which all such inputs are made anew is not looked at any more,
-        # whatever else it lacks (dag.update_needrun in Snakemake 9.27). Made anew, it is a reason
-        # to look at every cell; its replicates are kept.
-        tried=lambda wildcards: instruments.tried_record(campaign.cell(wildcards)),
+        # Not `ancient`: Snakemake skips a job if all its `ancient` inputs are remade, even if it
+        # has other reasons to run (dag.update_needrun in Snakemake 9.27). A new record makes
+        # Snakemake check every cell; finished replicates are kept.
+        smoke_test=lambda wildcards: instruments.smoke_test_record(
+            campaign.cell(wildcards)
+        ),
     output:
         "results/cells/{study}/{cell}/cell.json",
     log:
@@ -15,9 +17,9 @@ rule measure_cell:
         "../envs/tools.yaml"
     threads: 1
     resources:
-        # The guest's memory is sparse; a 1 Gbit/s cell touches about 500 MB of it.
+        # The guest's memory is sparse; a 1 Gbit/s cell uses about 500 MB of it.
         mem="1GB",
-        # Cells in real time disturb each other; those in virtual time do not.
+        # Cells in real time disturb each other, so one runs at a time. Virtual time has no limit.
         real_time=campaign.real_time,
     params:
         options=campaign.options,
@@ -29,7 +31,7 @@ rule measure_cell:
         "Measure {wildcards.cell}"
     shell:
         "losslab cell --study {wildcards.study} {params.options:q}"
-        " --tried {input.tried:q} --out {output:q} &> {log:q}"
+        " --smoke-test {input.smoke_test:q} --out {output:q} &> {log:q}"
 
 
 rule collect_study:
@@ -46,7 +48,7 @@ rule collect_study:
     conda:
         "../envs/tools.yaml"
     params:
-        code=collecting(),
+        code=collect_digest(),
         series=lambda wildcards: campaign.studies[wildcards.study].series,
         left_out=campaign.left_out,
         changed=campaign.changed("cells", "replicates", "intervals", "flows", "queue"),

@@ -1,10 +1,10 @@
-"""One report, HTML and PDF, from the same files."""
+"""Render the report as HTML and PDF."""
 
 
 rule render_report:
     input:
         document=workflow.source_path("../../report/index.qmd"),
-        # What the document includes besides chapters.
+        # Parts of the document that are not chapters.
         parts=[
             workflow.source_path("../../report/_limits.qmd"),
             workflow.source_path("../../report/_glossary.qmd"),
@@ -13,14 +13,14 @@ rule render_report:
         # A chapter per study, in the configuration's order.
         chapters=analysis.chapters(),
         functions=analysis.functions(*campaign.studies),
-        beside=[
+        extra=[
             workflow.source_path("../../report/references.bib"),
             workflow.source_path("../../report/style.css"),
             workflow.source_path("../../report/quarto.typ"),
             workflow.source_path("../../config/algorithms.tsv"),
-            # How often intervals cover: by simulation, and so the same in every campaign.
+            # Coverage of confidence intervals, from a simulation: the same in every campaign.
             workflow.source_path("../../report/coverage.csv"),
-            # What a replicate costs, on the machine that it was measured on.
+            # Recorded time per replicate, on the machine that measured it.
             workflow.source_path("../../report/speed.csv"),
         ],
         renderer=[
@@ -52,9 +52,9 @@ rule render_report:
         summaries=campaign.summaries("summary", "cells", "replicates"),
         invalid=expand("results/tables/{study}_invalid.csv", study=campaign.studies),
         claims="results/claims.csv",
-        # The page leads to them.
+        # The page links to them.
         scripts=analysis.scripts(),
-        # Where verdicts are recorded, a claim that changes its own stops the report.
+        # If verdicts are recorded, a changed verdict stops the report.
         verdicts=["results/verdicts.checked"] if campaign.verdicts() else [],
     output:
         html=report(
@@ -77,7 +77,7 @@ rule render_report:
         "Render the report"
     shell:
         "python -m losslab.report --document {input.document:q} --chapters {input.chapters:q}"
-        " --beside {input.parts:q} {input.functions:q} {input.beside:q} {input.figures:q} {input.tables:q}"
+        " --extra-files {input.parts:q} {input.functions:q} {input.extra:q} {input.figures:q} {input.tables:q}"
         " {input.summaries:q} {input.invalid:q} {input.claims:q}"
         " --scripts {input.scripts:q}"
         " --campaign={params.campaign:q} --command={params.command:q} --html {output.html:q} --pdf {output.pdf:q} &> {log:q}"

@@ -1,5 +1,5 @@
-# What other backends measured over what the virtual one did: goodput, and what else a flow shows;
-# how many replicates each gave, and what the machine made of those in real time.
+# Results of other backends over those of the virtual backend: goodput and other metrics of a flow,
+# numbers of replicates, and effects of the machine on replicates in real time.
 tables <- function(data, write) {
   replicates <- data$replicates |>
     with_columns(c(
@@ -31,13 +31,13 @@ tables <- function(data, write) {
     group_by(block) |>
     summarise(
       cells = n_distinct(cell), replicates = n(), n_valid = sum(valid),
-      rtt_low_ms = least(rtt_measured_ms), rtt_high_ms = most(rtt_measured_ms),
+      rtt_low_ms = min_present(rtt_measured_ms), rtt_high_ms = max_present(rtt_measured_ms),
       unexplained_packets = sum(unexplained_packets, na.rm = TRUE),
-      busy_percent = 100 * most(machine_busy[valid]),
-      late_p99_ms = most(machine_late_p99_ms[valid]),
-      rtt_excess_p95_ms = most(machine_rtt_excess_p95_ms[valid]),
-      rate_low_percent = 100 * least(machine_rate_share[valid]),
-      rate_high_percent = 100 * most(machine_rate_share[valid]),
+      busy_percent = 100 * max_present(machine_busy[valid]),
+      late_p99_ms = max_present(machine_late_p99_ms[valid]),
+      rtt_excess_p95_ms = max_present(machine_rtt_excess_p95_ms[valid]),
+      rate_low_percent = 100 * min_present(machine_rate_share[valid]),
+      rate_high_percent = 100 * max_present(machine_rate_share[valid]),
       .groups = "drop"
     ) |>
     arrange(match(block, names(backend_labels))) |>

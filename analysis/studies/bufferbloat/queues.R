@@ -1,4 +1,4 @@
-# Names of what a bottleneck does with packets that wait, in the order of figures and tables.
+# Names of the bottleneck's qdiscs, in the order of figures and tables.
 queue_labels <- c(
   fifo = "FIFO", bfifo = "Byte FIFO", "two-fifos" = "Two FIFOs", red = "RED", pie = "PIE",
   codel = "CoDel", fq_codel = "FQ-CoDel", cake = "CAKE"
@@ -20,15 +20,15 @@ label_load <- function(competitor) {
   )
 }
 
-# The page of the lab (PAGE_BYTES of src/losslab/emulation/apps/web.py) in wget's "KB" of 1024
+# Size of the lab's page (PAGE_BYTES of src/losslab/emulation/apps/web.py) in wget's "KB" of 1024
 # bytes.
 page_kib <- 177669 / 1024
 
-# Where a page was fetched as in the source: as it should be, and with the lab's own link.
+# Blocks with downloads as in the source: with the lab's link (published-*) and with ours.
 web_blocks <- c("published-web", "published-two-queues", "web", "two-queues")
 
-# A page of 123 packets whose slow start ends below this many has to send most of itself in windows
-# of a handful.
+# A page (123 packets) whose slow start ends below this many packets sends most of its packets in
+# small windows.
 early_packets <- 20
 
 web_runs <- function(replicates) {
@@ -38,7 +38,7 @@ web_runs <- function(replicates) {
     dplyr::mutate(load = dplyr::if_else(competitor == "none", "alone", "loaded"))
 }
 
-# "FIFO of 100", as on axes and in tables.
+# Labels of the set-ups, such as "FIFO of 100".
 set_up_levels <- c("FIFO of 20", "FIFO of 100", "two FIFOs of 100")
 
 label_set_ups <- function(queue, buffer_packets) {

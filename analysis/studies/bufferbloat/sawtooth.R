@@ -1,22 +1,22 @@
-# What CUBIC's formula says of the window that a long-lived flow was seen to have.
+# Comparison of a long-lived flow's window with CUBIC's formula.
 
-# Linux' constants (net/ipv4/tcp_cubic.c: bic_scale 41 is C = 0.4 / s^3, beta 717 of 1024 keeps 0.7
-# of the window); RFC 9438, section 4.6, has the same.
+# Linux's constants (net/ipv4/tcp_cubic.c: bic_scale 41 is C = 0.4 / s^3, beta 717 of 1024 keeps 0.7
+# of the window), as in RFC 9438, section 4.6.
 cubic_c <- 0.4
 cubic_keeps <- 0.7
 
-# K of RFC 9438, equation 2: how long the window takes back to `w_max` packets from `w_start`, in s.
+# Compute K of RFC 9438, equation 2: the time in s until the window grows from `w_start` back to
+# `w_max` packets.
 cubic_k <- function(w_max, w_start) (pmax(w_max - w_start, 0) / cubic_c)^(1 / 3)
 
-# W(t) of RFC 9438, equation 1, in packets, `t` s after growth begins.
+# Compute W(t) of RFC 9438, equation 1, in packets, `t` s after growth begins.
 cubic_window <- function(t, w_max, k) cubic_c * (t - k)^3 + w_max
 
-# The growth phases of a flow's window, one row each: from the least window after a cut, to which
-# recovery leads, to the peak at which the next one comes. The one that the run's end cuts off is
-# none.
+# Find the growth phases of a flow's window, one row each: from the minimum window after a reduction
+# to the peak before the next one. A phase that the run's end cuts off is omitted.
 #
-# `w_max` is what CUBIC steers to: the window before the cut, or, where that one was below the last
-# `w_max` (fast convergence, RFC 9438, section 4.7), 85 % of it.
+# `w_max` is CUBIC's target: the window before the reduction, or 85 % of it if it was below the last
+# `w_max` (fast convergence, RFC 9438, section 4.7).
 growth_phases <- function(samples) {
   samples <- samples[order(samples$t_s), ]
   window <- samples$cwnd_packets
@@ -25,7 +25,7 @@ growth_phases <- function(samples) {
     return(no_phases)
   }
   start <- turns$start
-  # Each start lies between the peak before it and the one after.
+  # Each start is between two peaks.
   peak <- turns$peak[seq_along(start)]
   end <- turns$peak[seq_along(start) + 1]
   phases <- tibble::tibble(
@@ -38,7 +38,7 @@ growth_phases <- function(samples) {
     rows <- which(window[from:to] >= target)
     if (length(rows) > 0) samples$t_s[from - 1 + rows[1]] - samples$t_s[from] else NA_real_
   }, start, end, phases$w_max)
-  # How far the formula is off, as a root mean square over the phase's samples.
+  # Root mean square error of the formula over the phase's samples.
   phases$off_percent <- mapply(function(from, to, target, k) {
     formula <- cubic_window(samples$t_s[from:to] - samples$t_s[from], target, k)
     100 * sqrt(mean((formula / window[from:to] - 1)^2))
@@ -46,8 +46,8 @@ growth_phases <- function(samples) {
   phases
 }
 
-# Where a window's peaks and the starts of growth between them stand. A cut takes more than this
-# share of it: CUBIC 30 %, Reno 50 %.
+# Find a window's peaks and the starts of growth between them. A reduction is larger than this share
+# of the window: CUBIC reduces it by 30 %, Reno by 50 %.
 cut_share <- 0.15
 turning_points <- function(window) {
   peaks <- starts <- integer()
@@ -69,7 +69,7 @@ turning_points <- function(window) {
       top <- i
     }
   }
-  # A start after the last peak begins what is not complete.
+  # A start after the last peak begins an incomplete phase.
   list(peak = peaks, start = utils::head(starts, max(length(peaks) - 1, 0)))
 }
 
@@ -87,7 +87,7 @@ no_phases <- tibble::tibble(
   off_percent = numeric()
 )
 
-# Of each long-lived flow, first replicate.
+# Collect the growth phases of each long-lived flow, first replicate.
 all_phases <- function(flows) {
   flows |>
     dplyr::filter(block == "long", algorithm %in% c("reno", "cubic")) |>
@@ -96,9 +96,9 @@ all_phases <- function(flows) {
     dplyr::ungroup()
 }
 
-# The start of each long-lived flow, until its first loss: where slow start ended, and the line
-# through what comes then, from that window to twice it; where slow start ended with the loss, all
-# of it.
+# Describe the start of each long-lived flow until its first loss: the window at the end of slow
+# start, and a linear fit of the growth from there to twice that window. If slow start ends with the
+# loss, the fit covers the whole start.
 first_growth <- function(flows) {
   flows |>
     dplyr::filter(block == "long", algorithm %in% c("reno", "cubic")) |>

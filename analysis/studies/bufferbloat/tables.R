@@ -1,4 +1,4 @@
-# The source's numbers with ours beside them, what its items ask, and what an AQM buys.
+# Published and measured numbers, results for the source's items, and the effect of an AQM.
 tables <- function(data, write) {
   published <- data$published
   write(published, "published")
@@ -18,7 +18,7 @@ tables <- function(data, write) {
     ) |>
     by_metric(names(metrics), c("mean", "low", "high"))
 
-  # Single runs, for readers who compare them with the source's.
+  # Single runs, to compare with the source's.
   runs <- web_runs(data$replicates) |>
     group_by(block, algorithm, queue, buffer_packets, load) |>
     summarise(
@@ -45,7 +45,7 @@ tables <- function(data, write) {
     arrange(match(block, web_blocks), queue, desc(algorithm), buffer_packets, load) |>
     write("web")
 
-  # How far the page's own slow start came before its first loss, and how long the page took.
+  # End of the page's own slow start, and download time.
   web_runs(data$replicates) |>
     with_columns(c("page_ssthresh_packets", "page_retransmits", "connect_s")) |>
     filter(
@@ -79,7 +79,7 @@ tables <- function(data, write) {
       regained_mean_s = mean(regained_s, na.rm = TRUE),
       off_percent = sqrt(mean(off_percent^2)), .groups = "drop"
     ) |>
-    # Reno steers to no window.
+    # Reno has no target window.
     mutate(across(
       c(passes, k_mean_s, k_passing_s, regained_mean_s, off_percent),
       \(x) if_else(algorithm == "cubic", x, NA_real_)

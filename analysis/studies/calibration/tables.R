@@ -1,4 +1,4 @@
-# What the instrument read beside what a closed form says.
+# Measured values and the values of formulas.
 tables <- function(data, write) {
   cells <- data$summary |>
     filter(statistic_over == "replicates")
@@ -39,7 +39,7 @@ tables <- function(data, write) {
 
   cells |>
     filter(block == "fairness", metric == "jain_index") |>
-    # No index is above one.
+    # Jain's index is at most one.
     mutate(mean_high = pmin(1, mean_high)) |>
     select(algorithm, n, mean, low = mean_low, high = mean_high, min) |>
     arrange(desc(algorithm)) |>
@@ -56,7 +56,7 @@ tables <- function(data, write) {
     write("write_size")
 }
 
-# Goodput with small writes over that with large ones, of runs with the same seed.
+# Compute the paired goodput ratio of small to large writes (equal seeds).
 write_size_ratios <- function(replicates) {
   replicates |>
     filter(block == "write-size", valid) |>

@@ -1,4 +1,4 @@
-# The source's runs, with the power that follows from a run's throughput and delay.
+# The source's runs, with power computed from throughput and delay.
 
 source_runs <- function(published) {
   published |>
@@ -6,12 +6,12 @@ source_runs <- function(published) {
     dplyr::mutate(quotient = 1000 * throughput_mbit / signal_delay_p95_ms)
 }
 
-# One row per scheme, of any exercise: the means over its runs, and the power that the text states.
+# Summarise each scheme of any exercise: means over its runs, and the power stated in the text.
 source_scores <- function(published) {
   stated <- published |>
     dplyr::filter(!is.na(power)) |>
     dplyr::distinct(scheme, stated_power = power)
-  # A delay that stands in the text without a throughput has no power.
+  # Without a throughput, a delay stated in the text gives no power.
   published |>
     dplyr::mutate(quotient = 1000 * throughput_mbit / signal_delay_p95_ms) |>
     dplyr::group_by(scheme) |>
@@ -23,14 +23,14 @@ source_scores <- function(published) {
     dplyr::left_join(stated, by = "scheme")
 }
 
-# The parameters of TCP, of which the source varied one at a time.
+# TCP's parameters. The source varied one at a time.
 single_parameters <- c(
   alpha = "alpha", beta = "beta", rtt_gain = "gain", add = "growth", multiply = "decrease"
 )
 single_defaults <- c(alpha = 0.125, beta = 0.25, rtt_gain = 4, add = 1, multiply = 2)
 
-# "rtt_gain=4,add=2,multiply=2" as a row for what is not TCP's, here add; the plain one as a row for
-# each parameter.
+# Find the parameter of a scheme that differs from TCP's: add for "rtt_gain=4,add=2,multiply=2".
+# TCP's own parameters give a row for each parameter.
 single_points <- function(schemes) {
   points <- tidyr::expand_grid(
     scheme = unique(schemes[grepl("^aimd", schemes)]), parameter = names(single_parameters)
@@ -51,13 +51,13 @@ single_points <- function(schemes) {
     dplyr::select(scheme, parameter, value)
 }
 
-# Throughput in Mbit/s over delay in s.
+# Compute power: throughput in Mbit/s over delay in s.
 power_of_run <- function(throughput_mbit, signal_delay_ms) 1000 * throughput_mbit / signal_delay_ms
 
-# From the least to the largest, in percent of the mean.
+# Compute the range from minimum to maximum, in percent of the mean.
 spread_percent <- function(x) 100 * (max(x) - min(x)) / mean(x)
 
-# The source's tables and figures whose order can be compared; NA of the others.
+# Name the source's tables and figures whose order can be compared; NA for others.
 parts_in_words <- function(exercise, part) {
   words <- c(
     "A runs" = "A: fixed windows", "B table" = "B: AIMD, the table",
@@ -67,13 +67,17 @@ parts_in_words <- function(exercise, part) {
   unname(words[paste(exercise, part)])
 }
 
-# By how many percent the source's own runs of one scheme are apart, at most, of a kind of scheme.
+# Compute the largest spread, in percent, of the source's runs of one scheme, over all schemes of a
+# kind.
 source_spread_of <- function(runs, kind) {
   its <- runs[startsWith(runs$scheme, kind), ]
-  most(tapply(its$quotient, its$scheme, function(x) if (length(x) > 1) spread_percent(x) else NA))
+  spreads <- tapply(its$quotient, its$scheme, function(x) {
+    if (length(x) > 1) spread_percent(x) else NA
+  })
+  max_present(spreads)
 }
 
-# Its runs of AIMD with TCP's own parameters.
+# Get the power of the source's AIMD runs with TCP's own parameters.
 plain_runs <- function(runs) {
   runs$quotient[runs$scheme == "aimd,rtt_gain=4,add=1,multiply=2"]
 }

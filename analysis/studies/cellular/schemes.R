@@ -1,6 +1,6 @@
-# User-space schemes over a trace-driven link: their names, their parameters, their scores.
+# User-space schemes over a trace-driven link: names, parameters and scores.
 
-# "ewma,alpha=0.9" as the value of a parameter, NA where the scheme has none of that name.
+# Get the value of a parameter of a scheme such as "ewma,alpha=0.9"; NA if it has none of that name.
 scheme_parameter <- function(scheme, name) {
   found <- regmatches(scheme, regexec(paste0("[,]", name, "=([0-9.]+)"), scheme))
   vapply(found, function(match) if (length(match) == 2) as.numeric(match[2]) else NA_real_, 0)
@@ -20,7 +20,7 @@ label_schemes <- function(scheme, algorithm, queue) {
   )
 }
 
-# One row per scheme with the mean of each measure and the interval of the power score.
+# Summarise each scheme: the mean of each metric, and the confidence interval of its power.
 scheme_scores <- function(summary) {
   wanted <- c(
     throughput = "link_throughput_mbit", queue_delay = "queue_delay_p95_ms",
@@ -36,11 +36,11 @@ scheme_scores <- function(summary) {
       block, scheme, algorithm, queue, label, metric, n, mean, low = mean_low, high = mean_high
     ) |>
     by_metric(names(wanted), c("mean", "low", "high")) |>
-    # What has no power has no place among scores.
+    # Omit schemes without power.
     dplyr::filter(!is.na(mean_power))
 }
 
-# The block with the best scheme of each kind, by mean power.
+# Find the block with the best scheme of each kind, by mean power.
 best_of_each <- function(scores) {
   scores |>
     dplyr::group_by(label) |>

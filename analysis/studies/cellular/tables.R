@@ -1,6 +1,6 @@
-# Every scheme's scores with the published ones, whether the order agrees, and the grid search.
+# Scores of every scheme, measured and published, agreement of the rankings, and the grid search.
 tables <- function(data, write) {
-  # Kendall's rank correlation; of fewer than three pairs there is none.
+  # Kendall's rank correlation; NA for fewer than three pairs.
   tau <- function(a, b) {
     known <- !is.na(a) & !is.na(b)
     if (sum(known) < 3) NA_real_ else stats::cor(a[known], b[known], method = "kendall")
@@ -9,7 +9,7 @@ tables <- function(data, write) {
   write(published, "published")
   replicates <- data$replicates
   scores <- scheme_scores(data$summary)
-  # A scheme that two blocks have is measured once for all that the source says of it.
+  # A scheme in two blocks is measured once.
   once <- scores |>
     arrange(block == "grid") |>
     distinct(scheme, .keep_all = TRUE)
@@ -26,7 +26,7 @@ tables <- function(data, write) {
     arrange(block, desc(mean_power), scheme, algorithm, queue) |>
     write("schemes")
 
-  # The source's table of AIMD by its index; rows 7 and 16 are the same scheme.
+  # The source's AIMD table by index; rows 7 and 16 have the same scheme.
   published |>
     filter(exercise == "B", part == "table") |>
     transmute(
@@ -40,7 +40,7 @@ tables <- function(data, write) {
     arrange(index) |>
     write("aimd")
 
-  # Its runs that it repeated: how far apart they are, and how far ours on other traces are.
+  # Spread of the source's repeated runs, and of our runs on other traces.
   theirs <- source_runs(published) |>
     group_by(scheme) |>
     filter(n() > 1) |>
@@ -63,7 +63,7 @@ tables <- function(data, write) {
     arrange(match(scheme, published$scheme)) |>
     write("repeats")
 
-  # Kendall's tau of the two orders: 1 where they are the same, 0 where they have nothing in common.
+  # Kendall's tau of the two rankings: 1 if they are equal, 0 if they are unrelated.
   source_runs(published) |>
     mutate(what = parts_in_words(exercise, part)) |>
     filter(!is.na(what)) |>
@@ -85,7 +85,7 @@ tables <- function(data, write) {
     rename(part = what) |>
     write("ordering")
 
-  # Tuned on the first half of the traces, tried on the second.
+  # Tune on the first half of the traces, test on the second.
   halves <- replicates |>
     filter(valid, grepl("^ewma", scheme)) |>
     mutate(half = ifelse(replicate < max(replicate + 1) / 2, "tuned", "tried")) |>

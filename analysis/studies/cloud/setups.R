@@ -27,7 +27,7 @@ draw_windows <- function(cwnd, algorithms, since) {
     theme_losslab()
 }
 
-# The same with a row per algorithm and one colour per loss.
+# Draw the same with a row per algorithm and one colour per loss.
 draw_windows_by_loss <- function(cwnd, algorithms) {
   cwnd <- dplyr::mutate(
     cwnd,
@@ -35,7 +35,7 @@ draw_windows_by_loss <- function(cwnd, algorithms) {
     label = label_algorithms(algorithm, algorithms)
   )
   ggplot2::ggplot(cwnd, ggplot2::aes(t_s, cwnd_packets, colour = loss)) +
-    # One that lies on another is seen through its gaps.
+    # Dashes keep overlapping lines visible.
     ggplot2::geom_step(ggplot2::aes(linetype = loss), linewidth = 0.4) +
     ggplot2::scale_linetype_manual(values = c("solid", "62", "32", "12", "6212")) +
     ggplot2::facet_grid(
@@ -52,23 +52,23 @@ draw_windows_by_loss <- function(cwnd, algorithms) {
 
 window_title <- "Congestion window (packets)"
 
-# Lines as thin as the figure's cannot be told apart in a legend.
+# Draw thicker lines in the legend, where thin lines are hard to distinguish.
 wide_keys <- function() {
   ggplot2::guides(colour = ggplot2::guide_legend(override.aes = list(linewidth = 1)))
 }
 
-# Jain's index of two rates.
+# Compute Jain's index of two rates.
 jain <- function(a, b) (a + b)^2 / (2 * (a^2 + b^2))
 
-# What is different from the source's set-up, one thing after the other.
+# Steps from the source's set-up to the corrected one.
 step_levels <- c(
   log = "Source's log", published = "As published", large = "Window without limit",
   aggregates = "Loss of aggregates", "routers-unpaced" = "Delay on routers, no fq",
   "routers-shallow" = "Delay on routers",
-  routers = "As it should be"
+  routers = "Corrected"
 )
 
-# Which of these a cell is; NA of the others.
+# Label the step of a cell; NA for other cells.
 label_steps <- function(block, receive_buffer, offloads) {
   step <- dplyr::case_when(
     block == "hosts" & offloads == "on" ~ "aggregates",

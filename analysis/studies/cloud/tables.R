@@ -1,4 +1,4 @@
-# The source's numbers with ours beside them, and what its set-up does to them.
+# Published and measured numbers, and the effect of the source's set-up.
 tables <- function(data, write) {
   published <- data$published
   write(published, "published")
@@ -10,7 +10,7 @@ tables <- function(data, write) {
       offloads, duration_s, metric, n, mean, low = mean_low, high = mean_high
     )
   of_metric <- function(name) summary |> filter(metric == name) |> select(-metric)
-  # What stands in the source's text, and what its authors' log has of the same runs.
+  # Numbers in the source's text, and numbers of the same runs in the authors' log.
   in_text <- published |> filter(from == "text", app == "iperf3")
   in_log <- published |> filter(from == "repository", app == "iperf3")
 
@@ -31,7 +31,7 @@ tables <- function(data, write) {
     arrange(setup, desc(algorithm), loss_percent) |>
     write("goodput")
 
-  # Window over RTT is the rate: which of the two is another than the source's?
+  # The rate is window over RTT: compare both with the source's.
   flow_metrics <- c(
     "goodput_mbit", "cwnd_median_packets", "srtt_mean_ms", "srtt_std_ms", "srtt_median_ms",
     "rwnd_limited_percent", "retransmits", "retransmits_first_second", "ssthresh_changes"

@@ -1,7 +1,7 @@
-# The kernel that the others are compared with: the one that every other study is measured on.
+# Reference kernel: the kernel of all other studies.
 reference_kernel <- "6.12"
 
-# Pairs of replicates on another kernel and on the reference: the same number has the same seed.
+# Pair replicates on another kernel and on the reference by number, which gives them the same seed.
 kernel_pairs <- function(replicates, metric = "goodput_mbit") {
   shared <- c("block", setdiff(condition_columns, "kernel"), "replicate")
   values <- replicates |>
@@ -17,7 +17,8 @@ kernel_pairs <- function(replicates, metric = "goodput_mbit") {
     dplyr::inner_join(reference, by = shared)
 }
 
-# Per cell and kernel: both means, and the geometric mean of the pairs' ratios with its interval.
+# Summarise each cell and kernel: both means, and the geometric mean of the paired ratios with its
+# confidence interval.
 kernel_ratios <- function(pairs) {
   pairs |>
     dplyr::arrange(replicate) |>
@@ -34,7 +35,7 @@ kernel_ratios <- function(pairs) {
     dplyr::arrange(block, loss_percent, rtt_ms, dplyr::desc(algorithm), kernel)
 }
 
-# What a cell of these blocks is called, beside its algorithm and kernel.
+# Name the condition of a cell, without its algorithm and kernel.
 kernel_condition <- function(block, loss_percent, rtt_ms, rate_mbit) {
   ifelse(
     block == "loss",

@@ -1,4 +1,4 @@
-# Other kernels over 6.12; BBR's successor beside it; our own algorithm beside its formula.
+# Other kernels over 6.12, BBR's successor, and general AIMD with its formula.
 tables <- function(data, write) {
   kernel_ratios(kernel_pairs(data$replicates)) |>
     select(

@@ -1,8 +1,8 @@
-# What loss takes away: changes against the same path without loss, and against the main set-up.
+# Changes of goodput with loss, against the same path without loss and against the main set-up.
 
-# Per condition the change of goodput in percent against the same algorithm and path without loss,
-# with its interval. Conditions have seeds of their own, so that runs are no pairs. A block that has
-# no cell without loss is compared with the main one.
+# Compute each condition's change of goodput in percent against the same algorithm and path without
+# loss, with its confidence interval. Conditions have different seeds, so runs are not paired. A
+# block without a cell without loss is compared with the main block.
 changes_with_loss <- function(replicates) {
   runs <- dplyr::filter(replicates, valid, app == "iperf3", !is.na(goodput_mbit), offloads == "off")
   baseline <- function(of, its_path, its_algorithm) {
@@ -32,7 +32,7 @@ change_between <- function(over, under) {
   )
 }
 
-# The same of the source's means.
+# Compute the same from the source's means.
 published_changes <- function(published) {
   published |>
     change_against_baseline() |>
@@ -40,7 +40,7 @@ published_changes <- function(published) {
     dplyr::select(path, algorithm, loss_percent, published = change_percent)
 }
 
-# Every condition of the other set-ups beside the main one's with the same loss.
+# Compare every condition of the other set-ups with the main set-up at the same loss.
 small_and_other <- function(data) {
   of <- dplyr::filter(data$summary, metric == "goodput_mbit", statistic_over == "replicates")
   main <- of |>
@@ -67,8 +67,8 @@ variant_labels <- c(
   small = "Less than 1 %", "both-ways" = "Loss both ways", "fq-codel" = "FQ-CoDel on the sender"
 )
 
-# CUBIC's goodput over RTT and offloads, at the losses of that block; the main set-up is one of them
-# and is not measured twice.
+# Select CUBIC's cells by RTT and offloads, at the losses of that block, including those of the main
+# set-up, which is not measured twice.
 sensitivity_cells <- function(summary) {
   of <- dplyr::filter(
     summary, algorithm == "cubic", path == "symmetric", app == "iperf3",

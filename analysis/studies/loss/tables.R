@@ -1,4 +1,4 @@
-# The source's tables with ours beside them, what other set-ups give, and the video.
+# Published and measured tables, other set-ups, and the video.
 tables <- function(data, write) {
   published <- data$published
   write(published, "published")
@@ -6,7 +6,7 @@ tables <- function(data, write) {
     filter(block == "main")
   goodput <- summary |> filter(app == "iperf3", metric == "goodput_mbit")
 
-  # The source does not say what its statistics are over; ours are over one-second intervals.
+  # The source does not name its samples; our statistics use one-second intervals.
   bind_rows(
     goodput |> filter(statistic_over == "seconds") |> mutate(whose = "measured"),
     published |> mutate(whose = "published")
@@ -34,10 +34,10 @@ tables <- function(data, write) {
     arrange(desc(path), loss_percent) |>
     write("ratio")
 
-  # Less than one percent, loss in both directions, and CUBIC with the queue that its host had.
+  # Less than one percent, loss in both directions, and CUBIC with its host's original qdisc.
   small_and_other(data) |> write("variants")
 
-  # How far each set-up of CUBIC is from the published curve, as a factor: root mean square of the
+  # Distance of each set-up of CUBIC from the published curve, as a factor: root mean square of the
   # ratio's logarithm.
   sensitivity_cells(data$summary) |>
     inner_join(

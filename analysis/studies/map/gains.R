@@ -1,19 +1,21 @@
-# BBR over CUBIC, condition by condition: the gain, its interval, and what decides it.
+# Gain of BBR over CUBIC by condition, its confidence interval, and the tree and effects that
+# explain it.
 
-winner_levels <- c("BBR", "CUBIC", "undecided")
-winner_colours <- c(BBR = "#D55E00", CUBIC = "#0072B2", undecided = "#999999")
+winner_levels <- c("BBR", "CUBIC", "inconclusive")
+winner_colours <- c(BBR = "#D55E00", CUBIC = "#0072B2", inconclusive = "#999999")
 
 gain_axes <- c("block", "rtt_ms", "rate_mbit", "buffer_packets", "loss_percent")
 
-# Ratio of the geometric means of two samples with its interval: Welch's t on logarithms, since the
-# cells of a condition may have different numbers of runs. `error` is the logarithm's standard error
-# and `df` its degrees of freedom; of fewer runs than an interval takes they are NA.
+# Compute the ratio of the geometric means of two samples with its confidence interval: Welch's t on
+# logarithms, because the cells of a condition may have different numbers of runs. `error` is the
+# logarithm's standard error and `df` its degrees of freedom; both are NA if there are too few runs
+# for an interval.
 ratio_of_means <- function(over, under) {
   found <- ratio_interval(over, under, paired = FALSE)
   shares <- c(stats::var(log(over)) / length(over), stats::var(log(under)) / length(under))
   known <- !is.na(found$low)
   error <- if (known) sqrt(sum(shares)) else NA_real_
-  # Two samples without any scatter have no degrees of freedom and need none.
+  # Two samples without variance have no degrees of freedom.
   df <- if (!known) {
     NA_real_
   } else if (error == 0) {
@@ -27,14 +29,14 @@ ratio_of_means <- function(over, under) {
   )
 }
 
-# Who wins: an interval that includes 1, or no interval at all, decides nothing.
+# Name the winner: inconclusive if the interval includes 1 or is missing.
 winner <- function(low, high) {
   factor(
-    dplyr::case_when(low > 1 ~ "BBR", high < 1 ~ "CUBIC", TRUE ~ "undecided"), winner_levels
+    dplyr::case_when(low > 1 ~ "BBR", high < 1 ~ "CUBIC", TRUE ~ "inconclusive"), winner_levels
   )
 }
 
-# One row per condition that was measured with both algorithms.
+# Summarise each condition that was measured with both algorithms.
 gains <- function(replicates) {
   found <- replicates |>
     with_columns("retransmits") |>
@@ -61,7 +63,7 @@ gains <- function(replicates) {
     )
 }
 
-# What a tree may ask of a condition, in a practitioner's units.
+# Compute the features of a condition for the tree.
 features <- function(conditions) {
   dplyr::transmute(
     conditions,
@@ -74,10 +76,10 @@ features <- function(conditions) {
   )
 }
 
-# A node of fewer conditions is not split: its leaves would be single cases.
+# Minimum number of conditions to split a node.
 least_node <- 8
 
-# A classification tree (Breiman et al. 1984, as in rpart), pruned to the size with the least
+# Grow a classification tree (Breiman et al. 1984, as in rpart), pruned to the size with the lowest
 # cross-validated error. The folds are drawn with a fixed seed.
 grow_tree <- function(data) {
   set.seed(1, kind = "Mersenne-Twister", sample.kind = "Rejection")
@@ -90,12 +92,12 @@ grow_tree <- function(data) {
   rpart::prune(tree, cp = tree$cptable[which.min(errors), "CP"])
 }
 
-# Fewer conditions than a node needs to be split are nothing to learn from, nor is a single class.
+# Test whether there are enough conditions and classes to grow a tree.
 can_learn <- function(data) nrow(data) > least_node && has_classes(data)
 
 has_classes <- function(data) length(unique(data$winner)) > 1
 
-# What trees say of each condition that were grown without it.
+# Predict each condition with a tree that was grown without it (leave-one-out).
 left_out <- function(data) {
   vapply(seq_len(nrow(data)), function(i) {
     others <- data[-i, ]
@@ -113,7 +115,7 @@ no_nodes <- tibble::tibble(
   answer = character()
 )
 
-# The nodes of a tree with their place in a drawing: leaves side by side, the root on top.
+# Place the nodes of a tree in a drawing: leaves side by side, the root on top.
 tree_layout <- function(tree) {
   frame <- tree$frame
   number <- as.integer(rownames(frame))
@@ -125,7 +127,7 @@ tree_layout <- function(tree) {
     n = frame$n, winner = factor(levels[frame$yval], winner_levels),
     right = frame$n - frame$dev
   )
-  # Leaves stand in the order in which rpart lists them, which is from left to right.
+  # rpart lists leaves from left to right.
   nodes$x <- NA_real_
   nodes$x[leaf] <- seq_len(sum(leaf))
   for (i in rev(order(nodes$depth))) {
@@ -136,7 +138,7 @@ tree_layout <- function(tree) {
   nodes
 }
 
-# "loss %>=0.05" as "loss % >= 0.05", with three digits.
+# Format "loss %>=0.05" as "loss % >= 0.05", with three digits.
 readable_split <- function(text) {
   parts <- regmatches(text, regexec("^(.*?)(>=|<)\\s*(.*)$", text))
   vapply(parts, function(part) {
@@ -146,7 +148,8 @@ readable_split <- function(text) {
   }, "")
 }
 
-# A row per leaf: the questions on the way there, what it says, and how often that is right.
+# Turn the leaves of a tree into rules: the splits on the path, the prediction, and how often it is
+# correct.
 tree_rules <- function(tree) {
   nodes <- tree_layout(tree)
   way <- function(number) {
@@ -169,10 +172,10 @@ no_effects <- tibble::tibble(
   df = numeric(), pairs = numeric()
 )
 
-# Effects in a two-level factorial (Box, Hunter, Hunter 1978): by what factor the gain changes when
-# a factor, or the product of two, goes from low to high, the others averaged over. Where conditions
-# are missing, a factor's effect is that of the pairs that differ in it alone, and products have
-# none.
+# Compute the effects of a two-level factorial (Box, Hunter, Hunter 1978): the factor by which the
+# gain changes if a factor, or the product of two, goes from low to high, averaged over the others.
+# If conditions are missing, a main effect is that of the pairs that differ only in this factor, and
+# there are no products.
 factorial_effects <- function(conditions) {
   factors <- c(
     RTT = "rtt_ms", rate = "rate_mbit", buffer = "buffer_packets", loss = "loss_percent"
@@ -229,8 +232,7 @@ product_effect <- function(conditions, factors, pair) {
   )
 }
 
-# A mean of `pairs` differences with these errors; its degrees of freedom after Welch,
-# Satterthwaite.
+# Average `pairs` differences with these errors; degrees of freedom after Welch and Satterthwaite.
 effect_of <- function(name, kind, log_factor, errors, df, pairs) {
   tibble::tibble(
     effect = name, kind = kind, log_factor = log_factor, error = sqrt(sum(errors^2)) / pairs,
@@ -238,7 +240,7 @@ effect_of <- function(name, kind, log_factor, errors, df, pairs) {
   )
 }
 
-# "100 KB"
+# Format a buffer in bytes: "100 KB".
 short_bytes <- function(buffer_packets) {
   size <- signif(buffer_packets * frame_bytes / 1e3, 1)
   ifelse(size < 1000, paste(size, "KB"), paste(size / 1000, "MB"))

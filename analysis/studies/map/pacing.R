@@ -1,19 +1,19 @@
-# What fq on the sender, which paces every flow, is worth in a shallow buffer: blocks that measure
-# the same conditions with it and without, and what the replication's logs say of the same seconds.
+# Effect of fq on the sender, which paces every flow, with a shallow buffer: the same conditions
+# with and without fq, and the replication's logs of the same seconds.
 
-# Seconds of a flow's start, of no use for gains: their runs are no runs of the map.
+# Block that measures the seconds of a flow's start. Its runs are not used for gains.
 start_block <- "shallow-start"
 unpaced_block <- "shallow-unpaced"
 
-# A replicate's goodput with and without fq beside each other: pairs of the same seed.
+# Pair each replicate's goodput with and without fq by seed.
 pacing_pairs <- function(replicates) {
   replicates |>
     with_columns("retransmits") |>
     dplyr::filter(valid, goodput_mbit > 0, block %in% c("shallow", unpaced_block, start_block)) |>
     dplyr::transmute(
       algorithm, rtt_ms, rate_mbit, buffer_packets,
-      # iperf3 agrees on its test for four to five round trips before data flow, here for some
-      # 0.4 s: a start is measured from 1.5 s on, which is its data's second 1.
+      # iperf3 negotiates its test for four to five round trips before data flow, here about 0.4 s.
+      # A start is measured from 1.5 s on, which is second 1 of its data.
       from_s = ifelse(block == start_block, 1, warmup_s),
       to_s = ifelse(block == start_block, 10, duration_s),
       replicate, sender = ifelse(sender_queue == "fq", "paced", "unpaced"),
@@ -24,8 +24,8 @@ pacing_pairs <- function(replicates) {
     dplyr::filter(!is.na(mbit_paced), !is.na(mbit_unpaced))
 }
 
-# One row per algorithm, condition and span of time: both goodputs with their intervals, by what
-# factor fq changes them, and the replication's, the least and the largest of its kernels'.
+# Summarise each algorithm, condition and time span: both goodputs with confidence intervals, the
+# factor by which fq changes them, and the minimum and maximum of the replication's kernels.
 pacing_rows <- function(replicates, published) {
   interval_of <- function(x, name) {
     stats::setNames(tibble::as_tibble(mean_interval(x)), paste(name, c("low", "high"), sep = "_"))
@@ -53,7 +53,7 @@ pacing_rows <- function(replicates, published) {
     )
 }
 
-# What the replication has of a span of time: its logs' seconds, or its whole runs of 60 s.
+# Get the replication's values of a time span: seconds of its logs, or its whole runs of 60 s.
 replication_rows <- function(published) {
   published |>
     dplyr::filter(startsWith(source, "datta2023")) |>
@@ -66,7 +66,7 @@ replication_rows <- function(published) {
     dplyr::group_by(algorithm, rtt_ms, rate_mbit, buffer_packets, from_s, to_s) |>
     dplyr::summarise(
       replication_least_mbit = min(mbit), replication_most_mbit = max(mbit),
-      # In the first second, the mean of both kernels: a packet or two apart.
+      # In the first second, the mean of both kernels, which differ by one or two packets.
       replication_again_first_s = mean(retransmits_first_second),
       .groups = "drop"
     )

@@ -1,9 +1,9 @@
-# The published rows with ours beside them, every condition's winner, and the tree that predicts it.
+# Published and measured rows, every condition's winner, and the tree that predicts it.
 tables <- function(data, write) {
   measured <- gains(data$replicates)
   published <- data$published
-  # A condition that two blocks have counts once, and as it is everywhere else: with fq, but for the
-  # source's own.
+  # A condition in two blocks counts once, with fq as in all other studies, except for the source's
+  # own block.
   conditions <- measured |>
     filter(block != unpaced_block) |>
     distinct(rtt_ms, rate_mbit, buffer_packets, loss_percent, .keep_all = TRUE)
@@ -24,14 +24,14 @@ tables <- function(data, write) {
       formula_mbit = mathis_mbit(loss_percent / 100, rtt_ms / 1e3),
       sign = case_when(
         is.na(ratio) ~ "not measured",
-        winner == "undecided" ~ "undecided",
+        winner == "inconclusive" ~ "inconclusive",
         (ratio > 1) == (published_ratio > 1) ~ "agrees",
-        TRUE ~ "differs"
+        TRUE ~ "disagrees"
       )
     ) |>
     write("published")
 
-  # The paper's and its replication's conditions that were measured here, without random loss.
+  # Conditions of the paper and its replication that were measured here, without random loss.
   compared <- measured |>
     filter(!block %in% c("published", unpaced_block)) |>
     distinct(rtt_ms, rate_mbit, buffer_packets, .keep_all = TRUE)
@@ -53,7 +53,7 @@ tables <- function(data, write) {
 
   pacing_rows(data$replicates, published) |> write("pacing")
 
-  # Of all conditions of the paper and its replication, measured here or not: how far the two agree.
+  # Agreement of the paper and its replication over all their conditions, measured here or not.
   of_map |>
     mutate(ratio = coalesce(1 + gain_percent / 100, bbr_mbit / cubic_mbit)) |>
     select(source, rtt_ms, rate_mbit, buffer_packets, ratio) |>
@@ -73,7 +73,7 @@ tables <- function(data, write) {
   factorial_effects(factorial) |> write("effects")
   conditions |> filter(block != "published") |> write("grid")
 
-  # The tree learns from all conditions together.
+  # Train the tree on all conditions.
   known <- features(conditions)
   if (can_learn(known)) {
     tree <- grow_tree(known)
@@ -94,7 +94,7 @@ tables <- function(data, write) {
     rename(conditions = Freq) |>
     write("confusion")
   tibble::tibble(
-    # A tree of one leaf leans on nothing.
+    # A tree with a single leaf has no feature importance.
     feature = as.character(names(importance)),
     share_percent = 100 * as.numeric(importance) / sum(as.numeric(importance))
   ) |>
@@ -102,11 +102,12 @@ tables <- function(data, write) {
   tibble::tibble(
     conditions = nrow(known),
     accuracy_percent = 100 * mean(predicted == known$winner),
-    # Of conditions with a winner: how often the tree, grown without it, names the other algorithm.
+    # Share of conditions with a winner for which the cross-validated tree predicts the other
+    # algorithm.
     wrong_winner_percent = 100 * mean(
-      (predicted != known$winner & predicted != "undecided")[known$winner != "undecided"]
+      (predicted != known$winner & predicted != "inconclusive")[known$winner != "inconclusive"]
     ),
-    # What always naming the most frequent class would get.
+    # Baseline: always predict the most frequent class.
     baseline_percent = if (nrow(known) == 0) NA else 100 * max(table(known$winner)) / nrow(known),
     leaves = leaves
   ) |>

@@ -1,10 +1,10 @@
-# Two stacks with algorithms of the same names, paired by replicate: the same number has the same
-# seed, and so the same draws of losses and start.
+# Two stacks with algorithms of the same names, paired by replicate number, which gives the same
+# seed and random numbers for losses and start.
 
-# What makes the traffic, as it is called.
+# Names of the stacks.
 stack_labels <- c(iperf3 = "kernel's TCP", quic = "ngtcp2's QUIC")
 
-# Pairs of replicates of both stacks.
+# Pair the replicates of both stacks.
 stack_pairs <- function(replicates, metric = "goodput_mbit") {
   shared <- c("block", setdiff(condition_columns, "app"), "replicate")
   replicates |>
@@ -16,7 +16,8 @@ stack_pairs <- function(replicates, metric = "goodput_mbit") {
     dplyr::filter(!is.na(iperf3), !is.na(quic), iperf3 > 0)
 }
 
-# Per condition: both means, and the geometric mean of QUIC over TCP with its interval.
+# Summarise each condition: both means, and the geometric mean of QUIC over TCP with its confidence
+# interval.
 stack_ratios <- function(pairs) {
   pairs |>
     dplyr::arrange(replicate) |>
@@ -33,7 +34,7 @@ stack_ratios <- function(pairs) {
     dplyr::arrange(buffer_packets, loss_percent, algorithm)
 }
 
-# What a condition is called, beside its algorithm.
+# Name a condition, without its algorithm.
 stack_condition <- function(buffer_packets, loss_percent) {
   paste0(loss_percent, " % loss, ", buffer_packets, " packets")
 }

@@ -1,4 +1,4 @@
-# Goodput, queue and losses of both stacks, and the ratios of pairs.
+# Goodput, queue and losses of both stacks, and paired ratios.
 tables <- function(data, write) {
   shown <- c("goodput_mbit", "queue_mean_packets", "retransmits")
   data$summary |>

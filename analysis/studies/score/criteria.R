@@ -1,24 +1,25 @@
-# Criteria of a suite (config/suites), judged for each algorithm that was measured: the kinds and
-# verdicts of claims, with the algorithm put in its place.
+# Criteria of a suite (config/suites), judged for each measured algorithm with the kinds and
+# verdicts of claims.
 
-# What a claim's verdict is called of a criterion.
+# Verdicts of criteria, by the verdicts of claims.
 score_verdicts <- c(
-  reproduced = "meets", differs = "misses", undecided = "undecided", "not measured" = "not measured"
+  reproduced = "meets", "not reproduced" = "misses", inconclusive = "inconclusive",
+  "not measured" = "not measured"
 )
 
 criteria_words <- c("criterion", "title", "limit", "cells", "against", "limit_because", "scenario")
 
-# The algorithms of which there are cells, but those that a scenario names for itself.
+# List the measured algorithms, except those that a scenario names itself.
 scored_algorithms <- function(suite, cells) {
   products <- unlist(lapply(suite$scenarios, \(s) as_products(s$points)), recursive = FALSE)
   named <- setdiff(unlist(lapply(products, \(p) p$algorithm)), suite$baselines)
   setdiff(unique(cells$algorithm[!is.na(cells$cell)]), named)
 }
 
-# A scenario's points, which may be one product of axes or a list of them.
+# Return a scenario's parameter grids as a list; it may have one grid or several.
 as_products <- function(points) if (is.null(names(points))) points else list(points)
 
-# A row per algorithm and criterion, in the suite's order.
+# Judge each criterion for each algorithm, in the suite's order.
 judge_suite <- function(suite, cells, replicates, intervals) {
   data <- list(
     cells = cells, replicates = score_metrics(derive_metrics(replicates), intervals)
@@ -32,7 +33,7 @@ judge_suite <- function(suite, cells, replicates, intervals) {
   }))
 }
 
-# A criterion as a claim about one algorithm.
+# Turn a criterion into a claim about one algorithm.
 claim_about <- function(criterion, algorithm) {
   criterion$where$algorithm <- algorithm
   if (!is.null(criterion$against)) {
@@ -43,13 +44,12 @@ claim_about <- function(criterion, algorithm) {
 
 judge_criterion <- function(criterion, algorithm, data, scenarios) {
   claim <- claim_about(criterion, algorithm)
-  found <- without_doubt(measure_claim(claim, data), claim)
+  found <- zero_interval(measure_claim(claim, data), claim)
   if (found$verdict == "not measured") {
-    found$absent <- why_nothing(found$absent, claim, data, scenarios)
+    found$absent <- why_not_scored(found$absent, claim, data, scenarios)
   }
   most <- !is.null(criterion$at_most)
-  # Not tibble(), in which `algorithm` would be the new column from there on.
-  tibble::as_tibble(list(
+  list(
     algorithm = algorithm,
     criterion = criterion$id,
     section = criterion$section,
@@ -70,12 +70,12 @@ judge_criterion <- function(criterion, algorithm, data, scenarios) {
     verdict = unname(score_verdicts[found$verdict]),
     absent = found$absent,
     cells = paste(select_cells(data, claim)$cell, collapse = " ")
-  ))
+  )
 }
 
-# Where no run has anything a ratio has no interval, and there is no doubt: none is what it is.
-without_doubt <- function(found, claim) {
-  if (isTRUE(found$value == 0) && is.na(found$low) && found$n >= least_runs) {
+# Give a zero in all runs an interval without width: a ratio of zero has no confidence interval.
+zero_interval <- function(found, claim) {
+  if (isTRUE(found$value == 0) && is.na(found$low) && found$n >= min_runs) {
     found$low <- found$high <- 0
     found$verdict <- verdict_of(found, allowed_range(claim))
     found$absent <- ""
@@ -83,8 +83,9 @@ without_doubt <- function(found, claim) {
   found
 }
 
-# Why a criterion has no number: what its runs say, or the suite of its scenarios; else `otherwise`.
-why_nothing <- function(otherwise, claim, data, scenarios) {
+# Explain why a criterion has no number: the reasons of its runs or of its scenarios in the suite,
+# else `otherwise`.
+why_not_scored <- function(otherwise, claim, data, scenarios) {
   own <- missing_cells(select_cells(data, claim))
   if (nrow(own) > 0) {
     return(enumerate(unique(own$why), 3))

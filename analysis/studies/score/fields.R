@@ -1,18 +1,18 @@
-# How verdicts look: colours that the colour-blind tell apart (Okabe and Ito), and a sign beside.
+# Verdicts as coloured fields, with a palette for colour-blind readers (Okabe and Ito).
 
 verdict_colours <- c(
-  meets = "#56B4E9", misses = "#D55E00", undecided = "#F0E442", "not measured" = "grey92"
+  meets = "#56B4E9", misses = "#D55E00", inconclusive = "#F0E442", "not measured" = "grey92"
 )
 
-# A criterion in few words: its section and its name.
+# Format a criterion as its section and name.
 short_criterion <- function(section, criterion) {
   paste(section, gsub("-", " ", criterion))
 }
 
-# Rows in the order of the source's sections, where some of a suite's criteria are missing.
+# Order rows by the source's sections.
 in_order_of_sections <- function(rows) rows[order(numeric_version(rows$section)), ]
 
-# A field per criterion and algorithm, with the number in it.
+# Draw a field with the number for each criterion and algorithm.
 draw_verdicts <- function(criteria, algorithms) {
   shown <- in_order_of_sections(criteria) |>
     dplyr::mutate(

@@ -1,6 +1,6 @@
-# What criteria look at and replicates do not have by themselves.
+# Derived metrics for the criteria.
 
-# `intervals` are the goodputs of a run's seconds.
+# Add the derived metrics; `intervals` has the goodput of each second of a run.
 score_metrics <- function(replicates, intervals) {
   replicates |>
     with_columns(c(
@@ -8,7 +8,7 @@ score_metrics <- function(replicates, intervals) {
       "after_change_share", "flow_goodput_min_mbit", "policer_mbit", "policer_drops"
     )) |>
     dplyr::mutate(
-      # What left the bottleneck was offered to the loss behind it.
+      # Packets that leave the bottleneck are offered to the random loss after it.
       sent_packets = loss_offered_packets + bottleneck_drops,
       sent_per_rtt_packets = sent_packets * rtt_ms / 1e3 / duration_s,
       drop_percent = 100 * bottleneck_drops / sent_packets,
@@ -16,19 +16,19 @@ score_metrics <- function(replicates, intervals) {
       competitor_of_fair_percent = 100 * competitor_goodput_mbit / (total_goodput_mbit / 2),
       own_of_fair_percent = 100 * goodput_mbit / (total_goodput_mbit / 2),
       least_of_fair_percent = 100 * flow_goodput_min_mbit / (total_goodput_mbit / 2),
-      # What the policer dropped came to neither the bottleneck nor the loss.
+      # Packets that the policer drops reach neither the bottleneck nor the loss.
       policer_drop_percent = 100 * policer_drops / (sent_packets + policer_drops),
       policed_percent = 100 * goodput_mbit / theoretical_goodput(policer_mbit),
       own_of_half_percent = 100 * goodput_mbit / (theoretical_goodput(rate_mbit) / 2),
       after_change_percent = 100 * after_change_share,
-      # What never happens is told from what happens late by the length of the run.
+      # An event that never happens counts as the run's length.
       fair_after_s = dplyr::coalesce(time_to_fairness_s, duration_s),
       settled_s = dplyr::coalesce(settle_s, duration_s)
     ) |>
     dplyr::left_join(spread_of_seconds(intervals), by = c("cell", "replicate"))
 }
 
-# How far a run's seconds scatter: their standard deviation in percent of their mean.
+# Compute the variation of a run's seconds: standard deviation in percent of the mean.
 spread_of_seconds <- function(intervals) {
   intervals |>
     dplyr::group_by(cell, replicate) |>

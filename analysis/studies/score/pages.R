@@ -1,32 +1,32 @@
-# What the pages of a scorecard show (report/score).
+# Contents of a scorecard's pages (report/score).
 
-# The card's files, which lie beside the page.
+# Read the scorecard's files from the page's folder.
 read_card <- function() {
   subject <- jsonlite::read_json("subject.json")
-  told <- jsonlite::read_json("scorecard.json")
-  suite <- yaml::read_yaml(paste0(told$suite, ".yaml"))
+  scorecard <- jsonlite::read_json("scorecard.json")
+  suite <- yaml::read_yaml(paste0(scorecard$suite, ".yaml"))
   algorithms <- read_algorithms("algorithms.tsv")
   list(
-    name = subject$name, folder = subject$folder, told = told, suite = suite,
+    name = subject$name, folder = subject$folder, scorecard = scorecard, suite = suite,
     criteria = read_criteria("score_criteria.csv"), cells = read_cells("score_cells.csv"),
     labels = stats::setNames(algorithms$label, algorithms$name),
-    baselines = unlist(told$baselines)
+    baselines = unlist(scorecard$baselines)
   )
 }
 
 score_subtitle <- function() {
   card <- read_card()
   paste0(
-    card$suite$source, ". The ", card$told$form, " form of the suite `", card$told$suite,
-    "`, on real Linux TCP in virtual time; losslab ", card$told$losslab, "."
+    card$suite$source, ". The ", card$scorecard$form, " form of the suite `", card$scorecard$suite,
+    "`, on real Linux TCP in virtual time; losslab ", card$scorecard$losslab, "."
   )
 }
 
-# "16 of 21 criteria are met, 3 missed, 2 undecided", in the order of the verdicts.
+# Count criteria by verdict: "16 of 21 criteria are met; 3 missed and 2 inconclusive".
 verdicts_of_card <- function(own) {
   counts <- table(factor(own$verdict, unname(score_verdicts)))
   rest <- counts[-1][counts[-1] > 0]
-  words <- c(misses = "missed", undecided = "undecided", "not measured" = "not measured")
+  words <- c(misses = "missed", inconclusive = "inconclusive", "not measured" = "not measured")
   paste0(
     counts[[1]], " of ", nrow(own), " criteria are met",
     if (length(rest) > 0) paste0("; ", enumerate(paste(rest, words[names(rest)]))), ".",
@@ -38,16 +38,18 @@ verdicts_of_card <- function(own) {
   )
 }
 
-# A verdict that is not `meets` stands out.
-marked <- function(verdict) ifelse(verdict == "meets", verdict, paste0("*", verdict, "*"))
+# Emphasise verdicts other than `meets`.
+highlight_verdict <- function(verdict) {
+  ifelse(verdict == "meets", verdict, paste0("*", verdict, "*"))
+}
 
-# "at most 4" as it stands in a narrow column.
-signed <- function(limit) {
-  # With a space that does not break.
+# Shorten a limit such as "at most 4" for a narrow column.
+short_limit <- function(limit) {
+  # Use a non-breaking space.
   sub("at least ", "\u2265\u00a0", sub("at most ", "\u2264\u00a0", limit))
 }
 
-# A number with its interval, which runs that do not scatter have not.
+# Format a number with its confidence interval, if it has one.
 number_of <- function(rows) {
   short_or_nothing <- function(x, digits) short(x, digits, "")
   with_interval(rows$value, rows$low, rows$high, 3, as = short_or_nothing)
@@ -57,18 +59,18 @@ show_criteria <- function(own, card) {
   shown <- own |>
     dplyr::transmute(
       Section = section, Criterion = criterion, Number = number_of(own), Unit = unit,
-      n = ifelse(n > 0, as.character(n), ""), Limit = signed(limit)
+      n = ifelse(n > 0, as.character(n), ""), Limit = short_limit(limit)
     )
   for (name in setdiff(card$baselines, card$name)) {
     rows <- card$criteria[card$criteria$algorithm == name, ]
     value <- rows$value[match(own$criterion, rows$criterion)]
     shown[[card$labels[[name]]]] <- ifelse(is.na(value), "", short(value, 2))
   }
-  shown$Verdict <- marked(own$verdict)
+  shown$Verdict <- highlight_verdict(own$verdict)
   show_table(shown)
 }
 
-# Section by section: what is asked, what was found, the figure, and why the limit is where it is.
+# Write each section: requirement, results, figure, and reasons for the limits.
 show_sections <- function(own, card) {
   for (part in card$suite$sections) {
     rows <- own[own$section == part$section, ]
@@ -87,16 +89,16 @@ show_sections <- function(own, card) {
 
 strip_caption <- function(part) {
   paste0(
-    "Section ", part$section, ": numbers with 95 % intervals. What is shaded misses the limit."
+    "Section ", part$section, ": numbers with 95 % confidence intervals. Shaded: misses the limit."
   )
 }
 
 sentence_of <- function(row, card) {
-  of <- paste0(" Of [", cells_in_words(row), "](#the-runs).")
+  cells <- paste0(" It uses [", cells_in_words(row), "](#the-runs).")
   found <- if (is.na(row$value)) {
     paste0("not measured: ", escape_markdown(row$absent))
   } else {
-    paste0(number_of(row), " ", row$unit, ", ", row$limit, ": ", marked(row$verdict))
+    paste0(number_of(row), " ", row$unit, ", ", row$limit, ": ", highlight_verdict(row$verdict))
   }
   whose <- c(ours = "ours", source = "the RFC's", published = "published")
   paste0(
@@ -104,7 +106,7 @@ sentence_of <- function(row, card) {
     if (!is.na(row$absent) && row$absent != "" && !is.na(row$value)) {
       paste0(" (", escape_markdown(row$absent), ".)")
     },
-    of, " The limit is ", whose[[row$limit_is]], ": ", full_stop(row$limit_because)
+    cells, " The limit is ", whose[[row$limit_is]], ": ", full_stop(row$limit_because)
   )
 }
 
@@ -166,7 +168,7 @@ count_card_verdicts <- function(criteria) {
     show_table()
 }
 
-# A row per criterion, a column per algorithm.
+# Tabulate the numbers: a row per criterion, a column per algorithm.
 criteria_side_by_side <- function(rows, labels) {
   if (nrow(rows) == 0) {
     return(show_table(tibble::tibble(Section = character(), Criterion = character())))
@@ -175,16 +177,16 @@ criteria_side_by_side <- function(rows, labels) {
   rows$shown <- dplyr::case_when(
     number == "" ~ "",
     rows$verdict == "misses" ~ paste0("*", number, "*"),
-    rows$verdict == "undecided" ~ paste0("(", number, ")"),
+    rows$verdict == "inconclusive" ~ paste0("(", number, ")"),
     TRUE ~ number
   )
-  # Of how many cells: a campaign may have fewer than the suite.
+  # Number of cells, which may be lower than in the suite.
   counts <- lengths(strsplit(dplyr::coalesce(rows$cells, ""), " "))
   spans <- tapply(counts, rows$criterion, \(n) paste(unique(range(n)), collapse = " to "))
   in_order_of_sections(rows) |>
     dplyr::transmute(
       Section = section, Criterion = criterion, Cells = c(spans[criterion]), Unit = unit,
-      Limit = signed(limit), algorithm = labels[algorithm], shown
+      Limit = short_limit(limit), algorithm = labels[algorithm], shown
     ) |>
     tidyr::pivot_wider(names_from = algorithm, values_from = shown) |>
     show_table()

@@ -1,7 +1,7 @@
-# A strip per criterion: the number of an algorithm and of those beside it, and the limit.
+# Strips: one per criterion with the numbers of an algorithm and of the baselines, and the limit.
 
-# The algorithms of a table that were not asked for: the baselines.
-beside <- function(criteria, tested) setdiff(unique(criteria$algorithm), tested)
+# List the baselines: the algorithms of a table that are not tested.
+baselines_of <- function(criteria, tested) setdiff(unique(criteria$algorithm), tested)
 
 strips_height_cm <- function(rows) {
   shown <- rows[!is.na(rows$value), ]
@@ -9,7 +9,7 @@ strips_height_cm <- function(rows) {
   0.9 + per_strip * length(unique(shown$criterion))
 }
 
-# `subject` is the algorithm of the page: on top, and larger.
+# Draw the strips. `subject` is the page's algorithm, drawn at the top and larger.
 draw_strips <- function(rows, subject, algorithms) {
   shown <- rows |>
     dplyr::filter(!is.na(value)) |>
@@ -17,13 +17,13 @@ draw_strips <- function(rows, subject, algorithms) {
       strip = paste0(sub("[.]$", "", title), " (", unit, ")"),
       strip = factor(strip, unique(strip)),
       name = factor(algorithm, rev(unique(c(subject, algorithm)))),
-      # A point without width is drawn all the same.
+      # Draw points without an interval, too.
       low = dplyr::coalesce(low, value),
       high = dplyr::coalesce(high, value)
     )
   limits <- dplyr::distinct(shown, strip, at_most, at_least)
   ggplot2::ggplot(shown, ggplot2::aes(value, name, colour = algorithm)) +
-    # What misses the limit is shaded.
+    # Shade values that miss the limit.
     ggplot2::geom_rect(
       ggplot2::aes(
         xmin = dplyr::coalesce(at_most, -Inf), xmax = dplyr::coalesce(at_least, Inf),

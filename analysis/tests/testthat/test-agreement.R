@@ -1,4 +1,4 @@
-# Runs of cells of study x, each about its mean.
+# Make runs of cells of study x.
 runs_of_cells <- function(values, path = "symmetric", loss_percent = 1) {
   n <- ncol(values)
   rows <- conditions(
@@ -15,7 +15,7 @@ noise <- function(cells, n = 10) {
   matrix(exp(stats::rnorm(cells * n, 3, 0.2)), nrow = cells)
 }
 
-test_that("halves of the same runs disagree about as often as their intervals allow", {
+test_that("halves of the same runs give about as many false alarms as their intervals allow", {
   found <- summarise_disagreements(seed_disagreements(runs_of_cells(noise(40))))
   expect_equal(found$study, c("x", "all"))
   expect_equal(found$cells, c(40, 40))
@@ -24,13 +24,13 @@ test_that("halves of the same runs disagree about as often as their intervals al
   expect_identical(again, found)
 })
 
-test_that("cells with too few runs, or with equal ones, are not asked", {
+test_that("cells with too few or equal runs are not compared", {
   expect_equal(nrow(seed_disagreements(runs_of_cells(noise(3, n = 9)))), 0)
   expect_equal(nrow(seed_disagreements(runs_of_cells(matrix(7, 2, 10)))), 0)
   expect_equal(nrow(summarise_disagreements(seed_disagreements(runs_of_cells(noise(1, 4))))), 0)
 })
 
-test_that("paths are called apart where their ratio is sure not to be one", {
+test_that("paths differ if the interval of their ratio excludes one", {
   values <- noise(2)
   both <- dplyr::bind_rows(
     runs_of_cells(values[1, , drop = FALSE], "symmetric", 1),
@@ -63,12 +63,12 @@ test_that("claims on goodput are judged again over other windows", {
   found <- window_sensitivity(claims, list(cells = cells, replicates = rows), "x")
   expect_equal(found$claim, "a")
   expect_equal(found$early, found$measured / 4)
-  expect_equal(c(found$verdict, found$early_verdict), c("reproduced", "differs"))
-  expect_equal(turned(found$verdict, found$early_verdict), 1)
-  expect_equal(turned(found$verdict, found$late_verdict), 0)
+  expect_equal(c(found$verdict, found$early_verdict), c("reproduced", "not reproduced"))
+  expect_equal(count_reversed(found$verdict, found$early_verdict), 1)
+  expect_equal(count_reversed(found$verdict, found$late_verdict), 0)
 })
 
-test_that("the first page says which campaign it is, how many runs and how long", {
+test_that("the first page states the campaign, the number of runs and their length", {
   cells <- dplyr::mutate(
     conditions(cell = c("a", "b", NA), block = c("main", "main", "rest"), study = "x"),
     n_replicates = c(5, 10, NA), n_valid = c(4, 10, NA)
@@ -76,20 +76,20 @@ test_that("the first page says which campaign it is, how many runs and how long"
   overview <- campaign_overview(cells)
   expect_equal(overview$cells, 2)
   expect_match(
-    campaign_in_words("quick", overview),
+    campaign_text("quick", overview),
     "the \\*quick\\* campaign.*15 runs of 2 cells in 1 study, of 5 s"
   )
-  expect_match(campaign_in_words("", overview), "a campaign of its own")
-  expect_match(limits_of_campaign(overview), "fewer than 5 valid runs .*: x/main")
+  expect_match(campaign_text("", overview), "a custom campaign")
+  expect_match(campaign_limitations(overview), "fewer than 5 valid runs, .*: x/main")
   expect_equal(from_to(3, 3), "3")
   expect_equal(from_to(3, 5.5), "3 to 5.5")
 })
 
-test_that("verdicts are counted and named in words", {
+test_that("verdicts are counted in text and tables", {
   claims <- tibble::tibble(
-    study = c("x", "x", "y"), verdict = c("reproduced", "differs", "reproduced")
+    study = c("x", "x", "y"), verdict = c("reproduced", "not reproduced", "reproduced")
   )
-  expect_equal(verdicts_in_words(claims), "2 of 3 are reproduced and 1 differs")
+  expect_equal(count_verdicts_text(claims), "2 of 3 are reproduced and 1 is not reproduced")
   expect_equal(count_verdicts(claims)$Reproduced, c(1, 1, 2))
-  expect_equal(verdicts_in_words(claims[1, ]), "1 of 1 is reproduced")
+  expect_equal(count_verdicts_text(claims[1, ]), "1 of 1 is reproduced")
 })

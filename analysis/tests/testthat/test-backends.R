@@ -1,4 +1,4 @@
-# Two backends, two replicates each, of one cell.
+# Make replicates of one cell on two backends.
 measured <- function(virtual, containers) {
   n <- length(virtual)
   dplyr::bind_rows(
@@ -17,18 +17,18 @@ test_that("replicates are paired by number, and the mean of their ratios is geom
   expect_gt(found$high, 1)
 })
 
-test_that("a constant factor has an interval of no width", {
+test_that("a constant factor has an interval without width", {
   found <- summarise_backend_ratios(backend_ratios(measured(10 * 1:5, 9 * 1:5)))
   expect_equal(c(found$ratio, found$low, found$high), c(0.9, 0.9, 0.9))
 })
 
-test_that("what one backend could not measure is not compared", {
+test_that("replicates without a valid counterpart are not compared", {
   replicates <- measured(c(100, 300), c(100, 300))
   replicates$valid[1] <- FALSE
   expect_equal(backend_ratios(replicates)$replicate, 2)
 })
 
-test_that("a single pair has a ratio and no interval", {
+test_that("a single pair has a ratio but no interval", {
   found <- summarise_backend_ratios(backend_ratios(measured(100, 110)))
   expect_equal(found$ratio, 1.1)
   expect_true(is.na(found$low))
@@ -50,7 +50,7 @@ test_that("a path on this machine's kernel is compared with the same path in vir
   expect_false("containers" %in% real_time_blocks)
 })
 
-test_that("nothing over nothing is no ratio", {
+test_that("zero over zero gives no ratio", {
   found <- summarise_backend_ratios(backend_ratios(measured(c(0, 0), c(0, 1))))
   expect_true(is.na(found$ratio))
   expect_true(is.na(found$low))
@@ -59,11 +59,11 @@ test_that("nothing over nothing is no ratio", {
   expect_true(is.na(sparse$high)) # of two pairs
 })
 
-test_that("where nothing was measured in both places there are no rows", {
+test_that("cells on a single backend give no rows", {
   expect_equal(nrow(summarise_backend_ratios(backend_ratios(measured(1, 1)[1, ]))), 0)
 })
 
-test_that("a cell's condition is what its block varies", {
+test_that("a cell's condition names the axes that its block varies", {
   expect_equal(backend_condition(0, 0, 20, "none"), "20 packets")
   expect_equal(backend_condition(0, 0, 20, "cubic"), "20 packets, against cubic")
   expect_equal(backend_condition(160, 5, 30, "none"), "5 % loss")

@@ -1,4 +1,4 @@
-test_that("what is missing is told by block: left out, in part or whole, without an instrument", {
+test_that("missing cells are listed by block: not run, partly or fully, or without an instrument", {
   cells <- tibble::tibble(
     block = c("main", "main", "main", "rest", "there"),
     cell = c("a", "b", NA, NA, "c"),
@@ -6,12 +6,12 @@ test_that("what is missing is told by block: left out, in part or whole, without
     reasons = c(NA, "no clock", NA, NA, "no engine"),
     n_left_out = c(NA, NA, 4, 2, NA)
   )
-  words <- what_is_missing(cells)
+  words <- missing_cells_text(cells)
   expect_match(words, "Block `main`: 4 of its 6 cells are not part of this campaign", fixed = TRUE)
   expect_match(words, "- Block `rest` is not part of this campaign.", fixed = TRUE)
   expect_match(words, "no valid replicate in 1 of 2 cells: `b`. invalid: no clock", fixed = TRUE)
   expect_match(words, "no valid replicate in all cells: `c`. not measured: no engine", fixed = TRUE)
-  expect_identical(what_is_missing(cells[1, ]), "")
+  expect_identical(missing_cells_text(cells[1, ]), "")
 })
 
 test_that("the subtitle says which hosts were containers", {

@@ -1,4 +1,4 @@
-# Runs of two algorithms without and with loss; the block `small` has no baseline of its own.
+# Make runs of two algorithms with and without loss; the block `small` has no baseline.
 made_up_runs <- function() {
   runs <- tidyr::expand_grid(
     algorithm = c("cubic", "bbr"), loss_percent = c(0, 1), replicate = 0:5
@@ -12,7 +12,7 @@ made_up_runs <- function() {
     dplyr::mutate(valid = TRUE, app = "iperf3", path = "symmetric", offloads = "off")
 }
 
-test_that("a change is against the same path without loss, of its own block or of the main one", {
+test_that("changes are against the same path without loss, in the same or the main block", {
   changes <- changes_with_loss(made_up_runs())
   of <- function(which) {
     changes$measured[changes$block == which & changes$algorithm == "cubic"]
@@ -21,7 +21,7 @@ test_that("a change is against the same path without loss, of its own block or o
   expect_equal(unique(changes$n), 6)
 })
 
-test_that("without anything to compare with there is no change", {
+test_that("without a baseline there is no change", {
   runs <- dplyr::filter(made_up_runs(), loss_percent > 0)
   expect_true(all(is.na(changes_with_loss(runs)$measured)))
 })

@@ -1,4 +1,4 @@
-# Replicates of cells whose values lie about `mean`, close together.
+# Make replicates of cells with values close to `mean`.
 runs <- function(cells, spread = 0.02, n = 6) {
   found <- cells[rep(seq_len(nrow(cells)), each = n), ]
   found$replicate <- rep(seq_len(n) - 1, nrow(cells))
@@ -15,7 +15,7 @@ six <- conditions(
 )
 claim <- function(...) list(id = "c", sentence = "s", source = "slide 1", ...)
 
-# All cells are part of the campaign, and the `gone` ones have no number.
+# Judge a claim; all cells are part of the campaign, and the `gone` ones have no valid result.
 judge <- function(claim, cells = six, gone = integer(), replicates = runs(cells)) {
   lost <- cells$cell[gone]
   counted <- dplyr::mutate(
@@ -31,7 +31,7 @@ falls <- claim(
   against = list(loss_percent = 0), at_most = -60
 )
 
-test_that("a claim is reproduced, differs, is undecided, or was not measured", {
+test_that("a claim is reproduced, not reproduced, inconclusive or not measured", {
   found <- judge(falls)
   expect_equal(found$verdict, "reproduced")
   expect_equal(found$measured, 100 * (200 / 900 - 1))
@@ -39,28 +39,28 @@ test_that("a claim is reproduced, differs, is undecided, or was not measured", {
   expect_equal(found$n, 6)
   expect_true(found$low < found$measured && found$measured < found$high)
   falls$at_most <- -90
-  expect_equal(judge(falls)$verdict, "differs")
+  expect_equal(judge(falls)$verdict, "not reproduced")
   falls$at_most <- 100 * (200 / 900 - 1)
-  expect_equal(judge(falls)$verdict, "undecided")
+  expect_equal(judge(falls)$verdict, "inconclusive")
   falls$where$path <- "asymmetric"
   expect_equal(judge(falls)$verdict, "not measured")
-  expect_match(judge(falls)$absent, "no cell of this campaign")
+  expect_match(judge(falls)$absent, "no such cell")
 })
 
-test_that("of fewer than five runs nothing is decided", {
+test_that("fewer than five runs are inconclusive", {
   found <- judge(falls, replicates = runs(six, n = 4))
-  expect_equal(found$verdict, "undecided")
+  expect_equal(found$verdict, "inconclusive")
   expect_equal(found$measured, 100 * (200 / 900 - 1))
-  expect_equal(found$absent, "n = 4, and an interval takes 5")
+  expect_equal(found$absent, "n = 4, but a confidence interval needs 5")
 })
 
-test_that("runs are pairs where their seeds are the same, and only there", {
+test_that("runs are paired only if their seeds are equal", {
   noisy <- runs(six, spread = 0.5)
   ratio <- claim(
     kind = "smallest_ratio", where = list(algorithm = "bbr", loss_percent = 1),
     against = list(algorithm = "cubic"), at_least = 1
   )
-  # Whatever they share goes out of the ratio.
+  # Common variation cancels in the ratio.
   expect_equal(judge(ratio, replicates = noisy)$verdict, "reproduced")
   expect_equal(judge(ratio, replicates = noisy)$measured, 4.5)
   expect_true(is.na(judge(ratio, replicates = noisy)$low))
@@ -70,7 +70,7 @@ test_that("runs are pairs where their seeds are the same, and only there", {
   expect_lt(apart$low, 3)
 })
 
-test_that("a rise breaks monotonicity when it is certain, and leaves it open when it is not", {
+test_that("only a significant rise breaks monotonicity", {
   monotonic <- claim(
     kind = "largest_rise_percent", along = "loss_percent",
     where = list(algorithm = "cubic", loss_percent = 1:2), at_most = 0
@@ -78,13 +78,13 @@ test_that("a rise breaks monotonicity when it is certain, and leaves it open whe
   expect_equal(judge(monotonic)$verdict, "reproduced")
   rising <- six
   rising$mean[3] <- 201
-  expect_equal(judge(monotonic, rising)$verdict, "undecided")
+  expect_equal(judge(monotonic, rising)$verdict, "inconclusive")
   rising$mean[3] <- 240
   expect_equal(judge(monotonic, rising)$measured, 20)
-  expect_equal(judge(monotonic, rising)$verdict, "differs")
+  expect_equal(judge(monotonic, rising)$verdict, "not reproduced")
 })
 
-test_that("the smallest ratio is over all cells, and needs every counterpart", {
+test_that("the smallest ratio uses all cells and needs every counterpart", {
   ratio <- claim(
     kind = "smallest_ratio", where = list(algorithm = "bbr", loss_percent = 1:2),
     against = list(algorithm = "cubic"), at_least = 1
@@ -93,7 +93,7 @@ test_that("the smallest ratio is over all cells, and needs every counterpart", {
   expect_match(judge(ratio, gone = 3)$absent, "cubic2")
 })
 
-test_that("an extreme of several cells has a wider end where chance could choose it", {
+test_that("the biased end of an extreme's interval is wider", {
   alone <- claim(kind = "largest", where = list(algorithm = "cubic", loss_percent = 0), at_most = 1)
   among <- claim(kind = "largest", where = list(algorithm = "cubic"), at_most = 1)
   expect_equal(judge(among)$measured, judge(alone)$measured)
@@ -104,19 +104,19 @@ test_that("an extreme of several cells has a wider end where chance could choose
   expect_true(judge(lowest)$low < 100 && judge(lowest)$high > 100)
 })
 
-test_that("a factor counts in both directions", {
+test_that("factors count in both directions", {
   factor <- claim(kind = "largest_factor", where = list(algorithm = "cubic"), at_most = 1.2)
   cells <- six[2:3, ]
   cells$mean <- c(0.5, 1.1)
   expect_equal(judge(factor, cells)$measured, 1 / mean(runs(cells)$goodput_mbit[1:6]))
-  expect_equal(judge(factor, cells)$verdict, "differs")
+  expect_equal(judge(factor, cells)$verdict, "not reproduced")
   cells$mean <- c(1.001, 0.999)
   near <- judge(factor, cells)
   expect_equal(near$low, 1)
   expect_equal(near$verdict, "reproduced")
 })
 
-test_that("what was observed has no interval and is judged as it is", {
+test_that("observations are judged without an interval", {
   highest <- claim(
     kind = "value", where = list(algorithm = "cubic", loss_percent = 1), statistic = "max",
     at_most = 204
@@ -127,9 +127,9 @@ test_that("what was observed has no interval and is judged as it is", {
   expect_equal(few$verdict, "reproduced")
 })
 
-test_that("no claim is judged of which a cell is missing, an extreme least of all", {
+test_that("claims with a missing cell are not judged, including extremes", {
   slowest <- claim(kind = "smallest", where = list(algorithm = "cubic"), at_least = 150)
-  expect_equal(judge(slowest)$verdict, "differs")
+  expect_equal(judge(slowest)$verdict, "not reproduced")
   found <- judge(slowest, gone = 3)
   expect_equal(found$verdict, "not measured")
   expect_true(is.na(found$measured))
@@ -142,7 +142,7 @@ test_that("no claim is judged of which a cell is missing, an extreme least of al
   expect_match(judge(over, gone = 2)$absent, "cubic1")
 })
 
-test_that("losses are judged only when every lossy cell has been measured", {
+test_that("losses are judged only if every lossy cell was measured", {
   claim <- claim(kind = "largest_loss_z", at_most = 3)
   cells <- conditions(loss_percent = c(0, 1, 2), cell = c("a", "b", "c"), mean = 1)
   replicates <- dplyr::mutate(
@@ -153,14 +153,14 @@ test_that("losses are judged only when every lossy cell has been measured", {
   expect_match(judge(claim, cells, gone = 3, replicates = replicates)$absent, "cell c ")
 })
 
-test_that("an unknown kind or axis is an error that names it", {
+test_that("errors name an unknown kind or axis", {
   expect_error(judge(claim(kind = "magic")), "change_percent")
   expect_error(judge(claim(kind = "largest", where = list(los = 1))), "los")
 })
 
-test_that("what differs has a reason, which stands as long as what shows it", {
+test_that("claims that are not reproduced have a reason, supported by a reproduced claim", {
   falls$at_most <- -90
-  expect_equal(judge(falls)$unsupported, "no reason is given")
+  expect_equal(judge(falls)$unsupported, "the claim has no reason")
   falls$reason <- list(text = "Ours is calmer.", test = "named")
   expect_equal(judge(falls)$reason, "Ours is calmer.")
   expect_equal(judge(falls)$unsupported, "")
@@ -169,14 +169,14 @@ test_that("what differs has a reason, which stands as long as what shows it", {
   ))
   expect_equal(judge(falls)$unsupported, "")
   falls$reason$shown_by$at_least <- 300
-  expect_match(judge(falls)$unsupported, "its reason is differs: 200 .*, at least 300")
-  # Where it does not differ there is nothing to explain.
+  expect_match(judge(falls)$unsupported, "its reason is not reproduced: 200 .*, at least 300")
+  # A reproduced claim needs no reason.
   falls$at_most <- -60
   expect_equal(judge(falls)$reason, "")
   expect_equal(judge(falls)$unsupported, "")
 })
 
-test_that("what cannot be compared is shown and not judged", {
+test_that("incomparable claims are shown but not judged", {
   falls$at_most <- -90
   falls$not_comparable <- "Another unit."
   expect_equal(judge(falls)$verdict, "not comparable")

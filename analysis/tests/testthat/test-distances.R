@@ -2,7 +2,7 @@ judged_claims <- tibble::tibble(
   study = c("a", "a", "b", "b"), claim = c("one", "two", "three", "four"),
   published = c(200, NA, -4, 0), measured = c(150, 0.5, -5, 3), low = c(140, NA, -6, NA),
   high = c(160, NA, -4.5, NA), tolerance = c("within 20", "at most 1", "within 2", "at most 0"),
-  verdict = c("differs", "reproduced", "reproduced", "differs")
+  verdict = c("not reproduced", "reproduced", "reproduced", "not reproduced")
 )
 
 test_that("distances are from the published number, or from the limit", {
@@ -14,18 +14,18 @@ test_that("distances are from the published number, or from the limit", {
   expect_equal(found$against, c("published", "limit", "published", "limit"))
 })
 
-test_that("the figure of all claims has words", {
+test_that("the figure of all claims has an alternative text", {
   expect_equal(
-    distances_in_words(claim_distances(judged_claims)),
+    distances_text(claim_distances(judged_claims)),
     paste(
-      "a: 1 reproduced and 1 differs. b: 1 reproduced and 1 differs.",
-      "Farthest off of those that differ: one (-25 %)."
+      "a: 1 reproduced and 1 not reproduced. b: 1 reproduced and 1 not reproduced.",
+      "Largest distances of claims not reproduced: one (-25 %)."
     )
   )
-  expect_equal(distances_in_words(claim_distances(judged_claims[0, ])), "Nothing is drawn.")
+  expect_equal(distances_text(claim_distances(judged_claims[0, ])), "Nothing is drawn.")
 })
 
-test_that("studies are in as few columns as fit beside the answer, in their order", {
+test_that("studies fill as few columns as fit on the first page, in order", {
   studies <- function(rows) factor(rep(letters[seq_along(rows)], rows))
   expect_equal(unname(distance_columns(studies(5))), 1)
   expect_equal(unname(distance_columns(studies(c(12, 16, 12, 12)))), c(1, 1, 2, 2))
@@ -35,7 +35,7 @@ test_that("studies are in as few columns as fit beside the answer, in their orde
   expect_lte(max(tapply(many, found, sum)), most_rows)
 })
 
-test_that("no claim is left out of the figure, and one without a number is", {
+test_that("the figure has all claims with a number", {
   expect_equal(distance_columns(factor(c("a", "a", "b"), c("a", "b"))), c(a = 1, b = 2))
   judged_claims$measured[1] <- NA
   path <- tempfile(fileext = ".svg")
@@ -50,7 +50,7 @@ test_that("no claim is left out of the figure, and one without a number is", {
   )
 })
 
-test_that("a claim's number shows its three first digits, and on which side of its limit it is", {
+test_that("claim numbers show three digits and the side of the limit", {
   shown <- tibble::tibble(
     published = c(7.3, NA, NA, NA), measured = c(0.0001872, 100.0002, 0, 956.4),
     low = c(-0.00024, NA, NA, 950), high = c(0.0006, NA, NA, 960),

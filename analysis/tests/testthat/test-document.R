@@ -1,4 +1,4 @@
-test_that("a name that has a meaning keeps it", {
+test_that("defined names are locked", {
   place <- new.env()
   place$claims <- 1
   lock_names(place)
@@ -7,7 +7,7 @@ test_that("a name that has a meaning keeps it", {
   expect_equal(place$own, 2)
 })
 
-test_that("a picture has the words that stand beside it", {
+test_that("pictures have the alternative text of the file beside them", {
   folder <- tempfile()
   dir.create(folder)
   old <- setwd(folder)

@@ -23,7 +23,7 @@ claim <- list(
   against = list(loss_percent = 0.1)
 )
 
-test_that("the factor on the gain is what was put in, with an interval around it", {
+test_that("the gain factor recovers the simulated factor, with an interval", {
   found <- gain_factor(gain_data(), claim)
   expect_equal(found$value, 4)
   expect_lt(found$low, 4)
@@ -35,7 +35,7 @@ test_that("the factor on the gain is what was put in, with an interval around it
   expect_equal(half, stats::qt(0.975, 8 * 5) * error)
 })
 
-test_that("cells without a counterpart do not count, and few runs have no interval", {
+test_that("cells without a counterpart are ignored, and few runs have no interval", {
   data <- gain_data()
   data$cells <- dplyr::filter(data$cells, cell != "cubic 0.1 250")
   expect_equal(gain_factor(data, claim)$value, 4)

@@ -1,4 +1,4 @@
-test_that("the ratio of means and its interval are Welch's on logarithms", {
+test_that("the ratio of means has Welch's interval on logarithms", {
   over <- c(20, 22, 19, 21, 20.5, 23)
   under <- c(10, 11, 9, 10.2, 9.4)
   reference <- stats::t.test(log(over), log(under))
@@ -8,16 +8,16 @@ test_that("the ratio of means and its interval are Welch's on logarithms", {
   expect_equal(c(found$error, found$df), c(reference$stderr, reference$parameter[["df"]]))
 })
 
-test_that("few runs and runs without scatter have the intervals they deserve", {
+test_that("few runs have no interval, runs without variance one without width", {
   expect_true(is.na(ratio_of_means(20, 10)$low))
   expect_true(is.na(ratio_of_means(c(20, 21, 22, 23), c(10, 11, 9, 12))$error))
   calm <- ratio_of_means(rep(20, 5), rep(10, 5))
   expect_equal(c(calm$low, calm$high, calm$error, calm$df), c(2, 2, 0, Inf))
 })
 
-test_that("only an interval without 1 has a winner", {
+test_that("only an interval that excludes 1 has a winner", {
   found <- winner(c(1.1, 0.5, 0.9, NA), c(1.3, 0.8, 1.2, NA))
-  expect_equal(as.character(found), c("BBR", "CUBIC", "undecided", "undecided"))
+  expect_equal(as.character(found), c("BBR", "CUBIC", "inconclusive", "inconclusive"))
 })
 
 # A full factorial in which the gain is 4 with high loss, and 9 times that with high loss and RTT.
@@ -37,7 +37,7 @@ made_up_factorial <- function() {
   conditions
 }
 
-test_that("effects and interactions are what was put in", {
+test_that("effects and interactions recover the simulated ones", {
   effects <- factorial_effects(made_up_factorial())
   of <- function(name) effects$factor[effects$effect == name]
   # Averaged over RTT, loss multiplies by sqrt(4 * 36); RTT by sqrt(1 * 9); their product by 3.
@@ -51,7 +51,7 @@ test_that("effects and interactions are what was put in", {
   expect_equal(log(effects$high / effects$factor), rep(stats::qt(0.975, 128) * 0.025, 10))
 })
 
-test_that("where conditions are missing, effects are of the pairs that are there", {
+test_that("with missing conditions, effects use the complete pairs", {
   conditions <- made_up_factorial()
   # Without the high rate at low loss: loss has its four pairs at the low rate, rate those at high
   # loss.
@@ -65,12 +65,12 @@ test_that("where conditions are missing, effects are of the pairs that are there
   expect_equal(nrow(factorial_effects(conditions[0, ])), 0)
 })
 
-test_that("the tree finds the rule that made the data, and its drawing is whole", {
+test_that("the tree recovers the rule of the data and is drawn completely", {
   conditions <- made_up_factorial()
   conditions <- conditions[rep(seq_len(nrow(conditions)), 2), ]
   tree <- grow_tree(features(conditions))
   rules <- tree_rules(tree)
-  expect_setequal(as.character(rules$choose), c("BBR", "undecided"))
+  expect_setequal(as.character(rules$choose), c("BBR", "inconclusive"))
   expect_match(rules$rule[rules$choose == "BBR"], "loss % \u2265 3.55")
   expect_equal(sum(rules$right), nrow(conditions))
   nodes <- tree_layout(tree)

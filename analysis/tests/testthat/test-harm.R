@@ -5,19 +5,19 @@ runs <- function(flows, goodput, ...) {
   )
 }
 
-test_that("harm is what others take of a flow's solo performance", {
+test_that("harm is the share of a flow's solo performance that others take", {
   replicates <- dplyr::bind_rows(
     runs("none", c(10, 20)), runs("bbr", c(4, 5)), runs("same", c(5, 20))
   )
   found <- paired_harm(replicates)
   expect_equal(found$harm[found$flows == "bbr"], c(0.6, 0.75))
   expect_equal(found$harm[found$flows == "same"], c(0.5, 0))
-  # The same of a metric that grows as things get worse.
+  # The same for a metric of which less is better.
   times <- paired_harm(replicates, "fct_mean_s", less_is_better = TRUE)
   expect_equal(times$harm, found$harm)
 })
 
-test_that("a run is compared with the same one alone, and with nothing else", {
+test_that("runs are compared only with the same run alone", {
   replicates <- dplyr::bind_rows(
     runs("none", c(10, 20)), runs("none", c(1, 1), rtt_ms = 80),
     runs("bbr", c(4, 5, 6)), dplyr::mutate(runs("bbr", c(9, 9)), second_rate_mbit = 5),
@@ -29,7 +29,7 @@ test_that("a run is compared with the same one alone, and with nothing else", {
   expect_equal(found$replicate, 1)
 })
 
-test_that("a cell's harm has the statistics of its pairs", {
+test_that("harm of a cell has the statistics of its pairs", {
   alone <- runs("none", rep(10, 6))
   found <- summarise_harm(dplyr::bind_rows(alone, runs("bbr", c(4, 5, 6, 5, 4, 6))))
   expect_equal(nrow(found), 1)

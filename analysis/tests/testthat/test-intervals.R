@@ -1,6 +1,6 @@
 six <- c(4, 5, 6, 7, 8, 9)
 
-test_that("the mean's interval is Student's, on logarithms where it matters", {
+test_that("the mean's interval is Student's t, on logarithms if values are positive", {
   near <- 1000 + six
   found <- mean_interval(near)
   expect_equal(c(found$low, found$high), as.vector(stats::t.test(near)$conf.int), tolerance = 1e-5)
@@ -13,7 +13,7 @@ test_that("the mean's interval is Student's, on logarithms where it matters", {
   expect_gt(wider$high, found$high)
 })
 
-test_that("the mean's interval covers where runs scatter to one side", {
+test_that("the mean's interval covers skewed runs", {
   set.seed(7, kind = "Mersenne-Twister", sample.kind = "Rejection")
   samples <- replicate(1000, exp(stats::rnorm(10, 0, 0.8)), simplify = FALSE)
   inside <- \(found) found[1] <= exp(0.32) && exp(0.32) <= found[2]
@@ -23,7 +23,7 @@ test_that("the mean's interval covers where runs scatter to one side", {
   expect_lt(plain, 0.91)
 })
 
-test_that("of fewer than five runs there is none", {
+test_that("fewer than five runs have no interval", {
   expect_true(is.na(mean_interval(six[1:4])$low))
   expect_false(is.na(mean_interval(six[1:5])$low))
   expect_true(is.na(ratio_interval(six[1:4], six[1:4])$low))
@@ -31,13 +31,13 @@ test_that("of fewer than five runs there is none", {
   expect_true(is.na(median_interval(six[1:5])$low))
 })
 
-test_that("the median's interval lies between order statistics that cover it", {
+test_that("the median's interval is between order statistics", {
   expect_equal(median_interval(six), list(low = 4, high = 9))
-  # 1 - 2 P(X <= 1) of ten throws of a coin is 97.9 %, and one further in it is 89 %.
+  # 1 - 2 P(X <= 1) of Binomial(10, 1/2) is 97.9 %, and one further in it is 89 %.
   expect_equal(median_interval(10:1), list(low = 2, high = 9))
 })
 
-test_that("ratios are geometric means, of pairs or of two groups", {
+test_that("ratios are geometric means, paired or unpaired", {
   a <- c(2, 3, 4, 6, 9)
   b <- c(1, 2, 2, 2, 4)
   paired <- ratio_interval(a, b)
@@ -51,11 +51,11 @@ test_that("ratios are geometric means, of pairs or of two groups", {
   )
   expect_equal(groups$value, paired$value)
   expect_equal(ratio_interval(b, a)$high, 1 / paired$low)
-  # Equal runs are certain.
+  # Equal runs have an interval without width.
   expect_equal(ratio_interval(rep(2, 5), rep(1, 5), FALSE), list(value = 2, low = 2, high = 2))
 })
 
-test_that("where there are zeros the ratio is of the means", {
+test_that("with zeros, the ratio is that of the means", {
   values <- c(0, 2, 2, 2, 4)
   found <- ratio_interval(values, rep(3, 5))
   expect_equal(found$value, 2 / 3)

@@ -1,4 +1,4 @@
-test_that("names are apart, in their order, and as near to their lines as that allows", {
+test_that("names are spaced, in order, and near their lines", {
   expect_equal(spaced(c(3, 1, 2), 0.5), c(3, 1, 2))
   found <- spaced(c(5, 1.1, 1), 1)
   expect_equal(found, c(5, 1.55, 0.55))
@@ -6,7 +6,7 @@ test_that("names are apart, in their order, and as near to their lines as that a
   expect_equal(spaced(c(2, 2, 2), 1), c(1, 2, 3))
 })
 
-test_that("each line of each panel has an end, and lines of nothing have none", {
+test_that("each line of each panel has an end, empty lines have none", {
   lines <- tidyr::crossing(x = 1:3, name = c("a", "b"), panel = c("p", "q")) |>
     dplyr::mutate(y = ifelse(name == "a", 10, 1000) * x, y = ifelse(x == 3 & name == "a", NA, y))
   ends <- line_ends(lines, "x", "y", "name", "panel", log_y = TRUE)
@@ -22,7 +22,7 @@ test_that("each line of each panel has an end, and lines of nothing have none", 
   expect_equal(nrow(line_ends(lines[0, ], "x", "y", "name", "panel")), 0)
 })
 
-test_that("where axes differ, so does what is room for a name; and an axis may begin at zero", {
+test_that("spacing of names follows the panel's axis, which may start at zero", {
   lines <- tibble::tibble(
     x = 1, y = c(1, 1, 100, 100, 2, 200), name = c("a", "b", "a", "b", "c", "c"),
     panel = c("p", "p", "q", "q", "p", "q")
@@ -34,7 +34,7 @@ test_that("where axes differ, so does what is room for a name; and an axis may b
   expect_equal(diff(ends$at), 0.5)
 })
 
-test_that("a figure has its lines' names in their colours or in none, its data no name's place", {
+test_that("line names are coloured or grey and are not part of the figure's data", {
   lines <- tibble::tibble(x = c(1, 2, 1, 2), y = 1:4, line = c("a", "a", "b", "b"))
   drawn <- function(...) {
     figure <- ggplot2::ggplot(lines, ggplot2::aes(x, y, colour = line)) +

@@ -43,7 +43,7 @@ cubic_over_formula <- function(p, rtt_s, random, converges_fast, round_trips = 5
   payload_bytes * 8 / 1e6 * total / round_trips / rtt_s / cubic_mbit(p, rtt_s)
 }
 
-test_that("losses at random are worth 15 to 28 % to CUBIC, as its claim's limit says", {
+test_that("random losses give CUBIC 15 to 28 % more than equally spaced ones", {
   for (cell in list(c(0.0003, 0.1), c(0.001, 0.2))) {
     expect_equal(cubic_over_formula(cell[1], cell[2], FALSE, FALSE), 1, tolerance = 0.06)
     fast <- cubic_over_formula(cell[1], cell[2], TRUE, TRUE)
@@ -54,7 +54,7 @@ test_that("losses at random are worth 15 to 28 % to CUBIC, as its claim's limit 
   }
 })
 
-test_that("where losses are frequent Mathis' formula exceeds Padhye's by the claim's limit", {
+test_that("at high loss, Mathis' formula exceeds Padhye's by the claim's limit", {
   cells <- expand.grid(p = c(0.001, 0.003, 0.01), rtt_s = c(0.02, 0.1))
   apart <- mathis_mbit(cells$p, cells$rtt_s) / padhye_mbit(cells$p, cells$rtt_s)
   expect_equal(max(apart), 1.25, tolerance = 0.005)
@@ -70,7 +70,7 @@ test_that("pooled losses are compared with the binomial distribution", {
   expect_equal(found$z, (120 - 100) / sqrt(10000 * 0.01 * 0.99))
 })
 
-test_that("utilisation is a share of what the framing leaves", {
+test_that("utilisation is relative to the rate less framing", {
   expect_equal(theoretical_goodput(1000), 956.407, tolerance = 1e-5)
   expect_equal(bdp_packets(100, 20), 250000 / 1514)
 })

@@ -1,4 +1,4 @@
-test_that("a table of a study that was not measured has no row of any condition", {
+test_that("tables of studies that were not measured have no rows", {
   folder <- tempfile()
   dir.create(folder)
   on.exit(unlink(folder, recursive = TRUE))
@@ -8,7 +8,7 @@ test_that("a table of a study that was not measured has no row of any condition"
   }
   expect_identical(mbit("bbr3", 5), NA)
   expect_identical(
-    tell(mbit("bbr3", 5) < 1, "slow", "fast", without = "not measured"), "not measured"
+    say(mbit("bbr3", 5) < 1, "slow", "fast", if_missing = "not measured"), "not measured"
   )
   writeLines(c("algorithm,loss_percent,mean", "bbr3,5,307"), path)
   expect_equal(mbit("bbr3", 5), 307)

@@ -14,7 +14,7 @@ published_start <- tibble::tibble(
   retransmits_first_second = c(NA, 82, 80)
 )
 
-test_that("fq's worth is of pairs, and stands beside the same seconds of the replication", {
+test_that("the effect of fq is paired, and joined with the same seconds of the replication", {
   replicates <- dplyr::bind_rows(
     runs_of_sender("shallow-start", "fq", c(160, 162, 164, 166, 168), 10.5, 1.5),
     runs_of_sender("shallow-start", "fq_codel", c(32, 32.4, 32.8, 33.2, 33.6), 10.5, 1.5),
@@ -30,14 +30,14 @@ test_that("fq's worth is of pairs, and stands beside the same seconds of the rep
   expect_equal(c(whole$factor, whole$replication_most_mbit), c(1.5, 128))
 })
 
-test_that("without a counterpart there is no row, but its columns", {
+test_that("without a counterpart, the table has columns but no row", {
   lonely <- runs_of_sender("shallow", "fq", rep(210, 5), 60, 0)
   found <- pacing_rows(lonely, published_start)
   expect_equal(nrow(found), 0)
   expect_true(all(c("factor", "paced_mbit", "replication_least_mbit") %in% names(found)))
 })
 
-test_that("starts are no conditions of the map", {
+test_that("runs of a flow's start are not conditions of the map", {
   pair <- dplyr::bind_rows(
     runs_of_sender("shallow-start", "fq", rep(160, 5), 10.5, 1.5),
     runs_of_sender("shallow-start", "fq", rep(200, 5), 10.5, 1.5) |>

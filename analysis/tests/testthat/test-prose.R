@@ -2,63 +2,67 @@ bbr <- c(900, 800)
 cubic <- c(230, 100)
 none <- numeric()
 
-test_that("a sentence stands where its assertion holds, and the other where not", {
-  expect_equal(tell(bbr > cubic, "BBR is faster.", "It is not."), "BBR is faster.")
-  expect_equal(tell(bbr > c(100, 900), "BBR is faster.", "It is not."), "It is not.")
-  expect_equal(tell(all(bbr > cubic) && max(cubic) < 1, "Both.", "Not both."), "Not both.")
+test_that("the assertion selects one of two sentences", {
+  expect_equal(say(bbr > cubic, "BBR is faster.", "It is not."), "BBR is faster.")
+  expect_equal(say(bbr > c(100, 900), "BBR is faster.", "It is not."), "It is not.")
+  expect_equal(say(all(bbr > cubic) && max(cubic) < 1, "Both.", "Not both."), "Not both.")
 })
 
-test_that("of a number that is missing nothing is said", {
-  expect_equal(tell(c(NA, 2) > 1, "More.", "Less."), "")
-  expect_equal(tell(c(NA, 0) > 1, "More.", "Less."), "Less.")
-  expect_equal(tell(none > 1, "More.", "Less.", "Nothing."), "Nothing.")
-  expect_equal(tell(all(none > 1), "More.", "Less."), "")
-  expect_equal(tell(all(bbr > 1) && all(none > 1), "More.", "Less."), "")
+test_that("a missing number selects the text for missing numbers", {
+  expect_equal(say(c(NA, 2) > 1, "More.", "Less."), "")
+  expect_equal(say(c(NA, 0) > 1, "More.", "Less."), "Less.")
+  expect_equal(say(none > 1, "More.", "Less.", "Nothing."), "Nothing.")
+  expect_equal(say(all(none > 1), "More.", "Less."), "")
+  expect_equal(say(all(bbr > 1) && all(none > 1), "More.", "Less."), "")
 })
 
-test_that("numbers in braces are looked up where the sentence stands", {
+test_that("code in braces is evaluated in the caller's environment", {
   ours <- 7
-  expect_equal(tell(ours > 1, "It is {short(ours)}.", "{stop('never looked at')}"), "It is 7.")
-  expect_error(tell(ours > 1, "It is {none}."), "`none` .* one word or number, found none")
+  expect_equal(say(ours > 1, "It is {short(ours)}.", "{stop('never looked at')}"), "It is 7.")
+  expect_error(say(ours > 1, "It is {none}."), "`none` .* one word or number, found none")
 })
 
-test_that("a false one without another text stops, with the numbers", {
+test_that("a false assertion without another text is an error with the numbers", {
   expect_error(
-    tell(all(bbr > 850) && max(cubic) < 300, "BBR is fast."),
+    say(all(bbr > 850) && max(cubic) < 300, "BBR is fast."),
     "\"BBR is fast.\" needs `all\\(bbr > 850\\).*`, found bbr = 900, 800, max\\(cubic\\) = 230",
-    class = "losslab_untrue"
+    class = "losslab_false_sentence"
   )
-  expect_error(tell(bbr, "BBR."), "must be true or false, found bbr = 900, 800")
+  expect_error(say(bbr, "BBR."), "must be true or false, found bbr = 900, 800")
 })
 
-test_that("a draft shows what is not true in its place", {
+test_that("a draft shows the error in the sentence's place", {
   Sys.setenv(LOSSLAB_DRAFT = "1")
   on.exit(Sys.unsetenv("LOSSLAB_DRAFT"))
-  expect_match(tell(bbr < cubic, "CUBIC is fast."), "^\\*\\*\\(the sentence .* needs")
+  expect_match(say(bbr < cubic, "CUBIC is fast."), "^\\*\\*\\(the sentence .* needs")
 })
 
-test_that("what stops names chapter and line", {
+test_that("the error of a false sentence names chapter and line", {
   chapter <- file.path(tempdir(), "_x.qmd")
   on.exit(unlink(chapter))
-  writeLines(c("# X", "", "`r tell(bbr < cubic, \"CUBIC has", "more.\")`"), chapter)
-  expect_match(where_written("CUBIC has\nmore.", chapter), "_x.qmd, line 3: ")
-  expect_equal(where_written("Elsewhere.", chapter), "")
+  writeLines(c("# X", "", "`r say(bbr < cubic, \"CUBIC has", "more.\")`"), chapter)
+  expect_match(locate_text("CUBIC has\nmore.", chapter), "_x.qmd, line 3: ")
+  expect_equal(locate_text("Elsewhere.", chapter), "")
 })
 
-test_that("a verdict has its text, or stops the build", {
+test_that("a verdict without a text is an error", {
   claims <- tibble::tibble(
-    study = "x", claim = c("a", "b", "c"), verdict = c("differs", "not measured", "undecided"),
+    study = "x", claim = c("a", "b", "c"),
+    verdict = c("not reproduced", "not measured", "inconclusive"),
     measured = c(3.5, NA, 1), tolerance = "at most 2"
   )
   expect_equal(
-    tell_verdict(claims, "x", "a", reproduced = "So it is.", differs = "Here it is {1 + 1}."),
+    say_verdict(
+      claims, "x", "a",
+      reproduced = "So it is.", not_reproduced = "Here it is {1 + 1}."
+    ),
     "Here it is 2."
   )
-  expect_equal(tell_verdict(claims, "x", "b", reproduced = "So it is."), "")
-  expect_equal(tell_verdict(claims, "x", "c", undecided = "Open."), "Open.")
+  expect_equal(say_verdict(claims, "x", "b", reproduced = "So it is."), "")
+  expect_equal(say_verdict(claims, "x", "c", inconclusive = "Open."), "Open.")
   expect_error(
-    tell_verdict(claims, "x", "a", reproduced = "So it is."),
-    "verdict `differs`, found measured = 3.5, at most 2"
+    say_verdict(claims, "x", "a", reproduced = "So it is."),
+    "verdict `not reproduced`, found measured = 3.5, at most 2"
   )
-  expect_error(tell_verdict(claims, "x", "d", reproduced = "So it is."), "found 0 of x, d")
+  expect_error(say_verdict(claims, "x", "d", reproduced = "So it is."), "claim x, d, found 0")
 })

@@ -1,4 +1,4 @@
-# A window that follows CUBIC's formula exactly, through three cuts.
+# A window that follows CUBIC's formula exactly, with three reductions.
 made_up_window <- function() {
   phase <- function(from, w_max, seconds) {
     k <- cubic_k(w_max, from)
@@ -11,14 +11,14 @@ made_up_window <- function() {
   c(first, second, third, 0.7 * max(third), 0.7 * max(third) + 1)
 }
 
-test_that("growth phases have the cuts, the target and the time that were put in", {
+test_that("growth phases recover the simulated reductions, target and times", {
   window <- made_up_window()
   samples <- tibble::tibble(t_s = 0.05 * seq_along(window), cwnd_packets = window)
   phases <- growth_phases(samples)
   expect_equal(nrow(phases), 2)
   expect_equal(phases$peak, c(100, max(window[41:115])))
   expect_equal(phases$w_start, c(70, 0.7 * phases$peak[2]))
-  # The second cut came below the first one: fast convergence.
+  # The second reduction is at a smaller window than the first: fast convergence.
   expect_equal(phases$w_max, c(100, 0.85 * phases$peak[2]))
   expect_equal(phases$k_s[1], (30 / 0.4)^(1 / 3))
   expect_true(is.na(phases$regained_s[1]))
@@ -26,7 +26,7 @@ test_that("growth phases have the cuts, the target and the time that were put in
   expect_lt(max(phases$off_percent), 1e-6)
 })
 
-test_that("a flow without a cut has no phases, and its start is a line", {
+test_that("a flow without a reduction has no phases, and a linear start", {
   samples <- tibble::tibble(
     t_s = (0:40) / 10, cwnd_packets = 10 + 5 * (0:40) + 0.01 * (-1)^(0:40),
     ssthresh_packets = NA_real_

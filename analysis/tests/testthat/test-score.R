@@ -1,4 +1,4 @@
-# Criteria judged on recorded cells: Reno, and three algorithms that are bad on purpose.
+# Criteria judged on recorded cells: Reno, and three deliberately bad algorithms.
 
 of_project <- function(...) testthat::test_path("..", "..", "..", ...)
 recorded <- function(table) of_project("tests", "fixtures", "score", table)
@@ -13,39 +13,39 @@ verdict <- function(algorithm, criterion) {
   judged$verdict[judged$algorithm == algorithm & judged$criterion == criterion]
 }
 
-test_that("Reno meets what the bad ones miss", {
+test_that("Reno meets the criteria that bad algorithms miss", {
   expect_identical(verdict("reno", "backs-off"), "meets")
   expect_identical(verdict("reno", "wired"), "meets")
   expect_identical(verdict("reno", "steady"), "meets")
 })
 
-test_that("who ignores losses is caught by how much is sent while most is lost", {
+test_that("an algorithm that ignores losses misses the criterion on heavy loss", {
   expect_identical(verdict("ignores_loss", "backs-off"), "misses")
   expect_identical(verdict("ignores_loss", "breakers"), "misses")
 })
 
-test_that("who never grows is caught by a clean link", {
+test_that("an algorithm that never grows misses the criterion on a clean link", {
   expect_identical(verdict("never_grows", "wired"), "misses")
   expect_identical(verdict("never_grows", "steady"), "meets")
   expect_identical(verdict("never_grows", "backs-off"), "meets")
 })
 
-test_that("who oscillates is caught by its seconds", {
+test_that("an algorithm that oscillates misses the criterion on its seconds", {
   expect_identical(verdict("oscillates", "steady"), "misses")
   expect_identical(verdict("oscillates", "backs-off"), "meets")
 })
 
-test_that("what was not measured says so, and names no cell", {
+test_that("criteria without cells are not measured and name no cell", {
   rows <- judged[judged$criterion == "own-loss", ]
   expect_identical(unique(rows$verdict), "not measured")
   expect_identical(unique(rows$cells), "")
 })
 
-test_that("what the quick form leaves out, or no kernel can run, says why", {
+test_that("criteria outside the quick form or without a kernel have a reason", {
   row <- judged[judged$criterion == "two-queues-delay" & judged$algorithm == "reno", ]
   expect_identical(row$verdict, "not measured")
   expect_identical(
-    row$absent, "not in the quick form. It needs a kernel of its own, Linux 7.2"
+    row$absent, "not in the quick form. It needs another kernel, Linux 7.2"
   )
   claim <- list(kind = "largest", where = list(block = "two-queues", algorithm = "mine"))
   cells <- tibble::tibble(
@@ -56,7 +56,7 @@ test_that("what the quick form leaves out, or no kernel can run, says why", {
     cell = character(), valid = logical(), replicate = integer(), seed = integer()
   )
   data <- list(cells = cells, replicates = replicates)
-  why <- function(claim) why_nothing("else", claim, data, suite$scenarios)
+  why <- function(claim) why_not_scored("else", claim, data, suite$scenarios)
   expect_identical(why(claim), "not measured: kernel 7.2 must be had, found no source")
   claim$where$algorithm <- "other"
   expect_identical(why(claim), "the scenario and the algorithm need different kernels")
@@ -64,22 +64,22 @@ test_that("what the quick form leaves out, or no kernel can run, says why", {
   expect_identical(why(claim), "else")
 })
 
-test_that("algorithms that a scenario names for itself are not scored", {
+test_that("algorithms that a scenario names are not scored", {
   cells <- tibble::tibble(cell = letters[1:3], algorithm = c("mine", "dctcp", "cubic"))
   expect_identical(scored_algorithms(suite, cells), c("mine", "cubic"))
 })
 
-test_that("where no run has anything there is no doubt", {
+test_that("zero in all runs gives an interval without width", {
   claim <- list(at_least = 0.5)
-  none <- list(value = 0, low = NA_real_, high = NA_real_, n = 5L, verdict = "undecided")
-  expect_identical(without_doubt(none, claim)$verdict, "differs")
+  none <- list(value = 0, low = NA_real_, high = NA_real_, n = 5L, verdict = "inconclusive")
+  expect_identical(zero_interval(none, claim)$verdict, "not reproduced")
   few <- utils::modifyList(none, list(n = 4L))
-  expect_identical(without_doubt(few, claim)$verdict, "undecided")
+  expect_identical(zero_interval(few, claim)$verdict, "inconclusive")
   some <- utils::modifyList(none, list(value = 0.1))
-  expect_identical(without_doubt(some, claim)$verdict, "undecided")
+  expect_identical(zero_interval(some, claim)$verdict, "inconclusive")
 })
 
-test_that("every criterion's metric is one that replicates have", {
+test_that("every criterion uses a metric of replicates", {
   known <- names(score_metrics(
     derive_metrics(read_replicates(recorded("score_replicates.csv"))),
     read_measured(recorded("score_intervals.csv"))

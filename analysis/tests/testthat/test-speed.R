@@ -11,14 +11,14 @@ speed <- read_speed(write_speed(
   "rates,2,loss_percent,0", "rates,2,emulated_s_per_core_s,"
 ))
 
-test_that("a value is a number or a word, and one", {
+test_that("values are single numbers or words", {
   expect_identical(speed_of(speed, "machine", "runs"), 5L)
   expect_identical(speed_of(speed, "machine", "processor"), "Some CPU")
   expect_error(speed_of(speed, "rates", "rate_mbit"), "found 2")
   expect_error(speed_of(speed, "fixed", "boot_s"), "found 0")
 })
 
-test_that("rates are rows and flows columns; what could not be told is named so", {
+test_that("rates are rows and flows columns; missing rates are dashes", {
   lines <- show_speed(speed, c(bbr = "BBR"))
   expect_match(lines[1], "BBR, 0 %", fixed = TRUE)
   expect_match(lines[3], "|\\s*10\\|\\s*41.25\\|")
@@ -26,6 +26,6 @@ test_that("rates are rows and flows columns; what could not be told is named so"
   expect_match(lines[4], not_measured, fixed = TRUE)
 })
 
-test_that("another file is refused", {
+test_that("files with other columns are refused", {
   expect_error(read_speed(write_speed("a,b", "1,2")), "must have the columns")
 })

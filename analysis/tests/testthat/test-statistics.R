@@ -13,7 +13,7 @@ test_that("an invalid replicate enters no statistic and is counted", {
   expect_equal(cubic$max, 200)
 })
 
-test_that("ratios are paired by replicate and leave unpaired ones out", {
+test_that("ratios are paired by replicate, without unpaired replicates", {
   found <- paired_ratios(replicates)
   expect_equal(sort(found$replicate), c(0, 1))
   expect_equal(found$ratio[order(found$replicate)], c(4, 3))
@@ -26,7 +26,7 @@ test_that("describe gives R's own statistics and drops missing values", {
   expect_equal(found$std, sd(c(1, 2, 3, 10)))
 })
 
-test_that("the mean of ratios is geometric, and its interval is that of logarithms", {
+test_that("the mean of ratios is geometric, with an interval on logarithms", {
   pairs <- conditions(
     algorithm = rep(c("cubic", "bbr"), each = 5), replicate = rep(0:4, 2), valid = TRUE,
     goodput_mbit = c(10, 20, 30, 40, 50, 20, 40, 60, 80, 400), cell = algorithm
@@ -39,7 +39,7 @@ test_that("the mean of ratios is geometric, and its interval is that of logarith
   expect_equal(names(summarise_ratios(pairs[0, ])), names(found))
 })
 
-test_that("seconds of a run depend on each other and have no interval", {
+test_that("seconds of a run have no interval", {
   seconds <- conditions(cell = rep("a", 8), replicate = 0, t_s = 1:8, goodput_mbit = 1:8)
   found <- summarise_seconds(seconds)
   expect_equal(found$mean, 4.5)

@@ -17,7 +17,7 @@ in_folder <- function(code) {
   force(code)
 }
 
-test_that("a figure leads to its files, script, cells and a rerun", {
+test_that("the line below a figure links its files, script, cells and a rerun", {
   line <- in_folder(trace_of(list(
     label = "fig-lines", code = 'knitr::include_graphics("x_lines.svg")'
   )))
@@ -30,25 +30,25 @@ test_that("a figure leads to its files, script, cells and a rerun", {
   }
 })
 
-test_that("a table leads to the data that its chunk names, and to the cells that agree with it", {
+test_that("the line below a table links its chunk's data and the matching cells", {
   line <- in_folder(trace_of(list(label = "tbl-rows", code = "rows", data = "x_rows, x_cells")))
-  # The only one with a loss of 1 % and a valid run.
+  # The only cell with a loss of 1 % and a valid run.
   expect_identical(line, paste0(
     "\n\n[Data: [x_rows.csv](../tables/x_rows.csv), [x_cells.csv](../summary/x_cells.csv); ",
     "as shown: [LaTeX](tables/tbl-rows.tex); script: [x/tables.R](scripts/x/tables.R); ",
-    "1 cell, n = 5, [over time](explorer.html#a=x/b/0) and again: ",
+    "1 cell, n = 5, [over time](explorer.html#a=x/b/0), to rerun: ",
     "`losslab rerun results/cells/x/b/0`]{.trace}\n"
   ))
 })
 
-test_that("a chunk may say which cells a table is of", {
+test_that("a chunk can name the cells of a table", {
   cells <- "block=fair gone, algorithm=cubic"
   options <- list(label = "tbl-fair", code = "", data = "x_other", cells = cells)
   line <- in_folder(trace_of(options))
   expect_true(grepl("1 cell, n = 5, [over time](explorer.html#a=x/d/0)", line, fixed = TRUE))
 })
 
-test_that("a chapter that is of no study has a script of its name", {
+test_that("chapters without a study have a script of their name", {
   for (options in list(
     list(label = "fig-paths", code = 'include_graphics("other_paths.svg")'),
     list(label = "tbl-seeds", code = "", data = "other_seeds")
@@ -58,7 +58,7 @@ test_that("a chapter that is of no study has a script of its name", {
   }
 })
 
-test_that("what shows no data of a study has no line", {
+test_that("chunks without a study's data have no line", {
   for (label in c("tbl-claims", "fig-none", "setup")) {
     expect_identical(in_folder(trace_of(list(label = label, code = "show_claims(claims)"))), "")
   }

@@ -1,1 +1,1 @@
-"""A campaign as an archive that others verify: pack, describe, re-run a sample."""
+"""Pack a campaign into a verifiable archive; verify it and re-run a sample."""

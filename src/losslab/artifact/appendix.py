@@ -1,4 +1,4 @@
-"""The appendix that committees ask for, made from what a campaign left."""
+"""Artifact appendix for review committees, made from a campaign's results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEMPLATE = ROOT / "report" / "artifact" / "appendix.md"
 def text(
     root: Path, files: Iterable[Path], runs: list[Run], campaign: str, archive_note: str
 ) -> str:
-    """Write it in Markdown. `files`: the files of the results, relative to it."""
+    """Return the appendix in Markdown. `files`: result files, relative to `root`."""
     wall_s = sum(run.wall_s for run in runs)
     claims = read_claims(root / RESULTS / "claims.csv")
     verdicts = Counter(row["verdict"] for row in claims)
@@ -40,12 +40,12 @@ def text(
 
 
 def _claim(row: dict[str, str]) -> str:
-    """Write a claim's row of the table."""
+    """Return a claim's row of the table."""
     interval = f" [{float(row['low']):.4g}, {float(row['high']):.4g}]" if row["low"] else ""
     measured = f"{float(row['measured']):.4g}{interval} {row['unit']}" if row["measured"] else ""
-    said = f"{row['study']}/{row['claim']}: {row['sentence']}"
+    claim = f"{row['study']}/{row['claim']}: {row['sentence']}"
     command = f"`losslab claims {row['study']}`"
-    cells = (said, row["published"], measured.strip(), row["n"], row["verdict"], command)
+    cells = (claim, row["published"], measured.strip(), row["n"], row["verdict"], command)
     return f"| {' | '.join(_escaped(cell) for cell in cells)} |"
 
 
@@ -54,7 +54,7 @@ def _escaped(cell: str) -> str:
 
 
 def _origin(root: Path, part: str) -> str:
-    """Take from the campaign's own table what it was measured with."""
+    """Return a part of the campaign's provenance from its table."""
     path = root / RESULTS / "tables" / "origin.csv"
     if not path.is_file():
         return "not recorded"

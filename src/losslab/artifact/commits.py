@@ -14,7 +14,7 @@ from pathlib import Path
 
 # Modes that git records.
 FOLDER, FILE, PROGRAM, LINK = b"40000", b"100644", b"100755", b"120000"
-# Digits of a commit's name: of SHA-1, and of SHA-256 in repositories made for it.
+# Hash algorithm by the number of digits: SHA-1, or SHA-256 in repositories that use it.
 ALGORITHMS = {40: "sha1", 64: "sha256"}
 NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -27,9 +27,9 @@ def name_of(kind: str, content: bytes, digits: int) -> str:
 
 
 def tree_of(root: Path, paths: Iterable[Path], digits: int) -> str:
-    """Return the name of the tree of files.
+    """Return git's name of a tree of files.
 
-    `paths`: the files and symbolic links, relative to it.
+    `paths`: files and symbolic links, relative to `root`.
     """
     inside: dict[str, list[Path]] = {}
     entries: list[tuple[bytes, bytes, str]] = []  # name to sort by, mode and name, object
@@ -58,12 +58,12 @@ def _file(path: Path) -> tuple[bytes, bytes]:
 
 
 def commit_problem(name: str, text: bytes, root: Path, paths: Iterable[Path]) -> str:
-    """Say why files are not those of a commit; empty if they are.
+    """Return why files are not those of a commit, or an empty string.
 
-    `text`: its content, as `git cat-file commit` prints it.
+    `text`: the commit's content, as `git cat-file commit` prints it.
     """
     if not NAME.fullmatch(name):
-        return f"a commit's name of 40 or 64 hexadecimal digits is needed, found {name[:70]!r}"
+        return f"a commit's name must have 40 or 64 hexadecimal digits, found {name[:70]!r}"
     if name_of("commit", text, len(name)) != name:
         return f"another commit than {name}"
     tree = text.partition(b"\n")[0].removeprefix(b"tree ").decode(errors="replace")

@@ -1,4 +1,4 @@
-"""The description of an artifact as an RO-Crate, by the package `rocrate`."""
+"""RO-Crate description of an artifact, with the package `rocrate`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from losslab.instrument.cache import ROOT
 from losslab.reading import read_yaml
 
 LICENSE = "https://spdx.org/licenses/MIT"
-# What is said of the files and folders that a reader looks for.
+# Descriptions of files and folders for readers.
 CONTENTS = ROOT / "report" / "artifact" / "contents.yaml"
 
 
@@ -29,8 +29,8 @@ def describe(folder: Path, campaign: str, runs: Sequence[Run], day: str) -> None
         from rocrate.rocrate import ROCrate
     except ImportError as error:
         raise LosslabError(
-            "the Python package rocrate must be there to describe an artifact, found none",
-            hint="scripts/group.sh artifact",
+            "the Python package rocrate must be installed to describe an artifact, found none",
+            hint="install it: scripts/group.sh artifact",
         ) from error
     citation = read_yaml(ROOT / "CITATION.cff")
     crate = ROCrate()
@@ -48,20 +48,20 @@ def describe(folder: Path, campaign: str, runs: Sequence[Run], day: str) -> None
     workflow["name"] = "losslab"
     workflow["version"] = __version__
     contents = read_yaml(CONTENTS)
-    for name, (what, kind) in contents["files"].items():
+    for name, (title, kind) in contents["files"].items():
         if (folder / name).is_file():
             size = (folder / name).stat().st_size
-            properties = {"name": what, "encodingFormat": kind, "contentSize": str(size)}
+            properties = {"name": title, "encodingFormat": kind, "contentSize": str(size)}
             crate.add_file(folder / name, name, properties=properties)
-    for name, what in contents["folders"].items():
+    for name, title in contents["folders"].items():
         if (folder / name).is_dir():
-            crate.add_dataset(folder / name, f"{name}/", properties={"name": what})
+            crate.add_dataset(folder / name, f"{name}/", properties={"name": title})
     _add_measuring(crate, runs, campaign)
     crate.metadata.write(folder)
 
 
 def _add_measuring(crate: Any, runs: Sequence[Run], campaign: str) -> None:
-    """Say what was done, with what."""
+    """Add the measurement as an action, with kernels and workflow as its instruments."""
     kernels = {json.dumps(run.instrument["kernel"], sort_keys=True) for run in runs}
     tools = []
     for kernel in map(json.loads, sorted(kernels)):

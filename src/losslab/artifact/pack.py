@@ -1,4 +1,4 @@
-"""Pack a campaign: sources, locks, instrument, configuration, results, and what describes them."""
+"""Pack a campaign: sources, locks, instrument, configuration, results and descriptions."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from losslab.instrument import image, kernel, packed
 from losslab.instrument.cache import ROOT, cache_folder
 
 NAME = "losslab-artifact"
-# Above this, raw files stay at home and only their digests go along: some gigabytes are what public
-# repositories take without asking.
+# With more raw data, an archive has only the digests of raw files: public repositories accept some
+# gigabytes without a request.
 RAW_LIMIT_MB = 4000.0
 
 
@@ -51,12 +51,12 @@ def pack(
     processors: int = 1,
     repository: Path = ROOT,
 ) -> Path:
-    """Write the archive.
+    """Write the archive and return its path.
 
-    `work`: the folder in which the campaign was measured; `name`: its configuration file, by its
-    path in the repository; `instrument`: also pack the default kernel and image; `key`: the SSH key
-    that signs the list of digests; None: nobody signs it. Raises LosslabError if the results are
-    not this campaign's or cannot be verified, or the repository has changes that no commit has.
+    `work`: folder in which the campaign was measured; `name`: path of its configuration file in the
+    repository; `instrument`: also pack the default kernel and image; `key`: SSH key that signs the
+    list of digests, or None. Raises LosslabError if the results are of another campaign or cannot
+    be verified, or the repository has uncommitted changes.
     """
     campaign = _verified(work, name, repository, processors)
     runs = measured(work, campaign)
@@ -70,7 +70,7 @@ def pack(
         left_out = raw if raw_bytes > limit_mb * 1e6 else set()
         note = f"{raw_bytes / 1e6:.0f} MB, " + ("digests only" if left_out else "in the archive")
         for path in everything:
-            # All of them first: the list has the digests of those that stay at home, too.
+            # Link all files first: the list also has the digests of raw files that are not packed.
             link(work / path, root / path)
         if instrument:
             for archive in packed_instrument():
@@ -83,9 +83,9 @@ def pack(
             (root / path).unlink()
         if key is not None:
             signing.sign(root, key)
-        # In a folder whose name nobody can predict: another user may be able to write beside `out`.
+        # In a folder with an unpredictable name: other users may be able to write next to `out`.
         partial = Path(folder) / f"{NAME}.tar.gz"
-        # Most of it is packed already, or SVG and CSV, which the least effort makes a fifth.
+        # Most files are compressed already; level 1 compresses SVG and CSV to a fifth.
         with tarfile.open(partial, "w:gz", compresslevel=1) as tar:
             tar.add(root, NAME)
         partial.rename(out)
@@ -93,15 +93,15 @@ def pack(
 
 
 def _verified(work: Path, name: Path, repository: Path, processors: int) -> RecordedCampaign:
-    """Return the campaign of the results, which `losslab verify` would not refuse.
+    """Return the campaign of verified results.
 
-    Raises LosslabError if they are another campaign's, or something in them is not as it must be.
+    Raises LosslabError if the results are of another campaign or verification has findings.
     """
-    said = recorded.read(work / RESULTS, repository)
-    campaign = recorded.load(repository / name, repository, said.software)
-    if said.config != campaign.config:
+    record = recorded.read(work / RESULTS, repository)
+    campaign = recorded.load(repository / name, repository, record.software)
+    if record.config != campaign.config:
         raise LosslabError(
-            f"{work / RESULTS} must hold the campaign {name}, found {', '.join(said.names)}",
+            f"{work / RESULTS} must have the campaign {name}, found {', '.join(record.names)}",
             hint=f"`make report CONFIG={name}`, or name the campaign that was measured",
         )
     findings = verify_results(work / RESULTS, campaign, repository, processors).findings
@@ -109,7 +109,7 @@ def _verified(work: Path, name: Path, repository: Path, processors: int) -> Reco
         raise LosslabError(
             "results must be verified before they are packed, found:\n"
             + "\n".join(quoted(findings)),
-            hint="`losslab verify` lists all; the workflow makes again what you remove",
+            hint="`losslab verify` lists all; remove wrong files and the workflow makes them again",
         )
     return campaign
 
@@ -133,7 +133,7 @@ def _cells(campaign: RecordedCampaign) -> list[str]:
 def result_files(work: Path, campaign: RecordedCampaign) -> list[Path]:
     """List the files of a campaign's results, relative to the folder where it was measured.
 
-    Not what another campaign, or a workflow that was killed, left in the same folder.
+    Files of other campaigns or of a killed workflow in the same folder are omitted.
     """
     results = work / RESULTS
     found = [results / CAMPAIGN_FILE, *(results / name for name in files(results))]
@@ -151,15 +151,15 @@ def result_files(work: Path, campaign: RecordedCampaign) -> list[Path]:
 def _export_sources(root: Path, repository: Path) -> None:
     """Copy the repository's commit.
 
-    Raises LosslabError if it is none, or has changes that are not committed.
+    Raises LosslabError if it is no repository or has uncommitted changes.
     """
     git = ("git", "-C", repository)
     changes = processes.attempt([*git, "status", "--porcelain"])
     if not changes.good or changes.out.strip():
         raise LosslabError(
-            f"{repository} must be a commit without changes, found "
+            f"{repository} must be a repository without uncommitted changes, found "
             f"{changes.out.strip().splitlines()[0] if changes.good else 'no repository'}",
-            hint="commit them: an artifact names its commit",
+            hint="commit the changes: an artifact names its commit",
         )
     root.mkdir()
     with tempfile.TemporaryDirectory(prefix="losslab-sources-") as folder:
@@ -176,7 +176,9 @@ def packed_instrument() -> list[Path]:
     archives = []
     for kind, folder in ((packed.KERNEL, kernel.existing()), (packed.IMAGE, image.existing())):
         if folder is None:
-            raise LosslabError(f"the pinned {kind} must be built, found none", hint="make setup")
+            raise LosslabError(
+                f"the pinned {kind} must be built, found none", hint="run `make setup`"
+            )
         archive = out / f"{kind}-{folder.name}.tar.xz"
         if not archive.is_file():
             packed.pack(folder, kind, out)
@@ -187,7 +189,7 @@ def packed_instrument() -> list[Path]:
 def campaign_file(path: Path, repository: Path = ROOT) -> Path:
     """Return a configuration file relative to the repository.
 
-    Raises LosslabError if it is none, or lies elsewhere.
+    Raises LosslabError if it is no configuration file or is outside the repository.
     """
     try:
         yaml.safe_load(path.read_text())["studies"]
@@ -195,5 +197,5 @@ def campaign_file(path: Path, repository: Path = ROOT) -> Path:
     except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         raise LosslabError(
             f"a campaign must be a configuration file of this repository, found {path}: {error}",
-            hint="such as config/quick.yaml",
+            hint="name one such as config/quick.yaml",
         ) from error

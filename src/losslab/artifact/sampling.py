@@ -1,6 +1,6 @@
-"""Which replicates of an archive are run again, and what came of each.
+"""Draw a sample of an archive's replicates and run them again.
 
-The sample is drawn by the day and the list of digests: nobody knows it while results are made.
+The day and the list of digests seed the sample, so that it is unknown while results are made.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from losslab.instrument.archive import digest
 
 
 class CannotRunError(LosslabError):
-    """A replicate that cannot be run here, for want of its instrument or of trust."""
+    """Replicate that cannot run here: its instrument is missing or its programs untrusted."""
 
 
 def sample(paths: Sequence[str], count: int | None, day: str, digests: Path) -> list[str]:
-    """Draw replicates; whoever knows the day and the digests draws the same.
+    """Return a sample of replicates, seeded by the day and the digests.
 
-    `count`: how many; None stands for all.
+    `count`: size of the sample; None means all.
     """
     seed = hashlib.sha256(f"{day} {digest(digests)}".encode()).hexdigest()
     count = len(paths) if count is None else min(count, len(paths))
@@ -36,26 +36,25 @@ def sample(paths: Sequence[str], count: int | None, day: str, digests: Path) -> 
 
 
 def unnoticed(population: int, wrong: int, count: int) -> float:
-    """Return the probability that a sample has none of the wrong ones (hypergeometric)."""
+    """Return the probability that a sample has no wrong replicate (hypergeometric)."""
     return math.comb(population - wrong, count) / math.comb(population, count)
 
 
 def run_again(folder: Path, trust: bool, keep: Path | None = None) -> str:
-    """Run a replicate again and say how its bytes differ; empty if they do not.
+    """Run a replicate again; return how its bytes differ, or an empty string.
 
-    A lost guest gets as many attempts as in a campaign; one that gives a result now is a
-    difference. `trust`: run what its author's manifest names besides losslab's own programs, too;
-    `keep`: where the raw files go if they are the same. Raises CannotRunError if what measured it
-    is not here, or its programs are not trusted.
+    A lost guest gets as many attempts as in a campaign; a result then counts as a difference.
+    `trust`: also run programs of the manifest's author; `keep`: folder for the raw files if they
+    are the same. Raises CannotRunError if the instrument is missing or its programs are untrusted.
     """
     manifest = json.loads((folder / MANIFEST_FILE).read_text())
     try:
-        what = rerun.ready(manifest, trust)
+        prepared = rerun.ready(manifest, trust)
     except LosslabError as error:
         raise CannotRunError(str(error)) from error
-    with rerun.again(manifest, what, attempts=ATTEMPTS) as (out, now):
+    with rerun.again(manifest, prepared, attempts=ATTEMPTS) as (out, now):
         if manifest.get("lost") and now.get("lost"):
-            return ""  # what a lost guest leaves differs from run to run
+            return ""  # the files of a lost guest differ from run to run
         different = rerun.compare(folder, out, manifest[FILES]).different
         if different:
             others = rerun.changes(manifest, now)
@@ -70,7 +69,7 @@ def run_again(folder: Path, trust: bool, keep: Path | None = None) -> str:
 
 
 def _first(different: Iterable[str], then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Name the first file that differs, the manifest last: it lists the digests of the others."""
+    """Name the first different file; the manifest is last, as it lists the others' digests."""
     name = min(different, key=lambda name: (name == MANIFEST_FILE, name))
     if name != MANIFEST_FILE:
         both = name in then[FILES] and name in now[FILES]

@@ -10,15 +10,15 @@ from losslab.artifact.results import DIGESTS, SIGNATURE
 from losslab.errors import LosslabError
 from losslab.processes import Done
 
-# What a signature is for: one for anything else does not count.
+# Purpose of a signature; ssh-keygen refuses signatures with another one.
 NAMESPACE = "losslab-artifact"
 PROGRAM = "ssh-keygen"
 
 
 def sign(root: Path, key: Path) -> None:
-    """Sign the list of digests with a private key, or with that of a public key in the agent.
+    """Sign the list of digests with a private key, or with a public key's counterpart in the agent.
 
-    Raises LosslabError if ssh-keygen is not installed, or refuses.
+    Raises LosslabError if ssh-keygen is not installed or fails.
     """
     _require(key, "a signing key")
     command = ("-Y", "sign", "-n", NAMESPACE, "-f", str(key.resolve()), str(DIGESTS))
@@ -31,36 +31,36 @@ def sign(root: Path, key: Path) -> None:
 
 
 def signer(root: Path, allowed: Path) -> str:
-    """Return who signed an archive's list of digests; empty if it is nobody of the allowed.
+    """Return the allowed signer of an archive's list of digests, or an empty string.
 
-    `allowed`: the signers, in ssh-keygen's format: a line each with name and public key. Raises
-    LosslabError if ssh-keygen is not installed, or there is no such file.
+    `allowed`: file of signers in ssh-keygen's format, a line each with name and public key. Raises
+    LosslabError if ssh-keygen is not installed or the file is missing.
     """
     _require(allowed, "a file of allowed signers")
     if not (root / SIGNATURE).is_file():
         return ""
-    which = ("-s", str(SIGNATURE), "-f", str(allowed.resolve()))
-    names = _run(("-Y", "find-principals", *which), root)
+    common = ("-s", str(SIGNATURE), "-f", str(allowed.resolve()))
+    names = _run(("-Y", "find-principals", *common), root)
     for name in names.out.splitlines() if names.good else []:
-        options = ("-Y", "verify", "-n", NAMESPACE, "-I", name, *which)
+        options = ("-Y", "verify", "-n", NAMESPACE, "-I", name, *common)
         if _run(options, root, (root / DIGESTS).read_text()).good:
             return name
     return ""
 
 
-def _require(path: Path, what: str) -> None:
+def _require(path: Path, title: str) -> None:
     if not path.is_file():
-        raise LosslabError(f"{what} must be a file, found none at {path}")
+        raise LosslabError(f"{title} must be a file, found none at {path}")
 
 
 def _run(options: Sequence[str], root: Path, text: str | None = None) -> Done:
-    """Run ssh-keygen; it may ask for a passphrase. Raises LosslabError if it is not installed."""
+    """Run ssh-keygen, which may prompt for a passphrase; LosslabError if it is not installed."""
     done = processes.attempt(
         [PROGRAM, *options], cwd=root, text=text, limit_s=processes.WORK_LIMIT_S
     )
     if done.status == processes.NOT_RUN:
         raise LosslabError(
             f"{PROGRAM} must be installed to sign archives and verify signatures, found none",
-            hint="scripts/packages.sh signing",
+            hint="install it: scripts/packages.sh signing",
         )
     return done

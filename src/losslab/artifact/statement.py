@@ -1,4 +1,4 @@
-"""Say what was verified of an archive, what was not, and what a sample is worth."""
+"""Statement of an archive's verification: results, gaps, and the power of the sample."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ FRACTIONS = (0.01, 0.05, 0.1, 0.2)
 
 
 def facts(verdict: Verdict) -> dict[str, Any]:
-    """Return everything that was found, for a machine."""
+    """Return all findings as data for JSON."""
     more = {"good": verdict.good, "not_verified": left_unverified(verdict)}
     return asdict(verdict) | more
 
 
 def statement(verdict: Verdict) -> str:
-    """Say what was verified, what was not, and how much a sample is worth."""
+    """Return the statement: what was verified, what was not, and the power of the sample."""
     found, lines = verdict.findings, []
     if verdict.commit:
         lines.append(f"Sources: commit {verdict.commit}.")
@@ -37,48 +37,50 @@ def statement(verdict: Verdict) -> str:
         drawn = [path for path in verdict.drawn if path in verdict.same]
         lines.append(
             f"{len(drawn)} of {len(verdict.drawn)} replicates, drawn on {verdict.day} from "
-            f"{len(verdict.population)}, gave the same bytes when they were run again; so did "
+            f"{len(verdict.population)}, gave the same bytes when run again; so did "
             f"{len(set(verdict.same) & set(verdict.suspect))} of {len(verdict.suspect)} invalid "
-            "ones whose raw files do not show why."
+            "replicates whose raw files do not show a violation."
         )
     lines += quoted(found)
     lines += ["Not verified:", *(f"  {line}" for line in left_unverified(verdict))]
     if verdict.good:
-        lines += _worth(verdict)
+        lines += _power(verdict)
     lines.append("VERIFIED" if verdict.good else "NOT VERIFIED")
     return "\n".join(lines)
 
 
 def left_unverified(verdict: Verdict) -> list[str]:
-    """Say what was not verified."""
+    """List what was not verified."""
     lines = []
     if not verdict.signer:
-        lines.append("who packed it: nothing proves that (--signer checks a signature)")
+        lines.append("the packer's identity (--signer checks a signature)")
     if verdict.own_sources:
         lines.append(
-            "the program that verifies: it is the archive's own; to rule out a forged one, use a "
-            f"clone of commit {verdict.commit}: `losslab artifact verify FOLDER`"
+            "the verifying program: it is the archive's own; to rule out a forgery, use a clone "
+            f"of commit {verdict.commit}: `losslab artifact verify FOLDER`"
         )
     else:
-        lines.append("that the commit is the project's: look it up where the project is published")
+        lines.append("that the commit is the project's: look it up in the published repository")
     if verdict.results is None:
-        lines.append("results: the findings above come first")
+        lines.append("results: fix the findings above first")
         return lines
     lines += not_verified(verdict.results)
     lines.append("the packed instruments and results/instrument, APPENDIX.md and the RO-Crate")
-    left = len(verdict.audit.replicates) - len(verdict.same)
-    lines.append(f"bytes of the {left} of {len(verdict.audit.replicates)} replicates not run again")
-    lines += [f"{path}, not run: {why}" for path, why in verdict.cannot.items()]
+    remaining = len(verdict.audit.replicates) - len(verdict.same)
+    lines.append(
+        f"bytes of the {remaining} of {len(verdict.audit.replicates)} replicates not run again"
+    )
+    lines += [f"{path}, not run: {problem}" for path, problem in verdict.cannot.items()]
     return lines
 
 
-def _worth(verdict: Verdict) -> list[str]:
-    """Say with which probability a sample has none of the wrong replicates."""
+def _power(verdict: Verdict) -> list[str]:
+    """Return the probabilities that a sample has none of the wrong replicates."""
     population = len(verdict.population)
     drawn = sum(path in verdict.same for path in verdict.drawn)
-    lines = ["If raw files of some replicates were made up, this would have gone unnoticed with:"]
+    lines = ["Probability that this sample would miss replicates with forged raw files:"]
     for fraction in FRACTIONS:
         wrong = math.ceil(fraction * population)
         chance = unnoticed(population, wrong, drawn)
-        lines.append(f"  {100 * fraction:4.0f} % made up ({wrong}): probability {chance:.3g}")
+        lines.append(f"  {100 * fraction:4.0f} % forged ({wrong}): probability {chance:.3g}")
     return lines

@@ -1,7 +1,7 @@
-"""Verify an archive: files, sources, cells, everything made from them, and a sample run again.
+"""Verify an archive: files, sources, cells, derived results, and a sample of replicates.
 
-Each stage computes anew what the next relies on, so that a forger who makes all digests anew is
-found. A stage with findings is the last.
+Each stage recomputes the input of the next, which detects a forger who recomputes all digests. A
+stage with findings is the last.
 """
 
 from __future__ import annotations
@@ -38,124 +38,127 @@ from losslab.errors import LosslabError
 from losslab.instrument.cache import ROOT
 from losslab.lock import own_folder
 
-# Of a hundred results with five wrong ones, 20 show one with 68 %; 60 with 99 %.
+# If 5 of 100 replicates are wrong, a sample of 20 has one with probability 68 %; 60 with 99 %.
 SAMPLE = 20
 
-# Of the results, what is no cell.
+# Files and folders of the results that are not cells.
 KNOWN = {CAMPAIGN_FILE, INSTRUMENT, *MADE}
 
 
 @dataclass(frozen=True)
-class Wish:
-    """How an archive is to be verified."""
+class Options:
+    """Options of a verification."""
 
-    day: str  # the day whose sample is drawn, as 2026-01-31
-    count: int | None = SAMPLE  # how many replicates are run again; None stands for all
-    # A file of those whose signature counts; None asks for no signature.
+    day: str  # day that seeds the sample, as 2026-01-31
+    count: int | None = SAMPLE  # number of replicates to run again; None means all
+    # File of allowed signers; None requires no signature.
     allowed_signers: Path | None = None
-    trust: bool = False  # run the authors' own programs, too
-    processors: int = 1  # how many to use
-    repository: Path = ROOT  # the sources that verify
+    trust: bool = False  # also run the authors' own programs
+    processors: int = 1
+    repository: Path = ROOT  # sources of the verifying program
 
 
 @dataclass
 class Verdict:
     """Outcome of a verification."""
 
-    day: str  # as wished
-    files: int  # how many files the archive lists
-    commit: str = ""  # the name of the commit that the sources are
-    signer: str = ""  # who signed the list; empty if nobody was asked for
-    # What is not as it must be; empty if nothing was found.
+    day: str  # as in the options
+    files: int  # number of listed files
+    commit: str = ""  # commit of the sources
+    signer: str = ""  # signer of the list; empty if no signature was required
     findings: list[Finding] = field(default_factory=list)
-    # What was found in the results; None where an earlier stage has findings.
+    # Verification of the results; None if an earlier stage has findings.
     results: Verification | None = None
-    drawn: list[str] = field(default_factory=list)  # replicates that were drawn to be run again
-    # Invalid ones that are run again whatever is drawn.
+    drawn: list[str] = field(default_factory=list)  # replicates of the sample
+    # Invalid replicates that are always run again.
     suspect: list[str] = field(default_factory=list)
-    same: list[str] = field(default_factory=list)  # those of both that gave the same bytes
-    # Those that could not be run here, and why.
+    same: list[str] = field(default_factory=list)  # replicates of both that gave the same bytes
+    # Problems of replicates that could not run here, by path.
     cannot: dict[str, str] = field(default_factory=dict)
     own_sources: bool = False  # the archive's own sources verified it
 
     @property
     def good(self) -> bool:
-        """Tell whether nothing was found, and something was run again."""
+        """Return whether nothing was found and at least one replicate gave the same bytes."""
         return not self.findings and bool(self.same)
 
     @property
     def audit(self) -> Audit:
-        """Return what the cells hold."""
+        """Audit of the cells."""
         return self.results.audit if self.results else Audit()
 
     @property
     def population(self) -> list[str]:
-        """List the replicates that can be drawn: all in virtual time, invalid and lost ones too."""
+        """Replicates that can be drawn: all in virtual time, also invalid and lost ones."""
         return [each.path for each in self.audit.replicates if each.virtual]
 
-    def note(self, stage: str, path: object, what: str) -> None:
+    def note(self, stage: str, path: object, problem: str) -> None:
         """Add a finding."""
-        self.findings.append(Finding(stage, str(path), what))
+        self.findings.append(Finding(stage, str(path), problem))
 
 
-def verify(root: Path, wish: Wish) -> Verdict:
+def verify(root: Path, options: Options) -> Verdict:
     """Verify an unpacked archive.
 
-    Raises LosslabError if there is none, or its workflow cannot make the tables.
+    Raises LosslabError if there is no archive or its workflow cannot make the tables.
     """
     digests = read_digests(root)
-    verdict = Verdict(wish.day, len(digests))
+    verdict = Verdict(options.day, len(digests))
     with own_folder(Path(tempfile.gettempdir()), "losslab-verify-raw-") as folder:
-        _verify_files(root, digests, wish, verdict)
+        _verify_files(root, digests, options, verdict)
         if not verdict.findings:
-            _verify_sources(root, digests, wish, verdict)
-        campaign = None if verdict.findings else _campaign(root, digests, wish, verdict)
+            _verify_sources(root, digests, options, verdict)
+        campaign = None if verdict.findings else _campaign(root, digests, options, verdict)
         if campaign is None or verdict.findings:
             return verdict
         place = root / RESULTS
         if left_out := raw_left_out(root, digests):
-            _run_all(root, digests, left_out, folder, wish, verdict)
+            _run_all(root, digests, left_out, folder, options, verdict)
             place = folder / RESULTS
         if not verdict.findings:
-            verdict.results = verify_results(place, campaign, wish.repository, wish.processors, say)
+            verdict.results = verify_results(
+                place, campaign, options.repository, options.processors, say
+            )
             verdict.findings += verdict.results.findings
         if not verdict.findings:
-            _run_sample(root, wish, verdict)
+            _run_sample(root, options, verdict)
     return verdict
 
 
-def say(words: str) -> None:
-    """Report progress."""
-    print(f"losslab: {words}", file=sys.stderr, flush=True)
+def say(text: str) -> None:
+    """Print progress to stderr."""
+    print(f"losslab: {text}", file=sys.stderr, flush=True)
 
 
-def _verify_files(root: Path, digests: dict[str, str], wish: Wish, verdict: Verdict) -> None:
+def _verify_files(root: Path, digests: dict[str, str], options: Options, verdict: Verdict) -> None:
     """Compare the files with the list, and the list with its signature."""
-    if wish.allowed_signers is not None:
-        verdict.signer = signing.signer(root, wish.allowed_signers)
+    if options.allowed_signers is not None:
+        verdict.signer = signing.signer(root, options.allowed_signers)
         if not verdict.signer:
             verdict.note(
-                "signature", SIGNATURE, f"not a signature of one of {wish.allowed_signers}"
+                "signature", SIGNATURE, f"not a signature of one of {options.allowed_signers}"
             )
     left_out = set(raw_left_out(root, digests))
-    for name, what in wrong_files(root, digests).items():
+    for name, problem in wrong_files(root, digests).items():
         if name not in left_out:
-            verdict.note("files", name, what)
-    if left_out and wish.count is not None:
+            verdict.note("files", name, problem)
+    if left_out and options.count is not None:
         verdict.note(
             "files", RESULTS / CELLS,
-            f"{len(left_out)} raw files were left out, without which nothing can be computed "
-            "again: only --sample all, which runs every replicate, can verify it",
+            f"{len(left_out)} raw files are not packed, so results cannot be recomputed from "
+            "them: use --sample all, which runs every replicate again",
         )  # fmt: skip
 
 
 def raw_left_out(root: Path, digests: dict[str, str]) -> list[str]:
-    """List the raw files that an archive has only the digests of."""
+    """List the raw files of which an archive has only the digests."""
     return [name for name in digests if is_raw(Path(name)) and not os.path.lexists(root / name)]
 
 
-def _verify_sources(root: Path, digests: dict[str, str], wish: Wish, verdict: Verdict) -> None:
-    """Compare the sources with the commit, and with those that verify."""
+def _verify_sources(
+    root: Path, digests: dict[str, str], options: Options, verdict: Verdict
+) -> None:
+    """Compare the sources with the commit and with the verifying program's sources."""
     sources = [Path(name) for name in digests if is_source(name)]
     try:
         verdict.commit = (root / COMMIT).read_text().strip()
@@ -165,28 +168,30 @@ def _verify_sources(root: Path, digests: dict[str, str], wish: Wish, verdict: Ve
         return
     if problem := commit_problem(verdict.commit, text, root, sources):
         verdict.note("sources", COMMIT, problem)
-    verdict.own_sources = root.resolve() == wish.repository.resolve()
+    verdict.own_sources = root.resolve() == options.repository.resolve()
     for path in [] if verdict.own_sources else sources:
-        there = wish.repository / path
+        there = options.repository / path
         if not there.is_file() or there.read_bytes() != (root / path).read_bytes():
-            verdict.note("sources", path, f"not as in {wish.repository}, which verifies")
+            verdict.note(
+                "sources", path, f"differs from the verifying program's in {options.repository}"
+            )
 
 
 def _campaign(
-    root: Path, digests: dict[str, str], wish: Wish, verdict: Verdict
+    root: Path, digests: dict[str, str], options: Options, verdict: Verdict
 ) -> RecordedCampaign | None:
-    """Read the campaign of the packed sources, and compare it with what the results are of."""
+    """Read the campaign of the packed sources, and compare it with that of the results."""
     try:
-        said = recorded.read(root / RESULTS, wish.repository)
+        record = recorded.read(root / RESULTS, options.repository)
         name = (root / CAMPAIGN).read_text().strip()
         if name not in digests or not is_source(name):
-            verdict.note("sources", CAMPAIGN, f"a file of the sources is needed, found {name!r}")
+            verdict.note("sources", CAMPAIGN, f"must name a file of the sources, found {name!r}")
             return None
-        campaign = recorded.load(wish.repository / name, wish.repository, said.software)
+        campaign = recorded.load(options.repository / name, options.repository, record.software)
     except (OSError, ValueError, LosslabError) as error:
         verdict.note("sources", CAMPAIGN, f"no campaign of these sources: {error}")
         return None
-    if campaign.config != said.config:
+    if campaign.config != record.config:
         verdict.note("sources", RESULTS / CAMPAIGN_FILE, f"not the campaign of {name}")
     cells = {path_of(cell) for cell in campaign.cells}
     below = [
@@ -198,7 +203,7 @@ def _campaign(
 
 
 def _place(path: Path) -> str:
-    """Return what a file below the results belongs to: a cell's folder, another one, or itself."""
+    """Return the folder of a file below the results: of its cell, or the topmost."""
     return "/".join(path.parts[: 3 if path.parts[0] == CELLS else 1])
 
 
@@ -207,44 +212,44 @@ def _run_all(
     digests: dict[str, str],
     left_out: list[str],
     folder: Path,
-    wish: Wish,
+    options: Options,
     verdict: Verdict,
 ) -> None:
-    """Make a copy of the results whose raw files come from running every replicate again."""
+    """Copy the results, with raw files from running every replicate again."""
     for name in digests:
         if name.startswith(f"{RESULTS}/") and name not in left_out:
             link(root / name, folder / name)
     for path in sorted({str(Path(*Path(name).parts[:5])) for name in left_out}):
         below = str(Path(path).relative_to(RESULTS))
-        _again(folder / RESULTS, below, wish, verdict, keep=folder / path)
+        _again(folder / RESULTS, below, options, verdict, keep=folder / path)
         if below in verdict.cannot:
             verdict.note("rerun", below, f"cannot be run here: {verdict.cannot[below]}")
 
 
-def _run_sample(root: Path, wish: Wish, verdict: Verdict) -> None:
-    """Run the day's sample again, and every invalid replicate that raw files do not explain."""
+def _run_sample(root: Path, options: Options, verdict: Verdict) -> None:
+    """Run again the sample, and invalid replicates whose raw files show no violation."""
     population = verdict.population
     verdict.suspect = [each.path for each in verdict.audit.replicates if each.suspect]
     if population:
-        verdict.drawn = sample(population, wish.count, wish.day, root / DIGESTS)
+        verdict.drawn = sample(population, options.count, options.day, root / DIGESTS)
     for path in sorted({*verdict.drawn, *verdict.suspect} - {*verdict.same}):
-        _again(root / RESULTS, path, wish, verdict)
+        _again(root / RESULTS, path, options, verdict)
 
 
 def _again(
-    results: Path, path: str, wish: Wish, verdict: Verdict, keep: Path | None = None
+    results: Path, path: str, options: Options, verdict: Verdict, keep: Path | None = None
 ) -> None:
-    """Run a replicate again and note what came of it."""
+    """Run a replicate again and record the result."""
     began = time.monotonic()
     try:
-        difference = run_again(results / path, wish.trust, keep)
+        difference = run_again(results / path, options.trust, keep)
     except CannotRunError as error:
         verdict.cannot[path] = error.message
-        said = f"cannot be run here: {error.message.splitlines()[0]}"
+        outcome = f"cannot be run here: {error.message.splitlines()[0]}"
     else:
-        said = difference or "same bytes"
+        outcome = difference or "same bytes"
         if difference:
             verdict.note("rerun", path, difference)
         else:
             verdict.same.append(path)
-    say(f"{path}: {said} ({time.monotonic() - began:.1f} s)")
+    say(f"{path}: {outcome} ({time.monotonic() - began:.1f} s)")

@@ -1,5 +1,5 @@
-"""Where a replicate runs.
+"""Backends run replicates.
 
-`virtual`: Mininet's hosts in a kernel of our own, in virtual time. `containernet`: Docker
-containers, in such a kernel too, or on this machine's own in real time.
+`virtual` uses Mininet hosts, `containernet` Docker containers. Both run in a guest, in virtual time
+with a kernel of losslab, or on this machine's own kernel in real time.
 """

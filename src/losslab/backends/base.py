@@ -1,7 +1,7 @@
-"""What a backend is: a place where jobs run, and what everyone else must know of it.
+"""Interface of backends, which run jobs.
 
-A backend is a class in this folder and a line in `backends.known`. `backends.runner` runs its jobs.
-Nobody else asks which one it is.
+A backend is a class in this folder and a line in `backends.registry`. `backends.runner` runs its
+jobs. Other code does not depend on which backend it is.
 """
 
 from __future__ import annotations
@@ -13,37 +13,37 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from losslab.backends.template import Templates
+from losslab.backends.snapshot import Snapshots
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.processes import Running
 from losslab.study.condition import Condition
 
-# How the hosts are made, and where they are: in a guest in virtual time, or on this machine's own
-# kernel in real time.
+# Kinds of hosts, and where they run: in a guest in virtual time, or on this machine's own kernel in
+# real time.
 VIRTUAL, CONTAINERNET = "virtual", "containernet"
 GUEST, HOST = "guest", "host"
 CLEAN = "clean"  # a kind of job
-# Files of a job's folder: what to do, the result, the program's output, and, from a guest's first
-# program, that it is at work.
+# Files of a job's folder: the job, its result, its output, and a file that the job creates when it
+# starts.
 JOB_FILE, RESULT_FILE, CONSOLE_FILE, STARTED = "job.json", "result.json", "console.log", "started"
-# What a guest prepares before any seed is used, in the snapshot's folder.
-TEMPLATE_FILE = "template.json"
-# With less than this left in the scratch folder, a guest's next pages may have found no room.
+# The part of a job that a snapshot prepares before the seed is known, in the snapshot's folder.
+SNAPSHOT_FILE = "template.json"
+# With less free space than this in the scratch folder, a guest may have failed to allocate memory.
 SCRATCH_FULL_BYTES = 2 * 2**20
 
 
 @dataclass(frozen=True)
 class Instrument:
-    """Instrument of a replicate: backend, kernel, images, and their provenance."""
+    """Instrument of a replicate: backend, kernel, images and their provenance."""
 
     kernel: Path
     image_root: Path
     provenance: dict[str, Any]
     backend: str = VIRTUAL
     where: str = GUEST
-    engine_root: Path | None = None  # where hosts are containers
-    copies: bool = True  # a guest of its kernel can wait and be copied
-    boot: tuple[str, ...] = ()  # words of its kernel's command line
+    engine_root: Path | None = None  # if hosts are containers
+    snapshots: bool = True  # its kernel supports snapshots
+    boot: tuple[str, ...] = ()  # arguments of its kernel's command line
     kernel_sha256: str | None = None  # of its binary; None for this machine's own kernel
 
     @property
@@ -54,51 +54,51 @@ class Instrument:
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be done, and how long it may take."""
+    """A job: what to run, where, and its time limit."""
 
-    what: dict[str, Any]
-    folder: Path  # where it reads that and leaves its files
+    spec: dict[str, Any]  # content of JOB_FILE
+    folder: Path  # for its input and output files
     seed: int  # of a guest's random generator
     timeout_s: float  # wall clock
-    # Give it this process's terminal, and let it run in real time: in virtual time it would race
-    # to its next timer while the user thinks.
+    # Run on this process's terminal and in real time: in virtual time the guest would skip to its
+    # next timer while the user thinks.
     interactive: bool = False
-    # Do it in a guest that is booted for it and goes on itself, not in a copy of one that waits.
+    # Boot a guest for the job instead of forking a snapshot.
     alone: bool = False
-    # Where the guest that waits is kept for the next job; it is this job's own by default.
-    templates: Templates | None = None
+    # Keeps the snapshot for further jobs; by default, the job has its own snapshot.
+    snapshots: Snapshots | None = None
 
     @property
     def preparation(self) -> dict[str, Any]:
-        """The part of it that is known before its seed."""
-        return {key: self.what[key] for key in ("kind", "condition") if key in self.what}
+        """The part of the job that does not depend on its seed."""
+        return {key: self.spec[key] for key in ("kind", "condition") if key in self.spec}
 
 
 @dataclass(frozen=True)
 class Start:
-    """How to run the program that does a job."""
+    """Start of a job's process."""
 
-    begin: Callable[[IO[bytes]], Running]  # starts it, given its console
-    more: Mapping[str, Any] = field(default_factory=dict)  # what the job must know besides
-    # Within which it must make the file STARTED, if it does that.
+    begin: Callable[[IO[bytes]], Running]  # starts the process, given its console
+    more: Mapping[str, Any] = field(default_factory=dict)  # further entries of JOB_FILE
+    # Time limit for creating the file STARTED; None if the job does not create it.
     start_limit_s: float | None = None
     scratch: Path | None = None  # a folder that must not become full
-    patience_s: float = 0.0  # to clean up when it is to end; 0 where there is nothing to
-    clean_up: Callable[[], None] | None = None  # for what it could not clean up itself
-    before_s: float = 0.0  # wall time that was spent on it already
+    patience_s: float = 0.0  # time to clean up after a signal; 0 if there is nothing to clean up
+    clean_up: Callable[[], None] | None = None  # called if the job may not have cleaned up
+    before_s: float = 0.0  # wall time already spent, on booting a snapshot
 
 
 @dataclass(frozen=True)
 class End:
-    """How that program ended."""
+    """End of a job's process."""
 
-    status: int | None  # None where it had to be ended
-    scratch_full: bool = False  # at some time
+    status: int | None  # None if losslab killed it
+    scratch_full: bool = False  # at any time
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a job that ended well."""
+    """Outcome of a successful job."""
 
     result: dict[str, Any]
     console: str
@@ -107,60 +107,61 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a backend needs: whether it is there, what was found, and the fix."""
+    """A requirement of a backend: whether it is met, what was found, and the fix."""
 
-    what: str
+    requirement: str
     good: bool
     found: str
-    remedy: str = ""
+    fix: str = ""
     required: bool = True
 
     def line(self) -> str:
         """Format for a terminal."""
         mark = "ok     " if self.good else ("MISSING" if self.required else "missing")
-        text = f"  {mark}  {self.what}: {self.found}"
-        return text if self.good or not self.remedy else f"{text}\n           -> {self.remedy}"
+        text = f"  {mark}  {self.requirement}: {self.found}"
+        return text if self.good or not self.fix else f"{text}\n           -> {self.fix}"
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What decides, besides a condition and a seed, what a backend measures."""
+    """Kernel, images and job program of a backend, which affect its results."""
 
-    job: str  # the module that is its first program
-    kernel: str | None  # a variant of ours; None: this machine's own
-    images: tuple[str, ...]  # the hosts' first
-    command: str  # makes kernel and images
-    start_s: float  # for a job to begin its work, on a busy machine
+    job: str  # module of its first program
+    kernel: str | None  # a variant of losslab's kernel; None: this machine's own kernel
+    images: tuple[str, ...]  # the host image first
+    command: str  # builds kernel and images
+    start_s: float  # for a job to start, on a busy machine
 
 
 class Backend(Protocol):
-    """A place where jobs run."""
+    """A backend, which runs jobs."""
 
     @property
     def needs(self) -> Needs:
-        """What it measures with."""
+        """Kernel, images and job program."""
 
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
-        """Refuse a machine that cannot measure a condition in an image, with all that is missing.
+        """Return entries of the manifest about the machine, besides kernel and images.
 
-        Returns what a manifest says of the place and the machine, besides kernel and images.
+        Raises:
+            LosslabError: the machine cannot measure the condition; lists all missing requirements.
         """
 
     def start(self, tools: Instrument, job: Job) -> AbstractContextManager[Start]:
-        """Prepare a job for the length of the block; what it was given is gone afterwards."""
+        """Prepare a job for the length of the block; release its resources afterwards."""
 
     def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
         """Read a job's result.
 
         Raises:
-            HostError: the host or the instrument is to blame.
-            GuestLostError: there is none; with its last words.
-            LosslabError: it says itself why it failed.
+            HostError: the host or the instrument made the job fail.
+            GuestLostError: there is no result; has the last line of the console.
+            LosslabError: the job reported an error.
         """
 
 
 def load_result(job: Job) -> dict[str, Any]:
-    """Read a job's result; empty where there is none."""
+    """Read a job's result; empty if there is none."""
     try:
         result: dict[str, Any] = json.loads((job.folder / RESULT_FILE).read_text())
         return result
@@ -168,21 +169,21 @@ def load_result(job: Job) -> dict[str, Any]:
         return {}
 
 
-def without_result(job: Job, end: End, what: str, said: str) -> GuestLostError:
-    """Explain a guest or job without a result; `said` are its last words."""
+def without_result(job: Job, end: End, kind: str, last_output: str) -> GuestLostError:
+    """Return the error of a guest or job (`kind`) without a result."""
     if end.status is None:
         return GuestLostError(
-            f"the {what} must end within {job.timeout_s:g} s of wall time, found it still "
-            f"running; {said}",
+            f"the {kind} must end within {job.timeout_s:g} s of wall time, found it still "
+            f"running; {last_output}",
             hint="raise --timeout-s if the host is slow",
         )
     return GuestLostError(
-        f"the {what} must leave result.json, found none (exit status {end.status}); {said}"
+        f"the {kind} must write result.json, found none (exit status {end.status}); {last_output}"
     )
 
 
 def refuse_failure(result: dict[str, Any]) -> None:
-    """Raise the error that a job wrote in place of its result: see `emulation.outcome`."""
+    """Raise the error in a job's result, which `emulation.outcome.write_failure` writes."""
     if "error" not in result:
         return
     if result.get("kind") == "host":

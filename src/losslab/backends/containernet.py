@@ -1,8 +1,8 @@
-"""The containernet backends, from the outside: in a guest, or on this machine's own kernel.
+"""The containernet backends: containers in a guest, or on this machine's own kernel.
 
-In a guest: Docker's engine and Containernet run inside a kernel of ours that has what they need, in
-virtual time, without root. On the host: in containers of this machine's engine, on its own kernel,
-in real time and as root; one cell at a time, in network and mount namespaces of its own.
+In a guest, Docker's engine and Containernet run on a kernel of losslab, in virtual time and without
+root. On the host, containers of this machine's engine run on its own kernel, in real time and as
+root, one cell at a time, with network and mount namespaces of its own.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from losslab.backends.base import (
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 
-# What a job needs to remove its containers after a signal.
+# Time for a job to remove its containers after a signal.
 CLEAN_UP_S = 60.0
 CLEAN_UP_JOB_S = 120.0
-SOCKET_THERE = "/run/docker.sock"  # in the job's root folder
-# An engine and five containers start in 20 s; on a busy host that has taken a minute and a half.
+JOB_SOCKET = "/run/docker.sock"  # in the job's root folder
+# An engine and five containers start in 20 s; on a busy host it took 90 s.
 START_S = 300.0
 IMAGES = ("host", "engine")
 
@@ -49,20 +49,20 @@ class EngineGuest(virtual.Guest):
     host_mounts = virtual.Guest.host_mounts + 1  # the hosts' image
 
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
-        """Refuse nothing; say where the containers are."""
+        """Return where the containers run."""
         return {"where": GUEST}
 
     def root(self, tools: Instrument) -> Path:
-        """Return the engine's image, in which the hosts' is mounted: see containers/engine/init."""
+        """Return the engine image, in which containers/engine/init mounts the host image."""
         return engine_root(tools)
 
-    def furnish(self, tools: Instrument, folder: Path) -> None:
-        """Give it the image of its hosts, too."""
+    def add_files(self, tools: Instrument, folder: Path) -> None:
+        """Add a link to the host image."""
         (folder / "image").symlink_to(tools.image_root.resolve())
 
 
 class EngineOnHost(onhost.OnHost):
-    """Containers of this machine's engine; they are gone at the end."""
+    """Containers of this machine's engine, which are removed at the end."""
 
     needs = Needs(
         job="emulation/jobs/enginehost.py", kernel=None, images=IMAGES,
@@ -70,18 +70,18 @@ class EngineOnHost(onhost.OnHost):
     )  # fmt: skip
 
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
-        """Refuse a machine that cannot measure a condition; say which engine it has."""
+        """Refuse a machine that cannot measure a condition; return its engine's versions."""
         versions = preflight.require(image_root, condition, containers=True)
         return {"where": HOST, "docker": versions}
 
     @contextlib.contextmanager
     def start(self, tools: Instrument, job: Job) -> Iterator[Start]:
-        """Wait for this job's turn, and tell the job what the engine is to show its containers."""
+        """Wait for this job's turn, and give the job the options of its containers."""
         with onhost.turn() as mine:
             more = {
                 "owner": f"losslab-{secrets.token_hex(4)}",
                 "image": f"losslab-host:{tools.provenance['image']['hash']}",
-                # As the engine sees them, which is not in the job's root folder.
+                # Paths of the engine, which does not run in the job's root folder.
                 "image_root": str(tools.image_root.resolve()),
                 "binds": [f"{mine.source}:/mnt/losslab:ro", f"{job.folder.resolve()}:/mnt/out:rw"],
             }
@@ -95,7 +95,7 @@ class EngineOnHost(onhost.OnHost):
 
 
 def engine_root(tools: Instrument) -> Path:
-    """Return the engine's image, which every instrument of these backends has."""
+    """Return the engine image, which every instrument of these backends has."""
     assert tools.engine_root is not None
     return tools.engine_root
 
@@ -107,10 +107,10 @@ def _command(tools: Instrument, mine: onhost.Turn, job_folder: Path) -> list[str
         own_processes=False,
         mounts={
             mine.source: "/mnt/losslab", job_folder: "/mnt/out", tools.image_root: "/mnt/image",
-            preflight.socket_path(): SOCKET_THERE,
+            preflight.socket_path(): JOB_SOCKET,
         },
         variables={
-            "DOCKER_HOST": f"unix://{SOCKET_THERE}",
+            "DOCKER_HOST": f"unix://{JOB_SOCKET}",
             # Containernet's mininet comes before Debian's.
             "PYTHONPATH": "/mnt/losslab:/opt/containernet",
         },
@@ -118,15 +118,15 @@ def _command(tools: Instrument, mine: onhost.Turn, job_folder: Path) -> list[str
 
 
 def _clean(tools: Instrument, more: dict[str, Any], mine: onhost.Turn) -> None:
-    """Remove the containers of a job that could not do it itself."""
+    """Remove the containers of a job that may not have done so itself."""
     with tempfile.TemporaryDirectory(prefix="clean-", dir=mine.source) as name:
         folder = Path(name)
         job = Job({"kind": CLEAN}, folder, 0, CLEAN_UP_JOB_S)
         command = _command(tools, mine, folder)
         start = Start(lambda console: mine.spawn(command, console), more)
         try:
-            end = runner.to_its_end(start, job)
+            end = runner.wait_for_end(start, job)
             console = (folder / CONSOLE_FILE).read_text(errors="replace")
             onhost.OnHost().result(job, end, console)
         except LosslabError as error:
-            print(f"losslab: note: containers may be left: {error}", file=sys.stderr)
+            print(f"losslab: note: containers may remain: {error}", file=sys.stderr)

@@ -1,8 +1,8 @@
-"""Jobs on this machine's own kernel, in real time and as root: one at a time, and leaving nothing.
+"""Jobs on this machine's own kernel, in real time and as root, one at a time.
 
-A job runs in an image that becomes its root folder, read-only, in namespaces of its own: this
-machine's links, sysctls, mounts and packet filter stay as they are. Here the hosts are Mininet's
-plain ones; `backends.containernet` runs jobs whose hosts are containers.
+A job's root folder is a read-only image. It runs in namespaces of its own, so that this machine's
+links, sysctls, mounts and packet filter do not change. The hosts are plain Mininet hosts;
+`backends.containernet` runs jobs whose hosts are containers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import IO, Any
 
 from losslab import processes
-from losslab.backends import parcel, preflight, remedies
+from losslab.backends import fixes, payload, preflight
 from losslab.backends.base import (
     HOST,
     STARTED,
@@ -38,17 +38,17 @@ from losslab.errors import HostError
 from losslab.lock import open_lock, private_folder
 from losslab.study.condition import Condition
 
-# Root's own: whoever measures, on this machine cells wait for each other here.
+# Root's own folder, whose lock all real-time cells on this machine use.
 FOLDER = Path("/run/losslab")
 LOCK = "real-time.lock"
 JOB_PREFIX = "job-"
-# Exit status of a job that was killed: its own, and that of the program that waited for the first
-# process of a namespace.
+# Exit status of a killed job: its own, and that of `unshare`, which waits for the first process of
+# the namespace.
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
-START_S = 60.0  # a minute is ten times what it takes
+START_S = 60.0  # ten times the usual
 
-# Make an image the root folder of this mount namespace and run a Python module there. Nothing is
-# written to the image: what the job needs is mounted, and goes with the namespace.
+# Make an image the root folder of this mount namespace and run a Python module there. The image is
+# read-only; all other folders are mounted and end with the namespace.
 ENTER = r"""
 set -e
 root=$1 module=$2 processes=$3 variables=$4
@@ -96,16 +96,15 @@ def enter(
     mounts: Mapping[Path, str],
     variables: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str]:
-    """Write the command of a job that enters an image's root folder and runs a module there.
+    """Return the command of a job that runs a module in an image.
 
     Args:
         root: The image's root folder.
-        module: The program that the job is.
-        own_processes: Give it a process namespace and what else a job can do without seeing: all
-            of it ends when the job does, at whatever moment and for whatever reason. A job that
-            talks to a Docker engine must have the machine's own.
-        mounts: By this machine's path the job's.
-        variables: Further ones of its environment.
+        module: The job's program.
+        own_processes: Run in new process, IPC and UTS namespaces, so that all processes end with
+            the job, for any reason. A job that uses a Docker engine needs the machine's namespaces.
+        mounts: Folders to mount: this machine's path to the job's path.
+        variables: Additional environment variables.
     """
     own = ["--pid", "--fork", "--kill-child=SIGKILL", "--ipc", "--uts"]
     return [
@@ -119,21 +118,21 @@ def enter(
 
 @dataclass(frozen=True)
 class Turn:
-    """The right to measure in real time on this machine."""
+    """Permission to measure in real time on this machine."""
 
     lock: int  # file descriptor
-    source: Path  # what a job gets of this package, in a folder of its own: it sees no clone
+    source: Path  # folder with the payload; the job does not see the repository
 
     def spawn(
         self, command: Sequence[str], console: IO[bytes], ending: signal.Signals = signal.SIGKILL
     ) -> processes.Process:
-        """Start a job; the lock stays held until its last process ends, even without this one."""
+        """Start a job, which holds the lock until its last process ends, also after this one."""
         return processes.spawn(command, ending=ending, console=console, pass_fds=[self.lock])
 
 
 @contextlib.contextmanager
 def turn() -> Iterator[Turn]:
-    """Wait until no other job runs in real time on this machine; remove what killed ones left."""
+    """Wait until no other job runs in real time; remove leftovers of killed jobs."""
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(private_folder(FOLDER))
         lock = open_lock(FOLDER / LOCK, folder)
@@ -147,12 +146,12 @@ def turn() -> Iterator[Turn]:
             shutil.rmtree(leftover, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix=JOB_PREFIX, dir=FOLDER) as name:
             source = Path(name)
-            parcel.pack(source)
+            payload.pack(source)
             yield Turn(lock, source)
 
 
 class OnHost:
-    """Mininet's own hosts on this machine's kernel."""
+    """Mininet hosts on this machine's kernel."""
 
     needs = Needs(
         job="emulation/jobs/hostjob.py", kernel=None, images=("host",), command="make setup",
@@ -160,7 +159,7 @@ class OnHost:
     )  # fmt: skip
 
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
-        """Refuse a machine that cannot measure a condition; as `Backend.ready`."""
+        """Refuse a machine that cannot measure a condition; see `Backend.ready`."""
         preflight.require(image_root, condition, containers=False)
         return {"where": HOST}
 
@@ -174,23 +173,23 @@ class OnHost:
             yield Start(lambda console: mine.spawn(command, console))
 
     def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
-        """As `Backend.result`."""
-        said = f"its last words: {remedies.last_words(console)}"
+        """Read a job's result; see `Backend.result`."""
+        last_output = f"its last output: {fixes.last_lines(console)}"
         if not (job.folder / STARTED).exists():
             raise HostError(
-                f"a job must find an image for its root folder and begin, found exit status "
-                f"{end.status}; {said}",
-                hint="see `losslab doctor`; in a container: it must have all capabilities "
+                f"a job must enter its image and start, found exit status {end.status}; "
+                f"{last_output}",
+                hint="see `losslab doctor`; a container must have all capabilities "
                 "(`docker run --privileged`)",
             )
         if end.status in KILLED:
             raise HostError(
-                "the job must end by itself, found it killed, as by a machine that is out of "
-                "memory",
+                "the job must end by itself, found it killed, possibly because the machine is out "
+                "of memory",
                 hint="free memory, and start again",
             )
         found = load_result(job)
         if end.status is None or not found:
-            raise without_result(job, end, "job", said)
+            raise without_result(job, end, "job", last_output)
         refuse_failure(found)
         return found

@@ -1,8 +1,7 @@
-"""Requirements of real time and of containers on this machine, and how to meet them.
+"""Requirements of real time and containers on this machine, and how to meet them.
 
-`losslab doctor` shows all of it; a cell on this machine's own kernel is refused if the machine
-lacks what it needs. Every cell imports this module, and most do not use it: its functions import
-what only they need.
+`losslab doctor` shows them. A cell on this machine's own kernel is refused if one is not met. Every
+cell imports this module, but few use it; its functions therefore import further modules themselves.
 """
 
 from __future__ import annotations
@@ -22,34 +21,35 @@ from losslab.study.condition import Condition
 from losslab.study.names import algorithms_of
 
 if TYPE_CHECKING:
-    from losslab.emulation.qdiscs import Shaper
+    from losslab.emulation.qdiscs import Qdisc
 
 PROBE_TIMEOUT_S = 20.0
 DEFAULT_SOCKET = Path("/var/run/docker.sock")
 ALGORITHMS_ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 TOOLS = ("nsenter", "setpriv", "tc", "ip", "bash", "iperf3", "ffmpeg", "curl", "python3")
-# What `losslab doctor` looks for: the conditions of most studies.
+# Condition whose requirements `losslab doctor` checks; most studies have the same.
 COMMON = Condition(
     algorithm="bbr", competitor="cubic", loss_percent=1, path="symmetric", app="iperf3",
     rtt_ms=0.44, rate_mbit=1000, buffer_packets=1000,
 )  # fmt: skip
-WITHOUT = (
+ALTERNATIVES = (
     "a condition without delay and loss needs neither netem nor fq: --rtt-ms 0 --rate-mbit 10; a "
-    "guest brings both: --where guest"
+    "guest has both: --where guest"
 )
 
 
 def require(root: Path, condition: Condition, containers: bool) -> dict[str, str]:
-    """Refuse a machine that cannot measure a condition in real time, with all that is missing.
+    """Refuse a machine that cannot measure a condition in real time; list what is missing.
 
-    `root` is the image that a job enters. Return the engine's versions; nothing without containers.
+    `root` is the root folder of the job's image. Return the engine's versions, if containers are
+    used.
     """
     missing = [f for f in host(root, condition, containers) if f.required and not f.good]
     if missing:
         raise LosslabError(
-            "this machine must have what measuring on its own kernel needs, found:\n"
+            "this machine must meet the requirements of measuring on its own kernel, found:\n"
             + "\n".join(f.line() for f in missing),
-            hint="or measure in a guest, which brings all of it: `--where guest`",
+            hint="or measure in a guest, which meets them: `--where guest`",
         )
     if not containers:
         return {}
@@ -62,20 +62,20 @@ def require(root: Path, condition: Condition, containers: bool) -> dict[str, str
 
 
 def guest() -> Iterator[Finding]:
-    """Say what running containers in a guest needs."""
-    for what, found in (
+    """Yield the requirements of containers in a guest."""
+    for name, found in (
         ("kernel that runs containers", kernel.existing(kernel.CONTAINERS)),
         ("engine image (Docker, Containernet)", image.existing(image.ENGINE)),
         ("host image", image.existing()),
     ):
-        yield Finding(what, found is not None, str(found or "not built"), "make containernet")
+        yield Finding(name, found is not None, str(found or "not built"), "make containernet")
 
 
 def host(
     image_root: Path | None, condition: Condition = COMMON, containers: bool = True
 ) -> Iterator[Finding]:
-    """Say what a condition needs where the hosts are on this machine's own kernel."""
-    from losslab.emulation.shaping import shapers
+    """Yield the requirements of a condition on this machine's own kernel."""
+    from losslab.emulation.shaping import path_qdiscs
 
     root = os.geteuid() == 0
     yield Finding("root", root, "yes" if root else "no", "run as root (sudo)")
@@ -92,8 +92,8 @@ def host(
             "tools in the image", not absent, f"without {', '.join(absent)}" if absent else "all",
             "make containernet" if containers else "make setup",
         )  # fmt: skip
-    for shaper in {s.kind: s for s in shapers(condition, 1)}.values():
-        yield kernel_qdisc(shaper, root, image_root)
+    for qdisc in {q.kind: q for q in path_qdiscs(condition, 1)}.values():
+        yield kernel_qdisc(qdisc, root, image_root)
     path = ALGORITHMS_ALLOWED
     allowed = path.read_text().split() if path.exists() else []
     missing = sorted(algorithms_of(condition) - set(allowed))
@@ -106,16 +106,16 @@ def host(
 
 
 def _docker() -> Iterator[Finding]:
-    """Look at the engine."""
+    """Yield the requirements of Docker's engine."""
     from http.client import HTTPException
 
     try:
         engine = ask_engine("/info")
     except (LosslabError, OSError, HTTPException, ValueError) as error:
-        words = error.message if isinstance(error, LosslabError) else error
+        message = error.message if isinstance(error, LosslabError) else error
         where = os.environ.get("DOCKER_HOST", DEFAULT_SOCKET)
         yield Finding(
-            "Docker's engine", False, f"no answer from {where} ({words})",
+            "Docker's engine", False, f"no response from {where} ({message})",
             "apt-get install docker.io, systemctl start docker",
         )  # fmt: skip
         return
@@ -123,14 +123,16 @@ def _docker() -> Iterator[Finding]:
     yield Finding("Docker's engine", True, engine.get("ServerVersion", "?"))
     yield Finding(
         "its control groups", driver in ("cgroupfs", "systemd"), f"{driver}, version {version}",
-        "start the engine as root: without control groups programs cannot be told apart",
+        "start the engine as root: without control groups, losslab cannot find a container's "
+        "programs",
     )  # fmt: skip
 
 
 def ask_engine(path: str) -> Any:
-    """Ask this machine's engine over its socket (GET, Docker's API), without a client program.
+    """Send a GET request to this machine's engine (Docker's API) and return its JSON reply.
 
-    OSError: no engine answers.
+    Raises:
+        OSError: no engine responds.
     """
     from http.client import HTTPConnection
     from socket import AF_UNIX, SOCK_STREAM, socket
@@ -148,7 +150,7 @@ def ask_engine(path: str) -> Any:
 
 
 def socket_path() -> Path:
-    """Return the socket of this machine's engine; refuse a DOCKER_HOST that names another."""
+    """Return the socket of this machine's engine; refuse a DOCKER_HOST on another machine."""
     address = os.environ.get("DOCKER_HOST", f"unix://{DEFAULT_SOCKET}")
     if not address.startswith("unix://"):
         raise LosslabError(
@@ -162,28 +164,28 @@ def _tool(root: Path, name: str) -> bool:
     return any((root / folder / name).exists() for folder in ("usr/bin", "usr/sbin"))
 
 
-def kernel_qdisc(shaper: Shaper, root: bool, image_root: Path | None = None) -> Finding:
-    """Try to make a qdisc in a network namespace of its own, with the image's tc or this one's."""
-    kind = shaper.kind
-    what = f"sch_{kind} in this machine's kernel"
+def kernel_qdisc(qdisc: Qdisc, root: bool, image_root: Path | None = None) -> Finding:
+    """Try to create a qdisc in a new network namespace, with tc from the image or this machine."""
+    kind = qdisc.kind
+    requirement = f"sch_{kind} in this machine's kernel"
     if kind == "netem":
-        what += ", and a tc that knows its seed"
+        requirement += ", and a tc that knows its seed"
     image_tc = ["chroot", str(image_root), "tc"] if image_root else ["tc"]
     if not (root and shutil.which("unshare") and shutil.which(image_tc[0])):
-        return Finding(what, False, "cannot be tried without root, unshare and tc", "run as root")
-    # What filters hang on has a place of its own beside the root.
-    place = "root handle 10:" if shaper.parent else f"handle {shaper.handle}"
-    lines = [f"qdisc add dev lo {place} {kind} {shaper.arguments}", *shaper.more]
+        found = "cannot be tested without root, unshare and tc"
+        return Finding(requirement, False, found, "run as root")
+    # clsact, which has no parent, has a handle of its own besides the root qdisc.
+    place = "root handle 10:" if qdisc.parent else f"handle {qdisc.handle}"
+    lines = [f"qdisc add dev lo {place} {kind} {qdisc.arguments}", *qdisc.more]
     done = processes.attempt(
         ["unshare", "--net", *image_tc, "-batch", "-"],
-        text="\n".join(lines).replace(f"dev {shaper.where.name} ", "dev lo "),
+        text="\n".join(lines).replace(f"dev {qdisc.where.name} ", "dev lo "),
         limit_s=PROBE_TIMEOUT_S,
     )
-    words = done.err.strip()
-    good = done.good and not words
-    remedy = f"modprobe sch_{kind}, Linux 6.6 or newer"
+    message = done.err.strip()
+    good = done.good and not message
+    fix = f"modprobe sch_{kind}, Linux 6.6 or newer"
     if kind in ("netem", "fq"):
-        remedy += f" (a kernel without it: {WITHOUT})"
-    return Finding(
-        what, good, "works" if good else words.splitlines()[0] if words else "fails", remedy
-    )
+        fix += f" (a kernel without it: {ALTERNATIVES})"
+    found = "works" if good else message.splitlines()[0] if message else "fails"
+    return Finding(requirement, good, found, fix)

@@ -17,32 +17,32 @@ from losslab.lock import open_lock, private_folder
 
 MEMORY_BYTES = 256 * 2**20
 KIB_PER_GIB = 2**20
-# What each limit (getrlimit(2)) must allow: by prlimit(1)'s name, what it limits, bash's command,
-# how many of how many bytes. A guest's memory is a sparse file of 2 GiB, which its kernel maps
-# whole (2.2 GB of address space boot, 2.0 do not). A file that the guest has open its kernel has
-# open, too: ffmpeg alone opens 200.
+# Minimum of each limit (getrlimit(2)): prlimit(1)'s name, description, bash's command, number, unit
+# in bytes. A guest's memory is a sparse file of 2 GiB that its kernel maps completely: a guest
+# boots with 2.2 GB of address space, but not with 2.0 GB. The kernel opens each file that the guest
+# opens; ffmpeg alone opens 200.
 NEEDED = {
     "nofile": ("open files", "ulimit -n", 1024, 1),
     "as": ("address space in KiB", "ulimit -v", 3 * KIB_PER_GIB, 1024),
     "fsize": ("file size in KiB", "ulimit -f", 2 * KIB_PER_GIB, 1024),
 }
-# A guest's processes have soft limits as high as the hard ones.
+# For a guest's processes, these soft limits are raised to the hard limits.
 RAISED = tuple(NEEDED)
-# Guests on a CPU that are counted; with more of them nothing is fast anyway.
+# Maximum number of guests per CPU that take locks; with more, performance does not matter.
 PLACES_PER_CPU = 8
-# Root's own folder, where there is no XDG_RUNTIME_DIR.
+# Root's folder if XDG_RUNTIME_DIR is not set.
 RUN = Path("/run/losslab")
 
 
 def scratch_folder() -> Path:
-    """Choose where the guest's memory file lies: fast, large enough, and allowing exec."""
+    """Choose the folder of guests' memory: the first with enough space that allows exec."""
     tried = []
     for place in (os.environ.get("LOSSLAB_SCRATCH"), "/dev/shm", os.environ.get("TMPDIR"), "/tmp"):
         if not place:
             continue
         found = Path(place).resolve()
         if not found.is_dir() or not os.access(found, os.W_OK):
-            tried.append(f"{place} is not a folder that can be written to")
+            tried.append(f"{place} is not a writable folder")
             continue
         stats = os.statvfs(found)
         if stats.f_flag & os.ST_NOEXEC:
@@ -64,34 +64,34 @@ def scratch_folder() -> Path:
 
 def limits() -> Iterator[Finding]:
     """Compare each hard limit with what a guest needs."""
-    for name, (what, shell, need, unit) in NEEDED.items():
+    for name, (description, shell, need, unit) in NEEDED.items():
         hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))[1]
         found = None if hard == resource.RLIM_INFINITY else hard // unit
         yield Finding(
-            f"limit of {what}",
+            f"limit of {description}",
             found is None or found >= need,
             "none" if found is None else f"{found}, and a guest needs {need}",
-            f"raise it to {need}: `{shell} {need}` in a shell of root's, `* hard {name} {need}` in "
-            "/etc/security/limits.conf, or the batch system's or container's option for it",
+            f"raise it to {need}: `{shell} {need}` in a root shell, `* hard {name} {need}` in "
+            "/etc/security/limits.conf, or an option of the batch system or container",
         )
 
 
 def require_limits() -> None:
-    """Refuse limits under which a guest would hang or die: HostError with each that is too low."""
+    """Raise a HostError that lists the limits that are too low for a guest."""
     low = [finding for finding in limits() if not finding.good]
     if low:
         raise HostError(
-            "hard limits must leave a guest what it needs, found "
-            + "; ".join(f"{finding.what}: {finding.found}" for finding in low),
-            hint="; ".join(finding.remedy for finding in low),
+            "hard limits must be high enough for a guest, found "
+            + "; ".join(f"{finding.requirement}: {finding.found}" for finding in low),
+            hint="; ".join(finding.fix for finding in low),
         )
 
 
 def lock_folders() -> list[Path]:
-    """List where the locks of this user's CPUs may lie; the first private one counts.
+    """List candidate folders for this user's CPU locks; the first private one is used.
 
-    XDG_RUNTIME_DIR belongs to one user (XDG Base Directory Specification), a temporary folder to
-    all: there another user may have taken the name.
+    XDG_RUNTIME_DIR belongs to one user (XDG Base Directory Specification). In a temporary folder,
+    another user may already have a file with the name.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     own = [Path(runtime) / "losslab"] if Path(runtime).is_absolute() else []
@@ -101,16 +101,15 @@ def lock_folders() -> list[Path]:
 
 @contextlib.contextmanager
 def own_cpu(folder: Path | None = None, cpus: Sequence[int] | None = None) -> Iterator[int]:
-    """Hold one of the CPUs that the fewest guests of this user hold.
+    """Reserve the CPU that the fewest guests of this user use.
 
     A guest whose kernel and processes share a CPU runs up to twice as fast as one that the
-    scheduler spreads. With more guests than CPUs they share, which costs time, not correctness: a
-    second campaign's guests must not all go where the first one's are. So if the locks are not
-    available, a guest takes a CPU without one.
+    scheduler spreads over several. The locks keep the guests of several campaigns on different
+    CPUs. Sharing a CPU costs time, not correctness; without usable locks, a guest takes any CPU.
 
     Args:
-        folder: Where the locks are, a file for each CPU and place on it; of this user by default.
-        cpus: To choose from; those that this process may use, if none are named.
+        folder: Folder of the locks, with files for each CPU; this user's by default.
+        cpus: The CPUs to choose from; by default those that this process may use.
     """
     cpus = cpus or sorted(os.sched_getaffinity(0))
     refused = []
@@ -136,9 +135,9 @@ def own_cpu(folder: Path | None = None, cpus: Sequence[int] | None = None) -> It
 
 
 def _hold(folder: Path, cpus: Sequence[int]) -> tuple[int, int] | None:
-    """Lock the first free place in a private folder; return its CPU and the lock's descriptor.
+    """Take the first free lock in a folder; return its CPU and descriptor, or None if none is free.
 
-    None if all are taken.
+    The folder must be private.
     """
     with private_folder(folder) as descriptor:
         for place in range(PLACES_PER_CPU):

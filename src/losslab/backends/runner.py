@@ -1,4 +1,4 @@
-"""Run a job on a backend: the same way in a guest, with an engine in it, and on this machine."""
+"""Run a job on any backend."""
 
 from __future__ import annotations
 
@@ -22,41 +22,42 @@ from losslab.backends.base import (
 )
 from losslab.errors import HostError, LosslabError
 
-# In real time, looking more often would take time from what is measured.
+# In real time, more frequent polling would take CPU time from the measurement.
 START_POLL_S, POLL_S = 0.05, 0.5
 
 
 def run(backend: Backend, tools: Instrument, job: Job) -> Outcome:
-    """Run one job to its end; when this process is interrupted or killed, the job ends, too.
+    """Run one job to its end; if this process is interrupted or killed, the job ends, too.
 
-    Raises as `Backend.result`, and HostError if its files have no room.
+    Raises:
+        HostError: there is no room for the job's files; also see `Backend.result`.
     """
     try:
         with backend.start(tools, job) as start:
             begin = time.monotonic() - start.before_s
-            end = to_its_end(start, job)
+            end = wait_for_end(start, job)
         console = (job.folder / CONSOLE_FILE).read_text(errors="replace")
     except OSError as error:
         raise HostError(
             f"a job's files must fit into its scratch folder and into {job.folder.parent}, "
             f"found: {error}",
-            hint="free room there, or set LOSSLAB_SCRATCH, and start again; finished replicates "
-            "are kept",
+            hint="free disk space there, or set LOSSLAB_SCRATCH, and start again; finished "
+            "replicates are kept",
         ) from error
     wall_s = time.monotonic() - begin
     try:
         return Outcome(backend.result(job, end, console), console, wall_s)
     except LosslabError:
-        # The next job starts from a guest that has not seen this one.
-        if job.templates is not None:
-            job.templates.drop()
+        # The next job starts from a new snapshot.
+        if job.snapshots is not None:
+            job.snapshots.drop()
         raise
 
 
-def to_its_end(start: Start, job: Job) -> End:
-    """Run a job's program until it ends, or its time is over; then clean up after it."""
-    what = json.dumps(job.what | dict(start.more), indent=1, sort_keys=True)
-    (job.folder / JOB_FILE).write_text(what + "\n")
+def wait_for_end(start: Start, job: Job) -> End:
+    """Run a job's process until its end or its time limit; then clean up."""
+    text = json.dumps(job.spec | dict(start.more), indent=1, sort_keys=True)
+    (job.folder / JOB_FILE).write_text(text + "\n")
     ended = End(None)
     with (job.folder / CONSOLE_FILE).open("wb") as console:
         process = start.begin(console)
@@ -72,7 +73,7 @@ def to_its_end(start: Start, job: Job) -> End:
 def _wait(process: processes.Running, start: Start, job: Job) -> End:
     begin, full = time.monotonic(), False
     while True:
-        if job.what["kind"] != CLEAN:  # which goes on while this process ends
+        if job.spec["kind"] != CLEAN:  # a cleanup continues while this process ends
             interrupts.heed()
         started = start.start_limit_s is None or (job.folder / STARTED).exists()
         status = processes.wait(process, POLL_S if started else START_POLL_S)

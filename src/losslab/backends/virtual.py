@@ -1,7 +1,8 @@
-"""The virtual backend: boot the pinned kernel as a process, in virtual time, for one job.
+"""The virtual backend: run the pinned kernel as a process, in virtual time.
 
-No root, no Docker, no kernel module: User-Mode Linux with `time-travel=inf-cpu`, its root folder
-the host image, its results in the job's folder. See Documentation/virt/uml in the kernel's source.
+It is User-Mode Linux with `time-travel=inf-cpu` and needs no root, Docker or kernel module. Its
+root folder is the host image; results go to the job's folder. See Documentation/virt/uml in the
+kernel's source.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from losslab import processes
-from losslab.backends import parcel, remedies, resources, template
+from losslab.backends import fixes, payload, resources, snapshot
 from losslab.backends.base import (
     CONSOLE_FILE,
     SCRATCH_FULL_BYTES,
+    SNAPSHOT_FILE,
     STARTED,
-    TEMPLATE_FILE,
     End,
     Instrument,
     Job,
@@ -36,179 +37,182 @@ from losslab.lock import own_folder
 from losslab.study.condition import Condition
 from losslab.study.seeds import derived_seed
 
-MEMORY = "2G"  # sparse; with less, TCP's share makes windows collapse
-# Any fixed instant: 2024-01-01T00:00:00Z. Dates inside the guest are part of the result.
+MEMORY = "2G"  # sparse; with less, TCP memory pressure reduces windows
+# A fixed time: 2024-01-01T00:00:00Z. Dates in the guest are part of the result.
 START_NS = 1_704_067_200_000_000_000
 VIRTUAL_TIME = ["time-travel=inf-cpu", f"time-travel-start={START_NS}"]
 TROUBLE = ("Kernel panic", "WARNING: ", "BUG: ", "Oops", "Call Trace", "Out of memory")
-# How long a guest's first program may take to begin its job. It takes half a second, and under an
-# emulated processor half a minute.
+# Time limit for a guest's first program to start its job. It takes 0.5 s, or 30 s on an emulated
+# CPU.
 START_LIMIT_S = 120.0
-# A guest needs up to 5 s of wall time per second of a 1 Gbit/s flow on a slow, busy host; a minute
-# to start is ten times what it takes.
+# Wall time to start a guest: ten times the usual. On a slow, busy host, a guest then needs up to
+# 5 s per second of a 1 Gbit/s flow.
 START_S = 60.0
-# The folder of the host that a guest may write to: its kernel's working folder, which of a copy is
-# its job's. Not a link, which the mount would follow.
+# The host's folder that a guest may write to: its kernel's working folder, for a fork the job's
+# folder. It is no symbolic link, which the mount would follow.
 OUT = "/proc/self/cwd/."
-# Until its job's seed counts, a guest draws the same for every job.
+# Random seed of a guest while it boots, before the job's seed is set.
 BOOT_SEED = 1
 
 
 class Guest:
-    """Mininet's own hosts in a kernel of ours."""
+    """Mininet hosts in a guest."""
 
     needs = Needs(
         job="emulation/jobs/guest.py", kernel="plain", images=("host",), command="make setup",
         start_s=START_S,
     )  # fmt: skip
-    # Folders of the host that /init mounts, root folder included; the kernel refuses more.
+    # Number of host folders that /init mounts, including the root folder; the kernel refuses more.
     host_mounts = 3
 
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
-        """Refuse nothing: a guest brings all that a condition needs."""
+        """Return no entries: a guest needs nothing from the machine."""
         return {}
 
     def root(self, tools: Instrument) -> Path:
         """Return the image that is the guest's root folder."""
         return tools.image_root
 
-    def furnish(self, tools: Instrument, folder: Path) -> None:
-        """Give a guest's working folder, or a job's, what its first program finds there."""
+    def add_files(self, tools: Instrument, folder: Path) -> None:
+        """Add files for the guest's first program to a guest's or a job's folder."""
 
     @contextlib.contextmanager
     def start(self, tools: Instrument, job: Job) -> Iterator[Start]:
-        """Start a copy of a guest that waits; or a guest of its own."""
-        self.furnish(tools, job.folder)
-        if job.alone or job.interactive or not tools.copies:
-            with self._seat(tools) as seat:
+        """Prepare a fork of a snapshot, or a guest that is booted for the job."""
+        self.add_files(tools, job.folder)
+        if job.alone or job.interactive or not tools.snapshots:
+            with self._resources(tools) as guest:
                 _prepare(job, job.folder)
                 seed = _kernel_seed(job)
-                # A kernel without snapshots has its seed from the beginning.
-                words = [f"snapshot=stay:{seed}" if tools.copies else f"random.seed={seed}"]
-                command = seat.command(tools, words, virtual_time=not job.interactive)
+                # A kernel without snapshots has the job's seed from the beginning.
+                arguments = [f"snapshot=stay:{seed}" if tools.snapshots else f"random.seed={seed}"]
+                command = guest.command(tools, arguments, virtual_time=not job.interactive)
                 yield Start(
-                    lambda console: seat.spawn(
+                    lambda console: guest.spawn(
                         command, job.folder, None if job.interactive else console
                     ),
                     start_limit_s=START_LIMIT_S,
-                    scratch=seat.folder,
+                    scratch=guest.folder,
                 )
             return
         with contextlib.ExitStack() as stack:
-            templates = job.templates or stack.enter_context(template.Templates())
+            snapshots = job.snapshots or stack.enter_context(snapshot.Snapshots())
             purpose = (tools.kernel, *tools.image_roots, job.preparation)
-            waiting, boot_s = templates.get(purpose, lambda: self._waiting(tools, job))
+            booted, boot_s = snapshots.get(purpose, lambda: self._boot_snapshot(tools, job))
             yield Start(
-                lambda _: waiting.copy(_kernel_seed(job), job.folder, job.folder / CONSOLE_FILE),
+                lambda _: booted.fork(_kernel_seed(job), job.folder, job.folder / CONSOLE_FILE),
                 before_s=boot_s,
                 start_limit_s=START_LIMIT_S,
-                scratch=waiting.folder,
+                scratch=booted.folder,
             )
 
     @contextlib.contextmanager
-    def _seat(self, tools: Instrument) -> Iterator[_Seat]:
-        """Give a guest a CPU, and a folder of links and copies."""
+    def _resources(self, tools: Instrument) -> Iterator[_GuestResources]:
+        """Allocate a CPU, and a folder with links to the image and the payload."""
         resources.require_limits()
         scratch = resources.scratch_folder()
         with own_folder(scratch, "losslab-guest-") as folder, resources.own_cpu() as cpu:
             (folder / "root").symlink_to(self.root(tools).resolve())
-            parcel.pack(folder / "src")
+            payload.pack(folder / "src")
             descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                yield _Seat(folder, descriptor, cpu, self.host_mounts)
+                yield _GuestResources(folder, descriptor, cpu, self.host_mounts)
             finally:
                 os.close(descriptor)
 
     @contextlib.contextmanager
-    def _waiting(self, tools: Instrument, job: Job) -> Iterator[template.Template]:
-        """Boot a guest that makes everything ready for a job like this, and waits."""
-        with self._seat(tools) as seat:
-            self.furnish(tools, seat.folder)
-            _prepare(job, seat.folder)
+    def _boot_snapshot(self, tools: Instrument, job: Job) -> Iterator[snapshot.Snapshot]:
+        """Boot a snapshot that is set up for a job's condition."""
+        with self._resources(tools) as guest:
+            self.add_files(tools, guest.folder)
+            _prepare(job, guest.folder)
 
-            def spawn(words: list[str], fds: list[int], console: IO[bytes]) -> processes.Process:
-                return seat.spawn(seat.command(tools, words), seat.folder, console, fds)
+            def spawn(
+                arguments: list[str], fds: list[int], console: IO[bytes]
+            ) -> processes.Process:
+                return guest.spawn(guest.command(tools, arguments), guest.folder, console, fds)
 
             def refuse(status: int | None, console: str) -> LosslabError:
-                full = shutil.disk_usage(seat.folder).free < SCRATCH_FULL_BYTES
-                remedies.refuse_host_failure(console, status, full)
-                remedies.refuse_broken_process(console)
-                if not (seat.folder / STARTED).exists():
-                    return remedies.not_started(console, status)
-                how = "it at work still" if status is None else f"exit status {status}"
+                full = shutil.disk_usage(guest.folder).free < SCRATCH_FULL_BYTES
+                fixes.refuse_host_failure(console, status, full)
+                fixes.refuse_broken_process(console)
+                if not (guest.folder / STARTED).exists():
+                    return fixes.not_started(console, status)
+                found = "it still preparing" if status is None else f"exit status {status}"
                 return GuestLostError(
-                    f"a guest must be ready for its job within {limit_s:g} s, found {how}; "
-                    f"last on its console: {remedies.last_words(console)}"
+                    f"a snapshot must be ready within {limit_s:g} s, found {found}; "
+                    f"last on its console: {fixes.last_lines(console)}"
                 )
 
             limit_s = START_LIMIT_S + self.needs.start_s
-            console = seat.folder / CONSOLE_FILE
-            with template.waiting(spawn, console, limit_s, refuse) as waiting:
-                yield waiting
+            console = guest.folder / CONSOLE_FILE
+            with snapshot.booted(spawn, console, limit_s, refuse) as ready:
+                yield ready
 
     def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
-        """As `Backend.result`."""
+        """Read a job's result; see `Backend.result`."""
         result = load_result(job)
         failed = not result or "error" in result or result.get("reasons")
         if failed or end.status:
-            # A check may have failed for what the host did.
-            remedies.refuse_host_failure(console, end.status, end.scratch_full)
-        remedies.refuse_broken_process(console)
+            # The host may have caused a violation.
+            fixes.refuse_host_failure(console, end.status, end.scratch_full)
+        fixes.refuse_broken_process(console)
         if not (job.folder / STARTED).exists():
-            raise remedies.not_started(console, end.status)
-        said = f"last on its console: {remedies.last_words(console)}"
+            raise fixes.not_started(console, end.status)
+        last_output = f"last on its console: {fixes.last_lines(console)}"
         if end.status is None or not result:
-            raise without_result(job, end, "guest", said)
+            raise without_result(job, end, "guest", last_output)
         if end.status:
-            # It writes result.json before its other files are sure to be on the host.
+            # Other files may be incomplete: the guest writes result.json before it syncs them.
             raise GuestLostError(
-                f"the guest must power off by itself, found exit status {end.status}; {said}"
+                f"the guest must power off by itself, found exit status {end.status}; {last_output}"
             )
         refuse_failure(result)
-        reasons = console_reasons(console)
-        return result | ({"reasons": [*result["reasons"], *reasons]} if "reasons" in result else {})
+        if "reasons" not in result:
+            return result
+        return result | {"reasons": [*result["reasons"], *console_violations(console)]}
 
 
 @dataclass(frozen=True)
-class _Seat:
-    """Where a guest is while it runs."""
+class _GuestResources:
+    """Resources of a running guest."""
 
-    folder: Path  # in the scratch folder, gone at the end
-    descriptor: int  # of the folder; its kernel has it, too
+    folder: Path  # in the scratch folder; removed at the end
+    descriptor: int  # of the folder; also open in the guest's kernel
     cpu: int
     host_mounts: int
 
     @property
     def variables(self) -> dict[str, str]:
-        """Its kernel's whole environment; its memory lies in TMPDIR."""
+        """The whole environment of the guest's kernel; TMPDIR is the folder of its memory."""
         return {"HOME": str(self.folder), "TMPDIR": str(self.folder), "PATH": "/usr/bin:/bin"}
 
     def spawn(
         self, command: Sequence[str], cwd: Path, console: IO[bytes] | None, fds: Sequence[int] = ()
     ) -> processes.Process:
-        """Start its kernel; further descriptors stay open in it."""
+        """Start the guest's kernel; `fds` stay open in it."""
         return processes.spawn(
             command, cpu=self.cpu, raise_limits=resources.RAISED, console=console, cwd=cwd,
             variables=self.variables, pass_fds=[*fds, self.descriptor],
         )  # fmt: skip
 
     def command(
-        self, tools: Instrument, words: Sequence[str], virtual_time: bool = True
+        self, tools: Instrument, arguments: Sequence[str], virtual_time: bool = True
     ) -> list[str]:
-        """Write the command that boots it; it works in whatever folder that is started in."""
-        # A blank, comma or quote in the folder's own path would end a word of the command line.
+        """Return the command that boots the guest; its working folder is that of the process."""
+        # The path of the folder may have spaces, commas or quotes, which would end an argument.
         here = f"/proc/self/fd/{self.descriptor}"
         return [
             "setarch", "-R",
             str(tools.kernel),
             f"mem={MEMORY}",
             "rootfstype=hostfs", f"rootflags={here}/root", "ro", "init=/init",
-            # Programs of the guest's root reach no other file of the host: see kernel patch 0010.
+            # Root in the guest cannot access other files of the host: see kernel patch 0010.
             f"hostfs=,mounts={self.host_mounts},writable={OUT}", "noreboot",
             *(VIRTUAL_TIME if virtual_time else []),
             f"random.seed={BOOT_SEED}",
             "con0=fd:0,fd:1", "con=null", "ssl=null", "quiet", "ipv6.disable_ipv6=1",
-            f"uml_dir={here}/", "umid=guest", *tools.boot, *words,
+            f"uml_dir={here}/", "umid=guest", *tools.boot, *arguments,
             f"LOSSLAB_SOURCE={here}/src",
             f"LOSSLAB_OUT={OUT}",
         ]  # fmt: skip
@@ -219,15 +223,15 @@ def _kernel_seed(job: Job) -> int:
 
 
 def _prepare(job: Job, folder: Path) -> None:
-    """Write what a guest is to do before its job's seed is known."""
+    """Write the part of a job that does not depend on its seed."""
     text = json.dumps(job.preparation, indent=1, sort_keys=True)
-    (folder / TEMPLATE_FILE).write_text(text + "\n")
+    (folder / SNAPSHOT_FILE).write_text(text + "\n")
 
 
-def console_reasons(console: str) -> list[str]:
-    """Quote the console lines that speak of a warning or panic of the guest's kernel."""
+def console_violations(console: str) -> list[str]:
+    """List a violation for each console line with a warning or panic of the guest's kernel."""
     return [
         f"the guest's console must show no warning, found: {line.strip()}"
         for line in console.splitlines()
-        if any(word in line for word in TROUBLE)
+        if any(text in line for text in TROUBLE)
     ]

@@ -1,8 +1,8 @@
-"""Audit a campaign's cells: each follows from its replicates, and these from their raw files.
+"""Audit of a campaign's cells: recompute every result from the data that it depends on.
 
-Digests find accidents: whoever edits a file can compute them anew. So everything is computed again
-from what lies below it: cell.json from manifests, summaries from raw files, seeds and plans from
-conditions, the number of replicates from the stopping rule, conditions from the studies.
+Digests detect accidents but not forgeries, because anyone can recompute them. The audit therefore
+recomputes cell.json from manifests, summaries from raw files, seeds and plans from conditions, the
+number of replicates from the stopping rule, and conditions from the studies.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.backends.base import GUEST
-from losslab.backends.known import BACKENDS
+from losslab.backends.registry import BACKENDS
 from losslab.campaign import cellrun, fingerprint, inputs, integrity
 from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, PARTIAL, as_json, read_json
 from losslab.campaign.instrument import PARTS, image_of, kernel_of
@@ -28,20 +28,20 @@ from losslab.study.metrics import primary_value
 from losslab.study.seeds import replicate_seed
 
 CELLS = "cells"
-# What finds something: digests that do not fit, or values that do not follow from raw files.
+# Stages: digests that differ, and values that do not follow from raw files.
 DAMAGE, STAGE = "damage", "cells"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is not as it must be."""
+    """A discrepancy in a results folder or an artifact."""
 
-    stage: str  # what found it: files, signature, sources, damage, cells, tables or rerun
-    path: str  # where
-    what: str  # what was found there
+    stage: str  # files, signature, sources, damage, cells, tables or rerun
+    path: str  # the file or folder
+    what: str  # the discrepancy
 
     def __str__(self) -> str:
-        """Say it in a line."""
+        """Return the finding as a line."""
         return f"{self.path}: {self.what}"
 
 
@@ -49,26 +49,26 @@ class Finding:
 class Replicate:
     """A replicate of a campaign."""
 
-    path: str  # its folder, below the results
+    path: str  # its folder, relative to the results
     suspect: bool  # invalid or lost for a reason that its raw files do not show
     virtual: bool  # in virtual time: the same seed gives the same bytes
 
 
 @dataclass
 class Audit:
-    """Findings in cells, and their content."""
+    """The findings in cells, and the extent of the audit."""
 
-    findings: list[Finding] = field(default_factory=list)  # what is not as it must be
-    # All replicates, invalid and lost ones too.
+    findings: list[Finding] = field(default_factory=list)
+    # All replicates, including invalid and lost ones.
     replicates: list[Replicate] = field(default_factory=list)
-    # As of `Recomputed`, of all replicates; also the next two.
+    # The sets of `Recomputed`, over all replicates.
     metrics: set[str] = field(default_factory=set)
     counted: set[str] = field(default_factory=set)
     not_recomputed: set[str] = field(default_factory=set)
-    unpinned: int = 0  # how many replicates an unpinned kernel or image measured
+    unpinned: int = 0  # number of replicates measured with an unpinned kernel or image
 
     def add(self, other: Audit) -> None:
-        """Take in what was found elsewhere."""
+        """Add the findings and the extent of another audit."""
         self.findings += other.findings
         self.replicates += other.replicates
         self.metrics |= other.metrics
@@ -81,9 +81,9 @@ def audit(
     results: Path,
     cells: Sequence[Cell],
     processes: int = 1,
-    say: Callable[[str], None] = lambda words: None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Audit:
-    """Audit the cells of a campaign. `say`: receives a line about the progress now and then."""
+    """Audit the cells of a campaign; report progress by calls of `say` with a line of text."""
     found = Audit()
     tasks = [(results, cell) for cell in cells]
     with ProcessPoolExecutor(processes) as pool:
@@ -95,35 +95,32 @@ def audit(
 
 
 def path_of(cell: Cell) -> str:
-    """Return a cell's folder, below the results."""
+    """Return the path of a cell's folder, relative to the results."""
     return f"{CELLS}/{cell.study}/{cell.name}"
 
 
 def _audit_cell(task: tuple[Path, Cell]) -> Audit:
-    """Audit one cell of a results folder."""
+    """Audit one cell of a results folder; the task is a tuple for `ProcessPoolExecutor.map`."""
     results, cell = task
     place, found = path_of(cell), Audit()
     folder = results / place
-
-    def note(what: str, number: int | None = None) -> None:
-        where = place if number is None else f"{place}/{number}"
-        found.findings.append(Finding(STAGE, where, what))
-
     try:
         content = read_json(folder / CELL_FILE)
         count = len(content["replicates"])
     except (OSError, ValueError, LookupError, TypeError, AttributeError, LosslabError) as error:
-        found.findings.append(Finding(DAMAGE, place, f"no readable {CELL_FILE}: {error}"))
+        found.findings.append(Finding(DAMAGE, place, f"{CELL_FILE} is unreadable: {error}"))
         return found
     problems = integrity.cell_problems(folder, content)
     if problems:
-        # What does not agree with itself needs no closer look.
+        # A damaged cell is not audited any further.
         found.findings += [Finding(DAMAGE, place, problem) for problem in problems]
         return found
     absent = {"absent": content["absent"]} if "absent" in content else {}
     expected = cellrun.cell_result(cell.study, cell.block, cell.condition, folder, count) | absent
     if (folder / CELL_FILE).read_text() != as_json(expected):
-        note(f"another {CELL_FILE} than its replicates and the campaign give")
+        found.findings.append(
+            Finding(STAGE, place, f"{CELL_FILE} does not follow from its replicates and campaign")
+        )
     extra = sorted(
         path.name
         for path in folder.iterdir()
@@ -133,18 +130,19 @@ def _audit_cell(task: tuple[Path, Cell]) -> Audit:
     found.findings += [Finding(STAGE, f"{place}/{name}", "not in cell.json") for name in extra]
     if absent:
         if count or not cell.optional:
-            note("absent, though the campaign measures it")
+            found.findings.append(Finding(STAGE, place, "marked as absent, but is not optional"))
         return found
     manifests = [
         _audit_replicate(cell, folder / str(number), number, found) for number in range(count)
     ]
     if not _stops_here(cell, manifests):
-        note(f"{count} replicates, which the stopping rule ({cell.stopping}) does not give")
+        problem = f"has {count} replicates, contrary to the stopping rule ({cell.stopping})"
+        found.findings.append(Finding(STAGE, place, problem))
     return found
 
 
 def _stops_here(cell: Cell, manifests: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether a cell has as many replicates as its stopping rule gives, or ends lost."""
+    """Return whether the number of replicates follows from the stopping rule or a lost guest."""
     values: list[float] = []
     for number, manifest in enumerate(manifests):
         if cell.stopping.enough(number, values):
@@ -158,28 +156,30 @@ def _stops_here(cell: Cell, manifests: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _audit_replicate(cell: Cell, folder: Path, number: int, found: Audit) -> dict[str, Any]:
-    """Audit a replicate whose files have their digests; return its manifest."""
+    """Audit an undamaged replicate; return its manifest."""
     text = (folder / MANIFEST_FILE).read_text()
     manifest: dict[str, Any] = json.loads(text)
     condition, tools = cell.condition, manifest["instrument"]
     again = recompute(folder, manifest)
     problems = list(again.problems)
-    other_backend = (manifest["backend"], tools.get("where", GUEST)) != (cell.backend, cell.where)
-    wrong = {
-        f"a {MANIFEST_FILE} that losslab did not write": text != as_json(manifest),
-        "valid with violations, or invalid without":
+    measured_on = f"{manifest['backend']} ({tools.get('where', GUEST)})"
+    expected = f"{cell.backend} ({cell.where})"
+    elsewhere = measured_on != expected
+    checks = {
+        f"{MANIFEST_FILE} was not written by losslab": text != as_json(manifest),
+        "valid with violations, or invalid without violations":
             manifest["valid"] != (not manifest["reasons"]),
-        f"seed {manifest['seed']}, which is not that of its condition and number":
+        f"seed {manifest['seed']} does not follow from its condition and number":
             manifest["seed"] != replicate_seed(condition, number),
-        "a capture, which no campaign asks for": bool(manifest.get("captures")),
-        f"measured by another backend than {cell.backend} ({cell.where})": other_backend,
-        "another trace than the sources have":
+        "has a capture, which no campaign makes": bool(manifest.get("captures")),
+        f"backend must be {expected}, found {measured_on}": elsewhere,
+        "traces differ from the sources'":
             manifest["trace_sha256"] != inputs.trace_digests(condition),
-        "other user files than the sources have":
+        "user files differ from the sources'":
             manifest.get("brought_sha256", {}) != inputs.digests(condition),
     }  # fmt: skip
-    problems += [what for what, found_so in wrong.items() if found_so]
-    problems += [] if other_backend else _instrument_problems(cell, manifest)
+    problems += [problem for problem, failed in checks.items() if failed]
+    problems += [] if elsewhere else _instrument_problems(cell, manifest)
     place = f"{path_of(cell)}/{number}"
     found.findings += [Finding(STAGE, place, problem) for problem in problems]
     suspect = not manifest["valid"] and not again.confirmed
@@ -192,30 +192,31 @@ def _audit_replicate(cell: Cell, folder: Path, number: int, found: Audit) -> dic
 
 
 def _instrument_problems(cell: Cell, manifest: Mapping[str, Any]) -> list[str]:
-    """Say which parts of a replicate's instrument are not those of these sources."""
+    """List the parts of a replicate's instrument that differ from the sources'."""
     condition, tools = cell.condition, manifest["instrument"]
     now = fingerprint.of(condition, cell.backend, cell.where)
-    its = manifest["fingerprint"]
-    # What was built for want of the pinned sources is counted; a machine's own kernel is its own.
-    parts = [part for part in fingerprint.BUILT if (tools.get(part) or {}).get("pinned", False)]
+    recorded = manifest["fingerprint"]
+    # Unpinned kernels and images, which are only counted, and a machine's own kernel may differ.
+    pinned = [part for part in fingerprint.BUILT if (tools.get(part) or {}).get("pinned", False)]
     problems = [
-        f"another {part} than the sources give"
-        for part in fingerprint.differences(its["parts"], now.parts)
-        if part in parts or part not in fingerprint.BUILT
+        f"{part} in the fingerprint differs from the sources'"
+        for part in fingerprint.differences(recorded["parts"], now.parts)
+        if part in pinned or part not in fingerprint.BUILT
     ]
-    if its["digest"] != fingerprint.digest_of(its["parts"]):
-        problems.append("a fingerprint that is not its parts'")
+    if recorded["digest"] != fingerprint.digest_of(recorded["parts"]):
+        problems.append("the fingerprint's digest does not follow from its parts")
     needs = BACKENDS[cell.backend, cell.where].needs
     expected = {
         part: {image.target(name).name}
         for part, name in zip(PARTS, (image_of(condition), *needs.images[1:]), strict=False)
     }
     if needs.kernel is not None:
-        which = kernel_of(condition)
-        origins = (kernel.target(needs.kernel, which, origin) for origin in (DEBIAN, KERNEL_ORG))
-        expected["kernel"] = {folder.name for folder in origins}
-    for part, names in expected.items():
-        its = tools.get(part) or {}
-        if its.get("pinned", True) and its.get("hash") not in names:
-            problems.append(f"another {part} ({its.get('hash')}) than the sources pin")
+        spec = kernel_of(condition)
+        targets = (kernel.target(needs.kernel, spec, source) for source in (DEBIAN, KERNEL_ORG))
+        expected["kernel"] = {folder.name for folder in targets}
+    for part, hashes in expected.items():
+        found = tools.get(part) or {}
+        if found.get("pinned", True) and found.get("hash") not in hashes:
+            pins = " or ".join(sorted(hashes))
+            problems.append(f"{part} must be {pins}, found {found.get('hash')}")
     return problems

@@ -1,4 +1,4 @@
-"""Measured cells of result sets, and a comparison of the files of one in two sets, A and B."""
+"""Measured cells of result sets, and a comparison of a cell's files in two sets, A and B."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.backends.base import GUEST
-from losslab.backends.known import BACKENDS
+from losslab.backends.registry import BACKENDS
 from losslab.campaign import integrity, rerun
 from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, digest_of, read_json
 from losslab.campaign.integrity import FIRST_FORMAT
@@ -19,16 +19,16 @@ from losslab.errors import LosslabError
 from losslab.instrument.archive import digest
 from losslab.study.condition import Condition
 
-# Of a manifest: what decides the bytes of a replicate in virtual time.
+# The keys of a manifest that determine the bytes of a replicate in virtual time.
 INPUTS = (
     "backend", "cell", "seed", "instrument", "trace_sha256", "video_sha256", "brought_sha256",
     "captures",
 )  # fmt: skip
 TABLE = ".csv"
-# A table that is larger has more than its head.
+# Larger tables have rows.
 MAX_HEAD_BYTES = 4096
 FINGERPRINT = "fingerprint"
-OTHER_VALUES = f"a {MANIFEST_FILE} that cell.json contradicts"
+OTHER_VALUES = f"{MANIFEST_FILE} contradicts cell.json"
 
 
 @dataclass(frozen=True)
@@ -43,18 +43,18 @@ class Replicate:
 
     @cached_property
     def names(self) -> set[str]:
-        """Name the files that are compared."""
+        """The names of the files that are compared."""
         return rerun.names(self.folder)
 
     @cached_property
     def empty_tables(self) -> set[str]:
-        """Name the tables that have not even a head."""
+        """The names of the empty tables, which lack even a head."""
         tables = (name for name in self.names if name.endswith(TABLE))
         return {name for name in tables if (self.folder / name).lstat().st_size == 0}
 
     @cached_property
     def without_rows(self) -> set[str]:
-        """Name the tables that are a head alone, or empty."""
+        """The names of the tables without rows, including empty ones."""
         found = set()
         for name in (name for name in self.names if name.endswith(TABLE)):
             path = self.folder / name
@@ -73,113 +73,120 @@ class Replicate:
             here = [found[key] for key in ("seed", "valid", "summary")]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
-        # As digests of text, in which nan is equal to itself and true is not 1.
+        # Digests compare text, in which nan equals itself and true differs from 1.
         there = [self.seed, self.valid, self.summary]
         return dict(found) if digest_of(here) == digest_of(there) else None
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell.json."""
+    """The content of a cell.json."""
 
     file: Path
-    has_digests: bool  # of every file, in its manifests
+    has_digests: bool  # whether manifests list the digests of all files
     condition: Condition
     replicates: list[Replicate]
 
     @property
     def summaries(self) -> list[dict[str, Any]]:
-        """List the summaries of its valid replicates."""
-        return [each.summary for each in self.replicates if each.valid]
+        """The summaries of the valid replicates."""
+        return [replicate.summary for replicate in self.replicates if replicate.valid]
 
     @property
     def by_seed(self) -> dict[int, Replicate]:
-        """Return its replicates by their seeds."""
-        return {each.seed: each for each in self.replicates}
+        """The replicates by seed."""
+        return {replicate.seed: replicate for replicate in self.replicates}
 
 
-# Problems, each with the numbers of the replicates that have it.
+# Problems with the numbers of their replicates.
 Notes = defaultdict[str, list[int]]
 
 
 def compare_files(first: Cell, second: Cell, common: bool = False) -> tuple[list[str], bool]:
-    """Compare the files of all replicates; with `common`, only those that both sides have.
+    """Compare the files of a cell's replicates in two result sets.
 
-    Files must be as they were measured by their digests (results of format 1.0 have none), and
-    tables must have rows on both sides. Where instrument and seed are the same and time is virtual,
-    files must have the same bytes. Returns the problems, and whether every file of every replicate
-    has the same bytes on both sides and none was lost.
+    Files must agree with their digests (results of format 1.0 have none), and tables must have rows
+    on both sides. In virtual time, the same instrument and seed must give the same bytes.
+
+    Args:
+        first: The cell in A.
+        second: The cell in B.
+        common: Compare only files that both sides have.
+
+    Returns:
+        The problems; and whether no replicate was lost and all files of all replicates have the
+        same bytes on both sides.
     """
     notes: Notes = defaultdict(list)
     sides = {"A": first.replicates, "B": second.replicates}
-    every = {
-        name: set().union(*(each.names for each in files if each.valid))
-        for name, files in sides.items()
+    all_names = {
+        side: set().union(*(each.names for each in replicates if each.valid))
+        for side, replicates in sides.items()
     }
-    for name, cell in (("A", first), ("B", second)):
-        for each in sides[name]:
+    for side, cell in (("A", first), ("B", second)):
+        for each in sides[side]:
             if cell.has_digests and not common:
-                # What is not as it was measured, by the digests of every file.
                 problems = integrity.replicate_problems(each.folder)
                 if each.manifest is None and not problems:
                     problems = [OTHER_VALUES]
             else:
-                problems = list(_gaps(each, every[name], common))
+                problems = list(_gaps(each, all_names[side], common))
             for problem in problems:
-                notes[f"{name} has {problem}"].append(each.number)
-    lone = []
-    if not common and all(every.values()):
-        lone = [f"{name} is in A only" for name in sorted(every["A"] - every["B"])]
-        lone += [f"{name} is in B only" for name in sorted(every["B"] - every["A"])]
+                notes[f"{side}: {problem}"].append(each.number)
+    one_sided = []
+    if not common and all(all_names.values()):
+        one_sided = [f"{name} is in A only" for name in sorted(all_names["A"] - all_names["B"])]
+        one_sided += [f"{name} is in B only" for name in sorted(all_names["B"] - all_names["A"])]
     _note_missing_rows(sides, notes)
     pairs = [(one, other) for one in sides["A"] for other in sides["B"] if one.seed == other.seed]
     same = [_same_pair(one, other, notes) for one, other in pairs]
-    whole = len(pairs) == len(first.replicates) == len(second.replicates)
+    complete = len(pairs) == len(first.replicates) == len(second.replicates)
     lines = [
         f"{problem} (replicate{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))})"
         for problem, numbers in notes.items()
     ]
-    return lone + lines, bool(pairs) and whole and all(same)
+    return one_sided + lines, bool(pairs) and complete and all(same)
 
 
-def _gaps(each: Replicate, every: set[str], common: bool) -> Iterator[str]:
-    """Say what is missing or empty, where not every file has a digest or is there."""
+def _gaps(each: Replicate, expected: set[str], common: bool) -> Iterator[str]:
+    """Yield the problems of a replicate's files without a complete list of digests."""
     if not each.names:
-        if every or not common:
+        if expected or not common:
             yield "no files"
         return
     if each.manifest is None:
         yield OTHER_VALUES
-    listed = (each.manifest or {}).get(integrity.FILES, {})
-    for name in sorted(listed.keys() & each.names):
-        if digest(each.folder / name) != listed[name]:
-            yield f"another {name} than was measured"
-    yield from (f"an empty {name}" for name in sorted(each.empty_tables))
-    yield from (f"no {name}" for name in sorted(every - each.names if each.valid else ()))
+    digests = (each.manifest or {}).get(integrity.FILES, {})
+    for name in sorted(digests.keys() & each.names):
+        if digest(each.folder / name) != digests[name]:
+            yield integrity.MESSAGES[integrity.CHANGED].format(name)
+    yield from (f"{name} is empty" for name in sorted(each.empty_tables))
+    for name in sorted(expected - each.names if each.valid else ()):
+        yield integrity.MESSAGES[integrity.MISSING].format(name)
 
 
 def _note_missing_rows(sides: dict[str, list[Replicate]], notes: Notes) -> None:
-    """Note tables without rows, unless the other side has none for the same seed either."""
-    found = {
-        side: {(each.seed, name) for each in files for name in each.without_rows}
-        for side, files in sides.items()
+    """Note tables without rows, except tables that have none on both sides for the same seed."""
+    without = {
+        side: {(each.seed, name) for each in replicates for name in each.without_rows}
+        for side, replicates in sides.items()
     }
     filled = {
-        name for files in sides.values() for each in files if each.valid
+        name for replicates in sides.values() for each in replicates if each.valid
         for name in each.names - each.without_rows
     }  # fmt: skip
     for side, other in (("A", "B"), ("B", "A")):
         for each in sides[side]:
-            alone = {name for name in each.without_rows if (each.seed, name) not in found[other]}
+            alone = {name for name in each.without_rows if (each.seed, name) not in without[other]}
             for name in sorted(alone & filled - each.empty_tables if each.valid else ()):
-                notes[f"{side} has no rows in {name}"].append(each.number)
+                notes[f"{side}: {name} has no rows"].append(each.number)
 
 
 def _same_pair(one: Replicate, other: Replicate, notes: Notes) -> bool:
-    """Tell whether two replicates of one seed have the same bytes; note where they must have.
+    """Return whether two replicates of one seed have the same bytes; note unexpected differences.
 
-    Another version of the code may change bytes: then nothing is noted, and the fingerprints of
-    otherwise equal manifests do not count.
+    With different code, no difference is unexpected, and the comparison of otherwise equal
+    manifests ignores their fingerprints.
     """
     if one.manifest is None or other.manifest is None:
         return False
@@ -201,7 +208,7 @@ def _same_pair(one: Replicate, other: Replicate, notes: Notes) -> bool:
 
 
 def _must_agree(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Tell whether two replicates must have the same bytes by what their manifests say."""
+    """Return whether two replicates must have the same bytes according to their manifests."""
     if one == other:
         return True
     if any(one.get(key) != other.get(key) for key in INPUTS):
@@ -209,14 +216,15 @@ def _must_agree(one: dict[str, Any], other: dict[str, Any]) -> bool:
     instrument = one.get("instrument")
     where = instrument.get("where", GUEST) if isinstance(instrument, dict) else None
     backend = BACKENDS.get((str(one.get("backend")), str(where)))
-    # On a machine's own kernel, time is real.
+    # A machine's own kernel runs in real time.
     return backend is not None and backend.needs.kernel is not None
 
 
 def load_cells(folder: Path) -> dict[str, Cell]:
-    """Read the cell.json files below a folder, by STUDY/CELL.
+    """Read the cell.json files below a folder; return the cells by STUDY/CELL.
 
-    Raises LosslabError if there is none, one is damaged, or a cell is there twice.
+    Raises:
+        LosslabError: There is no cell.json, one is invalid, or a cell occurs twice.
     """
     files: dict[str, Path] = {}
     for file in sorted(folder.rglob(CELL_FILE)):
@@ -229,14 +237,18 @@ def load_cells(folder: Path) -> dict[str, Cell]:
         files[name] = file
     if not files:
         raise LosslabError(
-            f"{folder} must hold measured cells, found no cell.json below it",
+            f"{folder} must contain measured cells, found no cell.json below it",
             hint="name a results folder of the workflow",
         )
     return {name: load_cell(file) for name, file in files.items()}
 
 
 def load_cell(file: Path) -> Cell:
-    """Read a cell.json. Raises LosslabError if it is none, or its format is another."""
+    """Read a cell.json.
+
+    Raises:
+        LosslabError: The file is not a cell.json, or has a format that this version cannot read.
+    """
     try:
         data = read_json(file)
         replicates = [
@@ -244,23 +256,23 @@ def load_cell(file: Path) -> Cell:
             for number, row in enumerate(data["replicates"])
         ]
         if len({each.seed for each in replicates}) != len(replicates):
-            raise ValueError("a seed of two replicates")
+            raise ValueError("two replicates with the same seed")
         has_digests = data.get("format", FIRST_FORMAT) != FIRST_FORMAT
         return Cell(file, has_digests, _condition(data["condition"]), replicates)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         problem = f"no {error}" if isinstance(error, KeyError) else error
         raise LosslabError(
             f"{file} must be the cell.json of a measured cell, found {problem}",
-            hint="measure the cell again; `losslab cell` writes this file",
+            hint="measure the cell again with `losslab cell`, which writes this file",
         ) from error
 
 
 def _typed(row: Any) -> tuple[int, bool, dict[str, Any]]:
-    """Return the seed, validity and summary of a row."""
+    """Return the seed, validity and summary of a row after a check of their types."""
     seed, valid, summary = row["seed"], row["valid"], row["summary"]
     for value, kind in ((seed, int), (valid, bool), (summary, dict)):
         if type(value) is not kind:
-            raise ValueError(f"{value!r} in place of {kind.__name__}")
+            raise ValueError(f"{value!r} instead of {kind.__name__}")
     return seed, valid, summary
 
 

@@ -1,4 +1,4 @@
-"""Run a cell's replicates, keep those that are finished, and sum them up."""
+"""Measurement of a cell: its replicates, its summary in cell.json, and the self-test."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from losslab.backends.base import Instrument
-from losslab.backends.known import BACKENDS
-from losslab.backends.template import Templates
+from losslab.backends.registry import BACKENDS
+from losslab.backends.snapshot import Snapshots
 from losslab.campaign import fingerprint, integrity
 from losslab.campaign.folder import FORMAT, PARTIAL, write_json
 from losslab.campaign.replicate import run
@@ -24,7 +24,7 @@ from losslab.study.metrics import primary_value
 from losslab.study.seeds import replicate_seed
 from losslab.study.stopping import StoppingRule
 
-# Beside a cell's replicates: the last guest that was lost. The workflow tries such a cell again.
+# Record of the last lost guest in a cell's folder. The workflow retries a cell that has one.
 LOST_FILE = "lost.json"
 
 
@@ -35,26 +35,31 @@ def run_cell(
     instrument: Instrument,
     video: Path | None = None,
 ) -> int:
-    """Measure a cell's replicates into `folder`, by number; keep those that are there.
+    """Measure a cell's replicates into `folder`, and keep those that are already finished.
 
-    Where a guest is lost though the instrument passes its self-test, the cell ends with that
-    replicate, an invalid row that is not kept: the cell may be what loses it, so that other cells
-    go on, and the next start tries it again. Returns how many there are now. Raises HostError if
-    the host or the instrument failed; finished replicates stay.
+    If a guest is lost although the instrument passes its self-test, the condition itself may be
+    the cause. The cell then ends with this invalid replicate, so that other cells can continue, and
+    the next start retries it.
+
+    Returns:
+        The number of replicates.
+
+    Raises:
+        HostError: The host or the instrument failed; finished replicates are kept.
     """
     sweep(folder, PARTIAL)
     values: list[float] = []
     count = 0
-    with Templates() as templates:
+    with Snapshots() as snapshots:
         while not rule.enough(count, values):
             out, seed = folder / str(count), replicate_seed(condition, count)
             manifest = finished(out, condition, seed, instrument)
-            verdict = "kept, measured before"
+            state = "kept, measured before"
             if manifest is None:
-                manifest = run(condition, seed, out, instrument, video, templates=templates)
-                reasons = manifest["reasons"]
-                verdict = "; ".join(["INVALID", *reasons]) if reasons else "valid"
-            print(f"{out}: {verdict}", flush=True)
+                manifest = run(condition, seed, out, instrument, video, snapshots=snapshots)
+                violations = manifest["reasons"]
+                state = "; ".join(["INVALID", *violations]) if violations else "valid"
+            print(f"{out}: {state}", flush=True)
             value = primary_value(manifest["summary"])
             if manifest["valid"] and value is not None:
                 values.append(value)
@@ -66,10 +71,12 @@ def run_cell(
 
 
 def _judge_loss(folder: Path, out: Path, manifest: dict[str, Any], instrument: Instrument) -> None:
-    """Note that a guest was lost, unless the instrument loses others too.
+    """Record a lost guest if the instrument passes its self-test.
 
-    A machine's own kernel has no self-test: whether it can measure depends on the cell. Raises
-    HostError if it does.
+    A machine's own kernel has no self-test, as its requirements depend on the cell.
+
+    Raises:
+        HostError: The self-test failed, too.
     """
     try:
         if BACKENDS[instrument.backend, instrument.where].needs.kernel:
@@ -81,8 +88,8 @@ def _judge_loss(folder: Path, out: Path, manifest: dict[str, Any], instrument: I
     note = {"replicate": out.name, "reasons": manifest["reasons"], "when_utc": when}
     write_json(note, folder / LOST_FILE)
     print(
-        f"losslab: note: {out} was lost, and not by the instrument: the cell ends here with an "
-        "invalid row; the next start tries it again",
+        f"losslab: note: the guest of {out} was lost, although the instrument passes its "
+        "self-test. The cell ends with this invalid replicate; the next start retries it.",
         file=sys.stderr,
     )
 
@@ -90,9 +97,10 @@ def _judge_loss(folder: Path, out: Path, manifest: dict[str, Any], instrument: I
 def cell_result(
     study: str, block: str, condition: Condition, folder: Path, replicates: int
 ) -> dict[str, Any]:
-    """Sum up a cell's replicates, which lie in `folder` by number, for cell.json.
+    """Return the content of cell.json for the replicates in `folder`.
 
-    Raises DamagedError if a file of one is not as it was measured.
+    Raises:
+        DamagedError: A replicate is damaged.
     """
     return {
         "format": FORMAT,
@@ -110,20 +118,20 @@ def cell_result(
 def finished(
     out: Path, condition: Condition, seed: int, instrument: Instrument
 ) -> dict[str, Any] | None:
-    """Return the manifest if `out` already holds exactly this replicate, by this instrument.
+    """Return the manifest of a finished replicate with the same seed and fingerprint, or None.
 
-    One whose guest was lost, or of which a file is not as it was measured, is not finished.
+    A replicate whose guest was lost, or that is damaged, is not finished.
     """
     try:
         manifest, _ = integrity.read_replicate(out)
     except integrity.DamagedError:
         return None
-    its = fingerprint.of(condition, instrument.backend, instrument.where)
-    same = manifest.get("fingerprint", {}).get("digest") == its.digest and manifest["seed"] == seed
+    now = fingerprint.of(condition, instrument.backend, instrument.where)
+    same = manifest.get("fingerprint", {}).get("digest") == now.digest and manifest["seed"] == seed
     return manifest if same and not manifest.get("lost", False) else None
 
 
-# Everything that a replicate does, in a second: loss, a queue, a bulk flow, probes and checks.
+# A short run with all parts of a replicate: loss, a queue, a bulk flow, probes and checks.
 SELF_TEST = Condition(
     algorithm="cubic",
     loss_percent=1,
@@ -138,15 +146,18 @@ SELF_TEST = Condition(
 
 
 def self_test_on(hosts: str) -> Condition:
-    """Return the short cell's condition with an image for its hosts."""
+    """Return the self-test's condition with an image for its hosts."""
     return replace(SELF_TEST, image=hosts)
 
 
 def self_test(instrument: Instrument) -> str:
     """Measure a short cell.
 
-    Returns a line that says what was found and how long it took. Raises HostError if it is not
-    valid; with what must hold, what was found, and the remedy.
+    Returns:
+        A line with the goodput and the wall time.
+
+    Raises:
+        HostError: The cell is invalid.
     """
     begin = time.monotonic()
     with own_folder(Path(tempfile.gettempdir()), "losslab-selftest-") as folder:
@@ -154,7 +165,8 @@ def self_test(instrument: Instrument) -> str:
     if not manifest["valid"]:
         raise HostError(
             f"the self-test's cell must be valid, found: {'; '.join(manifest['reasons'])}",
-            hint="run `make setup`; if it stays so, this machine measures something else",
+            hint="run `make setup`; if the self-test still fails, results of this machine are not "
+            "comparable",
         )
     wall_s = time.monotonic() - begin
     goodput_mbit = manifest["summary"]["goodput_mbit"]

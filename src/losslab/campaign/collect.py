@@ -1,4 +1,4 @@
-"""Gather a study's replicates into tidy tables for the statistics."""
+"""Tidy tables of a study's replicates, for the statistics in R."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from losslab.campaign import integrity
 from losslab.emulation.apps.ffmpeg import SOURCE_PORT as VIDEO_PORT
 from losslab.emulation.apps.iperf3 import SOURCE_PORT
 from losslab.emulation.apps.web import PORT as WEB_PORT
-from losslab.emulation.crowd.outcome import TABLE as FLOW_TABLE
+from losslab.emulation.background.outcome import TABLE as FLOW_TABLE
 from losslab.study.condition import AXES, Condition
 
 SHARED = ("study", "block", "cell", *AXES, "replicate")
 REPLICATE_COLUMNS = (*SHARED, "seed", "valid", "reasons", "attempt", "earlier_reasons")
 INTERVAL_COLUMNS = (*SHARED, "t_s", "goodput_mbit")
-# Samples of the connections that carry bulk data, not iperf3's control connection.
+# Source ports of the connections that carry data, not of iperf3's control connection.
 FLOW_NAMES = {
     str(SOURCE_PORT): "first",
     str(SOURCE_PORT + 1): "competitor",
     str(WEB_PORT): "web",
     str(VIDEO_PORT): "video",
 }
-# More lines than these are no figure.
-BESIDE_MAX = 9
+# More flows would make the figures unreadable.
+MAX_BACKGROUND_FLOWS = 9
 FLOW_COLUMNS = (
     *SHARED, "flow", "t_s", "cwnd_packets", "ssthresh_packets", "srtt_ms", "pacing_mbit",
     "delivery_mbit",
@@ -46,7 +46,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Tables:
-    """Rows of a study: cells, replicates, one-second goodputs, and samples of flows and queue."""
+    """A study's tables: cells, replicates, goodputs per second, samples of flows and queue."""
 
     cells: list[Row] = field(default_factory=list)
     replicates: list[Row] = field(default_factory=list)
@@ -55,13 +55,13 @@ class Tables:
     queue: list[Row] = field(default_factory=list)
 
     def metrics(self) -> list[str]:
-        """Name the columns that replicates have beyond the fixed ones, in alphabetical order."""
+        """Return the columns of replicates in addition to the fixed ones, in alphabetical order."""
         return sorted({name for row in self.replicates for name in row} - set(REPLICATE_COLUMNS))
 
     def write(
         self, cells: Path, replicates: Path, intervals: Path, flows: Path, queue: Path
     ) -> None:
-        """Write each table as CSV; what a row lacks is an empty field."""
+        """Write each table as CSV; missing values are empty fields."""
         write_csv(cells, CELL_COLUMNS, self.cells)
         write_csv(replicates, (*REPLICATE_COLUMNS, *self.metrics()), self.replicates)
         write_csv(intervals, INTERVAL_COLUMNS, self.intervals)
@@ -74,17 +74,21 @@ def gather(
     series: Collection[str] = (),
     left_out: Mapping[str, int] = MappingProxyType({}),
 ) -> Tables:
-    """Read cell.json files and the replicate folders beside them.
+    """Read cells and their replicates into tables.
 
-    `series`: names of the cells whose first valid replicate's samples are wanted; `left_out`: how
-    many cells of which blocks of the study the campaign does not measure. Raises DamagedError if a
-    file of a cell is not as it was measured.
+    Args:
+        cells: The cell.json files, each in its cell's folder.
+        series: Names of the cells whose first valid replicate adds samples of flows and queue.
+        left_out: Number of cells, by block, that the campaign does not measure.
+
+    Raises:
+        DamagedError: A cell is damaged.
     """
     tables = Tables()
     for path in cells:
         cell = integrity.read_cell(path)
         condition = Condition.from_json(cell["condition"])
-        wants_series = cell["cell"] in series
+        needs_series = cell["cell"] in series
         tables.cells.append(cell_row(cell, condition))
         for number, replicate in enumerate(cell["replicates"]):
             shared = {
@@ -109,8 +113,8 @@ def gather(
                         rows, condition.warmup_s, condition.duration_s
                     )
                 ]
-            if wants_series:
-                wants_series = False
+            if needs_series:
+                needs_series = False
                 names = flow_names(folder)
                 tables.flows += [
                     shared | row | {"flow": names[row["flow"]]}
@@ -124,40 +128,41 @@ def gather(
 
 
 def flow_names(folder: Path) -> dict[str, str]:
-    """Name the flows of a replicate whose samples are looked at, by the port they come from.
+    """Return the names of a replicate's sampled flows, by source port.
 
-    Of the flows beside a cell's own these are the first ones without a size.
+    Background flows with a limited size are left out, and so are all after the first nine.
     """
     table = folder / FLOW_TABLE
-    beside = [row for row in read_csv(table) if not row["size_bytes"]] if table.is_file() else []
-    beside.sort(key=lambda row: [int(part) for part in row["name"].split("-")])
+    rows = [row for row in read_csv(table) if not row["size_bytes"]] if table.is_file() else []
+    rows.sort(key=lambda row: [int(part) for part in row["name"].split("-")])
     return FLOW_NAMES | {
-        row["source_port"]: f"{row['algorithm']} {row['name']}" for row in beside[:BESIDE_MAX]
+        row["source_port"]: f"{row['algorithm']} {row['name']}"
+        for row in rows[:MAX_BACKGROUND_FLOWS]
     }
 
 
 def left_out_rows(study: str, left_out: Mapping[str, int]) -> list[Row]:
-    """Give a row without a cell for each block of which cells are not measured."""
+    """Return a row for each block with cells that the campaign does not measure."""
     return [
         {"study": study, "block": block, "n_left_out": count} for block, count in left_out.items()
     ]
 
 
 def cell_row(cell: Row, condition: Condition) -> Row:
-    """Say of a cell how many replicates count, why the others do not, and what was not pinned.
+    """Return a cell's row: numbers of replicates, violations, and unpinned parts.
 
-    A cell whose instrument could not be had has no replicate, and that as its reason.
+    A cell whose instrument was not available has no replicates; `reasons` then says so.
     """
     replicates = cell["replicates"]
-    reasons = [reason for replicate in replicates for reason in replicate["reasons"]]
-    reasons += [cell["absent"]] if "absent" in cell else []
+    violations = [violation for replicate in replicates for violation in replicate["reasons"]]
+    violations += [cell["absent"]] if "absent" in cell else []
     parts = [part for replicate in replicates for part in replicate["instrument"].items()]
     place = {}
     if replicates:
         instrument = replicates[0]["instrument"]
         hosts = "containers" if "engine" in instrument else "processes"
         place = {"hosts": hosts, "place": instrument.get("where", GUEST)}
-    # Not what the project's locks name.
+    # Parts that differ from the project's locks.
     unpinned = {
         name for name, part in parts if isinstance(part, dict) and not part.get("pinned", True)
     }
@@ -166,7 +171,7 @@ def cell_row(cell: Row, condition: Condition) -> Row:
         **condition.to_json(),
         "n_replicates": len(replicates),
         "n_valid": sum(replicate["valid"] for replicate in replicates),
-        "reasons": "; ".join(dict.fromkeys(reasons)),
+        "reasons": "; ".join(dict.fromkeys(violations)),
         "unpinned": " ".join(sorted(unpinned)),
         **place,
     }
@@ -189,11 +194,10 @@ def _replicate_row(replicate: Row) -> Row:
 def other_windows(
     rows: Sequence[Mapping[str, str]], warmup_s: float, duration_s: float
 ) -> dict[str, float]:
-    """Average the goodput over other windows than that from the warm-up to the end.
+    """Return the mean goodput in Mbit/s over other windows than the measurement window.
 
-    They show what warm-up and length of a run do to a number: the first half of the window and the
-    second, in Mbit/s, and the run from its start. `warmup_s`: what is left out at the start of the
-    run.
+    The windows show the influence of the warm-up and of the run's length: the first and second half
+    of the measurement window (`early`, `late`), and the run including the warm-up (`whole`).
     """
     middle_s = (warmup_s + duration_s) / 2
     windows = {
@@ -216,10 +220,11 @@ def other_windows(
 def one_second_means(
     rows: Sequence[dict[str, str]], warmup_s: float, duration_s: float
 ) -> list[tuple[int, float]]:
-    """Average goodputs of intervals of up to 1 s into whole seconds, from warm-up to end.
+    """Average goodputs of intervals of up to 1 s over whole seconds, from the warm-up to the end.
 
-    Returns (end of the second, mean goodput in Mbit/s); the last 0.1 s may be missing from the
-    last.
+    Returns:
+        Pairs of the second's end and the mean goodput in Mbit/s. The last second may lack its last
+        0.1 s.
     """
     seconds: dict[int, list[float]] = defaultdict(list)
     before_s = 0.0

@@ -1,9 +1,9 @@
-"""Compare two result sets cell by cell: files, means, and ratios with confidence intervals.
+"""Comparison of two result sets by cell: files, means, and ratios with confidence intervals.
 
-A cell has one test. With hundreds of cells, some differ by chance at any level, so the p-values are
-adjusted by the false discovery rate (`study.intervals.adjusted`) before a difference is called
-significant. If nothing differs, the comparison fails with a probability of 5 % at most, for cells
-that are independent or positively dependent. docs/how-to/compare.md states methods and sources.
+Each cell has one test. With hundreds of cells, some differ by chance at any level. The p-values are
+therefore adjusted by the false discovery rate (`study.intervals.adjusted`). If nothing differs, and
+cells are independent or positively dependent, the comparison fails with a probability of at most
+5 %. docs/how-to/compare.md describes the methods and their sources.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from losslab.study.condition import AXES
 from losslab.study.intervals import LEVEL, MIN_RUNS, Interval, adjusted, ratio_interval
 from losslab.study.schemas import check_schema
 
-# Of the JSON (workflow/schemas/diff.schema.yaml).
+# Version of the JSON output (workflow/schemas/diff.schema.yaml).
 FORMAT = 1
-# Characters of a value that is not a number.
-SHOWN = 40
+# Limit of the quoted characters of a value that is no finite number.
+MAX_SHOWN_LENGTH = 40
 CORRECTION = "Benjamini-Hochberg"
 
 
 class Verdict(StrEnum):
-    """Verdict on a compared cell; docs/how-to/compare.md explains each."""
+    """The verdict on a compared cell; docs/how-to/compare.md explains each."""
 
     SAME_BYTES = "same bytes"
     EQUAL = "deterministic, equal"
@@ -50,15 +50,15 @@ AGREEING = (Verdict.SAME_BYTES, Verdict.EQUAL, Verdict.NO_DIFFERENCE)
 
 @dataclass(frozen=True, kw_only=True)
 class CellDifference:
-    """A cell in two result sets."""
+    """The comparison of a cell in two result sets; pairs are values of A and B."""
 
     cell: str
     metric: str
     replicates: tuple[int, int]
-    n: tuple[int, int]  # runs that were compared
+    n: tuple[int, int]  # number of compared runs
     mean: tuple[float | None, float | None]  # arithmetic
     ratio: float | None = None  # geometric mean of B / A
-    confidence_interval: Interval | None = None  # of the ratio, of this cell by itself
+    confidence_interval: Interval | None = None  # of the ratio, not adjusted for other cells
     p_value: float | None = None
     p_adjusted: float | None = None
     paired: bool
@@ -68,19 +68,19 @@ class CellDifference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two result sets."""
+    """The comparison of two result sets."""
 
     cells: list[CellDifference]
     only_in_first: list[str]
     only_in_second: list[str]
-    metric: str | None = None  # None: of each cell what it is judged by
-    common: bool = False  # only cells and files that both have are compared
+    metric: str | None = None  # None: the primary metric of each cell
+    common: bool = False  # whether only cells and files that both have are compared
 
     @property
     def reasons(self) -> list[str]:
-        """Say why the sets do not agree; nothing where they do."""
+        """Why the sets do not agree; empty if they agree."""
         counts = Counter(cell.verdict for cell in self.cells)
-        # Cells of another app need not have a metric that somebody named.
+        # A chosen metric may be missing in cells of another app.
         passing = (*AGREEING, Verdict.NOT_MEASURED) if self.metric else AGREEING
         failing = [verdict for verdict in Verdict if verdict not in passing]
         found = [f"{v} in {cells(counts[v])}" for v in failing if counts[v]]
@@ -93,12 +93,12 @@ class Comparison:
 
     @property
     def agree(self) -> bool:
-        """Tell whether cells were compared, and all agree."""
+        """True if cells were compared and all agree."""
         return not self.reasons
 
 
 def cells(count: int) -> str:
-    """Say a number of cells."""
+    """Format a number of cells."""
     return f"{count} cell" if count == 1 else f"{count} cells"
 
 
@@ -107,14 +107,19 @@ def compare_sets(
 ) -> Comparison:
     """Compare all cells that both folders have.
 
-    `metric`: a key of the summaries; None takes what a cell is judged by; `common`: compare only
-    cells and files that both have. Raises LosslabError if a folder has no cells or damaged ones, or
-    no replicate has the metric.
+    Args:
+        first: A results folder, A.
+        second: A results folder, B.
+        metric: A key of the summaries; None: the primary metric of each cell.
+        common: Compare only cells and files that both have.
+
+    Raises:
+        LosslabError: A folder has no cells or invalid ones, or no replicate has the metric.
     """
     a, b = load_cells(first), load_cells(second)
     if metric is not None:
         everything = [s for side in (a, b) for cell in side.values() for s in cell.summaries]
-        metrics.require_known(metric, everything)
+        metrics.require_declared(metric, everything)
     compared = [
         compare_cell(name, a[name], b[name], metric, common) for name in sorted(a.keys() & b.keys())
     ]
@@ -123,7 +128,7 @@ def compare_sets(
 
 
 def judged(compared: Sequence[CellDifference]) -> list[CellDifference]:
-    """Adjust the p-values of cells for their number, and give verdicts by them."""
+    """Adjust the cells' p-values for multiple comparisons, and set the verdicts that follow."""
     tested = [cell for cell in compared if cell.p_value is not None]
     by_cell = dict(
         zip((c.cell for c in tested), adjusted([c.p_value or 0.0 for c in tested]), strict=True)
@@ -139,10 +144,12 @@ def judged(compared: Sequence[CellDifference]) -> list[CellDifference]:
 def compare_cell(
     name: str, first: Cell, second: Cell, metric: str | None = None, common: bool = False
 ) -> CellDifference:
-    """Compare one cell; by pairs where at least five seeds are on both sides.
+    """Compare one cell, in pairs if at least five seeds are on both sides.
 
-    Pairs with the same seed exclude the variation between seeds, which is the same in both sets.
-    Returns the comparison, whose verdict assumes that no difference is significant.
+    Pairs of the same seed remove the variation between seeds.
+
+    Returns:
+        The comparison. Its verdict assumes that no difference is significant; see `judged`.
     """
     chosen = metric or metrics.primary([*first.summaries, *second.summaries])
     values = _values(first, chosen), _values(second, chosen)
@@ -182,7 +189,7 @@ def compare_cell(
 
 
 def _values(cell: Cell, metric: str) -> dict[int, float]:
-    """Return the metric of each valid replicate by its seed."""
+    """Return the metric of each valid replicate by seed."""
     return {
         each.seed: value
         for each in cell.replicates
@@ -191,7 +198,7 @@ def _values(cell: Cell, metric: str) -> dict[int, float]:
 
 
 def _condition_problems(first: Cell, second: Cell) -> list[str]:
-    """Name the axes in which the conditions differ."""
+    """List the axes in which the conditions differ."""
     values = (
         (axis, getattr(first.condition, axis), getattr(second.condition, axis)) for axis in AXES
     )
@@ -199,35 +206,39 @@ def _condition_problems(first: Cell, second: Cell) -> list[str]:
 
 
 def _value_problems(first: Cell, second: Cell, metric: str | None) -> list[str]:
-    """Name replicates that cannot be compared, unless that of the other side cannot either.
+    """List the replicates that lack a value although the other side has one for their seed.
 
-    Left out without a word, they would let a cell agree of which only some runs are valid.
-    `metric`: what a replicate must have; None: being valid is enough.
+    Without this check, a cell could agree of which only some runs are valid.
+
+    Args:
+        first: The cell in A.
+        second: The cell in B.
+        metric: The metric that replicates must have; None: they only must be valid.
     """
 
-    def missing(each: Replicate) -> str:
+    def problem(each: Replicate) -> str:
         if not each.valid:
             return "invalid"
         if metric is None or metrics.value(each.summary, metric) is not None:
             return ""
-        return f"valid, but {metric} is {str(each.summary.get(metric))[:SHOWN]}"
+        return f"valid, but {metric} is {str(each.summary.get(metric))[:MAX_SHOWN_LENGTH]}"
 
     found = []
     for side, cell, other in (("A", first, second.by_seed), ("B", second, first.by_seed)):
         for each in cell.replicates:
-            what = missing(each)
-            if what and (each.seed not in other or not missing(other[each.seed])):
-                found.append(f"replicate {each.number} (seed {each.seed}) of {side} is {what}")
+            text = problem(each)
+            if text and (each.seed not in other or not problem(other[each.seed])):
+                found.append(f"replicate {each.number} (seed {each.seed}) of {side} is {text}")
     return found
 
 
 def _finite(value: float | None) -> float | None:
-    """Return a number, or None for one that JSON has no word for."""
+    """Return a finite number unchanged; None for others, which JSON cannot represent."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def as_json(comparison: Comparison) -> str:
-    """Write a comparison for a machine, by workflow/schemas/diff.schema.yaml."""
+    """Return a comparison as JSON, by workflow/schemas/diff.schema.yaml."""
 
     def row(cell: CellDifference) -> dict[str, Any]:
         interval = cell.confidence_interval
@@ -246,6 +257,6 @@ def as_json(comparison: Comparison) -> str:
         "only_in_first": comparison.only_in_first,
         "only_in_second": comparison.only_in_second,
     }
-    whole = json.loads(json.dumps(data, allow_nan=False))
-    check_schema(whole, "diff", "the comparison")
-    return json.dumps(whole, indent=1)
+    document = json.loads(json.dumps(data, allow_nan=False))
+    check_schema(document, "diff", "the comparison")
+    return json.dumps(document, indent=1)

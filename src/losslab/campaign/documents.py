@@ -1,4 +1,4 @@
-"""Read manifest.json, cell.json and host.json and check them against their schemas."""
+"""Strict readers of manifest.json, cell.json and host.json, by their schemas."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from losslab.reading import UsageError, input_errors, read_json, shown
 from losslab.study.condition import Condition
 from losslab.study.schemas import check_schema
 
-HINT = "name a file that losslab wrote, or measure it anew with this version"
+HINT = "name a file that losslab wrote, or measure again with this version"
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """Read a replicate's manifest.json.
 
-    Raises UsageError if it is no manifest; it names the key and what must hold.
+    Raises:
+        UsageError: The file is not a manifest; the message names the key.
     """
     manifest = _read(path, "manifest")
     _check_condition(manifest["cell"], path)
@@ -28,7 +29,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
 def read_cell(path: Path) -> dict[str, Any]:
     """Read a cell's cell.json.
 
-    Raises UsageError if it is none, or of a format that this version does not understand.
+    Raises:
+        UsageError: The file is not a cell.json, or has a format that this version cannot read.
     """
     cell = _read(path, "cell")
     _check_condition(cell["condition"], path)
@@ -61,6 +63,6 @@ def _check_condition(data: dict[str, Any], path: Path) -> None:
 
 
 def _check_seed(seed: object, path: Path) -> None:
-    """Refuse 1.0, which JSON Schema takes for a whole number: it would draw other losses than 1."""
+    """Raise UsageError for 1.0, an integer in JSON Schema: it would give other draws than 1."""
     if not isinstance(seed, int):
         raise UsageError(f"{path}: a seed must be a whole number, found {shown(seed)}", hint=HINT)

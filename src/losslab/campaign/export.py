@@ -1,7 +1,6 @@
-"""Runs in the formats of other tools: qlog for qvis, pcap for Wireshark.
+"""Export of runs for other tools: qlog for qvis, pcap for Wireshark.
 
-A run that was measured without a capture is measured again with one: the same bytes, and what the
-interface saw beside them.
+A run without a capture is measured again with one, which must give the same bytes otherwise.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command.add_argument(
         "folder", metavar="RUN", type=Path, help="a replicate's folder, or its manifest.json"
     )
-    what = command.add_mutually_exclusive_group(required=True)
-    what.add_argument("--qlog", action="store_true", help="the TCP connections of the sender")
-    what.add_argument(
+    formats = command.add_mutually_exclusive_group(required=True)
+    formats.add_argument("--qlog", action="store_true", help="write the sender's TCP connections")
+    formats.add_argument(
         "--pcap", metavar="LINK", nargs="?", const=SENDERS_LINK,
-        help=f"what crossed an interface, such as r1-r2 (default {SENDERS_LINK})",
+        help=f"write the packets of an interface, such as r1-r2 (default {SENDERS_LINK})",
     )  # fmt: skip
     command.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
     command.add_argument("--out", type=Path, help="file to write (default: RUN.qlog, RUN.pcap)")
@@ -53,29 +52,29 @@ def _export(options: argparse.Namespace) -> int:
     out: Path = options.out or Path(f"{name}.{kind}")
     if out.exists():
         raise LosslabError(
-            f"the file to write must not be there yet, found {out}", hint="name another by --out"
+            f"the output file must not exist, found {out}", hint="choose another with --out"
         )
     with captured(folder, manifest, link, options.trust) as path:
         if not options.qlog:
             with whole_file(out) as partial:
                 shutil.copyfile(path, partial)
         else:
-            origin_ns, seen = qlog.segments(path.read_bytes())
+            origin_ns, segments = qlog.segments(path.read_bytes())
     if options.qlog:
         title = f"losslab {Condition.from_json(manifest['cell']).slug()}, seed {manifest['seed']}"
         samples = read_rows(folder / "tcp.csv")
         try:
-            content = qlog.log(title, samples, seen, origin_ns)
+            content = qlog.log(title, samples, segments, origin_ns)
         except (KeyError, OverflowError, ValueError) as error:
             raise UsageError(
-                f"{folder / 'tcp.csv'} must be as losslab writes it, found: {error!r}",
-                hint="measure it anew with this version of losslab",
+                f"{folder / 'tcp.csv'} must have the format of this version, found: {error!r}",
+                hint="measure again with this version of losslab",
             ) from error
         if not content["traces"]:
             raise LosslabError(
-                f"a run must have a TCP connection of its sender to be written as qlog, {folder} "
-                "has none",
-                hint="the app quic leaves its program's own qlog beside its tables",
+                "a run must have a TCP connection of its sender to be exported as qlog, found none "
+                f"in {folder}",
+                hint="for the app quic, use the qlog that its program wrote to the run's folder",
             )
         with whole_file(out) as partial:
             partial.write_text(json.dumps(content) + "\n")
@@ -87,23 +86,25 @@ def _export(options: argparse.Namespace) -> int:
 def captured(
     folder: Path, manifest: dict[str, Any], link: str, trusted: bool = False
 ) -> Iterator[Path]:
-    """Give the file of a link's capture for the length of the block.
+    """Yield the capture of a link; measure the run again if it has none.
 
-    Raises LosslabError if the run cannot be measured again here, has not the same bytes, or has
-    programs of its author's and is not `trusted`.
+    Raises:
+        LosslabError: The run cannot be measured again on this machine, the bytes differ, or the
+            manifest names programs of its author and is not `trusted`.
     """
-    there = folder / capture.name(link)
-    if there.is_file():
-        yield there
+    file = folder / capture.name(link)
+    if file.is_file():
+        yield file
         return
     with rerun.again(manifest, rerun.ready(manifest, trusted), captures=[link]) as (again, _):
-        found = rerun.compare(folder, again).different
-        # What is in one of them alone is this capture; the manifest names it.
-        found = {n: why for n, why in found.items() if n not in (there.name, MANIFEST_FILE)}
-        if found:
+        different = rerun.compare(folder, again).different
+        # The capture is new, and the manifest lists it.
+        for name in (file.name, MANIFEST_FILE):
+            different.pop(name, None)
+        if different:
             raise LosslabError(
-                f"a run that is measured again must have the same bytes, {folder} has others: "
-                + "; ".join(f"{file}: {why}" for file, why in found.items()),
-                hint="another instrument or machine measured it; measure anew with --capture",
+                f"the run must give the same bytes as {folder} when measured again, found: "
+                + "; ".join(f"{name}: {problem}" for name, problem in different.items()),
+                hint="another instrument or machine measured it; measure again with --capture",
             )
-        yield again / there.name
+        yield again / file.name

@@ -1,4 +1,4 @@
-"""The folder of a replicate: whole or not there, and what lies in it."""
+"""The files of a replicate's folder, and atomic writes of folders and files."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from typing import Any
 from losslab.errors import HostError, LosslabError
 from losslab.lock import own_folder
 
-# Of results, as semantic versioning counts: the first number changes when what was written before
-# is not understood any more, the second when something is added. cell.json and host.json have it,
-# because a manifest's bytes are not to change with it; results without one are of 1.0.
+# The version of the results' format: the first number changes if older results are no longer
+# readable, the second if something is added. cell.json and host.json contain it; manifests do not,
+# so that their bytes stay the same. Results without a version are of format 1.0.
 FORMAT = "1.2"
 MANIFEST_FILE = "manifest.json"
-# The one file of a replicate that differs between two runs with the same seed.
+# Differs between two runs with the same seed.
 HOST_FILE = "host.json"
-# What a cell's replicates are summed up in; it lies beside them.
+# Summary of a cell's replicates, in the cell's folder.
 CELL_FILE = "cell.json"
-# Of folders that are not whole yet.
+# Prefix of incomplete folders and files.
 PARTIAL = ".losslab-"
-# Less than a replicate's raw files need.
-ROOM_BYTES = 4 * 2**20
-KEPT = "free room there and start again; finished replicates are kept"
+# With less free space, a failure counts as caused by a full disk.
+MIN_FREE_BYTES = 4 * 2**20
+FREE_SPACE = "free disk space there and start again; finished replicates are kept"
 
 
 @contextlib.contextmanager
 def whole_folder(out: Path) -> Iterator[Path]:
-    """Give a temporary folder beside `out` that becomes `out` when the block ends well.
+    """Yield a temporary folder next to `out`; rename it to `out` when the block succeeds.
 
-    Raises HostError if it cannot be made or written to.
+    Raises:
+        HostError: The folder cannot be created or written to.
     """
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -47,32 +48,32 @@ def whole_folder(out: Path) -> Iterator[Path]:
             partial.rename(out)
     except OSError as error:
         raise HostError(
-            f"{out.parent} must be a folder with room that can be written to, found: {error}",
-            hint=KEPT,
+            f"{out.parent} must be a writable folder with free space, found: {error}",
+            hint=FREE_SPACE,
         ) from error
 
 
 def refuse_full(folder: Path, cause: LosslabError) -> None:
-    """Turn a replicate's failure on a full disk into that error.
-
-    Raises HostError if the disk is full.
-    """
-    if shutil.disk_usage(folder).free < ROOM_BYTES:
+    """Raise HostError from the cause of a replicate's failure if the disk is full."""
+    if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
         raise HostError(
-            f"{folder} must have room for a replicate's files, found it full", hint=KEPT
+            f"the file system of {folder} is full: it must have space for a replicate's files",
+            hint=FREE_SPACE,
         ) from cause
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a cell.json, host.json or manifest.json.
 
-    Raises OSError if it cannot be read; ValueError if it is no JSON in UTF-8; LosslabError if it is
-    no object, or of a format that this version does not understand.
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: The file is not JSON in UTF-8.
+        LosslabError: The file is not a JSON object, or has a format that this version cannot read.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except RecursionError as error:
-        raise ValueError("JSON of too many levels") from error
+        raise ValueError("JSON has too many nested levels") from error
     if not isinstance(data, dict):
         raise LosslabError(f"{path} must be a JSON object, found a {type(data).__name__}")
     require_format(data, path)
@@ -80,40 +81,38 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def require_format(data: dict[str, Any], path: Path) -> None:
-    """Refuse results of another major format.
-
-    Raises LosslabError if this version does not understand it.
-    """
+    """Raise LosslabError for results of another major format."""
     found = str(data.get("format", FORMAT))
     if found.partition(".")[0] != FORMAT.partition(".")[0]:
         raise LosslabError(
-            f"{path} must be of the results' format {FORMAT.partition('.')[0]}.x, found {found}",
-            hint="read it with the losslab that wrote it (host.json names its commit), or measure "
-            "again; CHANGELOG.md says what changed",
+            f"{path} must have results format {FORMAT.partition('.')[0]}.x, found {found}",
+            hint="read it with the version of losslab that wrote it (host.json has its commit), or "
+            "measure again; CHANGELOG.md lists the changes",
         )
 
 
 def as_json(data: Any) -> str:
-    """Return JSON with sorted keys, so that equal data are equal bytes."""
+    """Return JSON with sorted keys: equal data give equal bytes."""
     return json.dumps(data, indent=1, sort_keys=True) + "\n"
 
 
 def digest_of(data: Any) -> str:
-    """Return the SHA-256 of data that JSON can hold."""
+    """Return the SHA-256 of data as JSON."""
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
 def write_json(data: Any, path: Path) -> None:
-    """Write JSON as of `as_json`."""
+    """Write JSON in the form of `as_json`."""
     path.write_text(as_json(data))
 
 
 def replace_json(data: Any, path: Path) -> None:
-    """Write JSON that appears whole, on the disk, or not at all.
+    """Write JSON atomically and durably, after all earlier writes to the same file system.
 
-    What was written to the same file system before it is on the disk, too: a power failure leaves
-    no record of files that it took. Raises HostError if there is no room, or no right to write
-    there.
+    So after a power failure no record refers to files that were lost.
+
+    Raises:
+        HostError: The disk is full, or the folder is not writable.
     """
     with whole_file(path) as partial:
         write_json(data, partial)
@@ -121,9 +120,10 @@ def replace_json(data: Any, path: Path) -> None:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Give a temporary file beside `path` that becomes `path` when the block ends well.
+    """Yield a temporary file next to `path`; rename it to `path` when the block succeeds.
 
-    Raises HostError if there is no room, or no right to write there.
+    Raises:
+        HostError: The disk is full, or the folder is not writable.
     """
     partial = path.with_name(f"{PARTIAL}{path.name}")
     try:
@@ -136,14 +136,15 @@ def whole_file(path: Path) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
     except OSError as error:
         raise HostError(
-            f"{path} must be a file with room that can be written to, found: {error}", hint=KEPT
+            f"{path} must be a writable file on a disk with free space, found: {error}",
+            hint=FREE_SPACE,
         ) from error
 
 
 def _flush(folder: Path) -> None:
-    """Write all that is unwritten of a folder's file system to the disk: syncfs(2).
+    """Flush a folder's file system to the disk, by syncfs(2).
 
-    One call for many files costs less than one fsync(2) per file.
+    For many files, one call is faster than one fsync(2) per file.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -1,4 +1,4 @@
-"""Files that a condition names: user files of the app `command`, and traces that links follow."""
+"""Input files of a condition: user files of the app `command`, and traces of links."""
 
 from __future__ import annotations
 
@@ -14,52 +14,54 @@ from losslab.study.axes import NONE
 from losslab.study.condition import NO_TRACE, Condition
 from losslab.study.design import ROOT
 
-# Byte code that one run leaves would be another one's.
+# Byte code of one run must not become an input of the next.
 IGNORED = "__pycache__"
-
-
-# How a folder begins that is named by its path from the current folder, not from the repository.
+# Prefix of a path relative to the current folder; other paths are relative to the repository.
 HERE = "./"
 
 
 def named(folder: Path) -> str:
-    """Return the name that conditions have for a folder: a relative path, never an absolute one.
+    """Return a folder's name in conditions: a path relative to the repository or `HERE`.
 
-    Raises LosslabError if it is neither in the repository nor in the current folder.
+    Raises:
+        LosslabError: The folder is neither in the repository nor in the current folder.
     """
-    whole, here = folder.resolve(), Path.cwd()
-    if whole.is_relative_to(ROOT):
-        return str(whole.relative_to(ROOT))
-    if whole.is_relative_to(here):
-        return f"{HERE}{whole.relative_to(here)}"
-    raise _outside(str(folder), whole, here)
+    resolved, here = folder.resolve(), Path.cwd()
+    if resolved.is_relative_to(ROOT):
+        return str(resolved.relative_to(ROOT))
+    if resolved.is_relative_to(here):
+        return f"{HERE}{resolved.relative_to(here)}"
+    raise _outside(str(folder), resolved, here)
 
 
 def source(condition: Condition) -> Path:
-    """Return the folder of a condition's user files, without symbolic links in its path.
+    """Return the resolved folder of a condition's user files.
 
-    Raises LosslabError if it is neither in the repository nor, where its name says so, in the
-    current folder. A condition from elsewhere could name any file of this machine.
+    Raises:
+        LosslabError: The folder is outside the repository or, if its name begins with `HERE`,
+            outside the current folder. Otherwise the condition of a foreign manifest could read
+            any file of this machine.
     """
     base = Path.cwd() if condition.bring.startswith(HERE) else ROOT
-    whole = base.joinpath(str(condition.bring)).resolve()
-    if not whole.is_relative_to(base):
-        raise _outside(condition.bring, whole, base)
-    return whole
+    resolved = base.joinpath(str(condition.bring)).resolve()
+    if not resolved.is_relative_to(base):
+        raise _outside(condition.bring, resolved, base)
+    return resolved
 
 
-def _outside(name: str, whole: Path, base: Path) -> LosslabError:
+def _outside(name: str, resolved: Path, base: Path) -> LosslabError:
     return LosslabError(
-        f"bring must name a folder in {base}, found {name!r}, which is {whole}",
-        hint=f"copy the folder into the repository or the current folder; {HERE}NAME names one in "
-        "the current folder",
+        f"bring must name a folder in {base}, found {name!r}, which is {resolved}",
+        hint="copy the folder into the repository or the current folder; for the current folder, "
+        f"write {HERE}NAME",
     )
 
 
 def files(condition: Condition) -> list[Path]:
     """List a condition's user files.
 
-    Raises LosslabError if there is no such folder, nothing in it, or a file outside it.
+    Raises:
+        LosslabError: The folder does not exist, is empty, or contains a link to a file outside.
     """
     if condition.bring == NONE:
         return []
@@ -70,22 +72,22 @@ def files(condition: Condition) -> list[Path]:
     if not found:
         raise LosslabError(
             f"bring must name a folder with files, found none in {folder}",
-            hint="name it by its path from the repository, or, as ./NAME, from the current folder",
+            hint="write a path relative to the repository, or ./NAME for the current folder",
         )
     for path in found:
         if not path.resolve().is_relative_to(folder):
             raise LosslabError(
-                f"every file of {folder} must lie in it, found {path.relative_to(folder)}, a "
-                f"symbolic link to {path.resolve()}",
-                hint="copy the file there in place of the link",
+                f"files of {folder} must not be links to files outside it, found "
+                f"{path.relative_to(folder)}, a symbolic link to {path.resolve()}",
+                hint="replace the link by a copy of the file",
             )
     return found
 
 
 def digests(condition: Condition) -> dict[str, str]:
-    """Return the SHA-256 of each of those files, by its name in the folder, as a manifest has it.
+    """Return the digests of a condition's user files by their paths in the folder.
 
-    Whether it may be executed counts, too.
+    A digest is the file's SHA-256, with " x" for an executable file.
     """
     found = {}
     for path in files(condition):
@@ -95,20 +97,21 @@ def digests(condition: Condition) -> dict[str, str]:
 
 
 def give(condition: Condition, job_folder: Path, name: str) -> None:
-    """Copy those files into a folder of a job's."""
+    """Copy a condition's user files into the folder `name` of a job's folder."""
     for path in files(condition):
-        there = job_folder / name / path.relative_to(source(condition))
-        there.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(path, there)
+        target = job_folder / name / path.relative_to(source(condition))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target)
 
 
 TRACES = ROOT / "config" / "traces"
 
 
 def trace_texts(condition: Condition) -> dict[str, str]:
-    """Return the traces that a replicate's links follow and that are files, by their job's names.
+    """Return the texts of a condition's trace files, by their file names in a job's folder.
 
-    Raises LosslabError if a file is not there, or is no trace.
+    Raises:
+        LosslabError: A file does not exist or is not a trace.
     """
     named = {"trace": condition.trace, "trace-back": condition.trace_back}
     return {name: _trace(trace) for name, trace in named.items() if trace not in (NO_TRACE, DRAWN)}
@@ -127,7 +130,7 @@ def _trace(trace: str) -> str:
 
 
 def trace_digests(condition: Condition) -> dict[str, str]:
-    """Return the digests of `trace_texts`, as a manifest has them."""
+    """Return the SHA-256 of each of `trace_texts`."""
     return {
         name: hashlib.sha256(text.encode()).hexdigest()
         for name, text in trace_texts(condition).items()

@@ -1,4 +1,4 @@
-"""Find the kernel, image and video that measuring needs, or say how to make them."""
+"""The instrument of a measurement: lookup of its kernel, images and video."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from losslab.backends import preflight, runner, virtual
 from losslab.backends.base import GUEST, VIRTUAL, Instrument, Job, Needs
-from losslab.backends.known import BACKENDS
+from losslab.backends.registry import BACKENDS
 from losslab.emulation.apps import ffmpeg
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import image, integrity, kernel, kernels, packed
@@ -22,10 +22,10 @@ from losslab.study.condition import DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
 from losslab.study.design import OWN_KERNEL
 from losslab.study.names import Names, algorithms_of
 
-# What a manifest calls the images.
+# The names of the images in a manifest.
 PARTS = ("image", "engine")
-# A kernel without this patch has no guest that waits to be copied; every job boots one.
-COPIES = "0005-um-copies-of-a-waiting-guest.patch"
+# The patch that snapshots need. On a kernel without it, every job boots a guest.
+SNAPSHOT_PATCH = "0005-um-copies-of-a-waiting-guest.patch"
 ENCODE_TIMEOUT_S = 600.0  # 60 s of 720p take half a minute on one core
 
 
@@ -33,20 +33,26 @@ def instrument(
     backend: str = VIRTUAL,
     where: str = GUEST,
     condition: Condition = preflight.COMMON,
-    which: Kernel | None = None,
+    spec: Kernel | None = None,
 ) -> Instrument:
-    """Return what a backend measures with.
+    """Return the instrument of a backend.
 
-    `where`: one of known.PLACES: in a guest, or on this machine's own kernel; `condition`: what is
-    to be measured, which decides which kernel, or what this machine's own must have; `which`: the
-    kernel to measure on; the condition's by default. Raises HostError if something has not been
-    built, or was changed since; LosslabError if this machine cannot measure the condition.
+    Args:
+        backend: The backend's name.
+        where: `guest` or `host`, this machine's own kernel.
+        condition: The condition to measure; it determines the kernel and the image, or the
+            requirements for this machine's own kernel.
+        spec: The kernel; by default the condition's.
+
+    Raises:
+        HostError: A kernel or an image is not built, or has changed since it was built.
+        LosslabError: This machine cannot measure the condition.
     """
-    runs = BACKENDS[backend, where]
-    which = _which(runs.needs, condition) if which is None else which
-    variant, command = runs.needs.kernel or kernel.PLAIN, runs.needs.command
-    linux = _kernel(variant, which, command)
-    names = (image_of(condition), *runs.needs.images[1:])
+    runner = BACKENDS[backend, where]
+    spec = _spec(runner.needs, condition) if spec is None else spec
+    variant, command = runner.needs.kernel or kernel.PLAIN, runner.needs.command
+    linux = _kernel(variant, spec, command)
+    names = (image_of(condition), *runner.needs.images[1:])
     folders = [_image(name, command) for name in names]
     roots = [folder / "root" for folder in folders]
     binary = linux / "linux"
@@ -56,27 +62,29 @@ def instrument(
         for part, root in zip(PARTS, roots, strict=False)
     }
     provenance["kernel"] = kernel.provenance(linux)
-    if runs.needs.kernel is None:
-        # This machine's own kernel is no pin: every manifest names it anyway.
+    if runner.needs.kernel is None:
+        # Without `pinned`: nothing can pin this machine's own kernel.
         provenance["kernel"] = {"version": os.uname().release, "hash": os.uname().version}
-    provenance |= runs.ready(roots[-1], condition)
+    provenance |= runner.ready(roots[-1], condition)
     parts = (provenance[part] for part in ("kernel", *PARTS) if part in provenance)
     provenance["pinned"] = all(part.get("pinned", True) for part in parts)
-    copies = COPIES in kernel.provenance(linux).get("patches", [])
+    snapshots = SNAPSHOT_PATCH in kernel.provenance(linux).get("patches", [])
     engine_root = roots[1] if len(roots) > 1 else None
-    if which.boot:
-        provenance["kernel"] |= {"boot": list(which.boot)}
+    if spec.boot:
+        provenance["kernel"] |= {"boot": list(spec.boot)}
     return Instrument(
-        binary, roots[0], provenance, backend, where, engine_root, copies, which.boot,
-        digests[binary] if runs.needs.kernel else None,
+        binary, roots[0], provenance, backend, where, engine_root, snapshots, spec.boot,
+        digests[binary] if runner.needs.kernel else None,
     )  # fmt: skip
 
 
 def require_first(tools: Instrument, records: Path) -> None:
-    """Refuse a kernel or an image that is not the one with which a campaign began.
+    """Check that the kernel and the images are those with which the campaign began.
 
-    `records`: the campaign's folder of records; one that has none yet gets these. Raises HostError
-    if it is another.
+    At the campaign's first measurement, their digests are recorded in the folder `records`.
+
+    Raises:
+        HostError: The kernel or an image differs.
     """
     needs = BACKENDS[tools.backend, tools.where].needs
     linux = tools.kernel if needs.kernel else None
@@ -85,23 +93,24 @@ def require_first(tools: Instrument, records: Path) -> None:
 
 
 def installed() -> list[str]:
-    """Say which kernel and image of the default backend are here: a line each, with the hash."""
+    """Describe the default backend's kernel and image, one line each with the hash."""
     lines = []
-    for what, folder, of, wanted in (
+    for part, folder, read, target in (
         ("kernel", kernel.existing(), kernel.provenance, kernel.target()),
         ("image", image.existing(), image.provenance, image.target()),
     ):
         if folder is None:
-            lines.append(f"{what} {wanted.name}, not built")
+            lines.append(f"{part} {target.name}, not built")
             continue
-        made_of = of(folder)
-        words = f"Linux {made_of['version']}" if what == "kernel" else f"Debian {made_of['suite']}"
-        lines.append(f"{what} {folder.name}, {words}" + ("" if made_of["pinned"] else ", UNPINNED"))
+        origin = read(folder)
+        version = f"Linux {origin['version']}" if part == "kernel" else f"Debian {origin['suite']}"
+        pinned = "" if origin["pinned"] else ", UNPINNED"
+        lines.append(f"{part} {folder.name}, {version}{pinned}")
     return lines
 
 
-def _which(needs: Needs, condition: Condition) -> Kernel:
-    """Choose the kernel that measures a condition, or makes the videos of this machine's own."""
+def _spec(needs: Needs, condition: Condition) -> Kernel:
+    """Return a condition's kernel; on this machine's own, the kernel that encodes the videos."""
     if needs.kernel is not None:
         return kernel_of(condition)
     if condition.kernel != DEFAULT_KERNEL:
@@ -109,20 +118,21 @@ def _which(needs: Needs, condition: Condition) -> Kernel:
     return kernels.default()
 
 
-def _kernel(variant: str, which: Kernel, command: str) -> Path:
-    """Find a kernel; one that needs seconds, with an algorithm of one's own, is made at once."""
-    folder = kernel.existing(variant, which) or _packed(
-        packed.KERNEL, kernel.target(variant, which)
-    )
-    if which == kernels.default():
+def _kernel(variant: str, spec: Kernel, command: str) -> Path:
+    """Return a kernel's folder; build a kernel whose build takes only seconds.
+
+    Such a build adds only algorithms to a kernel whose object files are kept.
+    """
+    folder = kernel.existing(variant, spec) or _packed(packed.KERNEL, kernel.target(variant, spec))
+    if spec == kernels.default():
         return _built(folder, "kernel", command)
-    if folder is None and kernel.quickly_made(variant, which):
-        folder = kernel.build(variant, which=which)
-    return _built(folder, f"kernel {which.title}", which.command(variant))
+    if folder is None and kernel.quickly_made(variant, spec):
+        folder = kernel.build(variant, spec=spec)
+    return _built(folder, f"kernel {spec.title}", spec.command(variant))
 
 
 def _image(name: str, command: str) -> Path:
-    """Find an image."""
+    """Return an image's folder."""
     if name not in (image.HOST, image.ENGINE):
         command = f"losslab image --variant {name}"
     return _built(
@@ -131,25 +141,25 @@ def _image(name: str, command: str) -> Path:
 
 
 def _packed(kind: str, target: Path) -> Path | None:
-    """Take what is not built here from where packed ones lie, as a cluster's node does."""
+    """Install a packed kernel or image, as on a cluster's node; return None if there is none."""
     return target if packed.install(kind, target) else None
 
 
-def _built(folder: Path | None, what: str, command: str) -> Path:
-    """Refuse what has not been built."""
+def _built(folder: Path | None, name: str, command: str) -> Path:
+    """Return the folder; raise HostError if it is None."""
     if folder is None:
         raise HostError(
-            f"the pinned {what} must be built before anything can be measured, found none in "
-            f"{cache_folder()}",
-            hint=f"run `{command}` (or set LOSSLAB_CACHE to the cache that has it)",
+            f"the pinned {name} is not built: {cache_folder()} does not contain it",
+            hint=f"run `{command}` (or set LOSSLAB_CACHE to the cache that contains it)",
         )
     return folder
 
 
 def video(name: str, duration_s: float, tools: Instrument, timeout_s: float | None = None) -> Path:
-    """Return one of condition.VIDEOS, encoded once by the image's own ffmpeg and cached.
+    """Return one of condition.VIDEOS, encoded by the image's ffmpeg and cached.
 
-    Raises LosslabError if it was not encoded within `timeout_s`, or ENCODE_TIMEOUT_S, of wall time.
+    Raises:
+        LosslabError: Encoding took longer than `timeout_s` (default ENCODE_TIMEOUT_S) of wall time.
     """
     command = ffmpeg.encode_command(name, duration_s, "video.mp4")
     key = hashlib.sha256(repr((command, tools.provenance["image"])).encode()).hexdigest()[:16]
@@ -157,22 +167,23 @@ def video(name: str, duration_s: float, tools: Instrument, timeout_s: float | No
     if not folder.is_dir():
         with building(folder) as partial:
             if partial is not None:
-                what = {"kind": "command", "command": command}
-                job = Job(what, partial, 1, timeout_s or ENCODE_TIMEOUT_S)
+                task = {"kind": "command", "command": command}
+                job = Job(task, partial, 1, timeout_s or ENCODE_TIMEOUT_S)
                 runner.run(virtual.Guest(), tools, job)
     return folder / "video.mp4"
 
 
 def kernel_of(condition: Condition) -> Kernel:
-    """Return a condition's kernel, with its algorithms of `algorithms/` compiled in.
+    """Return a condition's kernel, including its algorithms of `algorithms/`.
 
-    Raises LosslabError if its name is unknown.
+    Raises:
+        LosslabError: The kernel's name is unknown.
     """
     return kernels.get(_names().kernel(condition), algorithms_of(condition))
 
 
 def image_of(condition: Condition) -> str:
-    """Return the name of the image that its hosts have."""
+    """Return the name of the image of a condition's hosts."""
     if condition.image != DEFAULT_IMAGE:
         return condition.image
     return features.apps()[condition.app].image or image.HOST

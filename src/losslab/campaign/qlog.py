@@ -1,10 +1,10 @@
-"""A run's TCP connections as qlog, which qvis draws: window, RTT, bytes in flight, losses.
+"""A run's TCP connections as qlog for qvis: congestion window, RTT, bytes in flight, losses.
 
-From what the kernel said of its sockets (tcp.csv) and what the sender's interface saw, its capture.
-A data segment on the wire is a packet: sent, then acknowledged, cumulatively or selectively, or
-lost when its bytes are sent again. Schema 0.3 in JSON, which qvis and ngtcp2 have, and its events
-`packet_sent`, `packet_received`, `packet_lost` and `metrics_updated` (draft-ietf-quic-qlog-main-
-schema, draft-ietf-quic-qlog-quic-events).
+The data come from samples of the kernel's sockets (tcp.csv) and from the capture of the sender's
+interface. Each data segment is a packet, which is sent and later acknowledged (cumulatively or
+selectively) or lost, when its bytes are retransmitted. The format is qlog 0.3 in JSON, which qvis
+and ngtcp2 support, with the events `packet_sent`, `packet_received`, `packet_lost` and
+`metrics_updated` (draft-ietf-quic-qlog-main-schema, draft-ietf-quic-qlog-quic-events).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ICMP, TCP = 1, 6  # RFC 790
 ETHERNET_BYTES = 14
 SACK, END, NOTHING = 5, 0, 1  # TCP options, RFC 9293 and RFC 2018
 HALF = 1 << 31  # sequence numbers are compared modulo 2^32
-# Of a segment's data without TCP's time stamps: Ethernet's 1,500 bytes less 20 of IP, 32 of TCP.
+# Data of a full segment: Ethernet's 1,500 bytes less 20 of IP and 32 of TCP with time stamps.
 SEGMENT_BYTES = 1448
 Event = dict[str, Any]
 
@@ -36,9 +36,9 @@ class Segment:
     """A TCP segment at the sender's interface."""
 
     at_ns: int
-    sent: bool  # or received
-    port: int  # of the sender's end
-    begin: int  # of its data's sequence numbers
+    sent: bool  # False: received
+    port: int  # the sender's port
+    begin: int  # first sequence number of the data
     octets: int
     acked: int
     sacked: tuple[tuple[int, int], ...] = ()
@@ -46,57 +46,58 @@ class Segment:
 
 @dataclass
 class _Connection:
-    """What of a connection's packets is known at some time."""
+    """The state of a connection's packets at a time."""
 
     sent: int = 0
-    # By number: the data's begin and end. Neither acknowledged nor lost.
-    flying: dict[int, tuple[int, int]] = field(default_factory=dict)
+    # Packets in flight, neither acknowledged nor lost: number, and begin and end of the data.
+    in_flight: dict[int, tuple[int, int]] = field(default_factory=dict)
     octets: int = 0  # in flight
-    highest: int | None = None  # the end of what has been sent at all
+    highest: int | None = None  # end of the data sent so far
 
     def send(self, segment: Segment) -> Iterator[int]:
-        """Take note of a packet; give those that are lost, as their bytes are sent again."""
+        """Add a packet; yield the packets that are lost, because it retransmits their bytes."""
         begin, end = segment.begin, segment.begin + segment.octets
         if self.highest is not None and _before(begin, self.highest):
-            for number, (first, last) in list(self.flying.items()):
+            for number, (first, last) in list(self.in_flight.items()):
                 if _before(first, end) and _before(begin, last):
-                    self._land(number)
+                    self._remove(number)
                     yield number
-        self.flying[self.sent] = begin, end
+        self.in_flight[self.sent] = begin, end
         self.octets += segment.octets
         self.sent += 1
         if self.highest is None or _before(self.highest, end):
             self.highest = end
 
     def acknowledge(self, segment: Segment) -> list[int]:
-        """Give the numbers of the packets that a segment acknowledges."""
+        """Remove the packets that a segment acknowledges; return their numbers."""
         found = [
             number
-            for number, (begin, end) in self.flying.items()
+            for number, (begin, end) in self.in_flight.items()
             if not _before(segment.acked, end)
             or any(not _before(begin, a) and not _before(b, end) for a, b in segment.sacked)
         ]
         for number in found:
-            self._land(number)
+            self._remove(number)
         return found
 
-    def _land(self, number: int) -> None:
-        begin, end = self.flying.pop(number)
+    def _remove(self, number: int) -> None:
+        begin, end = self.in_flight.pop(number)
         self.octets -= end - begin
 
 
 def _before(a: int, b: int) -> bool:
-    """Tell whether one sequence number comes before another."""
+    """Return whether a sequence number comes before another, modulo 2^32."""
     return 0 < (b - a) % (1 << 32) < HALF
 
 
 def packets(capture: bytes) -> Iterator[tuple[int, bytes]]:
-    """Give the packets of a capture: nanoseconds, and what is kept of the frame.
+    """Yield the packets of a capture: the time in ns, and the captured part of the frame.
 
-    Raises LosslabError if it is none of ours.
+    Raises:
+        LosslabError: The capture does not have losslab's pcap header.
     """
     if not capture.startswith(FILE_HEADER):
-        raise LosslabError("a capture must be a pcap file of losslab's, found another beginning")
+        raise LosslabError("a capture must be a pcap file written by losslab, found another header")
     at = len(FILE_HEADER)
     while at < len(capture):
         seconds, nanoseconds, kept, _ = RECORD.unpack_from(capture, at)
@@ -106,10 +107,14 @@ def packets(capture: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def segments(capture: bytes) -> tuple[int, list[Segment]]:
-    """Read the capture of the sender's interface.
+    """Read the TCP segments of a capture of the sender's interface.
 
-    Returns the instant in ns that is 0 s in a run's tables, that of the first ping in the traffic,
-    and the connections' segments. Raises LosslabError if there is no such ping.
+    Returns:
+        The time in ns that is 0 s in the run's tables (that of the first ping during the traffic),
+        and the segments of all connections.
+
+    Raises:
+        LosslabError: The capture has no such ping.
     """
     origins, found = [], []
     sender = bytes(map(int, SENDER_ADDRESS.split(".")))
@@ -125,9 +130,9 @@ def segments(capture: bytes) -> tuple[int, list[Segment]]:
         if protocol == TCP:
             end = ETHERNET_BYTES + struct.unpack_from("!H", frame, ETHERNET_BYTES + 2)[0]
             found.append(_segment(at_ns, frame, header, end, sent))
-    # The pings on the idle path have numbers of their own.
+    # The first origin is that of the pings on the idle path.
     if len(origins) < 2:
-        raise LosslabError("a capture must have the first ping in the traffic, found none")
+        raise LosslabError("a capture must contain the first ping of the traffic, found none")
     return origins[1], found
 
 
@@ -142,7 +147,7 @@ def _segment(at_ns: int, frame: bytes, header: int, end: int, sent: bool) -> Seg
 
 
 def _sacked(options: bytes) -> Iterator[tuple[int, int]]:
-    """Read the blocks that are acknowledged selectively."""
+    """Yield the blocks of the SACK option."""
     at = 0
     while at < len(options) and options[at] != END:
         if options[at] == NOTHING:
@@ -156,17 +161,17 @@ def _sacked(options: bytes) -> Iterator[tuple[int, int]]:
 
 
 def log(
-    title: str, samples: Iterable[Mapping[str, str]], seen: Sequence[Segment], origin_ns: int
+    title: str, samples: Iterable[Mapping[str, str]], segments: Sequence[Segment], origin_ns: int
 ) -> dict[str, Any]:
-    """Make the log of a run."""
+    """Return a run's qlog from the rows of tcp.csv and the captured segments."""
     by_port = defaultdict[int, list[Segment]](list)
-    for segment in seen:
+    for segment in segments:
         by_port[segment.port].append(segment)
     rows, traces = list(samples), []
     for port in dict.fromkeys(int(row["flow"]) for row in rows):
-        of_kernel = [_metrics(row) for row in rows if int(row["flow"]) == port]
-        of_wire = _events(by_port[port], origin_ns)
-        events = sorted([*of_wire, *of_kernel], key=lambda event: event["time"])
+        socket_events = [_metrics(row) for row in rows if int(row["flow"]) == port]
+        packet_events = _events(by_port[port], origin_ns)
+        events = sorted([*packet_events, *socket_events], key=lambda event: event["time"])
         traces.append(
             {
                 "title": f"{title}, TCP from port {port}",
@@ -182,7 +187,7 @@ def log(
 
 
 def _metrics(row: Mapping[str, str]) -> Event:
-    """Say what the kernel says of a socket; its window is in packets."""
+    """Return the event of a row of tcp.csv, with windows in bytes."""
     data: Event = {
         "congestion_window": int(row["cwnd_packets"]) * SEGMENT_BYTES,
         "smoothed_rtt": float(row["srtt_ms"]),
@@ -196,10 +201,10 @@ def _metrics(row: Mapping[str, str]) -> Event:
     return {"time": time_ms, "name": "recovery:metrics_updated", "data": data}
 
 
-def _events(seen: Sequence[Segment], origin_ns: int) -> Iterator[Event]:
-    """Give what happened on the wire to a connection that has data to send."""
-    connection, flying = _Connection(), -1
-    for segment in seen:
+def _events(segments: Sequence[Segment], origin_ns: int) -> Iterator[Event]:
+    """Yield the packet events of a connection."""
+    connection, in_flight = _Connection(), -1
+    for segment in segments:
         time_ms = (segment.at_ns - origin_ns) / 1e6
         if segment.sent and segment.octets > 0:
             for lost in connection.send(segment):
@@ -215,9 +220,9 @@ def _events(seen: Sequence[Segment], origin_ns: int) -> Iterator[Event]:
             frame = Event(frame_type="ack", acked_ranges=_ranges(acked))
             data = Event(header=Event(packet_type="1RTT"), frames=[frame])
             yield _event(time_ms, "transport:packet_received", data)
-        if connection.octets != flying:
-            flying = connection.octets
-            yield _event(time_ms, "recovery:metrics_updated", {"bytes_in_flight": flying})
+        if connection.octets != in_flight:
+            in_flight = connection.octets
+            yield _event(time_ms, "recovery:metrics_updated", {"bytes_in_flight": in_flight})
 
 
 def _event(time_ms: float, name: str, data: Event) -> Event:
@@ -229,7 +234,7 @@ def _header(number: int) -> Event:
 
 
 def _ranges(numbers: Iterable[int]) -> list[list[int]]:
-    """Write ascending numbers as ranges."""
+    """Convert ascending numbers to ranges."""
     runs = itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
     found = [[number for _, number in run] for _, run in runs]
     return [[run[0], run[-1]] for run in found]

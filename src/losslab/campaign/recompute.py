@@ -1,7 +1,7 @@
-"""Recompute a replicate's summary from its raw files, with the instrument's own functions.
+"""Recomputation of a replicate's summary from its raw files, with the instrument's own functions.
 
-A manifest whose summary, plan or validity does not follow from the files beside it is found without
-running anything. Only running a replicate again finds raw files that are made up as a whole.
+It detects a manifest whose summary, plan or validity does not follow from the raw files. To detect
+consistently forged raw files, the replicate must be run again.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from losslab.backends.base import GUEST
-from losslab.backends.known import BACKENDS
+from losslab.backends.registry import BACKENDS
 from losslab.campaign.collect import read_csv
 from losslab.campaign.inputs import trace_texts
 from losslab.emulation import hosts, outcome
-from losslab.emulation.accounts import Traffic
+from losslab.emulation.accounting import Traffic
 from losslab.emulation.apps import ffmpeg
 from losslab.emulation.flows import Timeline
 from losslab.emulation.link import traces
@@ -30,47 +30,47 @@ from losslab.emulation.traffic import Run
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 
-# Raw tables have six decimals; what a replicate was summed up from had more.
+# Tolerances: raw tables have six decimals, the original values had more.
 RELATIVE, ABSOLUTE = 1e-5, 2e-6
-# Metrics that follow from the kernel's counters, which the manifest quotes.
+# Metrics that follow from kernel counters, which only the manifest contains.
 COUNTED = frozenset({
     "loss_offered_packets", "loss_packets", "loss_measured_percent", "bottleneck_drops",
     "sender_drops", "unexplained_packets", "rwnd_limited_percent", "bottleneck_loss_percent",
 })  # fmt: skip
-# One of them, of a second bottleneck, whose counters before the traffic no file has.
+# No file has the counters of a second bottleneck before the traffic.
 UNCOUNTED = "second_bottleneck_drops"
-OF_THE_MACHINE = "machine_"
+MACHINE_PREFIX = "machine_"
 
 
 @dataclass
 class Recomputed:
-    """Outcome of one replicate."""
+    """The outcome of a recomputation."""
 
-    problems: list[str] = field(default_factory=list)  # what does not follow from the raw files
-    metrics: set[str] = field(default_factory=set)  # metrics that were recomputed from raw files
-    # Metrics that were compared with the manifest's own counters.
+    problems: list[str] = field(default_factory=list)  # parts that do not follow from raw files
+    metrics: set[str] = field(default_factory=set)  # metrics recomputed from raw files
+    # Metrics compared only with the manifest's own counters.
     counted: set[str] = field(default_factory=set)
-    # Metrics that were not compared with anything.
+    # Metrics that were not compared.
     not_recomputed: set[str] = field(default_factory=set)
-    confirmed: bool = True  # the raw files show every violation that the manifest lists
+    confirmed: bool = True  # whether raw files show every violation that the manifest lists
 
 
 def recompute(folder: Path, manifest: Mapping[str, Any]) -> Recomputed:
-    """Compare a replicate's manifest with what its raw files give."""
+    """Compare a replicate's manifest with the results of its raw files."""
     try:
         if "plan" not in manifest:
             return _without_plan(manifest)
         return _recompute(folder, manifest)
     except LosslabError as error:
-        return Recomputed([f"raw files that cannot be summed up: {error.message}"])
+        return Recomputed([f"raw files cannot be summarised: {error.message}"])
     except Exception as error:  # a forger's file may raise anything
-        return Recomputed([f"raw files that cannot be summed up: {type(error).__name__}: {error}"])
+        return Recomputed([f"raw files cannot be summarised: {type(error).__name__}: {error}"])
 
 
 def _without_plan(manifest: Mapping[str, Any]) -> Recomputed:
-    """Judge a replicate whose job failed or whose guest was lost: a reason, and no number."""
-    problems = ["a summary without a plan"] if manifest["summary"] else []
-    problems += ["a valid replicate without a plan"] if manifest["valid"] else []
+    """Check a replicate whose job failed or whose guest was lost: it must have no results."""
+    problems = ["has a summary without a plan"] if manifest["summary"] else []
+    problems += ["valid without a plan"] if manifest["valid"] else []
     return Recomputed(problems, confirmed=False)
 
 
@@ -79,18 +79,18 @@ def _recompute(folder: Path, manifest: Mapping[str, Any]) -> Recomputed:
     plan = make_plan(condition, manifest["seed"], _video(condition, manifest))
     result = Recomputed()
     if not _agree(json.loads(json.dumps(plan.to_json())), manifest["plan"]):
-        result.problems.append("another plan than its condition and seed give")
+        result.problems.append("the plan does not follow from condition and seed")
     with tempfile.TemporaryDirectory(prefix="losslab-recompute-") as name:
-        # Copied, as some tables are written anew.
+        # A copy, because the summary writes tables.
         copy = Path(name) / "raw"
         shutil.copytree(folder, copy)
         _write_traces(plan, condition, copy.parent)
-        again, programs_failed = _sum_up(plan, copy, manifest)
+        again, programs_failed = _summarise(plan, copy, manifest)
         for table in sorted({path.name for each in (folder, copy) for path in each.glob("*.csv")}):
             if not same_table(folder / table, copy / table):
-                result.problems.append(f"another {table} than the other raw files give")
+                result.problems.append(f"{table} does not follow from the other raw files")
     if again["observed"]["commands"] != manifest["observed"]["commands"]:
-        result.problems.append("other commands than its condition gives")
+        result.problems.append("the commands do not follow from the condition")
     _compare_summary(again["summary"], manifest, plan, result)
     if programs_failed:
         result.confirmed = False
@@ -100,7 +100,7 @@ def _recompute(folder: Path, manifest: Mapping[str, Any]) -> Recomputed:
 
 
 def _video(condition: Condition, manifest: Mapping[str, Any]) -> Path | None:
-    """Return the path that the guest had the video at, which is part of the sender's command."""
+    """Return the path of the video in the guest, which is part of the sender's command."""
     if condition.app != "ffmpeg":
         return None
     command = manifest["observed"]["commands"]["sender"]
@@ -108,7 +108,7 @@ def _video(condition: Condition, manifest: Mapping[str, Any]) -> Path | None:
 
 
 def _write_traces(plan: Plan, condition: Condition, folder: Path) -> None:
-    """Put the traces of a plan's links where a job has them."""
+    """Write the traces of a plan's links to a folder, as for a job."""
     texts = trace_texts(condition)
     for link in plan.parts.get("links", ()):
         if link.drawn_seed is None:
@@ -118,51 +118,53 @@ def _write_traces(plan: Plan, condition: Condition, folder: Path) -> None:
         (folder / link.file).write_text(text)
 
 
-def _sum_up(plan: Plan, folder: Path, manifest: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Sum up a replicate once more; tell also whether its programs had failed.
+def _summarise(
+    plan: Plan, folder: Path, manifest: Mapping[str, Any]
+) -> tuple[dict[str, Any], bool]:
+    """Summarise a replicate again; return the result, and whether its programs had failed.
 
-    An app's metrics are missing where its programs failed, which no raw file says by itself.
+    An app whose programs failed has no metrics. No raw file records such a failure.
     """
     try:
-        again = outcome.sum_up(plan, _seen(plan, folder, manifest, []), folder, None)
+        again = outcome.summarise(plan, _observations(plan, folder, manifest, []), folder, None)
         if manifest["valid"] or again["summary"].keys() <= manifest["summary"].keys():
             return again, False
     except (LosslabError, OSError):
         if manifest["valid"]:
             raise
-    seen = _seen(plan, folder, manifest, manifest["reasons"])
-    return outcome.sum_up(plan, seen, folder, None), True
+    observations = _observations(plan, folder, manifest, manifest["reasons"])
+    return outcome.summarise(plan, observations, folder, None), True
 
 
-def _seen(
+def _observations(
     plan: Plan, folder: Path, manifest: Mapping[str, Any], failures: list[str]
-) -> outcome.Seen:
-    """Read back from raw files and manifest what was seen of a replicate."""
+) -> outcome.Observations:
+    """Reconstruct a replicate's observations from raw files and manifest."""
     observed = manifest["observed"]
     timeline = _timeline(plan, folder, observed)
-    waiting = [
+    backlog = [
         queue.QueueSample(float(row["t_s"]), *(int(row[key]) for key in list(row)[1:]))
         for row in read_csv(folder / "queue.csv")
     ]
     replies = [(t_s, rtt) for t_s, rtt in _pings(folder / "ping.csv") if t_s >= plan.warmup_s]
-    run = Run(timeline, _last_samples(plan, observed), waiting, replies, failures)
+    run = Run(timeline, _last_samples(plan, observed), backlog, replies, failures)
     noted = {}
     if observed["link_begin_ms"] is not None:
         noted["link_begin_ns"] = timeline.origin_ns - round(1e6 * observed["link_begin_ms"])
     state, counted = observed["state"], Traffic(**observed["traffic"])
     idle = _pings(folder / "ping_idle.csv")
-    return outcome.Seen(idle, state, run, noted, state, counted=counted)
+    return outcome.Observations(idle, state, run, noted, state, counted=counted)
 
 
 def _timeline(plan: Plan, folder: Path, observed: Mapping[str, Any]) -> Timeline:
-    """Return when a replicate's flows were started; its tables count from there."""
+    """Return the origin of the tables' times and the start times of a replicate's flows."""
     origin_ns = 0
     if plan.app == "ffmpeg":
         [(_, stamp_ns, _), *_] = ffmpeg.parse_frames((folder / "receiver.log").read_text())
         first = read_csv(folder / "frames.csv")[0]
         origin_ns = round(stamp_ns - 1e9 * float(first["arrival_s"]))
-    if plan.crowd is not None:
-        sent = json.loads((folder / plan.crowd.flow.caller.log).read_text())
+    if plan.background is not None:
+        sent = json.loads((folder / plan.background.flow.caller.log).read_text())
         first = read_csv(folder / "flows.csv")[0]
         started_ns = sent[first["source_port"]]["started_ns"]
         origin_ns = started_ns - round(1e9 * float(first["start_s"]))
@@ -170,18 +172,21 @@ def _timeline(plan: Plan, folder: Path, observed: Mapping[str, Any]) -> Timeline
 
 
 def _last_samples(plan: Plan, observed: Mapping[str, Any]) -> list[tcp.TcpSample]:
-    """Return how long a window or buffer held each flow back, and what algorithms it had."""
+    """Return samples with each flow's algorithms and its shares of window- and buffer-limited time.
+
+    Background flows are left out: their own program reports on them.
+    """
     blank = tcp.parse_tcp_info(0, "", bytes(tcp.TCP_INFO.size))
     ports = {flow.name: flow.source_port for flow in plan.flows}
     return [
         replace(
-            blank, source_port=ports[seen["name"]] or 0, algorithm=algorithm, busy_s=1.0,
-            rwnd_limited_s=seen["window_limited_share"],
-            sndbuf_limited_s=seen["buffer_limited_share"], accurate_ecn=True,
+            blank, source_port=ports[flow["name"]] or 0, algorithm=algorithm, busy_s=1.0,
+            rwnd_limited_s=flow["window_limited_share"],
+            sndbuf_limited_s=flow["buffer_limited_share"], accurate_ecn=True,
         )
-        for seen in observed["flows"]
-        if seen["name"] in ports  # background flows have their own program's report
-        for algorithm in seen["found"]
+        for flow in observed["flows"]
+        if flow["name"] in ports
+        for algorithm in flow["found"]
     ]  # fmt: skip
 
 
@@ -192,12 +197,12 @@ def _pings(table: Path) -> list[tuple[float, float]]:
 def _compare_summary(
     again: Mapping[str, Any], manifest: Mapping[str, Any], plan: Plan, result: Recomputed
 ) -> None:
-    """Compare the metrics, and note which of them were compared with what."""
+    """Compare the metrics, and record the data that each was compared with."""
     then = manifest["summary"]
-    counters = COUNTED | plan.promise.summary(Traffic(**manifest["observed"]["traffic"])).keys()
+    counters = COUNTED | plan.path_spec.summary(Traffic(**manifest["observed"]["traffic"])).keys()
     real_time = _real_time(manifest)
     for name in sorted(then.keys() | again.keys()):
-        of_machine = real_time and name.startswith(OF_THE_MACHINE)
+        of_machine = real_time and name.startswith(MACHINE_PREFIX)
         if name == UNCOUNTED or (name not in again and ("changes" in plan.parts or of_machine)):
             result.not_recomputed.add(name)
         elif name not in then or name not in again or not _close(then[name], again[name]):
@@ -211,8 +216,11 @@ def _compare_summary(
 def _compare_violations(
     again: list[str], manifest: Mapping[str, Any], plan: Plan, result: Recomputed
 ) -> None:
-    """Compare validity with the state after the traffic; that before it is in no file."""
-    # The first of them compare the plan for the start with the state after the traffic.
+    """Compare the violations with those of the state after the traffic.
+
+    No file has the state before the traffic. The recomputation uses the later state in its place,
+    and ignores its deviations from the plan for the start, which come first.
+    """
     shown = again[len(hosts.deviations(plan.hosts, manifest["observed"]["state"])) :]
     if manifest["valid"] and shown:
         result.problems.append(f"valid, but its raw files show: {shown[0]}")
@@ -220,21 +228,21 @@ def _compare_violations(
 
 
 def _real_time(manifest: Mapping[str, Any]) -> bool:
-    """Tell whether a replicate was measured on a machine's own kernel."""
+    """Return whether a replicate was measured on a machine's own kernel."""
     where = manifest["instrument"].get("where", GUEST)
     return BACKENDS[manifest["backend"], where].needs.kernel is None
 
 
 def _close(then: Any, again: Any) -> bool:
-    """Tell whether two values of a metric agree as closely as the raw files are written."""
+    """Return whether two values of a metric agree within the precision of the raw files."""
     if isinstance(then, int | float) and isinstance(again, int | float):
-        no_numbers = math.isnan(then) and math.isnan(again)
-        return no_numbers or math.isclose(then, again, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+        both_nan = math.isnan(then) and math.isnan(again)
+        return both_nan or math.isclose(then, again, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
     return bool(then == again)
 
 
 def _agree(one: Any, other: Any) -> bool:
-    """Compare JSON, with numbers as `_close` does: sum() rounds otherwise since Python 3.12."""
+    """Return whether JSON agrees, with numbers as in `_close`: Python 3.12 rounds sum() better."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_agree(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
@@ -243,7 +251,7 @@ def _agree(one: Any, other: Any) -> bool:
 
 
 def same_table(then: Path, again: Path) -> bool:
-    """Tell whether two tables agree, field by field."""
+    """Return whether two tables agree, with numbers as in `_close`."""
     if not then.is_file() or not again.is_file():
         return False
     texts = [path.read_bytes() for path in (then, again)]

@@ -1,4 +1,4 @@
-"""Which campaign a results folder is of: its configuration, as the workflow left it there."""
+"""The record of a campaign in its results folder: configuration files and software versions."""
 
 from __future__ import annotations
 
@@ -16,33 +16,36 @@ from losslab.errors import LosslabError
 from losslab.study import design
 from losslab.study.design import Cell, Study
 
-# In a results folder, the configuration that made it, and the software that drew its figures.
 CAMPAIGN_FILE = "campaign.json"
-# R packages whose versions decide how figures look.
+# R packages whose versions affect figures.
 R_PACKAGES = ("base", "ggplot2", "svglite", "ragg", "knitr", "dplyr")
 
 
 @dataclass(frozen=True)
 class RecordedCampaign:
-    """A configuration and the studies that it measures."""
+    """A configuration and its studies."""
 
-    # Its files, by their paths in the repository; others by their names alone.
+    # Paths of its files in the repository; only the names of files outside.
     names: tuple[str, ...]
-    config: Mapping[str, Any]  # what they say together
-    studies: Sequence[Study]  # the studies
-    software: Mapping[str, str]  # the versions that drew the figures; empty if not recorded
+    config: Mapping[str, Any]  # merged content of the files
+    studies: Sequence[Study]
+    software: Mapping[str, str]  # versions that drew the figures; empty if not recorded
 
     @property
     def cells(self) -> list[Cell]:
-        """List the cells of its studies."""
+        """The cells of all studies."""
         return [cell for study in self.studies for cell in study.cells]
 
     def files(self, repository: Path, folder: Path) -> list[Path]:
-        """Give configuration files for the workflow; those of the repository where they agree."""
+        """Return configuration files for the workflow.
+
+        If the campaign has one file and the repository's is the same, return that; otherwise write
+        files to `folder`.
+        """
         [first, *_] = self.names
-        there = repository / first
-        if len(self.names) == 1 and there.is_file() and design.load_yaml(there) == self.config:
-            return [there]
+        own = repository / first
+        if len(self.names) == 1 and own.is_file() and design.load_yaml(own) == self.config:
+            return [own]
         written = [folder / Path(name).name for name in self.names]
         for path, content in zip(written, [self.config, *([{}] * len(written))], strict=False):
             replace_json(content, path)
@@ -50,9 +53,10 @@ class RecordedCampaign:
 
 
 def record(results: Path, files: Iterable[str | Path], config: Mapping[str, Any]) -> None:
-    """Note in a results folder which campaign it is of.
+    """Write the record of a campaign to its results folder.
 
-    Raises HostError if the file cannot be written.
+    Raises:
+        HostError: The file cannot be written.
     """
     root = design.ROOT.resolve()
     paths = [Path(file).resolve() for file in files]
@@ -64,9 +68,10 @@ def record(results: Path, files: Iterable[str | Path], config: Mapping[str, Any]
 
 
 def read(results: Path, repository: Path) -> RecordedCampaign:
-    """Read the campaign that a results folder is of.
+    """Read the record of a results folder's campaign.
 
-    Raises LosslabError if the folder does not say it, or names studies that the repository lacks.
+    Raises:
+        LosslabError: The record is missing or invalid, or names studies that the repository lacks.
     """
     path = results / CAMPAIGN_FILE
     try:
@@ -75,8 +80,8 @@ def read(results: Path, repository: Path) -> RecordedCampaign:
         versions = {str(k): str(v) for k, v in data.get("software", {}).items()}
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise LosslabError(
-            f"{path} must say which campaign the results are of, found: {error}",
-            hint="name the configuration file: `--campaign config/quick.yaml`",
+            f"{path} must record the campaign of the results, found: {error}",
+            hint="name the configuration file, for example `--campaign config/quick.yaml`",
         ) from error
     return RecordedCampaign(names, config, design.load_studies(config, repository), versions)
 
@@ -84,22 +89,23 @@ def read(results: Path, repository: Path) -> RecordedCampaign:
 def load(
     path: Path, repository: Path, versions: Mapping[str, str] | None = None
 ) -> RecordedCampaign:
-    """Read a campaign from its configuration file.
+    """Load a campaign from its configuration file.
 
-    Raises LosslabError if it is not a campaign's configuration.
+    Raises:
+        LosslabError: The file is not a campaign's configuration.
     """
     config = design.load_yaml(path)
     if not isinstance(config, dict):
         raise LosslabError(f"{path} must be a campaign's configuration, found no mapping in it")
-    whole, root = path.resolve(), repository.resolve()
-    name = str(whole.relative_to(root)) if whole.is_relative_to(root) else whole.name
+    file, root = path.resolve(), repository.resolve()
+    name = str(file.relative_to(root)) if file.is_relative_to(root) else file.name
     studies = design.load_studies(config, repository)
     return RecordedCampaign((name,), config, studies, versions or {})
 
 
 @functools.cache
 def software() -> dict[str, str]:
-    """Return the versions of what draws figures and renders the report; empty without R."""
+    """Return the versions of the software that draws figures and the report; empty without R."""
     code = "for (name in commandArgs(TRUE)) cat(as.character(packageVersion(name)), '\\n')"
     done = processes.attempt(["Rscript", "--vanilla", "-e", code, *R_PACKAGES])
     lines = done.out.split()

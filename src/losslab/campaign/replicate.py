@@ -1,4 +1,4 @@
-"""Run one replicate on a backend and leave a whole folder: manifest, tables and raw files."""
+"""Measurement of one replicate, which writes a folder with manifest, tables and raw files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 from losslab import __version__, processes
 from losslab.backends import runner
 from losslab.backends.base import CONSOLE_FILE, Instrument, Job, Outcome
-from losslab.backends.known import BACKENDS
-from losslab.backends.template import Templates
+from losslab.backends.registry import BACKENDS
+from losslab.backends.snapshot import Snapshots
 from losslab.campaign import fingerprint, inputs, integrity
 from losslab.campaign.folder import (
     FORMAT,
@@ -25,7 +25,7 @@ from losslab.campaign.folder import (
     whole_folder,
     write_json,
 )
-from losslab.emulation.apps.command import BROUGHT
+from losslab.emulation.apps.command import USER_FILES
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import integrity as instrument_integrity
 from losslab.instrument.archive import digest
@@ -33,13 +33,13 @@ from losslab.lock import own_folder
 from losslab.study.condition import Condition
 from losslab.study.metrics import undeclared
 
-# A guest needs up to 5 s of wall time per second of a 1 Gbit/s flow on a slow, busy host; ten
-# times that tells a hung guest from a slow one.
+# Timeout of a hung guest. A guest needs up to 5 s of wall time per second of a 1 Gbit/s flow on a
+# slow, busy host; the limit is ten times as long.
 WATCHDOG_S_PER_VIRTUAL_S = 50.0
-# A lost guest may be the host's doing, so it gets a second chance; a failed check would fail again,
-# because the same seed gives the same bytes.
+# A lost guest is retried, because the host may be the cause. A violation is not retried, because
+# the same seed gives the same bytes.
 ATTEMPTS = 2
-# How often a cell's replicates look at an image's files: 8,000 of them take 15 to 30 ms.
+# Interval between checks of an image's files: one check of 8,000 files takes 15 to 30 ms.
 CHECK_EVERY_S = 2.0
 
 
@@ -51,21 +51,33 @@ def run(
     video: Path | None = None,
     timeout_s: float | None = None,
     attempts: int = ATTEMPTS,
-    templates: Templates | None = None,
+    snapshots: Snapshots | None = None,
     alone: bool = False,
     captures: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Measure one replicate into folder `out`, which appears only when it is whole.
+    """Measure one replicate into folder `out`, which appears complete or not at all.
 
-    A failed check gives an invalid replicate with the reasons. So does a guest that is lost, after
-    `attempts` tries, but it is marked `lost`: nothing is known of what it was to measure. What
-    became of earlier tries stands in host.json.
+    A failed check makes the replicate invalid; the manifest lists the violations. A replicate whose
+    guest is lost in all `attempts` is invalid, has no results, and is marked `lost`. host.json
+    records earlier attempts.
 
-    `video`: the stream that the ffmpeg app sends; `timeout_s`: the limit of wall time, of this
-    condition and backend by default; `templates`: where a guest waits for this cell's next
-    replicate; `alone`: in a guest that is booted for it, as `base.Job`; `captures`: interfaces of
-    which every packet goes into a file. The bytes are the same but for the captures. Returns the
-    manifest. Raises HostError if the host or the instrument failed; `out` is as it was.
+    Args:
+        condition: The condition to measure.
+        seed: The replicate's seed.
+        out: The folder to write.
+        instrument: The instrument.
+        video: The stream that the app ffmpeg sends.
+        timeout_s: Limit of wall time; by default derived from condition and backend.
+        attempts: Number of attempts if a guest is lost.
+        snapshots: Booted snapshots of the cell, from which replicates fork.
+        alone: Boot a guest for this replicate, as in `base.Job`.
+        captures: Interfaces whose packets are captured. Other files keep their bytes.
+
+    Returns:
+        The manifest.
+
+    Raises:
+        HostError: The host or the instrument failed; `out` is unchanged.
     """
     manifest = {
         "backend": instrument.backend,
@@ -84,33 +96,33 @@ def run(
 
     def measure(folder: Path) -> Outcome:
         _require_unchanged(instrument, CHECK_EVERY_S)
-        what = _furnish(folder, condition, seed, video, captures)
-        job = Job(what, folder, seed, limit_s, alone=alone, templates=templates)
+        task = _prepare(folder, condition, seed, video, captures)
+        job = Job(task, folder, seed, limit_s, alone=alone, snapshots=snapshots)
         return runner.run(backend, instrument, job)
 
-    earlier_reasons: list[str] = []
+    earlier_violations: list[str] = []
     while True:
-        last = len(earlier_reasons) + 1 >= attempts
+        last = len(earlier_violations) + 1 >= attempts
         try:
-            return _attempt(manifest, measure, out, instrument, earlier_reasons, last)
+            return _attempt(manifest, measure, out, instrument, earlier_violations, last)
         except GuestLostError as error:
-            earlier_reasons.append(str(error))
+            earlier_violations.append(str(error))
 
 
 def _attempt(
-    about: Mapping[str, Any],
+    inputs_of_run: Mapping[str, Any],
     measure: Callable[[Path], Outcome],
     out: Path,
     instrument: Instrument,
-    earlier_reasons: list[str],
+    earlier_violations: list[str],
     last: bool,
 ) -> dict[str, Any]:
-    """Run the replicate's job and write its folder; only a last attempt may be lost."""
-    started, manifest, wall_s = datetime.now(UTC), dict(about), None
+    """Run the replicate's job and write its folder; raise GuestLostError except in the last."""
+    started, manifest, wall_s = datetime.now(UTC), dict(inputs_of_run), None
     with whole_folder(out) as folder, own_folder(out.parent, PARTIAL) as job_folder:
         try:
             outcome = measure(job_folder)
-            reasons = [*outcome.result["reasons"], *undeclared(outcome.result["summary"])]
+            violations = [*outcome.result["reasons"], *undeclared(outcome.result["summary"])]
             kept = ("plan", "summary", "observed", "machine")
             manifest |= {key: outcome.result[key] for key in kept}
             wall_s = outcome.wall_s
@@ -122,22 +134,22 @@ def _attempt(
             if isinstance(error, HostError) or (lost and not last):
                 raise
             manifest |= {"lost": True} if lost else {}
-            reasons = [str(error)]
+            violations = [str(error)]
         if (job_folder / "raw").is_dir():
-            reasons = [*reasons, *_take_raw_files(job_folder / "raw", folder)]
-        manifest |= {"valid": not reasons, "reasons": reasons}
-        if reasons and (job_folder / CONSOLE_FILE).exists():
+            violations = [*violations, *_take_raw_files(job_folder / "raw", folder)]
+        manifest |= {"valid": not violations, "reasons": violations}
+        if violations and (job_folder / CONSOLE_FILE).exists():
             shutil.move(job_folder / CONSOLE_FILE, folder / CONSOLE_FILE)
         write_json(manifest | integrity.listed(folder), folder / MANIFEST_FILE)
-        about_host = host(started, wall_s, earlier_reasons, instrument.kernel_sha256)
-        write_json(integrity.sealed(about_host, folder), folder / HOST_FILE)
+        record = host(started, wall_s, earlier_violations, instrument.kernel_sha256)
+        write_json(integrity.sealed(record, folder), folder / HOST_FILE)
     return manifest
 
 
 def _take_raw_files(raw: Path, folder: Path) -> list[str]:
-    """Move a job's files into its replicate's folder; return what must not be there.
+    """Move a job's files to its replicate's folder; return the violations.
 
-    Programs of a cell may leave anything; a link could name any file of the host.
+    Programs of a cell can create any kind of file, and a link could point to any file of the host.
     """
     for path in sorted(raw.rglob("*")):
         target = folder / path.relative_to(raw)
@@ -150,27 +162,27 @@ def _take_raw_files(raw: Path, folder: Path) -> list[str]:
     return []
 
 
-def _furnish(
+def _prepare(
     folder: Path, condition: Condition, seed: int, video: Path | None, captures: Sequence[str]
 ) -> dict[str, Any]:
-    """Give a job's folder the files that it needs; return what the job is to do."""
+    """Write a job's input files to its folder; return the job's task."""
     if video is not None:
         # A copy: the guest may write to its job's folder.
         shutil.copyfile(video, folder / "video.mp4")
     for name, text in inputs.trace_texts(condition).items():
         (folder / name).write_text(text)
-    inputs.give(condition, folder, BROUGHT)
-    what = {
+    inputs.give(condition, folder, USER_FILES)
+    task = {
         "kind": "replicate",
         "condition": condition.to_json(),
         "seed": seed,
         "video": video is not None,
     }
-    return what | ({"captures": list(captures)} if captures else {})
+    return task | ({"captures": list(captures)} if captures else {})
 
 
 def _require_unchanged(instrument: Instrument, recent_s: float = 0.0) -> None:
-    """Refuse a kernel or an image that is not what was built, with the files that differ."""
+    """Raise HostError if the kernel or an image has changed since it was built."""
     needs = BACKENDS[instrument.backend, instrument.where].needs
     linux = instrument.kernel if needs.kernel else None
     instrument_integrity.require(linux, instrument.image_roots, recent_s=recent_s)
@@ -179,18 +191,18 @@ def _require_unchanged(instrument: Instrument, recent_s: float = 0.0) -> None:
 def host(
     started: datetime,
     wall_s: float | None,
-    earlier_reasons: list[str],
+    earlier_violations: list[str],
     kernel_sha256: str | None,
 ) -> dict[str, Any]:
-    """Describe what varies from run to run: host, clock, attempt, kernel binary and commit."""
+    """Return the properties that vary between runs: machine, time, attempts, kernel and commit."""
     return {
         "started_utc": started.isoformat(timespec="seconds"),
         "wall_s": wall_s,
-        "attempt": 1 + len(earlier_reasons),
-        "earlier_reasons": earlier_reasons,
+        "attempt": 1 + len(earlier_violations),
+        "earlier_reasons": earlier_violations,
         "host_kernel": platform.release(),
         "host_cpu": _cpu_model(),
-        # Not in the manifest: another compiler gives another binary and the same results.
+        # Not in the manifest: a different compiler gives a different binary with the same results.
         "kernel_sha256": kernel_sha256,
         "losslab": __version__,
         "format": FORMAT,
@@ -207,13 +219,13 @@ def _cpu_model() -> str:
 
 @functools.cache
 def git_state(folder: Path) -> dict[str, Any]:
-    """Return the commit and whether tracked files differ from it; nulls outside a checkout.
+    """Return the commit and whether tracked files differ from it; None outside a checkout.
 
-    Asked once a process, whose code stays what it is: a cell has many replicates.
+    The result is cached: a cell has many replicates, and a process does not reload its code.
     """
 
-    def git(*words: str) -> str | None:
-        done = processes.attempt(["git", "-C", folder, *words])
+    def git(*arguments: str) -> str | None:
+        done = processes.attempt(["git", "-C", folder, *arguments])
         return done.out.strip() if done.good else None
 
     status = git("status", "--porcelain", "--untracked-files=no")

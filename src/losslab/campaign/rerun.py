@@ -1,7 +1,7 @@
-"""Repeat a replicate from its manifest and compare the bytes.
+"""Repetition of a replicate from its manifest, and comparison of the bytes.
 
-`losslab rerun`, `export` and `artifact verify` repeat by `again`; they and `diff` use `compare`.
-A manifest from elsewhere runs here only if it names none of its author's programs.
+`losslab rerun`, `export` and `artifact verify` use `again` and `compare`; `diff` uses `compare`.
+A manifest that names programs of its author runs only with the user's permission.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from losslab.backends.base import GUEST, Instrument
-from losslab.backends.known import BACKENDS
+from losslab.backends.registry import BACKENDS
 from losslab.campaign import inputs
 from losslab.campaign.documents import read_host, read_manifest
 from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE
@@ -31,49 +31,52 @@ from losslab.study.condition import Condition
 
 TRUST = "--trust"
 TRUST_HELP = (
-    "run what the manifest names besides losslab's own programs: commands of the app `command`, "
-    "and jobs on this machine's own kernel"
+    "also run the manifest's commands of the app `command`, and its jobs on this machine's own "
+    "kernel"
 )
 
-# A console log exists only for invalid replicates and ends with the host's own words.
+# Only invalid replicates have a console log, whose end depends on the host.
 NOT_COMPARED = (HOST_FILE, "console.log")
-# Of a line that differs; a manifest's may have a megabyte.
-SHOWN_BYTES = 200
+# Limit of the quoted part of a line; a line of a manifest may have a megabyte.
+MAX_SHOWN_BYTES = 200
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How two folders of a replicate compare, file by file."""
+    """The comparison of two folders of a replicate, by file."""
 
     same: list[str]
-    different: dict[str, str]  # file: what differs
+    different: dict[str, str]  # the first difference of each file
 
     @property
     def whole(self) -> bool:
-        """Tell whether there are files, and every one has the same bytes."""
+        """True if there are files and all have the same bytes."""
         return bool(self.same) and not self.different
 
 
 def load_manifest(path: Path) -> dict[str, Any]:
-    """Read a manifest, given by its file or its folder.
+    """Read a manifest, given as a file or as a replicate's folder.
 
-    Raises UsageError if it is not there or is no manifest.
+    Raises:
+        UsageError: The file does not exist or is not a manifest.
     """
     file = path / MANIFEST_FILE if path.is_dir() else path
-    beside = file.parent / HOST_FILE
-    if beside.exists():  # a manifest may stand alone
-        read_host(beside)
+    host_file = file.parent / HOST_FILE
+    if host_file.exists():  # a manifest may come without it
+        read_host(host_file)
     return read_manifest(file)
 
 
-# A manifest's condition, what measures it again, and the video that it streams, if it does.
+# The condition of a manifest, the instrument, and the video of the app ffmpeg.
 Ready = tuple[Condition, Instrument, Path | None]
 
 
 def ready(manifest: Mapping[str, Any], trust: bool) -> Ready:
-    """Find what measures a manifest's condition again.
+    """Return the condition, instrument and video that repeat a manifest's measurement.
 
-    Raises LosslabError if it is not here, or if the manifest may not run here (`require_trusted`).
+    Raises:
+        LosslabError: The instrument is not available, or the manifest is not trusted (see
+            `require_trusted`).
     """
     condition = require_trusted(manifest, trust)
     where = manifest["instrument"].get("where", GUEST)
@@ -87,18 +90,22 @@ def ready(manifest: Mapping[str, Any], trust: bool) -> Ready:
 @contextlib.contextmanager
 def again(
     manifest: Mapping[str, Any],
-    what: Ready,
+    prepared: Ready,
     out: Path | None = None,
     attempts: int = 1,
     captures: Sequence[str] = (),
 ) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Measure a replicate again; give its folder and its manifest.
+    """Measure a replicate again; yield its folder and its manifest.
 
-    The folder is `out`, or a temporary one, which is gone when the block ends. `captures` are
-    interfaces to capture besides those of the manifest.
+    Args:
+        manifest: The manifest of the first measurement.
+        prepared: The result of `ready`.
+        out: The folder to write; by default a temporary one, removed at the end of the block.
+        attempts: Number of attempts if a guest is lost.
+        captures: Interfaces to capture in addition to the manifest's.
     """
     links = (*manifest.get("captures", ()), *captures)
-    condition, tools, movie = what
+    condition, tools, movie = prepared
     with own_folder(Path(tempfile.gettempdir()), "losslab-rerun-") as folder:
         out = out or folder / "again"
         found = run(
@@ -108,48 +115,44 @@ def again(
 
 
 def changes(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Name what another manifest was measured with, where that differs, with both values."""
-    whats = ("instrument", "fingerprint")
-    old, new = ({what: manifest.get(what, {}) for what in whats} for manifest in (then, now))
+    """List the differences of instrument and fingerprint between two manifests, with values."""
+    keys = ("instrument", "fingerprint")
+    old, new = ({key: manifest.get(key, {}) for key in keys} for manifest in (then, now))
     return instrument_differences(old, new)
 
 
 def instrument_differences(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Name the parts of the instrument that are not what they were, with both values."""
+    """List the differences between two instruments, with both values."""
     found = []
     for part in sorted(then.keys() | now.keys()):
         old, new = then.get(part), now.get(part)
         if isinstance(old, dict) and isinstance(new, dict):
             found += [f"{part}: {line}" for line in instrument_differences(old, new)]
         elif old != new:
-            found.append(f"{part} was {_said(old)}, is {_said(new)}")
+            found.append(f"{part} was {_text(old)}, is {_text(new)}")
     return found
 
 
-def _said(value: Any) -> str:
-    """Put a value of a manifest into words."""
-    return "not there" if value is None else str(value)
+def _text(value: Any) -> str:
+    return "absent" if value is None else str(value)
 
 
-def require_result(manifest: dict[str, Any], which: str) -> None:
-    """Refuse a run that measured nothing, which agrees with nothing.
-
-    Raises LosslabError if its guest was lost.
-    """
+def require_result(manifest: dict[str, Any], run_name: str) -> None:
+    """Raise LosslabError for a run whose guest was lost: it has no results to compare."""
     if manifest.get("lost"):
         raise LosslabError(
-            f"{which} must have measured something to compare, found a lost guest: "
+            f"{run_name} has no results to compare, because its guest was lost: "
             + "; ".join(manifest["reasons"]),
-            hint="measure it again; `losslab doctor` says what this machine lacks",
+            hint="measure it again; `losslab doctor` reports what this machine lacks",
         )
 
 
 def compare(
     first: Path, second: Path, digests: Mapping[str, str] = MappingProxyType({})
 ) -> Agreement:
-    """Compare two replicate folders, but for the files that describe the host.
+    """Compare two replicate folders, without the files that describe the host.
 
-    `digests` are of files that the first folder may lack, as its manifest lists them.
+    If the first folder lacks files that its manifest lists, `digests` replaces them.
     """
     same, different = [], {}
     for name in sorted(names(first) | names(second) | digests.keys()):
@@ -158,7 +161,7 @@ def compare(
             if digest(b) == digests[name]:
                 same.append(name)
             else:
-                different[name] = "another file"
+                different[name] = "the content differs"
         elif not (a.is_file() and b.is_file()):
             different[name] = f"only in {second if b.is_file() else first}"
         elif (bytes_a := a.read_bytes()) == (bytes_b := b.read_bytes()):
@@ -169,7 +172,7 @@ def compare(
 
 
 def names(folder: Path) -> set[str]:
-    """Return the paths below a replicate's folder of the files that are compared."""
+    """Return the paths of the compared files, relative to a replicate's folder."""
     found = (path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir())
     return {str(path) for path in found} - {*NOT_COMPARED}
 
@@ -185,26 +188,26 @@ def first_difference(a: bytes, b: bytes) -> str:
 
 
 def _shown(line: bytes) -> str:
-    """Quote the start of a line, with escapes for what is no text."""
-    text = line[:SHOWN_BYTES].decode(errors="backslashreplace")
-    return repr(text) + ("..." if len(line) > SHOWN_BYTES else "")
+    """Quote the start of a line, with escapes for bytes that are not UTF-8."""
+    text = line[:MAX_SHOWN_BYTES].decode(errors="backslashreplace")
+    return repr(text) + ("..." if len(line) > MAX_SHOWN_BYTES else "")
 
 
 def require_trusted(manifest: Mapping[str, Any], trust: bool) -> Condition:
-    """Return the condition that a manifest asks to be measured, if it may be measured here.
+    """Return the condition of a manifest that may be measured on this machine.
 
-    Algorithms, schemes, kernels, images and traces are names of this repository's own; a manifest
-    cannot carry one. What it can carry is commands, a folder whose files they get, and the wish to
-    be measured on this machine's own kernel. Raises LosslabError if it names something that this
-    repository does not have, or it would run programs of its author's without the caller's
-    permission.
+    A manifest refers to algorithms, schemes, kernels, images and traces by names of this
+    repository. But it may contain commands, name a folder whose files these commands get, and ask
+    for a measurement on this machine's own kernel, as root.
+
+    Raises:
+        UsageError: The condition is invalid or names something that this repository lacks.
+        LosslabError: The manifest would run programs of its author, and `trust` is not set.
     """
     condition = Condition.from_json(manifest["cell"])
     problems = condition.problems() + design.load_names(design.ROOT).problems(condition)
     if problems:
-        raise UsageError(
-            f"a manifest must have a condition that can be measured, found: {'; '.join(problems)}"
-        )
+        raise UsageError(f"the manifest's condition cannot be measured: {'; '.join(problems)}")
     place = manifest["backend"], manifest["instrument"].get("where", GUEST)
     if place not in BACKENDS:
         raise UsageError(
@@ -214,7 +217,7 @@ def require_trusted(manifest: Mapping[str, Any], trust: bool) -> Condition:
     found = [] if trust else _foreign(condition, own_kernel=BACKENDS[place].needs.kernel is None)
     if found:
         raise LosslabError(
-            "a manifest may run only losslab's own programs, found one that would run:\n"
+            "the manifest would run programs that are not losslab's:\n"
             + "\n".join(f"    {line}" for line in found),
             hint=f"if you trust its author, repeat the command with {TRUST}",
         )
@@ -222,7 +225,7 @@ def require_trusted(manifest: Mapping[str, Any], trust: bool) -> Condition:
 
 
 def _foreign(condition: Condition, own_kernel: bool) -> list[str]:
-    """List what would run besides losslab's own programs; quoted, as it may hold control codes."""
+    """List programs that are not losslab's; commands are quoted to escape control characters."""
     found = []
     if condition.app == "command":
         found += [

@@ -1,4 +1,4 @@
-"""Scorecards as data: what a suite's criteria found, for machines, and whether it became worse."""
+"""Scorecards: the results of a suite's criteria as JSON, and their comparison with older ones."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from losslab.errors import LosslabError
 from losslab.reading import read_json
 from losslab.study.schemas import check_schema
 
-# The study whose cells a score measures.
+# The study with the cells of a score.
 STUDY = "score"
 FORMAT = 1
-VERDICTS = ("meets", "misses", "undecided", "not measured")
+VERDICTS = ("meets", "misses", "inconclusive", "not measured")
 MEETS = VERDICTS[0]
-# Runs that do not scatter have intervals without width; what changes by less than this share of
-# the recorded value is no change that anybody sees in a figure.
-LEAST_CHANGE = 0.01
+# Changes below this share of the recorded value are ignored. Otherwise any change of a value
+# without variance, whose confidence interval has no width, would count.
+MIN_CHANGE = 0.01
 
 Card = dict[str, Any]
 Row = Mapping[str, str]
@@ -32,7 +32,18 @@ def scorecard(
     rows: Sequence[Row],
     cells: Sequence[Row],
 ) -> Card:
-    """Put a score together. Raises LosslabError if it would not follow its own schema."""
+    """Build a scorecard.
+
+    Args:
+        suite: The suite.
+        form: The form of the suite, `quick` or `full`.
+        tested: The scored algorithms.
+        rows: The rows of the table of criteria.
+        cells: The rows of the table of cells.
+
+    Raises:
+        LosslabError: The result violates the schema of scorecards.
+    """
     counts = {row["cell"]: row for row in cells if row["cell"]}
     baselines = [name for name in suite["baselines"] if name not in tested]
     order = [*tested, *baselines]
@@ -64,16 +75,16 @@ def _entry(
     baselines: Sequence[str],
     counts: Mapping[str, Row],
 ) -> dict[str, Any]:
-    """Give a criterion's number for one algorithm, beside the baselines'."""
+    """Return a criterion's result for one algorithm, with those of the baselines."""
     side = "at_most" if row["at_most"] else "at_least"
-    beside = {
+    baseline_rows = {
         name: by_criterion[row["criterion"], name]
         for name in baselines
         if name != row["algorithm"] and (row["criterion"], name) in by_criterion
     }
-    same = ("algorithm", "criterion", "section", "title", "metric", "unit", "verdict")
+    copied = ("algorithm", "criterion", "section", "title", "metric", "unit", "verdict")
     return {
-        **{key: row[key] for key in same},
+        **{key: row[key] for key in copied},
         **_numbers(row),
         "n": int(float(row["n"])),
         "limit": {side: float(row[side])},
@@ -81,7 +92,8 @@ def _entry(
         "limit_because": row["limit_because"],
         "reason": row["absent"],
         "baselines": {
-            name: {**_numbers(one), "verdict": one["verdict"]} for name, one in beside.items()
+            name: {**_numbers(one), "verdict": one["verdict"]}
+            for name, one in baseline_rows.items()
         },
         "runs": [_runs(cell, counts[cell]) for cell in row["cells"].split()],
     }
@@ -103,74 +115,76 @@ def _runs(cell: str, row: Row) -> dict[str, Any]:
 
 
 def load(path: Path) -> Card:
-    """Read a scorecard. Raises UsageError if it is not there, or is none of this format."""
+    """Read a scorecard.
+
+    Raises:
+        UsageError: The file does not exist or is not a scorecard of this format.
+    """
     card: Card = read_json(path)
-    hint = "`losslab score NAME --out DIR` leaves DIR/scorecard.json"
+    hint = "`losslab score NAME --out DIR` writes DIR/scorecard.json"
     check_schema(card, "scorecard", str(path), hint)
     return card
 
 
 def require_comparable(before: Card, suite: str, form: str) -> None:
-    """Refuse a recorded scorecard of another suite or form, whose numbers do not compare.
-
-    Raises LosslabError if it is one.
-    """
+    """Raise LosslabError for a scorecard of another suite or form, which is not comparable."""
     for key, value in (("suite", suite), ("form", form)):
         if before[key] != value:
             raise LosslabError(
-                f"scorecards must be of one {key} to compare, found {value} now and {before[key]} "
-                "recorded",
-                hint="--quick or not, as it was recorded",
+                f"scorecards must have the same {key} to compare, found {value} now and "
+                f"{before[key]} recorded",
+                hint="use --quick if the recorded scorecard has the form quick, and only then",
             )
 
 
-def worse(now: Card, before: Card) -> list[str]:
-    """Say what became worse than it was recorded, by more than the intervals.
+def regressions(now: Card, before: Card) -> list[str]:
+    """List criteria that are worse than recorded, with confidence intervals that do not overlap.
 
-    Raises LosslabError if they are of other suites or forms, whose numbers do not compare.
+    Raises:
+        LosslabError: The scorecards have different suites or forms, or no algorithm in common.
     """
     require_comparable(before, now["suite"], now["form"])
-    found = {(each["algorithm"], each["criterion"]): each for each in now["criteria"]}
-    asked = [each for each in before["criteria"] if each["algorithm"] in now["tested"]]
-    if not asked:
+    entries = {(each["algorithm"], each["criterion"]): each for each in now["criteria"]}
+    recorded = [each for each in before["criteria"] if each["algorithm"] in now["tested"]]
+    if not recorded:
         raise LosslabError(
             f"the recorded scorecard must have {' or '.join(now['tested'])}, found "
             f"{', '.join(before['tested'])}"
         )
     return [
-        f"{old['algorithm']}, {old['criterion']} ({old['section']}): {words}"
-        for old in asked
-        for words in _worse(found.get((old["algorithm"], old["criterion"])), old)
+        f"{old['algorithm']}, {old['criterion']} ({old['section']}): {change}"
+        for old in recorded
+        for change in _regression(entries.get((old["algorithm"], old["criterion"])), old)
     ]
 
 
-def _worse(new: dict[str, Any] | None, old: dict[str, Any]) -> Iterator[str]:
-    """Say how a criterion became worse; nothing where it did not."""
+def _regression(new: dict[str, Any] | None, old: dict[str, Any]) -> Iterator[str]:
+    """Yield how a criterion became worse; nothing if it did not."""
     if old["value"] is None:
         return
     if new is None or new["value"] is None:
         why = "no such criterion" if new is None else new["reason"]
-        yield f"was {said(old)}, and has no number ({why})"
+        yield f"was {text(old)}, now has no result ({why})"
         return
     sign = 1 if "at_least" in old["limit"] else -1
     change = sign * (new["value"] - old["value"])
-    if change >= -LEAST_CHANGE * abs(old["value"]):
+    if change >= -MIN_CHANGE * abs(old["value"]):
         return
     if None in (new["low"], new["high"], old["low"], old["high"]):
-        # Without intervals there is only the verdict.
-        apart = old["verdict"] == MEETS != new["verdict"]
+        # Without confidence intervals, compare the verdicts.
+        is_worse = old["verdict"] == MEETS != new["verdict"]
     elif sign > 0:
-        apart = new["high"] < old["low"]
+        is_worse = new["high"] < old["low"]
     else:
-        apart = new["low"] > old["high"]
-    if apart:
-        yield f"was {said(old)}, is {said(new)}"
+        is_worse = new["low"] > old["high"]
+    if is_worse:
+        yield f"was {text(old)}, is {text(new)}"
 
 
-def said(entry: Mapping[str, Any]) -> str:
-    """Say a criterion's number: 4.57 [4.1, 5.0] BDP."""
+def text(entry: Mapping[str, Any]) -> str:
+    """Format a criterion's result with its confidence interval, such as 4.57 [4.1, 5.0] BDP."""
     if entry["value"] is None:
-        return "no number"
+        return "no result"
     interval = ""
     if entry["low"] is not None and entry["low"] != entry["high"]:
         interval = f" [{entry['low']:.3g}, {entry['high']:.3g}]"
@@ -179,17 +193,17 @@ def said(entry: Mapping[str, Any]) -> str:
 
 
 def table(card: Card) -> str:
-    """Print what was asked for: a line per criterion, then how many have which verdict."""
+    """Return a line for each criterion of the scored algorithms, and the counts of verdicts."""
     lines = []
     for algorithm in card["tested"]:
-        own = [each for each in card["criteria"] if each["algorithm"] == algorithm]
+        entries = [each for each in card["criteria"] if each["algorithm"] == algorithm]
         lines.append(algorithm)
-        for each in own:
+        for each in entries:
             side, limit = next(iter(each["limit"].items()))
-            number = f"{said(each)}, {side.replace('_', ' ')} {limit:g}"
+            result = f"{text(each)}, {side.replace('_', ' ')} {limit:g}"
             lines.append(
-                f"  {each['verdict']:13} {each['section']:6} {each['criterion']:18} {number}"
+                f"  {each['verdict']:13} {each['section']:6} {each['criterion']:18} {result}"
             )
-        counts = Counter(each["verdict"] for each in own)
+        counts = Counter(each["verdict"] for each in entries)
         lines.append("  " + ", ".join(f"{counts[v]} {v}" for v in VERDICTS if counts[v]))
     return "\n".join(lines)

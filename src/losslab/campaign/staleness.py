@@ -1,8 +1,8 @@
-"""Cells and tables that the next start makes again, and why.
+"""Stale results: cells and tables that the next start of the workflow makes again, with reasons.
 
-Cells whose fingerprints differ from what was measured, and results that somebody changed after the
-workflow wrote them: Snakemake sees that an output is missing or older than its inputs, not that it
-was edited or damaged.
+A cell is stale if its fingerprint changed. Results are also stale if they changed after the
+workflow wrote them: Snakemake detects outputs that are missing or older than their inputs, but not
+edited or damaged ones.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ from losslab.instrument.records import FOLDER
 from losslab.reading import UsageError, read_json
 from losslab.study.design import Cell
 
-# Modules that are named; of more, their number.
-MOST_NAMED = 3
+# Maximum number of changed modules that a reason names.
+MAX_NAMED = 3
 
 
 def record_code(cells: Iterable[Cell]) -> None:
-    """Write down which modules cells are measured with, so that a change can be named later.
+    """Record the digests of the cells' modules, so that later starts can name changed modules.
 
-    Raises OSError if there is no room, or no right to write there.
+    Raises:
+        OSError: The disk is full, or the folder is not writable.
     """
     for cell in cells:
-        its = fingerprint.of(cell.condition, cell.backend, cell.where)
-        path = _code_file(FOLDER, its.parts[CODE])
+        now = fingerprint.of(cell.condition, cell.backend, cell.where)
+        path = _code_file(FOLDER, now.parts[CODE])
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_json(dict(its.code), path)
+            write_json(dict(now.code), path)
 
 
 def reasons(cell: Cell, results: Path) -> list[str]:
-    """Say why a cell will be measured at the next start; nothing if it will not."""
+    """List why the next start will measure a cell; empty if it will not."""
     folder = results / "cells" / cell.study / cell.name
     if not (folder / CELL_FILE).is_file():
         return ["not measured yet"]
@@ -70,14 +71,14 @@ def _changes(then: Mapping[str, str], now: Fingerprint, records: Path) -> list[s
 
 
 def _code_changes(digest: str, now: Fingerprint, records: Path) -> str:
-    """Name the modules that changed, where it was recorded which there were."""
+    """Return a reason that names the changed modules, if their digests were recorded."""
     try:
         then = read_json(_code_file(records, digest))
     except UsageError:
         return "the code changed"
     names = fingerprint.differences(then, now.code)
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"the code changed: {', '.join(names[:MOST_NAMED])}{more}"
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return f"the code changed: {', '.join(names[:MAX_NAMED])}{more}"
 
 
 def _code_file(records: Path, digest: str) -> Path:
@@ -85,9 +86,10 @@ def _code_file(records: Path, digest: str) -> Path:
 
 
 def lines(cells: Iterable[Cell], results: Path) -> list[str]:
-    """List cells that will be measured, with the reasons.
+    """Return a line for each cell that will be measured: study, cell and reasons.
 
-    Raises UsageError if a result cannot be read.
+    Raises:
+        UsageError: A result cannot be read.
     """
     found = []
     for cell in cells:
@@ -100,14 +102,16 @@ def lines(cells: Iterable[Cell], results: Path) -> list[str]:
 
 
 class Ledger:
-    """Results as the workflow left them; each is examined once per start at most.
+    """A record of the results' state after the last run, to detect later changes.
+
+    It examines each result at most once per start.
 
     Attributes:
-        found: What is not as it was left, by cell or file.
+        found: The first problem of each changed cell or file.
     """
 
     def __init__(self, path: Path) -> None:
-        """Read the ledger's file; an unreadable one counts as empty, and everything is examined."""
+        """Read the ledger's file; with an unreadable one, examine all results."""
         self._path = path
         self._entries: dict[str, dict[str, Any]] = {}
         self.found: dict[str, str] = {}
@@ -117,10 +121,10 @@ class Ledger:
         self._written = self._text()
 
     def cell(self, folder: Path) -> str:
-        """Return when a cell's files were last found damaged; empty if never.
+        """Return when a cell was last found damaged; "" if never.
 
-        Only a cell whose files have other times, sizes or inodes than at its last examination is
-        read as a whole.
+        The cell's files are read only if their times, sizes or inodes changed since the last
+        examination.
         """
         name = str(folder)
         if name not in self._examined and (folder / CELL_FILE).is_file():
@@ -133,9 +137,9 @@ class Ledger:
         return str(self._entry(name).get("changed", ""))
 
     def files(self, paths: Iterable[str | Path]) -> str:
-        """Return when some of these files were last found changed; empty if never.
+        """Return when any of these files was last found changed; "" if never.
 
-        A file that the ledger does not have, or that is missing, is nobody's change.
+        Files that are missing or not in the ledger do not count as changed.
         """
         return max((self._file(Path(path)) for path in paths), default="")
 
@@ -144,14 +148,15 @@ class Ledger:
         entry = self._entry(name)
         if name not in self._examined and "sha256" in entry and path.is_file():
             changed = digest(path) != entry["sha256"]
-            self._note(name, ["other bytes than the workflow wrote"] if changed else [])
+            self._note(name, ["changed since the workflow wrote it"] if changed else [])
         self._examined.add(name)
         return str(entry.get("changed", ""))
 
     def record(self, paths: Iterable[str | Path]) -> None:
-        """Note these files as the workflow leaves them, where they are there, and write the ledger.
+        """Record the digests of existing files, and write the ledger.
 
-        Raises HostError if the ledger cannot be written.
+        Raises:
+            HostError: The ledger cannot be written.
         """
         for path in map(Path, paths):
             if path.is_file():
@@ -159,17 +164,21 @@ class Ledger:
         self.write()
 
     def write(self) -> None:
-        """Write the ledger, if anything of it is new. Raises HostError if it cannot be written."""
+        """Write the ledger if it has changed.
+
+        Raises:
+            HostError: The ledger cannot be written.
+        """
         if self._text() != self._written:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            replace_json(self._known(), self._path)
+            replace_json(self._content(), self._path)
             self._written = self._text()
 
-    def _known(self) -> dict[str, dict[str, Any]]:
+    def _content(self) -> dict[str, dict[str, Any]]:
         return {name: entry for name, entry in self._entries.items() if entry}
 
     def _text(self) -> str:
-        return json.dumps(self._known(), sort_keys=True)
+        return json.dumps(self._content(), sort_keys=True)
 
     def _entry(self, name: str) -> dict[str, Any]:
         return self._entries.setdefault(name, {})

@@ -1,8 +1,8 @@
-"""What became of a campaign's claims: print them, check them, and record their verdicts.
+"""Verdicts on a campaign's claims: printing, checks, and records.
 
-A campaign that has a name may have its verdicts recorded, in `report/verdicts/NAME.tsv`: a row per
-claim, with the verdict and why it is this one if it ever was another. Then a claim that changes
-its verdict, or differs without a supported reason, stops the report until somebody says why.
+The verdicts of a campaign with a name can be recorded in `report/verdicts/NAME.tsv`, with a row for
+each claim: the verdict, and the reason for its last change. The report then fails if a verdict
+changes, or if a claim is not reproduced and has no supported reason.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from losslab.reading import UsageError, number, read_rows, shown
 CLAIMS = Path("results", "claims.csv")
 RECORD_COLUMNS = ("study", "claim", "verdict", "why")
 FIRST = "first recorded"
-# What is read of the judged claims here (analysis/R/claims.R writes them), and what are numbers.
+# The columns of judged claims that this module reads (analysis/R/claims.R writes them).
 NUMBERS = ("measured", "low", "high")
 COLUMNS = (
     "study", "claim", "verdict", "sentence", "tolerance", "limit_is", "limit_because", "published",
     "reason", "unsupported", "absent", "unit", "n", *NUMBERS,
 )  # fmt: skip
-# As a table is read: what needs a look first.
-ORDER = ("differs", "undecided", "not comparable", "not measured", "reproduced")
+# The order in tables: verdicts that need attention come first.
+ORDER = ("not reproduced", "inconclusive", "not comparable", "not measured", "reproduced")
+# Verdicts in files of earlier versions, with their current names.
+FORMER = {"differs": "not reproduced", "undecided": "inconclusive"}
 
 Row = dict[str, str]
 Name = tuple[str, str]
@@ -37,14 +39,14 @@ Name = tuple[str, str]
 
 @dataclass(frozen=True)
 class Recorded:
-    """A claim's verdict as it was recorded, and why it is this one."""
+    """A claim's recorded verdict, and the reason for its last change."""
 
     verdict: str
     why: str
 
 
 def read_table(path: Path, columns: Sequence[str] = ()) -> list[Row]:
-    """Read a table of the workflow's; NA is an empty field."""
+    """Read a table of the workflow; NA becomes an empty field."""
     return [
         {key: "" if value == "NA" else value for key, value in row.items()}
         for row in read_rows(path, columns=columns)
@@ -52,14 +54,19 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> list[Row]:
 
 
 def read_claims(path: Path) -> list[Row]:
-    """Read a campaign's judged claims. Raises LosslabError if there is no such table."""
+    """Read a campaign's judged claims.
+
+    Raises:
+        LosslabError: The table does not exist or is invalid.
+    """
     if not path.exists():
         raise LosslabError(
-            f"{path} must be there, found none",
-            hint="`make report` measures and judges; `make claims` judges what is measured",
+            f"{path} does not exist",
+            hint="`make report` measures and judges; `make claims` judges existing results",
         )
     rows = read_table(path, COLUMNS)
     for line, row in enumerate(rows, start=2):
+        row["verdict"] = FORMER.get(row["verdict"], row["verdict"])
         if row["verdict"] not in ORDER:
             raise UsageError(
                 f"verdict must be one of {', '.join(ORDER)}, found {shown(row['verdict'])} in "
@@ -73,63 +80,66 @@ def read_claims(path: Path) -> list[Row]:
 
 
 def read_recorded(path: Path) -> dict[Name, Recorded]:
-    """Read recorded verdicts; none where there is no such file.
+    """Read recorded verdicts by claim; return none if the file does not exist.
 
-    Raises LosslabError if a row is not whole, or stands there twice.
+    Raises:
+        UsageError: A row is incomplete or repeated.
     """
     if not path.is_file():
         return {}
     found: dict[Name, Recorded] = {}
     for line, row in enumerate(read_rows(path, "\t", RECORD_COLUMNS), start=2):
         name = (row["study"], row["claim"])
-        whole = all(row[column] for column in RECORD_COLUMNS)
-        if not whole or row["verdict"] not in ORDER or name in found:
+        verdict = FORMER.get(row["verdict"], row["verdict"])
+        complete = all(row[column] for column in RECORD_COLUMNS)
+        if not complete or verdict not in ORDER or name in found:
             raise UsageError(
-                f"{path}, line {line} must be a claim of its own with its verdict and why, found "
-                f"{shown(row)}"
+                f"{path}, line {line} must have a verdict and why for a claim without another "
+                f"line, found {shown(row)}"
             )
-        found[name] = Recorded(row["verdict"], row["why"])
+        found[name] = Recorded(verdict, row["why"])
     return found
 
 
 def problems(claims: Sequence[Row], recorded: dict[Name, Recorded]) -> list[str]:
-    """Say which claims differ without a supported reason, or from what was recorded."""
+    """List claims that are not reproduced without a supported reason, and changed verdicts."""
     found = []
     for row in claims:
         name = f"{row['study']}, {row['claim']}"
         number = f"{_number(row)}, {row['tolerance']}"
         if row["unsupported"]:
-            found.append(f"{name} differs ({number}): {row['unsupported']}")
+            found.append(f"{name} is not reproduced ({number}): {row['unsupported']}")
         before = recorded.get((row["study"], row["claim"]))
         if before is None:
-            found.append(f"{name} is {row['verdict']} ({number}), and was never recorded")
+            found.append(f"{name} is {row['verdict']} ({number}), but has no recorded verdict")
         elif before.verdict != row["verdict"]:
             found.append(f"{name} was {before.verdict} and is {row['verdict']} ({number})")
-    known = {(row["study"], row["claim"]) for row in claims}
+    names = {(row["study"], row["claim"]) for row in claims}
     studies = {row["study"] for row in claims}
     found += [
-        f"{study}, {claim} was recorded, and there is no such claim"
+        f"{study}, {claim} has a recorded verdict, but does not exist"
         for study, claim in recorded
-        if study in studies and (study, claim) not in known
+        if study in studies and (study, claim) not in names
     ]
     return found
 
 
-def require_as_recorded(problems: Sequence[str], what: str, recorded: Path, hint: str) -> None:
-    """Refuse results that became worse than they were recorded: verdicts, and a score's criteria.
-
-    Raises LosslabError naming each of them.
-    """
+def require_as_recorded(problems: Sequence[str], kind: str, recorded: Path, hint: str) -> None:
+    """Raise LosslabError with all problems of claims or criteria compared with a record."""
     if problems:
         raise LosslabError(
-            f"{what} must be as {recorded} has them, found {len(problems)} that are not:\n"
+            f"{kind} must agree with {recorded}, found {len(problems)} that do not:\n"
             + "\n".join(f"- {problem}" for problem in problems),
             hint=hint,
         )
 
 
 def check(claims: Path, recorded: Path) -> None:
-    """Refuse claims that differ without reason, or are not as they were recorded."""
+    """Check claims against recorded verdicts.
+
+    Raises:
+        LosslabError: A verdict changed, or a claim is not reproduced without a supported reason.
+    """
     hint = "give reasons in report/claims/STUDY.yaml; then "
     hint += f"`losslab claims --record {recorded} --why '...'`"
     found = problems(read_claims(claims), read_recorded(recorded))
@@ -137,10 +147,11 @@ def check(claims: Path, recorded: Path) -> None:
 
 
 def record(claims: Path, recorded: Path, why: str | None) -> list[str]:
-    """Write the verdicts as they are now; return what changed.
+    """Record the current verdicts; return the changes.
 
-    Raises LosslabError if a verdict changed and nobody says why, or a claim differs without a
-    reason.
+    Raises:
+        LosslabError: A verdict changed without `why`, or a claim is not reproduced without a
+            supported reason.
     """
     before, rows = read_recorded(recorded), read_claims(claims)
     unsupported = [
@@ -148,7 +159,7 @@ def record(claims: Path, recorded: Path, why: str | None) -> list[str]:
     ]
     if unsupported:
         raise LosslabError(
-            "a claim that differs must have a reason, found\n" + "\n".join(unsupported)
+            "a claim that is not reproduced must have a reason, found\n" + "\n".join(unsupported)
         )
     lines, changed = [], []
     for row in rows:
@@ -163,8 +174,8 @@ def record(claims: Path, recorded: Path, why: str | None) -> list[str]:
             changed.append(f"{', '.join(name)}: {old.verdict} -> {row['verdict']}")
             if why is None:
                 raise LosslabError(
-                    f"a verdict that changes must say why, found {changed[-1]}",
-                    hint="--why 'what changed it'",
+                    f"a change of a verdict must have a reason, found {changed[-1]}",
+                    hint="add --why 'REASON'",
                 )
             because = why
         lines.append((*name, row["verdict"], because))
@@ -177,20 +188,20 @@ def record(claims: Path, recorded: Path, why: str | None) -> list[str]:
 
 
 def table(claims: Sequence[Row]) -> str:
-    """Print claims by verdict: number, interval, n, limit; what was said and why below each."""
+    """Return the claims by verdict: result, confidence interval, n, limit, sentence and reason."""
     lines = []
     for verdict in ORDER:
         for row in (row for row in claims if row["verdict"] == verdict):
-            whose = f" ({row['limit_is']}: {row['limit_because']})" if row["limit_is"] else ""
+            limit = f" ({row['limit_is']}: {row['limit_because']})" if row["limit_is"] else ""
             published = f"; published {row['published']}" if row["published"] else ""
             lines.append(
                 f"{verdict.upper():14}  {row['study']}/{row['claim']}: {_number(row)}; "
-                f"{row['tolerance']}{whose}{published}"
+                f"{row['tolerance']}{limit}{published}"
             )
-            for what in ("sentence", "reason", "unsupported", "absent"):
-                if row[what]:
-                    words = row[what] if what == "sentence" else f"{what}: {row[what]}"
-                    lines += textwrap.wrap(words, 100, initial_indent=" " * 16,
+            for column in ("sentence", "reason", "unsupported", "absent"):
+                if row[column]:
+                    text = row[column] if column == "sentence" else f"{column}: {row[column]}"
+                    lines += textwrap.wrap(text, 100, initial_indent=" " * 16,
                                            subsequent_indent=" " * 16)  # fmt: skip
     counts = Counter(row["verdict"] for row in claims)
     lines.append(", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict]))
@@ -198,9 +209,9 @@ def table(claims: Sequence[Row]) -> str:
 
 
 def _number(row: Row) -> str:
-    """Say a claim's number in words: 4.57 [4.1, 5.0] times, n = 10."""
+    """Format a claim's result: 4.57 [4.1, 5.0] times, n = 10."""
     if not row["measured"]:
-        return "no number"
+        return "no result"
     interval = f" [{_short(row['low'])}, {_short(row['high'])}]" if row["low"] else ""
     unit = f" {row['unit']}" if row["unit"] else ""
     return f"{_short(row['measured'])}{interval}{unit}, n = {row['n']}"
@@ -224,11 +235,11 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
             print(json.dumps(rows, indent=1) if options.json else table(rows))
         return 0
 
-    command = commands.add_parser("claims", help="print the claims and what became of them")
-    command.add_argument("study", nargs="?", help="only this study's")
-    command.add_argument("--claims", type=Path, default=CLAIMS, help="the table of judged claims")
+    command = commands.add_parser("claims", help="print the claims and their verdicts")
+    command.add_argument("study", nargs="?", help="print only this study's claims")
+    command.add_argument("--claims", type=Path, default=CLAIMS, help="table of judged claims")
     command.add_argument("--check", type=Path, metavar="TSV", help="compare with recorded verdicts")
     command.add_argument("--record", type=Path, metavar="TSV", help="record the verdicts")
-    command.add_argument("--why", help="why verdicts changed, to record with them")
-    command.add_argument("--json", action="store_true", help="for a machine")
+    command.add_argument("--why", help="reason for changed verdicts, to record with them")
+    command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=run)

@@ -1,4 +1,4 @@
-"""Verify a results folder: its cells, and everything that was made from them."""
+"""Verification of a results folder: its cells, and all files made from them."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from losslab.campaign.recorded import RecordedCampaign
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
 
-# Findings of one stage that are printed; `--json` has all.
-SHOWN = 30
+# Maximum number of findings in the text output; `--json` lists all.
+MAX_SHOWN = 30
 STAGE = "tables"
 RESULTS = "results"
-# The workflow's rules that come after measuring; each study has one more for its tables.
+# The workflow's rules after measuring; each study has another one for its tables.
 RULES = (
     "collect_study", "summarise_study", "judge_claims", "draw_claims", "draw_path",
     "test_agreement", "trace_origin", "check_verdicts", "plot_figure", "render_report",
     "make_explorer", "all",
 )  # fmt: skip
-# Of a results folder, what the workflow makes from cells: folders and files.
+# Folders and files of a results folder that the workflow makes from cells.
 MADE = ("summary", "tables", "figures", "report", "claims.csv")
-# What other versions of R's packages draw and write differently.
+# Files whose bytes depend on the versions of R packages.
 DRAWN = frozenset({".svg", ".png", ".pdf", ".html", ".tex"})
-UNSEEN = re.compile(r"<(svg|script|style|head)\b.*?</\1>|<[^>]*>", re.DOTALL)
-# R writes into a PDF when it was drawn.
-DRAWN_WHEN = re.compile(rb"/(CreationDate|ModDate) \(D:[^)]*\)")
+MARKUP = re.compile(r"<(svg|script|style|head)\b.*?</\1>|<[^>]*>", re.DOTALL)
+# Time stamps that R writes to a PDF.
+PDF_DATES = re.compile(rb"/(CreationDate|ModDate) \(D:[^)]*\)")
 
 
 @dataclass
 class Verification:
-    """Parts verified, and findings."""
+    """The outcome of a verification."""
 
-    audit: Audit  # what the cells hold
-    remade: Remade | None = None  # what was made from them; None where the cells have findings
+    audit: Audit  # of the cells
+    remade: Remade | None = None  # of the files made from cells; None if the cells have findings
 
     @property
     def findings(self) -> list[Finding]:
-        """List everything that is not as it must be."""
+        """All findings."""
         return [*self.audit.findings, *(self.remade.findings if self.remade else [])]
 
 
@@ -55,11 +55,12 @@ def verify_results(
     campaign: RecordedCampaign,
     repository: Path,
     processors: int,
-    say: Callable[[str], None] = lambda words: None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Verification:
     """Compute a campaign's results again, from the raw files to the report, and compare.
 
-    Raises LosslabError if the workflow failed to make tables or report from the cells.
+    Raises:
+        LosslabError: The workflow failed to make tables or report from the cells.
     """
     found = Verification(audit(results, campaign.cells, processors, say))
     if not found.findings:
@@ -68,39 +69,39 @@ def verify_results(
 
 
 def not_verified(found: Verification) -> list[str]:
-    """Say what was not verified."""
+    """List the parts of a results folder that were not verified."""
     audited, remade = found.audit, found.remade
     lines = []
     if audited.counted:
         lines.append(
-            "compared with the manifests' own counters only, which raw files do not have: "
+            "metrics compared only with counters in the manifests, as raw files have none: "
             + ", ".join(sorted(audited.counted))
         )
     if audited.not_recomputed:
         lines.append("metrics not recomputed: " + ", ".join(sorted(audited.not_recomputed)))
     if audited.unpinned:
-        lines.append(f"kernel or image of {audited.unpinned} replicates: they are not pinned")
-    lines.append("what host.json says: machine, times, attempts, and the report's lines on them")
+        lines.append(f"unpinned kernels or images of {audited.unpinned} replicates")
+    lines.append("host.json and the report's lines from it: machine, times, attempts")
     if remade is None:
-        lines.append("tables, figures and report: the cells' findings come first")
+        lines.append("tables, figures and report, because cells have findings")
     elif remade.not_compared:
         lines.append(
-            f"pixels of {len(remade.not_compared)} figures and pages, which other software drew "
-            f"({'; '.join(remade.software)})"
+            f"graphics of {len(remade.not_compared)} figures and pages, drawn with different "
+            f"software ({'; '.join(remade.software)})"
         )
     return lines
 
 
 def quoted(findings: list[Finding]) -> list[str]:
-    """Print findings, a line each; of many, the first."""
-    lines = [f"  {finding.stage}: {finding}" for finding in findings[:SHOWN]]
-    if len(findings) > SHOWN:
-        lines.append(f"  and {len(findings) - SHOWN} more, which --json lists")
+    """Return a line for each finding, up to a maximum."""
+    lines = [f"  {finding.stage}: {finding}" for finding in findings[:MAX_SHOWN]]
+    if len(findings) > MAX_SHOWN:
+        lines.append(f"  and {len(findings) - MAX_SHOWN} more, which --json lists")
     return lines
 
 
 def statement(found: Verification) -> str:
-    """Say what was verified in a results folder."""
+    """Return the text output of `losslab verify`."""
     audited, remade = found.audit, found.remade
     lines = [
         f"{len(audited.replicates)} replicates: {len(audited.metrics)} metrics recomputed from "
@@ -116,27 +117,27 @@ def statement(found: Verification) -> str:
 
 
 def advice(findings: list[Finding]) -> list[str]:
-    """Say how to have a right result in place of a wrong one."""
+    """Return the fixes for findings."""
     lines = []
     if any(finding.stage == DAMAGE for finding in findings):
-        lines.append("The next workflow measures damaged replicates again, and only those.")
+        lines.append("The next start of the workflow measures only the damaged replicates again.")
     if any(finding.stage != DAMAGE for finding in findings):
         lines.append(
-            "Remove the other files and folders named here and start the workflow: it makes just "
-            "these again."
+            "Remove the other files and folders listed here, then start the workflow. It makes "
+            "only these again."
         )
     return lines
 
 
 @dataclass
 class Remade:
-    """Outcome of making tables again."""
+    """The outcome of making the files again that follow from cells."""
 
-    findings: list[Finding] = field(default_factory=list)  # what is not as the cells give it
-    files: int = 0  # how many files were made and compared
-    # Files that other software draws differently; of pages, the text is the same.
+    findings: list[Finding] = field(default_factory=list)
+    files: int = 0  # number of files made and compared
+    # Figures and pages that differ because of the software. The text of pages is the same.
     not_compared: list[str] = field(default_factory=list)
-    # How the software differs from what made them.
+    # Differences between the software now and then.
     software: list[str] = field(default_factory=list)
 
 
@@ -145,12 +146,19 @@ def remake(
     campaign: RecordedCampaign,
     repository: Path,
     processors: int,
-    say: Callable[[str], None] = lambda words: None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Remade:
-    """Make everything that follows from a campaign's cells, and compare it with what is there.
+    """Make all files that follow from a campaign's cells, and compare them with the results.
 
-    `results`: the results folder, whose cells have been audited; `processors`: how many of its jobs
-    may run at once. Raises LosslabError if the workflow failed.
+    Args:
+        results: The results folder, with audited cells.
+        campaign: The campaign.
+        repository: The repository with the workflow.
+        processors: The maximum number of jobs at a time.
+        say: Called with lines on the progress.
+
+    Raises:
+        LosslabError: The workflow failed.
     """
     say("making tables, figures and report again from the cells")
     with own_folder(Path(tempfile.gettempdir()), "losslab-remake-") as folder:
@@ -161,19 +169,20 @@ def remake(
 
 
 def link_cells(results: Path, made: Path, campaign: RecordedCampaign) -> None:
-    """Give a new results folder a campaign's cells; nothing below them is written to."""
+    """Link a campaign's cells into a new results folder, whose rules only read them."""
     for cell in campaign.cells:
-        place = made / path_of(cell)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to((results / path_of(cell)).resolve())
+        link = made / path_of(cell)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to((results / path_of(cell)).resolve())
 
 
 def run_workflow(
     campaign: RecordedCampaign, repository: Path, folder: Path, processors: int
 ) -> None:
-    """Run the rules after measuring in a folder that has the cells.
+    """Run the workflow's rules after measuring in a folder with linked cells.
 
-    Raises LosslabError if a rule failed; with the last lines of its log.
+    Raises:
+        LosslabError: A rule failed; the message has the last lines of its log.
     """
     tables = [f"tabulate_{study.name}" for study in campaign.studies]
     done = processes.attempt(
@@ -188,47 +197,47 @@ def run_workflow(
     )  # fmt: skip
     if not done.good:
         logs = sorted((folder / "logs").rglob("*.log"), key=lambda path: path.stat().st_mtime)
-        words = logs[-1].read_text(errors="replace") if logs else ""
-        lines = (done.err + done.out + words).strip().splitlines()
+        log = logs[-1].read_text(errors="replace") if logs else ""
+        lines = (done.err + done.out + log).strip().splitlines()
         raise LosslabError(
-            "the workflow must make tables and report from the cells, found:\n"
+            "the workflow failed to make tables and report from the cells:\n"
             + "\n".join(lines[-processes.QUOTED_LINES :])
         )
 
 
 def compare(results: Path, made: Path, campaign: RecordedCampaign) -> Remade:
-    """Compare what was shipped with what was made."""
+    """Compare the files of a results folder with those made again."""
     found = Remade()
     here = recorded.software()
     then = campaign.software or here
     found.software = [
-        f"{name} {then.get(name, 'none')} there, {here.get(name, 'none')} here"
+        f"{name} {then.get(name, 'none')} then, {here.get(name, 'none')} now"
         for name in sorted(then.keys() | here.keys())
         if then.get(name) != here.get(name)
     ]
-    names = [set(files(place)) for place in (results, made)]
-    found.files = len(names[1])
-    for name in sorted(names[0] | names[1]):
-        if name not in names[0]:
-            found.findings.append(Finding(STAGE, name, "missing, though the cells give it"))
-        elif name not in names[1]:
+    names, made_names = set(files(results)), set(files(made))
+    found.files = len(made_names)
+    for name in sorted(names | made_names):
+        if name not in names:
+            found.findings.append(Finding(STAGE, name, "missing, though the workflow makes it"))
+        elif name not in made_names:
             found.findings.append(Finding(STAGE, name, "not made by the campaign's workflow"))
-        elif what := _difference(results / name, made / name, found):
-            found.findings.append(Finding(STAGE, name, what))
+        elif difference := _difference(results / name, made / name, found):
+            found.findings.append(Finding(STAGE, name, difference))
     return found
 
 
 def files(results: Path) -> list[str]:
-    """List what the workflow made from cells in a results folder, by the paths in it."""
-    places = [results / part for part in MADE]
-    found = [place for place in places if place.is_file()]
-    found += [path for place in places for path in place.rglob("*") if not path.is_dir()]
+    """List the files of a results folder that the workflow made from cells, by relative path."""
+    parts = [results / part for part in MADE]
+    found = [part for part in parts if part.is_file()]
+    found += [path for part in parts for path in part.rglob("*") if not path.is_dir()]
     return sorted(str(path.relative_to(results)) for path in found)
 
 
 def _difference(then: Path, now: Path, found: Remade) -> str:
-    """Say how a file differs from the one that was made again; empty if it does not."""
-    one, other = (DRAWN_WHEN.sub(b"", path.read_bytes()) for path in (then, now))
+    """Return how a file differs from the one made again; "" if it does not."""
+    one, other = (PDF_DATES.sub(b"", path.read_bytes()) for path in (then, now))
     if one == other:
         return ""
     if found.software and then.suffix == ".csv" and same_table(then, now):
@@ -237,9 +246,9 @@ def _difference(then: Path, now: Path, found: Remade) -> str:
     if drawn and (then.suffix != ".html" or text_of(one) == text_of(other)):
         found.not_compared.append(then.name)
         return ""
-    return f"differs from what the cells give: {rerun.first_difference(one, other)}"
+    return f"differs from the file made from the cells: {rerun.first_difference(one, other)}"
 
 
 def text_of(page: bytes) -> str:
-    """Return what a reader reads of a page: without pictures, scripts and markup."""
-    return " ".join(html.unescape(UNSEEN.sub(" ", page.decode(errors="replace"))).split())
+    """Return the text of an HTML page, without pictures, scripts and markup."""
+    return " ".join(html.unescape(MARKUP.sub(" ", page.decode(errors="replace"))).split())

@@ -1,7 +1,7 @@
-"""`ip` and `tc` that wait in a host's network namespace for lines to carry out.
+"""Persistent `ip` and `tc` processes in a host's network namespace.
 
-Starting a process costs a guest some ten milliseconds of wall time, and what it does hardly any:
-each host has one of both, started with it, for all that is set and read back.
+Starting a process costs a guest about 10 ms of wall time, far more than its work. Each host
+therefore has one `ip -batch` and one `tc -batch`, which set it up and read it back.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from typing import Any
 from losslab.emulation import netns
 from losslab.errors import LosslabError
 
-# What tc says of a qdisc that it does not know (print_unknown_opt, tc/tc_qdisc.c), JSON or not.
+# tc prints this for a qdisc that it does not know, also into JSON (print_unknown_opt,
+# tc/tc_qdisc.c).
 UNKNOWN_OPTIONS = re.compile(r"\[Unknown qdisc, optlen=\d+\] ?")
 CHUNK_BYTES = 65_536
-COMMAND_TIMEOUT_S = 60  # no configuring command waits for the network; this ends a hung one
-# Each listing is answered with a JSON document.
+COMMAND_TIMEOUT_S = 60  # no command waits for the network, so a longer one hangs
+# With -json, each `show` command prints one JSON document.
 OPTIONS = ("-json", "-statistics", "-batch", "-")
-# A short listing: its answer says that what was before it is done. Not of one device: `tc` would
-# keep to that from then on (filter_ifindex, tc/tc_qdisc.c).
+# A short `show` command; its output means that the commands before it are done. `tc` must not show
+# a single device: it would show only that one from then on (filter_ifindex, tc/tc_qdisc.c).
 DONE = {"ip": "link show dev lo", "tc": "qdisc show"}
 
 
 class Batch:
-    """One of them; it waits until it is closed."""
+    """A persistent `ip -batch` or `tc -batch` process."""
 
     def __init__(self, program: str, pid: int) -> None:
         self._program = program
@@ -42,54 +43,54 @@ class Batch:
             )  # fmt: skip
 
     def do(self, lines: Sequence[str]) -> None:
-        """Carry out lines that are no listings."""
+        """Run commands that print nothing, and wait until they are done."""
         self.ask([*lines, DONE[self._program]], 1)
 
     def ask(self, lines: Sequence[str], listings: int) -> list[Any]:
-        """Carry out lines and return what the listings among them say."""
+        """Run commands, and return the parsed output of the `listings` show commands among them."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         text = "\n".join(lines) + "\n"
-        with contextlib.suppress(BrokenPipeError):  # it ended; its words say why
+        with contextlib.suppress(BrokenPipeError):  # it has ended; its stderr has the error
             self._process.stdin.write(text.encode())
             self._process.stdin.flush()
-        said, complaint = "", ""
-        found = _documents(said)
-        while len(found) < listings and (chunk := _read(self._process.stdout)):
-            said += chunk.decode(errors="replace")
-            found = _documents(said)
+        output, error = "", ""
+        documents = _documents(output)
+        while len(documents) < listings and (chunk := _read(self._process.stdout)):
+            output += chunk.decode(errors="replace")
+            documents = _documents(output)
         assert self._process.stderr is not None
-        if len(found) < listings:  # it ended
-            complaint = self._process.stderr.read().decode(errors="replace").strip()
+        if len(documents) < listings:  # it has ended
+            error = self._process.stderr.read().decode(errors="replace").strip()
         elif select.select([self._process.stderr], [], [], 0)[0]:
-            complaint = _read(self._process.stderr).decode(errors="replace").strip()
-        if complaint or len(found) != listings:
+            error = _read(self._process.stderr).decode(errors="replace").strip()
+        if error or len(documents) != listings:
             raise LosslabError(
-                f"`{self._program} {' '.join(OPTIONS)}` must succeed in silence, found: "
-                f"{complaint or said}",
+                f"`{self._program} {' '.join(OPTIONS)}` must succeed without messages, found: "
+                f"{error or output}",
                 hint=f"its input was:\n{text}",
             )
-        return found
+        return documents
 
     def close(self) -> None:
-        """End it."""
+        """Kill the process."""
         self._process.kill()
-        # Waits for it and closes its pipes, into one of which something may be left to say.
+        # Leaving the block waits for the process and closes its pipes. Closing stdin may flush.
         with contextlib.suppress(BrokenPipeError), self._process:
             pass
 
 
 def _read(stream: Any) -> bytes:
-    """Read what there is; nothing at the end."""
+    """Read the available bytes; none at the end of the stream."""
     if not select.select([stream], [], [], COMMAND_TIMEOUT_S)[0]:
         raise LosslabError(
-            f"`ip` and `tc` must answer within {COMMAND_TIMEOUT_S} s, found no answer"
+            f"`ip` and `tc` must answer within {COMMAND_TIMEOUT_S} s, found no output"
         )
     return os.read(stream.fileno(), CHUNK_BYTES)
 
 
 def _documents(text: str) -> list[Any]:
-    """Return the whole JSON documents that a text begins with, one behind the other."""
+    """Return the complete JSON documents at the beginning of a text."""
     found: list[Any] = []
     text = UNKNOWN_OPTIONS.sub("", text)
     with contextlib.suppress(json.JSONDecodeError):
@@ -102,7 +103,7 @@ def _documents(text: str) -> list[Any]:
 
 @dataclass(frozen=True)
 class Handle:
-    """What sets a host up and reads it back."""
+    """`ip` and `tc` of a host."""
 
     pid: int  # a process in its network namespace
     ip: Batch
@@ -111,7 +112,7 @@ class Handle:
 
 @contextlib.contextmanager
 def handles(pids: Mapping[str, int]) -> Iterator[dict[str, Handle]]:
-    """Start both for every host, for the length of the block."""
+    """Start `ip` and `tc` on every host for the length of the block."""
     with contextlib.ExitStack() as stack:
 
         def started(program: str, pid: int) -> Batch:

@@ -1,8 +1,8 @@
-"""Capture what crosses an interface, as a file that Wireshark opens, without touching the numbers.
+"""Packet capture at an interface (pcap), without any effect on the results.
 
-The kernel copies the beginning of each packet into a ring that is as long as the whole run and is
-read behind it: while packets flow nobody wakes, and no clock is looked at. Layouts: TPACKET_V2 of
-linux/if_packet.h, and pcap's format (draft-ietf-opsawg-pcap) with nanoseconds.
+The kernel copies the beginning of each packet into a ring buffer that holds the whole run and is
+read afterwards. During the run no process wakes up and no clock is read. Layouts: TPACKET_V2 of
+linux/if_packet.h, and the pcap format (draft-ietf-opsawg-pcap) with nanoseconds.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ TPACKET_V2 = 1
 TP_STATUS_USER = 1
 # tp_status, tp_len, tp_snaplen, tp_mac, tp_net, tp_sec, tp_nsec
 HEADER = struct.Struct("=IIIHHII")
-# Of each packet; what is left beside the ring's own header has Ethernet's, IP's and the longest of
-# TCP's, which are 134 bytes.
+# Bytes of each packet in the ring. Besides the ring's own header they hold the Ethernet, IP and
+# longest TCP headers (134 bytes).
 FRAME_ROOM_BYTES = 256
 BLOCK_BYTES = 1 << 20
-# A ring has as many full packets as the link carries in the run and this many times more: half of
-# that are acknowledgements, the rest is for packets that are smaller.
+# Ring size as a multiple of the full packets that the link can carry in the run. Acknowledgements
+# take half of it; the rest is for smaller packets.
 ROOM = 4
-# Before and after the traffic: pings, handshakes, and what waits for a retransmission.
+# Time before and after the traffic, for pings, handshakes and retransmissions.
 MORE_S = 20.0
 RING_MAX_BYTES = 1 << 30  # half of a guest's memory
 # Nanoseconds, version 2.4, no time zone, whole frames of any length, Ethernet.
@@ -46,16 +46,16 @@ RECORD = struct.Struct("=IIII")
 
 
 def name(link: str) -> str:
-    """Name the file of a link's capture."""
+    """Return the file name of a link's capture."""
     return f"capture-{link}.pcap"
 
 
-Opened = tuple[socket.socket, "mmap.mmap"]  # of one interface, and its ring
+Capture = tuple[socket.socket, "mmap.mmap"]  # socket of an interface, and its ring
 
 
-def _write(opened: Opened, link: str, path: Path) -> list[str]:
-    """Write what was seen, in its order; say what of it is missing."""
-    sock, ring = opened
+def _write(capture: Capture, link: str, path: Path) -> list[str]:
+    """Write the packets in their order; return a violation if any is missing."""
+    sock, ring = capture
     count = 0
     with path.open("wb") as out:
         out.write(FILE_HEADER)
@@ -70,41 +70,41 @@ def _write(opened: Opened, link: str, path: Path) -> list[str]:
     if dropped == 0 and count:
         return []
     return [
-        f"the capture of {link} must hold every packet, found {count} in it and {dropped} that "
-        "found no room"
+        f"the capture of {link} must hold every packet, found {count} captured and {dropped} "
+        "dropped because the ring was full"
     ]
 
 
 @contextlib.contextmanager
 def running(
-    links: Sequence[str], plan: Plan, nodes: Mapping[str, Host], folder: Path, reasons: list[str]
+    links: Sequence[str], plan: Plan, nodes: Mapping[str, Host], folder: Path, violations: list[str]
 ) -> Iterator[None]:
-    """Capture links for the length of the block; leave a file of each in `folder` at its end.
+    """Capture links for the length of the block; write a file for each to `folder` at its end.
 
-    A link is an interface, `HOST-NEIGHBOUR`: what leaves and what reaches it. What is missing of a
-    capture is added to `reasons`.
+    A link is an interface, `HOST-NEIGHBOUR`. Its packets are captured in both directions. An
+    incomplete capture is added to `violations`.
     """
     with contextlib.ExitStack() as stack:
-        opened = {link: _open(link, plan, nodes, stack) for link in links}
+        captures = {link: _open(link, plan, nodes, stack) for link in links}
         yield
-        for link, each in opened.items():
-            reasons += _write(each, link, folder / name(link))
+        for link, capture in captures.items():
+            violations += _write(capture, link, folder / name(link))
 
 
-def _open(link: str, plan: Plan, nodes: Mapping[str, Host], stack: contextlib.ExitStack) -> Opened:
-    host = next((host for host, its in plan.hosts.items() if link in its.interfaces), None)
+def _open(link: str, plan: Plan, nodes: Mapping[str, Host], stack: contextlib.ExitStack) -> Capture:
+    host = next((host for host, setup in plan.hosts.items() if link in setup.interfaces), None)
     if host is None:
-        known = sorted(name for its in plan.hosts.values() for name in its.interfaces)
-        raise LosslabError(f"a link to capture must be one of {', '.join(known)}, found {link}")
-    # Not before: what is not used is not loaded either.
+        links = sorted(name for setup in plan.hosts.values() for name in setup.interfaces)
+        raise LosslabError(f"a link to capture must be one of {', '.join(links)}, found {link}")
+    # Imported only when a capture is requested.
     import mmap
 
     seconds = plan.duration_s + MORE_S
-    packets = ROOM * plan.promise.rate_mbit * 1e6 / 8 / FRAME_BYTES * seconds
+    packets = ROOM * plan.path_spec.rate_mbit * 1e6 / 8 / FRAME_BYTES * seconds
     octets = min(RING_MAX_BYTES, BLOCK_BYTES * (1 + int(packets * FRAME_ROOM_BYTES) // BLOCK_BYTES))
     frames = octets // FRAME_ROOM_BYTES
     with netns.inside(nodes[host].pid):
-        # Bound to nothing before it has its ring.
+        # Protocol 0: the socket receives nothing until it has its ring and is bound.
         sock = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
         sock.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
         request = struct.pack("=IIII", BLOCK_BYTES, octets // BLOCK_BYTES, FRAME_ROOM_BYTES, frames)

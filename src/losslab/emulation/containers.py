@@ -1,9 +1,9 @@
-"""Emulated hosts that are Docker containers, by Containernet; where the containers are.
+"""Docker containers as emulated hosts, with Containernet.
 
-Runs where Containernet's `mininet` module is: in the engine image, booted as a guest's root or
-entered on the host. Programs run in a container's namespaces and control group, but are children of
-the job: they can be signalled, waited for and looked into as those of Mininet's own hosts, which
-`docker exec` would hide behind the engine.
+This module runs in the engine image, which has Containernet's `mininet` module: in a guest or on
+the host. Programs run in a container's namespaces and control group, but are children of the job,
+so that the job can signal, wait for and inspect them. With `docker exec` they would be children of
+the engine.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from typing import Any
 
 from losslab.errors import HostError, LosslabError
 
-# Every container has it, whoever's it is; its value is the owner's.
+# Label of every container of losslab; its value names the owner.
 LABEL = "losslab.owner"
 NAMESPACES = ("mount", "net", "uts", "ipc")
-# Files that Docker would fill with the machine's own; a program that asks a name server would send
-# packets that no one counts.
+# Files that Docker would copy from the machine. With its name servers, programs would send DNS
+# packets that belong to no flow.
 NAME_FILES = ("etc/hosts", "etc/resolv.conf", "etc/hostname")
 TUN = "/dev/net/tun"
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -39,18 +39,18 @@ MEMBERS_POLL_S = 0.01
 
 @dataclass(frozen=True)
 class Place:
-    """What the containers of one job are made of."""
+    """Options of one job's containers."""
 
     owner: str  # prefix of their names and value of their label
     image: str  # NAME:TAG, which the engine has
-    binds: tuple[str, ...]  # SOURCE:DESTINATION:MODE, as the engine sees the sources
-    # What comes before every program, such as a command that takes rights away: the job's own are
-    # root's, and what it starts in a container's namespaces has them too.
+    binds: tuple[str, ...]  # SOURCE:DESTINATION:MODE; sources are the engine's paths
+    # Command before every program, for example to drop capabilities: programs that the job starts
+    # in a container's namespaces would otherwise have the job's capabilities, which are root's.
     limited: tuple[str, ...] = ()
 
 
 class _Client:
-    """The engine's client, with our label and without a terminal on what it creates."""
+    """Client of the engine that labels the containers and creates them without a terminal."""
 
     def __init__(self, api: Any, place: Place) -> None:
         self._api, self._place = api, place
@@ -60,9 +60,9 @@ class _Client:
 
     def create_host_config(self, **options: Any) -> Any:
         own = {
-            # The first process only sleeps; nothing else runs under the engine's filter.
+            # Only the first process, which sleeps, would run under the engine's filter.
             "security_opt": ["seccomp=unconfined"],
-            # Containernet names the one of the cgroupfs driver; without, every driver has its own.
+            # Containernet sets a parent that only the cgroupfs driver accepts.
             "cgroup_parent": None,
         }
         return self._api.create_host_config(**options | own)
@@ -73,14 +73,14 @@ class _Client:
 
 
 def client() -> Any:
-    """Connect to the engine that DOCKER_HOST names, or the machine's own."""
+    """Connect to the engine in DOCKER_HOST, by default this machine's."""
     import docker
 
     return docker.from_env(timeout=API_TIMEOUT_S).api
 
 
 def of_engine(error: BaseException) -> HostError | None:
-    """Tell an error of the engine, which says nothing about what was to be measured."""
+    """Return a HostError for an error of Docker's engine; None for other errors."""
     if type(error).__module__.partition(".")[0] not in ("docker", "requests"):
         return None
     return HostError(
@@ -90,15 +90,15 @@ def of_engine(error: BaseException) -> HostError | None:
 
 
 def host_class(place: Place) -> type:
-    """Make the class of Containernet's hosts whose containers are those of `place`."""
+    """Return a class of Containernet hosts with the options of `place`."""
     from mininet.net import Mininet
     from mininet.node import Docker
 
-    # Or it would raise limits of the machine for good (fixLimits).
+    # Keep Mininet from raising the machine's limits permanently (fixLimits).
     Mininet.inited = True
 
     class Container(Docker):  # type: ignore[misc]
-        """A container that is told from every other job's."""
+        """A container with the name and label of its owner."""
 
         def __init__(self, name: str, **options: Any) -> None:
             super().__init__(
@@ -106,19 +106,19 @@ def host_class(place: Place) -> type:
                 dimage=place.image,
                 dcmd=["sleep", "infinity"],
                 volumes=list(place.binds),
-                # Or every host has a back door over the engine's bridge.
+                # By default, hosts would also be connected by the engine's bridge.
                 network_mode="none",
                 publish_all_ports=False,
-                # Settings are made from outside, and read back.
+                # losslab sets sysctls in the namespace, and reads them back.
                 sysctls={},
                 devices=[f"{TUN}:{TUN}:rwm"] if Path(TUN).exists() else [],
                 **options,
             )
 
-        # Containernet sets both in its constructor, the one to a fixed word.
+        # Containernet's constructor sets both attributes, the prefix to a constant.
         @property
         def dnameprefix(self) -> str:
-            """What the container's name begins with."""
+            """Prefix of the container's name."""
             return place.owner
 
         @dnameprefix.setter
@@ -135,9 +135,9 @@ def host_class(place: Place) -> type:
             self._client = _Client(api, place)
 
         def _popen(self, cmd: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-            """Start in the container what Containernet would with `docker exec`."""
-            own = f"{place.owner}.{self.name}"
-            program = cmd[cmd.index(own) + 1 :]
+            """Start a program in the container without `docker exec`, which Containernet uses."""
+            container_name = f"{place.owner}.{self.name}"
+            program = cmd[cmd.index(container_name) + 1 :]
             pid = self._get_pid()
             return subprocess.Popen(
                 enter_command(pid, [*place.limited, *program]),
@@ -147,10 +147,10 @@ def host_class(place: Place) -> type:
             )
 
         def start(self) -> None:
-            """Run nothing: the image's own command is not wanted."""
+            """Do not run the image's own command."""
 
         def terminate(self) -> None:
-            """Remove the container, after what runs in it: a control group in use would stay."""
+            """End the container's programs, then remove it: a control group in use would remain."""
             end_members(self._get_pid())
             super().terminate()
 
@@ -158,27 +158,27 @@ def host_class(place: Place) -> type:
 
 
 def enter_command(pid: int, program: Sequence[str]) -> list[str]:
-    """Write the command that runs a program in the namespaces of process `pid`.
+    """Return the command that runs a program in the namespaces of process `pid`.
 
-    Not in its process namespace, in which it would have another number for those who signal it.
+    It does not enter the process namespace, so that the job can signal the program by its PID.
     """
     return ["nsenter", f"--target={pid}", *(f"--{name}" for name in NAMESPACES), "--", *program]
 
 
 def cgroup_files(pid: int, proc: Path = Path("/proc")) -> list[Path]:
-    """List the files to write a process's number to, for it to join the control groups of `pid`."""
+    """List the `cgroup.procs` files of the control groups of `pid`; a PID written there joins."""
     root = Path("/sys/fs/cgroup")
     files = []
     for line in (proc / str(pid) / "cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
-        # Version 2 has no list of controllers and no folder for it: cgroups(7).
+        # In version 2, controllers are empty and have no folder: cgroups(7).
         folder = root / controllers.removeprefix("name=")
         files.append(folder / path.lstrip("/") / "cgroup.procs")
     return [file for file in files if file.exists()]
 
 
 def _joining(files: list[Path]) -> Callable[[], None]:
-    """Make what a child does between fork and exec: join, and never outlive the job."""
+    """Return a `preexec_fn` that joins control groups and ends the child with the job."""
 
     def join() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -189,7 +189,7 @@ def _joining(files: list[Path]) -> Callable[[], None]:
 
 
 def remove(api: Any, owner: str | None = None) -> list[str]:
-    """Remove an owner's (or everyone's) containers and what runs in them; return their names."""
+    """Remove an owner's containers, by default all, and their programs; return their names."""
     removed = []
     label = LABEL if owner is None else f"{LABEL}={owner}"
     for container in api.containers(all=True, filters={"label": label}):
@@ -200,31 +200,31 @@ def remove(api: Any, owner: str | None = None) -> list[str]:
 
 
 def end_members(pid: int) -> None:
-    """Kill the other processes in the control group of a container's first, and see them gone.
+    """Kill the processes in a container's control group except its first, and wait for their end.
 
-    `pid` is the container's first process; 0 when it does not run.
+    `pid` is the container's first process; 0 if it does not run.
     """
     if pid == 0:
         return
     files = cgroup_files(pid)
     deadline = time.monotonic() + MEMBERS_END_S
     while time.monotonic() < deadline:
-        numbers: set[int] = set()
-        with contextlib.suppress(OSError):  # the container went first
+        members: set[int] = set()
+        with contextlib.suppress(OSError):  # the container has ended
             for file in files:
-                numbers |= {int(line) for line in file.read_text().split()}
-        numbers -= {pid, 0}
-        if not numbers:
+                members |= {int(line) for line in file.read_text().split()}
+        members -= {pid, 0}
+        if not members:
             return
-        for number in numbers:
+        for member in members:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(number, signal.SIGKILL)
+                os.kill(member, signal.SIGKILL)
         time.sleep(MEMBERS_POLL_S)
 
 
 @contextmanager
 def owned(api: Any, owner: str) -> Iterator[None]:
-    """Remove an owner's containers after the block, however it ends."""
+    """Remove an owner's containers after the block, also after an error."""
     try:
         yield
     finally:
@@ -232,14 +232,14 @@ def owned(api: Any, owner: str) -> Iterator[None]:
 
 
 def has_image(api: Any, image: str) -> bool:
-    """Tell whether the engine has an image of this name and tag."""
+    """Return whether the engine has an image with this name and tag."""
     return any(image in (found.get("RepoTags") or []) for found in api.images())
 
 
 def import_skeleton(api: Any, image: str, root: Path) -> list[str]:
-    """Make an image of `root`'s top level only; return the binds that give it its content.
+    """Import an image with only the top level of `root`; return the binds for its content.
 
-    Where the engine sees the host image as a folder, there is no need to copy half a gigabyte.
+    The engine can read the folder, so that half a gigabyte need not be copied.
     """
     content = io.BytesIO()
     binds = []
@@ -262,11 +262,11 @@ def import_skeleton(api: Any, image: str, root: Path) -> list[str]:
 def import_image(api: Any, image: str, content: Any) -> None:
     """Import a tar archive as an image."""
     name, tag = image.rsplit(":", 1)
-    answer = api.import_image_from_data(content, repository=name, tag=tag)
+    response = api.import_image_from_data(content, repository=name, tag=tag)
     if not has_image(api, image):
-        raise LosslabError(f"the engine must import {image}, found: {answer.strip()}")
+        raise LosslabError(f"the engine must import {image}, found: {response.strip()}")
 
 
 def name_binds(root: Path) -> list[str]:
-    """Bind the image's own files of names and name servers over those that Docker makes."""
+    """List binds of the image's name and resolver files over those that Docker creates."""
     return [f"{root / file}:/{file}:ro" for file in NAME_FILES]

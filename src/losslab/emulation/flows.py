@@ -1,4 +1,4 @@
-"""What an app runs: programs on hosts, two to a flow. Pure data; `traffic` brings it to life."""
+"""Flows and programs of an app: pure data, which `traffic` runs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-ANY, ANY_PORT = "any", 0  # protocol, and port of a listener that listens on any
+ANY, ANY_PORT = "any", 0  # any protocol; a listener's port if any port will do
 
 
 class Host(Protocol):
-    """What is needed of a Mininet node."""
+    """Required interface of a Mininet node."""
 
     @property
     def pid(self) -> int:
-        """A process in its namespaces."""
+        """PID of a process in the host's namespaces."""
 
     def popen(self, command: list[str], /, **streams: Any) -> subprocess.Popen[bytes]:
         """Start a process in the host's namespaces."""
@@ -23,20 +23,20 @@ class Host(Protocol):
 
 @dataclass(frozen=True)
 class Program:
-    """A command line on a host; its words go to `log` in the replicate's folder."""
+    """A command line on a host; its output goes to `log` in the replicate's folder."""
 
     host: str
     command: list[str]
     log: str
-    # Every line of standard output behind the clock's nanoseconds; what it says on stderr apart.
+    # Prefix each line of stdout with the clock in ns; write stderr to a file of its own.
     stamped: bool = False
-    # Serves until it is ended, like a web server; others end by themselves with status 0.
+    # Runs until it is killed, like a web server; other programs must end with status 0.
     lasting: bool = False
 
 
 @dataclass(frozen=True)
 class Timed(Program):
-    """One that is told to end when the run does, if it has not by then; any status will do then."""
+    """A program that is ended with the run, after which any exit status is accepted."""
 
     until_s: float = 0.0
     ending: int = signal.SIGTERM
@@ -44,29 +44,29 @@ class Timed(Program):
 
 @dataclass(frozen=True)
 class Flow:
-    """Two programs and the connection between them, whose data the sender sends."""
+    """Two programs and the connection between them; the sender sends the data."""
 
     name: str
     algorithm: str
     port: int
     listener: Program
     caller: Program
-    # The data connection's port on the sender; None where the program leaves it to the kernel.
+    # The data connection's port on the sender; None if the kernel chooses it.
     source_port: int | None = None
-    # The caller starts at an instant of this window that the seed draws; None: as soon as it may.
+    # The seed draws the caller's start from this window; None: soon after the flow before it.
     start_window_s: tuple[float, float] | None = None
-    # Wants all the path can carry: no window or buffer may hold it back.
+    # A bulk flow: no window or buffer may limit it.
     bulk: bool = True
-    # Or "udp", whose congestion control is the program's own; or `ANY`: nothing is known of the
-    # programs, and what arrives is counted at the receiver's link.
+    # "tcp"; "udp", with the program's own congestion control; or `ANY`: any program, whose traffic
+    # is counted at the receiver's interface.
     protocol: str = "tcp"
-    # What the receiving program reads at a time; it need not wake for less.
+    # Bytes that the receiving program reads at a time; it need not wake up for fewer.
     receive_block_bytes: int | None = None
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """The instants of a replicate that its tables count from."""
+    """Time origin of a replicate's tables, and start times of its flows."""
 
-    origin_ns: int  # the monotonic clock when the first caller was started: every table's 0 s
-    started_s: dict[str, float]  # when each flow's caller was started, by the flow's name
+    origin_ns: int  # CLOCK_MONOTONIC at 0 s of every table, when sampling begins
+    started_s: dict[str, float]  # start of each flow's caller, by flow name

@@ -1,11 +1,10 @@
-"""Goodput of TCP flows, and what else samples say of them: window, RTT, losses.
+"""Goodput and cwnd statistics of TCP flows, from samples of their connections.
 
-Goodput is what the receiver said it has, between two instants.
-
-A byte counts when it is acknowledged, selectively or not. Every byte that counts in a window has
-then crossed the bottleneck in a window of the same length, a way back earlier. What a receiving
-program reads does not: what waits behind a hole when the window opens is read in it, and can be
-more than the link carries.
+Goodput is the number of bytes acknowledged between two times, divided by the time. Selectively
+acknowledged bytes count. All bytes that are acknowledged in a window of time passed the bottleneck
+in a window of the same length, one reverse path delay earlier. Bytes that the receiving program
+reads may exceed the link's rate: data that arrived before the window is read in it after a gap is
+filled.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from typing import Any
 
 from losslab.errors import LosslabError
 
-# Of the rates that are written; samples are as close as that, or a little less on slow links.
+# Length of the intervals in the table of rates. Sample intervals are at most this long.
 INTERVAL_S = 0.1
 # Samples are some microseconds late.
 ROUNDING_S = 0.001
 COLUMNS = "t_s,goodput_mbit"
-# A window is cut when it falls below so much of its largest since the last cut ended, however many
-# samples the fall takes: recovery lowers it packet by packet. CUBIC keeps 0.7 of its window, Reno
-# 0.5; windows that only shrink a little while BBR probes are none.
+# A window reduction counts as a cut if the window falls below this share of its maximum since the
+# last cut, over any number of samples: recovery lowers it packet by packet. CUBIC keeps 0.7 of its
+# window and Reno 0.5. Small reductions while BBR probes are not cuts.
 CUT_SHARE = 0.85
 FIRST_S = 1.0
 
@@ -43,45 +42,49 @@ def read_rows(table: Path) -> list[dict[str, str]]:
 
 
 def write_intervals(rows: Iterable[tuple[float, float]], path: Path) -> None:
-    """Write (end in s, Mbit/s) of intervals as a table."""
+    """Write a table of intervals: (end in s, Mbit/s)."""
     lines = [f"{t_s:.6f},{rate_mbit:.6f}" for t_s, rate_mbit in rows]
     path.write_text("\n".join([COLUMNS, *lines]) + "\n")
 
 
 def read_report(path: Path) -> dict[str, Any]:
-    """Read what a program printed as JSON."""
+    """Read a program's JSON report."""
     text = path.read_text()
     try:
         found: dict[str, Any] = json.loads(text)
     except json.JSONDecodeError as error:
         raise LosslabError(
-            f"{path.name} must be a report as JSON, found: {text.strip()[-200:]}"
+            f"{path.name} must be a JSON report, found: {text.strip()[-200:]}"
         ) from error
     return found
 
 
 @dataclass(frozen=True)
 class Deliveries:
-    """Bytes that flows had delivered at each sample, 0 before a connection and whole after it."""
+    """Cumulative bytes delivered at each sample: 0 before a connection, its total after it."""
 
-    instants_s: Sequence[float]
+    times_s: Sequence[float]
     octets: Sequence[int]
 
     @classmethod
     def read_all(cls, tcp_csv: Path) -> dict[int, Deliveries]:
-        """Read those of every connection of the sender's, by the port that it comes from."""
-        own: dict[int, dict[float, int]] = defaultdict(dict)
+        """Read the deliveries of all connections of the sender, by source port."""
+        by_port: dict[int, dict[float, int]] = defaultdict(dict)
         for row in read_rows(tcp_csv):
-            own[int(row["flow"])][float(row["t_s"])] = int(row["delivered_bytes"])
-        instants = sorted({t_s for its in own.values() for t_s in its})
+            by_port[int(row["flow"])][float(row["t_s"])] = int(row["delivered_bytes"])
+        times_s = sorted({t_s for samples in by_port.values() for t_s in samples})
         return {
-            port: cls(instants, list(accumulate((its.get(t_s, 0) for t_s in instants), max)))
-            for port, its in own.items()
+            port: cls(times_s, list(accumulate((samples.get(t_s, 0) for t_s in times_s), max)))
+            for port, samples in by_port.items()
         }
 
     @classmethod
     def read(cls, tcp_csv: Path, source_port: int | None) -> Deliveries:
-        """Read those of the connection from a port; it is an error if there was none."""
+        """Read the deliveries of the connection from a source port.
+
+        Raises:
+            LosslabError: there are no samples of the connection.
+        """
         found = cls.read_all(tcp_csv)
         if source_port not in found:
             raise LosslabError(
@@ -91,28 +94,32 @@ class Deliveries:
         return found[source_port]
 
     def mbit(self, begin_s: float, end_s: float) -> float:
-        """Return the goodput of a window in Mbit/s; it is an error if it has no two samples."""
+        """Return the goodput between two times in Mbit/s.
+
+        Raises:
+            LosslabError: there are fewer than two samples between them.
+        """
         found = self.sampled_mbit(begin_s, end_s)
         if found is None:
             raise LosslabError(
-                f"flows must be sampled between {begin_s:g} and {end_s:g} s, found no two samples"
+                f"flows must have two samples between {begin_s:g} and {end_s:g} s, found fewer"
             )
         return found
 
     def sampled_mbit(self, begin_s: float, end_s: float) -> float | None:
-        """Divide bytes by time between the samples nearest inside a window; None without two."""
-        first = bisect.bisect_left(self.instants_s, begin_s - ROUNDING_S)
-        last = bisect.bisect_right(self.instants_s, end_s + ROUNDING_S) - 1
+        """Return the goodput between the first and last sample of a window; None without two."""
+        first = bisect.bisect_left(self.times_s, begin_s - ROUNDING_S)
+        last = bisect.bisect_right(self.times_s, end_s + ROUNDING_S) - 1
         if last <= first:
             return None
-        seconds = self.instants_s[last] - self.instants_s[first]
+        seconds = self.times_s[last] - self.times_s[first]
         return (self.octets[last] - self.octets[first]) * 8 / 1e6 / seconds
 
     def intervals(self) -> list[tuple[float, float]]:
-        """List (end in s, Mbit/s) of consecutive intervals of `INTERVAL_S` or the next sample."""
+        """List (end in s, Mbit/s) of consecutive intervals of `INTERVAL_S`, up to a sample each."""
         found = []
         before_s, before = 0.0, 0
-        for t_s, octets in zip(self.instants_s, self.octets, strict=True):
+        for t_s, octets in zip(self.times_s, self.octets, strict=True):
             if t_s - before_s >= INTERVAL_S - ROUNDING_S:
                 found.append((t_s, (octets - before) * 8 / 1e6 / (t_s - before_s)))
                 before_s, before = t_s, octets
@@ -122,18 +129,18 @@ class Deliveries:
 def cwnd_statistics(
     rows: Sequence[dict[str, str]], source_port: int | None, warmup_s: float, duration_s: float
 ) -> dict[str, float | None]:
-    """Describe a connection between the warm-up and the end, from the rows of tcp.csv.
+    """Return cwnd statistics of a connection after the warm-up, from the rows of tcp.csv.
 
-    Returns TCP's own RTT (ms), its congestion window (packets), how often the slow start threshold
-    changed after it was first set, how often per second the window was cut, and how many packets
-    were sent again in the replicate's first second, warm-up or not; None where there is no sample.
+    Returns TCP's RTT (ms), the congestion window (packets), changes of the slow start threshold
+    after it is first set, window cuts per second, and retransmits in the replicate's first second
+    (which may be warm-up); None without samples.
     """
-    own = [(float(row["t_s"]), row) for row in rows if row["flow"] == str(source_port)]
-    inside = [row for t_s, row in own if warmup_s <= t_s <= duration_s]
+    samples = [(float(row["t_s"]), row) for row in rows if row["flow"] == str(source_port)]
+    inside = [row for t_s, row in samples if warmup_s <= t_s <= duration_s]
     rtts = [float(row["srtt_ms"]) for row in inside]
     windows = [int(row["cwnd_packets"]) for row in inside]
     thresholds = [row["ssthresh_packets"] for row in inside if row["ssthresh_packets"]]
-    early = [int(row["retransmits"]) for t_s, row in own if t_s <= FIRST_S]
+    early = [int(row["retransmits"]) for t_s, row in samples if t_s <= FIRST_S]
     return {
         "srtt_mean_ms": statistics.fmean(rtts) if rtts else None,
         "srtt_std_ms": statistics.pstdev(rtts) if rtts else None,
@@ -146,7 +153,7 @@ def cwnd_statistics(
 
 
 def cuts(windows: Sequence[int]) -> int:
-    """Count how often a window was cut: it falls from a peak, and then grows again."""
+    """Count window cuts: the window falls from a peak to below CUT_SHARE of it."""
     found, top, falling = 0, 0, False
     for before, window in pairwise([0, *windows]):
         if falling and window > before:
@@ -159,11 +166,11 @@ def cuts(windows: Sequence[int]) -> int:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float | None:
-    """Return a value at a share of an ordered list; None of none."""
+    """Return a quantile of a sorted list; None if it is empty."""
     return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
 
 
 def jain_index(shares: list[float]) -> float:
-    """Rate the fairness of shares, from 1/n (one has all) to 1 (equal): Jain et al., DEC-TR-301."""
+    """Return Jain's fairness index, from 1/n (unfair) to 1 (equal): Jain et al., DEC-TR-301."""
     squares = sum(share**2 for share in shares)
     return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0

@@ -1,4 +1,4 @@
-"""Set up hosts as a plan says (addresses, sysctls, offloads, qdiscs), and read it all back."""
+"""Set up hosts from a plan (addresses, sysctls, offloads, qdiscs), and read their state back."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from losslab.emulation.batch import Handle
     from losslab.emulation.plan import HostPlan
 
-# Of tc, where the kernel has no such qdisc.
+# Message of tc if the kernel does not have a qdisc.
 UNKNOWN_KIND = "qdisc kind is unknown"
-# There since Accurate ECN is (ip-sysctl.rst).
+# A sysctl that kernels with Accurate ECN have (ip-sysctl.rst).
 ACCURATE_ECN_SYSCTL = "net.ipv4.tcp_ecn_option"
 SETTLE_S = 0.5
 SETTLE_TRIES = 20
 
 
 def apply(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
-    """Make every host what its plan asks for, but for its qdiscs, which a seed decides."""
+    """Set up every host except its qdiscs, which depend on the seed."""
     for host, plan in plans.items():
         with netns.inside(handles[host].pid):
             for name, value in plan.sysctls.items():
@@ -37,7 +37,7 @@ def apply(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
 
 
 def shape(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
-    """Give every host the qdiscs of its plan; as `apply`."""
+    """Create the planned qdiscs on every host."""
     for host, plan in plans.items():
         try:
             if plan.qdiscs:
@@ -53,7 +53,7 @@ def shape(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
 
 
 def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> dict[str, Any]:
-    """Read what the kernel says of every host: qdiscs, routes, sysctls, offloads, link counters."""
+    """Read the state of every host: qdiscs, routes, sysctls, offloads and counters."""
     state: dict[str, Any] = {}
     for host, plan in plans.items():
         found_routes, found_links = handles[host].ip.ask(["route show", "link show"], 2)
@@ -83,7 +83,7 @@ def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> d
 def read_back_settled(
     plans: Mapping[str, HostPlan], handles: Mapping[str, Handle], rtt_ms: float
 ) -> dict[str, Any]:
-    """Read everything back once no packet is in flight any more."""
+    """Read the state of every host once all queues are empty."""
     state: dict[str, Any] = {}
     for _ in range(SETTLE_TRIES):
         time.sleep(SETTLE_S + 4 * rtt_ms / 1e3)
@@ -95,44 +95,44 @@ def read_back_settled(
 
 
 def deviations(plans: Mapping[str, HostPlan], state: Mapping[str, Any]) -> list[str]:
-    """Compare the state read back with what was planned; a sentence for every difference."""
+    """List the deviations of the state read back from the plan."""
     qdiscs = [qdisc for plan in plans.values() for qdisc in plan.qdiscs]
-    classes = {name: its for host in plans for name, its in state[host]["classes"].items()}
-    reasons = differences(qdiscs, {host: state[host]["qdiscs"] for host in plans}, classes)
+    classes = {name: shown for host in plans for name, shown in state[host]["classes"].items()}
+    violations = differences(qdiscs, {host: state[host]["qdiscs"] for host in plans}, classes)
     for host, plan in plans.items():
         for qdisc in plan.qdiscs:
-            reasons += qdisc.deviations(state[host])
+            violations += qdisc.deviations(state[host])
         for name, value in plan.sysctls.items():
             found = state[host]["sysctls"][name]
             if found != value:
-                reasons.append(f"sysctl {name} on {host} must be {value}, found {found}")
+                violations.append(f"sysctl {name} on {host} must be {value}, found {found}")
         for name, features in state[host]["offloads"].items():
             for feature, found in features.items():
                 if found != plan.offloads:
-                    reasons.append(
+                    violations.append(
                         f"{feature} of {name} on {host} must be {plan.offloads}, found {found}"
                     )
         devices = {r["dst"]: r["dev"] for r in state[host]["routes"] if "gateway" in r}
         if devices != plan.routes:
-            reasons.append(f"routes of {host} must be {plan.routes}, found {devices}")
-    return reasons
+            violations.append(f"routes of {host} must be {plan.routes}, found {devices}")
+    return violations
 
 
 def require_ecn(plans: Mapping[str, HostPlan]) -> None:
-    """Refuse Accurate ECN where the running kernel does not have it."""
-    wanted = any(plan.sysctls.get(ECN_SYSCTL) == ECN["accurate"] for plan in plans.values())
-    if wanted and not Path("/proc/sys", *ACCURATE_ECN_SYSCTL.split(".")).exists():
+    """Refuse Accurate ECN on a kernel without it."""
+    accurate = any(plan.sysctls.get(ECN_SYSCTL) == ECN["accurate"] for plan in plans.values())
+    if accurate and not Path("/proc/sys", *ACCURATE_ECN_SYSCTL.split(".")).exists():
         raise LosslabError(
-            "ecn accurate needs a kernel that has Accurate ECN (7.0 or later), found "
+            "ecn accurate needs a kernel with Accurate ECN (7.0 or later), found "
             f"{os.uname().release} without {ACCURATE_ECN_SYSCTL}",
-            hint="measure it with the kernel 7.2, or use ecn on",
+            hint="use the kernel 7.2, or ecn on",
         )
 
 
-def require_algorithms(wanted: set[str]) -> None:
-    """Refuse algorithms that the running kernel does not have."""
+def require_algorithms(algorithms: set[str]) -> None:
+    """Refuse congestion controls that the running kernel does not have."""
     available = netns.read_sysctl("net.ipv4.tcp_available_congestion_control").split()
-    missing = sorted(wanted - set(available))
+    missing = sorted(algorithms - set(available))
     if missing:
         raise LosslabError(
             f"algorithm must be one of the running kernel's ({', '.join(available)}), "

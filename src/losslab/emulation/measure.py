@@ -1,6 +1,7 @@
-"""Measure replicates where the hosts are: plan, build, apply, read back, run, check, sum up.
+"""Measurement of a replicate: plan, set up, read back, run traffic, check, summarise.
 
-Runs inside the guest, or in an image entered on the host; standard library and Mininet only.
+This module runs in the guest, or in an image on the host. It imports the standard library and
+Mininet only.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import batch, capture, hosts, netns, standby, traffic
-from losslab.emulation.outcome import Seen, sum_up
+from losslab.emulation import batch, capture, hosts, netns, preloaded, traffic
+from losslab.emulation.outcome import Observations, summarise
 from losslab.emulation.plan import make_plan
 from losslab.emulation.probes import ping
+from losslab.emulation.timers import wait_for_whole_second
 from losslab.emulation.topology import RECEIVER_ADDRESS, emulated_hosts
-from losslab.emulation.waits import wait_for_whole_second
 from losslab.study.condition import Condition
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stage:
-    """Hosts and links of a condition, set up as far as no seed decides."""
+    """Hosts and links of a condition, set up except for what depends on the seed."""
 
     condition: Condition
     nodes: Mapping[str, Host]
@@ -43,31 +44,34 @@ def stage(
     disposable: bool = False,
     loaded: bool = True,
 ) -> Iterator[Stage]:
-    """Make the hosts of a condition for the length of the block.
+    """Set up the hosts of a condition for the length of the block.
 
-    `disposable` hosts are left to the guest's power-off; `loaded` ones have their Python programs
-    loaded.
+    Args:
+        condition: The condition.
+        host_class: Class of the hosts; Mininet's `Host` by default.
+        disposable: Leave the hosts running at the end, because the guest is powered off.
+        loaded: Preload the hosts' Python programs.
     """
     plan = make_plan(condition, 0)
     hosts.require_algorithms(plan.algorithms)
     hosts.require_ecn(plan.hosts)
-    beside = plan.crowd.network if plan.crowd else None
-    mechanisms = plan.promise.mechanisms
-    programs = standby.of_flows(plan.programs)
-    programs += [program for each in mechanisms for program in each.loaded(plan)]
+    extension = plan.background.network if plan.background else None
+    mechanisms = plan.path_spec.mechanisms
+    programs = preloaded.of_flows(plan.programs)
+    programs += [program for each in mechanisms for program in each.preloaded_programs(plan)]
     with (
-        emulated_hosts(host_class, disposable, beside) as nodes,
+        emulated_hosts(host_class, disposable, extension) as nodes,
         batch.handles({name: node.pid for name, node in nodes.items()}) as handles,
     ):
         hosts.apply(plan.hosts, handles)
-        with standby.hosts(nodes, programs if loaded else []) as ready:
+        with preloaded.hosts(nodes, programs if loaded else []) as ready:
             yield Stage(condition, ready, handles)
 
 
 def replicate(
     ready: Stage, job: dict[str, Any], folder: Path, watch: Watch | None = None
 ) -> dict[str, Any]:
-    """Measure one replicate into the `raw` folder of a job's; arguments and result as `measure`."""
+    """Measure a job's replicate; return its result with the kernel's version."""
     raw = folder / "raw"
     raw.mkdir()
     video = folder / "video.mp4" if job["video"] else None
@@ -88,42 +92,46 @@ def measure(
     watch: Watch | None = None,
     captures: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Run one replicate and leave its raw files in `folder`; return what `outcome.sum_up` does.
+    """Run one replicate; return its result, as `outcome.summarise`.
 
-    The folder exists and is empty; beside it are the links' traces. `video` is the stream that the
-    app `ffmpeg` sends, `watch` sees in real time whether the machine was good enough, and of the
-    interfaces `captures` every packet goes into a file.
+    Args:
+        ready: The hosts.
+        seed: The replicate's seed.
+        folder: Empty folder for the raw files; link traces are in its parent folder.
+        video: The stream that the app `ffmpeg` sends.
+        watch: Monitors the machine, in real time.
+        captures: Interfaces to capture.
     """
     plan = make_plan(ready.condition, seed, video)
-    mechanisms = plan.promise.mechanisms
+    mechanisms = plan.path_spec.mechanisms
     for mechanism in mechanisms:
         mechanism.prepare(plan, folder.parent)
     nodes = ready.nodes
     hosts.shape(plan.hosts, ready.handles)
-    missing: list[str] = []
-    with capture.running(captures, plan, nodes, folder, missing):
+    incomplete: list[str] = []
+    with capture.running(captures, plan, nodes, folder, incomplete):
         with watch or contextlib.nullcontext():
             wait_for_whole_second()
             idle = _ping_idle(nodes["sender"].pid, plan, folder)
             before = hosts.read_back(plan.hosts, ready.handles)
-            made = (each.session(plan, ready.handles) for each in mechanisms)
-            sessions = [session for session in made if session is not None]
+            runners = (each.session(plan, ready.handles) for each in mechanisms)
+            sessions = [session for session in runners if session is not None]
             noted: dict[str, Any] = {}
             with contextlib.ExitStack() as stack:
                 for each in mechanisms:
                     noted |= stack.enter_context(each.attached(plan, nodes, ready.handles, folder))
                 run = traffic.run(plan, nodes, folder, sessions)
-        after = hosts.read_back_settled(plan.hosts, ready.handles, plan.promise.rtt_ms)
-    seen = Seen(idle, before, run, noted, after, sessions)
-    result = sum_up(plan, seen, folder, watch)
-    return result | {"reasons": result["reasons"] + missing}
+        after = hosts.read_back_settled(plan.hosts, ready.handles, plan.path_spec.rtt_ms)
+    observations = Observations(idle, before, run, noted, after, sessions)
+    result = summarise(plan, observations, folder, watch)
+    return result | {"reasons": result["reasons"] + incomplete}
 
 
 def _ping_idle(sender_pid: int, plan: Plan, folder: Path) -> list[tuple[float, float]]:
-    """Measure the round-trip time of the empty path, each by itself: none waits behind another."""
+    """Measure the RTT of the idle path with one ping at a time, so that none queues."""
     with netns.inside(sender_pid):
         probe = ping.EchoProbe(RECEIVER_ADDRESS)
     with contextlib.closing(probe):
-        replies = ping.measure_idle(probe, plan.promise.rtt_ms, plan.promise.above_ms / 1e3)
+        replies = ping.measure_idle(probe, plan.path_spec.rtt_ms, plan.path_spec.above_ms / 1e3)
     ping.write_csv(replies, folder / "ping_idle.csv")
     return replies

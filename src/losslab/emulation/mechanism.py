@@ -1,6 +1,7 @@
-"""Base of the path's mechanisms, each a module of `path` with a `FEATURE`, and the netem links.
+"""Base class of path mechanisms, and the netem links.
 
-All that netem draws comes of its seed.
+Each mechanism is a module of `path` with a `FEATURE`. netem draws every random number from its
+seed.
 """
 
 from __future__ import annotations
@@ -12,198 +13,201 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from losslab.emulation.qdiscs import NEVER_FULL_PACKETS, Shaper, netem
+from losslab.emulation.qdiscs import NEVER_FULL_PACKETS, Qdisc, netem
 from losslab.emulation.topology import Interface
 from losslab.study import features
 from losslab.study.features import Feature
 from losslab.study.seeds import derived_seed
 
 if TYPE_CHECKING:
-    from losslab.emulation.accounts import Traffic
+    from losslab.emulation.accounting import Traffic
     from losslab.emulation.batch import Handle
-    from losslab.emulation.changing import Changing
     from losslab.emulation.checks import Evidence
     from losslab.emulation.flows import Host
-    from losslab.emulation.outcome import Seen
+    from losslab.emulation.outcome import Observations
     from losslab.emulation.plan import Plan
     from losslab.emulation.probes.queue import QueueSample
+    from losslab.emulation.schedule_runner import ScheduleRunner
     from losslab.study.condition import Condition
 
-# Two-sided normal quantile of a false alarm in 16,000 replicates.
+# Two-sided normal quantile for one false alarm in 16,000 replicates.
 Z = 4.0
 FALSE_ALARM = 1 / 16_000
-Option = tuple[str, Mapping[str, Any]]  # tc's words, and what must read back
+Option = tuple[str, Mapping[str, Any]]  # tc arguments, and the options that tc must read back
 
 
 @dataclass(frozen=True)
-class Line:
-    """Netem link: what it does to packets in one direction."""
+class NetemLink:
+    """Netem link: delay and impairments of one direction."""
 
     delay_ms: float  # of every packet
-    loss_percent: float = 0.0  # each packet by itself
-    options: tuple[Option, ...] = ()  # what follows the delay
-    # Of further netems behind it: purpose, delay and options.
-    behind: tuple[tuple[str, float, Option], ...] = ()
+    loss_percent: float = 0.0  # independent for each packet
+    options: tuple[Option, ...] = ()  # follow the delay
+    # Child netems: purpose of the seed, delay and option.
+    children: tuple[tuple[str, float, Option], ...] = ()
 
-    def shapers(self, where: Interface, seed: int, purpose: str) -> list[Shaper]:
-        """List its qdiscs.
-
-        `purpose` says what its random numbers are for, among the replicate's others.
-        """
+    def qdiscs(self, where: Interface, seed: int, purpose: str) -> list[Qdisc]:
+        """List the link's qdiscs; their seeds are derived for `purpose`."""
         first = netem(
             where, self.delay_ms, self.loss_percent, derived_seed(seed, purpose),
             more=self.options,
         )  # fmt: skip
-        behind = [
+        children = [
             netem(
-                where, delay_ms, 0.0, derived_seed(seed, f"{purpose}-{what}"), NEVER_FULL_PACKETS,
+                where, delay_ms, 0.0, derived_seed(seed, f"{purpose}-{child}"), NEVER_FULL_PACKETS,
                 "parent 1:1", "10:", more=[option],
             )
-            for what, delay_ms, option in self.behind
+            for child, delay_ms, option in self.children
         ]  # fmt: skip
-        return [first, *behind]
+        return [first, *children]
 
 
-def loss_percent(condition: Condition, way: str) -> float:
-    """Return the loss that the routers make on the way of `data` or `back`."""
-    if way == "back":
-        strikes = condition.loss_direction in ("both", "back")
+def loss_percent(condition: Condition, direction: str) -> float:
+    """Return the loss at the routers' netem on the forward (`data`) or reverse (`back`) path."""
+    if direction == "back":
+        lossy = condition.loss_direction in ("both", "back")
     else:
-        strikes = condition.sender_delay_ms == 0 and condition.loss_direction != "back"
-    return condition.loss_percent if strikes else 0.0
+        lossy = condition.sender_delay_ms == 0 and condition.loss_direction != "back"
+    return condition.loss_percent if lossy else 0.0
 
 
-def line(condition: Condition, way: str) -> Line:
-    """Say what happens to `data` behind the bottleneck, or on the way `back`."""
+def netem_link(condition: Condition, direction: str) -> NetemLink:
+    """Build the netem link of the forward (`data`) or reverse (`back`) path."""
     half_ms = (condition.rtt_ms - condition.sender_delay_ms) / 2
-    its = Line(half_ms, loss_percent(condition, way))
+    link = NetemLink(half_ms, loss_percent(condition, direction))
     for mechanism in of(condition):
-        its = mechanism.on_line(condition, way, its)
-    return its
+        link = mechanism.on_netem_link(condition, direction, link)
+    return link
 
 
 @dataclass(frozen=True)
-class Noted:
-    """Observations of a mechanism in a replicate."""
+class MechanismResult:
+    """Results of a mechanism in a replicate."""
 
     summary: Mapping[str, Any] = field(default_factory=dict)  # metrics
-    # Packets by what became of them, beside what `accounts.traffic` counts.
+    # Packets that `accounting.traffic` cannot count itself, by counter.
     counts: Mapping[str, int] = field(default_factory=dict)
-    # What waited in the bottleneck, if it waited elsewhere than in its qdisc.
+    # Samples of the bottleneck's queue, if it is not a qdisc.
     waiting: Sequence[QueueSample] | None = None
-    observed: Mapping[str, Any] = field(default_factory=dict)  # what the manifest has besides
+    observed: Mapping[str, Any] = field(default_factory=dict)  # further entries of the manifest
 
 
 @dataclass(frozen=True)
 class Mechanism(Feature):
     """Path mechanism; its fields are its part of the path specification."""
 
-    # It needs the routers' netem links, and counts packets, not aggregates.
-    of_lines: ClassVar[bool] = False
+    # Needs the routers' netem links, and offloads off so that packets, not aggregates, are counted.
+    needs_netem_links: ClassVar[bool] = False
     explains: ClassVar[Sequence[str]] = ()  # counts of `Traffic` that are 0 on paths without it
-    with_second: ClassVar[bool] = False  # it may be used where there is a second bottleneck
-    # Written in a plan wherever one that is used is: the first ones are.
+    with_second: ClassVar[bool] = False  # allowed with a second bottleneck
+    # Written to a plan whenever another mechanism is, used or not: the oldest mechanisms are.
     with_others: ClassVar[bool] = False
 
     def on(self, condition: Condition) -> bool:
-        """Tell whether a condition turns it on, which the first of its axes says."""
+        """Return whether a condition changes the first of the mechanism's axes."""
         return next(iter(self.axes)) in self.changed(condition)
 
     def used(self, condition: Condition) -> bool:
-        """Tell whether a condition's path has it."""
+        """Return whether a condition's path has the mechanism."""
         return self.on(condition)
 
     def of(self, condition: Condition) -> Self:
-        """Return it as a condition specifies it; here fields are called as their axes."""
+        """Return the mechanism with a condition's values; by default fields are named as axes."""
         return replace(self, **{f.name: getattr(condition, f.name) for f in fields(self)})
 
     def specified(self) -> dict[str, Any]:
-        """Write it as plans have it."""
+        """Return the mechanism's entries of a plan."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
-    def on_line(self, condition: Condition, way: str, its: Line) -> Line:
-        """Change what netem does on a way."""
-        return its
+    def on_netem_link(self, condition: Condition, direction: str, link: NetemLink) -> NetemLink:
+        """Change the netem link of a direction, `data` or `back`."""
+        return link
 
-    def on_queue(self, condition: Condition, its: Shaper) -> Shaper:
+    def on_queue(self, condition: Condition, qdisc: Qdisc) -> Qdisc:
         """Change the bottleneck's queue."""
-        return its
+        return qdisc
 
-    def qdiscs(self, condition: Condition) -> list[Shaper]:
-        """List qdiscs and filters of its own."""
+    def qdiscs(self, condition: Condition) -> list[Qdisc]:
+        """List additional qdiscs and filters."""
         return []
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
         """Return further parts of a plan."""
         return {}
 
-    def last_qdiscs(self, plan: Plan) -> list[Shaper] | None:
-        """List all qdiscs as they are at the end; None where they are those of the start."""
+    def last_qdiscs(self, plan: Plan) -> list[Qdisc] | None:
+        """List all qdiscs at the end of the traffic; None if they are those of its beginning."""
         return None
 
-    def loaded(self, plan: Plan) -> list[tuple[str, str]]:
-        """List its Python programs, which are loaded before they are wanted: host and module."""
+    def preloaded_programs(self, plan: Plan) -> list[tuple[str, str]]:
+        """List the Python programs to preload: host and module."""
         return []
 
     def prepare(self, plan: Plan, folder: Path) -> None:
-        """Write files that it needs into the job's folder."""
+        """Write input files into the job's folder."""
 
     def attached(
         self, plan: Plan, nodes: Mapping[str, Host], handles: Mapping[str, Handle], folder: Path
     ) -> contextlib.AbstractContextManager[dict[str, Any]]:
-        """Run what it needs on hosts beside the traffic; give what `Seen.noted` is to have."""
+        """Run programs during the traffic; yield entries of `Observations.noted`."""
         return contextlib.nullcontext({})
 
-    def note(self, plan: Plan, seen: Seen, folder: Path) -> Noted:
-        """Sum up what it left."""
-        return Noted()
+    def note(self, plan: Plan, observations: Observations, folder: Path) -> MechanismResult:
+        """Collect the mechanism's results after the traffic."""
+        return MechanismResult()
 
-    def session(self, plan: Plan, handles: Mapping[str, Handle]) -> Changing | None:
-        """Return what acts while the traffic runs, where something does."""
+    def session(self, plan: Plan, handles: Mapping[str, Handle]) -> ScheduleRunner | None:
+        """Return the runner that changes the path during the traffic, if any."""
         return None
 
     @property
     def loss_run_packets(self) -> float:
-        """Return the mean length of a run of losses."""
+        """Return the mean length of a loss burst, in packets."""
         return 1.0
 
     @property
     def below_ms(self) -> float:
-        """Return by how much a ping on the idle path may be faster than the path."""
+        """Return by how much a ping on the idle path may be faster than the base RTT, in ms."""
         return 0.0
 
     @property
     def above_ms(self) -> float:
-        """Return by how much the fastest of some may be slower."""
+        """Return by how much the fastest ping on the idle path may exceed the base RTT, in ms."""
         return 0.0
 
     @property
     def mean_rate_mbit(self) -> float | None:
-        """Return the mean rate of the time that goodput is of, where the rate changes."""
+        """Return the mean rate over the goodput's interval; None if the rate is constant."""
         return None
 
-    def reasons(self, e: Evidence) -> Iterator[str | None]:
-        """Say what the path did not keep of it."""
+    def violations(self, e: Evidence) -> Iterator[str | None]:
+        """Yield the mechanism's violations of the path specification."""
         yield from ()
 
     def summary(self, t: Traffic) -> dict[str, float]:
-        """Return its metrics."""
+        """Return the mechanism's metrics."""
         return {}
 
 
 def of(condition: Condition) -> list[Mechanism]:
-    """List the mechanisms that a condition uses, as it specifies them."""
+    """List the mechanisms that a condition uses, with the condition's values."""
     return [each.of(condition) for each in features.mechanisms() if each.used(condition)]
 
 
-def outside_interval(
-    what: str, percent: float, offered: int, found: int, run_packets: float = 1.0, edge: int = 0
+def outside_acceptance_interval(
+    name: str, percent: float, offered: int, found: int, run_packets: float = 1.0, edge: int = 0
 ) -> str | None:
-    """Say when the packets found are not `percent` of those offered, by the binomial interval.
+    """Return a violation if `found` is outside the binomial acceptance interval; None if inside.
 
-    Of 0 %, any is too many. Runs of a mean length of `run_packets` make the interval wider: the
-    variance of a two-state chain's sum is the binomial's times (1 + c) / (1 - c) with c its
-    correlation from one packet to the next. `edge` packets may have been picked before or after.
+    Args:
+        name: The impairment, for the message.
+        percent: Expected share of the packets offered. For 0 %, any packet is a violation.
+        offered: Packets offered.
+        found: Packets found.
+        run_packets: Mean burst length. Bursts widen the interval: the variance of a two-state
+            Markov chain's sum is the binomial's times (1 + c) / (1 - c), with c the correlation of
+            consecutive packets.
+        edge: Packets that may belong to the time before or after.
     """
     p, wider = percent / 100, 1.0
     if run_packets > 1 and p:
@@ -214,15 +218,15 @@ def outside_interval(
         return None
     share = 100 * found / offered if offered else 0.0
     return (
-        f"{what} must be {percent:g} % of {offered} packets (within {tolerance:.0f}), found "
+        f"{name} must be {percent:g} % of {offered} packets (within {tolerance:.0f}), found "
         f"{found} ({share:.3f} %)"
     )
 
 
 def burst_chances(share: float, burst_packets: float) -> tuple[float, float]:
-    """Return the chances per packet that a burst begins, and that it ends (Gilbert 1960).
+    """Return the probabilities per packet that a loss burst begins and ends (Gilbert 1960).
 
-    The mean number of losses in a row is 1 / ends, the share lost begins / (begins + ends).
+    The mean burst length is 1 / ends, the share lost begins / (begins + ends).
     """
     ends = 1 / burst_packets
     return ends * share / (1 - share), ends

@@ -1,4 +1,4 @@
-"""Sum up a replicate: what its logs and counters say, and why it is not a number, if it is none."""
+"""Result of a replicate: metrics from its logs and counters, and violations."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import accounts, checks, goodput, hosts
-from losslab.emulation.crowd import outcome as crowd
+from losslab.emulation import accounting, checks, goodput, hosts
+from losslab.emulation.background import outcome as background
 from losslab.emulation.flows import Flow
 from losslab.emulation.plan import Plan
 from losslab.emulation.probes import queue, tcp
@@ -19,69 +19,75 @@ from losslab.errors import HostError, LosslabError
 from losslab.study import features
 
 if TYPE_CHECKING:
-    from losslab.emulation.changing import Changing
     from losslab.emulation.realtime import Watch
+    from losslab.emulation.schedule_runner import ScheduleRunner
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What was read back and seen of a replicate."""
+class Observations:
+    """State of the hosts and samples of a replicate."""
 
     idle: list[tuple[float, float]]  # pings on the idle path: (s, RTT in ms)
-    before: dict[str, Any]  # as of `hosts.read_back`
+    before: dict[str, Any]  # state before the traffic, from `hosts.read_back`
     run: Run
-    noted: dict[str, Any]  # by mechanisms, as of their `attached`
-    after: dict[str, Any]
-    sessions: Sequence[Changing] = ()  # of mechanisms that act meanwhile
-    # Where both states are not known any more: what was counted between them.
-    counted: accounts.Traffic | None = None
+    noted: dict[str, Any]  # entries of mechanisms, from their `attached`
+    after: dict[str, Any]  # state after the traffic
+    sessions: Sequence[ScheduleRunner] = ()  # runners of path schedules
+    # Counts between the two states, if the states themselves are no longer available.
+    counted: accounting.Traffic | None = None
 
 
-def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[str, Any]:
-    """Check a replicate, and describe it; add queue.csv and the app's tables to its folder.
+def summarise(
+    plan: Plan, observations: Observations, folder: Path, watch: Watch | None
+) -> dict[str, Any]:
+    """Return a replicate's result; write queue.csv and the app's tables to its folder.
 
-    Returns `summary`, `reasons` (why the replicate is invalid; empty when valid), `observed` (what
-    was read back and counted) and `plan`. `watch` saw the machine, in real time.
+    The result has `summary` (metrics), `reasons` (violations; empty if valid), `observed` (state
+    and counts) and `plan`. `watch` has monitored the machine, in real time.
     """
-    run = seen.run
-    reasons = hosts.deviations(plan.hosts, seen.before)
-    reasons += [f"after the traffic: {r}" for r in hosts.deviations(plan.hosts_at_end, seen.after)]
-    reasons += run.reasons
-    # A program that failed left no result to collect; its reason says more than a parser would.
-    summary = {} if run.reasons else features.apps()[plan.app].collect(plan, folder, run.timeline)
-    beside = None
-    if plan.crowd is not None and not run.reasons:
-        beside = crowd.collect(
-            plan.crowd, summary, plan, folder, run.timeline, real_time=watch is not None
-        )
-        summary |= beside.summary
-        reasons += beside.reasons
-    notes = [each.note(plan, seen, folder) for each in plan.promise.mechanisms]
-    waiting = next((its.waiting for its in notes if its.waiting is not None), run.queue)
-    queue.write_csv(waiting, folder / "queue.csv")
-    between = accounts.Between(seen.before, seen.after)
-    counted = seen.counted or accounts.traffic(
-        between,
-        plan.back_router,
-        {name: count for its in notes for name, count in its.counts.items()},
-        duplicating=any("duplicates" in each.explains for each in plan.promise.mechanisms),
+    run = observations.run
+    violations = hosts.deviations(plan.hosts, observations.before)
+    violations += [
+        f"after the traffic: {r}" for r in hosts.deviations(plan.hosts_at_end, observations.after)
+    ]
+    violations += run.violations
+    # A failed program may leave no output; its violation explains more than a parser's error.
+    summary = (
+        {} if run.violations else features.apps()[plan.app].collect(plan, folder, run.timeline)
     )
-    if plan.crowd is not None and seen.counted is None:
-        counted = crowd.of_all_links(counted, plan.crowd, between)
+    background_results = None
+    if plan.background is not None and not run.violations:
+        background_results = background.collect(
+            plan.background, summary, plan, folder, run.timeline, real_time=watch is not None
+        )
+        summary |= background_results.summary
+        violations += background_results.violations
+    results = [each.note(plan, observations, folder) for each in plan.path_spec.mechanisms]
+    waiting = next((each.waiting for each in results if each.waiting is not None), run.queue)
+    queue.write_csv(waiting, folder / "queue.csv")
+    deltas = accounting.CounterDeltas(observations.before, observations.after)
+    counted = observations.counted or accounting.traffic(
+        deltas,
+        plan.back_router,
+        {name: count for each in results for name, count in each.counts.items()},
+        duplicating=any("duplicates" in each.explains for each in plan.path_spec.mechanisms),
+    )
+    if plan.background is not None and observations.counted is None:
+        counted = background.of_all_links(counted, plan.background, deltas)
     tcp_flows = [flow for flow in plan.flows if flow.protocol == "tcp"]
     evidence = checks.Evidence(
-        promise=plan.promise,
-        rtt_ms=min((rtt for _, rtt in seen.idle), default=None),
-        goodput_mbit=beside.first_mbit
-        if beside
+        path_spec=plan.path_spec,
+        rtt_ms=min((rtt for _, rtt in observations.idle), default=None),
+        goodput_mbit=background_results.first_mbit
+        if background_results
         else summary.get("total_goodput_mbit", summary.get("throughput_mbit", 0.0)),
         flows=[
             *(_flow_evidence(flow, run.last_samples) for flow in tcp_flows),
-            *(beside.evidence if beside else []),
+            *(background_results.evidence if background_results else []),
         ],
         traffic=counted,
         real_time=watch is not None,
-        idle_ms=[rtt for _, rtt in seen.idle],
+        idle_ms=[rtt for _, rtt in observations.idle],
         accurate_ecn=all(
             any(
                 s.accurate_ecn
@@ -90,20 +96,20 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
             )
             for flow in tcp_flows
         ),
-        bypassed=between.bypassed,
+        bypassed=deltas.bypassed,
         queue=run.queue,
     )
-    reasons += checks.reasons(evidence)
+    violations += checks.violations(evidence)
     changed: dict[str, Any] = {}
-    read = (seen.before, seen.after, run.queue)
-    for session in seen.sessions:
-        reasons += session.judge(*read, run.replies, evidence.rtt_tolerance_ms)
-        if tcp_flows and not run.reasons:
-            changed |= session.summary(*read, tcp_flows[0].source_port, folder)
+    samples = (observations.before, observations.after, run.queue)
+    for session in observations.sessions:
+        violations += session.check(*samples, run.replies, evidence.rtt_tolerance_ms)
+        if tcp_flows and not run.violations:
+            changed |= session.summary(*samples, tcp_flows[0].source_port, folder)
     machine: dict[str, Any] = {}
     if watch is not None:
-        found = watch.findings(plan.promise, evidence.rtt_ms, run.replies, run.queue)
-        reasons += found.reasons(plan.promise)
+        found = watch.findings(plan.path_spec, evidence.rtt_ms, run.replies, run.queue)
+        violations += found.violations(plan.path_spec)
         machine = {f"machine_{name}": value for name, value in asdict(found).items()}
     summary |= {
         "retransmits": summary.get("retransmits", counted.retransmits),
@@ -118,32 +124,32 @@ def sum_up(plan: Plan, seen: Seen, folder: Path, watch: Watch | None) -> dict[st
         "rwnd_limited_percent": 100 * evidence.flows[0].window_limited_share
         if evidence.flows
         else None,
-        **(crowd.of_the_link(counted) if beside else {}),
-        **(crowd.second(plan.crowd, between) if plan.crowd else {}),
+        **(background.of_the_link(counted) if background_results else {}),
+        **(background.second(plan.background, deltas) if plan.background else {}),
         **_of_first_flow(tcp_flows, plan, folder),
         **_queue_summary(waiting, plan),
-        **plan.promise.summary(counted),
+        **plan.path_spec.summary(counted),
         **changed,
-        **{name: value for its in notes for name, value in its.summary.items()},
+        **{name: value for each in results for name, value in each.summary.items()},
         **machine,
     }
     return {
         "summary": summary,
-        "reasons": reasons,
+        "reasons": violations,
         "observed": {
-            "state": seen.after,
+            "state": observations.after,
             "traffic": counted.to_json(),
             "flows": [asdict(flow) for flow in evidence.flows],
             "started_s": run.timeline.started_s,
             "link_begin_ms": None,
             "trace_sha256": {},
-            **{name: value for its in notes for name, value in its.observed.items()},
+            **{name: value for each in results for name, value in each.observed.items()},
             "commands": {
                 program.log.removesuffix(".log"): program.command
                 for flow in plan.flows
                 for program in (flow.listener, flow.caller)
             },
-            **({"without": ["netem", "fq"]} if plan.promise.bare else {}),
+            **({"without": ["netem", "fq"]} if plan.path_spec.bare else {}),
         },
         "plan": plan.to_json(),
     }
@@ -154,7 +160,7 @@ def _mean(values: list[float]) -> float | None:
 
 
 def _of_first_flow(flows: list[Flow], plan: Plan, folder: Path) -> dict[str, float | None]:
-    """Describe the first flow's connection; empty where there is no TCP or its port is not ours."""
+    """Return the first flow's cwnd statistics; empty without TCP or with an unknown port."""
     if not flows or flows[0].source_port is None:
         return {}
     rows = goodput.read_rows(folder / "tcp.csv")
@@ -162,7 +168,7 @@ def _of_first_flow(flows: list[Flow], plan: Plan, folder: Path) -> dict[str, flo
 
 
 def _queue_summary(samples: Sequence[queue.QueueSample], plan: Plan) -> dict[str, float | None]:
-    """Describe the bottleneck's backlog between the warm-up and the end."""
+    """Return the bottleneck's queue metrics after the warm-up."""
     backlog = sorted(
         s.backlog_packets for s in samples if plan.warmup_s <= s.t_s <= plan.duration_s
     )
@@ -174,9 +180,9 @@ def _queue_summary(samples: Sequence[queue.QueueSample], plan: Plan) -> dict[str
 
 
 def _flow_evidence(flow: Flow, samples: list[tcp.TcpSample]) -> checks.FlowEvidence:
-    """Say what algorithm a flow's connections had and how long a window or buffer held it back."""
-    own = [s for s in samples if flow.source_port in (None, s.source_port)]
-    busiest = max(own, key=lambda s: s.busy_s, default=None)
+    """Return the algorithms of a flow and its busy time limited by a window or buffer."""
+    connections = [s for s in samples if flow.source_port in (None, s.source_port)]
+    busiest = max(connections, key=lambda s: s.busy_s, default=None)
     window, buffer = 0.0, 0.0
     if busiest is not None and busiest.busy_s > 0:
         window = busiest.rwnd_limited_s / busiest.busy_s
@@ -184,7 +190,7 @@ def _flow_evidence(flow: Flow, samples: list[tcp.TcpSample]) -> checks.FlowEvide
     return checks.FlowEvidence(
         name=flow.name,
         wanted=flow.algorithm,
-        found=sorted({s.algorithm for s in own}),
+        found=sorted({s.algorithm for s in connections}),
         window_limited_share=window,
         buffer_limited_share=buffer,
         bulk=flow.bulk,
@@ -192,16 +198,16 @@ def _flow_evidence(flow: Flow, samples: list[tcp.TcpSample]) -> checks.FlowEvide
 
 
 def write_result(result: dict[str, Any], path: Path) -> None:
-    """Write a result as JSON with sorted keys, so that equal results are equal bytes."""
+    """Write a result as JSON with sorted keys, so that equal results have equal bytes."""
     path.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
 
 
 def write_failure(error: BaseException, path: Path) -> None:
-    """Write why there is no result: a refusal in its own words, or what crashed."""
+    """Write an error in place of a result: `kind` is host, refused or crashed."""
     if isinstance(error, LosslabError):
         kind = "host" if isinstance(error, HostError) else "refused"
         write_result({"error": str(error), "kind": kind}, path)
         return
     traceback.print_exception(error)
-    words = "".join(traceback.format_exception_only(error)).strip()
-    write_result({"error": words, "kind": "crashed"}, path)
+    message = "".join(traceback.format_exception_only(error)).strip()
+    write_result({"error": message, "kind": "crashed"}, path)

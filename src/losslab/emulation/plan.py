@@ -1,7 +1,7 @@
-"""What a condition and a seed stand for: plain data, made before anything runs.
+"""Plan of a replicate: plain data, made from a condition and a seed before anything runs.
 
-A replicate is set up from its plan, and what is read back is compared with it; nothing behind the
-plan looks at the condition or draws a number. It stands in the manifest.
+A replicate is set up from its plan, and the state read back is compared with it. Later steps
+neither read the condition nor draw random numbers. The manifest contains the plan.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from losslab.emulation import mechanism
-from losslab.emulation.accounts import Traffic
-from losslab.emulation.crowd.plan import Crowd, make_crowd, own_start_s
+from losslab.emulation.accounting import Traffic
+from losslab.emulation.background.plan import BackgroundFlows, own_start_s, plan_background_flows
 from losslab.emulation.flows import Flow
 from losslab.emulation.mechanism import Mechanism, loss_percent
-from losslab.emulation.qdiscs import FRAME_BYTES, Shaper
-from losslab.emulation.shaping import shapers
+from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc
+from losslab.emulation.shaping import path_qdiscs
 from losslab.emulation.topology import (
     HOSTS,
     INTERFACES,
-    Beside,
+    NetworkExtension,
     address_commands,
     reverse_router,
     routes,
@@ -32,93 +32,93 @@ from losslab.study import features
 from losslab.study.condition import NO_TRACE, Condition
 from losslab.study.seeds import derived_seed
 
-# A compromise: a sample costs the host about as much as a hundred packets.
+# A compromise: a sample costs as much CPU time as about 100 packets.
 SAMPLE_INTERVAL_S = 0.02
-# Packets that the bottleneck passes between two samples, where it is slower than that.
+# Minimum number of packets that the bottleneck sends between two samples.
 SAMPLE_PACKETS = 6
 SAMPLE_INTERVAL_MAX_S = 0.1
-# A thousand lines of samples per second, whatever the number of flows.
+# At most 1000 samples of connections per second, for any number of flows.
 SAMPLE_PER_FLOW_S = 0.001
-# Flows of different replicates must not start in phase with the bottleneck and the probes.
+# Random start times keep flows out of phase with the bottleneck and the probes.
 START_JITTER_S = 0.1
-# Queues whose length says how long a packet that comes now will wait.
+# Queues whose length determines the delay of an arriving packet.
 IN_ORDER = ("fifo", "bfifo")
 
 
 @dataclass(frozen=True)
 class HostPlan:
-    """What one host is set to, and must read back."""
+    """Settings of a host, which must be read back."""
 
     ip_commands: list[str]  # `ip -batch` lines: addresses, permanent neighbours, routes
-    routes: dict[str, str]  # beyond its own links: destination to outgoing interface
+    routes: dict[str, str]  # outgoing interface by destination, without directly connected ones
     sysctls: dict[str, str]
     interfaces: list[str]
-    offloads: str  # "on" or "off", of every interface
-    qdiscs: list[Shaper]
-    udp_offloads: bool = False  # these are as the others, too; otherwise nobody uses them
+    offloads: str  # "on" or "off", for every interface
+    qdiscs: list[Qdisc]
+    udp_offloads: bool = False  # `offloads` includes UDP segmentation, which few programs use
 
 
 @dataclass(frozen=True)
 class Start:
-    """A flow, and when its caller starts."""
+    """Start time of a flow's caller."""
 
     flow: Flow
-    at_s: float | None  # on the replicate's clock; None: by the flow before it
-    after_s: float  # so long after the flow before it was started, where `at_s` is None
+    at_s: float | None  # time on the replicate's clock; None: relative to the previous flow
+    after_s: float  # time after the start of the previous flow, if `at_s` is None
 
 
 @dataclass(frozen=True)
-class Promise:
-    """What the emulated path promises to packets, whatever the flows do with it."""
+class PathSpec:
+    """Path specification: properties of the emulated path, independent of its flows."""
 
     mechanisms: list[Mechanism]
-    rtt_ms: float  # 0: a bare path, without delay lines
+    rtt_ms: float  # base RTT; 0: a bare path, without netem links
     rate_mbit: float
-    loss_percent: float  # on the way to the receiver, by the routers
-    loss_back_percent: float
-    # Of aggregates, by netem on the sender's own interface; None: nothing is lost there.
+    loss_percent: float  # forward path, at the routers' netem
+    loss_back_percent: float  # reverse path
+    # Loss of aggregates by netem on the sender's own interface; None: there is no such netem.
     loss_at_sender_percent: float | None
-    # Offloads are off: what is lost, counted and dropped is a packet, not an aggregate.
+    # Offloads are off: packets, not aggregates, are lost, dropped and counted.
     single_packets: bool
-    # The bottleneck's length says how long a packet that comes now will wait for its rate.
+    # The queue's length determines the delay of an arriving packet.
     in_order: bool
-    # The rate is the trace's instead.
+    # The trace determines the rate.
     by_trace: bool
-    # The receiver's window is Linux's own: where it holds a flow back, that is a finding.
+    # The receive buffer is Linux's default, which may limit a flow in a valid result.
     window_may_limit: bool
 
     @property
     def bare(self) -> bool:
-        """Tell whether the path is without delay, and so without netem and fq."""
+        """Return whether the path has no delay, and therefore neither netem nor fq."""
         return self.rtt_ms == 0
 
     @property
     def below_ms(self) -> float:
-        """Return by how much a ping on the idle path may be faster than the path."""
+        """Return by how much a ping on the idle path may be faster than the base RTT, in ms."""
         return sum(each.below_ms for each in self.mechanisms)
 
     @property
     def above_ms(self) -> float:
-        """Return by how much the fastest may be slower."""
+        """Return by how much the fastest ping on the idle path may exceed the base RTT, in ms."""
         return sum(each.above_ms for each in self.mechanisms)
 
     @property
     def loss_run_packets(self) -> float:
-        """Return the mean length of a run of losses."""
+        """Return the mean length of a loss burst, in packets."""
         return max((each.loss_run_packets for each in self.mechanisms), default=1.0)
 
     @property
     def mean_rate_mbit(self) -> float | None:
-        """Return the mean rate of the time that goodput is of, where the rate changes."""
+        """Return the mean rate over the goodput's interval; None if the rate is constant."""
         rates = (each.mean_rate_mbit for each in self.mechanisms)
         return next((rate for rate in rates if rate is not None), None)
 
     def summary(self, counted: Traffic) -> dict[str, float]:
-        """Describe what the path did of what it promises."""
+        """Return the metrics of the path's mechanisms."""
         return {k: v for each in self.mechanisms for k, v in each.summary(counted).items()}
 
     def more(self) -> dict[str, Any]:
-        """Write what the path does besides; nothing for a plain one."""
+        """Return the mechanisms' entries of the plan; empty for a path without mechanisms."""
         first = [each for each in features.mechanisms() if each.with_others]
         used = [each for each in self.mechanisms if fields(each)]
         of_all = {type(each): each for each in (*first, *used)}
@@ -129,25 +129,25 @@ class Promise:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that a replicate does."""
+    """Plan of a replicate."""
 
     app: str
     hosts: dict[str, HostPlan]
-    back_router: str  # the first that the receiver's packets meet
+    back_router: str  # the first router of the reverse path
     starts: list[Start]
     start_jitter_s: float  # between the probes' start and the replicate's 0 s
     sample_interval_s: float  # of flows and queue
-    crowd: Crowd | None  # the flows beside the app's
-    promise: Promise
+    background: BackgroundFlows | None
+    path_spec: PathSpec
     warmup_s: float
     duration_s: float
     parts: dict[str, Any] = field(default_factory=dict)  # of mechanisms, by name
 
     @property
     def hosts_at_end(self) -> dict[str, HostPlan]:
-        """What the hosts are set to in the end: of a path that changes, other qdiscs."""
+        """Settings of the hosts after the traffic; a path schedule changes their qdiscs."""
         found = self.hosts
-        for each in self.promise.mechanisms:
+        for each in self.path_spec.mechanisms:
             if (last := each.last_qdiscs(self)) is not None:
                 found = {h: replace(p, qdiscs=_of_host(h, last)) for h, p in found.items()}
         return found
@@ -159,79 +159,80 @@ class Plan:
 
     @property
     def programs(self) -> list[Flow]:
-        """List all pairs of programs: those of the flows, and of all flows beside them."""
-        return [*self.flows, *([self.crowd.flow] if self.crowd else [])]
+        """List all pairs of programs: one per flow, and one for all background flows."""
+        return [*self.flows, *([self.background.flow] if self.background else [])]
 
     @property
     def algorithms(self) -> set[str]:
-        """Name the kernel's algorithms that are needed."""
-        beside = self.crowd.algorithms if self.crowd else []
-        return {flow.algorithm for flow in self.flows} | set(beside)
+        """Return the congestion controls that the kernel must have."""
+        background = self.background.algorithms if self.background else []
+        return {flow.algorithm for flow in self.flows} | set(background)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON-ready data, without what it does not have."""
+        """Return the plan as JSON-ready data, without absent parts."""
         found = {name: part for name, part in asdict(self).items() if part is not None}
         for host in found["hosts"].values():
             if not host["udp_offloads"]:
                 del host["udp_offloads"]
+        # The format of manifests has other names.
+        found["promise"] = found.pop("path_spec")
+        if "background" in found:
+            found["crowd"] = found.pop("background")
         del found["promise"]["mechanisms"]
-        if more := self.promise.more():
+        if more := self.path_spec.more():
             found["promise"]["more"] = more
         parts: dict[str, Any] = found.pop("parts")
         return {"links": []} | found | parts
 
 
 def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Plan:
-    """Make the plan of a replicate.
-
-    The seed decides every random draw; `video` is the stream that the app `ffmpeg` sends.
-    """
+    """Make the plan of a replicate; `video` is the stream that the app `ffmpeg` sends."""
     app = features.apps()[condition.app]
     flows = app.flows(condition, video)
-    promise = _promise(condition)
-    crowd = make_crowd(condition, seed, app.setup_rtts)
-    bulk = sum(stream.bulk for stream in crowd.streams) if crowd else 0
-    beside = crowd.network if crowd else Beside()
-    ends = [*INTERFACES, *beside.ends]
-    qdiscs = [*shapers(condition, seed), *(crowd.qdiscs if crowd else [])]
-    ways = routes(condition.path, beside)
+    path_spec = _path_spec(condition)
+    background = plan_background_flows(condition, seed, app.setup_rtts)
+    bulk = sum(stream.bulk for stream in background.streams) if background else 0
+    extension = background.network if background else NetworkExtension()
+    ends = [*INTERFACES, *extension.ends]
+    qdiscs = [*path_qdiscs(condition, seed), *(background.qdiscs if background else [])]
+    routes_of = routes(condition.path, extension)
     return Plan(
         app=condition.app,
         hosts={
             host: HostPlan(
-                ip_commands=address_commands(host, condition.path, beside),
-                routes={destination: out.name for destination, out in ways.get(host, [])},
+                ip_commands=address_commands(host, condition.path, extension),
+                routes={destination: out.name for destination, out in routes_of.get(host, [])},
                 sysctls=sysctls(host, condition, ends),
                 interfaces=[end.name for end in ends if end.host == host],
                 offloads=condition.offloads,
                 qdiscs=_of_host(host, qdiscs),
                 udp_offloads=app.udp_offloads,
             )
-            for host in (*HOSTS, *beside.hosts)
+            for host in (*HOSTS, *extension.hosts)
         },
         back_router=reverse_router(condition.path),
-        starts=_starts(flows, seed, 0.0 if crowd is None else own_start_s(seed)),
+        starts=_starts(flows, seed, 0.0 if background is None else own_start_s(seed)),
         start_jitter_s=_jitter_s(seed, "start"),
         sample_interval_s=sample_interval_s(condition.rate_mbit, bulk),
-        crowd=crowd,
-        promise=promise,
+        background=background,
+        path_spec=path_spec,
         warmup_s=condition.warmup_s,
         duration_s=condition.duration_s,
         parts={
             name: part
-            for each in promise.mechanisms
+            for each in path_spec.mechanisms
             for name, part in each.plan(condition, seed).items()
         },
     )
 
 
-def _of_host(host: str, qdiscs: Sequence[Shaper]) -> list[Shaper]:
+def _of_host(host: str, qdiscs: Sequence[Qdisc]) -> list[Qdisc]:
     return [qdisc for qdisc in qdiscs if qdisc.where.host == host]
 
 
-def _promise(condition: Condition) -> Promise:
+def _path_spec(condition: Condition) -> PathSpec:
     at_sender, mechanisms = condition.sender_delay_ms > 0, mechanism.of(condition)
-    return Promise(
+    return PathSpec(
         mechanisms=mechanisms,
         rtt_ms=condition.rtt_ms,
         rate_mbit=condition.rate_mbit,
@@ -251,7 +252,7 @@ def _promise(condition: Condition) -> Promise:
 
 
 def _starts(flows: Sequence[Flow], seed: int, first_s: float) -> list[Start]:
-    """Draw when each flow's caller starts: in its window, or soon after the one before."""
+    """Draw the start of each flow's caller: in its window, or soon after the previous one."""
     starts = []
     for number, flow in enumerate(flows):
         at_s = None if number else first_s
@@ -266,11 +267,11 @@ def _jitter_s(seed: int, purpose: str) -> float:
     return random.Random(derived_seed(seed, purpose)).uniform(0, START_JITTER_S)
 
 
-def sample_interval_s(rate_mbit: float, beside: int = 0) -> float:
-    """Choose how often flows and queue are sampled: every 20 ms, less often on slow links.
+def sample_interval_s(rate_mbit: float, background_bulk: int = 0) -> float:
+    """Return the sampling interval of flows and queue, 20 to 100 ms.
 
-    Of many flows a sample costs more.
+    It is longer on slow links, and with many bulk background flows, whose samples cost more.
     """
     packet_s = FRAME_BYTES * 8 / 1e6 / rate_mbit
-    wanted_s = max(SAMPLE_INTERVAL_S, SAMPLE_PACKETS * packet_s, SAMPLE_PER_FLOW_S * beside)
-    return min(wanted_s, SAMPLE_INTERVAL_MAX_S)
+    flows_s = SAMPLE_PER_FLOW_S * background_bulk
+    return min(max(SAMPLE_INTERVAL_S, SAMPLE_PACKETS * packet_s, flows_s), SAMPLE_INTERVAL_MAX_S)

@@ -1,4 +1,4 @@
-"""Programs that run on hosts: start them, know how they end, and end them."""
+"""Programs on hosts: start them, wait for their end, and kill them."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from pathlib import Path
 from typing import Any
 
 from losslab.emulation.flows import Host, Program, Timed
-from losslab.emulation.waits import Waiter
+from losslab.emulation.timers import Waiter
 
 SYS_PIDFD_GETFD = 438  # asm-generic/unistd.h; the same number on every architecture
-# What a program has to end in that is told to.
+# Time for a program to end after its signal, before it is killed.
 PATIENCE_S = 1.0
 
 
 @dataclass
 class Process:
-    """A program that was started on its host."""
+    """A running program."""
 
     program: Program
     popen: subprocess.Popen[bytes]
-    words: Path  # what it says when it fails
-    told: bool = False  # to end
+    messages: Path  # file with its error messages
+    signalled: bool = False  # it has received the signal to end
 
     def end_if_due(self, now_s: Callable[[], float]) -> None:
-        """Tell it to end with the run, if it is one of those; and end it, if it does not."""
+        """Signal a `Timed` program to end with the run; kill it if it does not."""
         if not isinstance(self.program, Timed) or self.popen.poll() is not None:
             return
         late_s = now_s() - self.program.until_s
-        if late_s >= (PATIENCE_S if self.told else 0.0):
-            self.send(signal.SIGKILL if self.told else self.program.ending)
-            self.told = True
+        if late_s >= (PATIENCE_S if self.signalled else 0.0):
+            self.send(signal.SIGKILL if self.signalled else self.program.ending)
+            self.signalled = True
 
     def send(self, number: int) -> None:
-        """Send a signal to it and, where it leads them, all that it started."""
+        """Send a signal to the process, or to its process group if it leads one."""
         with contextlib.suppress(ProcessLookupError):
             if os.getpgid(self.popen.pid) == self.popen.pid:
                 os.killpg(self.popen.pid, number)
@@ -51,70 +51,67 @@ class Process:
 
     @property
     def ended(self) -> bool:
-        """Tell whether it is not waited for."""
+        """Return whether the program has ended or need not end."""
         return self.program.lasting or self.popen.poll() is not None
 
-    def reason(self, limit_s: float) -> str | None:
-        """Say how it failed; None when it ended well."""
+    def violation(self, limit_s: float) -> str | None:
+        """Return why the program failed; None if it did not."""
         name, status = f"{self.program.command[0]} on {self.program.host}", self.popen.poll()
-        if self.told:
+        if self.signalled:
             return None
         if status is None and not self.program.lasting:
             return f"{name} must end within {limit_s:g} s, found it still running"
         if status not in (None, 0):
-            return f"{name} must exit with 0, found {status}: {last_words(self.words)}"
+            return f"{name} must exit with 0, found {status}: {last_lines(self.messages)}"
         if status == 0 and self.program.lasting:
-            return f"{name} must serve until the end, found that it ended"
+            return f"{name} must run until the end, found that it ended"
         return None
 
 
-class Ends:
-    """Waits for time or for the end of a program, whatever comes first.
-
-    Who asked each program at each sample whether it has ended would ask in vain.
-    """
+class ExitWatcher:
+    """Waits for a timeout or for the end of a program, without polling each program."""
 
     def __init__(self) -> None:
-        self._at_work: dict[int, Process] = {}
+        self._running: dict[int, Process] = {}
         self._waiter = Waiter()
         self._descriptors = contextlib.ExitStack()
 
     def close(self) -> None:
-        """Watch no more."""
+        """Close the descriptors."""
         self._descriptors.close()
 
     def watch(self, process: Process) -> None:
-        """Wait for this one, too, unless nobody waits for it."""
+        """Watch a further process, unless it runs until it is killed."""
         if process.program.lasting:
             return
         pidfd = os.pidfd_open(process.popen.pid)
         self._descriptors.callback(os.close, pidfd)
-        self._at_work[pidfd] = process
-        self._waiter = Waiter(*self._at_work)
+        self._running[pidfd] = process
+        self._waiter = Waiter(*self._running)
 
     @property
     def all_ended(self) -> bool:
-        """Tell whether those that were watched have ended, as far as `wait` has seen."""
-        return not self._at_work
+        """Return whether `wait` has seen the end of all watched processes."""
+        return not self._running
 
     def wait(self, limit_ns: int) -> None:
-        """Wait until a program ends, or so long."""
+        """Wait until a watched process ends, at most `limit_ns`."""
         for pidfd in self._waiter.wait(limit_ns):
-            self._at_work.pop(pidfd).popen.wait()
-            self._waiter = Waiter(*self._at_work)
+            self._running.pop(pidfd).popen.wait()
+            self._waiter = Waiter(*self._running)
 
 
 @contextlib.contextmanager
 def running(hosts: Mapping[str, Host], program: Program, folder: Path) -> Iterator[Process]:
-    """Start a program on its host; at the end of the block it is gone and its log is whole."""
+    """Start a program on its host; end it after the block and complete its log."""
     path = folder / program.log
     with contextlib.ExitStack() as stack:
         if program.stamped:
-            words = path.with_suffix(".err")
+            messages = path.with_suffix(".err")
             out: Any = subprocess.PIPE
-            errors: Any = stack.enter_context(words.open("wb"))
+            errors: Any = stack.enter_context(messages.open("wb"))
         else:
-            words = path
+            messages = path
             out = stack.enter_context(path.open("wb"))
             errors = subprocess.STDOUT
         popen = hosts[program.host].popen(
@@ -123,7 +120,7 @@ def running(hosts: Mapping[str, Host], program: Program, folder: Path) -> Iterat
         stamper = threading.Thread(target=_stamp_lines, args=(popen.stdout, path))
         if program.stamped:
             stamper.start()
-        process = Process(program, popen, words)
+        process = Process(program, popen, messages)
         try:
             yield process
         finally:
@@ -136,33 +133,35 @@ def running(hosts: Mapping[str, Host], program: Program, folder: Path) -> Iterat
                 stamper.join()
 
 
-def last_words(path: Path) -> str:
-    """Return what a program says of its failure: in iperf3's JSON by name, else at the end."""
-    lines = path.read_text(errors="replace").split("\n")
-    said = [line.strip() for line in lines if line.strip()]
-    named = [line for line in said if line.startswith('"error"')]
-    return (named or said or ["nothing"])[-1]
+def last_lines(path: Path) -> str:
+    """Return a program's error message: the `error` of iperf3's JSON, or else the last line."""
+    lines = [line.strip() for line in path.read_text(errors="replace").split("\n")]
+    output = [line for line in lines if line]
+    errors = [line for line in output if line.startswith('"error"')]
+    return (errors or output or ["nothing"])[-1]
 
 
 def _stamp_lines(pipe: Any, path: Path) -> None:
-    """Copy lines from `pipe` to `path`, each behind the monotonic clock's nanoseconds."""
+    """Copy lines from `pipe` to `path`, each prefixed with CLOCK_MONOTONIC in ns."""
     with path.open("w") as out:
         for line in pipe:
             out.write(f"{time.monotonic_ns()} {line.decode(errors='replace')}")
 
 
 def receive_blocks(pid: int, sender_port: int, block_bytes: int) -> bool:
-    """Let a connection from `sender_port` wake its program for whole blocks, by SO_RCVLOWAT.
+    """Set SO_RCVLOWAT of the connection from `sender_port`: wake its program for whole blocks only.
 
-    A processor without cost, as virtual time has it, runs a bulk receiver once per packet. That
-    changes nothing that is measured, since the program counts whole blocks, but is most of what a
-    fast flow costs the host. Returns whether the process has such a connection;
-    OSError if it is gone.
+    In virtual time computing takes no time, so a bulk receiver would wake up for every packet. The
+    program counts whole blocks, so the results do not change, but the wake-ups are most of the CPU
+    time of a fast flow. Return whether the process has such a connection.
+
+    Raises:
+        OSError: the process has ended.
     """
     pidfd = os.pidfd_open(pid)
     try:
         for entry in Path(f"/proc/{pid}/fd").iterdir():
-            # A descriptor may be closed between listing and looking.
+            # A descriptor may be closed after the folder is listed.
             if not entry.is_socket():
                 continue
             copy = ctypes.CDLL(None, use_errno=True).syscall(

@@ -1,4 +1,4 @@
-"""One qdisc: the tc command that makes it, and whether what tc reads back is what was asked."""
+"""Qdiscs: the tc command that creates one, and the comparison with tc's output."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any, ClassVar
 from losslab.emulation.topology import Interface
 
 MTU_BYTES = 1500
-FRAME_BYTES = 1514  # MTU and Ethernet header: what a qdisc counts per packet
+FRAME_BYTES = 1514  # MTU and Ethernet header: size of a full packet in a qdisc
 
-# netem keeps probabilities as 32-bit numbers (tc_netem_corr.loss_corr, linux/pkt_sched.h).
+# netem stores probabilities as 32-bit integers (tc_netem_corr.loss_corr, linux/pkt_sched.h).
 NETEM_PROBABILITY_STEP = 2.0**-32
 
-# A limit that netem cannot reach: packets of 64 bytes at 10 Gbit/s for 10 s of delay stay below.
+# A limit above the packets in flight of a 10 Gbit/s link with 10 s of delay and 64-byte packets.
 NEVER_FULL_PACKETS = 200_000_000
 
 
 @dataclass(frozen=True)
-class Shaper:
-    """One qdisc: where it sits, the tc arguments that make it, the options that must read back."""
+class Qdisc:
+    """A qdisc: interface, tc arguments, and the options that must be read back."""
 
     where: Interface
     parent: str
@@ -30,29 +30,29 @@ class Shaper:
     kind: str
     arguments: str
     expected: dict[str, Any]
-    # Further lines that follow it: classes and filters of a qdisc that has them.
+    # Further `tc -batch` lines, with its classes and filters.
     more: tuple[str, ...] = ()
-    # Of its classes the options that must read back, by class.
+    # Options that must be read back, by class.
     classes: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    # What to say, with a hint, where the kernel does not know its kind.
+    # Error message and hint if the kernel does not have this kind.
     needs: ClassVar[tuple[str, str] | None] = None
 
     def complete(self) -> None:
-        """Do what tc cannot, in the network namespace of its host."""
+        """Set options that tc cannot set, in the host's network namespace."""
 
     def read_into(self, state: dict[str, Any]) -> None:
-        """Read what tc does not say into the state of its host, in its network namespace."""
+        """Read options that tc does not print into the host's state, in its network namespace."""
 
     def deviations(self, state: Mapping[str, Any]) -> list[str]:
-        """Say how what `read_into` found differs from what was asked."""
+        """List the deviations of the options that `read_into` found."""
         return []
 
     def command(self) -> str:
-        """Write the `tc -batch` lines that make it."""
+        """Return the `tc -batch` lines that create the qdisc."""
         return "\n".join([self._line("add"), *self.more])
 
-    def changing(self) -> str:
-        """Write the line that makes one that is there like this, and leaves what waits in it."""
+    def change_command(self) -> str:
+        """Return the line that changes an existing qdisc to this one and keeps its packets."""
         return self._line("change")
 
     def _line(self, verb: str) -> str:
@@ -71,22 +71,29 @@ def netem(
     parent: str = "root",
     handle: str = "1:",
     more: Sequence[tuple[str, Mapping[str, Any]]] = (),
-) -> Shaper:
-    """Make a delay line, which may lose packets and which its limit may make a queue.
+) -> Qdisc:
+    """Build a netem with delay and independent random loss.
 
-    Each packet is drawn for itself; `more` follows the delay, in tc's words, each with what must
-    read back.
+    Args:
+        where: The interface.
+        delay_ms: Delay of every packet.
+        loss_percent: Probability of loss per packet.
+        seed: Seed of its random generator.
+        limit_packets: Limit of its queue.
+        parent: Parent in tc's syntax.
+        handle: Handle.
+        more: tc arguments after the delay, each with the options that must be read back.
     """
     delay_ns = round(delay_ms * 1e6)
     arguments = f"limit {limit_packets} delay {delay_ns}ns"
     expected: dict[str, Any] = {"limit": limit_packets, "delay.delay": delay_ns / 1e9}
-    for words, its in more:
-        arguments += f" {words}"
-        expected |= its
+    for option, options_read_back in more:
+        arguments += f" {option}"
+        expected |= options_read_back
     if loss_percent > 0:
         arguments += f" loss random {loss_percent:g}%"
         expected["loss-random.loss"] = loss_percent / 100
-    return Shaper(
+    return Qdisc(
         where=where,
         parent=parent,
         handle=handle,
@@ -97,7 +104,7 @@ def netem(
 
 
 def _option(options: dict[str, Any], dotted: str) -> Any:
-    """Fetch `a.b` from nested options; None where it is absent."""
+    """Return `a.b` from nested options; None if it is absent."""
     value: Any = options
     for key in dotted.split("."):
         if not isinstance(value, dict) or key not in value:
@@ -107,42 +114,44 @@ def _option(options: dict[str, Any], dotted: str) -> Any:
 
 
 def takes_seed(release: str) -> bool:
-    """Tell whether a kernel's netem draws from a seed of its own.
+    """Return whether a kernel's netem has a seed of its own.
 
-    Before Linux 6.6 (net/sched/sch_netem.c, TCA_NETEM_PRNG_SEED) it draws from the kernel's
-    generator, which in a guest has the replicate's seed, and ignores the one that it is told.
+    Before Linux 6.6 (net/sched/sch_netem.c, TCA_NETEM_PRNG_SEED), netem ignores the seed and draws
+    from the kernel's random generator, which has the replicate's seed in a guest.
     """
     major, minor = release.split(".")[:2]
     return (int(major), int(minor.partition("-")[0])) >= (6, 6)
 
 
 def differences(
-    wanted: list[Shaper],
+    planned: list[Qdisc],
     found: Mapping[str, list[dict[str, Any]]],
     classes: Mapping[str, list[dict[str, Any]]] | None = None,
     release: str | None = None,
 ) -> list[str]:
-    """Compare what was asked with `tc -json qdisc show` of each host.
+    """List how the qdiscs that tc shows differ from the plan.
 
-    `found` has per host the output of `tc -json qdisc show`, `classes` per interface that of
-    `tc -json class show`; `release` is the kernel's, by default this one's. A sentence says what is
-    missing, differs, or was not asked for.
+    Args:
+        planned: The qdiscs of the plan.
+        found: Output of `tc -json qdisc show` by host.
+        classes: Output of `tc -json class show` by interface.
+        release: Release of the kernel; by default the running one.
     """
-    reasons = []
+    violations = []
     shaping_kinds = {"netem", "tbf", "htb", "clsact"}
-    for shaper in wanted:
-        where = f"{shaper.where.name} on {shaper.where.host}"
+    for qdisc in planned:
+        where = f"{qdisc.where.name} on {qdisc.where.host}"
         candidates = [
             q
-            for q in found.get(shaper.where.host, [])
-            if q.get("dev") == shaper.where.name and q.get("handle") == shaper.handle
+            for q in found.get(qdisc.where.host, [])
+            if q.get("dev") == qdisc.where.name and q.get("handle") == qdisc.handle
         ]
-        if not candidates or candidates[0].get("kind") != shaper.kind:
+        if not candidates or candidates[0].get("kind") != qdisc.kind:
             kinds = ", ".join(q.get("kind", "?") for q in candidates) or "none"
-            reasons.append(f"qdisc {shaper.kind} must be on {where}, found {kinds}")
+            violations.append(f"qdisc {qdisc.kind} must be on {where}, found {kinds}")
             continue
         options = candidates[0].get("options", {})
-        for name, value in shaper.expected.items():
+        for name, value in qdisc.expected.items():
             got = _option(options, name)
             if name == "seed" and got is None and not takes_seed(release or platform.release()):
                 continue
@@ -152,18 +161,20 @@ def differences(
                 and math.isclose(got, value, rel_tol=1e-6, abs_tol=NETEM_PROBABILITY_STEP)
             )
             if not same:
-                reasons.append(
-                    f"qdisc {shaper.kind} on {where} must have {name} {value}, found {got}"
+                violations.append(
+                    f"qdisc {qdisc.kind} on {where} must have {name} {value}, found {got}"
                 )
-        for handle, expected in shaper.classes.items():
-            its = (classes or {}).get(shaper.where.name, [])
-            has: dict[str, Any] = next((c for c in its if c.get("handle") == handle), {})
-            got = {name: has.get(name) for name in expected}
+        for handle, expected in qdisc.classes.items():
+            shown = (classes or {}).get(qdisc.where.name, [])
+            options = next((c for c in shown if c.get("handle") == handle), {})
+            got = {name: options.get(name) for name in expected}
             if got != expected:
-                reasons.append(f"class {handle} on {where} must have {expected}, found {got}")
-    asked = {(s.where.host, s.where.name, s.kind) for s in wanted}
+                violations.append(f"class {handle} on {where} must have {expected}, found {got}")
+    places = {(q.where.host, q.where.name, q.kind) for q in planned}
     for host, qdiscs in found.items():
         for q in qdiscs:
-            if q.get("kind") in shaping_kinds and (host, q.get("dev"), q["kind"]) not in asked:
-                reasons.append(f"qdisc {q['kind']} on {q.get('dev')} of {host} was not asked for")
-    return reasons
+            if q.get("kind") in shaping_kinds and (host, q.get("dev"), q["kind"]) not in places:
+                violations.append(
+                    f"qdisc {q['kind']} on {q.get('dev')} of {host} is not in the plan"
+                )
+    return violations

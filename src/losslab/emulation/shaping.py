@@ -1,11 +1,11 @@
-"""Delay, loss, rate and buffer on the routers' interfaces: the tc commands and what tc reads back.
+"""Qdiscs of a path: delay, loss, rate and buffer on the routers' interfaces.
 
-Delay line and bottleneck are separate: netem delays (and loses) with a limit that it can never
-reach; a token bucket with a FIFO of the stated length is the bottleneck. Nothing is shaped on the
-sender, where TCP would see it: its `fq` is the same for every algorithm. The one exception is a
-condition with `sender_delay_ms`, which asks for that mistake. With the shaper `htb-netem` rate,
-delay and buffer are on one interface each way, which is how Mininet's links do it. A bare path
-(`rtt_ms` 0) has its bottleneck and nothing else, for kernels that have neither netem nor fq.
+Netem link and bottleneck are separate. netem delays and drops packets; its limit is never reached.
+The bottleneck is a token bucket with a queue of the stated length. There is no shaping on the
+sender, because TCP would react to it; its `fq` is the same for every algorithm. The exception is
+`sender_delay_ms`, which reproduces that mistake. With the shaper `htb-netem`, rate, delay and
+buffer share one interface per direction, as in Mininet's links. A bare path (`rtt_ms` 0) has only a
+bottleneck, for kernels without netem and fq.
 """
 
 from __future__ import annotations
@@ -15,53 +15,51 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.beyond_tc import DUALPI2, DualPi2
-from losslab.emulation.mechanism import Mechanism, line, of
-from losslab.emulation.qdiscs import FRAME_BYTES, Shaper, netem
+from losslab.emulation.mechanism import Mechanism, netem_link, of
+from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc, netem
 from losslab.emulation.topology import BULK_PORT, Interface, bottleneck, interface, reverse_router
 from losslab.study.seeds import derived_seed
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition
 
-# The largest packet that the stack can form with segmentation offload (GSO_LEGACY_MAX_SIZE,
-# linux/netdevice.h): a bucket smaller than a packet would never let it pass.
+# Maximum size of an aggregate with segmentation offload (GSO_LEGACY_MAX_SIZE, linux/netdevice.h).
+# A smaller token bucket would never send it.
 OFFLOADED_FRAME_BYTES = 65_550
 
-# A bucket of one frame loses every nanosecond by which its timer is late (3 % of 1 Gbit/s); with
-# two the time is made up for by the next frame.
+# With a bucket of one frame, the link loses the lateness of each timer (3 % of 1 Gbit/s). With two
+# frames it catches up.
 BURST_FRAMES = 2
 
-# What a waiting packet of full size takes of the kernel's memory (skb->truesize), which is what
-# CAKE limits.
+# Kernel memory of a full packet in a queue (skb->truesize), which CAKE's limit counts.
 CAKE_BYTES_PER_PACKET = 2304
 
-# Queues whose one option is a limit in packets.
+# Queues with a limit in packets as their only option.
 LIMITED_IN_PACKETS = ("codel", "fq_codel", "pie")
 
-# netem's limit where none is stated (tc-netem(8)).
+# netem's default limit (tc-netem(8)).
 NETEM_DEFAULT_LIMIT_PACKETS = 1000
 
-# The limit of the sender's fq_codel, its default (tc-fq_codel(8)).
+# Limit of the sender's fq_codel: its default (tc-fq_codel(8)).
 FQ_CODEL_PACKETS = 10_240
 
-# The limit of the sender's fq, its default (tc-fq(8)), and here also of each flow: fq's own 100
-# packets are meant for aggregates, and without offloads a millisecond of BBR's pacing, which TCP
-# lets wait there, is more.
+# Limit of the sender's fq: its default (tc-fq(8)). It is also the limit of each flow, whose default
+# of 100 packets assumes aggregates: without offloads, BBR's pacing queues more packets per ms.
 FQ_PACKETS = 10_000
 
 
-def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Shaper]:
-    """List the qdiscs in which packets wait for the bottleneck's bucket."""
+def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Qdisc]:
+    """List the qdiscs of the bottleneck's queue."""
     packets = condition.buffer_packets
     if condition.queue == "two-fifos":
-        return _two_fifos(packets)
+        return _per_class_fifos(packets)
     if condition.queue == DUALPI2:
         return [DualPi2(bottleneck(), "parent 1:1", "10:", DUALPI2, "", {}, limit=packets)]
     octets = packets * FRAME_BYTES
-    least = max(octets // 12, 2 * FRAME_BYTES)
-    # kind, arguments, and what must read back. Buffers are the stated ones; what else an AQM has is
-    # its default, as a user would deploy it, and RED's thresholds are those of tc-red(8): maximum a
-    # quarter of the limit, minimum a third of that, burst (2 min + max) / (3 avpkt).
+    min_octets = max(octets // 12, 2 * FRAME_BYTES)
+    # Kind, tc arguments, and options that must be read back. AQMs have the stated buffer and their
+    # other defaults. RED's thresholds follow tc-red(8): maximum a quarter of the limit, minimum a
+    # third of the maximum, burst (2 min + max) / (3 avpkt).
     choices: dict[str, tuple[str, str, dict[str, Any]]] = {
         **{name: (name, f"limit {packets}", {"limit": packets}) for name in LIMITED_IN_PACKETS},
         "fifo": ("pfifo", f"limit {packets}", {"limit": packets}),
@@ -73,40 +71,41 @@ def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Sh
         ),
         "red": (
             "red",
-            f"limit {octets} min {least} max {3 * least} avpkt {FRAME_BYTES} "
-            f"burst {5 * least // (3 * FRAME_BYTES) + 1} probability 0.02 "
+            f"limit {octets} min {min_octets} max {3 * min_octets} avpkt {FRAME_BYTES} "
+            f"burst {5 * min_octets // (3 * FRAME_BYTES) + 1} probability 0.02 "
             f"bandwidth {condition.rate_mbit:g}mbit",
-            {"limit": octets, "min": least, "max": 3 * least},
+            {"limit": octets, "min": min_octets, "max": 3 * min_octets},
         ),
         "red-step": _red_step(condition),
     }
     kind, arguments, expected = choices[condition.queue]
-    made = Shaper(bottleneck(), "parent 1:1", "10:", kind, arguments, expected)
+    qdisc = Qdisc(bottleneck(), "parent 1:1", "10:", kind, arguments, expected)
     for mechanism in mechanisms:
-        made = mechanism.on_queue(condition, made)
-    return [made]
+        qdisc = mechanism.on_queue(condition, qdisc)
+    return [qdisc]
 
 
 def _red_step(condition: Condition) -> tuple[str, str, dict[str, Any]]:
-    """Make RED a step (Alizadeh et al., Data Center TCP, SIGCOMM 2010, section 3.1).
+    """Return RED with a step threshold (Alizadeh et al., DCTCP, SIGCOMM 2010, section 3.1).
 
-    Its thresholds are a byte apart, and a burst of as many packets as the threshold makes it look
-    at a mean of half the present queue and half its past one (tc_red_eval_ewma, tc/tc_red.c), the
-    nearest to the present that it has.
+    Its thresholds are 1 byte apart. With a burst equal to the threshold, RED's average weighs the
+    current and the previous queue length equally (tc_red_eval_ewma, tc/tc_red.c), the minimum
+    averaging that RED supports.
     """
-    octets, least = condition.buffer_packets * FRAME_BYTES, condition.mark_packets * FRAME_BYTES
+    octets = condition.buffer_packets * FRAME_BYTES
+    min_octets = condition.mark_packets * FRAME_BYTES
     arguments = (
-        f"limit {octets} min {least} max {least + 1} avpkt {FRAME_BYTES} "
+        f"limit {octets} min {min_octets} max {min_octets + 1} avpkt {FRAME_BYTES} "
         f"burst {condition.mark_packets} probability 1 bandwidth {condition.rate_mbit:g}mbit"
     )
-    return "red", arguments, {"limit": octets, "min": least, "max": least + 1}
+    return "red", arguments, {"limit": octets, "min": min_octets, "max": min_octets + 1}
 
 
-def _two_fifos(packets: int) -> list[Shaper]:
-    """Give bulk flows a FIFO of their own, and each of the two half of the rate (tc-drr(8))."""
+def _per_class_fifos(packets: int) -> list[Qdisc]:
+    """Return per-class FIFOs: one for bulk flows and one for the rest, with equal shares (DRR)."""
     where = bottleneck()
     fifos = [
-        Shaper(
+        Qdisc(
             where, f"parent 10:{number}", f"{10 + number}:", "pfifo", f"limit {packets}",
             {"limit": packets},
         )
@@ -119,17 +118,18 @@ def _two_fifos(packets: int) -> list[Shaper]:
         filters(where.name, 1, f"flower ip_proto tcp dst_port {BULK_PORT}", 1),
         filters(where.name, 2, "matchall", 2),
     )  # fmt: skip
-    return [Shaper(where, "parent 1:1", "10:", "drr", "", {}, more), *fifos]
+    return [Qdisc(where, "parent 1:1", "10:", "drr", "", {}, more), *fifos]
 
 
-def one_interface(condition: Condition, seed: int) -> list[Shaper]:
-    """List the qdiscs of a rate, a delay and a buffer on one interface each way.
+def one_interface(condition: Condition, seed: int) -> list[Qdisc]:
+    """List the qdiscs of the shaper `htb-netem`: rate, delay and buffer on one interface.
 
-    As `TCLink` of Mininet and the scripts of the lab cs144_bufferbloat have it (tc_cmd.sh): netem
-    under a class of htb. netem's limit is the buffer, and counts what is in its delay line, too;
-    what has waited for the rate for as long as the delay has served it. Of two FIFOs each has half
-    of the rate and may borrow the other's (tc_cmd_diff.sh gives each all of it, and so both twice
-    the link's; its page then takes 1 s, where the source of the study has 2).
+    Mininet's `TCLink` and the scripts of the lab cs144_bufferbloat (tc_cmd.sh) have the same: a
+    netem under an HTB class. netem's limit is the buffer and includes the packets in the delay; a
+    packet that has waited for the rate as long as the delay is not delayed again. Each of two FIFOs
+    has half of the rate and may borrow the other half. (tc_cmd_diff.sh gives each FIFO the whole
+    rate, so that both have twice the link's; its page then takes 1 s, and 2 s in the study's
+    source.)
     """
     rate_bytes = math.floor(condition.rate_mbit * 1e6 / 8)
     found = []
@@ -153,7 +153,7 @@ def one_interface(condition: Condition, seed: int) -> list[Shaper]:
         options = {leaf: {"rate": share, "ceil": rate_bytes} for leaf, share in shares.items()}
         default = int(leaves[-1].removeprefix("1:"), 16)
         found.append(
-            Shaper(
+            Qdisc(
                 where, "root", "1:", "htb", f"default {default:x}", {"default": f"{default:#x}"},
                 tuple(lines), options,
             )
@@ -169,23 +169,23 @@ def one_interface(condition: Condition, seed: int) -> list[Shaper]:
 
 
 def _htb_class(where: Interface, parent: str, handle: str, rate: int, ceil: int) -> str:
-    """Write the line that makes a class; rates in bytes/s."""
+    """Return the tc line of an HTB class; rates in bytes/s."""
     return (
         f"class add dev {where.name} parent {parent} classid {handle} "
         f"htb rate {rate * 8}bit ceil {ceil * 8}bit"
     )
 
 
-def _sender(condition: Condition, seed: int) -> Shaper:
-    """Choose the qdisc of the sender's own interface."""
+def _sender(condition: Condition, seed: int) -> Qdisc:
+    """Return the qdisc of the sender's own interface."""
     where = interface("sender", "r1")
     if condition.sender_queue == "fq_codel":
         limit = {"limit": FQ_CODEL_PACKETS}
-        return Shaper(where, "root", "1:", "fq_codel", f"limit {FQ_CODEL_PACKETS}", limit)
+        return Qdisc(where, "root", "1:", "fq_codel", f"limit {FQ_CODEL_PACKETS}", limit)
     if condition.sender_delay_ms == 0:
         limits = {"limit": FQ_PACKETS, "flow_limit": FQ_PACKETS}
         arguments = f"limit {FQ_PACKETS} flow_limit {FQ_PACKETS}"
-        return Shaper(where, "root", "1:", "fq", arguments, limits)
+        return Qdisc(where, "root", "1:", "fq", arguments, limits)
     return netem(
         where,
         condition.sender_delay_ms,
@@ -195,11 +195,11 @@ def _sender(condition: Condition, seed: int) -> Shaper:
     )
 
 
-def shapers(condition: Condition, seed: int) -> list[Shaper]:
+def path_qdiscs(condition: Condition, seed: int) -> list[Qdisc]:
     """List the qdiscs of a condition, the sender's first.
 
-    The forward half of the routers' delay and the loss of data packets sit behind the bottleneck,
-    the reverse half on the first router of the way back.
+    The forward netem link follows the bottleneck; the reverse one is on the first router of the
+    reverse path.
     """
     if condition.shaper == "htb-netem":
         return [_sender(condition, seed), *one_interface(condition, seed)]
@@ -208,12 +208,12 @@ def shapers(condition: Condition, seed: int) -> list[Shaper]:
     rate_bytes = math.floor(condition.rate_mbit * 1e6 / 8)
     back, mechanisms = reverse_router(condition.path), of(condition)
     link = [
-        Shaper(
+        Qdisc(
             where=bottleneck(),
             parent="root",
             handle="1:",
             kind="tbf",
-            # `limit` is the inner FIFO's at creation; the pfifo below replaces it.
+            # `limit` is that of the inner FIFO, which `queue` replaces.
             arguments=f"rate {rate_bytes * 8}bit burst {burst_bytes} limit {burst_bytes}",
             expected={"rate": rate_bytes},
         ),
@@ -224,7 +224,7 @@ def shapers(condition: Condition, seed: int) -> list[Shaper]:
     return [
         _sender(condition, seed),
         *link,
-        *line(condition, "data").shapers(interface("r2", "receiver"), seed, "netem-data"),
-        *line(condition, "back").shapers(interface(back, "r1"), seed, "netem-reverse"),
+        *netem_link(condition, "data").qdiscs(interface("r2", "receiver"), seed, "netem-data"),
+        *netem_link(condition, "back").qdiscs(interface(back, "r1"), seed, "netem-reverse"),
         *(qdisc for mechanism in mechanisms for qdisc in mechanism.qdiscs(condition)),
     ]

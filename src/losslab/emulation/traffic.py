@@ -1,4 +1,4 @@
-"""Run an app's flows and the probes beside them; leave their logs and tables in a folder."""
+"""Traffic of a replicate: run the flows with the probes, and write logs and tables."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from losslab.emulation import netns
-from losslab.emulation.crowd.plan import caller
+from losslab.emulation.background.plan import caller
 from losslab.emulation.flows import ANY, ANY_PORT, Flow, Host, Timeline
 from losslab.emulation.probes import tcp
 from losslab.emulation.probes.ping import DURING_INTERVAL_S, EchoProbe, write_csv
 from losslab.emulation.probes.queue import QueueProbe, QueueSample
-from losslab.emulation.programs import Ends, Process, last_words, receive_blocks, running
+from losslab.emulation.programs import ExitWatcher, Process, last_lines, receive_blocks, running
+from losslab.emulation.timers import wait_for_whole_second
 from losslab.emulation.topology import ALGORITHM_SYSCTL, RECEIVER_ADDRESS, bottleneck, interface
-from losslab.emulation.waits import wait_for_whole_second
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
-    from losslab.emulation.changing import Changing
     from losslab.emulation.plan import Plan, Start
+    from losslab.emulation.schedule_runner import ScheduleRunner
 
 POLL_INTERVAL_S = 0.01
-# Of instants in seconds.
+# Rounding error of times in seconds.
 ROUNDING_S = 1e-6
-# Past the longest chain of retransmission timeouts that 15 retries of a lost control message make
-# at the minimum RTO; a run that needs more has hung.
+# Time limit after the run. It exceeds 15 retransmission timeouts of a lost control message at the
+# minimum RTO with exponential backoff; a run that needs longer hangs.
 GRACE_S = 120.0
 LISTEN_TIMEOUT_S = 30.0
 ARRIVAL_COLUMNS = "t_s,packets,bytes,tcp_segments,udp_datagrams"
@@ -37,19 +37,19 @@ ARRIVAL_COLUMNS = "t_s,packets,bytes,tcp_segments,udp_datagrams"
 
 @dataclass(frozen=True)
 class Run:
-    """What was seen while the traffic ran."""
+    """Samples taken during the traffic, and violations of its programs."""
 
     timeline: Timeline
-    last_samples: list[tcp.TcpSample]  # of every connection that the sender had
+    last_samples: list[tcp.TcpSample]  # last sample of every connection of the sender
     queue: list[QueueSample]
     replies: list[tuple[float, float]]  # ping: (s, RTT in ms)
-    reasons: list[str]
+    violations: list[str]
 
 
 def run(
-    plan: Plan, hosts: Mapping[str, Host], folder: Path, sessions: Sequence[Changing] = ()
+    plan: Plan, hosts: Mapping[str, Host], folder: Path, sessions: Sequence[ScheduleRunner] = ()
 ) -> Run:
-    """Run every flow of a plan to its end; leave logs and samples in `folder`."""
+    """Run all flows of a plan to their end; write logs and samples to `folder`."""
     sender, router = hosts["sender"], hosts[bottleneck().host]
     flows, limit_s = plan.flows, plan.duration_s + GRACE_S
     with contextlib.ExitStack() as stack:
@@ -57,9 +57,10 @@ def run(
             flow.name: stack.enter_context(running(hosts, flow.listener, folder))
             for flow in plan.programs
         }
-        processes, ends = list(listeners.values()), stack.enter_context(contextlib.closing(Ends()))
+        processes = list(listeners.values())
+        watcher = stack.enter_context(contextlib.closing(ExitWatcher()))
         for process in processes:
-            ends.watch(process)
+            watcher.watch(process)
         for flow in plan.programs:
             _wait_until_listening(hosts[flow.listener.host].pid, flow, listeners[flow.name])
         with netns.inside(sender.pid):
@@ -75,35 +76,35 @@ def run(
         if any(flow.protocol == ANY for flow in flows):
             name = interface("receiver", "r2").name
             log.arrivals = Path(f"/proc/{hosts['receiver'].pid}/net"), name
-        beside = None if plan.crowd is None else caller(plan.crowd, log.origin_ns)
+        background = None if plan.background is None else caller(plan.background, log.origin_ns)
         waiting = list(plan.starts)
         unset = [flow for flow in flows if flow.receive_block_bytes]
         due_s = _due_s(waiting, 0.0)
         started_s: dict[str, float] = {}
-        # The clock is read once per turn: a look at it costs as much as a part of a sample.
+        # Read the clock once per iteration: a clock read costs as much as a part of a sample.
         while (now_s := log.now_s()) <= limit_s:
             if waiting and now_s >= due_s and log.connected(flows[: len(started_s)]):
                 flow = waiting.pop(0).flow
                 _set_algorithm(sender, flow.algorithm)
                 started_s[flow.name] = log.now_s()
                 processes.append(stack.enter_context(running(hosts, flow.caller, folder)))
-                ends.watch(processes[-1])
+                watcher.watch(processes[-1])
                 due_s = _due_s(waiting, log.now_s())
             for process in processes:
                 process.end_if_due(log.now_s)
-            if beside is not None:
-                processes.append(stack.enter_context(running(hosts, beside, folder)))
-                ends.watch(processes[-1])
-                beside = None
-            if not waiting and ends.all_ended:
+            if background is not None:
+                processes.append(stack.enter_context(running(hosts, background, folder)))
+                watcher.watch(processes[-1])
+                background = None
+            if not waiting and watcher.all_ended:
                 break
-            # The instant of the cell's own flow among others is drawn, and kept.
-            wake_s = due_s if plan.crowd is not None and not started_s else math.inf
-            ends.wait(log.sample(now_s, wake_s))
+            # With background flows, the foreground flow starts exactly at the time drawn for it.
+            wake_s = due_s if plan.background is not None and not started_s else math.inf
+            watcher.wait(log.sample(now_s, wake_s))
             unset = [f for f in unset if not _receives_blocks(f, listeners[f.name], log)]
         _set_algorithm(sender, plan.hosts["sender"].sysctls[ALGORITHM_SYSCTL])
         replies = echo_probe.replies()
-        reasons = [reason for p in processes if (reason := p.reason(limit_s))]
+        violations = [found for p in processes if (found := p.violation(limit_s))]
     log.write(folder)
     write_csv(replies, folder / "ping.csv")
     return Run(
@@ -111,15 +112,15 @@ def run(
         last_samples=list(log.last.values()),
         queue=log.queue,
         replies=[(t, rtt) for t, rtt in replies if t >= plan.warmup_s],
-        reasons=reasons,
+        violations=violations,
     )
 
 
 def _receives_blocks(flow: Flow, listener: Process, log: _SampleLog) -> bool:
-    """Set the size of a flow's receive blocks once its data flow; tell whether that is done.
+    """Set a flow's receive low-water mark once it has sent a block; return whether it is set.
 
-    Not before: the program's first words on the connection are shorter than a block, and it would
-    never wake for them.
+    The program's first messages on the connection are shorter than a block. With the mark set
+    earlier, the receiver would never wake up for them.
     """
     assert flow.source_port is not None
     assert flow.receive_block_bytes is not None
@@ -133,7 +134,7 @@ def _receives_blocks(flow: Flow, listener: Process, log: _SampleLog) -> bool:
 
 
 def _due_s(waiting: list[Start], now_s: float) -> float:
-    """Say when the next flow's caller is to start."""
+    """Return the start time of the next flow's caller."""
     if not waiting:
         return 0.0
     at_s = waiting[0].at_s
@@ -141,9 +142,9 @@ def _due_s(waiting: list[Start], now_s: float) -> float:
 
 
 def _set_algorithm(sender: Host, algorithm: str) -> None:
-    """Let sockets that the sender makes from now on be born under an algorithm.
+    """Set the congestion control of new sockets on the sender.
 
-    `iperf3 --congestion` comes too late: a socket keeps the pacing it was born with.
+    `iperf3 --congestion` sets it too late: a socket keeps the pacing that it was created with.
     """
     with netns.inside(sender.pid):
         if netns.read_sysctl(ALGORITHM_SYSCTL) != algorithm:
@@ -151,22 +152,23 @@ def _set_algorithm(sender: Host, algorithm: str) -> None:
 
 
 def _wait_until_listening(pid: int, flow: Flow, listener: Process) -> None:
-    """Poll until the flow's listener listens."""
+    """Poll until the flow's listener is listening."""
     port = "any port" if flow.port == ANY_PORT else f"port {flow.port}"
     deadline = time.monotonic() + LISTEN_TIMEOUT_S
     while not _listening(pid, flow):
         if time.monotonic() > deadline:
             raise LosslabError(
                 f"{flow.name} must listen on {port} of {flow.listener.host} within "
-                f"{LISTEN_TIMEOUT_S:g} s, found it does not; it said: {last_words(listener.words)}"
+                f"{LISTEN_TIMEOUT_S:g} s, found no such socket; last line of its log: "
+                f"{last_lines(listener.messages)}"
             )
         time.sleep(POLL_INTERVAL_S)
 
 
 def _listening(pid: int, flow: Flow) -> bool:
-    """Tell whether a socket waits on the flow's port in the namespace of `pid`."""
-    # Columns: number, local address:port, remote, state (net/tcp_states.h): 0A is TCP_LISTEN, and
-    # 07, TCP_CLOSE, stands for a UDP socket that is bound.
+    """Return whether a socket listens on the flow's port in the network namespace of `pid`."""
+    # Columns: number, local address:port, remote, state (net/tcp_states.h). 0A is TCP_LISTEN; 07,
+    # TCP_CLOSE, is a bound UDP socket.
     waiting = {"tcp": "0A", "udp": "07"}
     for protocol in (flow.protocol,) if flow.protocol in waiting else tuple(waiting):
         with netns.inside(pid):
@@ -179,16 +181,16 @@ def _listening(pid: int, flow: Flow) -> bool:
 
 
 def _arrivals(net: Path, name: str) -> str:
-    """Count what has arrived at an interface, whatever program it is for."""
+    """Count packets, bytes, TCP segments and UDP datagrams received, for an arrivals.csv row."""
     lines = (net / "dev").read_text().splitlines()
-    words = next(line.split(":")[1] for line in lines if line.split(":")[0] == name)
-    octets, packets, *_ = words.split()
+    counters = next(line.split(":")[1] for line in lines if line.split(":")[0] == name)
+    octets, packets, *_ = counters.split()
     counts = netns.read_counters(net, ("snmp",))
     return f"{packets},{octets},{counts['TcpInSegs']},{counts['UdpInDatagrams']}"
 
 
 class _SampleLog:
-    """Samples of the sender's connections and of the bottleneck's queue, one per interval."""
+    """Samples of the sender's connections and of the bottleneck's queue, at regular intervals."""
 
     def __init__(
         self,
@@ -208,18 +210,15 @@ class _SampleLog:
         self._arrival_rows = [ARRIVAL_COLUMNS]
 
     def now_s(self) -> float:
-        """Return the time since the start."""
+        """Return the time since the origin, in s."""
         return (time.monotonic_ns() - self.origin_ns) / 1e9
 
     def connected(self, flows: list[Flow]) -> bool:
-        """Tell whether the data connections of flows are there, as far as their ports are known."""
+        """Return whether all flows with a known source port have their data connections."""
         return all(flow.source_port is None or flow.source_port in self.last for flow in flows)
 
     def sample(self, now_s: float, wake_s: float) -> int:
-        """Take a sample if one is due.
-
-        Returns in how many ns the next is due, or `wake_s`, when there is something else to do.
-        """
+        """Take a sample if one is due; return the time in ns until the next sample or `wake_s`."""
         if now_s >= len(self.queue) * self._interval_s - ROUNDING_S:
             self._take(now_s)
         next_s = min(len(self.queue) * self._interval_s, wake_s)
@@ -227,7 +226,7 @@ class _SampleLog:
 
     def _take(self, now_s: float) -> None:
         if now_s >= self._echo_due_s:
-            # The kernel wrote down when they came.
+            # The kernel has timestamped the replies.
             self._echo_probe.receive()
             self._echo_probe.send(now_s)
             self._echo_due_s += DURING_INTERVAL_S
@@ -239,7 +238,7 @@ class _SampleLog:
         self.queue.append(self._queue_probe.sample(now_s))
 
     def write(self, folder: Path) -> None:
-        """Write tcp.csv, and arrivals.csv where arrivals are counted."""
+        """Write tcp.csv, and arrivals.csv if arrivals are counted."""
         (folder / "tcp.csv").write_text("\n".join(self._tcp_rows) + "\n")
         if self.arrivals is not None:
             (folder / "arrivals.csv").write_text("\n".join(self._arrival_rows) + "\n")

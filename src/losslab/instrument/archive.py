@@ -1,4 +1,4 @@
-"""Download files that are pinned by their hash, and keep them in the cache."""
+"""Download files pinned by hash, and keep them in the cache."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ from losslab.lock import own_folder
 if TYPE_CHECKING:
     from urllib.request import Request
 
-# Where a file can be, as it is named to users.
+# Names of the places that may have a file, as users see them.
 ARCHIVE_PLACE, SNAPSHOT_PLACE, KERNEL_ORG_PLACE = "archive", "snapshot", "kernel.org"
-FETCH_TIMEOUT_S = 30.0  # without a byte
+FETCH_TIMEOUT_S = 30.0  # without receiving a byte
 CHECK_TIMEOUT_S = 5.0
 BLOCK_BYTES = 2**18
-# Limit of a file of unknown size: kernel.org's tarballs have 150 MB.
+# Limit for a file of unknown size: kernel.org's tarballs have 150 MB.
 MAX_BYTES = 2**30
-# A slower server is given up: a megabyte in twenty seconds.
+# Downloads from slower servers are aborted: 1 MB takes 20 s at this rate.
 MIN_BYTES_PER_S = 50_000
-# How often a timeout may pass before the first byte: an address that does not answer, another that
-# does, and the headers.
+# Timeouts allowed before the first byte: one for an address that does not answer, one for the
+# address that does, one for the headers.
 PATIENCE = 3
 POLL_S = 0.5
-# The snapshot archive turns hurried callers away for a while, and a name server is silent for one.
+# The snapshot archive limits the request rate, and a name server may be silent for a while.
 RETRY_AFTER_S = (1.0, 5.0, 15.0, 30.0)
 UNREACHABLE = "cannot be reached"
-SILENT = "no answer of the name server"
+SILENT = "no answer from the name server"
 UNPINNED = "LOSSLAB_UNPINNED"
 ADVICE = (
-    "check the network; take a cache that has it (LOSSLAB_CACHE), pin what the archive has now "
-    "(`make relock`, changes results), or build with what it has and have every manifest say so "
-    f"(`--unpinned`, or {UNPINNED}=1 make setup)"
+    "check the network; use a cache that has it (LOSSLAB_CACHE), pin the archive's current "
+    "versions (`make relock`, changes results), or build from them unpinned (`--unpinned`, or "
+    f"{UNPINNED}=1 make setup), which every manifest records"
 )
 
 
 class UnavailableError(LosslabError):
-    """No place has a pinned file with the bytes that are pinned."""
+    """No place has a file with the pinned content."""
 
 
 @dataclass(frozen=True)
 class File:
-    """A file by its content. `sha1` is what the snapshot archive names files by, where known."""
+    """File identified by its content. The snapshot archive names files by `sha1`, if known."""
 
     name: str
     sha256: str
@@ -64,15 +64,15 @@ class File:
 
 @dataclass(frozen=True)
 class Place:
-    """An address that may have a file, and whose it is: one of the *_PLACE."""
+    """Address that may have a file; `name` is one of the *_PLACE."""
 
     name: str
     url: str
 
 
 @dataclass(frozen=True)
-class Found:
-    """A file on this machine, and the place that it came from."""
+class Download:
+    """File on this machine, and the place that it came from."""
 
     path: Path
     file: File
@@ -80,15 +80,15 @@ class Found:
 
 
 def unpinned_allowed(option: bool = False) -> bool:
-    """Tell whether unpinned sources may be used: by option, or by LOSSLAB_UNPINNED=1."""
+    """Return whether the option or LOSSLAB_UNPINNED=1 allows unpinned sources."""
     return option or os.environ.get(UNPINNED, "") not in ("", "0")
 
 
 class Fetcher:
-    """Download files through this machine's proxies; ask a server that is out of reach once."""
+    """Download files through this machine's proxies; try an unreachable server only once."""
 
     def __init__(self, timeout_s: float = FETCH_TIMEOUT_S) -> None:
-        # Imported here: every cell imports this module, and most download nothing.
+        # Imported here: every cell imports this module, and most cells download nothing.
         from urllib.request import ProxyHandler, build_opener
 
         self._timeout_s = timeout_s
@@ -97,10 +97,10 @@ class Fetcher:
         self._answered: set[str] = set()
         self._had: set[str] = set()
 
-    def fetch(self, candidates: Iterable[tuple[File, Place]]) -> Found:
-        """Get the first candidate that is available with its pinned content, into the cache.
+    def fetch(self, candidates: Iterable[tuple[File, Place]]) -> Download:
+        """Download the first available candidate with its pinned content into the cache.
 
-        Raises UnavailableError, with the reason of each place, if there is none.
+        Raises UnavailableError, with each place's problem, if none is available.
         """
         failures = []
         names = []
@@ -110,7 +110,7 @@ class Fetcher:
             origin = path.with_name(f"{file.sha256}.url")
             if path.exists() and origin.exists() and digest(path) == file.sha256:
                 name, url = origin.read_text().split()
-                return Found(path, file, Place(name, url))
+                return Download(path, file, Place(name, url))
             path.parent.mkdir(parents=True, exist_ok=True)
             with own_folder(path.parent, ".partial-") as folder:
                 partial = folder / "file"
@@ -119,17 +119,17 @@ class Fetcher:
                 if found == file.sha256:
                     origin.write_text(f"{place.name} {place.url}\n")
                     partial.rename(path)
-                    return Found(path, file, place)
-            problem = problem or f"other bytes: sha256 {found}"
+                    return Download(path, file, place)
+            problem = problem or f"different content, sha256 {found}"
             failures.append(f"{place.name}, {place.url}: {problem}")
         raise UnavailableError(
-            f"{' or '.join(dict.fromkeys(names))} must be had with the pinned sha256, found:\n    "
-            + "\n    ".join(failures or ["no place that may have it"]),
+            f"{' or '.join(dict.fromkeys(names))} must be available with the pinned sha256, "
+            "found:\n    " + "\n    ".join(failures or ["no place that may have it"]),
             hint=ADVICE,
         )
 
     def has(self, places: Iterable[Place]) -> tuple[Place | None, str]:
-        """Return the first place that has a file, without taking it, or why there is none."""
+        """Return the first place that has a file, or the problem; download nothing."""
         problem = "no place that may have it"
         for place in places:
             # The images share most of their packages.
@@ -140,16 +140,16 @@ class Fetcher:
         return None, problem
 
     def read(self, place: Place) -> str:
-        """Return a small text, empty where it is not available. Only its address vouches for it."""
+        """Return a small text, or an empty one if it is unavailable. It has no pinned hash."""
         with tempfile.TemporaryDirectory(prefix="losslab-text-") as name:
             problem = self.download(place.url, Path(name) / "text")
             return "" if problem else (Path(name) / "text").read_text()
 
     def download(self, url: str, target: Path | None, max_bytes: int = MAX_BYTES) -> str:
-        """Copy what an address has to `target`, or without a target ask whether it has something.
+        """Download an address to `target`; without a target, check that it exists.
 
-        A download is repeated after each pause of RETRY_AFTER_S while the problem may be temporary.
-        Returns the problem, or nothing.
+        Retries after each pause of RETRY_AFTER_S while the problem may be temporary. Returns the
+        problem, or an empty string.
         """
         from urllib.request import Request
 
@@ -173,7 +173,7 @@ class Fetcher:
         return problem
 
     def _transfer(self, request: Request, target: Path | None, max_bytes: int) -> str:
-        """Copy one answer, in a thread: no timeout of a socket ends an answer that dribbles."""
+        """Copy one answer in a thread; a socket's timeout does not limit a slow trickle."""
         from concurrent.futures import Future
         from http.client import HTTPException
         from urllib.error import HTTPError, URLError
@@ -205,10 +205,10 @@ class Fetcher:
         def run() -> None:
             try:
                 outcome.set_result(copy())
-            except Exception as error:  # such as a full disk, for the thread that waits
+            except Exception as error:  # such as a full disk: raised in the waiting thread
                 outcome.set_exception(error)
 
-        # A daemon: this process's end does not wait for a download that hangs.
+        # A daemon thread, so that a hanging download does not delay the end of the process.
         threading.Thread(target=run, daemon=True).start()
         began = time.monotonic()
         while True:
@@ -226,12 +226,12 @@ class Fetcher:
 
 
 def _proxies() -> dict[str, str]:
-    """Return the proxies that the environment names, and those that apt uses."""
+    """Return the proxies of the environment and of apt."""
     from urllib.request import getproxies
 
     proxies = dict(getproxies())
-    words = processes.attempt(["apt-config", "dump", "Acquire"]).out
-    for scheme, proxy in re.findall(r'^Acquire::(https?)::Proxy "(.+)";$', words, re.MULTILINE):
+    settings = processes.attempt(["apt-config", "dump", "Acquire"]).out
+    for scheme, proxy in re.findall(r'^Acquire::(https?)::Proxy "(.+)";$', settings, re.MULTILINE):
         if proxy != "DIRECT":
             proxies.setdefault(scheme, proxy)
     return proxies
@@ -244,11 +244,11 @@ def digest(path: Path) -> str:
 
 
 def quoted(path: str) -> str:
-    """Quote a path for a URL as apt does: to some servers a bare plus is a space."""
+    """Quote a path for a URL as apt does: some servers read a plus sign as a space."""
     return urllib.parse.quote(path, safe="/~")
 
 
-def write_sources(found: Sequence[Found], folder: Path) -> None:
-    """Write `sources.tsv` into a built folder: where the files that it was made of came from."""
+def write_sources(found: Sequence[Download], folder: Path) -> None:
+    """Write `sources.tsv` into a build's folder: where its input files came from."""
     lines = [f"{f.file.name}\t{f.place.name}\t{f.place.url}\n" for f in found]
     (folder / "sources.tsv").write_text("".join(lines))

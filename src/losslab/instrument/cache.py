@@ -1,4 +1,4 @@
-"""The user's cache of built things: a folder per content hash, whole or not there."""
+"""Cache of kernels and images: one folder per content hash, complete or absent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def cache_folder() -> Path:
 
 
 def hash_files(paths: Sequence[Path], *more: str) -> str:
-    """Hash names and contents of files, and further strings, to 16 hexadecimal digits."""
+    """Return 16 hexadecimal digits, the hash of files' names and contents and of `more`."""
     digest = hashlib.sha256()
     for path in sorted(paths):
         digest.update(f"{path.name}\0".encode())
@@ -34,9 +34,9 @@ def hash_files(paths: Sequence[Path], *more: str) -> str:
 
 @contextlib.contextmanager
 def building(target: Path) -> Iterator[Path | None]:
-    """Make a temporary folder that becomes `target`; None when another process has made it.
+    """Yield a temporary folder that becomes `target`, or None if another process has made it.
 
-    A lock beside the target keeps two set-ups from doing the same work.
+    A lock next to the target keeps two set-ups from doing the same work.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with locked(target.parent / f".{target.name}.lock"):
@@ -50,6 +50,6 @@ def building(target: Path) -> Iterator[Path | None]:
 
 
 def provenance(folder: Path) -> dict[str, Any]:
-    """Return what the kernel or image in `folder` was made of."""
+    """Return the provenance of the kernel or image in `folder`."""
     result: dict[str, Any] = json.loads((folder / "provenance.json").read_text())
     return result

@@ -1,7 +1,7 @@
-"""Debian's packages: the archives that have them, locks that pin them, and apt to find newer ones.
+"""Debian packages: archives, lock files that pin versions, and apt to find newer ones.
 
-LOSSLAB_ARCHIVE replaces the address of Debian's archive (its security archive is expected beside it
-as `debian-security`), and LOSSLAB_SNAPSHOT that of its snapshot archive.
+LOSSLAB_ARCHIVE replaces the address of Debian's archive; `debian-security` next to it is the
+security archive. LOSSLAB_SNAPSHOT replaces the address of the snapshot archive.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from losslab.instrument.archive import (
     ADVICE,
     ARCHIVE_PLACE,
     SNAPSHOT_PLACE,
+    Download,
     Fetcher,
     File,
-    Found,
     Place,
     UnavailableError,
     quoted,
@@ -31,10 +31,10 @@ from losslab.instrument.archive import (
 
 SNAPSHOT = "https://snapshot.debian.org"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-ARCHITECTURE = "amd64"  # what User-Mode Linux runs
-# Concurrent requests: they hide each other's delay and load no server.
+ARCHITECTURE = "amd64"  # of User-Mode Linux
+# Concurrent requests: enough to hide delays, too few to load a server.
 AT_ONCE = 8
-SHOWN = 5
+SHOWN = 5  # packages in an error
 URI_LINE = re.compile(
     r"'(?P<url>[^']+)' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})"
 )
@@ -46,7 +46,7 @@ COLUMNS = {
     "sha256": r"[0-9a-f]{64}",
     "path": r"pool/[A-Za-z0-9.+~/_-]+\.deb",
 }
-# Every cell reads hundreds of rows.
+# One pattern for a whole row: every cell reads hundreds of rows.
 ROW = re.compile("\t".join(f"(?:{pattern})" for pattern in COLUMNS.values()))
 INSTANT = re.compile(r"# instant: (\d{8}T\d{6}Z)")
 HEADER = """\
@@ -58,7 +58,7 @@ HEADER = """\
 
 
 def debian_archives() -> list[str]:
-    """List the base addresses of the Debian archives that this machine's apt knows."""
+    """List the base addresses of the Debian archives in this machine's apt sources."""
     chosen = os.environ.get("LOSSLAB_ARCHIVE")
     if chosen:
         main = chosen.rstrip("/") + "/"
@@ -67,47 +67,49 @@ def debian_archives() -> list[str]:
     done = processes.attempt([*command, "Created-By: Packages"])
     if done.status == processes.NOT_RUN:
         raise LosslabError(
-            "apt-get must be there to fetch Debian's packages, found none",
-            hint="on other systems fetch the instrument: see docs/how-to/instrument.md",
+            "apt-get must be installed to fetch Debian's packages, found none",
+            hint="on other systems, fetch the instrument: see docs/how-to/instrument.md",
         )
     rows = (line.split("\t") for line in done.out.splitlines())
     found = {uri for uri, origin in rows if origin == "Debian"}
     if not found:
         raise LosslabError(
-            "apt must know a Debian archive, found none in its sources", hint="run `apt-get update`"
+            "apt's sources must name a Debian archive, found none", hint="run `apt-get update`"
         )
-    # A machine without the security archive in its sources can still reach it beside the main one;
-    # without it, the pinned kernel's source is often not available any more.
+    # The security archive is reachable next to the main one even if apt's sources lack it. The
+    # pinned kernel's source is often available only there.
     if not any("security" in uri for uri in found):
         found |= {
             f"{uri.removesuffix('debian/')}debian-security/"
             for uri in found
             if uri.endswith("/debian/")
         }
-    # The main archive before the security one: only it has every suite.
+    # The main archive first: only it has every suite.
     return sorted(found, key=lambda uri: ("security" in uri, uri))
 
 
 def debian_places(path: str, archives: Sequence[str], instant: str, sha1: str = "") -> list[Place]:
-    """List where a file of Debian's pool can be, the likeliest place first.
+    """List the places that may have a file of Debian's pool, the likeliest first.
 
     Args:
-        path: In the archive, from `pool/` on. Fixes move from the security archive to the main one.
-        archives: What `debian_archives` gives.
-        instant: When Debian had it, for the snapshot archive: 20260101T000000Z; or empty.
-        sha1: By which the snapshot archive has it whatever the instant; or empty.
+        path: Path in the archive, from `pool/` on. Fixes move from the security archive to the
+            main one.
+        archives: Base addresses, as `debian_archives` returns them.
+        instant: Time at which Debian had the file, for the snapshot archive: 20260101T000000Z; or
+            empty.
+        sha1: Name of the file in the snapshot archive, independent of the time; or empty.
     """
     rest = path.removeprefix("pool/").removeprefix("updates/")
     paths = {False: f"pool/{rest}", True: f"pool/updates/{rest}"}
-    at_home = path == paths[True]
+    in_security = path == paths[True]
     places = [
         Place(ARCHIVE_PLACE, base + quoted(paths["security" in base]))
-        for base in sorted(archives, key=lambda base: ("security" in base) != at_home)
+        for base in sorted(archives, key=lambda base: ("security" in base) != in_security)
     ]
     snapshot = os.environ.get("LOSSLAB_SNAPSHOT", SNAPSHOT).rstrip("/")
     if sha1:
         places.append(Place(SNAPSHOT_PLACE, f"{snapshot}/file/{sha1}"))
-    for security in (at_home, not at_home) if instant else ():
+    for security in (in_security, not in_security) if instant else ():
         part = "debian-security" if security else "debian"
         url = f"{snapshot}/archive/{part}/{instant}/{quoted(paths[security])}"
         places.append(Place(SNAPSHOT_PLACE, url))
@@ -115,11 +117,11 @@ def debian_places(path: str, archives: Sequence[str], instant: str, sha1: str = 
 
 
 def apt_files(
-    archives: Sequence[str], suites: Sequence[str], words: Sequence[str]
+    archives: Sequence[str], suites: Sequence[str], arguments: Sequence[str]
 ) -> list[tuple[File, str]]:
-    """Return the files that a command of apt-get would fetch, and their archive paths.
+    """Return the files that an apt-get command would fetch, and their archive paths.
 
-    This apt has its own state and some suites of archives; it checks their signatures.
+    apt runs with its own state and the given suites of the archives, and checks signatures.
     """
     with tempfile.TemporaryDirectory(prefix="losslab-apt-") as name:
         folder = Path(name)
@@ -151,22 +153,22 @@ def apt_files(
             "Acquire::Retries": "3",  # with pauses of 1, 2 and 4 s
         }
         flags = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
-        # A suite that a mirror lacks is an error of its own and leaves the others usable.
+        # apt reports an error for a suite that a mirror lacks; the other suites remain usable.
         try:
             processes.run(["apt-get", *flags, "update"], log=folder / "log")
         except LosslabError as error:
             print(f"losslab: note: {error.message.splitlines()[0]}", file=sys.stderr)
-        done = processes.attempt(["apt-get", *flags, "--yes", "-qq", "--print-uris", *words])
+        done = processes.attempt(["apt-get", *flags, "--yes", "-qq", "--print-uris", *arguments])
     matches = [URI_LINE.match(line) for line in done.out.splitlines()]
     if not done.good or not matches or None in matches:
         raise LosslabError(
-            f"apt must find {' '.join(words)} in {' '.join(archives)}, found:\n"
+            f"apt must find {' '.join(arguments)} in {' '.join(archives)}, found:\n"
             f"{done.err.strip() or done.out.strip() or 'nothing'}",
             hint="check the network, and that apt's sources name a Debian archive",
         )
     found = []
     for match in filter(None, matches):
-        # The archive's own name of the file has no epoch; apt's has.
+        # The file's name in the archive lacks the version's epoch; apt's name has it.
         path = "pool/" + urllib.parse.unquote(match["url"]).split("/pool/", 1)[1]
         name = urllib.parse.unquote(match["file"])
         found.append((File(name, match["sha256"], int(match["size"])), path))
@@ -175,7 +177,7 @@ def apt_files(
 
 @dataclass(frozen=True, order=True)
 class Package:
-    """A binary package; the fields are the lock's columns."""
+    """Binary package; the fields are the lock's columns."""
 
     package: str
     version: str
@@ -186,23 +188,23 @@ class Package:
 
     @property
     def file(self) -> File:
-        """The .deb by its content."""
+        """The .deb file, identified by its content."""
         return File(Path(self.path).name, self.sha256, self.size_bytes)
 
 
 @dataclass(frozen=True)
 class Lock:
-    """An image's packages in alphabetical order, and when Debian's archive had them all."""
+    """Packages of an image in alphabetical order, and a time when Debian had them all."""
 
     instant: str
     packages: tuple[Package, ...]
 
     def versions(self) -> dict[str, str]:
-        """Map the packages to their versions."""
+        """Return the version of each package."""
         return {package.package: package.version for package in self.packages}
 
     def rows(self) -> list[str]:
-        """Return the lock's content without its comments."""
+        """Return the lock's time and rows, without comments and column names."""
         return [self.instant, *("\t".join(map(str, vars(p).values())) for p in self.packages)]
 
     def text(self) -> str:
@@ -212,7 +214,7 @@ class Lock:
 
 
 def make_lock(files: Sequence[tuple[File, str]], instant: str) -> Lock:
-    """Make the lock of what apt would install: files named PACKAGE_VERSION_ARCHITECTURE.deb."""
+    """Make a lock from the files that apt would install, PACKAGE_VERSION_ARCHITECTURE.deb."""
     packages = []
     for file, path in files:
         name, version, architecture = file.name.removesuffix(".deb").split("_")
@@ -221,12 +223,12 @@ def make_lock(files: Sequence[tuple[File, str]], instant: str) -> Lock:
 
 
 def read_lock(path: Path) -> Lock:
-    """Read a lock file; refuse one that `make relock` did not write so."""
-    hint = "restore it (`git checkout`), or make it anew with `make relock`"
+    """Read a lock file; refuse one that `make relock` would not write."""
+    hint = "restore it (`git checkout`), or regenerate it with `make relock`"
     try:
         lines = path.read_text().splitlines()
     except FileNotFoundError as error:
-        raise LosslabError(f"the lock {path} must be there, found none", hint=hint) from error
+        raise LosslabError(f"the lock file {path} must exist, found none", hint=hint) from error
     body = [line.split("\t") for line in lines if not line.startswith("#")]
     instants = [match[1] for line in lines if (match := INSTANT.fullmatch(line))]
     if len(instants) != 1 or body[:1] != [list(COLUMNS)]:
@@ -238,25 +240,25 @@ def read_lock(path: Path) -> Lock:
     packages = []
     for row in body[1:]:
         if not ROW.fullmatch("\t".join(row)):
-            raise LosslabError(f"{path} must name a package by line, found {row}", hint=hint)
+            raise LosslabError(f"{path} must have one package per line, found {row}", hint=hint)
         package, version, architecture, size, *rest = row
         packages.append(Package(package, version, architecture, int(size), *rest))
     names = [package.package for package in packages]
     if not names or names != sorted(names):
-        raise LosslabError(f"{path} must have its packages in alphabetical order", hint=hint)
+        raise LosslabError(f"{path} must list packages in alphabetical order", hint=hint)
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise LosslabError(f"{path} must name a package once, found twice: {twice}", hint=hint)
+        raise LosslabError(f"{path} must list a package once, found twice: {twice}", hint=hint)
     return Lock(instants[0], tuple(packages))
 
 
-def fetch(lock: Lock) -> list[Found]:
-    """Get every package of a lock, in its order; an UnavailableError names those that are lost."""
-    # Every cell imports this module; only a build needs threads.
+def fetch(lock: Lock) -> list[Download]:
+    """Download every package of a lock, in its order; UnavailableError names missing ones."""
+    # Imported here: every cell imports this module, and only a build needs threads.
     from concurrent.futures import ThreadPoolExecutor
 
     fetcher, archives = Fetcher(), debian_archives()
 
-    def one(package: Package) -> Found | UnavailableError:
+    def one(package: Package) -> Download | UnavailableError:
         places = debian_places(package.path, archives, lock.instant)
         try:
             return fetcher.fetch([(package.file, place) for place in places])
@@ -270,8 +272,8 @@ def fetch(lock: Lock) -> list[Found]:
         shown = "\n  ".join(error.message for error in errors[:SHOWN])
         more = f"\n  and {len(errors) - SHOWN} more" if len(errors) > SHOWN else ""
         raise UnavailableError(
-            f"all {len(results)} pinned packages must be had, found {len(errors)} that are not:\n"
+            f"all {len(results)} pinned packages must be available, found {len(errors)} missing:\n"
             f"  {shown}{more}",
             hint=ADVICE,
         )
-    return [result for result in results if isinstance(result, Found)]
+    return [result for result in results if isinstance(result, Download)]

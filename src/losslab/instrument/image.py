@@ -1,8 +1,8 @@
-"""Images: their recipes in `containers/`, and the cache's folders of those that are built.
+"""Root images: their recipes in `containers/` and their folders in the cache.
 
-The host image is what an emulated host has; the engine image adds what runs it as containers, every
-other (`containers/NAME/packages.txt`) programs of some cells. All are made of exactly the packages
-of their `packages.lock`, whatever Debian's archive has today. `imagebuild` builds them.
+The host image is the root file system of an emulated host. The engine image adds the software that
+runs hosts as containers; every other image (`containers/NAME/packages.txt`) adds programs of some
+cells. Each image has exactly the packages of its `packages.lock`. `imagebuild` builds them.
 """
 
 from __future__ import annotations
@@ -24,75 +24,75 @@ FIXED_FILES = {
     "etc/apt/sources.list": f"deb http://deb.debian.org/debian {SUITE} main\n",
     "etc/resolv.conf": "",
     "etc/hostname": "losslab\n",
-    # Names for the addresses of emulation.topology, which a test compares.
+    # Names of the addresses in emulation.topology; a test compares both.
     "etc/hosts": (RECIPES / HOST / "hosts").read_text(),
 }
-# Part of the hash: change it when `imagebuild` builds something else from the same recipe.
+# Part of the hash: change it when `imagebuild` builds a different image from the same recipe.
 LAYOUT = f"3 {SUITE} {' '.join(EXCLUDED)}"
-# After an image's hash.
+# Suffix of an unpinned image's folder, after its hash.
 UNPINNED = "-unpinned"
 provenance = cache.provenance
 
 
 @dataclass(frozen=True)
 class Replacement:
-    """Bytes of an image's file, to be found there exactly once, and as many in their place."""
+    """Bytes that occur once in a file of an image, and as many bytes that replace them."""
 
     file: str
     found: bytes
     by: bytes
-    where: str  # the recipe, for errors
+    where: str  # recipe, for error messages
 
     def apply(self, root: Path) -> None:
-        """Replace them in an image."""
+        """Replace the bytes in an image."""
         path = root / self.file
         content = path.read_bytes()
         count = content.count(self.found)
         if count != 1:
-            words = self.found.decode() if self.found.isascii() else self.found.hex()
+            text = self.found.decode() if self.found.isascii() else self.found.hex()
             raise LosslabError(
-                f"{path} must contain {words} once, found it {count} times",
-                hint=f"another version of the package: see {self.where}",
+                f"{path} must contain {text} once, found it {count} times",
+                hint=f"the package has another version: adapt {self.where}",
             )
         path.write_bytes(content.replace(self.found, self.by))
 
 
 def names() -> list[str]:
-    """Name the images that have recipes, the host's first."""
+    """List the images that have recipes, the host image first."""
     found = {path.parent.name for path in RECIPES.glob("*/packages.txt")}
     return [HOST, *sorted(found - {HOST})]
 
 
 def packages(name: str = HOST) -> list[str]:
-    """List an image's packages; all others have the host image's, too."""
+    """List an image's packages; every image includes those of the host image."""
     lines = (RECIPES / name / "packages.txt").read_text().splitlines()
     own = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     return own if name == HOST else packages(HOST) + own
 
 
 def lock(name: str = HOST) -> Lock:
-    """Return the packages that an image is made of."""
+    """Return the pinned packages of an image."""
     return read_lock(RECIPES / name / "packages.lock")
 
 
 def init(name: str) -> Path:
-    """Return the first program of an image's guest."""
+    """Return the init program of guests of an image."""
     return RECIPES / (ENGINE if name == ENGINE else HOST) / "init"
 
 
 def containernet() -> dict[str, str]:
-    """Return the pins of Containernet, which the engine image has: `url` and `commit`."""
+    """Return the pins (`url`, `commit`) of Containernet, which the engine image contains."""
     pins: dict[str, str] = read_toml(RECIPES / ENGINE / "source.toml")["containernet"]
     return pins
 
 
 def replacements(name: str) -> list[Replacement]:
-    """Return the bytes that an image's recipe replaces."""
+    """Return the replacements of an image's recipe."""
     return read_replacements(RECIPES / name / "replace.toml")
 
 
 def read_replacements(recipe: Path) -> list[Replacement]:
-    """Read a replace.toml; nothing where there is none. UsageError if it is malformed."""
+    """Read a replace.toml, which is optional. Raises UsageError if it is malformed."""
     if not recipe.is_file():
         return []
     where = "/".join(recipe.parts[-3:])
@@ -105,16 +105,16 @@ def read_replacements(recipe: Path) -> list[Replacement]:
         ]
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(
-            f"{where} must have [[replace]] with file, found and by, in hexadecimal digits, found "
-            f"{error}"
+            f"{where} must have [[replace]] with file, and found and by in hexadecimal digits, "
+            f"found {error}"
         ) from error
     if any(len(each.found) != len(each.by) for each in found):
-        raise UsageError(f"{where} must replace bytes by as many others, found more or fewer")
+        raise UsageError(f"{where} must replace bytes by as many others, found different lengths")
     return found
 
 
 def content_hash(name: str = HOST, locked: Lock | None = None) -> str:
-    """Hash everything that decides what is built, from the image's own lock or another."""
+    """Hash all inputs of an image's build, with the image's own lock or another."""
     texts = [LAYOUT, repr(FIXED_FILES), *packages(name), *(locked or lock(name)).rows()]
     replaced = replacements(name)
     if name == ENGINE:
@@ -126,12 +126,12 @@ def content_hash(name: str = HOST, locked: Lock | None = None) -> str:
 
 
 def target(name: str = HOST, pinned: bool = True) -> Path:
-    """Return the folder of the image of this recipe, built or not."""
+    """Return the folder of the image of the current recipe, built or not."""
     return cache_folder() / "image" / (content_hash(name) + ("" if pinned else UNPINNED))
 
 
 def existing(name: str = HOST) -> Path | None:
-    """Return the built image's folder, or None; an unpinned one only where no other is."""
+    """Return the built image's folder, the pinned one if there is one, or None."""
     pinned = target(name)
     folders = (pinned, pinned.with_name(f"{pinned.name}{UNPINNED}"))
     return next((folder for folder in folders if folder.is_dir()), None)

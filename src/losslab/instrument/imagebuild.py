@@ -1,7 +1,7 @@
-"""Build images without Docker: Debian 13 and a list of packages by mmdebstrap, as a folder.
+"""Build images, folders of Debian 13 and a list of packages, with mmdebstrap and without Docker.
 
-As root this uses mmdebstrap's root mode, as an ordinary user its unshare mode (needs newuidmap and
-a subuid range).
+root uses mmdebstrap's root mode. Other users use its unshare mode, which needs newuidmap and a
+subuid range.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument import debian, image, integrity, packed
-from losslab.instrument.archive import Found, UnavailableError, digest, write_sources
+from losslab.instrument.archive import Download, UnavailableError, digest, write_sources
 from losslab.instrument.cache import building
 from losslab.instrument.debian import ARCHITECTURE, Lock
 from losslab.instrument.image import ENGINE, HOST, SUITE
@@ -28,8 +28,8 @@ CONTAINERNET = "opt/containernet"  # in the engine image
 SOURCE = "LOSSLAB_CONTAINERNET_SOURCE"
 MOUNT_POINTS = ("mnt/losslab", "mnt/out")
 INSTANT_FORMAT = "%Y%m%dT%H%M%SZ"  # of the snapshot archive
-# Files by which two builds of one recipe would differ: bookkeeping of the tools that install, and a
-# key that ssl-cert draws, with its certificate.
+# Files that differ between two builds of one recipe: state of the installing tools, and the random
+# key of ssl-cert with its certificate.
 LEFTOVERS = (
     "var/cache/debconf/*-old",
     "var/cache/debconf/tmp.ci",
@@ -43,8 +43,8 @@ LEFTOVERS = (
 def build(name: str = HOST, unpinned: bool = False) -> Path:
     """Build an image unless the cache has it; return its folder (root/, tree.tsv, packages.tsv).
 
-    If the pinned packages are not available, `unpinned` takes the archive's newest; without it,
-    that is an UnavailableError. LosslabError: a step failed, or the tree is not the pinned one.
+    If the pinned packages are unavailable, `unpinned` uses the archive's newest; otherwise this
+    raises UnavailableError. Raises LosslabError if a step fails or the tree is not the pinned one.
     """
     target = image.target(name)
     built = image.existing(name)
@@ -57,7 +57,7 @@ def build(name: str = HOST, unpinned: bool = False) -> Path:
     except UnavailableError as error:
         if not unpinned:
             raise
-        print(f"losslab: note: unpinned {name} image, because {error.message}", file=sys.stderr)
+        print(f"losslab: note: building an unpinned {name} image: {error.message}", file=sys.stderr)
         target = image.target(name, pinned=False)
         _build_from(name, target, resolve(name), pinned=False)
     return target
@@ -66,13 +66,13 @@ def build(name: str = HOST, unpinned: bool = False) -> Path:
 def resolve(name: str = HOST) -> Lock:
     """Return the lock of the packages that Debian's archive has now."""
     archives = [uri for uri in debian.debian_archives() if "security" not in uri][:1]
-    words = ["install", "?essential", "apt", *image.packages(name)]
-    files = debian.apt_files(archives, [SUITE], words)
+    arguments = ["install", "?essential", "apt", *image.packages(name)]
+    files = debian.apt_files(archives, [SUITE], arguments)
     return debian.make_lock(files, datetime.now(UTC).strftime(INSTANT_FORMAT))
 
 
 def relock(*only: str) -> list[str]:
-    """Pin the packages that Debian's archive has now, of some or all images; return the changes."""
+    """Pin the current packages of Debian's archive for some or all images; list the changes."""
     changes = []
     for name in only or image.names():
         path = image.RECIPES / name / "packages.lock"
@@ -83,7 +83,7 @@ def relock(*only: str) -> list[str]:
             f"{name}: {package} {before.get(package, 'not there')} -> {after.get(package, 'gone')}"
             for package in changed
         ]
-        # The instant alone is not worth a change: the same packages were there.
+        # Keep the lock if only its time would change.
         if changed:
             path.write_text(now.text())
     return changes
@@ -95,12 +95,14 @@ def _build_from(name: str, target: Path, locked: Lock, *, pinned: bool) -> None:
             _build(name, folder, locked, debian.fetch(locked), pinned=pinned)
 
 
-def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pinned: bool) -> None:
+def _build(
+    name: str, folder: Path, locked: Lock, files: Sequence[Download], *, pinned: bool
+) -> None:
     log = folder / "build.log"
     log.touch()
     root = folder / "root"
     root.mkdir()
-    # First, because its repository is the source that is most often out of reach.
+    # First, because this repository is unreachable most often.
     if name == ENGINE:
         install_containernet(root / CONTAINERNET, log)
     instant = datetime.strptime(locked.instant, INSTANT_FORMAT).replace(tzinfo=UTC)
@@ -108,7 +110,7 @@ def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pin
     with tempfile.TemporaryDirectory(prefix="losslab-packages-") as archive:
         source = make_archive(files, Path(archive))
         _bootstrap(name, source, tar, int(instant.timestamp()), log)
-    # Device nodes need root and the guest mounts its own /dev.
+    # Device nodes need root, and the guest mounts its own /dev.
     command: list[str | Path] = [
         "tar",
         "-xf",
@@ -120,8 +122,8 @@ def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pin
     ]
     processes.run(command, log=log)
     tar.unlink()
-    # mmdebstrap copies these from the machine that builds. With names for its own addresses and no
-    # name server, a program that looks itself up sends no packet.
+    # mmdebstrap copies these files from the building machine. With its own names in /etc/hosts and
+    # no name server, a guest's program sends no packet to look up its own name.
     for file, text in image.FIXED_FILES.items():
         (root / file).unlink(missing_ok=True)
         (root / file).write_text(text)
@@ -131,7 +133,7 @@ def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pin
     (root / "init").chmod(0o755)
     for each in image.replacements(name):
         each.apply(root)
-    # Whoever runs the guest must be able to read all of it, whatever umask the builder has.
+    # Make the image readable for all users, independent of the builder's umask.
     processes.run(["chmod", "-R", "u+rwX,go+rX,go-w,-s,-t", root], log=log)
     _tidy(root, int(instant.timestamp()))
     listing = processes.run(
@@ -155,10 +157,10 @@ def _build(name: str, folder: Path, locked: Lock, files: Sequence[Found], *, pin
     integrity.record_tree(folder, str(facts["hash"]) if pinned else "")
 
 
-def make_archive(files: Sequence[Found], folder: Path) -> str:
-    """Lay out an archive of packages in `folder`; return the line for apt's sources that names it.
+def make_archive(files: Sequence[Download], folder: Path) -> str:
+    """Write an archive of packages into `folder`; return its line for apt's sources.list.
 
-    It has no signature: every file has the hash of the lock.
+    The archive is unsigned: the lock has the hash of every file.
     """
     pool = folder / "pool"
     index = folder / "dists" / SUITE / "main" / f"binary-{ARCHITECTURE}"
@@ -183,15 +185,15 @@ def make_archive(files: Sequence[Found], folder: Path) -> str:
         f"Architectures: {ARCHITECTURE}\nSHA256:\n"
         f" {digest(packages)} {packages.stat().st_size} main/{index.name}/Packages\n"
     )
-    # Whoever apt runs as must be able to read it.
+    # apt may run as another user, who must be able to read it.
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     return f"deb [trusted=yes] copy:{folder} {SUITE} main"
 
 
 def _bootstrap(name: str, source: str, tar: Path, epoch_s: int, log: Path) -> None:
-    """Install the packages of an archive into a new system; no file is younger than `epoch_s`."""
-    # Byte code that never asks for its source: nothing ever needs to be read or written.
+    """Install an archive's packages into a new system; no file is newer than `epoch_s`."""
+    # Byte code that Python does not compare with its source: no extra file access in a guest.
     compile_all = (
         'chroot "$1" sh -c "python3 -m compileall -q -f -j 0 '
         '--invalidation-mode unchecked-hash /usr/lib/python3*" || true'
@@ -211,9 +213,9 @@ def _bootstrap(name: str, source: str, tar: Path, epoch_s: int, log: Path) -> No
 def install_containernet(target_folder: Path, log: Path) -> None:
     """Install Containernet's module at its pinned commit, which is the hash of its content.
 
-    LOSSLAB_CONTAINERNET_SOURCE names another copy of its repository, such as
-    file:///home/me/containernet. UnavailableError: the repository is out of reach, or has no such
-    commit.
+    LOSSLAB_CONTAINERNET_SOURCE names another copy of the repository, such as
+    file:///home/me/containernet. Raises UnavailableError if the repository is unreachable or lacks
+    the commit.
     """
     commit = image.containernet()["commit"]
     url = containernet_source()
@@ -224,11 +226,11 @@ def install_containernet(target_folder: Path, log: Path) -> None:
             processes.run([*git, "cat-file", "-e", f"{commit}^{{commit}}"], log=log)
         except LosslabError as error:
             raise UnavailableError(
-                f"Containernet's commit {commit} must be had from {url}, found: {error.message}",
+                f"Containernet's commit {commit} must be in {url}, found: {error.message}",
                 hint=f"check the network, or set {SOURCE}=file:///... to a copy that has it",
             ) from error
         tar = Path(name) / "containernet.tar"
-        # Its two links lead out of the folder, to examples and a command that nothing here runs.
+        # Without two links that point outside the folder; losslab uses neither target.
         links = [":(exclude)mininet/examples", ":(exclude)mininet/__main__.py"]
         archive = [*git, "archive", f"--output={tar}", commit, "mininet", *links]
         processes.run(archive, log=log)
@@ -237,16 +239,16 @@ def install_containernet(target_folder: Path, log: Path) -> None:
 
 
 def containernet_source() -> str:
-    """Return the address of the repository that has Containernet."""
+    """Return the address of Containernet's repository."""
     return os.environ.get(SOURCE, image.containernet()["url"]).removeprefix("git+")
 
 
 def _tidy(root: Path, epoch_s: int) -> None:
-    """Remove what differs between builds of one recipe; make no file younger than its packages."""
+    """Remove files that differ between builds; date newer files back to `epoch_s`."""
     for pattern in LEFTOVERS:
         for left in root.glob(pattern):
             shutil.rmtree(left) if left.is_dir() else left.unlink()
-    # The removed certificate still has a link, named by the building machine's name.
+    # The removed certificate still has a link, whose name depends on the building machine.
     for link in (root / "etc/ssl/certs").glob("*.0"):
         if not link.exists():
             link.unlink()
@@ -259,7 +261,7 @@ def _tidy(root: Path, epoch_s: int) -> None:
 
 
 def check_installed(installed: dict[str, str], locked: dict[str, str]) -> None:
-    """Refuse an image that does not have exactly the packages of its lock."""
+    """Refuse an image whose packages are not exactly those of its lock."""
     differences = [
         f"{package} is {installed.get(package, 'not there')}, locked {locked.get(package, 'not')}"
         for package in sorted({*installed, *locked})
@@ -267,7 +269,6 @@ def check_installed(installed: dict[str, str], locked: dict[str, str]) -> None:
     ]
     if differences:
         raise LosslabError(
-            f"an image must have the packages of its lock, found otherwise: "
-            f"{'; '.join(differences)}",
-            hint="make the lock anew with `make relock`",
+            f"an image must have the packages of its lock, found: {'; '.join(differences)}",
+            hint="regenerate the lock with `make relock`",
         )

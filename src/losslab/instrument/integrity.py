@@ -1,8 +1,8 @@
-"""Verify that kernels and images are what was built.
+"""Verify that kernels and images are unchanged since their build.
 
-The digest of an image's tree is pinned in the repository (`containers/trees.tsv`), apart from the
-image. A kernel's binary depends on the compiler: its digest lies beside it, and `same_in_campaign`
-keeps another in the campaign's results.
+The repository pins the digest of an image's tree (`containers/trees.tsv`). A kernel's binary
+depends on the compiler: its digest is a file in the kernel's folder, and `same_in_campaign` records
+it in the campaign's results.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from losslab.reading import read_rows
 
 PINS = ROOT / "containers" / "trees.tsv"
 PINS_COLUMNS = ("image", "recipe", "sha256")
-# In a kernel's folder, the SHA-256 of the finished `linux`.
+# File in a kernel's folder: the SHA-256 of the finished `linux`.
 LINUX_DIGEST = "linux.sha256"
-# In an image's folder: its tree, the list of its files, and the fingerprints of trees that matched
-# the list.
+# In an image's folder: its tree, the list of its files, and fingerprints of the tree (file sizes,
+# times, inodes) for which its content was verified.
 TREE_ROOT, LIST, VERIFIED = "root", "tree.tsv", "tree.verified"
-LIST_BYTES = 64 * 2**20  # of 8,000 files it has one megabyte
+LIST_BYTES = 64 * 2**20  # a list of 8,000 files has 1 MB
 HINT = "remove {folder} and run `make setup`; finished replicates are kept"
 REPLACED_ON_PURPOSE = (
-    "restore it; if you rebuilt it on purpose (another compiler gives another binary and the same "
-    "results), remove {record} and start again"
+    "restore it; if you rebuilt it on purpose (another compiler builds another binary with the "
+    "same results), remove {record} and start again"
 )
 DIGITS = 12  # of a digest in an error
 
-# The digests that this process found first, which may not change between replicates, and when it
-# last looked.
+# The digests that this process found first, which may not change between replicates, and the time
+# of its last check.
 _first: dict[Path, str] = {}
 _last_s: dict[Path, float] = {}
 
@@ -44,13 +44,13 @@ _last_s: dict[Path, float] = {}
 def require(
     linux: Path | None, image_roots: list[Path], whole: bool = False, recent_s: float = 0.0
 ) -> dict[Path, str]:
-    """Return the digests of a kernel and of images; refuse what was changed since it was built.
+    """Return the digests of a kernel and of images; refuse any changed since its build.
 
     Args:
-        linux: The kernel's binary; None where the machine's own kernel measures.
+        linux: The kernel's binary; None if the machine's own kernel measures.
         image_roots: The root folders of images.
-        whole: Read every file again, also where the file system says that nothing changed.
-        recent_s: Skip an image that this process has verified within so many seconds.
+        whole: Read every file again, even if its metadata is unchanged.
+        recent_s: Skip images that this process verified within this time, in s.
     """
     found = {} if linux is None else {linux: _kernel_digest(linux)}
     for root in image_roots:
@@ -64,21 +64,21 @@ def require(
 def record_tree(folder: Path, recipe: str) -> None:
     """Write the list of a new image's files; refuse a tree that is not the pinned one.
 
-    If the image was unpacked, its list is there already, and must agree. `recipe` is the hash of
-    what it was made of; empty for an unpinned image.
+    An unpacked image already has a list, which must agree. `recipe` is the hash of the image's
+    recipe; empty for an unpinned image.
     """
     text, path = tree.listing(folder / TREE_ROOT), folder / LIST
     if path.exists() and path.stat().st_size > LIST_BYTES:
         raise LosslabError(f"{LIST} must have {LIST_BYTES} bytes at most, found more")
     if path.exists() and (problems := tree.differences(path.read_text(), text)):
-        raise LosslabError(f"the image must be as {LIST} lists it, found: {tree.shown(problems)}")
+        raise LosslabError(f"the image must match its {LIST}, found: {tree.shown(problems)}")
     found = tree.digest(text)
     _, pinned = pins().get(recipe, ("", found))
     if found != pinned:
         kept = folder.parent / f"{recipe}.{LIST}"
         kept.write_text(text)
         raise LosslabError(
-            f"the tree of image {recipe} must have the SHA-256 {pinned[:DIGITS]}... of "
+            f"the tree of image {recipe} must have the SHA-256 {pinned[:DIGITS]}... from "
             f"{PINS.name}, found {found[:DIGITS]}...",
             hint=f"compare {kept} with the {LIST} of a machine that has the pinned tree",
         )
@@ -86,22 +86,22 @@ def record_tree(folder: Path, recipe: str) -> None:
 
 
 def pins() -> dict[str, tuple[str, str]]:
-    """Read the pinned trees: image and SHA-256 by the hash of the recipe."""
+    """Return the pinned trees: image and SHA-256 by the hash of the recipe."""
     rows = read_rows(PINS, "\t", PINS_COLUMNS) if PINS.is_file() else []
     return {row["recipe"]: (row["image"], row["sha256"]) for row in rows}
 
 
 def write_pins(rows: dict[str, tuple[str, str]]) -> None:
-    """Write the pinned trees, as `pins` reads them."""
+    """Write the pinned trees in the format that `pins` reads."""
     lines = sorted(f"{name}\t{recipe}\t{sha256}" for recipe, (name, sha256) in rows.items())
     PINS.write_text("\n".join(["\t".join(PINS_COLUMNS), *lines]) + "\n")
 
 
 def same_in_campaign(digests: dict[Path, str], records: Path) -> None:
-    """Refuse a kernel or image that is not the one with which a campaign began.
+    """Refuse a kernel or image other than the one with which a campaign began.
 
-    The campaign's folder `records` gets the first digest of each. LosslabError: there is no room or
-    right to write there.
+    The campaign's folder `records` keeps the first digest of each. Raises LosslabError if it cannot
+    be written.
     """
     for path, found in digests.items():
         record = records / f"{path.parent.parent.name}-{path.parent.name}.sha256"
@@ -109,17 +109,17 @@ def same_in_campaign(digests: dict[Path, str], records: Path) -> None:
             records.mkdir(parents=True, exist_ok=True)
             expected = _first_written(record, found)
         except OSError as error:
-            raise LosslabError(f"{record} must be a file to write to, found: {error}") from error
+            raise LosslabError(f"{record} must be writable, found: {error}") from error
         if found != expected:
             raise HostError(
-                f"{path} must be what this campaign began with (SHA-256 {expected[:DIGITS]}... in "
-                f"{record}), found another ({found[:DIGITS]}...)",
+                f"{path} must be the one that this campaign began with (SHA-256 "
+                f"{expected[:DIGITS]}... in {record}), found another ({found[:DIGITS]}...)",
                 hint=REPLACED_ON_PURPOSE.format(record=record),
             )
 
 
 def _first_written(record: Path, text: str) -> str:
-    """Write a record unless it is there, whole or not at all; return its text."""
+    """Write a record atomically unless it exists; return its text."""
     partial = record.with_name(f".{record.name}.{os.getpid()}")
     if not record.exists():
         partial.write_text(f"{text}\n")
@@ -135,17 +135,17 @@ def _first_written(record: Path, text: str) -> str:
 def _kernel_digest(linux: Path) -> str:
     hint = HINT.format(folder=linux.parent)
     try:
-        wanted = (linux.parent / LINUX_DIGEST).read_text().strip()
+        expected = (linux.parent / LINUX_DIGEST).read_text().strip()
         found = _hash(linux, *_identity(linux))
     except (OSError, ValueError) as error:
         raise HostError(
-            f"the pinned kernel must be in {linux.parent} with its digest, found: {error}",
+            f"{linux.parent} must have the pinned kernel and its digest, found: {error}",
             hint=hint,
         ) from error
-    wanted = _first.setdefault(linux, wanted)
-    if found != wanted:
+    expected = _first.setdefault(linux, expected)
+    if found != expected:
         raise HostError(
-            f"{linux} must be the kernel that was built there (SHA-256 {wanted[:DIGITS]}...), "
+            f"{linux} must be unchanged since its build (SHA-256 {expected[:DIGITS]}...), "
             f"found another ({found[:DIGITS]}...)",
             hint=hint,
         )
@@ -153,9 +153,9 @@ def _kernel_digest(linux: Path) -> str:
 
 
 def _identity(path: Path) -> tuple[int, ...]:
-    """Return what tells that a file was changed, as a key of caches."""
-    its = path.stat()
-    return its.st_size, its.st_mtime_ns, its.st_ctime_ns, its.st_ino
+    """Return a cache key that changes when the file changes."""
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 @functools.lru_cache(maxsize=8)
@@ -165,35 +165,36 @@ def _hash(file: Path, *_: int) -> str:
 
 
 def _tree_digest(root: Path, whole: bool) -> str:
-    """Return the digest of an image's tree; read its files unless their times are known.
+    """Return the digest of an image's tree; skip reading files if their metadata is verified.
 
-    Without a pin, the first use decides.
+    An image without a pinned digest must keep the digest of its first use.
     """
     folder = root.parent
-    listed, paths = _listed(root)
-    found = tree.digest(listed) if listed else ""
+    list_text, paths = _list_and_paths(root)
+    found = tree.digest(list_text) if list_text else ""
     expected = _first.get(root) or pins().get(folder.name, ("", found))[1]
     if found != expected:
-        listed = ""
-    before = _fingerprint(paths) if listed else ""
+        list_text = ""
+    before = _fingerprint(paths) if list_text else ""
     if before and not whole and before in _verified(folder):
         return expected
     try:
         now = tree.listing(root)
         found = tree.digest(now)
-        problems = tree.differences(listed, now) if listed else []
+        problems = tree.differences(list_text, now) if list_text else []
         if expected and found != expected and not problems:
-            problems = [f"another tree (SHA-256 {found[:DIGITS]}...), and {LIST} lists another"]
+            problems = [f"another tree (SHA-256 {found[:DIGITS]}...), and another {LIST}"]
     except (OSError, LosslabError) as error:
         problems = [str(error)]
     if problems:
-        wanted = f" (SHA-256 {expected[:DIGITS]}...)" if expected else ""
+        pinned = f" (SHA-256 {expected[:DIGITS]}...)" if expected else ""
         raise HostError(
-            f"the image in {root} must be what was built{wanted}, found: {tree.shown(problems)}",
+            f"the image in {root} must be unchanged since its build{pinned}, found: "
+            f"{tree.shown(problems)}",
             hint=HINT.format(folder=folder),
         )
-    with contextlib.suppress(OSError):  # a cache of another user is read each time
-        if not listed:
+    with contextlib.suppress(OSError):  # another user's cache may be read-only
+        if not list_text:
             (folder / LIST).write_text(now)
         elif before and before == _fingerprint(paths):
             with (folder / VERIFIED).open("a") as file:
@@ -201,8 +202,8 @@ def _tree_digest(root: Path, whole: bool) -> str:
     return found
 
 
-def _listed(root: Path) -> tuple[str, tuple[bytes, ...]]:
-    """Return the list of an image's files, and those whose times are compared."""
+def _list_and_paths(root: Path) -> tuple[str, tuple[bytes, ...]]:
+    """Return the list of an image's files, and the paths whose metadata is compared."""
     path = root.parent / LIST
     try:
         return _read_list(root, path, *_identity(path))
@@ -217,7 +218,7 @@ def _read_list(root: Path, path: Path, *_: int) -> tuple[str, tuple[bytes, ...]]
 
 
 def _verified(folder: Path) -> list[str]:
-    """Read the fingerprints that a tree had when it was as listed."""
+    """Return the fingerprints for which the tree's content was verified."""
     try:
         return (folder / VERIFIED).read_text().split()
     except (OSError, ValueError):

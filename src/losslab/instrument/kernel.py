@@ -1,4 +1,4 @@
-"""Build the virtual-time kernel: pinned source, our configuration, our patches. Not root."""
+"""Build the virtual-time kernel from pinned source with losslab's configuration and patches."""
 
 from __future__ import annotations
 
@@ -22,193 +22,193 @@ from losslab.instrument.kernels import Kernel
 from losslab.instrument.kernelsource import DEBIAN, KERNEL_ORG, Source
 
 RECIPE = ROOT / "containers" / "kernel"
-# Kernels of the same source. A variant adds its fragment to the plain kernel's, which does not
-# depend on it.
+# Variants are built from the same source. A variant's configuration is the plain kernel's fragment
+# followed by its own.
 PLAIN, CONTAINERS = "plain", "containers"
 VARIANTS = (PLAIN, CONTAINERS)
-# Of every kernel, and in the folder of a series what it has alone.
+# Configuration fragment of every kernel; a series' folder may have its own.
 FRAGMENT = "fragment.config"
 LOG = "build.log"  # in a kernel's folder
-TREES = "tree"  # in the cache, the objects of kernels to which algorithms are added
+TREES = "tree"  # folder of the cache: object files of kernels to which algorithms are added
 provenance = cache.provenance
 
 
-def fragments(variant: str, which: Kernel) -> list[Path]:
-    """List the parts of a configuration: every kernel's, the variant's, and the series' own."""
-    base, own = RECIPE / FRAGMENT, which.series.folder / FRAGMENT
+def fragments(variant: str, spec: Kernel) -> list[Path]:
+    """List a configuration's fragments: of every kernel, of the variant, of the series."""
+    base, own = RECIPE / FRAGMENT, spec.series.folder / FRAGMENT
     found = [base] if variant == PLAIN else [base, RECIPE / f"{variant}.config"]
     return found if own == base or not own.exists() else [*found, own]
 
 
 def content_hash(
-    variant: str = PLAIN, which: Kernel | None = None, source: list[str] | None = None
+    variant: str = PLAIN, spec: Kernel | None = None, source: list[str] | None = None
 ) -> str:
-    """Hash everything that decides what is built, from Debian's pinned source or another."""
-    which = which or kernels.default()
+    """Hash all inputs of a kernel's build, from Debian's pinned source or another."""
+    spec = spec or kernels.default()
     settings = [
         line
-        for part in fragments(variant, which)
+        for part in fragments(variant, spec)
         for line in part.read_text().splitlines()
         if line.startswith("CONFIG_")
     ]
-    source = source or kernelsource.pins(which.series).facts(DEBIAN)
-    return hash_files(which.series.patches, *settings, *source, *which.facts())
+    source = source or kernelsource.pins(spec.series).facts(DEBIAN)
+    return hash_files(spec.series.patches, *settings, *source, *spec.facts())
 
 
 def target(
     variant: str = PLAIN,
-    which: Kernel | None = None,
+    spec: Kernel | None = None,
     origin: str = DEBIAN,
     pinned: bool = True,
 ) -> Path:
-    """Return the folder of the kernel of this recipe, built or not."""
-    which = which or kernels.default()
-    name = content_hash(variant, which, kernelsource.pins(which.series).facts(origin))
+    """Return the folder of the kernel of the current recipe, built or not."""
+    spec = spec or kernels.default()
+    name = content_hash(variant, spec, kernelsource.pins(spec.series).facts(origin))
     return cache_folder() / "kernel" / (name if pinned else f"{name}-unpinned")
 
 
-def existing(variant: str = PLAIN, which: Kernel | None = None) -> Path | None:
-    """Return the built kernel's folder, or None; an unpinned one only where no other is."""
+def existing(variant: str = PLAIN, spec: Kernel | None = None) -> Path | None:
+    """Return the built kernel's folder, a pinned one if there is one, or None."""
     folders = (
-        target(variant, which),
-        target(variant, which, KERNEL_ORG),
-        target(variant, which, pinned=False),
+        target(variant, spec),
+        target(variant, spec, KERNEL_ORG),
+        target(variant, spec, pinned=False),
     )
     return next((folder for folder in folders if folder.is_dir()), None)
 
 
-def named(variant: str, which: Kernel) -> str:
-    """Write a kernel as one word: its variant, and which it is where that is not the default."""
-    return variant if which == kernels.default() else f"{variant}+{which.key}"
+def named(variant: str, spec: Kernel) -> str:
+    """Return a kernel's name in one word: its variant, and its key if not the default's."""
+    return variant if spec == kernels.default() else f"{variant}+{spec.key}"
 
 
 def parsed(name: str) -> tuple[str, Kernel]:
-    """Read what `named` wrote; UsageError if there is no such kernel."""
+    """Return variant and kernel of a name from `named`; UsageError if there is none."""
     variant, _, key = name.partition("+")
     return variant, kernels.of_key(key or kernels.DEFAULT)
 
 
-def build(variant: str = PLAIN, unpinned: bool = False, which: Kernel | None = None) -> Path:
+def build(variant: str = PLAIN, unpinned: bool = False, spec: Kernel | None = None) -> Path:
     """Build a kernel unless the cache has it; return its folder (linux, config, provenance.json).
 
-    If the pinned source is not available, `unpinned` takes the newest that Debian has; without it,
-    that is an UnavailableError, as for a public patch. LosslabError: a symbol was dropped, or a
-    command failed.
+    If the pinned source is unavailable, `unpinned` uses Debian's newest; otherwise this raises
+    UnavailableError, as it does for a public patch. Raises LosslabError if a command fails or a
+    symbol is missing from the finished configuration.
     """
-    which = which or kernels.default()
-    folder = existing(variant, which)
-    if folder is not None and (unpinned or folder != target(variant, which, pinned=False)):
+    spec = spec or kernels.default()
+    folder = existing(variant, spec)
+    if folder is not None and (unpinned or folder != target(variant, spec, pinned=False)):
         return folder
-    if not which.algorithms and packed.install(packed.KERNEL, target(variant, which)):
-        return target(variant, which)
-    source = _source(which, unpinned)
-    made = target(variant, which, source.origin, source.pinned)
-    # Kernels with an added algorithm need the object files of the kernel without. The default
-    # kernel's are kept at once, because most users add their algorithm to it; they take 300 MB, so
-    # the others keep them on first use.
-    keeps_objects = which.algorithms or (variant == PLAIN and which == kernels.default())
-    # The folder of work, a tree of 80,000 files, is removed when the kernel is there already.
+    if not spec.algorithms and packed.install(packed.KERNEL, target(variant, spec)):
+        return target(variant, spec)
+    source = _source(spec, unpinned)
+    made = target(variant, spec, source.origin, source.pinned)
+    # Adding an algorithm needs the object files of the kernel without it (300 MB). Those of the
+    # default kernel are always kept, because most users add their algorithm to it; those of other
+    # kernels are kept on first use.
+    keeps_objects = spec.algorithms or (variant == PLAIN and spec == kernels.default())
+    # The ExitStack removes the source tree, 80,000 files, after the kernel is in the cache.
     with contextlib.ExitStack() as left, building(made) as partial:
         if partial is not None:
             if keeps_objects:
-                kept = _kept_tree(variant, replace(which, algorithms=()), source)
-                compiled = kerneltree.with_algorithms(kept, which.algorithms, partial / LOG)
+                kept = _kept_tree(variant, replace(spec, algorithms=()), source)
+                compiled = kerneltree.with_algorithms(kept, spec.algorithms, partial / LOG)
                 tree = left.enter_context(compiled)
             else:
-                # In the cache, which has room, and under a name that the next build removes.
+                # In the cache, which has space, under a name that the next build removes.
                 work = tempfile.TemporaryDirectory(prefix=f"{partial.name}-", dir=made.parent)
                 folder = Path(left.enter_context(work))
-                tree = _compiled(variant, which, source, folder, partial / LOG)
-            _finish(variant, which, source, tree, partial)
+                tree = _compiled(variant, spec, source, folder, partial / LOG)
+            _finish(variant, spec, source, tree, partial)
     return made
 
 
-def _kept_tree(variant: str, which: Kernel, source: Source) -> Path:
-    """Return the folder of a kernel's objects, compiled if missing; algorithms are added to it."""
-    made = target(variant, which, source.origin, source.pinned)
+def _kept_tree(variant: str, spec: Kernel, source: Source) -> Path:
+    """Return the folder of a kernel's object files, compiled if missing."""
+    made = target(variant, spec, source.origin, source.pinned)
     folder = cache_folder() / TREES / made.name
     with building(folder) as partial:
         if partial is not None:
             if made.is_dir():
                 print(
-                    f"losslab: note: compiling {which.label} again, because its object files are "
-                    "not in the cache (ten minutes of CPU time, 300 MB); from now on, adding an "
-                    "algorithm takes seconds",
+                    f"losslab: note: compiling {spec.label} again, because its object files are "
+                    "not in the cache (ten minutes of CPU time, 300 MB); adding further "
+                    "algorithms takes seconds",
                     file=sys.stderr,
                 )
-            tree = _compiled(variant, which, source, partial, partial / LOG)
-            kerneltree.keep_what_is_needed(tree)
+            tree = _compiled(variant, spec, source, partial, partial / LOG)
+            kerneltree.prune(tree)
     return folder
 
 
-def quickly_made(variant: str, which: Kernel) -> bool:
-    """Tell whether nothing but algorithms of one's own is to be compiled."""
-    return bool(which.algorithms) and objects_kept(variant, replace(which, algorithms=()))
+def quickly_made(variant: str, spec: Kernel) -> bool:
+    """Return whether only added algorithms have to be compiled."""
+    return bool(spec.algorithms) and objects_kept(variant, replace(spec, algorithms=()))
 
 
-def objects_kept(variant: str, which: Kernel) -> bool:
-    """Tell whether a kernel's objects are in the cache."""
-    return (cache_folder() / TREES / target(variant, which).name).is_dir()
+def objects_kept(variant: str, spec: Kernel) -> bool:
+    """Return whether a kernel's object files are in the cache."""
+    return (cache_folder() / TREES / target(variant, spec).name).is_dir()
 
 
-def _source(which: Kernel, unpinned: bool) -> Source:
-    """Get the source, after the public patches: the build fails early where one is missing."""
-    for patch in which.fetched:
+def _source(spec: Kernel, unpinned: bool) -> Source:
+    """Download public patches, then the source: a missing patch fails the build early."""
+    for patch in spec.fetched:
         patch.get()
     try:
-        return kernelsource.fetch(which.series)
+        return kernelsource.fetch(spec.series)
     except UnavailableError as error:
         if not unpinned:
             raise
-        print(f"losslab: note: unpinned kernel, because {error.message}", file=sys.stderr)
-        return kernelsource.fetch_newest(which.series)
+        print(f"losslab: note: building an unpinned kernel: {error.message}", file=sys.stderr)
+        return kernelsource.fetch_newest(spec.series)
 
 
-def _compiled(variant: str, which: Kernel, source: Source, work: Path, log: Path) -> Path:
+def _compiled(variant: str, spec: Kernel, source: Source, work: Path, log: Path) -> Path:
     """Unpack, patch, configure and compile a source in `work`; return the tree."""
     log.touch()
     tree = work / kerneltree.NAME
     source.unpack(work, tree, log)
-    fetched = [patch.get() for patch in which.fetched]
-    for patch in (*which.series.patches, *fetched, *which.patches):
+    fetched = [patch.get() for patch in spec.fetched]
+    for patch in (*spec.series.patches, *fetched, *spec.patches):
         processes.run(["patch", "-p1", "--forward", "--fuzz=0", "-i", patch], log=log, cwd=tree)
     fragment = work / FRAGMENT
-    fragment.write_text("".join(part.read_text() for part in fragments(variant, which)))
+    fragment.write_text("".join(part.read_text() for part in fragments(variant, spec)))
     configure = [*kerneltree.MAKE, "allnoconfig", f"KCONFIG_ALLCONFIG={fragment}"]
     processes.run(configure, log=log, cwd=tree)
     missing = dropped_symbols(fragment.read_text(), (tree / ".config").read_text())
     if missing:
-        parts = " and ".join(map(str, fragments(variant, which)))
+        parts = " and ".join(map(str, fragments(variant, spec)))
         raise LosslabError(
-            f"every symbol of {parts} must be in the finished .config, found dropped: "
+            f"every symbol of {parts} must be in the finished .config, found missing: "
             f"{', '.join(missing)}",
-            hint="a dropped symbol has an unmet dependency or does not exist in this kernel",
+            hint="a missing symbol has an unmet dependency or does not exist in this kernel",
         )
     processes.run(kerneltree.MAKE_LINUX, log=log, cwd=tree)
     shutil.rmtree(work / "package", ignore_errors=True)
     return tree
 
 
-def _finish(variant: str, which: Kernel, source: Source, tree: Path, folder: Path) -> None:
-    """Put the results of a compiled tree, and what they were made of, into `folder`."""
+def _finish(variant: str, spec: Kernel, source: Source, tree: Path, folder: Path) -> None:
+    """Copy a compiled tree's binary and configuration to `folder`; write provenance."""
     version = processes.run(["make", "-s", "ARCH=um", "kernelversion"], cwd=tree).strip()
     shutil.copy2(tree / "linux", folder / "linux")
     processes.run(["strip", "--strip-debug", folder / "linux"], log=folder / LOG)
-    # Not among the facts below, which are part of every manifest: compilers differ, numbers do not.
+    # Not one of the facts below, which every manifest has: compilers differ, results do not.
     (folder / integrity.LINUX_DIGEST).write_text(digest(folder / "linux") + "\n")
     shutil.copyfile(tree / ".config", folder / "config")
     write_sources([source.found], folder)
-    made_of = source.provenance()
-    pins = kernelsource.pins(which.series).facts(source.origin)
-    more: dict[str, Any] = {} if which == kernels.default() else {"name": which.name}
-    if which.algorithms:
-        more["algorithms"] = {path.name: digest(path) for path in which.algorithms}
+    source_facts = source.provenance()
+    pins = kernelsource.pins(spec.series).facts(source.origin)
+    more: dict[str, Any] = {} if spec == kernels.default() else {"name": spec.name}
+    if spec.algorithms:
+        more["algorithms"] = {path.name: digest(path) for path in spec.algorithms}
     facts = {
         "version": version,
-        "hash": content_hash(variant, which, pins if source.pinned else list(made_of.values())),
+        "hash": content_hash(variant, spec, pins if source.pinned else list(source_facts.values())),
         "pinned": source.pinned,
-        "source": made_of,
-        "patches": which.patch_names,
+        "source": source_facts,
+        "patches": spec.patch_names,
         "config_sha256": hashlib.sha256((folder / "config").read_bytes()).hexdigest(),
     }
     text = json.dumps(facts | more, indent=1, sort_keys=True)
@@ -216,11 +216,11 @@ def _finish(variant: str, which: Kernel, source: Source, tree: Path, folder: Pat
 
 
 def dropped_symbols(fragment: str, config: str) -> list[str]:
-    """List the fragment's symbols that do not have their value in a finished configuration."""
-    have = set(config.splitlines())
-    set_there = {line.partition("=")[0] for line in have if "=" in line}
+    """List the fragment's symbols without their value in a finished configuration."""
+    lines = set(config.splitlines())
+    defined = {line.partition("=")[0] for line in lines if "=" in line}
     return [
         name
         for name, value in re.findall(r"^(CONFIG_\w+)=(.+)$", fragment, re.MULTILINE)
-        if (name in set_there if value == "n" else f"{name}={value}" not in have)
+        if (name in defined if value == "n" else f"{name}={value}" not in lines)
     ]

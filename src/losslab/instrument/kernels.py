@@ -1,6 +1,6 @@
-"""The kernels that can be measured on: those of config/kernels.toml, and algorithms added to them.
+"""Kernels of config/kernels.toml, and algorithms compiled into them.
 
-A study's algorithm that is a file of `algorithms/` is compiled into the kernel that it runs on.
+An algorithm of a study that has a file in `algorithms/` is compiled into its kernel.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from losslab.reading import UsageError, read_toml, shown
 
 FILE = ROOT / "config" / "kernels.toml"
 ALGORITHMS = ROOT / "algorithms"
-# A condition's value that names no kernel.
+# Value of a condition's kernel axis for the default kernel.
 DEFAULT = "default"
-# Place of a public patch, as it is named to users.
+# Name of the place of a public patch, as users see it.
 PUBLIC_PLACE = "public"
 
 
 @dataclass(frozen=True)
 class Series:
-    """A series of Linux: Debian's package of its source, its pins, and its patches."""
+    """Linux series: Debian's package of its source, its pins and its patches."""
 
     name: str
     folder: Path
     package: str
-    # Debian's releases that have it: title, and the suites that may, the likeliest first.
+    # Debian's releases that have it: title, and suites, the likeliest first.
     builds: tuple[tuple[str, tuple[str, ...]], ...]
 
     @property
@@ -41,27 +41,27 @@ class Series:
 
     @property
     def patches(self) -> list[Path]:
-        """Our patches of the series, in their order."""
+        """Patches of this repository for the series, in order."""
         return sorted((self.folder / "patches").glob("*.patch"))
 
     @property
     def tarball(self) -> str:
-        """The source, in Debian's package."""
+        """Path of the source tarball in Debian's package."""
         return f"usr/src/{self.package}.tar.xz"
 
 
 @dataclass(frozen=True)
-class Fetched:
-    """A public patch that is no part of this repository."""
+class PublicPatch:
+    """Public patch that this repository does not contain."""
 
     name: str
     address: str
     size_bytes: int
     sha256: str
-    variable: str  # of the environment, which names a copy on this machine
+    variable: str  # environment variable with the path of a local copy
 
     def get(self) -> Path:
-        """Return the patch on this machine; UnavailableError, with how to get it, otherwise."""
+        """Return a local copy; UnavailableError says how to get one."""
         own = os.environ.get(self.variable)
         if own:
             path = Path(own)
@@ -70,7 +70,7 @@ class Fetched:
                 raise UnavailableError(
                     f"{self.variable} must name a copy of {self.name} with the sha256 "
                     f"{self.sha256}, found {own}: {found}",
-                    hint=f"get it from {self.address}",
+                    hint=f"download it from {self.address}",
                 )
             return path
         file = File(self.name, self.sha256, self.size_bytes)
@@ -79,77 +79,77 @@ class Fetched:
         except UnavailableError as error:
             raise UnavailableError(
                 error.message,
-                hint=f"get it from {self.address} by another way, and name the file in "
-                f"{self.variable}",
+                hint=f"download {self.address} by other means and set {self.variable} to the "
+                "file's path",
             ) from error
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel to measure on."""
+    """Kernel on which losslab can measure."""
 
-    name: str  # in studies and on the command line
-    label: str  # in figures and tables
+    name: str  # name in studies and on the command line
+    label: str  # label in figures and tables
     series: Series
-    fetched: tuple[Fetched, ...] = ()  # public patches, applied after the series' own
-    patches: tuple[Path, ...] = ()  # ours after those
-    algorithms: tuple[Path, ...] = ()  # files of congestion controls that are compiled in
-    boot: tuple[str, ...] = ()  # further words of its command line
+    fetched: tuple[PublicPatch, ...] = ()  # public patches, applied after the series' own
+    patches: tuple[Path, ...] = ()  # losslab's, applied last
+    algorithms: tuple[Path, ...] = ()  # source files of added congestion controls
+    boot: tuple[str, ...] = ()  # additional parameters of its command line
 
     @property
     def title(self) -> str:
-        """Name it for messages, with the added algorithms."""
+        """Name for messages, with the added algorithms."""
         added = [path.parent.name for path in self.algorithms]
         return f"{self.name} with {' and '.join(added)}" if added else self.name
 
     @property
     def key(self) -> str:
-        """Write it as one word, which `of_key` reads."""
+        """Name in one word, which `of_key` reads."""
         return "+".join([self.name, *(path.parent.name for path in self.algorithms)])
 
     @property
     def patch_names(self) -> list[str]:
-        """Name all patches in the order in which they are applied."""
+        """File names of all patches in the order of application."""
         ours = [path.name for path in self.series.patches]
         return [*ours, *(patch.name for patch in self.fetched), *(p.name for p in self.patches)]
 
     def facts(self) -> list[str]:
-        """List what decides what it is, besides its series' source and patches."""
+        """List the inputs of its build other than the series' source and patches."""
         return [
             *(f"{patch.name} {patch.sha256}" for patch in self.fetched),
             *(f"{path.name} {digest(path)}" for path in (*self.patches, *self.algorithms)),
         ]
 
     def command(self, variant: str) -> str:
-        """Write the command that builds it."""
+        """Return the command that builds it."""
         return " ".join(["losslab kernel", *self.options(variant)])
 
     def options(self, variant: str) -> list[str]:
-        """Write the options of `losslab kernel` that name it."""
+        """Return the options of `losslab kernel` that select it."""
         words = ["--variant", variant] if variant != "plain" else []
         words += ["--name", self.name] if self.name != default().name else []
         return words + [w for path in self.algorithms for w in ("--algorithm", path.parent.name)]
 
 
-def known() -> dict[str, Kernel]:
-    """Return the declared kernels by name, the default one first."""
-    return dict(_declared(FILE))
+def declared() -> dict[str, Kernel]:
+    """Return the declared kernels by name, the default first."""
+    return dict(_read_declarations(FILE))
 
 
 def default() -> Kernel:
     """Return the default kernel."""
-    return next(iter(_declared(FILE).values()))
+    return next(iter(_read_declarations(FILE).values()))
 
 
 def get(name: str, algorithms: Iterable[str] = ()) -> Kernel:
-    """Return a kernel by its name, or `default`, with some algorithms compiled in.
+    """Return a kernel by its name, or `default`, with algorithms compiled in.
 
-    Algorithms that have no file in `algorithms/` are the kernel's own.
+    Algorithms without a file in `algorithms/` are part of the kernel.
     """
-    kernel = default() if name == DEFAULT else known().get(name)
+    kernel = default() if name == DEFAULT else declared().get(name)
     if kernel is None:
         raise UsageError(
-            f"a kernel must be one of {FILE.relative_to(ROOT)} ({', '.join(known())}), found "
+            f"a kernel must be one of {FILE.relative_to(ROOT)} ({', '.join(declared())}), found "
             f"{shown(name)}"
         )
     sources = sorted({source_of(each) for each in algorithms})
@@ -163,13 +163,13 @@ def of_key(key: str) -> Kernel:
 
 
 def source_of(algorithm: str) -> Path:
-    """Return the file of an algorithm of one's own, whether or not it is there."""
+    """Return the path of a user's algorithm, which may not exist."""
     return ALGORITHMS / algorithm / f"tcp_{algorithm}.c"
 
 
 @functools.cache
-def _declared(path: Path) -> dict[str, Kernel]:
-    """Read the declarations, the default one first; `losslab` checks their schema, too."""
+def _read_declarations(path: Path) -> dict[str, Kernel]:
+    """Read the declarations, the default first; losslab also checks their schema."""
     try:
         data: dict[str, Any] = read_toml(path)
         series = {
@@ -186,7 +186,7 @@ def _declared(path: Path) -> dict[str, Kernel]:
                 name,
                 each["label"],
                 series[each["series"]],
-                tuple(Fetched(**patch) for patch in each.get("fetched", [])),
+                tuple(PublicPatch(**patch) for patch in each.get("fetched", [])),
                 tuple(ROOT / patch for patch in each.get("patches", [])),
                 boot=tuple(each.get("boot", [])),
             )
@@ -197,5 +197,5 @@ def _declared(path: Path) -> dict[str, Kernel]:
     except (AttributeError, KeyError, TypeError) as error:
         raise UsageError(
             f"{path} must declare default, series and kernels, found: {error!r}",
-            hint="config/README.md explains it",
+            hint="see config/README.md",
         ) from error

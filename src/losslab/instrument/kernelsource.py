@@ -1,4 +1,4 @@
-"""The kernel's source: which one is pinned, where it is available, and how to pin a newer one.
+"""Kernel source: its pins, the places that have it, and pinning of newer versions.
 
 LOSSLAB_KERNEL_ORG replaces the address of kernel.org.
 """
@@ -19,9 +19,9 @@ from losslab.instrument.archive import (
     ADVICE,
     ARCHIVE_PLACE,
     KERNEL_ORG_PLACE,
+    Download,
     Fetcher,
     File,
-    Found,
     Place,
     UnavailableError,
     quoted,
@@ -33,8 +33,8 @@ from losslab.reading import read_text, read_toml
 DEBIAN, KERNEL_ORG = "debian", "kernel.org"
 KERNEL_ORG_URL = "https://cdn.kernel.org/pub/linux/kernel"
 SUMS = "sha256sums.asc"  # kernel.org's list of hashes, in each folder
-# Files that `make ARCH=um` never reads, most of 80,000: other machines' code, drivers, documents.
-# Their Kconfig and Makefiles stay, which others include.
+# Most of the source's 80,000 files, which `make ARCH=um` never reads: other architectures, drivers,
+# documents. Their Kconfig files and Makefiles stay, because others include them.
 UNREAD_FOLDERS = (
     "arch/[!ux]*", "arch/xtensa", "drivers/gpu", "drivers/media", "drivers/net/ethernet",
     "drivers/net/wireless", "drivers/staging", "drivers/infiniband", "drivers/scsi", "drivers/iio",
@@ -70,7 +70,7 @@ sha1 = "{sha1}"
 
 @dataclass(frozen=True)
 class Build:
-    """Debian's package of the source, as one of its releases built it."""
+    """Debian's package of the source, built for one Debian release."""
 
     version: str
     path: str
@@ -80,13 +80,13 @@ class Build:
 
     @property
     def file(self) -> File:
-        """The .deb by its content."""
+        """The .deb file, identified by its content."""
         return File(Path(self.path).name, self.sha256, self.size_bytes, self.sha1)
 
 
 @dataclass(frozen=True)
 class Pins:
-    """The content of source.toml; an empty `kernel_org_sha256` means that none is known."""
+    """Content of source.toml; `kernel_org_sha256` is empty if unknown."""
 
     version: str
     builds: tuple[Build, ...]
@@ -94,7 +94,7 @@ class Pins:
     kernel_org_sha256: str
 
     def facts(self, origin: str) -> list[str]:
-        """List what decides the source that an origin has."""
+        """List the facts that identify an origin's source."""
         if origin == KERNEL_ORG:
             return [KERNEL_ORG, self.version, self.kernel_org_sha256]
         return [DEBIAN, self.version, *(build.sha256 for build in self.builds)]
@@ -110,34 +110,34 @@ class Pins:
 
 @dataclass(frozen=True)
 class Source:
-    """A source on this machine. `version` is the kernel's, or Debian's where it is not pinned."""
+    """Source on this machine. `version` is the kernel's, or Debian's if it is not pinned."""
 
     series: Series
     origin: str
     version: str
-    found: Found
+    found: Download
     pinned: bool
 
     def provenance(self) -> dict[str, str]:
-        """Return its origin and version; a pinned source is identified by the recipe's hash."""
+        """Return origin and version, and the hash of an unpinned source."""
         facts = {"from": self.origin, "version": self.version}
         return facts if self.pinned else facts | {"sha256": self.found.file.sha256}
 
     def unpack(self, work: Path, tree: Path, log: Path) -> None:
-        """Unpack it into `tree`, with intermediate files in `work`."""
+        """Unpack the source into `tree`, with intermediate files in `work`."""
         tarball = self.found.path
         if self.origin == DEBIAN:
             processes.run(["dpkg-deb", "-x", tarball, work / "package"], log=log)
             tarball = work / "package" / self.series.tarball
         tree.mkdir()
         unread = [f"--exclude=*/{folder}/{of}" for folder in UNREAD_FOLDERS for of in UNREAD_FILES]
-        # J: tar cannot tell by the name, which is a hash in the cache.
+        # J: the file's name, a hash in the cache, does not show its compression.
         command: list[str | Path] = ["tar", "-xJf", tarball, "--strip-components=1", "-C", tree]
         processes.run([*command, "--wildcards", *unread], log=log)
 
 
 def pins(series: Series) -> Pins:
-    """Read a series' source.toml; refuse one that `losslab kernel --relock` did not write so."""
+    """Read a series' source.toml; refuse one that `losslab kernel --relock` would not write."""
     path = series.pins
     try:
         data = read_toml(path)
@@ -150,18 +150,18 @@ def pins(series: Series) -> Pins:
     except (KeyError, TypeError) as error:
         raise LosslabError(
             f"{path} must name version, debian and kernel_org, found: {error!r}",
-            hint="restore it (`git checkout`), or make it anew with `losslab kernel --relock`",
+            hint="restore it (`git checkout`), or regenerate it with `losslab kernel --relock`",
         ) from error
     if found.text(series) != read_text(path):
         raise LosslabError(
             f"{path} must be as `losslab kernel --relock` writes it, found it edited",
-            hint="restore it (`git checkout`), or make it anew",
+            hint="restore it (`git checkout`), or regenerate it",
         )
     return found
 
 
 def candidates(pinned: Pins, archives: Sequence[str]) -> list[tuple[File, Place]]:
-    """List the files that may be taken, and from where: from the archive first, of any build."""
+    """List usable files and their places: any build from the archive first."""
     places = [
         (build.file, place)
         for build in pinned.builds
@@ -175,13 +175,13 @@ def candidates(pinned: Pins, archives: Sequence[str]) -> list[tuple[File, Place]
 
 
 def kernel_org_place(path: str) -> Place:
-    """Return where kernel.org has a file."""
+    """Return the place of a file on kernel.org."""
     base = os.environ.get("LOSSLAB_KERNEL_ORG", KERNEL_ORG_URL).rstrip("/")
     return Place(KERNEL_ORG_PLACE, f"{base}/{quoted(path)}")
 
 
 def fetch(series: Series) -> Source:
-    """Get the pinned source of a series; UnavailableError if no place has it."""
+    """Download the pinned source of a series; UnavailableError if no place has it."""
     pinned = pins(series)
     try:
         found = Fetcher().fetch(candidates(pinned, debian_archives()))
@@ -194,15 +194,15 @@ def fetch(series: Series) -> Source:
 
 
 def fetch_newest(series: Series) -> Source:
-    """Get the newest source of a series that Debian has, pinned or not."""
+    """Download Debian's newest source of a series, pinned or not."""
     version, _, found = _get_newest(
         series, [suite for _, suites in series.builds for suite in suites]
     )
     return Source(series, DEBIAN, version, found, pinned=False)
 
 
-def _get_newest(series: Series, suites: Sequence[str]) -> tuple[str, str, Found]:
-    """Download the newest package of some suites; return its version, its path in the archive."""
+def _get_newest(series: Series, suites: Sequence[str]) -> tuple[str, str, Download]:
+    """Download the newest package of some suites; return version, archive path and file."""
     version, file, path = _newest(series.package, suites)
     places = debian_places(path, debian_archives(), "")
     return version, path, Fetcher().fetch((file, place) for place in places)
@@ -214,9 +214,9 @@ def _newest(package: str, suites: Sequence[str]) -> tuple[str, File, str]:
 
 
 def relock(series: Series) -> list[str]:
-    """Pin the newest source of a series that Debian has; return what changed.
+    """Pin Debian's newest source of a series; list the changes.
 
-    Raises LosslabError if Debian has none, or two builds of one version differ.
+    Raises LosslabError if Debian has none or two builds of one version differ.
     """
     before = pins(series) if series.pins.exists() else None
     builds = []
@@ -231,7 +231,7 @@ def relock(series: Series) -> list[str]:
     builds = [each for each in builds if each[0].version.split("-")[0] == version]
     if len(builds) > 1 and len({_tree_hash(series, package) for _, package in builds}) != 1:
         raise LosslabError(
-            f"Debian's builds of {series.package} {version} must hold the same tree, found two",
+            f"Debian's builds of {series.package} {version} must have the same tree, found two",
             hint="wait until both releases have the same version",
         )
     upstream = f"v{version.split('.')[0]}.x/linux-{version}.tar.xz"
@@ -244,16 +244,16 @@ def relock(series: Series) -> list[str]:
 
 
 def _kernel_org_hash(before: Pins | None, now: Pins) -> str:
-    """Return the hash that kernel.org publishes of its tarball, or the one that is pinned."""
+    """Return the hash of the tarball that kernel.org publishes, or else the pinned one."""
     path = Path(now.kernel_org_path)
-    words = Fetcher().read(kernel_org_place(str(path.with_name(SUMS)))).split()
-    if path.name in words:
-        return words[words.index(path.name) - 1]
+    fields = Fetcher().read(kernel_org_place(str(path.with_name(SUMS)))).split()
+    if path.name in fields:
+        return fields[fields.index(path.name) - 1]
     return before.kernel_org_sha256 if before and before.version == now.version else ""
 
 
 def _tree_hash(series: Series, package: Path) -> str:
-    """Hash names, modes and contents of the tarball in a package."""
+    """Hash names, modes and contents of the files in a package's tarball."""
     with tempfile.TemporaryDirectory(prefix="losslab-source-") as name:
         processes.run(["dpkg-deb", "-x", package, name])
         with tarfile.open(Path(name) / series.tarball) as tar:

@@ -1,4 +1,4 @@
-"""A kernel's compiled tree, kept so that congestion controls of one's own are added in seconds."""
+"""Compiled kernel trees, kept so that adding a congestion control takes seconds."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from losslab.errors import LosslabError
 from losslab.instrument.cache import ROOT
 from losslab.lock import locked
 
-# The tree in its folder, and beside it its network code's Makefile without added algorithms.
+# Names in a kept folder: the tree, and its net/ipv4 Makefile without added algorithms.
 NAME, MAKEFILE = "linux", "Makefile.before"
 IPV4 = Path("net", "ipv4")
-# Kernel and compiler write these into the binary; fixed, so that equal sources look equal.
+# The build writes these into the binary; fixed values make builds of equal sources equal.
 FIXED = {
     "KBUILD_BUILD_TIMESTAMP": "2024-01-01 00:00:00 UTC",
     "KBUILD_BUILD_USER": "losslab",
@@ -28,16 +28,16 @@ FIXED = {
 }
 MAKE = ["env", *(f"{k}={v}" for k, v in FIXED.items()), "make", "ARCH=um"]
 MAKE_LINUX = [*MAKE, f"-j{len(os.sched_getaffinity(0))}", "linux"]
-# Removed unless an object depends on them: three quarters of a source are other machines'.
+# Removed unless an object depends on them: 3/4 of a source is for other architectures.
 SOURCES = {".c", ".h", ".S", ".dts", ".dtsi", ".rst", ".txt", ".yaml", ".json", ".svg", ".rs"}
-# A line that the compiler quotes of a source.
+# Source line that the compiler quotes.
 OF_SOURCE = re.compile(r" +[0-9]* +\|")
-# Needed to make the others, and what an algorithm may include.
+# Kept: needed for further builds, or an algorithm may include them.
 KEPT = ("include/", "scripts/", "arch/um/", "arch/x86/um/", "arch/x86/include/", "net/ipv4/")
 
 
-def keep_what_is_needed(tree: Path) -> None:
-    """Remove the sources of what is not compiled: each object's dependencies are beside it."""
+def prune(tree: Path) -> None:
+    """Remove sources on which no object depends, according to the objects' .cmd files."""
     needed = {
         os.path.normpath(word)
         for path in tree.rglob(".*.cmd")
@@ -56,8 +56,8 @@ def keep_what_is_needed(tree: Path) -> None:
 def with_algorithms(folder: Path, algorithms: Sequence[Path], log: Path) -> Iterator[Path]:
     """Compile algorithms (files tcp_NAME.c) into the kept tree of `folder`; lock it for the block.
 
-    Raises LosslabError if one does not compile, with the compiler's messages, or has a name of the
-    kernel's own.
+    Raises LosslabError if one does not compile, with the compiler's messages, or has the name of an
+    algorithm in the kernel.
     """
     tree = folder / NAME
     with locked(folder / "lock"):
@@ -69,16 +69,16 @@ def with_algorithms(folder: Path, algorithms: Sequence[Path], log: Path) -> Iter
         _update(tree / IPV4 / "Makefile", makefile + lines)
         done = processes.attempt(MAKE_LINUX, limit_s=processes.WORK_LIMIT_S, log=log, cwd=tree)
         output = log.read_text(errors="replace")
-        words = "\n".join(_messages(path, output) for path in algorithms).strip()
+        messages = "\n".join(_messages(path, output) for path in algorithms).strip()
         if not done.good:
             names = " and ".join(_shown(path) for path in algorithms)
             last = "\n".join(output.strip().splitlines()[-processes.QUOTED_LINES :])
             raise LosslabError(
-                f"{names} must compile, found:\n{words or last}",
-                hint="mend it and start again; the skeleton is `losslab new algorithm NAME`",
+                f"{names} must compile, found:\n{messages or last}",
+                hint="fix it and start again; `losslab new algorithm NAME` makes a skeleton",
             )
-        if words:
-            print(words, file=sys.stderr)
+        if messages:
+            print(messages, file=sys.stderr)
         yield tree
 
 
@@ -86,25 +86,25 @@ def _refuse_misnamed(path: Path, makefile: str) -> None:
     name = path.parent.name
     if re.search(rf"\b{path.stem}\.o\b", makefile):
         raise LosslabError(
-            f"an algorithm of your own must have a name of its own, found {_shown(path)}: the "
+            f"an algorithm's name must differ from those in the kernel, found {_shown(path)}: the "
             "kernel has a tcp_" + name,
             hint=f"rename its folder, its file and its row in config/algorithms.tsv from {name}",
         )
     if f'"{name}"' not in path.read_text():
         raise LosslabError(
-            f'{_shown(path)} must register the algorithm that its folder names (.name = "{name}"), '
-            "found no such name in it"
+            f'{_shown(path)} must register an algorithm named like its folder (.name = "{name}"), '
+            "found no such name"
         )
 
 
 def _update(path: Path, text: str) -> None:
-    """Write a file only where it changes: make looks at its time."""
+    """Write a file only if its text changes, because make compares times."""
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
 
 
 def _messages(path: Path, output: str) -> str:
-    """Quote the compiler's messages on a file, by the name that its author knows."""
+    """Return the compiler's messages on a file, with the file's path in the repository."""
     there = str(IPV4 / path.name)
     lines, within = [], False
     for line in output.splitlines():

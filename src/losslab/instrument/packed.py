@@ -1,8 +1,8 @@
-"""Kernels and images as archives, so that set-up takes them instead of building them.
+"""Archives of kernels and images, which set-up unpacks instead of building them.
 
-An archive is called `KIND-HASH.tar.xz` after the hash of its recipe, and has beside it
-`KIND-HASH.json`: its SHA-256, its size, and the provenance of its content.
-LOSSLAB_INSTRUMENTS names the folder, or the http(s) address, where such files lie.
+An archive `KIND-HASH.tar.xz` has the hash of its recipe in its name. `KIND-HASH.json` next to it
+has its SHA-256, its size, and the provenance of its content. LOSSLAB_INSTRUMENTS is the folder or
+the http(s) address of these files.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ from losslab.reading import read_rows
 
 PLACE = "LOSSLAB_INSTRUMENTS"
 KERNEL, IMAGE = "kernel", "image"
-# The archives that this repository vouches for: rows of the file's name and its SHA-256.
+# Pinned archives: rows of file name and SHA-256.
 PINS = ROOT / "containers" / "instruments.tsv"
-# In a folder that was taken from an archive: which one.
+# File in an unpacked folder: the archive's place and SHA-256.
 ORIGIN = "fetched.json"
-# A server that is silent for so long is given up.
+# Timeout of a silent server.
 SILENCE_S = 30.0
-# Several times what kernels (3 MB, 9 unpacked) and images (170 MB, 600 unpacked, 9,000 files) have.
+# Several times the size of kernels (3 MB, 9 unpacked) and images (170 MB, 600 unpacked, 9,000
+# files).
 LIMITS = {
     KERNEL: Limits(packed_bytes=64 * 2**20, unpacked_bytes=256 * 2**20, members=100),
     IMAGE: Limits(packed_bytes=2**30, unpacked_bytes=4 * 2**30, members=100_000),
 }
-FACTS_BYTES = 2**18  # of a JSON file
-LONGEST = 200  # letters that an error quotes
-# The fields of the JSON beside an archive, and of the provenance in it: each of these, some of
-# `MORE`, and no others; lists and objects have texts. The provenance beside an archive is for
-# readers only: that in the archive counts.
+FACTS_BYTES = 2**18  # limit of a JSON file
+MAX_QUOTED = 200  # characters that an error quotes
+# Required fields of the JSON next to an archive, and of the provenance in the archive. `MORE` has
+# the optional ones; others are refused. Lists and objects contain strings only. The provenance next
+# to an archive is informative: losslab uses the one in the archive.
 FACTS = {"kind": str, "hash": str, "sha256": str, "size_bytes": int, "provenance": object}
 PROVENANCE: dict[str, dict[str, type]] = {
     KERNEL: {
@@ -56,23 +57,23 @@ MORE: dict[str, dict[str, type]] = {
     KERNEL: {"name": str, "algorithms": dict},
     IMAGE: {"containernet": str},
 }
-# It makes 167 MB of an image of 565 in two and a half minutes of a processor, once per release.
+# Compresses an image from 565 MB to 167 MB in 150 s of CPU time, once per release.
 PACK = "xz -3 -T0"
-# Files of a build's folder that are of no use elsewhere.
-LEFT_BEHIND = ("build.log", ORIGIN, integrity.VERIFIED)
+# Files of a build's folder that are not packed.
+NOT_PACKED = ("build.log", ORIGIN, integrity.VERIFIED)
 
 
 def pack(folder: Path, kind: str, out: Path) -> Path:
-    """Write an archive of a kernel's or image's folder in the cache, and its JSON; return it.
+    """Write an archive of a kernel's or image's folder in the cache, and its JSON; return its path.
 
-    LosslabError: it is not pinned, is not what was built, or cannot be written.
+    Raises LosslabError if the folder is unpinned, was changed since its build, or cannot be packed.
     """
     provenance = _read(folder / "provenance.json", PROVENANCE[kind], MORE[kind])
     if not provenance.get("pinned", False) or provenance.get("hash") != folder.name:
         raise LosslabError(
-            f"what is packed must be pinned and of today's recipe, found {folder} made of "
+            f"{folder} must be pinned and built from the current recipe, found recipe "
             f"{provenance.get('hash')}",
-            hint="build it without LOSSLAB_UNPINNED and from Debian's source",
+            hint="build it from Debian's source without LOSSLAB_UNPINNED",
         )
     if kind == KERNEL:
         integrity.require(folder / "linux", [])
@@ -82,12 +83,12 @@ def pack(folder: Path, kind: str, out: Path) -> Path:
     archive = out / f"{kind}-{folder.name}.tar.xz"
     with tempfile.TemporaryDirectory(prefix=".losslab-", dir=out) as name:
         partial = Path(name) / archive.name
-        # Times to the nanosecond, nobody's names, and one order whatever the file system's.
+        # Times in ns (pax), no owner names, and an order independent of the file system.
         command: list[str | Path] = [
             "tar", "--create", "--file", partial, "--use-compress-program", PACK,
             "--format", "pax", "--pax-option", "delete=atime,delete=ctime", "--sort", "name",
             "--owner", "0", "--group", "0", "--numeric-owner",
-            *(f"--exclude={folder.name}/{name}" for name in LEFT_BEHIND),
+            *(f"--exclude={folder.name}/{name}" for name in NOT_PACKED),
             "--directory", folder.parent, folder.name,
         ]  # fmt: skip
         processes.run(command)
@@ -105,10 +106,10 @@ def pack(folder: Path, kind: str, out: Path) -> Path:
 
 
 def install(kind: str, target: Path) -> bool:
-    """Take a kernel or image from where LOSSLAB_INSTRUMENTS names; tell whether it is there now.
+    """Unpack a kernel or image from LOSSLAB_INSTRUMENTS; return whether `target` exists now.
 
-    If not, a note on stderr says why, and the caller builds it. `target` is the folder in the
-    cache, named after the hash of its recipe.
+    On a problem, print a note to stderr; the caller builds it. `target` is the folder in the cache,
+    named after the hash of the recipe.
     """
     place = os.environ.get(PLACE, "")
     if not place:
@@ -118,9 +119,9 @@ def install(kind: str, target: Path) -> bool:
             if partial is not None:
                 _take(place, kind, target.name, partial)
     except (OSError, LosslabError) as error:
-        words = getattr(error, "message", str(error))
+        problem = getattr(error, "message", str(error))
         print(
-            f"losslab: note: {kind} {target.name} is not taken from {place}: {words}",
+            f"losslab: note: {kind} {target.name} was not fetched from {place}: {problem}",
             file=sys.stderr,
         )
         return False
@@ -128,16 +129,16 @@ def install(kind: str, target: Path) -> bool:
 
 
 def _take(place: str, kind: str, name: str, target: Path) -> None:
-    """Get an archive, check it, and unpack it into `target`."""
+    """Fetch an archive, verify it, and unpack it into `target`."""
     limits, fetcher = LIMITS[kind], Fetcher(SILENCE_S)
-    # In the cache, which has room, and under a name that the next build removes.
+    # In the cache, which has space, under a name that the next build removes.
     with tempfile.TemporaryDirectory(prefix=f"{target.name}-", dir=target.parent) as temporary:
         folder = Path(temporary)
         facts = _read(_get(fetcher, place, folder / f"{kind}-{name}.json", FACTS_BYTES), FACTS)
-        wanted, size = facts["sha256"], facts["size_bytes"]
+        expected, size = facts["sha256"], facts["size_bytes"]
         if (facts["kind"], facts["hash"]) != (kind, name):
             raise LosslabError(
-                f"it says that it is {facts['kind'][:LONGEST]!a} {facts['hash'][:LONGEST]!a}"
+                f"its JSON describes {facts['kind'][:MAX_QUOTED]!a} {facts['hash'][:MAX_QUOTED]!a}"
             )
         if not 0 < size <= limits.packed_bytes:
             raise LosslabError(
@@ -146,10 +147,10 @@ def _take(place: str, kind: str, name: str, target: Path) -> None:
             )
         archive = _get(fetcher, place, folder / f"{kind}-{name}.tar.xz", size)
         found = digest(archive)
-        if found != wanted:
+        if found != expected:
             raise LosslabError(
                 f"the archive has {archive.stat().st_size} of {size} bytes, sha256 "
-                f"{found[:12]}..., wanted {wanted[:12]}..."
+                f"{found[:12]}..., expected {expected[:12]}..."
             )
         pinned = pins().get(archive.name, found)
         if found != pinned:
@@ -157,7 +158,7 @@ def _take(place: str, kind: str, name: str, target: Path) -> None:
         unpack(archive, target, name, limits)
     provenance = _read(target / "provenance.json", PROVENANCE[kind], MORE[kind])
     if provenance["hash"] != name or not provenance["pinned"]:
-        raise LosslabError(f"what is in it was made of {provenance['hash'][:LONGEST]!a}")
+        raise LosslabError(f"its content was built from {provenance['hash'][:MAX_QUOTED]!a}")
     if kind == IMAGE:
         integrity.record_tree(target, name)
     else:
@@ -167,7 +168,7 @@ def _take(place: str, kind: str, name: str, target: Path) -> None:
 
 
 def _get(fetcher: Fetcher, place: str, target: Path, max_bytes: int) -> Path:
-    """Copy the file of target's name from an address, or link to a folder's; return `target`."""
+    """Download the file named like `target`, or link to it in a folder; return `target`."""
     if place.startswith(("http://", "https://")):
         problem = fetcher.download(f"{place.rstrip('/')}/{target.name}", target, max_bytes)
     else:
@@ -184,22 +185,22 @@ def _get(fetcher: Fetcher, place: str, target: Path, max_bytes: int) -> Path:
 
 
 def pins() -> dict[str, str]:
-    """Read which archives this repository vouches for, by name."""
+    """Return the SHA-256 of the pinned archives by name."""
     rows = read_rows(PINS, "\t", ("archive", "sha256")) if PINS.is_file() else []
     return {row["archive"]: row["sha256"] for row in rows}
 
 
 def write_pins(archives: Sequence[Path]) -> None:
-    """Vouch for archives; those of other names stay as they are."""
+    """Pin archives; keep the pins of others."""
     rows = pins() | {path.name: digest(path) for path in archives}
     lines = ["archive\tsha256", *(f"{name}\t{rows[name]}" for name in sorted(rows))]
     PINS.write_text("\n".join(lines) + "\n")
 
 
 def _read(
-    path: Path, wanted: Mapping[str, type], more: Mapping[str, type] = MappingProxyType({})
+    path: Path, required: Mapping[str, type], optional: Mapping[str, type] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """Read a JSON object that has the fields `wanted`, may have those of `more`, and no others."""
+    """Read a JSON object with the required fields; refuse fields that are not optional."""
     try:
         if path.stat().st_size > FACTS_BYTES:
             raise LosslabError(f"{path.name} must have {FACTS_BYTES} bytes at most, found more")
@@ -208,21 +209,21 @@ def _read(
         raise LosslabError(f"{path.name} must be JSON, found: {error}") from error
     if not isinstance(data, dict):
         raise LosslabError(f"{path.name} must be a JSON object, found {type(data).__name__}")
-    types = {**wanted, **more}
-    wrong = [name for name in wanted if name not in data]
+    types = {**required, **optional}
+    wrong = [name for name in required if name not in data]
     wrong += [name for name, value in data.items() if not _is(value, types.get(name))]
     if wrong:
         raise LosslabError(
-            f"{path.name} must say {', '.join(wanted)}, each of its type, found otherwise: "
-            f"{ascii(', '.join(wrong))[:LONGEST]}"
+            f"{path.name} must have the fields {', '.join(required)} with their types, found "
+            f"wrong: {ascii(', '.join(wrong))[:MAX_QUOTED]}"
         )
     return data
 
 
-def _is(value: Any, wanted: type | None) -> bool:
-    """Tell whether a value of a JSON object is of a type; of none where it should not be there."""
-    if wanted is object:
+def _is(value: Any, expected: type | None) -> bool:
+    """Return whether a JSON value has the expected type; None means that no value is expected."""
+    if expected is object:
         return True
     texts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     # Not isinstance: in Python, true is an int.
-    return type(value) is wanted and all(type(text) is str for text in texts)
+    return type(value) is expected and all(type(text) is str for text in texts)

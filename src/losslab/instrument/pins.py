@@ -1,4 +1,4 @@
-"""List every pin: where it was found, and what would be used if that place no longer had it."""
+"""List pinned sources, the places that have them, and their fallbacks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from losslab.instrument.cache import ROOT
 from losslab.instrument.debian import AT_ONCE, debian_archives, debian_places
 
 PYTHON_LOCKS = (ROOT / "requirements-build.lock", ROOT / "requirements.lock")
-GIT_TIMEOUT_S = 20.0  # five megabytes
+GIT_TIMEOUT_S = 20.0  # for 5 MB
 PIP_TIMEOUT_S = 60.0
 NOT_BUILT = "not built here"
 SHOWN = 3
@@ -37,7 +37,7 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class Pin:
-    """One line of the list: a pinned thing."""
+    """Pinned source, one line of the list."""
 
     name: str
     pinned: str
@@ -52,35 +52,35 @@ class Pin:
 
 
 def examine(check: bool = False) -> list[Pin]:
-    """List the pins, with the places where their files were found when they were built.
+    """List the pins, with the places that their files came from at build time.
 
-    With `check` ask the servers what they have now instead.
+    With `check`, query the servers instead.
     """
     fetcher = Fetcher(CHECK_TIMEOUT_S) if check else None
-    known = kernels.known().values()
-    series = {kernel.series.name: kernel for kernel in reversed(known) if not kernel.fetched}
+    declared = kernels.declared().values()
+    series = {kernel.series.name: kernel for kernel in reversed(declared) if not kernel.fetched}
     return [
         *(_kernel(series[name], fetcher) for name in reversed(series)),
-        *(_patch(which, patch, check) for which in known for patch in which.fetched),
+        *(_patch(spec, patch, check) for spec in declared for patch in spec.fetched),
         *(_image(name, fetcher) for name in image.names()),
         _containernet(check),
         _python(check),
     ]
 
 
-def _kernel(which: kernels.Kernel, fetcher: Fetcher | None) -> Pin:
-    pins = kernelsource.pins(which.series)
+def _kernel(spec: kernels.Kernel, fetcher: Fetcher | None) -> Pin:
+    pins = kernelsource.pins(spec.series)
     otherwise = "snapshot.debian.org by sha1, " + (
         f"then kernel.org's tarball {Path(pins.kernel_org_path).name} by sha256"
         if pins.kernel_org_sha256
         else "then refused: no hash of kernel.org's tarball is pinned"
     )
     name = "kernel source"
-    if which != kernels.default():
-        name += f" {which.name}"
+    if spec != kernels.default():
+        name += f" {spec.name}"
     pinned = f"Linux {pins.version}, Debian's"
     if fetcher is None:
-        return Pin(name, pinned, _built(kernel.existing(which=which), kernel.provenance), otherwise)
+        return Pin(name, pinned, _built(kernel.existing(spec=spec), kernel.provenance), otherwise)
     places = [place for _, place in kernelsource.candidates(pins, debian_archives())]
     if not pins.kernel_org_sha256:
         places.append(kernelsource.kernel_org_place(pins.kernel_org_path))
@@ -99,10 +99,10 @@ def _kernel(which: kernels.Kernel, fetcher: Fetcher | None) -> Pin:
     return Pin(name, pinned, found, otherwise, lost=not usable)
 
 
-def _patch(which: kernels.Kernel, patch: kernels.Fetched, check: bool) -> Pin:
+def _patch(spec: kernels.Kernel, patch: kernels.PublicPatch, check: bool) -> Pin:
     otherwise = f"any copy of it that {patch.variable} names, by the same sha256"
-    built = kernel.existing(which=which) is not None
-    found, lost = f"in the kernel {which.name}" if built else NOT_BUILT, False
+    built = kernel.existing(spec=spec) is not None
+    found, lost = f"in the kernel {spec.name}" if built else NOT_BUILT, False
     if check:
         try:
             found = f"found {patch.get()}"
@@ -122,7 +122,7 @@ def _image(name: str, fetcher: Fetcher | None) -> Pin:
     places = [debian_places(p.path, archives, lock.instant) for p in lock.packages]
     missing = _not_at(fetcher, places, ARCHIVE_PLACE)
     found = f"archive has {len(places) - len(missing)} of {len(places)}"
-    # Where nothing is missing one file tells whether the snapshot archive answers.
+    # If nothing is missing, check only one file to see whether the snapshot archive answers.
     _, problem = fetcher.has([p for p in places[0] if p.name == SNAPSHOT_PLACE])
     if not missing:
         return Pin(f"{name} image", pinned, f"{found}, snapshot {problem or 'answers'}", otherwise)
@@ -134,7 +134,7 @@ def _image(name: str, fetcher: Fetcher | None) -> Pin:
 
 
 def _not_at(fetcher: Fetcher, files: Sequence[Sequence[Place]], kind: str) -> list[Sequence[Place]]:
-    """List the files, given as their places, that no place of a kind has."""
+    """List the files, each given by its places, that no place of a kind has."""
 
     def has(places: Sequence[Place]) -> bool:
         return fetcher.has([place for place in places if place.name == kind])[0] is not None
@@ -150,7 +150,7 @@ def _first(names: Sequence[str]) -> str:
 
 
 def _built(folder: Path | None, provenance: Callable[[Path], dict[str, object]]) -> str:
-    """Say where the files of a built kernel or image were found: see `archive.write_sources`."""
+    """Describe the origin of a build's files, from `archive.write_sources`."""
     if folder is None:
         return NOT_BUILT
     sources = folder / "sources.tsv"
@@ -172,7 +172,7 @@ def _containernet(check: bool) -> Pin:
 
 
 def _fetch_commit(url: str, commit: str) -> str:
-    """Ask a repository for a commit alone; return what went wrong, or nothing."""
+    """Fetch only a commit from a repository; return the problem, or an empty string."""
     with tempfile.TemporaryDirectory(prefix="losslab-commit-") as name:
         fetch = ["fetch", "--quiet", "--depth", "1", "--filter", "tree:0", url, commit]
         done = processes.attempt(["git", "init", "--quiet", name])
@@ -189,14 +189,14 @@ def locked_requirements(path: Path) -> list[Requirement]:
     for line in text.splitlines():
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        words, *hashes = line.split(" --hash=")
-        exact = re.match(r"[A-Za-z0-9._-]+==[^\s;*]+\s*(;|$)", words)
+        pin, *hashes = line.split(" --hash=")
+        exact = re.match(r"[A-Za-z0-9._-]+==[^\s;*]+\s*(;|$)", pin)
         if not exact or not hashes or not all(h.startswith("sha256:") for h in hashes):
             raise LosslabError(
-                f"{path.name} must pin each package to a version with sha256 hashes, found {words}",
-                hint="make it anew with `make relock`",
+                f"{path.name} must pin each package to a version with sha256 hashes, found {pin}",
+                hint="regenerate it with `make relock`",
             )
-        found.append(Requirement(words.strip()))
+        found.append(Requirement(pin.strip()))
     return found
 
 
@@ -219,13 +219,13 @@ def _python(check: bool) -> Pin:
     problem = ""
     if check:
         problem = _pip_problem()
-        found += f", pip {problem or 'can have the rest' if missing or other else 'needs none'}"
-    otherwise = "any index or folder that pip is told of (PIP_INDEX_URL, PIP_FIND_LINKS), by sha256"
+        found += f", pip {problem or 'can install the rest' if missing or other else 'needs none'}"
+    otherwise = "any index or folder that pip uses (PIP_INDEX_URL, PIP_FIND_LINKS), by sha256"
     return Pin("Python", f"{len(here)} packages", found, otherwise, bool(problem))
 
 
 def _pip_problem() -> str:
-    """Ask pip for the packages of the lock that are not installed; return why it has them not."""
+    """Dry-run pip for missing packages of the locks; return the problem, or an empty string."""
     command = [
         sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--no-deps",
         "--disable-pip-version-check", "--retries", "0", "--timeout", str(CHECK_TIMEOUT_S),

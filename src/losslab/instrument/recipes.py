@@ -1,4 +1,4 @@
-"""The commands that build the instrument, pin it anew, and say where its parts were found."""
+"""Commands that build, pin, pack and fetch the instrument, and list its pins."""
 
 from __future__ import annotations
 
@@ -35,11 +35,13 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     made = commands.add_parser("kernel", help="build the pinned kernel and print its folder")
     made.add_argument("--variant", choices=kernel.VARIANTS, default=kernel.VARIANTS[0])
     made.add_argument(
-        "--name", default=kernels.DEFAULT, help="one of config/kernels.toml (default: its default)"
+        "--name",
+        default=kernels.DEFAULT,
+        help="kernel of config/kernels.toml (default: its default)",
     )
     made.add_argument(
         "--algorithm", action="append", default=[], metavar="NAME",
-        help="add algorithms/NAME/tcp_NAME.c; repeat for more",
+        help="add algorithms/NAME/tcp_NAME.c; may be repeated",
     )  # fmt: skip
     _build_options(made)
     made.set_defaults(run=_build_kernel)
@@ -48,15 +50,15 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _build_options(made).add_argument(
         "--pin-tree", action="store_true",
         help="build it from its lock, and pin the digest of its files in "
-        f"{integrity.PINS.relative_to(ROOT)}: an image with others is refused",
+        f"{integrity.PINS.relative_to(ROOT)}; losslab refuses an image with other files",
     )  # fmt: skip
     made.set_defaults(run=_build_image)
 
-    group = commands.add_parser("instrument", help="kernels and images as archives")
+    group = commands.add_parser("instrument", help="pack or fetch kernels and images as archives")
     kinds = group.add_subparsers(required=True, metavar="WHAT")
     made = kinds.add_parser("pack", help="write an archive of each kernel and image")
     taken = kinds.add_parser(
-        "fetch", help=f"take kernels and images from where {packed.PLACE} names"
+        "fetch", help=f"fetch kernels and images from the place in {packed.PLACE}"
     )
     for command in (made, taken):
         command.add_argument(
@@ -67,48 +69,52 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     made.add_argument("--out", type=Path, default=Path("instruments"), help="folder to write to")
     made.add_argument(
         "--record", action="store_true",
-        help=f"vouch for the archives in {packed.PINS.relative_to(ROOT)}: no others are taken",
+        help=f"pin the archives in {packed.PINS.relative_to(ROOT)}; losslab refuses others",
     )  # fmt: skip
     made.set_defaults(run=_pack)
     taken.set_defaults(run=_fetch)
 
-    looked = commands.add_parser("pins", help="say where every pinned thing was found")
-    looked.add_argument("--check", action="store_true", help="ask the servers what they have now")
-    looked.add_argument("--json", action="store_true", help="for a machine")
+    looked = commands.add_parser("pins", help="list pinned sources and where they were found")
+    looked.add_argument("--check", action="store_true", help="query the servers")
+    looked.add_argument("--json", action="store_true", help="print JSON")
     looked.set_defaults(run=_pins)
 
 
 def _build_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
-    """Add the options of people and of the workflow; return the group of the former."""
+    """Add options for users and for the workflow; return the group of the former."""
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument(
         "--unpinned", action="store_true",
-        help="what is pinned cannot be had: take what Debian has now; every manifest says so",
+        help="if pinned sources are unavailable, use Debian's newest; every manifest records it",
     )  # fmt: skip
     choice.add_argument(
-        "--relock", action="store_true", help="pin what Debian has now, and build nothing"
+        "--relock", action="store_true", help="pin Debian's newest sources, and build nothing"
     )
-    parser.add_argument("--record", type=Path, help="write what it is made of into this file")
+    parser.add_argument("--record", type=Path, help="write the provenance to this file")
     parser.add_argument(
         "--number", type=whole_option("number", 0), default=1,
         help="build counter; increment it to force a rebuild",
     )  # fmt: skip
     parser.add_argument(
-        "--only-with", type=Path, nargs="*", default=[], help="not if one records an absent part"
+        "--only-with",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="skip if one of these records an absent part",
     )
     parser.add_argument(
-        "--optional", action="store_true", help="record it if the sources cannot be had"
+        "--optional", action="store_true", help="record unavailable sources instead of failing"
     )
     return choice
 
 
 def _part(name: str) -> tuple[str, Path, Path | None]:
-    """Return a part's kind, its folder in the cache, and the folder where it is there."""
+    """Return a part's kind, its folder in the cache, and the existing folder, if any."""
     kind, _, rest = name.partition("-")
     if kind == KERNEL:
-        variant, which = kernel.parsed(rest)
+        variant, spec = kernel.parsed(rest)
         if variant in kernel.VARIANTS:
-            return kind, kernel.target(variant, which), kernel.existing(variant, which)
+            return kind, kernel.target(variant, spec), kernel.existing(variant, spec)
     elif kind == IMAGE and rest in image.names():
         return kind, image.target(rest), image.existing(rest)
     raise LosslabError(
@@ -124,7 +130,7 @@ def _pack(options: argparse.Namespace) -> int:
         kind, _, folder = _part(part)
         if folder is None:
             raise LosslabError(
-                f"{part} must be built before it is packed, found none",
+                f"{part} must be built before it is packed, found no folder",
                 hint="`make setup` builds the default ones, `losslab kernel` and `losslab image` "
                 "the others",
             )
@@ -138,32 +144,32 @@ def _pack(options: argparse.Namespace) -> int:
 def _fetch(options: argparse.Namespace) -> int:
     missing = []
     for part in options.parts:
-        kind, wanted, folder = _part(part)
-        if folder is None and not packed.install(kind, wanted):
+        kind, target, folder = _part(part)
+        if folder is None and not packed.install(kind, target):
             missing.append(part)
         else:
-            print(folder or wanted, flush=True)
+            print(folder or target, flush=True)
     if missing and not os.environ.get(packed.PLACE):
         print(
-            f"losslab: note: {packed.PLACE} names no place to take {' '.join(missing)} from",
+            f"losslab: note: set {packed.PLACE} to the place of {' '.join(missing)}",
             file=sys.stderr,
         )
     return 1 if missing else 0
 
 
 def _build_kernel(options: argparse.Namespace) -> int:
-    which = kernels.get(options.name, options.algorithm)
+    spec = kernels.get(options.name, options.algorithm)
     if options.relock:
-        return _print(kernelsource.relock(which.series))
+        return _print(kernelsource.relock(spec.series))
     for name in options.algorithm:
-        if kernels.source_of(name) not in which.algorithms:
+        if kernels.source_of(name) not in spec.algorithms:
             raise LosslabError(
-                f"an algorithm to add must be {kernels.source_of(name)}, found no such file",
+                f"an added algorithm must be in {kernels.source_of(name)}, found no such file",
                 hint=f"`losslab new algorithm {name}` makes its skeleton",
             )
     unpinned = archive.unpinned_allowed(options.unpinned)
-    name = kernel.named(options.variant, which)
-    return _build(KERNEL, name, lambda: kernel.build(options.variant, unpinned, which), options)
+    name = kernel.named(options.variant, spec)
+    return _build(KERNEL, name, lambda: kernel.build(options.variant, unpinned, spec), options)
 
 
 def _build_image(options: argparse.Namespace) -> int:
@@ -177,9 +183,9 @@ def _build_image(options: argparse.Namespace) -> int:
 
 
 def _pin_tree(name: str) -> str:
-    """Pin the files of the image that today's recipe builds; return what was pinned."""
+    """Pin the tree of the image that the current recipe builds; describe the pin."""
     recipe, before = image.content_hash(name), integrity.pins()
-    # The pins of older recipes go.
+    # Drop the pins of older recipes.
     recipes = {image.content_hash(each) for each in image.names()} - {recipe}
     kept = {each: row for each, row in before.items() if each in recipes}
     integrity.write_pins(kept)
@@ -193,7 +199,7 @@ def _pin_tree(name: str) -> str:
 
 
 def _build(kind: str, name: str, build: Callable[[], Path], options: argparse.Namespace) -> int:
-    """Build and print the folder, or record it for the workflow."""
+    """Build; print the folder, or write the record for the workflow."""
     if options.record is None:
         print(build())
     else:

@@ -1,7 +1,7 @@
-"""The workflow's records of kernel and images, which themselves lie in the user's cache.
+"""The workflow's records of kernels and images, which are in the user's cache.
 
-A record says what was built or found there. It is outdated where the cache has something else by
-now: its build is then asked for once more, with the next number.
+A record has the provenance of the kernel or image in the cache. If the cache has changed since, the
+record is outdated: the workflow builds again, with the next build counter.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ FOLDER = Path("results", "instrument")
 
 
 def path(kind: str, name: str) -> Path:
-    """Return where the record of a kernel (`kernel.named`) or of an image lies."""
+    """Return the path of the record of a kernel (`kernel.named`) or an image."""
     return FOLDER / f"{kind}-{name}.json"
 
 
 def read(record: Path) -> dict[str, Any]:
-    """Read a record; nothing where there is none, or something else."""
+    """Read a record; return an empty one if it is missing or malformed."""
     try:
         content = read_json(record)
     except UsageError:
@@ -36,7 +36,7 @@ def read(record: Path) -> dict[str, Any]:
 
 
 def in_cache(kind: str, name: str) -> dict[str, Any] | None:
-    """Return the provenance of the cache's kernel or image of today's recipe, or None."""
+    """Return the provenance of the current recipe's kernel or image in the cache, or None."""
     if kind == KERNEL:
         folder = kernel.existing(*kernel.parsed(name))
         return None if folder is None else kernel.provenance(folder)
@@ -45,16 +45,16 @@ def in_cache(kind: str, name: str) -> dict[str, Any] | None:
 
 
 def number(kind: str, name: str) -> int:
-    """Return a record's build counter: its own, or the next if it is outdated."""
+    """Return a record's build counter, incremented if the record is outdated."""
     record = read(path(kind, name))
-    as_recorded = "absent" in record or "made_of" in record
-    as_recorded = as_recorded and record.get("made_of") == in_cache(kind, name)
+    complete = "absent" in record or "made_of" in record
+    current = complete and record.get("made_of") == in_cache(kind, name)
     before = record.get("number", 0)
-    return (before if isinstance(before, int) else 0) + (not as_recorded)
+    return (before if isinstance(before, int) else 0) + (not current)
 
 
 def absent(record: Path) -> str:
-    """Say why a kernel or image is not available; empty where it is."""
+    """Return why a kernel or image is unavailable, or an empty string."""
     return str(read(record).get("absent", ""))
 
 
@@ -67,16 +67,16 @@ def make(
     only_with: Sequence[Path] = (),
     optional: bool = False,
 ) -> None:
-    """Build a kernel (as of `kernel.named`) or image that the cache does not have; record it.
+    """Build a kernel or image unless the cache has it; record it.
 
     Args:
         kind: KERNEL or IMAGE.
-        name: Its name.
-        build: Builds it.
-        record: The file to write.
-        number: The build counter.
-        only_with: Records of other parts, without which this one is of no use.
-        optional: If its sources are not available, record that instead of failing.
+        name: Name of the image, or of the kernel as in `kernel.named`.
+        build: Function that builds it.
+        record: File to write.
+        number: Build counter.
+        only_with: Records of other parts that this one needs.
+        optional: If its sources are unavailable, record that instead of failing.
     """
     content: dict[str, Any] = {"number": number}
     missing = next(filter(None, map(absent, only_with)), "")
@@ -89,16 +89,16 @@ def make(
         except UnavailableError as error:
             if not optional:
                 raise
-            # The rest is for the terminal.
-            content["absent"] = error.message.partition(", found")[0] + ", and could not"
+            # The terminal shows the whole message.
+            content["absent"] = error.message.partition(", found")[0] + ", which failed"
             print(f"losslab: note: no {name} {kind}: {error}", file=sys.stderr)
     write(content, record)
 
 
 def write(content: dict[str, Any], record: Path) -> None:
-    """Write a record; LosslabError if there is no room or right to."""
+    """Write a record; LosslabError if it is not writable."""
     try:
         record.parent.mkdir(parents=True, exist_ok=True)
         record.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
     except OSError as error:
-        raise LosslabError(f"{record} must be a file to write to, found: {error}") from error
+        raise LosslabError(f"{record} must be writable, found: {error}") from error

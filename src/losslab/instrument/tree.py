@@ -1,4 +1,4 @@
-"""List every file of a tree, one line each; the SHA-256 of the list is the tree's digest."""
+"""List the files of a tree, one per line; the list's SHA-256 is the tree's digest."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SHOWN = 3  # paths in an error
 def listing(root: Path) -> str:
     """List a tree: type, mode, size and content of each path, sorted by path.
 
-    The content of a file is its SHA-256, that of a link its target. Owners and times are left out:
-    they differ between builders, and no result depends on them. LosslabError: there is a device, a
-    socket or a FIFO.
+    The content of a file is its SHA-256, that of a link its target. Owners and times are omitted,
+    because they differ between builders and no result depends on them. Raises LosslabError for a
+    device, a socket or a FIFO.
     """
     top = os.fsencode(root)
     rows = [_row(top, path) for path in sorted(_paths(top))]
@@ -30,28 +30,28 @@ def listing(root: Path) -> str:
 
 
 def digest(text: str) -> str:
-    """Return the digest of a tree, given its list."""
+    """Return the digest of a tree from its list."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def differences(before: str, now: str) -> list[str]:
-    """List the paths in which two lists differ, and how."""
-    then, found = _by_path(before), _by_path(now)
+    """Describe the paths that differ between two lists."""
+    old, new = _by_path(before), _by_path(now)
     return [
-        f"{path} {_difference(then.get(path), found.get(path))}"
-        for path in sorted(then.keys() | found.keys())
-        if then.get(path) != found.get(path)
+        f"{path} {_difference(old.get(path), new.get(path))}"
+        for path in sorted(old.keys() | new.keys())
+        if old.get(path) != new.get(path)
     ]
 
 
 def shown(problems: Sequence[str]) -> str:
-    """Quote the first of some differences and count the others."""
+    """Return the first differences and the number of others."""
     more = f" and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
     return "; ".join(problems[:SHOWN]) + more
 
 
 def unlinked(root: Path, text: str) -> list[bytes]:
-    """Return the folders and files of a list, below `root`: what `fingerprint` looks at."""
+    """Return the paths of a list's folders and files below `root`, for `fingerprint`."""
     top = os.fsencode(root)
     rows = text.splitlines()[1:]
     return [
@@ -62,19 +62,19 @@ def unlinked(root: Path, text: str) -> list[bytes]:
 
 
 def fingerprint(paths: Sequence[bytes]) -> str:
-    """Hash what the file system says of paths, without reading files.
+    """Hash the metadata of paths, without reading files.
 
     A write to a file or a change of its mode changes its ctime; adding, removing or replacing a
-    file or link changes that of its folder. OSError: a path is gone.
+    file or link changes that of its folder. Raises OSError if a path is gone.
     """
     found = array.array("Q")
-    for its in map(os.lstat, paths):
-        found.extend((its.st_mode, its.st_size, its.st_mtime_ns, its.st_ctime_ns, its.st_ino))
+    for s in map(os.lstat, paths):
+        found.extend((s.st_mode, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino))
     return hashlib.sha256(found.tobytes()).hexdigest()
 
 
 def _paths(top: bytes) -> Iterator[bytes]:
-    """List what is below a root, and the root itself as `.`; links are not followed."""
+    """Yield the root as `.` and all paths below it, without following links."""
     waiting = [b"."]
     while waiting:
         folder = waiting.pop()
@@ -89,27 +89,28 @@ def _paths(top: bytes) -> Iterator[bytes]:
 
 
 def _row(top: bytes, path: bytes) -> str:
-    """Describe a path in one line."""
+    """Return a path's row of the list."""
     place = os.path.join(top, path)
-    its = os.lstat(place)
-    mode = f"{stat.S_IMODE(its.st_mode):04o}"
-    if stat.S_ISDIR(its.st_mode):
+    status = os.lstat(place)
+    mode = f"{stat.S_IMODE(status.st_mode):04o}"
+    if stat.S_ISDIR(status.st_mode):
         cells = (FOLDER, mode, NONE, NONE)
-    elif stat.S_ISLNK(its.st_mode):
+    elif stat.S_ISLNK(status.st_mode):
         cells = (LINK, NONE, NONE, _quoted(os.readlink(place)))
-    elif stat.S_ISREG(its.st_mode):
+    elif stat.S_ISREG(status.st_mode):
         with open(place, "rb") as file:
-            cells = (FILE, mode, str(its.st_size), hashlib.file_digest(file, "sha256").hexdigest())
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        cells = (FILE, mode, str(status.st_size), content)
     else:
         raise LosslabError(
-            "an image must have files, folders and links only, found a device, a socket or a FIFO: "
+            "an image must have only files, folders and links, found a device, a socket or a FIFO: "
             f"{os.fsdecode(place)}"
         )
     return "\t".join((*cells, _quoted(path)))
 
 
 def _quoted(name: bytes) -> str:
-    """Write a name in one line of ASCII, without tabs."""
+    """Escape a name to one line of ASCII without tabs."""
     text = name.decode(errors="surrogateescape")
     plain = text.isascii() and text.isprintable() and "\\" not in text
     return text if plain else text.encode("unicode_escape").decode()

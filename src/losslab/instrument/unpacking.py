@@ -1,6 +1,7 @@
-"""Unpack an archive of unknown origin: files, folders and links below one folder, nothing else.
+"""Unpack an untrusted archive of files, folders and links below one folder.
 
-tarfile's own filters refuse an image's absolute links, which its guest resolves in its own root.
+tarfile's own filters refuse absolute links. An image has such links: its guest resolves them in its
+own root.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ from losslab.errors import LosslabError
 from losslab.instrument.integrity import TREE_ROOT
 
 BLOCK_BYTES = 2**20
-# tarfile reads the headers of a member at once: a name, a link and a few times.
+# Limit of a member's headers (name, link, times), which tarfile reads at once.
 HEADER_BYTES = 2**20
 # `xz -3` needs 5 MiB, `xz -9` 65.
 MEMORY_BYTES = 128 * 2**20
 SPECIAL_BITS = 0o7000
-# Whatever the archive says, nobody else may write.
+# Permissions of unpacked files: only the owner may write.
 ALLOWED_BITS = 0o755
 
 
 class RefusedError(LosslabError):
-    """An archive has something that is not unpacked."""
+    """An archive contains a member that losslab does not unpack."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of an archive."""
+    """Size limits of an archive."""
 
     packed_bytes: int
     unpacked_bytes: int
@@ -41,9 +42,9 @@ class Limits:
 def unpack(archive: Path, target: Path, top: str, limits: Limits) -> None:
     """Unpack an archive (.tar.xz) into an empty folder, without its first folder, `top`.
 
-    Links are made last, so that nothing is written through one. Below `root` they may name what
-    is below `root` (an absolute target is one there, as the guest sees it); elsewhere there are
-    none. RefusedError names the first member that is something else, or too much.
+    Symbolic links are made last, so that nothing is written through one. They are allowed only
+    below `root`, and must point there; an absolute target starts at `root`, as in the guest. Raises
+    RefusedError with the first refused member, or if a limit is exceeded.
     """
     try:
         with archive.open("rb") as packed:
@@ -53,26 +54,24 @@ def unpack(archive: Path, target: Path, top: str, limits: Limits) -> None:
     except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
         raise RefusedError(f"the archive must be a .tar.xz, found: {error}") from error
     except (OSError, OverflowError, ValueError, RecursionError) as error:
-        raise RefusedError(f"the archive must be one that can be unpacked, found: {error}") from (
-            error
-        )
+        raise RefusedError(f"the archive must be unpackable, found: {error}") from (error)
 
 
 def _unpack_all(
     members: tarfile.TarFile, stream: _Unpacked, target: Path, top: str, max_members: int
 ) -> None:
-    """Unpack every member, then make the links, then date the folders."""
+    """Unpack all members, then make symbolic links, then set the folders' times."""
 
     def place(name: str) -> Path:
         parts = PurePosixPath(name).parts
         if parts[:1] != (top,) or ".." in parts:
-            raise RefusedError(f"every member must lie in the folder {top}, found {name!a}")
+            raise RefusedError(f"every member must be in the folder {top}, found {name!a}")
         return target.joinpath(*parts[1:])
 
     links, folders = [], []
     for count, member in enumerate(members, 1):
         if count > max_members:
-            raise RefusedError(f"the archive must have {max_members} members, found more")
+            raise RefusedError(f"the archive must have {max_members} members at most, found more")
         path = place(member.name)
         if member.mode & SPECIAL_BITS:
             raise RefusedError(
@@ -90,7 +89,7 @@ def _unpack_all(
             source = place(member.linkname)
             if source.is_symlink() or not source.is_file():
                 raise RefusedError(
-                    f"a hard link must name a file before it, found {member.name!a} -> "
+                    f"a hard link must name an earlier file, found {member.name!a} -> "
                     f"{member.linkname!a}"
                 )
             os.link(source, path, follow_symlinks=False)
@@ -145,20 +144,22 @@ def _date(path: Path, member: tarfile.TarInfo) -> None:
 
 
 class _Unpacked:
-    """The content of a compressed file, read forward and no further than a limit."""
+    """Forward-only stream of a compressed file's content, up to a limit."""
 
     def __init__(self, packed: BinaryIO, max_bytes: int) -> None:
         self._packed, self._max_bytes, self._at = packed, max_bytes, 0
         self._xz = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MEMORY_BYTES)
 
     def tell(self) -> int:
-        """Return how much has been read."""
+        """Return the position in bytes."""
         return self._at
 
     def seek(self, position: int) -> int:
-        """Go forward."""
+        """Move forward to a position."""
         if position < self._at:
-            raise RefusedError("an archive must be read forward, found a member that lies behind")
+            raise RefusedError(
+                "an archive's members must be in order, found one that starts in an earlier one"
+            )
         while self._at < position and self.read(min(position - self._at, BLOCK_BYTES)):
             pass
         return self._at
@@ -178,6 +179,6 @@ class _Unpacked:
         self._at += len(found)
         if self._at > self._max_bytes:
             raise RefusedError(
-                f"what is in the archive must have {self._max_bytes} bytes at most, found more"
+                f"the archive's content must have {self._max_bytes} bytes at most, found more"
             )
         return bytes(found)

@@ -1,6 +1,6 @@
-"""Read files and words that people write: strict, within limits, and with errors that name a place.
+"""Strict readers of input files and options, with size limits and errors that name the place.
 
-Every reader raises `UsageError` for whatever it does not accept, and nothing else.
+Every reader raises only `UsageError` for input that it does not accept.
 """
 
 from losslab.reading.documents import (

@@ -1,4 +1,4 @@
-"""JSON, TOML, YAML and tables (CSV, TSV)."""
+"""Readers of JSON, TOML, YAML and tables (CSV, TSV)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import yaml
 from losslab.reading.files import (
     CONFIG_BYTES,
     DEPTH,
+    MAX_NUMBER_LENGTH,
     NUMBER,
-    NUMBER_LETTERS,
     RESULT_BYTES,
     TABLE_BYTES,
     UsageError,
@@ -28,79 +28,79 @@ from losslab.reading.files import (
     shown,
 )
 
-# What YAML 1.1 takes for a number besides decimal ones: 0x10, 0b1, 010, 1_000 and 1:30.
-DECIMAL_WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]*)")
-# Of a YAML file after aliases are expanded. The largest study has some 2000.
-NODES = 100_000
+# Excludes the other integers of YAML 1.1: 0x10, 0b1, 010, 1_000 and 1:30.
+DECIMAL_INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)")
+# Limit of a YAML file's values after the expansion of aliases. The largest study has some 2000.
+MAX_VALUES = 100_000
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
 # libyaml takes a tenth of the time, and every start of the workflow reads some thirty files.
-# Debian's PyYAML and the wheels of PyPI have it; built from source without its headers, PyYAML has
-# not.
+# Debian's PyYAML and the wheels on PyPI include it. PyYAML built from source without libyaml's
+# headers does not.
 YAML_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @contextlib.contextmanager
 def _syntax(language: str, where: str) -> Iterator[None]:
-    """Raise a parser's errors as `UsageError`."""
+    """Convert a parser's errors to `UsageError`."""
     try:
         yield
     except RecursionError as error:
-        raise UsageError(f"{where} must be {language} of few levels, found too many") from error
-    # ValueError: those of JSON, TOML and Unicode, and Python's limit of an integer's digits.
+        raise UsageError(f"{where} has too many nested levels of {language}") from error
+    # ValueError: errors of JSON, TOML and Unicode, and Python's limit of an integer's digits.
     except (ValueError, yaml.YAMLError) as error:
         raise UsageError(f"{where} must be {language}, found: {error}") from error
 
 
-def read_json(path: Path, most_bytes: int = RESULT_BYTES) -> Any:
+def read_json(path: Path, max_bytes: int = RESULT_BYTES) -> Any:
     """Read a JSON file; errors as for `parse_json` and `read_text`."""
-    return parse_json(read_text(path, most_bytes), str(path))
+    return parse_json(read_text(path, max_bytes), str(path))
 
 
 def read_config(path: Path) -> Any:
-    """Read a configuration as Snakemake does: YAML, or JSON where the name says so."""
+    """Read a configuration as Snakemake does: JSON if the name ends in .json, or else YAML."""
     return read_json(path, CONFIG_BYTES) if path.suffix == ".json" else read_yaml(path)
 
 
 def check_configs(paths: Iterable[str | Path]) -> None:
-    """Refuse configurations that Snakemake has accepted: it keeps the last of two equal keys."""
+    """Check configurations more strictly than Snakemake, which accepts repeated keys."""
     for path in paths:
         read_config(Path(path))
 
 
 def parse_json(text: str, where: str) -> Any:
-    """Parse JSON, without repeated keys, NaN, infinities and numbers of 40 digits.
+    """Parse JSON; reject repeated keys, NaN, infinities and numbers of more than 40 characters.
 
-    `where` is the file or option, for errors.
+    `where` names the file or option in errors.
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        mapping = dict(pairs)
+        if len(mapping) < len(pairs):
             repeated = repeats([key for key, _ in pairs])
             raise UsageError(f"keys must be unique, found {repeated} twice in {where}")
-        return found
+        return mapping
 
-    def digits(word: str) -> str:
-        if len(word) > NUMBER_LETTERS:
+    def limited(digits: str) -> str:
+        if len(digits) > MAX_NUMBER_LENGTH:
             raise UsageError(
-                f"numbers of {where} must have at most {NUMBER_LETTERS} characters, found "
-                f"{shown(word)}"
+                f"numbers of {where} must have at most {MAX_NUMBER_LENGTH} characters, found "
+                f"{shown(digits)}"
             )
-        return word
+        return digits
 
     with _syntax("JSON", where):
         data = json.loads(
             text,
             object_pairs_hook=unique,
-            parse_int=lambda word: int(digits(word)),
-            parse_float=lambda word: float(digits(word)),
+            parse_int=lambda digits: int(limited(digits)),
+            parse_float=lambda digits: float(limited(digits)),
         )
     check_data(data, where)
     return data
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file of finite numbers."""
+    """Read a TOML file; reject numbers that are not finite."""
     text = read_text(path)
     with _syntax("TOML", str(path)):
         data = tomllib.loads(text)
@@ -109,17 +109,17 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_rows(
-    path: Path, delimiter: str = ",", columns: Iterable[str] = (), most_bytes: int = TABLE_BYTES
+    path: Path, delimiter: str = ",", columns: Iterable[str] = (), max_bytes: int = TABLE_BYTES
 ) -> list[dict[str, str]]:
-    """Read a table whose first line names the columns, at least those of `columns`."""
+    """Read a table whose first line names the columns, which must include `columns`."""
     lines = csv.reader(
-        io.StringIO(read_text(path, most_bytes), newline=""), delimiter=delimiter, strict=True
+        io.StringIO(read_text(path, max_bytes), newline=""), delimiter=delimiter, strict=True
     )
     rows = []
     try:
         head = next(lines, [])
         if not head:
-            raise UsageError(f"{path} must have a first line that names its columns, found none")
+            raise UsageError(f"{path} must name its columns in its first line, found none")
         if repeated := repeats(head):
             raise UsageError(f"columns must be unique, found {repeated} twice in {path}")
         if missing := [name for name in columns if name not in head]:
@@ -127,13 +127,13 @@ def read_rows(
         for fields in filter(None, lines):
             if len(fields) != len(head):
                 raise UsageError(
-                    f"{path}, line {lines.line_num} must have a field for each column, found "
-                    f"{len(fields)} of {len(head)}"
+                    f"{path}, line {lines.line_num} must have {len(head)} fields, one for each "
+                    f"column, found {len(fields)}"
                 )
             rows.append(dict(zip(head, fields, strict=True)))
     except csv.Error as error:
         raise UsageError(
-            f"{path}, line {lines.line_num} must be a row of a table, found: {shown(str(error))}"
+            f"{path}, line {lines.line_num} is not a valid row: {shown(str(error))}"
         ) from error
     return rows
 
@@ -144,29 +144,29 @@ def read_yaml(path: Path) -> Any:
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """Parse YAML: one document of mappings with unique words as keys, lists and scalars.
+    """Parse one YAML document of mappings with unique text keys, lists and scalars.
 
-    It must not be too deep, nor too long when its aliases are expanded. `where` is the file, for
-    errors.
+    The nesting and the number of values after the expansion of aliases are limited. `where` names
+    the file in errors.
     """
     with _syntax("YAML", where):
         _check_events(text)
         data = yaml.load(text, _Strict)
-    check_data(data, where, NODES)
+    check_data(data, where, MAX_VALUES)
     return data
 
 
-def _refused(what: str, of: Any) -> yaml.MarkedYAMLError:
-    """Return the error of a node or event that is refused although it is YAML."""
-    return yaml.MarkedYAMLError(problem=what, problem_mark=of.start_mark)
+def _error(problem: str, source: Any) -> yaml.MarkedYAMLError:
+    """Return the error of a node or event that is valid YAML but not accepted."""
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=source.start_mark)
 
 
 class _Strict(YAML_LOADER):  # type: ignore[misc]
-    """Refuse repeated keys, keys that are no words, and numbers that are not written plainly."""
+    """Loader that rejects repeated keys, keys other than text, and numbers that are not decimal."""
 
-    # A day is a word, as in JSON.
+    # Dates are text, as in JSON.
     yaml_implicit_resolvers = {  # noqa: RUF012
-        first: [each for each in resolvers if each[0] != TIMESTAMP]
+        first: [resolver for resolver in resolvers if resolver[0] != TIMESTAMP]
         for first, resolvers in YAML_LOADER.yaml_implicit_resolvers.items()
     }
 
@@ -174,25 +174,24 @@ class _Strict(YAML_LOADER):  # type: ignore[misc]
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         for key in keys:
             if not isinstance(key, str):
-                raise _refused(f"keys must be words, found {shown(key)}, to be quoted", node)
+                raise _error(f"keys must be text, found {shown(key)} (quote it)", node)
         if repeated := repeats(keys):
-            raise _refused(f"keys must be unique, found {repeated} twice", node)
+            raise _error(f"keys must be unique, found {repeated} twice", node)
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         return mapping
 
     def plain(self, node: Any, pattern: re.Pattern[str]) -> str:
         text = str(self.construct_scalar(node))
-        if len(text) > NUMBER_LETTERS or not pattern.fullmatch(text):
-            raise _refused(
-                f"numbers must be finite and decimal, found {shown(text)}, to be quoted where it "
-                "is a word",
+        if len(text) > MAX_NUMBER_LENGTH or not pattern.fullmatch(text):
+            raise _error(
+                f"numbers must be finite and decimal, found {shown(text)} (quote it if it is text)",
                 node,
             )
         return text
 
 
 _Strict.add_constructor(
-    "tag:yaml.org,2002:int", lambda loader, node: int(loader.plain(node, DECIMAL_WHOLE))
+    "tag:yaml.org,2002:int", lambda loader, node: int(loader.plain(node, DECIMAL_INTEGER))
 )
 _Strict.add_constructor(
     "tag:yaml.org,2002:float", lambda loader, node: float(loader.plain(node, NUMBER))
@@ -200,16 +199,16 @@ _Strict.add_constructor(
 
 
 def _check_events(text: str) -> None:
-    """Check tags and depth of the parser's events, of which recursive functions make nodes.
+    """Check tags and depth of the parser's events, before recursive functions build nodes.
 
-    Aliases nest and repeat without more text: `check_data` counts what they stand for.
+    Aliases multiply values without more text; `check_data` counts the expanded values.
     """
     depth = 0
     event: Any
     for event in yaml.parse(text, _Strict):
         if getattr(event, "tag", None) is not None:
-            raise _refused(f"tags must not be used, found {shown(event.tag)}", event)
+            raise _error(f"tags must not be used, found {shown(event.tag)}", event)
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if depth >= DEPTH:
-            raise _refused(f"there must be at most {DEPTH} levels, found more", event)
+            raise _error(f"there must be at most {DEPTH} levels, found more", event)

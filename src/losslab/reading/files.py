@@ -1,4 +1,4 @@
-"""Text files (regular, of a limited size, UTF-8), numbers, and the limits of data in files."""
+"""Readers of text files and numbers, and the limits of data in files."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from typing import Any
 
 from losslab.errors import HostError, LosslabError
 
-# Configuration: the longest file of the repository has 30 kB.
+# Limits of a file's size. The longest configuration file of the repository has 30 kB, a manifest
+# some 10 kB, and the longest table of a large campaign some 100 MB.
 CONFIG_BYTES = 2**20
-# Results: a manifest has some 10 kB, the longest table of a large campaign some 100 MB.
 RESULT_BYTES = 2**26
 TABLE_BYTES = 2**30
 MARKS = {
     b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\xef\xbb\xbf": "a byte order mark",
 }  # fmt: skip
-# Tabs and ends of lines are text. No editor shows the others, and terminals obey some.
+# All control characters but tabs and line ends: editors hide them, and terminals execute some.
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 KINDS = {
     stat.S_IFDIR: "a folder",
@@ -34,22 +34,22 @@ KINDS = {
 }
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
-# No measured number has as many digits, and Python takes quadratic time for long ones.
-NUMBER_LETTERS = 40
-# No number has a meaning here beyond this; a float holds it, and its square.
+# Measured numbers are shorter, and Python takes quadratic time to parse long integers.
+MAX_NUMBER_LENGTH = 40
+# Larger than all meaningful numbers; a float can hold its square.
 LARGEST = 1e100
-# Files of the project are 8 deep.
+# Limit of nested levels. Files of the project have up to 8.
 DEPTH = 64
-SHOWN_LETTERS = 60
+MAX_SHOWN_LENGTH = 60
 
 
 class UsageError(LosslabError):
-    """The command line or an input file is wrong; nothing ran."""
+    """An error in the command line or an input file, found before anything ran."""
 
 
 @contextlib.contextmanager
 def input_errors() -> Iterator[None]:
-    """Raise errors of the block as `UsageError`: a user's input is to blame, not this run."""
+    """Convert errors of the block, which come from a user's input, to `UsageError`."""
     try:
         yield
     except (UsageError, HostError):
@@ -58,14 +58,14 @@ def input_errors() -> Iterator[None]:
         raise UsageError(error.message, hint=error.hint) from error
 
 
-def read_text(path: Path, most_bytes: int = CONFIG_BYTES) -> str:
-    """Read a regular text file of UTF-8; errors name line and byte."""
-    data = _read_bytes(path, most_bytes)
+def read_text(path: Path, max_bytes: int = CONFIG_BYTES) -> str:
+    """Read a regular text file in UTF-8; errors name the line and the byte."""
+    data = _read_bytes(path, max_bytes)
     for mark, found in MARKS.items():
         if data.startswith(mark):
             raise UsageError(
-                f"{path} must be UTF-8 without a byte order mark, found {found} at its beginning",
-                hint="save it as UTF-8 without a mark (BOM)",
+                f"{path} must be UTF-8 without a byte order mark, found {found} at its start",
+                hint="save it as UTF-8 without a byte order mark (BOM)",
             )
     try:
         text = data.decode()
@@ -84,47 +84,47 @@ def read_text(path: Path, most_bytes: int = CONFIG_BYTES) -> str:
     return text
 
 
-def _read_bytes(path: Path, most_bytes: int) -> bytes:
+def _read_bytes(path: Path, max_bytes: int) -> bytes:
     try:
-        # Without O_NONBLOCK, opening a pipe waits for somebody who writes to it.
+        # Without O_NONBLOCK, opening a pipe blocks until another process writes to it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             kind = KINDS.get(stat.S_IFMT(os.fstat(descriptor).st_mode))
             if kind:
                 raise UsageError(f"{path} must be a file, found {kind}")
             with open(descriptor, "rb", closefd=False) as file:
-                data = file.read(most_bytes + 1)
+                data = file.read(max_bytes + 1)
         finally:
             os.close(descriptor)
     except FileNotFoundError as error:
-        raise UsageError(f"{path} must exist, found no such file") from error
+        raise UsageError(f"{path} does not exist") from error
     except OSError as error:
         looped = error.errno == errno.ELOOP
         found = "a loop of symbolic links" if looped else error.strerror
         raise UsageError(f"{path} must be a readable file, found: {found}") from error
     except ValueError as error:  # a zero byte in the name
-        raise UsageError(f"{str(path)!r} must be a file's name, found: {error}") from error
-    if len(data) > most_bytes:
-        raise UsageError(f"{path} must have at most {most_bytes} bytes, found more")
+        raise UsageError(f"{str(path)!r} is not a valid file name: {error}") from error
+    if len(data) > max_bytes:
+        raise UsageError(f"{path} must have at most {max_bytes} bytes, found more")
     return data
 
 
 def shown(value: object) -> str:
-    """Write a value for an error message: the beginning of a long one."""
+    """Format a value for an error message: cut long values and escape control characters."""
     text = value if isinstance(value, str) else repr(value)
-    short = text if len(text) <= SHOWN_LETTERS else f"{text[:SHOWN_LETTERS]}..."
+    short = text if len(text) <= MAX_SHOWN_LENGTH else f"{text[:MAX_SHOWN_LENGTH]}..."
     return short if short.isprintable() else repr(short)
 
 
 def repeats(names: Iterable[str]) -> str:
-    """List names that occur more than once; empty where none does."""
+    """Return the names that occur more than once as text; "" if there are none."""
     found = sorted(name for name, count in Counter(names).items() if count > 1)
     return shown(", ".join(name or "''" for name in found)) if found else ""
 
 
 def number(text: str, name: str = "a number") -> float:
-    """Read a finite decimal number: `1`, `0.5`, `1e3`; not `nan`, `1_0` or `0x10`."""
-    if len(text) <= NUMBER_LETTERS and NUMBER.fullmatch(text):
+    """Parse a finite decimal number: `1`, `0.5`, `1e3`; not `nan`, `1_0` or `0x10`."""
+    if len(text) <= MAX_NUMBER_LENGTH and NUMBER.fullmatch(text):
         value = float(text)
         if abs(value) <= LARGEST:
             return value
@@ -132,29 +132,29 @@ def number(text: str, name: str = "a number") -> float:
 
 
 def whole(text: str, name: str = "a number") -> int:
-    """Read a whole decimal number."""
-    if len(text) <= NUMBER_LETTERS and WHOLE.fullmatch(text):
+    """Parse a decimal integer."""
+    if len(text) <= MAX_NUMBER_LENGTH and WHOLE.fullmatch(text):
         return int(text)
     raise UsageError(f"{name} must be a whole number, found {shown(text)}")
 
 
-def whole_option(name: str, least: int, most: int = 10**9) -> Callable[[str], int]:
-    """Return the `type` of a command's option: whole numbers from `least` to `most`.
+def whole_option(name: str, minimum: int, maximum: int = 10**9) -> Callable[[str], int]:
+    """Return the argparse `type` of an option for integers from `minimum` to `maximum`.
 
-    `UsageError` passes through argparse, unlike the errors that it expects.
+    It raises `UsageError`, which argparse does not catch and replace by its own message.
     """
 
     def read(text: str) -> int:
         value = whole(text, name)
-        if not least <= value <= most:
-            raise UsageError(f"{name} must be from {least} to {most}, found {value}")
+        if not minimum <= value <= maximum:
+            raise UsageError(f"{name} must be from {minimum} to {maximum}, found {value}")
         return value
 
     return read
 
 
 def number_option(name: str, above: float) -> Callable[[str], float]:
-    """Return the `type` of a command's option: finite numbers above `above`."""
+    """Return the argparse `type` of an option for finite numbers above `above`."""
 
     def read(text: str) -> float:
         value = number(text, name)
@@ -165,27 +165,27 @@ def number_option(name: str, above: float) -> Callable[[str], float]:
     return read
 
 
-def check_data(data: Any, where: str, most: float = math.inf) -> None:
-    """Check parsed dictionaries, lists and scalars: depth, their count, numbers and characters.
+def check_data(data: Any, where: str, max_values: float = math.inf) -> None:
+    """Check parsed data: its depth, number of values, numbers and characters.
 
-    `where` is the file, for errors.
+    `where` names the file in errors.
     """
     level: list[Any] = [data]
     count = 0
     for _ in range(DEPTH):
-        below: list[Any] = []
-        for each in level:
-            if not isinstance(each, dict | list):
-                _check_scalar(each, where)
+        next_level: list[Any] = []
+        for value in level:
+            if not isinstance(value, dict | list):
+                _check_scalar(value, where)
                 continue
-            count += len(each)
-            if count > most:
-                raise UsageError(f"{where} must have at most {most} values, found more")
-            below += each
-            below += each.values() if isinstance(each, dict) else ()
-        if not below:
+            count += len(value)
+            if count > max_values:
+                raise UsageError(f"{where} must have at most {max_values} values, found more")
+            next_level += value
+            next_level += value.values() if isinstance(value, dict) else ()
+        if not next_level:
             return
-        level = below
+        level = next_level
     raise UsageError(f"{where} must be at most {DEPTH} levels deep, found more")
 
 
@@ -195,10 +195,10 @@ def _check_scalar(value: Any, where: str) -> None:
             value.encode()
         except UnicodeEncodeError as error:
             raise UsageError(
-                f"{where} must be Unicode text, found half of a surrogate pair, "
+                f"{where} must be Unicode text, found half of a surrogate pair: "
                 f"{value[error.start]!a}"
             ) from error
-    # A comparison with NaN is false.
+    # Not `> LARGEST`: comparisons with NaN are false.
     elif isinstance(value, int | float) and not abs(value) <= LARGEST:
         found = f"a number of {len(str(value))} digits" if isinstance(value, int) else str(value)
         raise UsageError(f"numbers of {where} must be finite and at most 1e100, found {found}")

@@ -1,6 +1,7 @@
-"""What an axis of a study's design is, and what follows from its declaration alone.
+"""The declaration of a study's axes: types, ranges, and their parts in cell names and seeds.
 
-`study/condition.py` declares the axes; the guest imports both, so this is standard library only.
+`study/condition.py` declares the axes. The guest imports both modules, so they use only the
+standard library.
 """
 
 from __future__ import annotations
@@ -17,92 +18,97 @@ from typing import Any
 from losslab.errors import LosslabError
 
 Value = float | int | str
-# An axis of words without any.
+# The value of a text axis that is not used.
 NONE = "none"
-# What `_`, `,` and `=` are in a cell's name, whose parts are joined by `_`.
+# Replacements in a cell's name, whose parts are joined by `_`.
 IN_NAME = str.maketrans({"_": "-", ",": "-", "=": None, "+": "-and-"})
-# As mini-languages write numbers, and the range in which they have a meaning besides 0.
+# Numbers in mini-languages: their syntax, and the range of values other than 0.
 NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(e[0-9]{1,2})?")
-NUMBER_LETTERS = 40
-SMALLEST, LARGEST = 1e-9, 1e12
-# Of a longer value the beginning is named, and a digest: a file's name has at most 255 letters.
-IN_NAME_LETTERS = 60
+MAX_NUMBER_LENGTH = 40
+MIN_NUMBER, MAX_NUMBER = 1e-9, 1e12
+# A longer value is truncated in a cell's name and completed by a digest: file names have at most
+# 255 bytes.
+MAX_PART_LENGTH = 60
 
 
 class Seed(Enum):
-    """How an axis enters the seeds of replicates.
+    """Effect of an axis on the seeds of replicates.
 
-    An axis of a new study enters `UNLESS_DEFAULT`: cells that do without it keep their seeds.
+    New axes should use `UNLESS_DEFAULT`, so that existing cells keep their seeds.
     """
 
     ALWAYS = "always"
     UNLESS_DEFAULT = "unless default"
-    # Only whether it is the default: which competitor it is does not count.
+    # Two values other than the default give the same seed, such as two competitors.
     WHETHER_DEFAULT = "whether default"
-    # Cells that differ in it alone share their seeds, and are compared in pairs.
+    # Cells that differ only in this axis share their seeds and are compared in pairs.
     NEVER = "never"
 
 
 @dataclass(frozen=True)
 class Span:
-    """An interval of numbers, written as mathematics does: `[0, 100)` has 0 and has no 100."""
+    """An interval of numbers in mathematical notation: `[0, 100)` includes 0 but not 100."""
 
     text: str
-    least: float
-    most: float
+    minimum: float
+    maximum: float
 
     @classmethod
     def of(cls, text: str) -> Span:
-        """Read an interval; a mistake in a declaration is a ValueError."""
+        """Parse an interval.
+
+        Raises:
+            ValueError: The text is not an interval.
+        """
         match = re.fullmatch(r"[\[(]([-\d.]+), ([-\d.]+)[\])]", text)
         if match is None:
             raise ValueError(f"an interval must be written as [0, 100), found {text!r}")
         return cls(text, float(match[1]), float(match[2]))
 
     def __contains__(self, value: float) -> bool:
-        """Tell whether a number is in it."""
-        end = (value == self.least and self.text[0] == "[") or (
-            value == self.most and self.text[-1] == "]"
+        """Return whether the interval includes a number."""
+        end = (value == self.minimum and self.text[0] == "[") or (
+            value == self.maximum and self.text[-1] == "]"
         )
-        return end or self.least < value < self.most
+        return end or self.minimum < value < self.maximum
 
     def schema(self) -> dict[str, Any]:
-        """Say the same in JSON Schema."""
+        """Return the interval as JSON Schema."""
         return {
-            "minimum" if self.text[0] == "[" else "exclusiveMinimum": self.least,
-            "maximum" if self.text[-1] == "]" else "exclusiveMaximum": self.most,
+            "minimum" if self.text[0] == "[" else "exclusiveMinimum": self.minimum,
+            "maximum" if self.text[-1] == "]" else "exclusiveMaximum": self.maximum,
         }
 
 
 def decimal(text: str) -> float | None:
-    """Read a number of a mini-language: finite, and at least 0; None where it is none."""
-    if len(text) > NUMBER_LETTERS or not NUMBER.fullmatch(text):
+    """Parse a number of a mini-language, finite and at least 0; return None for other text."""
+    if len(text) > MAX_NUMBER_LENGTH or not NUMBER.fullmatch(text):
         return None
     value = float(text)
-    return value if value == 0 or SMALLEST <= value <= LARGEST else None
+    return value if value == 0 or MIN_NUMBER <= value <= MAX_NUMBER else None
 
 
 def plain(value: float) -> str:
-    """Write a number as `decimal` reads it: to 12 digits, without an exponent."""
+    """Format a number for `decimal`: to 12 digits, without an exponent."""
     text = f"{value:.12g}"
     return text if "e" not in text else f"{value:.21f}".rstrip("0").rstrip(".")
 
 
 def short(value: Value) -> str:
-    """Write a value for people and names of cells: a number to 6 digits."""
+    """Format a value for messages and cell names; numbers have 6 digits."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def typed(value: object, name: str, kind: str) -> Value:
-    """Return a value as its type, an `Axis.kind`: 20 and 20.0 are one condition."""
+    """Convert a value to the type `kind` (see `Axis.kind`): 20 and 20.0 are one condition."""
     if kind == "str":
         if isinstance(value, str):
             return value
-        raise LosslabError(f"{name} must be a word, found {value!r}")
+        raise LosslabError(f"{name} must be text, found {value!r}")
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
-        # A whole number of hundreds of digits is none that a float can hold.
+        # An integer of hundreds of digits overflows a float.
         or not abs(value) <= sys.float_info.max
     ):
         raise LosslabError(f"{name} must be a finite number, found {value!r:.60}")
@@ -114,7 +120,14 @@ def typed(value: object, name: str, kind: str) -> Value:
 def settings(
     pairs: Iterable[str], language: str, kinds: Mapping[str, str], example: str
 ) -> dict[str, Any]:
-    """Read `key=value` pairs of a mini-language, of whose keys `kinds` has the types."""
+    """Parse the `key=value` pairs of a mini-language.
+
+    Args:
+        pairs: The pairs as text.
+        language: The axis's name, for error messages.
+        kinds: The allowed keys with their types, each as `Axis.kind`.
+        example: A valid value, for error messages.
+    """
     found: dict[str, Any] = {}
     for pair in pairs:
         key, _, text = pair.partition("=")
@@ -124,7 +137,9 @@ def settings(
                 f"{pair!r:.60}"
             )
         if key in found:
-            raise LosslabError(f"each key of {language} must be said once, found {pair!r:.60}")
+            raise LosslabError(
+                f"{language} must set each key once, found a second {key} in {pair!r:.60}"
+            )
         number = None if kinds[key] == "str" else decimal(text)
         found[key] = typed(text if number is None else number, f"{key} of {language}", kinds[key])
     return found
@@ -135,19 +150,19 @@ class Axis:
     """The declaration of an axis.
 
     Attributes:
-        help: What it is, in one line.
-        unit: Of its numbers.
-        span: The numbers that it may be.
-        choices: The words that it may be, each with what it means where it does not say it itself.
-        pattern: A regular expression for words that are not listed.
-        named: Its part of a cell's name.
-        always_named: Also where it is the default, which otherwise has no part in the name.
-        digested: Its part is a digest of it: words of which nothing is known.
-        seed: How it enters the seeds.
-        of_campaign: Campaigns set it, not studies.
-        name: As its field is called.
-        kind: The type of its values: `str`, `int` or `float`.
-        default: What it is where nobody says otherwise; None where somebody must.
+        help: One-line description.
+        unit: Unit of numeric values.
+        span: Range of numeric values.
+        choices: Allowed text values, each with a description, or "" if the value explains itself.
+        pattern: Regular expression for text values that are not in `choices`.
+        named: Format of the axis's part of a cell's name.
+        always_named: Whether the name has the part for the default value, too.
+        digested: Whether the part is a digest of the value, for free text.
+        seed: How the axis enters the seeds.
+        of_campaign: Whether campaigns set the axis, and not studies.
+        name: Name of the axis's field.
+        kind: Type of the values: `str`, `int` or `float`.
+        default: Default value; None for an axis that must be set.
     """
 
     help: str
@@ -165,11 +180,11 @@ class Axis:
     default: Value | None = None
 
     def typed(self, value: object) -> Value:
-        """Return a value as the axis's type."""
+        """Convert a value to the axis's type."""
         return typed(value, self.name, self.kind)
 
     def problems(self, value: Value) -> list[str]:
-        """Say what is wrong with a value by itself; empty when it may be measured."""
+        """List what is wrong with a value, regardless of other axes; empty if it is valid."""
         if isinstance(value, str):
             if self.choices and value not in self.choices:
                 return [f"{self.name} must be one of {', '.join(self.choices)}, found {value!r}"]
@@ -180,21 +195,22 @@ class Axis:
         return []
 
     def in_name(self, value: Value) -> str | None:
-        """Write a value as its part of a cell's name; None where it has none."""
+        """Return the value's part of a cell's name; None if the name leaves it out."""
         if self.of_campaign or (value == self.default and not self.always_named):
             return None
         text = short(value)
         if self.digested:
             return self.named.format(hashlib.sha256(text.encode()).hexdigest()[:8])
-        word = text.translate(IN_NAME)
-        if len(word) > IN_NAME_LETTERS:
-            word = f"{word[:IN_NAME_LETTERS]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-        return self.named.format(word)
+        part = text.translate(IN_NAME)
+        if len(part) > MAX_PART_LENGTH:
+            part = f"{part[:MAX_PART_LENGTH]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+        return self.named.format(part)
 
     def in_seed(self, value: Value) -> Value | None:
-        """Return what of a value enters the seed; None where nothing does.
+        """Return the value's contribution to the seed; None if it has none.
 
-        Numbers enter as studies and campaigns write them: `rtt_ms: 20`, and lengths of time `20.0`.
+        A whole number enters a study's axis as an integer (`rtt_ms: 20`) and a campaign's axis as
+        a float (`duration_s: 20.0`).
         """
         if self.seed is Seed.NEVER or (self.seed is not Seed.ALWAYS and value == self.default):
             return None
@@ -204,7 +220,7 @@ class Axis:
         return int(value) if whole else value
 
     def schema(self) -> dict[str, Any]:
-        """Say in JSON Schema what one value may be."""
+        """Return the JSON Schema of one value."""
         types = {"str": "string", "int": "integer", "float": "number"}
         schema: dict[str, Any] = {"description": self.help, "type": types[self.kind]}
         if self.choices:
@@ -215,18 +231,21 @@ class Axis:
 
 
 def axis(default: Value | None, *, help: str, span: str = "", **more: Any) -> Any:
-    """Declare an axis, as the value of a dataclass's field.
+    """Declare an axis as a dataclass field.
 
-    `help` is by keyword, so that a fingerprint leaves it out; somebody must say it where
-    the default is None; `more` are other attributes of `Axis`.
+    Args:
+        default: The default value; None for an axis that must be set.
+        help: One-line description, by keyword so that fingerprints ignore it.
+        span: Range of numeric values, such as `[0, 100)`.
+        more: Other attributes of `Axis`.
     """
-    its = Axis(help, span=Span.of(span) if span else None, default=default, **more)
+    declaration = Axis(help, span=Span.of(span) if span else None, default=default, **more)
     absent = dataclasses.MISSING if default is None else default
-    return field(default=absent, metadata={"axis": its})
+    return field(default=absent, metadata={"axis": declaration})
 
 
 def declared(design: Any) -> dict[str, Axis]:
-    """List the axes of a dataclass by name, in the order of its fields."""
+    """Return the axes of a dataclass by name, in the order of its fields."""
     return {
         each.name: dataclasses.replace(each.metadata["axis"], name=each.name, kind=str(each.type))
         for each in dataclasses.fields(design)

@@ -1,6 +1,6 @@
-"""Claims and published numbers as data: refuse mistakes before anything is measured.
+"""Validation of claims and published numbers before a campaign starts.
 
-A misspelt word would otherwise select no cell, or another number, and be a verdict all the same.
+Without it, a misspelt value would select no cell or another number, and still lead to a verdict.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from losslab.reading import UsageError, input_errors, number, read_rows, read_te
 from losslab.study import files, metrics, schemas
 from losslab.study.condition import AXES
 from losslab.study.design import ROOT
-from losslab.study.points import as_list, block_points, has
+from losslab.study.grid import as_list, block_grid, matches
 from losslab.study.suite import load_study
 
 COMPARISONS = ("at_most", "at_least", "within")
-# Beside `where`, what each kind needs; it may have nothing else of these.
+# Parameters besides `where`, and those that each kind requires; it accepts no others.
 PARAMETERS = ("against", "others", "along")
 NEEDS: dict[str, tuple[str, ...]] = {
     "value": (),
@@ -33,7 +33,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "largest_rise_percent": ("along",),
     "largest_loss_z": (),
 }
-# Kinds of which one cell has the value.
+# Kinds whose `where` must select exactly one cell.
 OF_ONE_CELL = ("value", "change_percent", "value_over_largest")
 
 Point = dict[str, Any]
@@ -41,7 +41,7 @@ Point = dict[str, Any]
 
 @input_errors()
 def check(studies: Iterable[str], root: Path) -> None:
-    """Check the claims and published numbers of studies against their full designs."""
+    """Check the claims and published numbers of studies against their complete designs."""
     for name in studies:
         study = load_study(name, root)
         points = design_points(study)
@@ -51,34 +51,35 @@ def check(studies: Iterable[str], root: Path) -> None:
 
 
 def design_points(study: dict[str, Any]) -> list[Point]:
-    """List a study's cells as axes and values, of all blocks that a campaign can measure."""
-    standard = {name: its.default for name, its in AXES.items()}
+    """List all points of a study's blocks, with the block and a value for every axis."""
+    defaults = {name: axis.default for name, axis in AXES.items()}
     return [
-        {"block": name, **standard, **point}
+        {"block": name, **defaults, **point}
         for name, block in study["blocks"].items()
-        for point in block_points(study, block)
+        for point in block_grid(study, block)
     ]
 
 
 def check_claims(path: Path, study: str, points: list[Point]) -> None:
     """Check a study's file of claims."""
     content = read_yaml(path)
-    listed = content.get("claims") if isinstance(content, dict) else None
-    if not isinstance(listed, list) or not listed or set(content) != {"study", "claims"}:
+    claims = content.get("claims") if isinstance(content, dict) else None
+    if not isinstance(claims, list) or not claims or set(content) != {"study", "claims"}:
         raise UsageError(
-            f"{path} must have the key study, a list of claims under claims, and no other key"
+            f"{path} must have the key study, the key claims with a list of claims, and no other "
+            "key"
         )
     if content["study"] != study:
         raise UsageError(f"study must be {study} in {path}, found {content['study']}")
     names: set[str] = set()
-    for claim in listed:
+    for claim in claims:
         name = shown(claim.get("id", "without an id") if isinstance(claim, dict) else claim)
         problems = schemas.problems(claim, "claims")
         if not problems:
             problems = _parameter_problems(claim) or _cell_problems(claim, points)
             problems += _reason_problems(claim.get("reason", {}), points)
         if name in names:
-            problems.append("id must be unique in the file, found it twice")
+            problems.append("another claim of the file has the same id")
         names.add(name)
         if problems:
             raise UsageError(
@@ -90,12 +91,12 @@ def check_claims(path: Path, study: str, points: list[Point]) -> None:
 def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) -> None:
     """Check a study's table of published numbers.
 
-    `own` are columns of numbers besides those that all studies may have.
+    `own` names the study's own numeric columns.
     """
     if not (rows := read_rows(path)):
         raise UsageError(
             f"{path} must have published numbers, found no row",
-            hint="remove the file if the study's source states none",
+            hint="remove the file if the study's source publishes no numbers",
         )
     own = set(own)
     numeric = _numeric_columns() | own
@@ -120,72 +121,72 @@ def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) ->
 
 
 def _numeric_columns() -> set[str]:
-    """Name the columns that are numbers: of the axes and of the schema of published numbers."""
-    axes = {name for name, its in AXES.items() if its.kind != "str"}
+    """Return the names of the numeric columns that every study may have."""
+    axes = {name for name, axis in AXES.items() if axis.kind != "str"}
     return axes | {
         name
-        for name, what in schemas.schema("published")["properties"].items()
-        if what.get("type") == "number" or what.get("$ref", "").endswith("/size")
+        for name, column in schemas.schema("published")["properties"].items()
+        if column.get("type") == "number" or column.get("$ref", "").endswith("/size")
     }
 
 
 def _parameter_problems(claim: Mapping[str, Any]) -> list[str]:
-    """Say what a claim's kind needs and does not have, or has and does not need."""
+    """List the keys that a claim of its kind lacks or must not have."""
     kind = claim["kind"]
-    given = [key for key in COMPARISONS if key in claim]
-    found = [] if len(given) == 1 else [
-        f"exactly one of {', '.join(COMPARISONS)} must stand in a claim, found "
-        f"{', '.join(given) or 'none'}"
+    comparisons = [key for key in COMPARISONS if key in claim]
+    problems = [] if len(comparisons) == 1 else [
+        f"a claim must have exactly one of {', '.join(COMPARISONS)}, found "
+        f"{', '.join(comparisons) or 'none'}"
     ]  # fmt: skip
-    found += metrics.problems(claim["metric"]) if "metric" in claim else []
-    needs: tuple[str, ...] = NEEDS[kind]
-    takes: tuple[str, ...] = PARAMETERS
+    problems += metrics.problems(claim["metric"]) if "metric" in claim else []
+    required: tuple[str, ...] = NEEDS[kind]
+    optional: tuple[str, ...] = PARAMETERS
     if kind == "largest_loss_z":
-        takes += ("metric", "statistic")
+        optional += ("metric", "statistic")
     else:
-        needs += ("where",)
-    found += [f"kind {kind} needs {key}, found none" for key in needs if key not in claim]
-    more = [key for key in takes if key in claim and key not in needs]
-    return found + [f"kind {kind} takes no {key}, found one" for key in more]
+        required += ("where",)
+    problems += [f"kind {kind} needs {key}, found none" for key in required if key not in claim]
+    excess = [key for key in optional if key in claim and key not in required]
+    return problems + [f"kind {kind} takes no {key}, found one" for key in excess]
 
 
 def _cell_problems(claim: Mapping[str, Any], points: list[Point]) -> list[str]:
-    """Say which of a claim's selectors mean no cell of the full design, or too many."""
+    """List the selectors of a claim that select no cell of the complete design, or too many."""
     kind, where = claim["kind"], claim.get("where", {})
     selectors = {"where": where, "others": claim.get("others", {})}
     selectors["against"] = where | claim.get("against", {})
     if problems := [
-        f"{key} must mean a cell of the study: {problem}"
-        for key, wanted in selectors.items()
-        for problem in _unmatched(wanted, points)
+        f"{key} must select a cell of the study: {problem}"
+        for key, selector in selectors.items()
+        for problem in _unmatched(selector, points)
     ]:
         return problems
     cells = _selected(where, points)
     if kind in OF_ONE_CELL and len(cells) != 1:
-        return [f"where must mean one cell for kind {kind}, found {len(cells)}"]
+        return [f"where must select one cell for kind {kind}, found {len(cells)}"]
     if "against" in claim:
         base = _selected(where | claim["against"], points)
         shared = set(points[0]) - set(claim["against"])
         for cell in cells:
             counterparts = [b for b in base if all(b[axis] == cell[axis] for axis in shared)]
             if len(counterparts) != 1:
-                words = ", ".join(f"{axis} {cell[axis]}" for axis in where)
+                values = ", ".join(f"{axis} {cell[axis]}" for axis in where)
                 return [
-                    f"against must mean one counterpart of each cell, found {len(counterparts)} "
-                    f"of {words}"
+                    "against must select one counterpart for each cell, found "
+                    f"{len(counterparts)} for {values}"
                 ]
     if "along" in claim:
         steps = [cell[claim["along"]] for cell in cells]
         if len(steps) < 2 or len(set(steps)) != len(steps):
             return [
-                f"where must mean two or more cells that differ in {claim['along']} alone, found "
+                f"where must select two or more cells that differ only in {claim['along']}, found "
                 f"{len(cells)} with {len(set(steps))} values"
             ]
     return []
 
 
 def _reason_problems(reason: Mapping[str, Any], points: list[Point]) -> list[str]:
-    """Say what is wrong with what supports a claim's reason."""
+    """List what is wrong with the evidence for a claim's reason."""
     if "shown_by" in reason:
         support = reason["shown_by"]
         problems = _parameter_problems(support) or _cell_problems(support, points)
@@ -194,30 +195,31 @@ def _reason_problems(reason: Mapping[str, Any], points: list[Point]) -> list[str
         name, function = reason["test"].split("::")
         path = ROOT / name
         if not path.is_file() or f"def {function}(" not in read_text(path):
-            return [f"reason: test must be one of ours, found {reason['test']}"]
+            return [f"reason: test must exist in the repository, found {reason['test']}"]
     return []
 
 
-def _selected(wanted: Mapping[str, Any], points: list[Point]) -> list[Point]:
-    """List the cells that have one of the wanted values on every axis."""
-    return [point for point in points if has(point, wanted)]
+def _selected(selector: Mapping[str, Any], points: list[Point]) -> list[Point]:
+    """List the points that match a selector."""
+    return [point for point in points if matches(point, selector)]
 
 
-def _unmatched(wanted: Mapping[str, Any], points: list[Point]) -> list[str]:
-    """Say which wanted value no cell has, or that no cell has all of them; empty when one has."""
-    found = _selected(wanted, points)
-    # A study has thousands of cells, and most selectors are right: others look at all cells.
-    if found and all(
-        set(as_list(value)) <= {point[axis] for point in found} for axis, value in wanted.items()
+def _unmatched(selector: Mapping[str, Any], points: list[Point]) -> list[str]:
+    """List the values of a selector that no point has, or report that no point has all of them."""
+    selected = _selected(selector, points)
+    # A shortcut for correct selectors: the check below searches thousands of points.
+    if selected and all(
+        set(as_list(value)) <= {point[axis] for point in selected}
+        for axis, value in selector.items()
     ):
         return []
-    for axis, value in wanted.items():
-        known = list(dict.fromkeys(point[axis] for point in points))
-        strange = [v for v in as_list(value) if v not in known]
-        if strange:
+    for axis, value in selector.items():
+        values = list(dict.fromkeys(point[axis] for point in points))
+        unknown = [v for v in as_list(value) if v not in values]
+        if unknown:
             return [
-                f"{axis} must be one of {', '.join(map(str, known))}, found "
-                f"{', '.join(map(str, strange))}"
+                f"{axis} must be one of {', '.join(map(str, values))}, found "
+                f"{', '.join(map(str, unknown))}"
             ]
-    pairs = ", ".join(f"{axis} {value}" for axis, value in wanted.items())
-    return [] if found else [f"no cell has {pairs} together"]
+    pairs = ", ".join(f"{axis} {value}" for axis, value in selector.items())
+    return [] if selected else [f"no cell has {pairs} together"]

@@ -1,7 +1,8 @@
-"""One experimental condition. Pure data, standard library only.
+"""The experimental condition: one value for each axis of a study's design.
 
-This module is imported by the guest, whose Python has no third-party packages. What the command
-line, the schemas, the tables and their documentation have of an axis follows from its field here.
+The command line, the schemas, the tables and the documentation take each axis from its field here.
+The guest imports this module, and its Python has no third-party packages: use only the standard
+library.
 """
 
 from __future__ import annotations
@@ -12,24 +13,24 @@ from typing import TYPE_CHECKING, Any
 from losslab.errors import LosslabError
 from losslab.study import features
 from losslab.study.axes import NONE, Seed, axis, declared
-from losslab.study.crowd import NO_FLOWS, PATTERN
+from losslab.study.background import NO_FLOWS, PATTERN
 
 NO_COMPETITOR = NO_TRACE = NO_SCHEME = NONE
 DEFAULT_KERNEL = DEFAULT_IMAGE = "default"
-# What netem under htb can do with packets that wait.
+# Queues that the shaper htb-netem can emulate.
 ONE_INTERFACE_QUEUES = ("fifo", "two-fifos")
-# Where no delay is emulated, a packet's time on the link takes its place: 0.24 ms at this rate,
-# several times what a machine needs to hand it from host to host.
+# On a bare path, the serialization delay replaces the propagation delay. At this rate it is
+# 0.24 ms, several times the time in which a machine forwards a packet between two hosts.
 BARE_RATE_MAX_MBIT = 50.0
 
 
 @dataclass(frozen=True)
 @features.with_features
 class Condition:
-    """A point of a study's design: everything that decides what is measured, but the seed.
+    """One point of a study's design: with a seed, it determines a measurement.
 
-    Each axis has its default, what it is, what it may be, and its part in names and seeds. Those of
-    apps and of mechanisms of the path are declared in their modules (`study/features.py`).
+    Each field declares an axis: its default, its allowed values, and its part in names and seeds.
+    Apps and path mechanisms declare their axes in their own modules (`study/features.py`).
     """
 
     algorithm: str = axis(
@@ -44,20 +45,20 @@ class Condition:
     )  # fmt: skip
     path: str = axis(
         "symmetric",
-        help="the way of acknowledgements",
-        choices={"symmetric": "back over the forward routers", "asymmetric": "over r3"},
+        help="reverse path of the acknowledgements",
+        choices={"symmetric": "through the forward path's routers", "asymmetric": "through r3"},
         always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     app: str = axis(
         "iperf3",
-        help="what makes the traffic",
-        choices={name: its.meaning for name, its in features.apps().items()},
+        help="application that generates the traffic",
+        choices={name: app.meaning for name, app in features.apps().items()},
         always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     rtt_ms: float = axis(
         0.44,
-        help=f"two-way propagation delay; 0 for a bare path, of at most {BARE_RATE_MAX_MBIT:g} "
-        "Mbit/s and without loss: its bottleneck is all that is set up, no netem and no fq",
+        help="base RTT, the two-way propagation delay; 0: a bare path with a bottleneck but no "
+        f"netem and no fq, of at most {BARE_RATE_MAX_MBIT:g} Mbit/s and without loss",
         span="[0, 10000]", unit="ms", named="rtt{}", always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     rate_mbit: float = axis(
@@ -67,7 +68,7 @@ class Condition:
     )  # fmt: skip
     buffer_packets: int = axis(
         1000,
-        help="length of the bottleneck's buffer",
+        help="buffer size of the bottleneck",
         span="[1, 10000000]", unit="packets", named="buffer{}", seed=Seed.ALWAYS,
     )  # fmt: skip
     offloads: str = axis(
@@ -77,62 +78,63 @@ class Condition:
     )  # fmt: skip
     loss_direction: str = axis(
         "data",
-        help="where the loss strikes",
+        help="packets that the loss drops",
         choices={
-            "data": "", "both": "data and acknowledgements", "back": "acknowledgements alone",
+            "data": "", "both": "data and acknowledgements", "back": "only acknowledgements",
         },
         named="loss-{}", seed=Seed.ALWAYS,
     )  # fmt: skip
     competitor: str = axis(
         NO_COMPETITOR,
-        help="algorithm of a second bulk flow over the same bottleneck, `none`, or in a study "
-        "`same` for the cell's own",
+        help="congestion control of a second bulk flow over the same bottleneck; `none`: no such "
+        "flow; `same` (in a study): that of the foreground flow",
         named="vs-{}", seed=Seed.WHETHER_DEFAULT,
     )  # fmt: skip
     queue: str = axis(
         "fifo",
-        help="what the bottleneck does with packets that wait",
+        help="queue discipline of the bottleneck",
         choices={
-            "fifo": "", "bfifo": "the buffer in bytes: of as many full packets",
-            "two-fifos": "bulk flows apart", "red": "", "pie": "", "codel": "", "fq_codel": "",
-            "cake": "", "red-step": "marks, or drops, all that comes while `mark_packets` wait",
-            "dualpi2": "of kernel 7.2",
+            "fifo": "", "bfifo": "a limit in bytes: `buffer_packets` full-size packets",
+            "two-fifos": "per-class FIFOs: one for bulk flows, one for other traffic",
+            "red": "", "pie": "", "codel": "", "fq_codel": "",
+            "cake": "", "red-step": "marks or drops each arrival while `mark_packets` are queued",
+            "dualpi2": "needs kernel 7.2",
         },
     )  # fmt: skip
     sender_delay_ms: float = axis(
         0.0,
-        help="the part of the RTT that netem adds on the sender's own interface, at netem's "
-        "default limit and with the loss, as many a tutorial does it: a mistake to be measured",
+        help="part of the RTT that netem adds on the sender's own interface, with the loss and "
+        "netem's default limit: a common mistake in tutorials, to measure its effect",
         span="[0, 10000]", unit="ms", named="sender-delay{}",
     )  # fmt: skip
     receive_buffer: str = axis(
         "linux",
-        help="the receiver's window",
+        help="receive buffer",
         choices={
             "linux": "Linux's autotuning, from 128 KiB to 6 MiB",
-            "large": "no limit from the start",
+            "large": "maximum size from the start",
         },
         named="receive-{}", seed=Seed.NEVER,
     )  # fmt: skip
     shaper: str = axis(
         "tbf",
-        help="what makes rate, buffer and delay",
+        help="qdiscs that emulate rate, buffer and delay",
         choices={
-            "tbf": "a token bucket with a queue, and delay lines behind it",
-            "htb-netem": "one interface each way for all three, as Mininet's links: the buffer is "
-            "netem's limit, and counts what is in its delay line",
+            "tbf": "a token bucket with a queue, and netem links behind it",
+            "htb-netem": "one interface per direction for all three, as Mininet's links: the "
+            "buffer is netem's limit, which includes the packets being delayed",
         },
     )  # fmt: skip
     sender_queue: str = axis(
         "fq",
-        help="the qdisc of the sender's own interface",
+        help="qdisc of the sender's interface",
         choices={"fq": "", "fq_codel": "the default of most distributions"},
         named="sender-{}", seed=Seed.NEVER,
     )  # fmt: skip
     kernel: str = axis(
         DEFAULT_KERNEL,
-        help="kernel that the hosts run on, a name of `kernels.toml` (quoted in a study: YAML "
-        "reads 6.1 as a number); `default`: the algorithm's own in `algorithms.tsv`, or else 6.12",
+        help="kernel of the hosts, a name of `kernels.toml` (quoted in a study: YAML reads 6.1 as "
+        "a number); `default`: the one that `algorithms.tsv` has for the algorithm, or else 6.12",
         pattern="[a-z0-9.-]+", named="kernel-{}", seed=Seed.NEVER,
     )  # fmt: skip
     flows: str = axis(
@@ -144,13 +146,13 @@ class Condition:
     second_rate_mbit: float = axis(
         0.0,
         help="rate of a second bottleneck behind the first, with the same buffer and queue; 0 "
-        "for none; the flow under test passes both, `flows` say which with `over`",
+        "for none; the foreground flow passes both, `flows` choose with `over`",
         span="[0, 10000]", unit="Mbit/s", named="second{}",
     )  # fmt: skip
     image: str = axis(
         DEFAULT_IMAGE,
-        help="what the hosts have: a folder of `containers/` with `packages.txt`; `default`: "
-        "`quic` for the app of that name, `host` for all others",
+        help="root image of the hosts, a folder of `containers/` with `packages.txt`; `default`: "
+        "`quic` for the app `quic`, `host` for all others",
         pattern="[a-z0-9-]+", named="image-{}", seed=Seed.NEVER,
     )  # fmt: skip
     duration_s: float = axis(
@@ -160,7 +162,7 @@ class Condition:
     )  # fmt: skip
     warmup_s: float = axis(
         1.0,
-        help="seconds at the start that enter no statistic",
+        help="length of the warm-up at the start, excluded from statistics",
         span="[0, 3600)", unit="s", of_campaign=True, seed=Seed.ALWAYS,
     )  # fmt: skip
 
@@ -170,25 +172,28 @@ class Condition:
             """Return the value of a feature's axis."""
 
     def __post_init__(self) -> None:
-        """Give every value its axis's type: 20 and 20.0 are one condition."""
-        for name, its in AXES.items():
-            object.__setattr__(self, name, its.typed(getattr(self, name)))
+        """Convert every value to its axis's type: 20 and 20.0 are one condition."""
+        for name, declaration in AXES.items():
+            object.__setattr__(self, name, declaration.typed(getattr(self, name)))
 
     def problems(self) -> list[str]:
-        """Say what is wrong with the values; empty when the condition can be measured."""
-        from losslab.study.conflicts import conflicts  # which needs this module whole
+        """List what is wrong with the values; empty if the condition can be measured."""
+        from losslab.study.conflicts import conflicts  # imports this module
 
-        values = asdict(self)
-        wrong = [words for name, its in AXES.items() for words in its.problems(values[name])]
-        return [*wrong, *conflicts(self)]
+        problems = [
+            problem
+            for name, declaration in AXES.items()
+            for problem in declaration.problems(getattr(self, name))
+        ]
+        return [*problems, *conflicts(self)]
 
     @property
     def bare(self) -> bool:
-        """Tell whether the path is its bottleneck and nothing else: no netem, no fq."""
+        """Return whether the path is bare: only a bottleneck, no netem and no fq."""
         return self.rtt_ms == 0
 
     def slug(self) -> str:
-        """Name the cell from its axes, with letters that are safe in a path."""
+        """Return the cell's name, made of its axes, with characters that are safe in a path."""
         names = [*IN_NAMES, *(name for name in AXES if name not in IN_NAMES)]
         parts = [AXES[name].in_name(getattr(self, name)) for name in names]
         return "_".join(part for part in parts if part is not None)
@@ -199,19 +204,23 @@ class Condition:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Condition:
-        """Build a condition from `to_json`'s data; an unknown key is a KeyError."""
+        """Build a condition from the data of `to_json`.
+
+        Raises:
+            KeyError: The data have an unknown key.
+            LosslabError: The data lack an axis that has no default.
+        """
         unknown = set(data) - set(AXES)
         if unknown:
             raise KeyError(f"unknown condition keys: {', '.join(sorted(unknown))}")
-        missing = [name for name, its in AXES.items() if its.default is None and name not in data]
-        if missing:
-            raise LosslabError(f"a condition must say its {', '.join(missing)}, found none")
+        if missing := [name for name in AXES if AXES[name].default is None and name not in data]:
+            raise LosslabError(f"a condition must set {', '.join(missing)}, found none")
         return cls(**data)
 
 
 AXES = declared(Condition)
 QUEUES = tuple(AXES["queue"].choices)
-# The order of their parts in a cell's name; later axes follow.
+# The order of the parts in a cell's name; other axes follow in the order of their fields.
 IN_NAMES = (
     "algorithm", "loss_percent", "path", "app", "rtt_ms", "offloads", "loss_direction",
     "rate_mbit", "buffer_packets", "queue", "trace", "scheme", "sender_delay_ms", "video",

@@ -1,11 +1,11 @@
-"""What must hold between a condition's axes. Standard library only, as `condition.py`."""
+"""Constraints between a condition's axes. Use only the standard library, as `condition.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from losslab.study import crowd, features
+from losslab.study import background, features
 from losslab.study.condition import (
     BARE_RATE_MAX_MBIT,
     NO_COMPETITOR,
@@ -17,82 +17,93 @@ if TYPE_CHECKING:
     from losslab.study.condition import Condition
 
 
-def conflicts(its: Condition) -> Iterator[str]:
-    """Say what does not hold between axes."""
-    if its.app not in features.apps():
+def conflicts(condition: Condition) -> Iterator[str]:
+    """Yield the constraints that a condition violates."""
+    if condition.app not in features.apps():
         return
-    traced, together = its.trace != NO_TRACE, its.shaper == "htb-netem"
-    if its.bare and its.rate_mbit > BARE_RATE_MAX_MBIT:
+    one_interface = condition.shaper == "htb-netem"
+    if condition.bare and condition.rate_mbit > BARE_RATE_MAX_MBIT:
         yield (
             f"rate_mbit must be at most {BARE_RATE_MAX_MBIT:g} with rtt_ms 0, found "
-            f"{its.rate_mbit:g}: without any delay a fast path is knife-edge and small changes "
-            "decide the result"
+            f"{condition.rate_mbit:g}: without delay, small changes decide the results of a fast "
+            "path"
         )
-    if its.bare and its.loss_percent > 0:
+    if condition.bare and condition.loss_percent > 0:
         yield (
             "loss_percent must be 0 with rtt_ms 0, a path without netem, found "
-            f"{its.loss_percent:g}"
+            f"{condition.loss_percent:g}"
         )
-    if its.sender_delay_ms > its.rtt_ms:
+    if condition.sender_delay_ms > condition.rtt_ms:
         yield (
-            f"sender_delay_ms must be at most rtt_ms, {its.rtt_ms:g} here, found "
-            f"{its.sender_delay_ms:g}"
+            f"sender_delay_ms must be at most rtt_ms ({condition.rtt_ms:g}), found "
+            f"{condition.sender_delay_ms:g}"
         )
-    if its.warmup_s >= its.duration_s:
-        yield f"warmup_s must be below duration_s, {its.duration_s:g} here, found {its.warmup_s:g}"
-    if together and (its.bare or traced or its.sender_delay_ms > 0 or its.loss_percent > 0):
+    if condition.warmup_s >= condition.duration_s:
         yield (
-            "shaper htb-netem is rate, delay and buffer on one interface: it needs an rtt_ms, and "
-            "none of loss_percent, sender_delay_ms and trace"
+            f"warmup_s must be below duration_s ({condition.duration_s:g}), found "
+            f"{condition.warmup_s:g}"
         )
-    if together and its.queue not in ONE_INTERFACE_QUEUES:
+    excluded = (condition.loss_percent, condition.sender_delay_ms, condition.trace != NO_TRACE)
+    if one_interface and (condition.bare or any(excluded)):
+        yield (
+            "shaper htb-netem sets rate, delay and buffer on one interface: it needs an rtt_ms "
+            "above 0 and excludes loss_percent, sender_delay_ms and trace"
+        )
+    if one_interface and condition.queue not in ONE_INTERFACE_QUEUES:
         yield (
             f"queue must be one of {', '.join(ONE_INTERFACE_QUEUES)} with the shaper htb-netem, "
-            f"found {its.queue}"
+            f"found {condition.queue}"
         )
-    if its.sender_queue != "fq" and (its.bare or its.sender_delay_ms > 0):
+    if condition.sender_queue != "fq" and (condition.bare or condition.sender_delay_ms > 0):
         yield (
-            f"sender_queue must be fq with rtt_ms 0 or sender_delay_ms, found {its.sender_queue}: "
-            "another qdisc is there, or none"
+            "sender_queue must be fq with rtt_ms 0 or sender_delay_ms, which leave no qdisc to "
+            f"choose on the sender's interface, found {condition.sender_queue}"
         )
-    yield from _of_flows(its)
-    yield from _of_mechanisms(its)
-    for feature in features.found():
-        yield from feature.conflicts(its)
+    yield from _flow_conflicts(condition)
+    yield from _mechanism_conflicts(condition)
+    for feature in features.all_features():
+        yield from feature.conflicts(condition)
 
 
-def _of_flows(its: Condition) -> Iterator[str]:
-    apps, crowded = features.apps(), its.flows != crowd.NO_FLOWS
-    rivals = [name for name, each in apps.items() if each.with_competitor]
-    alone = [name for name, each in apps.items() if not each.with_flows]
-    if its.competitor != NO_COMPETITOR and its.app not in rivals:
-        yield f"competitor needs the app {' or '.join(rivals)}, found {its.app}"
-    if crowded and (its.competitor != NO_COMPETITOR or its.app in alone):
+def _flow_conflicts(condition: Condition) -> Iterator[str]:
+    apps, with_flows = features.apps(), condition.flows != background.NO_FLOWS
+    competing = [name for name, app in apps.items() if app.with_competitor]
+    alone = [name for name, app in apps.items() if not app.with_flows]
+    if condition.competitor != NO_COMPETITOR and condition.app not in competing:
+        yield f"competitor needs the app {' or '.join(competing)}, found {condition.app}"
+    if with_flows and (condition.competitor != NO_COMPETITOR or condition.app in alone):
         yield (
-            f"flows exclude a competitor, which is one of them, and the apps {' and '.join(alone)}"
+            "flows exclude competitor (add the competitor to the flows) and the apps "
+            f"{' and '.join(alone)}"
         )
-    if crowded and (its.shaper != "tbf" or its.queue == "two-fifos" or its.sender_delay_ms > 0):
+    one_queue = condition.shaper == "tbf" and condition.queue != "two-fifos"
+    if with_flows and (not one_queue or condition.sender_delay_ms > 0):
         yield "flows need one queue, the shaper tbf and no sender_delay_ms"
-    yield from crowd.problems(its)
+    yield from background.problems(condition)
 
 
-def _of_mechanisms(its: Condition) -> Iterator[str]:
-    mechanisms = [each for each in features.mechanisms() if each.on(its)]
-    simple = its.trace == NO_TRACE and all(each.with_second for each in mechanisms)
-    if its.second_rate_mbit > 0 and (its.flows == crowd.NO_FLOWS or its.bare or not simple):
+def _mechanism_conflicts(condition: Condition) -> Iterator[str]:
+    mechanisms = [each for each in features.mechanisms() if each.on(condition)]
+    simple = condition.trace == NO_TRACE and all(each.with_second for each in mechanisms)
+    with_flows = condition.flows != background.NO_FLOWS
+    if condition.second_rate_mbit > 0 and (not with_flows or condition.bare or not simple):
         yield (
-            "second_rate_mbit needs flows, an rtt_ms, and a path without changes, ecn, trace, "
-            "jitter, reordering and duplicates"
+            "second_rate_mbit needs flows, an rtt_ms above 0, and a path without changes, ecn, "
+            "trace, jitter, reordering and duplicates"
         )
-    asked = [next(iter(each.axes)) for each in mechanisms if each.of_lines]
-    words = ", ".join(asked)
-    plain = its.rtt_ms > 0 and its.sender_delay_ms == 0 and its.shaper == "tbf"
-    if asked and not plain:
+    axes = ", ".join(next(iter(each.axes)) for each in mechanisms if each.needs_netem_links)
+    on_routers = (
+        condition.rtt_ms > 0 and condition.sender_delay_ms == 0 and condition.shaper == "tbf"
+    )
+    if axes and not on_routers:
         yield (
-            f"{words} must be at their defaults with rtt_ms 0, sender_delay_ms or the shaper "
-            "htb-netem, which have no delay line of the routers' for them"
+            f"{axes} must be at their defaults with rtt_ms 0, sender_delay_ms or the shaper "
+            "htb-netem, with which the routers have no netem links"
         )
-    if asked and its.offloads == "on":
-        yield f"offloads must be off with {words}: packets are counted, not aggregates"
-    if its.loss_direction == "back" and its.sender_delay_ms > 0:
-        yield "loss_direction must not be back with sender_delay_ms, where the sender loses data"
+    if axes and condition.offloads == "on":
+        yield f"offloads must be off with {axes}, to count packets and not aggregates"
+    if condition.loss_direction == "back" and condition.sender_delay_ms > 0:
+        yield (
+            "loss_direction must not be back with sender_delay_ms, with which the sender drops "
+            "data packets"
+        )

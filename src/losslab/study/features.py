@@ -1,9 +1,11 @@
-"""Features: what one module declares of an app or of a mechanism of the path, and how it is found.
+"""The registry of features: apps and path mechanisms, each declared in a module of its own.
 
-A module of `emulation/apps` or `emulation/path` with a `FEATURE` is one; nothing else names it. It
-declares its axes, what must hold between them and others, its programs, metrics and costs. Modules
-whose names have an underscore are programs that apps start. Standard library only: the guest
-imports it, and features, whose own imports must do without `study/condition.py`.
+Every module of `emulation/apps` and `emulation/path` without an underscore in its name has a
+`FEATURE`, which this module discovers. A feature declares its axes, constraints, programs, metrics
+and costs. Modules with an underscore in their names are programs that apps start.
+
+The guest imports this module and the features: use only the standard library. Features must not
+import `study/condition.py`, which imports them.
 """
 
 from __future__ import annotations
@@ -25,15 +27,15 @@ Cls = TypeVar("Cls", bound=type)
 
 
 class Feature:
-    """Something that a condition may use.
+    """An app or a path mechanism.
 
     Attributes:
-        order: Its place among others: in lists, on the path, and of what they report.
-        axes: Its axes by name, each as `axes.axis` declares it.
-        after: The axis behind which they stand in tables.
-        metrics: Declarations of metrics that `config/metrics.tsv` does not have, by its columns.
-        per_gb_s: Wall time that a gigabyte takes its programs.
-        programs: Modules of this package that it starts by name on hosts.
+        order: Sort key in lists, on the path and in reports.
+        axes: Axes by name, each declared with `axes.axis`.
+        after: The axis after which they follow in tables.
+        metrics: Rows for metrics in addition to `config/metrics.tsv`, with its columns.
+        per_gb_s: Wall time in seconds that its programs need for a gigabyte.
+        programs: Modules of its package that it starts on hosts.
     """
 
     order: ClassVar[float] = 100
@@ -44,64 +46,64 @@ class Feature:
     programs: ClassVar[Sequence[str]] = ()
 
     def used(self, condition: Condition) -> bool:
-        """Tell whether a condition uses it."""
+        """Return whether a condition uses the feature."""
         return bool(self.changed(condition))
 
     def changed(self, condition: Condition) -> list[str]:
-        """Name those of its axes that are not at their defaults."""
+        """List the feature's axes that are not at their defaults."""
         return [
             name
-            for name, its in self.axes.items()
-            if getattr(condition, name) != its.metadata["axis"].default
+            for name, field in self.axes.items()
+            if getattr(condition, name) != field.metadata["axis"].default
         ]
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        """Say what does not hold between its axes and others."""
+        """Yield the constraints between its axes and others that a condition violates."""
         yield from ()
 
     def inputs(self, condition: Condition) -> Mapping[str, Mapping[str, Any]]:
-        """Return what else its results depend on, by its part of the fingerprint."""
+        """Return further inputs of its results, by part of the fingerprint."""
         return {}
 
 
 @functools.cache
 def modules(package: str) -> dict[str, Any]:
-    """Return the features of a package by their modules' names, in their order."""
+    """Return the features of a package by module name, sorted by their `order`."""
     folder = PACKAGE.joinpath(*package.split(".")[1:])
     names = sorted(path.stem for path in folder.glob("*.py") if "_" not in path.stem)
-    found = {name: importlib.import_module(f"{package}.{name}").FEATURE for name in names}
-    return dict(sorted(found.items(), key=lambda each: (each[1].order, each[0])))
+    features = {name: importlib.import_module(f"{package}.{name}").FEATURE for name in names}
+    return dict(sorted(features.items(), key=lambda item: (item[1].order, item[0])))
 
 
 def apps() -> dict[str, App]:
-    """Return every app by its name."""
+    """Return all apps by name."""
     return modules(APPS)
 
 
 def mechanisms() -> list[Mechanism]:
-    """List every mechanism of the path."""
+    """List all path mechanisms."""
     return [*modules(PATH).values()]
 
 
-def found() -> list[Feature]:
-    """List every feature."""
+def all_features() -> list[Feature]:
+    """List all features."""
     return [*apps().values(), *mechanisms()]
 
 
 def used_by(condition: Condition) -> list[Feature]:
     """List the features that a condition uses."""
-    return [each for each in found() if each.used(condition)]
+    return [feature for feature in all_features() if feature.used(condition)]
 
 
 def with_features(cls: Cls) -> Cls:
-    """Add the features' axes to the fields of a class that is to be a dataclass."""
+    """Add the features' axes to the fields of a class, before it becomes a dataclass."""
     kinds = dict(cls.__annotations__)
     names = list(kinds)
-    for feature in found():
+    for feature in all_features():
         at = names.index(feature.after) + 1
         names[at:at] = feature.axes
-        for name, its in feature.axes.items():
-            kinds[name] = type(its.metadata["axis"].default).__name__
-            setattr(cls, name, its)
+        for name, field in feature.axes.items():
+            kinds[name] = type(field.metadata["axis"].default).__name__
+            setattr(cls, name, field)
     cls.__annotations__ = {name: kinds[name] for name in names}
     return cls

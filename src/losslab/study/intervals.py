@@ -1,7 +1,7 @@
-"""Confidence intervals and significance over replicates: the one definition in Python.
+"""Confidence intervals and significance tests over replicates.
 
-Means and ratios are those of the report (analysis/R/intervals.R), and a test runs both on the same
-data.
+The means and ratios are those of the report (analysis/R/intervals.R); a test compares both
+implementations on the same data.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LEVEL = 0.95
-# Fewer runs have no confidence interval, and no difference between them is called significant:
-# four runs say too little about what a fifth would be.
+# Fewer runs have neither a confidence interval nor significant differences: they are too few to
+# estimate the variance.
 MIN_RUNS = 5
-# Where the continued fraction ends: some ten terms are enough, some hundred for thousands of runs.
+# Limit of the continued fraction. Some ten terms suffice, some hundred for thousands of runs.
 MAX_TERMS = 10_000
 PRECISION = 1e-15
 
@@ -25,20 +25,21 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio of two samples; None for what is undefined or has too few runs."""
+    """A ratio of two samples; a field is None if it is undefined or there are too few runs."""
 
     value: float | None
     interval: Interval | None = None
-    # Two-sided probability of so large a difference between samples of equal populations.
+    # Two-sided.
     p_value: float | None = None
 
 
 def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval | None:
     """Return the confidence interval of a mean; None for fewer than five runs.
 
-    Student's t on logarithms, for the mean of a log-normal distribution (Cox's interval with t:
-    Olsson, Journal of Statistics Education 13(1), 2005). Runs often scatter to one side, and there
-    the plain t interval covers the mean too rarely. Plain t where a value is zero or negative.
+    The interval is Student's t on logarithms, for the mean of a log-normal distribution (Cox's
+    interval with t: Olsson, Journal of Statistics Education 13(1), 2005). The distribution of runs
+    is often skewed, and then the plain t interval covers the mean too rarely. If a value is zero or
+    negative, the interval is the plain t interval.
     """
     n = len(values)
     if n < MIN_RUNS:
@@ -59,12 +60,13 @@ def ratio_interval(
 ) -> Ratio:
     """Return the geometric mean of the ratios a / b with its confidence interval.
 
-    Student's t on the logarithms of pairs, or Welch's t on those of two samples (Welch, Biometrika
-    34, 1947). A zero has no logarithm: where there is one, the ratio of the means, with the same
-    interval by the delta method. Where a mean is zero or negative, the ratio has no interval, and
-    the p-value is that of the difference of the means.
+    The interval is Student's t on the logarithms of paired samples, or Welch's t on those of
+    independent samples (Welch, Biometrika 34, 1947). If a value is zero or negative and both means
+    are positive, the ratio is that of the means, with the interval by the delta method. If a mean
+    is zero or negative, there is no interval, and the p-value is that of the difference of the
+    means.
 
-    Of pairs, values in the same place belong together.
+    In paired samples, `a[i]` and `b[i]` are a pair.
     """
     means = statistics.fmean(a), statistics.fmean(b)
     few = min(len(a), len(b)) < MIN_RUNS
@@ -72,7 +74,7 @@ def ratio_interval(
         a, b = [math.log(value) for value in a], [math.log(value) for value in b]
         shift = statistics.fmean(a) - statistics.fmean(b)
     elif min(means) > 0:
-        # The logarithm of a mean changes by as much as its relative change.
+        # Delta method: a small change of a mean's logarithm equals its relative change.
         a, b = [value / means[0] for value in a], [value / means[1] for value in b]
         shift = math.log(means[0]) - math.log(means[1])
     else:
@@ -88,7 +90,7 @@ def ratio_interval(
 
 
 def _exp(power: float) -> float:
-    """Return e to a power, infinite where that is no float, as R does."""
+    """Return e to a power, or infinity on overflow, as R does."""
     try:
         return math.exp(power)
     except OverflowError:
@@ -114,25 +116,26 @@ def _p_value(difference: float, error: float, freedom: float) -> float:
 
 
 def adjusted(p_values: Sequence[float]) -> list[float]:
-    """Adjust p-values for their number, by the false discovery rate.
+    """Adjust p-values for multiple comparisons, by the false discovery rate.
 
-    Of the comparisons whose adjusted p-value is below 0.05, 5 % are expected to be false alarms. If
-    nothing differs, the probability of any is 5 % (Benjamini and Hochberg, Journal of the Royal
-    Statistical Society B 57(1), 1995; R: `p.adjust(method = "BH")`). A small difference in many
-    cells is found, which a family-wise correction such as Holm's misses.
+    Of the comparisons whose adjusted p-value is below 0.05, at most 5 % are expected to be false
+    positives. If nothing differs, the probability of any false positive is at most 5 % (Benjamini
+    and Hochberg, Journal of the Royal Statistical Society B 57(1), 1995; R:
+    `p.adjust(method = "BH")`). Unlike a family-wise correction such as Holm's, this one finds a
+    small difference in many cells.
     """
-    found, bound = [1.0] * len(p_values), 1.0
+    adjusted_values, bound = [1.0] * len(p_values), 1.0
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     for rank in range(len(order), 0, -1):
         at = order[rank - 1]
         bound = min(bound, p_values[at] * len(order) / rank)
-        found[at] = bound
-    return found
+        adjusted_values[at] = bound
+    return adjusted_values
 
 
 @functools.cache
 def t_quantile(level: float, freedom: float) -> float:
-    """Return the t between whose negative and which Student's distribution has a probability."""
+    """Return the two-sided quantile of Student's distribution: P(|T| <= t) = `level`."""
     low, high = 0.0, 1.0
     while t_tails(high, freedom) > 1 - level:
         low, high = high, 2 * high
@@ -153,15 +156,15 @@ def t_tails(t: float, freedom: float) -> float:
 def _incomplete_beta(x: float, rest: float, a: float, b: float) -> float:
     """Return the regularised incomplete beta function I_x(a, b), by DLMF 8.17.22.
 
-    `rest` is 1 - x, which the caller knows without cancellation.
+    `rest` is 1 - x, which the caller can compute without cancellation.
     """
     if x <= 0 or rest <= 0:
         return 0.0 if x <= 0 else 1.0
-    if x > (a + 1) / (a + b + 2):  # where the fraction converges slowly
+    if x > (a + 1) / (a + b + 2):  # here the fraction converges slowly
         return 1.0 - _incomplete_beta(rest, x, b, a)
     logs = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     front = math.exp(logs + a * math.log(x) + b * math.log(rest)) / a
-    # Lentz's method (Numerical Recipes, 5.2), whose numerators and denominators stay positive here.
+    # Lentz's method (Numerical Recipes, 5.2). Here its numerators and denominators stay positive.
     c, d = 1.0, 1.0 / (1.0 - (a + b) * x / (a + 1))
     fraction = d
     for m in range(1, MAX_TERMS):

@@ -1,4 +1,4 @@
-"""The names that a condition may use: of algorithms, kernels and images, declared elsewhere."""
+"""The algorithms, kernels and images that a condition may name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from losslab.emulation.schemes import make_scheme
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, read_rows
 from losslab.reading.files import repeats
-from losslab.study import crowd
+from losslab.study import background
 from losslab.study.condition import (
     DEFAULT_IMAGE,
     DEFAULT_KERNEL,
@@ -20,18 +20,18 @@ from losslab.study.condition import (
 )
 from losslab.study.schemas import check_schema
 
-# An image that is no host's.
+# The image of the container engine, which hosts cannot have.
 ENGINE = "engine"
 
 
 @dataclass(frozen=True)
 class Names:
-    """What is known.
+    """The declared names.
 
     Attributes:
-        algorithms: The names of algorithms.tsv, each with the kernel that it needs, or `default`.
-        kernels: The names of kernels.toml.
-        images: The folders of `containers/` that are what hosts may have.
+        algorithms: Names in algorithms.tsv, each with the kernel that it needs, or `default`.
+        kernels: Names in kernels.toml.
+        images: Folders of `containers/` with images for hosts.
     """
 
     algorithms: Mapping[str, str]
@@ -39,27 +39,32 @@ class Names:
     images: frozenset[str] = frozenset()
 
     def problems(self, condition: Condition) -> list[str]:
-        """Say which of a condition's names are unknown or do not go together."""
+        """List the names of a condition that are unknown or exclude each other."""
         try:
             used = sorted(algorithms_of(condition))
         except LosslabError as error:
             return [error.message]
         kernels, images = {*self.kernels, DEFAULT_KERNEL}, {*self.images, DEFAULT_IMAGE}
         found = [
-            f"{axis} must be one of {place} ({', '.join(sorted(known))}), found {name!r}"
-            for axis, names, place, known in (
+            f"{axis} must be one of {place} ({', '.join(sorted(declared))}), found {name!r}"
+            for axis, names, place, declared in (
                 ("algorithm", used, "config/algorithms.tsv", {*self.algorithms}),
                 ("kernel", [condition.kernel], "config/kernels.toml", kernels),
                 ("image", [condition.image], "containers/", images),
             )
             for name in names
-            if name not in known
+            if name not in declared
         ]
-        needed, asked = self._needed(condition), {condition.kernel} - {DEFAULT_KERNEL}
-        if len(needed | asked) > 1:
+        required, chosen = self._required(condition), {condition.kernel} - {DEFAULT_KERNEL}
+        if len(required) > 1:
             found.append(
-                f"kernel must be {' and '.join(sorted(needed))} for {' and '.join(used)}, found "
-                f"{condition.kernel if asked else 'one kernel for both'}"
+                f"algorithms must share one kernel, found {' and '.join(used)}, which need "
+                f"{' and '.join(sorted(required))}"
+            )
+        elif len(required | chosen) > 1:
+            found.append(
+                f"kernel must be {', '.join(required)} for {' and '.join(used)}, found "
+                f"{condition.kernel}"
             )
         if condition.scheme != NO_SCHEME:
             try:
@@ -69,23 +74,23 @@ class Names:
         return found
 
     def kernel(self, condition: Condition) -> str:
-        """Name the kernel that a condition is measured on; DEFAULT_KERNEL where nothing asks."""
-        return next(iter(self._needed(condition)), condition.kernel)
+        """Return the kernel of a condition: its algorithms', or else its own."""
+        return next(iter(self._required(condition)), condition.kernel)
 
-    def _needed(self, condition: Condition) -> set[str]:
-        """Name the kernels that a condition's algorithms need."""
+    def _required(self, condition: Condition) -> set[str]:
+        """Return the kernels that a condition's algorithms need, without the default."""
         found = {self.algorithms.get(each, DEFAULT_KERNEL) for each in algorithms_of(condition)}
         return found - {DEFAULT_KERNEL}
 
 
 def algorithms_of(condition: Condition) -> set[str]:
-    """Name the kernel's algorithms that a condition uses."""
-    beside = crowd.algorithms(condition.flows)
-    return {condition.algorithm, condition.competitor, *beside} - {NO_COMPETITOR}
+    """Return the kernel's congestion controls that a condition uses."""
+    others = background.algorithms(condition.flows)
+    return {condition.algorithm, condition.competitor, *others} - {NO_COMPETITOR}
 
 
 def load_algorithms(path: Path) -> list[dict[str, str]]:
-    """Read algorithms.tsv, whose names are unique."""
+    """Read and validate algorithms.tsv."""
     rows = read_rows(path, "\t")
     check_schema(rows, "algorithms", str(path))
     if repeated := repeats(row["name"] for row in rows):
@@ -94,6 +99,6 @@ def load_algorithms(path: Path) -> list[dict[str, str]]:
 
 
 def images_of(root: Path) -> frozenset[str]:
-    """Name the images that hosts may have: those of which `root` has recipes, but the engine's."""
+    """Return the names of the images for hosts: those with a recipe, without the engine's."""
     found = (path.parent.name for path in (root / "containers").glob("*/packages.txt"))
     return frozenset(found) - {ENGINE}

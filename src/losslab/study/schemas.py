@@ -1,4 +1,4 @@
-"""Data against the closed schemas of workflow/schemas, which the axes' declarations complete."""
+"""Validation against the schemas of workflow/schemas, completed by the axes' declarations."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 SCHEMAS = Path(__file__).resolve().parents[3] / "workflow" / "schemas"
 HINT = "config/README.md explains every key"
-# Of a file that is wrong throughout, as many errors are shown, each of at most so many letters.
-SHOWN_ERRORS = 20
-SHOWN_LETTERS = 400
+# Limits of the number and length of reported errors.
+MAX_ERRORS = 20
+MAX_ERROR_LENGTH = 400
 
 
 @functools.cache
 def schema(name: str) -> dict[str, Any]:
-    """Load a schema; it may refer to what `definitions` puts into its `$defs`."""
+    """Load a schema and add `definitions` to its `$defs`."""
     content: dict[str, Any] = read_yaml(SCHEMAS / f"{name}.schema.yaml")
     content["$defs"] = content.get("$defs", {}) | definitions()
     return content
@@ -32,27 +32,26 @@ def schema(name: str) -> dict[str, Any]:
 
 @functools.cache
 def validator(name: str) -> jsonschema.Draft202012Validator:
-    """Make a schema's validator, once: it keeps what it looked up.
+    """Build a schema's validator; it is cached with the references that it resolves.
 
-    Stricter than JSON Schema where Python is not: numbers are finite, and `$` in a pattern is the
-    end of the text, not a line's.
+    It is stricter than jsonschema: numbers must be finite, and `$` in a pattern does not match
+    before a final newline.
     """
-    import jsonschema  # takes a tenth of a second, and much is asked of schemas without it
+    import jsonschema  # here, because it takes 0.1 s and most commands validate nothing
 
     standard: Any = jsonschema.Draft202012Validator
     extend: Any = jsonschema.validators.extend
 
     def finite(checker: Any, value: Any) -> bool:
-        # Of NaN and infinities, and of whole numbers that no float holds, the comparison is false.
+        # False for NaN, infinities and integers that overflow a float.
         is_number: bool = standard.TYPE_CHECKER.is_type(value, "number")
         return is_number and abs(value) <= sys.float_info.max
 
-    def pattern(its: Any, wanted: str, value: Any, about: Any) -> Iterator[Any]:
-        at_end = isinstance(value, str) and wanted.endswith("$") and value.endswith("\n")
-        if at_end:
-            yield jsonschema.ValidationError(f"{value!r} does not match {wanted!r}")
+    def pattern(checker: Any, regex: str, value: Any, subschema: Any) -> Iterator[Any]:
+        if isinstance(value, str) and regex.endswith("$") and value.endswith("\n"):
+            yield jsonschema.ValidationError(f"{value!r} does not match {regex!r}")
         else:
-            yield from standard.VALIDATORS["pattern"](its, wanted, value, about) or ()
+            yield from standard.VALIDATORS["pattern"](checker, regex, value, subschema) or ()
 
     numbers = standard.TYPE_CHECKER.redefine("number", finite)
     strict = extend(standard, {"pattern": pattern}, type_checker=numbers)
@@ -61,23 +60,25 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
 
 
 def problems(data: Any, name: str) -> list[str]:
-    """Say where data leave a schema, and how."""
+    """List where and how data violate a schema."""
     errors = sorted(validator(name).iter_errors(data), key=lambda e: list(map(str, e.path)))
     found = [
         f"{'.'.join(map(shown, e.path)) or '(top level)'}: {_shortened(e.message)}"
-        for e in errors[:SHOWN_ERRORS]
+        for e in errors[:MAX_ERRORS]
     ]
-    return found + [f"and {len(errors) - SHOWN_ERRORS} more"] * (len(errors) > SHOWN_ERRORS)
+    return found + [f"and {len(errors) - MAX_ERRORS} more"] * (len(errors) > MAX_ERRORS)
 
 
 def _shortened(message: str) -> str:
-    """Cut an error message that quotes a long value: keep what it says of it, at its end."""
-    half = SHOWN_LETTERS // 2
-    return message if len(message) <= SHOWN_LETTERS else f"{message[:half]} ... {message[-half:]}"
+    """Cut the middle of a long error message, whose end explains the value that it quotes."""
+    if len(message) <= MAX_ERROR_LENGTH:
+        return message
+    half = MAX_ERROR_LENGTH // 2
+    return f"{message[:half]} ... {message[-half:]}"
 
 
 def check_schema(data: Any, name: str, where: str, hint: str = HINT) -> None:
-    """Validate against a schema; `where` is the file, for the error."""
+    """Validate data against a schema; `where` names the file in the error."""
     if found := problems(data, name):
         lines = "\n    ".join(found)
         raise UsageError(
@@ -87,10 +88,7 @@ def check_schema(data: Any, name: str, where: str, hint: str = HINT) -> None:
 
 
 def load_checked(path: Path, name: str) -> Any:
-    """Parse a YAML file and validate it, once a process for as long as it says the same.
-
-    The caller has its own copy.
-    """
+    """Parse and validate a YAML file; return a copy of the result, which is cached by content."""
     return copy.deepcopy(_checked(path, read_text(path), name))
 
 
@@ -102,15 +100,15 @@ def _checked(path: Path, text: str, name: str) -> Any:
 
 
 def definitions() -> dict[str, Any]:
-    """Say in JSON Schema what the axes are.
+    """Return the JSON Schema of the axes.
 
     Returns:
-        `axis`: the name of one that studies set; `selector`: that, or `block`; `axes`: those, each
-        with a value or a list of values; `cell`: those, each with a value; `values`: by name, what
-        a value of any axis is.
+        `axis`: the name of an axis that studies set; `selector`: such a name or `block`; `axes`:
+        a mapping of such names to a value or a list of values; `cell`: a mapping of such names to
+        a value; `values`: the schema of each axis's values, by name.
     """
-    values = {name: its.schema() for name, its in AXES.items()}
-    of_studies = {name: values[name] for name, its in AXES.items() if not its.of_campaign}
+    values = {name: axis.schema() for name, axis in AXES.items()}
+    of_studies = {name: values[name] for name, axis in AXES.items() if not axis.of_campaign}
     return {
         "axis": {"enum": list(of_studies)},
         "selector": {"enum": ["block", *of_studies]},
@@ -124,6 +122,6 @@ def definitions() -> dict[str, Any]:
 
 
 def one_or_more(value: dict[str, Any]) -> dict[str, Any]:
-    """Allow a value, or a list of values to cross with all others."""
+    """Return the schema of one value or a list of values."""
     many = {"type": "array", "minItems": 1, "items": value}
     return {"if": {"type": "array"}, "then": many, "else": value}

@@ -1,6 +1,6 @@
-"""When a cell has enough replicates: its mean's confidence interval is narrow, or there are many.
+"""The stopping rule: a cell ends when its mean's confidence interval is narrow enough.
 
-The replicates' seeds are fixed in their order, so the same cell always stops after the same one.
+The order of the replicates' seeds is fixed, so a cell always stops after the same replicate.
 """
 
 from __future__ import annotations
@@ -15,33 +15,31 @@ from losslab.study.intervals import mean_interval
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """How many replicates a cell gets."""
+    """The minimum and maximum number of a cell's replicates, and the target precision."""
 
-    least: int
-    most: int
-    # Half the width of the mean's 95 % interval, in percent of the mean; None: `least`, always.
+    minimum: int
+    maximum: int
+    # Target half-width of the mean's 95 % CI, in percent of the mean; None: stop at the minimum.
     half_width_percent: float | None = None
 
     def __str__(self) -> str:
-        """Say the number of replicates, or the range of it."""
-        return str(self.least) if self.most == self.least else f"{self.least}-{self.most}"
+        """Return the number of replicates, or its range."""
+        same = self.minimum == self.maximum
+        return str(self.minimum) if same else f"{self.minimum}-{self.maximum}"
 
     def enough(self, replicates: int, values: Sequence[float]) -> bool:
-        """Tell whether to stop.
-
-        `values` are the primary metric of the valid ones.
-        """
-        if replicates < self.least:
+        """Return whether to stop; `values` are the primary metric of the valid replicates."""
+        if replicates < self.minimum:
             return False
-        if replicates >= self.most or self.half_width_percent is None:
+        if replicates >= self.maximum or self.half_width_percent is None:
             return True
         return half_width_percent(values) <= self.half_width_percent
 
 
 def half_width_percent(values: Sequence[float]) -> float:
-    """Return half the width of the mean's 95 % confidence interval in percent of the mean.
+    """Return the half-width of the mean's 95 % confidence interval in percent of the mean.
 
-    Infinite where there are too few values for an interval, and for a mean of zero.
+    The result is infinite if there are too few values for an interval or the mean is zero.
     """
     interval = mean_interval(values)
     if interval is None or (mean := statistics.fmean(values)) == 0:

@@ -1,7 +1,7 @@
-"""Suites: criteria for congestion controls, and the scenarios that they are measured in.
+"""Suites: criteria for congestion controls, and the scenarios in which they are measured.
 
-A study that names a suite (`suite: rfc9743`) has its scenarios as blocks, for each of its
-algorithms; a campaign may name others in their place (`algorithms`), as `losslab score` does.
+If a study names a suite (`suite: rfc9743`), the suite's scenarios are the study's blocks, for each
+of the study's algorithms. A campaign may replace the algorithms, as `losslab score` does.
 """
 
 from __future__ import annotations
@@ -16,30 +16,29 @@ from losslab.reading import input_errors
 from losslab.reading.files import repeats
 from losslab.study import metrics
 from losslab.study.condition import AXES, DEFAULT_KERNEL
+from losslab.study.grid import as_list, block_grid, matches
 from losslab.study.names import load_algorithms
-from losslab.study.points import as_list, block_points, has
 from losslab.study.schemas import load_checked
 
-# A suite's word for the algorithm that is scored.
+# The value that stands for the scored algorithm, and the axes that may have it.
 TESTED = "tested"
-# Where it may stand.
 ROLES = ("algorithm", "competitor")
-# How a suite is run: in little more than ten minutes for one algorithm, or over its whole range.
+# The forms of a suite: `quick` takes little more than ten minutes per algorithm.
 FORMS = ("quick", "full")
 QUICK, FULL = FORMS
 # A full segment with its Ethernet header, as the bottleneck counts it (emulation/qdiscs.py).
 FRAME_BITS = 1514 * 8
-# A buffer of a fraction of a small product still has room for a packet that is sent and one more.
-LEAST_BUFFER_PACKETS = 2
+# One packet in transmission and one in the queue.
+MIN_BUFFER_PACKETS = 2
 
 Point = dict[str, Any]
 
 
 @input_errors()
 def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[str, Any]:
-    """Load a study, and give one of a suite its blocks and runs.
+    """Load a study; if it names a suite, add the suite's defaults, blocks and runs.
 
-    `algorithms` are in place of those of a study of a suite.
+    `algorithms` replace those of such a study.
     """
     path = root / "config" / "studies" / f"{name}.yaml"
     study: dict[str, Any] = load_checked(path, "study")
@@ -60,93 +59,95 @@ def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[st
 
 
 def suite_path(name: str, root: Path) -> Path:
-    """Give the file of a suite of the repository `root`, whether or not it is there."""
+    """Return the path of a suite of the repository `root`; the file need not exist."""
     return root / "config" / "suites" / f"{name}.yaml"
 
 
 @input_errors()
 def load_suite(name: str, root: Path) -> dict[str, Any]:
-    """Load a suite and check what its schema cannot."""
+    """Load a suite and check the constraints that its schema cannot express."""
     path = suite_path(name, root)
     if not path.is_file():
-        known = sorted(each.stem for each in path.parent.glob("*.yaml"))
-        raise LosslabError(f"a suite must be one of {', '.join(known)}, found {name!r}")
+        names = sorted(suite_file.stem for suite_file in path.parent.glob("*.yaml"))
+        raise LosslabError(f"a suite must be one of {', '.join(names)}, found {name!r}")
     suite: dict[str, Any] = load_checked(path, "suite")
     if problems := list(_problems(suite)):
-        raise LosslabError(f"{path} must make sense, found:\n    " + "\n    ".join(problems))
+        raise LosslabError(f"{path} is not consistent:\n    " + "\n    ".join(problems))
     return suite
 
 
 def _problems(suite: dict[str, Any]) -> Iterator[str]:
-    """Say which names mean nothing, and which sections nobody speaks of."""
+    """Yield what is inconsistent in a suite: unknown names, and sections without criteria."""
     criteria = suite["criteria"]
     if twice := repeats(criterion["id"] for criterion in criteria):
-        yield f"criterion {twice} stands there twice"
-    sections = [each["section"] for each in suite["sections"]]
-    covered = {each["section"] for each in criteria}
-    left = {each["section"] for each in suite["not_covered"]}
-    for section in sorted((covered | left) - set(sections)):
-        yield f"section {section} is none of `sections`"
+        yield f"id of a criterion must be unique, found twice: {twice}"
+    sections = [section["section"] for section in suite["sections"]]
+    covered = {criterion["section"] for criterion in criteria}
+    not_covered = {section["section"] for section in suite["not_covered"]}
+    for section in sorted((covered | not_covered) - set(sections)):
+        yield f"section must be one of `sections`, found {section}"
     for section in sections:
-        if (section in covered) == (section in left):
-            yield f"section {section} must have criteria, or stand in not_covered with a reason"
-    made = blocks(suite, suite["baselines"])
+        if (section in covered) == (section in not_covered):
+            yield (
+                f"section {section} must either have criteria or be in not_covered with a reason"
+            )
+    points = blocks(suite, suite["baselines"])
     for criterion in criteria:
-        found = [
+        problems = [
             *metrics.problems(criterion["metric"]),
-            *_selector_problems(criterion, suite, made),
+            *_selector_problems(criterion, suite, points),
         ]
-        yield from (f"criterion {criterion['id']}: {problem}" for problem in found)
+        yield from (f"criterion {criterion['id']}: {problem}" for problem in problems)
 
 
 def _selector_problems(
-    criterion: dict[str, Any], suite: dict[str, Any], made: dict[str, list[Point]]
+    criterion: dict[str, Any], suite: dict[str, Any], points: dict[str, list[Point]]
 ) -> Iterator[str]:
-    """Say which of a criterion's cells there are none of, or none in the quick form."""
+    """Yield why a criterion selects no cells, or none in the quick form."""
     where, scenarios = dict(criterion["where"]), suite["scenarios"]
-    named = as_list(where.pop("block"))
-    if unknown := [block for block in named if block not in made]:
-        yield f"no scenario is called {', '.join(unknown)}"
+    selected = as_list(where.pop("block"))
+    if unknown := [block for block in selected if block not in points]:
+        yield f"block must be one of the scenarios, found {', '.join(unknown)}"
         return
     against = criterion.get("against")
     if against is not None and against not in suite["baselines"]:
-        yield f"{against} is no baseline, and not always measured"
-    quick = [block for block in named if QUICK in scenarios[block]]
-    excused = not quick and all("not_quick" in scenarios[block] for block in named)
+        yield f"against must be one of the baselines, which are always measured, found {against}"
+    quick = [block for block in selected if QUICK in scenarios[block]]
+    only_full = not quick and all("not_quick" in scenarios[block] for block in selected)
     if not any(
-        has(point, where | scenarios[block].get(QUICK, {}).get("only", {}))
-        for block in (named if excused else quick)
-        for point in made[block]
+        matches(point, where | scenarios[block].get(QUICK, {}).get("only", {}))
+        for block in (selected if only_full else quick)
+        for point in points[block]
     ):
-        yield f"no cell {'' if excused else 'of the quick form '}is meant"
+        yield f"where must select a cell{'' if only_full else ' of the quick form'}, found none"
 
 
 def blocks(
     suite: dict[str, Any], algorithms: Sequence[str], kernels: Mapping[str, str] | None = None
 ) -> dict[str, list[Point]]:
-    """Make a study's blocks of a suite's scenarios: per scenario its points.
+    """Return the blocks of a study that names a suite: the points of each scenario.
 
     Args:
-        suite: As `load_suite` gives it.
-        algorithms: Those that are scored.
-        kernels: Those that algorithms need, by their names. A scenario that needs another one is
-            without these algorithms.
+        suite: A suite from `load_suite`.
+        algorithms: The scored algorithms.
+        kernels: The kernel that each algorithm needs. A scenario with another kernel leaves the
+            algorithm out.
     """
     found: dict[str, list[Point]] = {}
     for name, scenario in suite["scenarios"].items():
         found[name] = []
-        points = block_points(suite, scenario["points"])
+        points = block_grid(suite, scenario["points"])
         for point, algorithm in itertools.product(points, algorithms):
             kernel = point.get("kernel")
             if kernel is None or (kernels or {}).get(algorithm, kernel) == kernel:
-                made = _with_algorithm(point, algorithm)
-                # A point in which the algorithm has no place is there once.
-                found[name] += [made] if made not in found[name] else []
+                complete = _with_algorithm(point, algorithm)
+                # A point without the scored algorithm is the same for all algorithms.
+                found[name] += [complete] if complete not in found[name] else []
     return found
 
 
 def _with_algorithm(point: Point, algorithm: str) -> Point:
-    """Put the scored algorithm in its place, and a buffer in packets."""
+    """Return a point with the scored algorithm, and with its buffer in packets."""
     point = {"algorithm": TESTED, **point}
     point |= {role: algorithm for role in ROLES if point.get(role) == TESTED}
     if "buffer_bdp" in point:
@@ -155,24 +156,25 @@ def _with_algorithm(point: Point, algorithm: str) -> Point:
 
 
 def buffer_packets(point: Point, bdp: float) -> int:
-    """Round a buffer of so many bandwidth-delay products to packets."""
+    """Convert a buffer from bandwidth-delay products to packets."""
     values: Point = {name: AXES[name].default for name in ("rate_mbit", "rtt_ms")} | point
     bits: float = values["rate_mbit"] * 1e6 * values["rtt_ms"] / 1e3
-    return max(LEAST_BUFFER_PACKETS, round(bdp * bits / FRAME_BITS))
+    return max(MIN_BUFFER_PACKETS, round(bdp * bits / FRAME_BITS))
 
 
 def runs(suite: dict[str, Any], form: str) -> dict[str, Any]:
-    """Say how a suite's scenarios are run in one of `FORMS`, as a campaign says it of blocks."""
+    """Return the run configuration of a suite's scenarios in one of `FORMS`."""
     return {
         name: scenario[form] for name, scenario in suite["scenarios"].items() if form in scenario
     }
 
 
 def form_runs(study: str, root: Path, form: str) -> dict[str, Any]:
-    """Say how the blocks of a study of a suite are run in one of `FORMS`."""
+    """Return the run configuration of the blocks of a study that names a suite."""
     named = load_study(study, root).get("suite")
     if named is None:
         raise LosslabError(
-            f"blocks of study {study} must be named, found {form}, a form that suites have"
+            f"study {study} names no suite, so the configuration must list its blocks, found the "
+            f"form {form}"
         )
     return runs(load_suite(named, root), form)

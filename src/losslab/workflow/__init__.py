@@ -1,1 +1,1 @@
-"""Files and parameters of the rules of `workflow/`, without Snakemake."""
+"""Inputs, outputs and parameters of the workflow's rules, independent of Snakemake."""

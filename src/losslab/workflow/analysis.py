@@ -1,8 +1,8 @@
-"""R code, figures, tables and chapters of a campaign's studies, as rules name them.
+"""R code, figures, tables and chapters of a campaign's studies, for the workflow's rules.
 
-All functions of `analysis/R` and of a study's own folder count for each of its tables and figures;
-a figure's own file counts for that figure alone. What code means counts (`campaign.meaning`), not
-when its file was written.
+A study's tables and figures depend on all functions of `analysis/R` and of the study's own folder;
+each figure also depends on its own file. A change is a change of the code's digest
+(`campaign.codedigest`), not of the file's time.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign import fingerprint, meaning
+from losslab.campaign import codedigest, fingerprint
 from losslab.errors import LosslabError
 from losslab.study import design, files
 from losslab.study.design import Study
 
-# What R files define at their top level.
+# Top-level definitions of R files.
 DEFINITION = re.compile(r"^([A-Za-z.][\w.]*) *<-", re.MULTILINE)
-# The page of the run explorer, and the modules that fill it.
-OF_EXPLORER = (".html", ".css", ".js", "explorer.py", "series.py")
+# Name endings of the run explorer's page and of the modules that fill it.
+EXPLORER_FILES = (".html", ".css", ".js", "explorer.py", "series.py")
 
 
 def require_defined_once(functions: Iterable[Path]) -> None:
-    """Refuse R functions that are defined in two files, or two files of one name.
+    """Raise LosslabError if two R files have the same name or define the same function.
 
-    The report reads all of them into one environment, from one folder.
+    The report copies all files to one folder and reads them into one environment.
     """
-    home: dict[str, Path] = {}
+    first: dict[str, Path] = {}
     for path in functions:
         for name in (path.name, *DEFINITION.findall(path.read_text())):
-            other = home.setdefault(name, path)
+            other = first.setdefault(name, path)
             if other != path:
                 raise LosslabError(
-                    f"files of R functions, and what they define, must differ in name, found "
+                    "R files and functions must have unique names, found "
                     f"{name} in {other} and {path}",
-                    hint="give the one of the study another name",
+                    hint="rename the study's file or function",
                 )
 
 
 class Analysis:
-    """Files of the studies of a campaign."""
+    """The analysis files of a campaign's studies."""
 
     def __init__(self, studies: Mapping[str, Study], root: Path = design.ROOT) -> None:
         """Check the studies' R functions."""
@@ -50,27 +50,31 @@ class Analysis:
         require_defined_once(files.functions(root, studies))
 
     def functions(self, *studies: str) -> list[str]:
-        """List the files of R functions that all studies have, and of those that these have."""
+        """List the R files with functions: the shared ones, and the given studies' own."""
         return [str(path) for path in files.functions(self._root, studies)]
 
-    def meaning(self, script: str, study: str | None = None, code: str | None = None) -> str:
-        """Return what the R code of a job means, in place of its files' times.
+    def code_digest(self, script: str, study: str | None = None, code: str | None = None) -> str:
+        """Return the digest of a job's R code, a parameter that replaces its files' times.
 
-        Snakemake compares no parameter that depends on `input`. `study`: the study that it is run
-        for, if it is one.
+        It does not use the job's `input`, because Snakemake ignores changes of parameters that do.
+
+        Args:
+            script: The script that the job runs.
+            study: The study of the job, if it has one.
+            code: The R file of the job's table or figure, if it has one.
         """
         functions = files.functions(self._root, [study] if study else [])
         own = [Path(code)] if code else []
-        return meaning.of_files([*functions, self._scripts / script, *own])
+        return codedigest.of_files([*functions, self._scripts / script, *own])
 
     # A study's tables
 
     def table_code(self, study: str) -> str:
-        """Return the R file that makes a study's tables."""
+        """Return the path of the R file that makes a study's tables."""
         return str(files.tables(self._root, study))
 
     def table_files(self, study: str) -> dict[str, str]:
-        """Map the names of a study's tables to their files."""
+        """Return the files of a study's tables by name."""
         return {
             table: f"results/tables/{study}_{table}.csv" for table in self._studies[study].tables
         }
@@ -84,22 +88,22 @@ class Analysis:
         return list(map(str, files.suite(self._root, study)))
 
     def figure_code(self, wildcards: Any) -> str:
-        """Return the R file that draws a job's figure."""
+        """Return the path of the R file that draws a job's figure."""
         return str(files.figure(self._root, wildcards.study, wildcards.figure))
 
-    def figure_meaning(self, wildcards: Any) -> str:
-        """Return what the R code of a job's figure means."""
-        return self.meaning("figure.R", wildcards.study, self.figure_code(wildcards))
+    def figure_code_digest(self, wildcards: Any) -> str:
+        """Return the digest of the R code of a job's figure."""
+        return self.code_digest("figure.R", wildcards.study, self.figure_code(wildcards))
 
     # The report
 
     def chapters(self) -> list[str]:
-        """List the chapters: one per study, and the one on what their numbers are worth."""
+        """List the chapters: one per study, and the one on the reliability of the numbers."""
         chapters = [files.chapter(self._root, study) for study in self._studies]
         return list(map(str, [*chapters, self._root / "report" / "_agreement.qmd"]))
 
     def figures(self) -> list[str]:
-        """List what the report shows of the studies' figures."""
+        """List the files of the studies' figures that the report shows."""
         return [
             f"results/figures/{study.name}_{figure}.{suffix}"
             for study in self._studies.values()
@@ -112,7 +116,7 @@ class Analysis:
         return [file for study in self._studies for file in self.table_files(study).values()]
 
     def scripts(self) -> list[str]:
-        """List the scripts that the report leads to."""
+        """List the R scripts that the report links to."""
         found = [self._scripts / "agreement.R"]
         for study in self._studies.values():
             found.append(files.tables(self._root, study.name))
@@ -120,11 +124,11 @@ class Analysis:
         return list(map(str, found))
 
     def explorer_code(self) -> list[str]:
-        """List what the run explorer's page is made of."""
-        folders = (self._root / "report" / "explorer", fingerprint.PACKAGE / "screen")
+        """List the source files of the run explorer's page."""
+        folders = (self._root / "report" / "explorer", fingerprint.PACKAGE / "ui")
         return [
             str(path)
             for folder in folders
             for path in sorted(folder.rglob("*.*"))
-            if path.name.endswith(OF_EXPLORER)
+            if path.name.endswith(EXPLORER_FILES)
         ]

@@ -1,7 +1,9 @@
-"""A replicate of an archive that is run again: what is said of its bytes, without a guest."""
+"""Drawing replicates of an archive and running them again, without a guest."""
 
 import json
+import math
 import shutil
+from itertools import combinations
 from types import SimpleNamespace
 
 import pytest
@@ -15,12 +17,13 @@ MANIFEST = {
     "cell": CONDITION.to_json(), "seed": 1, "backend": "virtual", "instrument": {"image": "a"},
     "valid": True, "reasons": [], "summary": {"goodput_mbit": 1},
 }  # fmt: skip
+
 FILES = {"tcp.csv": "t_s\n1\n", "sender.log": "done\n"}
 
 
 @pytest.fixture
 def archived(tmp_path, monkeypatch):
-    """A replicate, and a guest that always gives the same."""
+    """Return a function that writes a replicate; every rerun returns the honest one."""
     honest = sealed.replicate(tmp_path / "honest", MANIFEST, FILES)
 
     def run(condition, seed, out, *_, **__):
@@ -34,7 +37,37 @@ def archived(tmp_path, monkeypatch):
     )
 
 
-def test_the_same_bytes_are_no_difference_also_where_a_raw_file_is_a_digest_alone(archived):
+def test_sample_depends_on_the_day_and_the_results(tmp_path):
+    paths = [f"cell/{number}" for number in range(100)]
+    digests = tmp_path / "digests.tsv"
+    digests.write_text("a")
+    first = sampling.sample(paths, 20, "2026-01-31", digests)
+    assert first == sampling.sample(paths[::-1], 20, "2026-01-31", digests)
+    assert len(set(first)) == 20
+    assert first != sampling.sample(paths, 20, "2026-02-01", digests)
+    digests.write_text("b")
+    assert first != sampling.sample(paths, 20, "2026-01-31", digests)
+    assert sampling.sample(paths[:3], 20, "2026-01-31", digests) == paths[:3]
+    assert sampling.sample(paths, None, "2026-01-31", digests) == sorted(paths)
+
+
+@pytest.mark.parametrize(("population", "wrong", "count"), [(6, 2, 3), (5, 1, 4), (4, 0, 2)])
+def test_detection_probability_equals_exhaustive_counting(population, wrong, count):
+    samples = list(combinations(range(population), count))
+    missed = sum(all(each >= wrong for each in drawn) for drawn in samples)
+    assert math.isclose(sampling.unnoticed(population, wrong, count), missed / len(samples))
+
+
+def test_user_programs_of_others_run_only_with_trust(tmp_path):
+    programs = {"app": "command", "sender_command": "./a", "receiver_command": "./b"}
+    condition = CONDITION.to_json() | programs
+    manifest = {"cell": condition, "instrument": {}, "backend": "virtual", "seed": 1}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(sampling.CannotRunError, match="--trust"):
+        sampling.run_again(tmp_path, trust=False)
+
+
+def test_same_bytes_agree_with_a_raw_files_digest(archived):
     folder = archived()
     assert sampling.run_again(folder, trust=False) == ""
     (folder / "tcp.csv").unlink()
@@ -57,11 +90,11 @@ def test_the_same_bytes_are_no_difference_also_where_a_raw_file_is_a_digest_alon
         ),
     ],
 )
-def test_what_was_made_up_is_named(archived, made_up, found):
+def test_made_up_files_are_named(archived, made_up, found):
     assert sampling.run_again(archived(**made_up), trust=False) == found
 
 
-def test_a_digest_of_a_file_that_is_not_there_must_be_the_second_runs(archived):
+def test_digest_of_a_removed_file_must_match_the_second_run(archived):
     folder = archived(FILES | {"tcp.csv": "t_s\n2\n"})
     (folder / "tcp.csv").unlink()
     assert sampling.run_again(folder, trust=False) == "tcp.csv: another file"

@@ -1,4 +1,4 @@
-"""How a job is alone on its machine, and what becomes of it; most of it needs no root."""
+"""Jobs on the host: exclusive use of the machine and results; most tests need no root."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ def folder(monkeypatch, tmp_path):
     return tmp_path / "losslab"
 
 
-def test_the_lock_lies_in_a_folder_of_roots_own(folder):
+def test_host_lock_is_in_a_private_folder_of_root(folder):
     with onhost.turn() as mine:
         assert folder.stat().st_mode & 0o777 == 0o700
         assert (mine.source / "losslab" / "emulation" / "measure.py").exists()
@@ -30,7 +30,7 @@ def test_the_lock_lies_in_a_folder_of_roots_own(folder):
         assert not killed.exists()
 
 
-def test_nothing_is_written_through_a_link_that_another_made(folder, tmp_path):
+def test_symlinks_of_other_users_are_not_followed(folder, tmp_path):
     victim = tmp_path / "victim"
     victim.mkdir()
     folder.symlink_to(victim)
@@ -46,19 +46,19 @@ def test_nothing_is_written_through_a_link_that_another_made(folder, tmp_path):
     assert (tmp_path / "precious").read_text() == "as it was"
 
 
-def test_a_folder_that_others_may_write_to_is_refused(folder):
+def test_folder_writable_by_others_is_refused(folder):
     folder.mkdir()
     folder.chmod(0o777)
-    with pytest.raises(LosslabError, match="no one else, found 777"), onhost.turn():
+    with pytest.raises(LosslabError, match="found mode 777"), onhost.turn():
         pass
     folder.chmod(0o700)
     os.chown(folder, 12345, 12345)
-    with pytest.raises(LosslabError, match="found it belonging to user 12345"), onhost.turn():
+    with pytest.raises(LosslabError, match="found user 12345"), onhost.turn():
         pass
 
 
-class Shell(onhost.OnHost):
-    """A job that is a shell script."""
+class ShellJob(onhost.OnHost):
+    """A backend whose job is a shell script."""
 
     def __init__(self, script):
         self.script = script
@@ -84,16 +84,16 @@ class Shell(onhost.OnHost):
          LosslabError, "y"),
     ],
 )  # fmt: skip
-def test_what_became_of_a_job_decides_whether_it_is_kept(tmp_path, script, kind, words):
-    """Only a refusal of the job itself and a failed check are rows."""
+def test_folder_of_a_job_is_kept_by_its_outcome(tmp_path, script, kind, words):
+    """Only refusals by the job itself and failed checks are recorded as rows."""
     job = base.Job({"kind": "replicate"}, tmp_path, 7, timeout_s=1.0)
     with pytest.raises(LosslabError) as error:
-        runner.run(Shell(script), None, job)
+        runner.run(ShellJob(script), None, job)
     assert type(error.value) is kind
     assert words in str(error.value)
 
 
-def test_an_error_of_the_engine_is_the_hosts():
+def test_engine_error_is_a_host_error():
     broken = type("APIError", (Exception,), {"__module__": "docker.errors"})("no space left")
     assert "no space left" in str(containers.of_engine(broken))
     assert containers.of_engine(ValueError("ours")) is None

@@ -1,23 +1,23 @@
-"""What a machine must have to run jobs, and what mends it; no root needed."""
+"""Requirements of a machine for its jobs, with their fixes; no root needed."""
 
 import dataclasses
 
 import pytest
 
 from losslab.backends import preflight
-from losslab.emulation.shaping import shapers
+from losslab.emulation.shaping import path_qdiscs
 from losslab.errors import LosslabError
 from losslab.processes import Done
 from tests.unit.study.test_condition import BARE, CONDITION
 
 
-def test_the_engine_must_be_on_this_machine(monkeypatch):
+def test_remote_engine_is_refused(monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "tcp://10.0.0.1:2375")
     with pytest.raises(LosslabError, match="must be on this machine"):
         preflight.socket_path()
 
 
-def test_a_refusal_names_all_that_is_missing(monkeypatch, tmp_path):
+def test_refusal_names_everything_that_is_missing(monkeypatch, tmp_path):
     findings = [
         preflight.Finding("root", True, "yes"),
         preflight.Finding("sch_netem", False, "unknown", "modprobe sch_netem"),
@@ -31,15 +31,15 @@ def test_a_refusal_names_all_that_is_missing(monkeypatch, tmp_path):
     assert "--where guest" in error.value.hint
 
 
-def test_no_engine_is_a_finding(monkeypatch, tmp_path):
+def test_missing_engine_is_a_finding(monkeypatch, tmp_path):
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 'none.sock'}")
     (finding,) = preflight._docker()
     assert not finding.good
-    assert "systemctl start docker" in finding.remedy
+    assert "systemctl start docker" in finding.fix
 
 
-def kinds(condition, monkeypatch, tmp_path, lacking=()):
-    """What a machine without some qdiscs is told to lack for a condition."""
+def missing_qdiscs(condition, monkeypatch, tmp_path, lacking=()):
+    """Return the qdiscs checked for a condition, and the missing ones."""
     tried = []
 
     def kernel_qdisc(shaper, root, image_root):
@@ -47,20 +47,22 @@ def kinds(condition, monkeypatch, tmp_path, lacking=()):
         return preflight.Finding(f"sch_{shaper.kind}", shaper.kind not in lacking, "", "modprobe")
 
     monkeypatch.setattr(preflight, "kernel_qdisc", kernel_qdisc)
-    missing = [f.what for f in preflight.host(tmp_path, condition, containers=False) if not f.good]
+    missing = [
+        f.requirement for f in preflight.host(tmp_path, condition, containers=False) if not f.good
+    ]
     return tried, [what for what in missing if what.startswith("sch_")]
 
 
-def test_only_what_a_condition_needs_is_asked_for(monkeypatch, tmp_path):
-    assert kinds(BARE, monkeypatch, tmp_path, ("netem", "fq")) == (["tbf", "pfifo"], [])
-    tried, missing = kinds(CONDITION, monkeypatch, tmp_path, ("netem", "fq"))
+def test_preflight_checks_only_what_the_condition_needs(monkeypatch, tmp_path):
+    assert missing_qdiscs(BARE, monkeypatch, tmp_path, ("netem", "fq")) == (["tbf", "pfifo"], [])
+    tried, missing = missing_qdiscs(CONDITION, monkeypatch, tmp_path, ("netem", "fq"))
     assert missing == ["sch_fq", "sch_netem"]
     assert tried == ["fq", "tbf", "pfifo", "netem"]
     aqm = dataclasses.replace(CONDITION, queue="cake")
-    assert "cake" in kinds(aqm, monkeypatch, tmp_path)[0]
+    assert "cake" in missing_qdiscs(aqm, monkeypatch, tmp_path)[0]
 
 
-def test_an_algorithm_that_namespaces_may_not_have_comes_with_its_remedy(monkeypatch, tmp_path):
+def test_algorithm_forbidden_in_namespaces_comes_with_a_fix(monkeypatch, tmp_path):
     allowed = tmp_path / "allowed"
     allowed.write_text("reno bbr\n")
     monkeypatch.setattr(preflight, "ALGORITHMS_ALLOWED", allowed)
@@ -69,25 +71,25 @@ def test_an_algorithm_that_namespaces_may_not_have_comes_with_its_remedy(monkeyp
     for condition, good in ((bbr, True), (BARE, False)):
         *_, algorithms = preflight.host(tmp_path, condition, containers=False)
         assert algorithms.good == good
-    assert "modprobe tcp_cubic" in algorithms.remedy
-    assert "'reno bbr cubic'" in algorithms.remedy
+    assert "modprobe tcp_cubic" in algorithms.fix
+    assert "'reno bbr cubic'" in algorithms.fix
 
 
-def test_a_kernel_without_a_qdisc_is_told_from_one_with_it(monkeypatch):
+def test_missing_qdisc_is_distinguished_from_a_present_one(monkeypatch):
     said = [Done(2, "", "Error: Specified qdisc kind is unknown.")]
     monkeypatch.setattr(preflight.shutil, "which", lambda name: name)
     monkeypatch.setattr(preflight.processes, "attempt", lambda *words, **options: said[0])
-    netem = next(s for s in shapers(CONDITION, 1) if s.kind == "netem")
+    netem = next(s for s in path_qdiscs(CONDITION, 1) if s.kind == "netem")
     found = preflight.kernel_qdisc(netem, root=True)
     assert not found.good
     assert "unknown" in found.found
-    assert "--rtt-ms 0" in found.remedy
+    assert "--rtt-ms 0" in found.fix
     said[0] = Done(0, "", "")
     assert preflight.kernel_qdisc(netem, root=True).good
     assert not preflight.kernel_qdisc(netem, root=False).good
 
 
-def test_filters_are_tried_beside_the_root(monkeypatch):
+def test_filters_are_probed_on_clsact(monkeypatch):
     tried = []
 
     def attempt(*words, text, **options):
@@ -97,6 +99,6 @@ def test_filters_are_tried_beside_the_root(monkeypatch):
     monkeypatch.setattr(preflight.shutil, "which", lambda name: name)
     monkeypatch.setattr(preflight.processes, "attempt", attempt)
     condition = dataclasses.replace(CONDITION, loss_percent=0, policer_mbit=5)
-    clsact = next(s for s in shapers(condition, 1) if s.kind == "clsact")
+    clsact = next(s for s in path_qdiscs(condition, 1) if s.kind == "clsact")
     assert preflight.kernel_qdisc(clsact, root=True).good
     assert tried[0].startswith("qdisc add dev lo handle ffff: clsact \nfilter add dev lo egress")

@@ -15,9 +15,9 @@ def write_cell(root, name, values, seeds=None, digests=True, **changes):
 
     Args:
         root: The results folder.
-        name: The cell's.
-        values: Each replicate's goodput; None makes an invalid replicate.
-        seeds: Theirs; from 0 by default.
+        name: Name of the cell.
+        values: Goodput of each replicate; None makes an invalid replicate.
+        seeds: Seed of each replicate; from 0 by default.
         digests: False writes results of format 1.0.
         changes: `instrument`, `fingerprint`, `backend`, `metric`, and axes of the condition.
     """
@@ -42,7 +42,7 @@ def write_cell(root, name, values, seeds=None, digests=True, **changes):
 
 
 def forget_digests(path):
-    """Make a cell one of format 1.0."""
+    """Convert a cell to format 1.0, which has no digests."""
     cell = json.loads(path.read_text())
     for row in cell["replicates"]:
         del row["manifest_sha256"]

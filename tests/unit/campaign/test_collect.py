@@ -12,47 +12,47 @@ def tenths(rates, start_s=0.0):
     return intervals(*((start_s + (i + 1) / 10, rate) for i, rate in enumerate(rates)))
 
 
-def test_a_second_is_the_mean_of_its_intervals():
+def test_mean_of_a_second_is_the_mean_of_its_intervals():
     rows = tenths([10] * 5 + [30] * 5 + [50] * 10)
     assert one_second_means(rows, 0, 2) == [(1, pytest.approx(20)), (2, pytest.approx(50))]
 
 
-def test_warm_up_and_what_comes_after_the_end_do_not_count():
+def test_warm_up_and_time_after_the_end_do_not_count():
     rows = tenths([900] * 10 + [10] * 10 + [20] * 10 + [900] * 5)
     assert one_second_means(rows, 1, 3) == [(2, pytest.approx(10)), (3, pytest.approx(20))]
 
 
-def test_an_interval_belongs_to_the_second_of_its_middle():
-    # As a flow that started 0.04 s late: intervals end at 0.14, 0.24 and so on.
+def test_interval_belongs_to_the_second_of_its_middle():
+    # The flow started 0.04 s late: its intervals end at 0.14 s, 0.24 s and so on.
     rows = tenths([10] * 10 + [20] * 10, start_s=0.04)
-    # The tenth ends at 1.04 s, its middle is 0.99 s.
+    # The tenth interval ends at 1.04 s; its middle is 0.99 s.
     assert one_second_means(rows, 0, 2) == [(1, pytest.approx(10)), (2, pytest.approx(20))]
 
 
-def test_a_warm_up_within_a_second_leaves_its_rest():
+def test_warm_up_within_a_second_leaves_the_rest_of_it():
     rows = tenths([900] * 5 + [10] * 5 + [20] * 10)
     assert one_second_means(rows, 0.5, 2) == [(1, pytest.approx(10)), (2, pytest.approx(20))]
 
 
-def test_whole_seconds_stay_as_they_are():
+def test_one_second_intervals_are_unchanged():
     rows = intervals((1, 5), (2, 6), (3, 7))
     assert one_second_means(rows, 0, 3) == [(1, 5), (2, 6), (3, 7)]
 
 
-def test_the_last_tenth_may_be_missing():
+def test_last_tenth_may_be_missing():
     rows = tenths([10] * 19)
     assert one_second_means(rows, 0, 2) == [(1, pytest.approx(10)), (2, pytest.approx(10))]
 
 
-def test_nothing_measured_makes_no_second():
+def test_empty_table_has_no_seconds():
     assert one_second_means([], 0, 2) == []
 
 
-def test_other_windows_weigh_intervals_by_their_part_inside():
+def test_other_windows_weigh_intervals_by_their_overlap():
     rows = [
         {"t_s": str(t), "goodput_mbit": str(v)} for t, v in ((1, 10), (2, 20), (4, 30), (5, 90))
     ]
-    # The window is 1 s to 4 s: its halves part the interval from 2 s to 4 s, and 5 s is after it.
+    # The window from 1 s to 4 s is halved within the interval from 2 s to 4 s; 5 s is outside.
     found = other_windows(rows, 1, 4)
     assert found == pytest.approx({
         "early_goodput_mbit": (20 + 0.5 * 30) / 1.5, "late_goodput_mbit": 30,
@@ -61,14 +61,14 @@ def test_other_windows_weigh_intervals_by_their_part_inside():
     assert other_windows([], 1, 4) == {}
 
 
-def test_flows_beside_a_cells_own_are_named_by_algorithm_and_number(tmp_path):
+def test_background_flows_are_named_by_algorithm_and_number(tmp_path):
     assert collect.flow_names(tmp_path) == collect.FLOW_NAMES
     lines = [f"1-{n},cubic,{10_000 + n}," for n in range(12, 1, -1)]
     lines += ["2-1,bbr,10050,30000", "1-1,bbr,10001,"]
     table = ["name,algorithm,source_port,size_bytes", *lines]
     (tmp_path / "flows.csv").write_text("\n".join(table) + "\n")
     found = collect.flow_names(tmp_path)
-    beside = {port: name for port, name in found.items() if port not in collect.FLOW_NAMES}
-    # The first of those that have no size.
-    assert list(beside.values()) == ["bbr 1-1", *(f"cubic 1-{n}" for n in range(2, 10))]
-    assert beside["10009"] == "cubic 1-9"
+    background = {port: name for port, name in found.items() if port not in collect.FLOW_NAMES}
+    # Flows without a size come first.
+    assert list(background.values()) == ["bbr 1-1", *(f"cubic 1-{n}" for n in range(2, 10))]
+    assert background["10009"] == "cubic 1-9"

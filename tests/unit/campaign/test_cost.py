@@ -15,10 +15,10 @@ def changed(**values):
     return cost.replicate_s(dataclasses.replace(BULK, **values), "virtual")
 
 
-def test_what_is_carried_follows_rate_loss_and_algorithm():
+def test_estimated_goodput_follows_rate_loss_and_algorithm():
     assert cost.expected_mbit(BULK) == 100
     lossy = dataclasses.replace(BULK, loss_percent=1)
-    # 1448 bytes times the square root of 150, per 20 ms.
+    # 1448 bytes times the square root of 150, per RTT of 20 ms.
     assert cost.expected_mbit(lossy) == pytest.approx(7.09, abs=0.01)
     assert cost.expected_mbit(dataclasses.replace(lossy, algorithm="bbr")) == pytest.approx(99)
     assert cost.expected_mbit(dataclasses.replace(BULK, app="web")) == 0
@@ -29,7 +29,7 @@ def test_every_app_has_a_cost(app):
     assert changed(app=app) > 0
 
 
-def test_a_replicate_costs_more_where_there_is_more_to_do():
+def test_replicate_with_more_work_costs_more():
     plain = changed()
     assert changed(duration_s=20) > plain
     assert changed(rate_mbit=1000) > plain
@@ -41,14 +41,14 @@ def test_a_replicate_costs_more_where_there_is_more_to_do():
     short = changed(flows="same,arrivals_per_s=100,size_kb=5")
     assert plain < few < many < few + 2
     assert few < short < few + 2
-    # Together they fill a link that one of them does not.
+    # Several flows fill a link that a single flow does not.
     lossy = dataclasses.replace(BULK, loss_percent=1)
     assert cost.expected_mbit(dataclasses.replace(lossy, flows="same,count=3")) == pytest.approx(
         4 * cost.expected_mbit(lossy)
     )
 
 
-def test_the_bench_adds_up_and_compares(root, tmp_path, capsys):
+def test_campaign_bench_sums_and_compares_costs(root, tmp_path, capsys):
     campaign = tmp_path / "c.yaml"
     campaign.write_text(
         "studies: {loss: {main: {only: {loss_percent: 0, app: iperf3}, replicates: 3, "
@@ -68,7 +68,7 @@ def test_the_bench_adds_up_and_compares(root, tmp_path, capsys):
     assert " to " in minutes
 
 
-def test_the_bench_measures_so_many_flows():
+def test_parts_bench_measures_the_given_number_of_flows():
     assert parts.with_flows(BULK, 1) == BULK
     ten = parts.with_flows(BULK, 10)
     assert (ten.flows, ten.problems()) == ("same,count=9", [])

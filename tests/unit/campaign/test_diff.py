@@ -1,4 +1,4 @@
-"""Comparing result sets cell by cell: numbers, significance and what the command exits with."""
+"""Comparing result sets cell by cell: values, significance and exit status."""
 
 import json
 import random
@@ -7,9 +7,9 @@ import pytest
 
 from losslab import cli
 from losslab.campaign import diff
-from losslab.screen import difftable
 from losslab.study.metrics import primary_names
 from losslab.study.schemas import schema
+from losslab.ui import difftable
 from tests.unit.campaign.cells import write_cell
 
 NOISE = [100, 110, 90, 105, 97]
@@ -22,7 +22,7 @@ def sets(tmp_path):
 
 
 def compared(sets, a, b, metric=None, **kept):
-    """Compare one cell of which A and B have the given values."""
+    """Compare one cell that has the given values in A and B."""
     write_cell(sets[0], "cell", a)
     write_cell(sets[1], "cell", b, **kept)
     return only(diff.compare_sets(*sets, metric))
@@ -70,7 +70,7 @@ def test_each_cell_has_its_verdict(sets):
     )
 
 
-def test_agreement_is_said_and_has_status_0(sets, capsys):
+def test_agreement_is_printed_and_has_status_0(sets, capsys):
     compared(sets, NOISE, OTHER_NOISE)
     assert status(sets) == 0
     text = capsys.readouterr().out
@@ -88,7 +88,7 @@ def test_one_faster_cell_fails_the_comparison(sets):
     assert status(sets) == 1
 
 
-def test_a_difference_that_many_cells_explain_is_not_significant(sets):
+def test_difference_by_chance_among_many_cells_is_not_significant(sets):
     for number in range(40):
         write_cell(sets[0], f"cell{number:02}", noisy(number))
         write_cell(sets[1], f"cell{number:02}", noisy(100 + number))
@@ -103,19 +103,19 @@ def test_a_difference_that_many_cells_explain_is_not_significant(sets):
     assert found.agree
 
 
-def test_a_small_difference_in_all_cells_is_significant(sets):
+def test_small_difference_in_all_cells_is_significant(sets):
     changed = [a * b for a, b in zip(NOISE, (1.01, 1.035, 1.02, 1.005, 1.03), strict=True)]
     for number in range(10):
         write_cell(sets[0], f"cell{number}", NOISE)
         write_cell(sets[1], f"cell{number}", changed)
     found = diff.compare_sets(*sets)
-    # A correction by Holm or Bonferroni would find none of them.
+    # The corrections of Holm and Bonferroni would find none of them.
     assert all(0.05 / 10 < cell.p_value < 0.05 for cell in found.cells)
     assert {cell.verdict for cell in found.cells} == {diff.Verdict.DIFFERENT}
     assert not found.agree
 
 
-def test_the_table_and_the_interval_are_the_reports(sets):
+def test_diff_table_and_interval_equal_the_reports(sets):
     found = compared(sets, NOISE, OTHER_NOISE)
     # R: ratio_interval(c(104, 95, 92, 108, 101), c(100, 110, 90, 105, 97))
     assert found.ratio == pytest.approx(0.996641, abs=1e-6)
@@ -128,7 +128,7 @@ def test_the_table_and_the_interval_are_the_reports(sets):
     ]
 
 
-def test_pairs_find_what_the_variation_between_seeds_hides(sets):
+def test_paired_seeds_reveal_a_difference_within_their_variation(sets):
     values = [10, 200, 50, 400, 90]
     more = [value * (1.02 + number / 1e4) for number, value in enumerate(values)]
     assert compared(sets, values, more).verdict == diff.Verdict.DIFFERENT
@@ -137,7 +137,7 @@ def test_pairs_find_what_the_variation_between_seeds_hides(sets):
     assert (unpaired.verdict, unpaired.paired) == (diff.Verdict.NO_DIFFERENCE, False)
 
 
-def test_pairs_are_the_seeds_that_both_have(sets):
+def test_pairs_are_the_common_seeds(sets):
     found = compared(sets, NOISE, [*OTHER_NOISE, 500, 500])
     assert (found.n, found.replicates, found.paired) == ((5, 5), (5, 7), True)
     assert found.verdict == diff.Verdict.NO_DIFFERENCE
@@ -160,21 +160,21 @@ def test_cells_without_enough_valid_runs_do_not_agree(sets, runs):
     assert status(sets) == 1
 
 
-def test_runs_that_are_invalid_on_one_side_are_a_difference(sets):
+def test_run_that_is_invalid_on_one_side_is_a_difference(sets):
     found = compared(sets, [*NOISE, 99, 99], [*OTHER_NOISE, None, 101])
     assert found.verdict == diff.Verdict.INCONSISTENT
     assert found.problems == ["replicate 5 (seed 5) of B is invalid"]
     assert status(sets) == 1
 
 
-def test_runs_that_are_invalid_on_both_sides_are_not(sets):
+def test_run_that_is_invalid_on_both_sides_is_no_difference(sets):
     found = compared(sets, [*NOISE, None], [*OTHER_NOISE, None])
     assert (found.verdict, found.problems) == (diff.Verdict.NO_DIFFERENCE, [])
     assert difftable._runs(found) == "5 of 6 + 5 of 6 paired"
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), int("9" * 400), "7", True])
-def test_what_is_no_finite_number_is_not_compared_and_named(sets, value):
+def test_value_that_is_no_finite_number_is_named_and_not_compared(sets, value):
     found = compared(sets, [*NOISE, 99], [*OTHER_NOISE, value])
     assert (found.verdict, found.n) == (diff.Verdict.INCONSISTENT, (5, 5))
     assert found.problems == [
@@ -192,7 +192,7 @@ def test_what_is_no_finite_number_is_not_compared_and_named(sets, value):
         (0, 3, "deterministic, different"),
     ],
 )
-def test_cells_that_do_not_vary_are_compared_exactly(sets, a, b, verdict):
+def test_deterministic_cells_are_compared_exactly(sets, a, b, verdict):
     found = compared(sets, [a] * 5, [b] * 5)
     assert found.verdict == verdict
     assert (found.confidence_interval, found.p_value) == (None, None)
@@ -207,13 +207,13 @@ def test_cells_that_do_not_vary_are_compared_exactly(sets, a, b, verdict):
         ([0] * 5, [0, 0, 1, 0, 0], "no significant difference"),
     ],
 )
-def test_where_a_mean_is_zero_the_means_are_compared_without_a_ratio(sets, a, b, verdict):
+def test_zero_mean_is_compared_without_a_ratio(sets, a, b, verdict):
     found = compared(sets, a, b)
     assert (found.verdict, found.confidence_interval) == (verdict, None)
     assert found.ratio in (None, 0)
 
 
-def test_other_conditions_under_the_same_name_are_not_compared(sets):
+def test_different_conditions_of_one_name_are_not_compared(sets):
     found = compared(sets, NOISE, NOISE, rate_mbit=7)
     assert found.verdict == diff.Verdict.CONDITIONS
     assert found.problems[0].startswith("rate_mbit is ")
@@ -221,11 +221,11 @@ def test_other_conditions_under_the_same_name_are_not_compared(sets):
     assert status(sets) == 1
 
 
-def test_a_misspelt_metric_is_wrong_usage_with_the_nearest_names(sets, capsys):
+def test_misspelt_metric_is_wrong_usage_with_the_nearest_names(sets, capsys):
     compared(sets, NOISE, NOISE)
     assert status(sets, "--metric", "goodputs_mbit") == 2
     captured = capsys.readouterr()
-    assert "found goodputs_mbit\n  -> name one of goodput_mbit" in captured.err
+    assert "found goodputs_mbit\n  -> did you mean goodput_mbit" in captured.err
     assert captured.out == ""
 
 
@@ -235,41 +235,41 @@ def test_cells_of_another_app_need_not_have_the_metric(sets, capsys):
         write_cell(root, "page", NOISE, metric="download_s")
     assert status(sets, "--metric", "goodput_mbit") == 0
     assert "1 cell without the metric: not compared." in capsys.readouterr().out
-    # By itself each cell has a metric, or was not compared.
+    # Without --metric, each cell uses its primary metric; a cell without one is not compared.
     for root in sets:
         write_cell(root, "odd", NOISE, metric="oddity")
     assert status(sets) == 1
 
 
-def test_only_cells_with_another_metric_are_no_agreement(sets):
+def test_cells_with_another_metric_alone_do_not_agree(sets):
     for root, values in zip(sets, (NOISE, OTHER_NOISE), strict=True):
         write_cell(root, "page", values, metric="download_s")
     write_cell(sets[0], "bulk", NOISE)
     assert status(sets, "--metric", "goodput_mbit", "--common") == 1
 
 
-def test_what_a_cell_is_judged_by_is_looked_for_on_both_sides(sets):
+def test_primary_metric_is_taken_from_either_side(sets):
     write_cell(sets[0], "cell", [None] * 5)
     write_cell(sets[1], "cell", NOISE, metric=primary_names()[1])
     found = only(diff.compare_sets(*sets))
     assert (found.metric, found.verdict) == (primary_names()[1], diff.Verdict.TOO_FEW)
 
 
-def test_cells_on_one_side_fail_unless_only_common_ones_are_asked_for(sets):
+def test_cells_on_one_side_fail_without_the_option_common(sets):
     compared(sets, NOISE, OTHER_NOISE)
     write_cell(sets[1], "lonely", NOISE)
     assert status(sets) == 1
     assert status(sets, "--common") == 0
 
 
-def test_without_a_common_cell_there_is_no_agreement(sets, capsys):
+def test_no_common_cell_means_no_agreement(sets, capsys):
     write_cell(sets[0], "one", NOISE)
     write_cell(sets[1], "other", NOISE)
     assert status(sets, "--common") == 1
     assert "do not agree: no cell was compared" in capsys.readouterr().out
 
 
-def test_a_machine_reads_a_closed_shape_without_nan(sets, capsys):
+def test_json_of_diff_follows_its_schema_and_has_no_nan(sets, capsys):
     compared(sets, NOISE, OTHER_NOISE)
     write_cell(sets[0], "zero", [0] * 5)
     write_cell(sets[1], "zero", [3, 4, 3, 4, 5])

@@ -1,4 +1,4 @@
-"""Manifests, cell.json and host.json from elsewhere: anything may stand in them."""
+"""Manifests, cell.json and host.json from elsewhere: any content is read or refused."""
 
 import json
 
@@ -27,7 +27,7 @@ def written(tmp_path, data):
     return path
 
 
-def test_what_losslab_writes_is_read_and_later_keys_too(tmp_path):
+def test_documents_of_losslab_are_read_with_unknown_keys(tmp_path):
     for read, data in (
         (documents.read_manifest, MANIFEST),
         (documents.read_cell, CELL),
@@ -51,36 +51,36 @@ def test_what_losslab_writes_is_read_and_later_keys_too(tmp_path):
         ({"reasons": "none"}, "reasons"),
         ({"captures": ["../x"]}, "captures"),
         ({"cell": {"algorithm": "cubic", "speed": 1}}, "unknown condition keys: speed"),
-        ({"cell": {}}, "a condition must say its algorithm"),
+        ({"cell": {}}, "a condition must set algorithm"),
         ({"cell": CONDITION.to_json() | {"rtt_ms": "20"}}, "rtt_ms must be a finite number"),
     ],
 )
-def test_a_manifest_with_another_value_is_refused(tmp_path, change, words):
+def test_manifest_with_an_invalid_value_is_refused(tmp_path, change, words):
     with pytest.raises(UsageError, match=words):
         documents.read_manifest(written(tmp_path, MANIFEST | change))
 
 
 @pytest.mark.parametrize("missing", list(MANIFEST))
-def test_a_manifest_without_a_key_is_refused(tmp_path, missing):
+def test_manifest_without_a_key_is_refused(tmp_path, missing):
     rest = {key: value for key, value in MANIFEST.items() if key != missing}
     with pytest.raises(UsageError, match=f"'{missing}' is a required property"):
         documents.read_manifest(written(tmp_path, rest))
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "", "a\n"])
-def test_a_cell_whose_name_is_no_folder_is_refused(tmp_path, name):
+def test_cell_name_that_is_no_folder_name_is_refused(tmp_path, name):
     with pytest.raises(UsageError, match="cell: "):
         documents.read_cell(written(tmp_path, CELL | {"cell": name}))
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "null", "{", "1", '{"seed": 1e400}'])
 @pytest.mark.parametrize("command", [["rerun"], ["export", "--qlog"]])
-def test_commands_refuse_a_manifest_that_is_none(tmp_path, capsys, command, text):
+def test_commands_refuse_a_malformed_manifest(tmp_path, capsys, command, text):
     assert cli.main([*command, str(written(tmp_path, text))]) == 2
     assert "losslab: error: " in capsys.readouterr().err
 
 
-def test_a_condition_out_of_range_is_not_run_again(tmp_path, capsys):
+def test_condition_out_of_range_is_not_run_again(tmp_path, capsys):
     far = MANIFEST | {"cell": CONDITION.to_json() | {"rtt_ms": 1e9}}
     assert cli.main(["rerun", str(written(tmp_path, far))]) == 2
     assert "rtt_ms must be in" in capsys.readouterr().err

@@ -1,11 +1,11 @@
-"""Which modules enter which cells' fingerprints; tests/e2e/test_staleness.py tries Snakemake."""
+"""Modules in the fingerprints of cells; tests/e2e/test_staleness.py covers Snakemake."""
 
 import ast
 import dataclasses
 
 import pytest
 
-from losslab.campaign import fingerprint, inputs, meaning
+from losslab.campaign import codedigest, fingerprint, inputs
 from losslab.instrument import image, kernels
 from tests.unit.study.test_condition import CONDITION
 
@@ -22,7 +22,7 @@ CELLS = {
     "jitter": (dataclasses.replace(CONDITION, rtt_ms=20, jitter_ms=2), "virtual", "guest"),
     "thinned": (dataclasses.replace(CONDITION, ack_thinning=2), "virtual", "guest"),
     "schedule": (dataclasses.replace(CONDITION, changes="at_s=2,rate_mbit=5"), "virtual", "guest"),
-    "crowd": (dataclasses.replace(CONDITION, flows="same"), "virtual", "guest"),
+    "background": (dataclasses.replace(CONDITION, flows="same"), "virtual", "guest"),
     "scheme": (
         dataclasses.replace(CONDITION, app="datagram", scheme="ewma,alpha=0.9"),
         "virtual",
@@ -44,7 +44,7 @@ DEPENDENT = {
     "emulation/checks.py": ALL,
     "study/condition.py": ALL,
     "study/axes.py": ALL,
-    "study/listed.py": NONE,
+    "study/axisdocs.py": NONE,
     "emulation/probes/tcp.py": ALL,
     "emulation/shaping.py": ALL,
     "emulation/jobs/engineguest.py": {"containers"},
@@ -56,21 +56,21 @@ DEPENDENT = {
     "emulation/apps/iperf3.py": ALL - {"video", "scheme"},
     "emulation/apps/web.py": {"page"},
     "emulation/apps/page_server.py": {"page"},
-    "emulation/standby.py": ALL,
+    "emulation/preloaded.py": ALL,
     "emulation/apps/quic.py": NONE,
     "emulation/path/marking.py": ALL,
     "emulation/path/jitter.py": {"jitter"},
     "emulation/path/schedule.py": {"schedule"},
-    "emulation/changing.py": {"schedule"},
+    "emulation/schedule_runner.py": {"schedule"},
     "emulation/beyond_tc.py": ALL,
     "emulation/path/thinning.py": {"thinned"},
     "emulation/path/bursts.py": NONE,
     "study/features.py": ALL,
     "emulation/apps/ffmpeg.py": {"video"},
-    "emulation/crowd/plan.py": {"crowd"},
-    "emulation/crowd/program.py": {"crowd"},
-    "emulation/crowd/outcome.py": {"crowd"},
-    "study/crowd.py": ALL,
+    "emulation/background/plan.py": {"background"},
+    "emulation/background/program.py": {"background"},
+    "emulation/background/outcome.py": {"background"},
+    "study/background.py": ALL,
     "emulation/path/trace.py": {"drawn", "trace"},
     "emulation/link/forward.py": {"drawn", "trace"},
     "emulation/link/tracelink.py": {"drawn", "trace"},
@@ -84,7 +84,7 @@ DEPENDENT = {
 
 
 @pytest.fixture(autouse=True)
-def a_trace_and_nothing_kept(monkeypatch, tmp_path):
+def one_trace_and_an_empty_cache(monkeypatch, tmp_path):
     (tmp_path / TRACE).write_text("10\n")
     monkeypatch.setattr(inputs, "TRACES", tmp_path)
     yield
@@ -99,7 +99,7 @@ def test_exactly_the_cells_that_use_a_module_depend_on_it(path):
 
 
 def changed_parts(change):
-    """The parts of each cell's fingerprint that something changes."""
+    """Return the parts of each cell's fingerprint that a change affects."""
     before = {name: fingerprint.of(*cell).parts for name, cell in CELLS.items()}
     change()
     fingerprint._built.cache_clear()
@@ -110,14 +110,14 @@ def changed_parts(change):
     return {name: parts for name, parts in found.items() if parts}
 
 
-def test_another_kernel_recipe_changes_cells_in_guests(monkeypatch):
+def test_changed_kernel_recipe_changes_cells_in_guests(monkeypatch):
     def change():
         monkeypatch.setattr(fingerprint.kernel, "content_hash", lambda *_: "another")
 
     assert changed_parts(change) == {name: ["kernel"] for name in IN_GUESTS}
 
 
-def test_another_recipe_of_the_engine_changes_cells_in_containers(monkeypatch):
+def test_changed_engine_recipe_changes_cells_in_containers(monkeypatch):
     hash_of = image.content_hash
 
     def change():
@@ -128,7 +128,7 @@ def test_another_recipe_of_the_engine_changes_cells_in_containers(monkeypatch):
     assert changed_parts(change) == {name: ["engine"] for name in ("containers", "engine")}
 
 
-def test_what_was_built_unpinned_is_another_kernel(monkeypatch, tmp_path):
+def test_unpinned_build_counts_as_another_kernel(monkeypatch, tmp_path):
     def change():
         monkeypatch.setattr(fingerprint.kernel, "target", lambda *_, **__: tmp_path)
         monkeypatch.setattr(fingerprint.kernel, "existing", lambda *_: tmp_path)
@@ -137,56 +137,56 @@ def test_what_was_built_unpinned_is_another_kernel(monkeypatch, tmp_path):
     assert changed_parts(change) == {name: ["kernel"] for name in IN_GUESTS}
 
 
-def test_another_trace_changes_the_cells_that_follow_it(tmp_path):
+def test_changed_trace_changes_the_cells_that_follow_it(tmp_path):
     def change():
         (tmp_path / TRACE).write_text("10\n20\n")
 
     assert changed_parts(change) == {"trace": ["traces"]}
 
 
-def test_a_machines_own_kernel_counts_where_it_measures():
+def test_hosts_kernel_counts_in_real_time():
     for name in ("engine", "plain"):
         assert "kernel" in fingerprint.of(*CELLS[name]).parts
-    assert kernels.default().series  # and it is none of these
+    assert kernels.default().series  # the host's kernel is not in this series
 
 
-def test_user_files_count(monkeypatch):
+def test_user_files_are_part_of_the_fingerprint(monkeypatch):
     def change():
         monkeypatch.setattr(inputs, "digests", lambda _: {"send": "0"})
 
     assert changed_parts(change) == {name: ["user files"] for name in ALL}
 
 
-def test_every_value_of_a_condition_counts():
+def test_every_value_of_a_condition_is_part_of_the_fingerprint():
     condition, *rest = CELLS["bulk"]
     other = dataclasses.replace(condition, buffer_packets=condition.buffer_packets + 1)
     parts = [fingerprint.of(each, *rest).parts for each in (condition, other)]
     assert fingerprint.differences(*parts) == ["condition"]
 
 
-def test_a_part_that_is_new_or_gone_is_a_difference():
+def test_added_or_removed_part_is_a_difference():
     assert fingerprint.differences({"a": "1", "b": "2"}, {"b": "3", "c": "4"}) == ["b", "c", "a"]
 
 
-def test_programs_that_a_guest_starts_by_name_are_known(root):
-    """`python3 -m losslab.x` is no import: its module must be an entry of its own."""
+def test_modules_started_by_name_are_known(root):
+    """`python3 -m losslab.x` is no import: the fingerprint lists such modules."""
     started = set()
     for path in (root / "src/losslab/emulation").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Constant) and str(node.value).startswith("losslab.emulation."):
                 started.add(node.value)
-    # The last is imported, too.
+    # losslab.emulation.realtime is imported, too.
     assert started == {
         "losslab.emulation.apps.datagram_program",
         "losslab.emulation.apps.page_server",
-        "losslab.emulation.crowd.program",
+        "losslab.emulation.background.program",
         "losslab.emulation.link.forward",
         "losslab.emulation.realtime",
     }
 
 
-def test_imports_are_found_wherever_a_module_has_them(tmp_path, monkeypatch):
-    names = ("top", "called", "caught", "matched", "held", "nested", "asked", "types")
+def test_imports_are_found_anywhere_in_a_module(tmp_path, monkeypatch):
+    names = ("top", "called", "caught", "matched", "held", "nested", "chosen", "types")
     for name in names:
         (tmp_path / f"{name}.py").write_text("")
     (tmp_path / "all.py").write_text(
@@ -216,10 +216,10 @@ for _ in ():
 if 1:
     pass
 elif 2:
-    import losslab.asked
+    import losslab.chosen
 """
     )
     monkeypatch.setattr(fingerprint, "PACKAGE", tmp_path)
-    dotted = meaning.of_python((tmp_path / "all.py").read_text()).imports
+    dotted = codedigest.of_python((tmp_path / "all.py").read_text()).imports
     found = {file for name in dotted for file in fingerprint._files_of(name)}
     assert found == {f"{name}.py" for name in names if name != "types"}

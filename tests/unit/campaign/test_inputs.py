@@ -1,4 +1,4 @@
-"""Folders that are brought along, and images that are chosen: both decide what a cell is."""
+"""User folders and images: both enter a cell's fingerprint."""
 
 import dataclasses
 from pathlib import Path
@@ -31,7 +31,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "mine"
 
 
-def test_a_job_gets_the_files_and_the_manifest_their_digests(folder, tmp_path):
+def test_job_gets_user_files_and_manifest_their_digests(folder, tmp_path):
     condition = dataclasses.replace(COMMAND, bring="./mine")
     before = inputs.digests(condition)
     assert list(before) == ["deep/data", "send"]
@@ -45,7 +45,7 @@ def test_a_job_gets_the_files_and_the_manifest_their_digests(folder, tmp_path):
     assert inputs.digests(PLAIN) == {}
 
 
-def test_a_cell_is_measured_again_when_a_file_changes(folder):
+def test_changed_user_file_changes_the_fingerprint(folder):
     condition = dataclasses.replace(COMMAND, bring="./mine")
     before = fingerprint.of(condition, VIRTUAL, GUEST).parts
     (folder / "deep" / "data").write_text("3")
@@ -54,32 +54,32 @@ def test_a_cell_is_measured_again_when_a_file_changes(folder):
     assert "user files" not in fingerprint.of(COMMAND, VIRTUAL, GUEST).parts
 
 
-def test_a_folder_without_files_is_refused(tmp_path, monkeypatch):
+def test_user_folder_without_files_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     condition = dataclasses.replace(COMMAND, bring="./nothing")
     with pytest.raises(LosslabError, match="found none in"):
         inputs.digests(condition)
 
 
-def test_a_folder_is_named_by_a_relative_path(root, folder):
+def test_user_folder_is_named_by_a_relative_path(root, folder):
     assert inputs.named(root / "tests" / "fixtures" / "programs") == "tests/fixtures/programs"
     assert inputs.named(folder) == "./mine"
     assert inputs.named(Path("mine/deep/..")) == "./mine"
 
 
-def test_a_folder_of_another_place_is_refused(folder, tmp_path, monkeypatch):
+def test_user_folder_outside_the_repository_is_refused(folder, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     with pytest.raises(LosslabError, match="must name a folder in"):
         inputs.named(folder)
-    # As a manifest from elsewhere may have them.
+    # A manifest from elsewhere may contain such names.
     (tmp_path / "elsewhere" / "link").symlink_to(folder)
     for name in (str(folder), "../mine", "./../mine", "./link", "config/../../mine"):
         with pytest.raises(LosslabError, match="must name a folder in"):
             inputs.digests(dataclasses.replace(COMMAND, bring=name))
 
 
-def test_a_link_to_a_file_outside_the_folder_is_refused(folder, tmp_path):
+def test_symbolic_link_out_of_the_user_folder_is_refused(folder, tmp_path):
     (tmp_path / "secret").write_text("4")
     condition = dataclasses.replace(COMMAND, bring="./mine")
     (folder / "inside").symlink_to(folder / "send")
@@ -90,7 +90,7 @@ def test_a_link_to_a_file_outside_the_folder_is_refused(folder, tmp_path):
     assert not (tmp_path / "there").exists()
 
 
-def test_an_image_is_the_cells_or_its_apps(root):
+def test_image_is_selected_by_the_cell_or_its_app(root):
     quic = dataclasses.replace(PLAIN, app="quic")
     assert (image_of(PLAIN), image_of(COMMAND), image_of(quic)) == ("host", "host", "quic")
     rsync = dataclasses.replace(COMMAND, image="rsync")
@@ -104,7 +104,7 @@ def test_an_image_is_the_cells_or_its_apps(root):
 
 
 @pytest.mark.parametrize("name", sorted(set(image.names()) - {image.HOST, image.ENGINE}))
-def test_every_other_image_has_the_hosts_packages_in_the_same_versions(name):
+def test_every_other_image_has_the_hosts_package_versions(name):
     host, other = image.lock().versions(), image.lock(name).versions()
     assert {package: other.get(package) for package in host} == host
     assert set(image.packages(name)) <= set(other)

@@ -1,11 +1,13 @@
-"""What measures is taken from where it lies packed, on a machine that has built nothing."""
+"""Instruments of a campaign: packed ones, and the time limit of the video encoder."""
 
 import json
 
 import pytest
 
+from losslab.backends import runner
 from losslab.campaign import instrument
-from losslab.errors import HostError
+from losslab.campaign.replicate import Instrument
+from losslab.errors import GuestLostError, HostError
 from losslab.instrument import archive, image, integrity, kernel, packed
 
 
@@ -13,7 +15,7 @@ from losslab.instrument import archive, image, integrity, kernel, packed
 def nothing_built(monkeypatch, tmp_path):
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv(packed.PLACE, raising=False)
-    # What is made up here is not what is pinned.
+    # The made-up instruments have no pins.
     monkeypatch.setattr(integrity, "PINS", tmp_path / "trees.tsv")
 
 
@@ -37,7 +39,7 @@ def publish(place, kind, name, **facts):
     packed.pack(folder, kind, place)
 
 
-def test_a_node_without_a_cache_takes_it(nothing_built, monkeypatch, tmp_path):
+def test_node_without_a_cache_fetches_the_instrument(nothing_built, monkeypatch, tmp_path):
     place = tmp_path / "instruments"
     publish(place, packed.KERNEL, kernel.target().name, version="6.12.1", patches=[])
     publish(place, packed.IMAGE, image.target().name, suite="trixie")
@@ -51,7 +53,25 @@ def test_a_node_without_a_cache_takes_it(nothing_built, monkeypatch, tmp_path):
     ]
 
 
-def test_without_a_place_it_says_what_to_build(nothing_built):
-    with pytest.raises(HostError, match="must be built before anything can be measured"):
+def test_missing_instrument_names_the_build_command(nothing_built):
+    with pytest.raises(HostError, match="is not built"):
         instrument.instrument()
     assert all("not built" in line for line in instrument.installed())
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "limit_s"), [(0.3, 0.3), (None, instrument.ENCODE_TIMEOUT_S), (900.0, 900.0)]
+)
+def test_encoder_gets_the_requested_time_limit(monkeypatch, tmp_path, asked_s, limit_s):
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path))
+    limits = []
+
+    def run(backend, tools, job):
+        limits.append(job.timeout_s)
+        raise GuestLostError("the guest must end in time, found it still running")
+
+    monkeypatch.setattr(runner, "run", run)
+    tools = Instrument(tmp_path / "linux", tmp_path / "root", {"image": {"hash": "0"}})
+    with pytest.raises(GuestLostError):
+        instrument.video("128x64", 1.0, tools, asked_s)
+    assert limits == [limit_s]

@@ -1,14 +1,14 @@
-"""A result that is not what was measured is found by whoever reads it."""
+"""Integrity of results: every reader finds a changed result."""
 
 import json
 import os
 
 import pytest
 
-from losslab.campaign import cellrun, collect, fingerprint, integrity, origin
+from losslab.campaign import cellrun, collect, fingerprint, integrity, provenance
 from losslab.campaign.staleness import Ledger
 from losslab.errors import LosslabError
-from losslab.screen import series
+from losslab.ui import series
 from tests import sealed
 from tests.unit.study.test_condition import CONDITION
 
@@ -66,7 +66,7 @@ def cell(tmp_path):
     return sealed.cell(folder, CONDITION.to_json(), 2)
 
 
-def test_an_untouched_cell_has_no_problem(cell):
+def test_unchanged_cell_has_no_problem(cell):
     assert integrity.cell_problems(cell.parent) == []
     assert len(integrity.read_cell(cell)["replicates"]) == 2
 
@@ -88,13 +88,13 @@ def test_damage_of_any_file_is_found_by_every_reader(cell, tmp_path, name, damag
     assert Ledger(tmp_path / "ledger.json").cell(cell.parent) != ""
     for read in (
         lambda: collect.gather([cell]),
-        lambda: origin.table([cell]),
+        lambda: provenance.table([cell]),
         lambda: cellrun.cell_result("study", "block", CONDITION, cell.parent, 2),
         lambda: series.load(whole),
     ):
         with pytest.raises(LosslabError):
             read()
-    # The other replicate is still what was measured.
+    # The other replicate is intact.
     assert cellrun.finished(cell.parent / "1", CONDITION, 1, tools)
 
 
@@ -115,24 +115,24 @@ def test_damage_of_a_cells_summary_is_found(cell, damage):
         {"manifest_sha256": "0" * 64},
     ],
 )
-def test_a_summary_that_its_manifests_do_not_have_is_found(cell, change):
+def test_summary_that_contradicts_its_manifests_is_found(cell, change):
     content = json.loads(cell.read_text())
     content["replicates"][1] |= change
     cell.write_text(json.dumps(content))
-    with pytest.raises(integrity.DamagedError, match="replicate 1 other values"):
+    with pytest.raises(integrity.DamagedError, match="replicate 1: values differ"):
         integrity.read_cell(cell)
 
 
-def test_a_value_that_is_no_number_is_no_damage(cell):
+def test_nan_in_a_summary_is_no_damage(cell):
     folder = cell.parent / "0"
     sealed.edit(folder / "manifest.json", summary={"goodput_mbit": float("nan")})
-    sealed.again(folder)
+    sealed.reseal(folder)
     sealed.cell(cell.parent, CONDITION.to_json(), 2)
     assert integrity.cell_problems(cell.parent) == []
 
 
-@pytest.mark.parametrize("key", [*integrity.KEPT, "cell"])
-def test_a_sealed_manifest_without_a_key_is_damage(cell, key):
+@pytest.mark.parametrize("key", [*integrity.MANIFEST_KEYS, "cell"])
+def test_sealed_manifest_without_a_key_is_damage(cell, key):
     folder = cell.parent / "0"
     manifest = json.loads((folder / "manifest.json").read_text())
     del manifest[key]
@@ -140,26 +140,26 @@ def test_a_sealed_manifest_without_a_key_is_damage(cell, key):
     assert "replicate 0" in integrity.cell_problems(cell.parent)[0]
 
 
-def test_a_replicate_of_another_condition_is_found(cell):
+def test_replicate_of_another_condition_is_found(cell):
     sealed.edit(cell, condition=CONDITION.to_json() | {"loss_percent": 9.0})
-    with pytest.raises(integrity.DamagedError, match="another condition"):
+    with pytest.raises(integrity.DamagedError, match="the condition differs"):
         integrity.read_cell(cell)
 
 
-def test_a_replicate_that_takes_anothers_place_is_found(cell):
+def test_replicate_in_anothers_place_is_found(cell):
     os.rename(cell.parent / "0", cell.parent / "x")
     os.rename(cell.parent / "1", cell.parent / "0")
     os.rename(cell.parent / "x", cell.parent / "1")
-    with pytest.raises(integrity.DamagedError, match="other values"):
+    with pytest.raises(integrity.DamagedError, match="values differ"):
         integrity.read_cell(cell)
 
 
-def test_a_cell_in_anothers_folder_is_found(cell):
+def test_cell_in_another_cells_folder_is_found(cell):
     other = cell.parent.rename(cell.parents[1] / "another-cell")
-    assert integrity.cell_problems(other) == ["the cell.json of another cell"]
+    assert integrity.cell_problems(other) == ["cell.json is of another cell"]
 
 
-def test_results_without_digests_are_read_only_where_that_is_said(cell):
+def test_results_without_digests_need_an_explicit_option(cell):
     for number in range(2):
         folder = cell.parent / str(number)
         host = json.loads((folder / "host.json").read_text())
@@ -167,12 +167,12 @@ def test_results_without_digests_are_read_only_where_that_is_said(cell):
         (folder / "host.json").write_text(json.dumps(host | {"format": "1.0"}))
     sealed.edit(cell, format="1.0")
     integrity.require(cell.parent / "0")
-    with pytest.raises(integrity.DamagedError, match="without digests"):
+    with pytest.raises(integrity.DamagedError, match="has no digests"):
         integrity.read_cell(cell)
 
 
 class TestLedger:
-    def test_reads_a_cell_again_only_where_a_file_was_touched(self, cell, tmp_path, monkeypatch):
+    def test_ledger_reads_only_touched_cells_again(self, cell, tmp_path, monkeypatch):
         ledger = Ledger(tmp_path / "ledger.json")
         assert ledger.cell(cell.parent) == ""
         ledger.write()
@@ -186,7 +186,7 @@ class TestLedger:
         with pytest.raises(AssertionError):
             Ledger(tmp_path / "ledger.json").cell(cell.parent)
 
-    def test_finds_a_file_whose_time_was_set_back(self, cell, tmp_path):
+    def test_ledger_finds_a_file_with_a_reset_time(self, cell, tmp_path):
         ledger = Ledger(tmp_path / "ledger.json")
         ledger.cell(cell.parent)
         ledger.write()
@@ -196,21 +196,24 @@ class TestLedger:
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
         assert Ledger(tmp_path / "ledger.json").cell(cell.parent) != ""
 
-    def test_says_the_same_of_a_cell_that_was_measured_again(self, cell, tmp_path):
-        """Or it would be measured once more at each start."""
+    def test_ledger_accepts_a_cell_measured_again(self, cell, tmp_path):
+        """Otherwise the cell would be measured again at each start."""
         path = cell.parent / "0/tcp.csv"
         text = path.read_text()
         flip(path)
         ledger = Ledger(tmp_path / "ledger.json")
         when = ledger.cell(cell.parent)
         ledger.write()
-        assert ledger.found[str(cell.parent)] == "in replicate 0 another tcp.csv than was measured"
+        assert (
+            ledger.found[str(cell.parent)]
+            == "replicate 0: tcp.csv has changed since it was measured"
+        )
         path.write_text(text)
         again = Ledger(tmp_path / "ledger.json")
         assert again.cell(cell.parent) == when != ""
         assert again.found == {}
 
-    def test_finds_an_edited_table_once(self, tmp_path):
+    def test_ledger_reports_an_edited_table_once(self, tmp_path):
         table = tmp_path / "loss_replicates.csv"
         table.write_text("a,b\n1,2\n")
         ledger = Ledger(tmp_path / "ledger.json")
@@ -225,6 +228,6 @@ class TestLedger:
         edited.record([table])
         assert Ledger(tmp_path / "ledger.json").files([table]) == when
 
-    def test_an_unreadable_ledger_counts_as_empty(self, cell, tmp_path):
+    def test_unreadable_ledger_counts_as_empty(self, cell, tmp_path):
         (tmp_path / "ledger.json").write_text('["nothing"]')
         assert Ledger(tmp_path / "ledger.json").cell(cell.parent) == ""

@@ -1,26 +1,58 @@
-"""What host.json says of the checkout."""
+"""Provenance table: instrument, place and time of cells, from their own records."""
 
-from datetime import UTC, datetime
+from losslab import cli
+from losslab.campaign import collect, provenance
+from tests import sealed
 
-from losslab import processes
-from losslab.campaign import replicate
+INSTRUMENT = {
+    "kernel": {"version": "6.12.1", "patches": ["0001-a.patch", "0002-b.patch"]},
+    "image": {"packages": {"iperf3": "3.18-2", "bash": "5.2"}, "packages_sha256": "00112233445566"},
+}
 
-
-def test_a_cells_replicates_ask_git_once(monkeypatch):
-    asked = []
-    attempt = processes.attempt
-
-    def counted(command, **more):
-        asked.append(command)
-        return attempt(command, **more)
-
-    monkeypatch.setattr(processes, "attempt", counted)
-    replicate.git_state.cache_clear()
-    said = [replicate.host(datetime.now(UTC), 1.0, [], None)["git"] for _ in range(3)]
-    assert said[0] == said[1] == said[2]
-    assert set(said[0]) == {"commit", "dirty"}
-    assert len(asked) == 2
+HOST = {
+    "started_utc": "2026-11-20T23:59:59+00:00", "losslab": "0.1.0", "host_cpu": "A processor",
+    "host_kernel": "6.1", "wall_s": 900.0, "git": {"commit": "0123456789abcdef", "dirty": True},
+}  # fmt: skip
 
 
-def test_outside_a_checkout_nothing_is_known(tmp_path):
-    assert replicate.git_state(tmp_path) == {"commit": None, "dirty": None}
+def cell(folder, name, *instruments, host=HOST):
+    path = folder / "results" / "cells" / "x" / name
+    for number, instrument in enumerate(instruments):
+        manifest = {
+            "cell": {}, "seed": number, "valid": True, "reasons": [], "summary": {},
+            "instrument": instrument,
+        }  # fmt: skip
+        sealed.replicate(path / str(number), manifest, **host)
+    sealed.cell(path, {}, len(instruments), study="x")
+
+
+def test_provenance_counts_cells_by_part(tmp_path):
+    later = HOST | {"started_utc": "2026-11-21T00:00:01+00:00", "git": {}}
+    other = {"kernel": {"version": "6.1.2", "patches": ["0009-bbr3.patch"]}}
+    cell(tmp_path, "a", INSTRUMENT, INSTRUMENT)
+    cell(tmp_path, "b", INSTRUMENT, other, host=later)
+    overview = tmp_path / "x_cells.csv"
+    rows = [{"study": "x", "block": "main", "cell": name} for name in ("a", "b", "absent", "")]
+    collect.write_csv(overview, list(rows[0]), rows)
+    out = tmp_path / "origin.csv"
+    arguments = ["origin", str(overview), "--results", str(tmp_path / "results")]
+    assert cli.main([*arguments, "--out", str(out)]) == 0
+    found = {(row["part"], row["what"]): row["cells"] for row in collect.read_csv(out)}
+    assert found == {
+        ("measured on", "2026-11-20 to 2026-11-21"): "2",
+        ("time", "1 h 0 min, the runs one after the other"): "2",
+        ("losslab", "0.1.0, commit 0123456789ab with changes"): "1",
+        ("losslab", "0.1.0"): "1",
+        ("machine", "A processor, Linux 6.1"): "2",
+        ("kernel", "Linux 6.12.1 with 2 patches of ours"): "2",
+        ("kernel", "Linux 6.1.2 with 1 patches of ours"): "1",
+        ("BBR", "version 1, tcp_bbr.c of Linux 6.12.1"): "2",
+        ("BBR", "as in 0009-bbr3.patch"): "1",
+        ("iperf3", "3.18-2"): "2",
+        ("image's packages", "001122334455"): "2",
+    }
+    assert next(iter(found))[0] == "measured on"
+
+
+def test_provenance_of_missing_cells_is_refused(tmp_path):
+    assert provenance.table([]) == []

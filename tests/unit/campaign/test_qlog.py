@@ -1,4 +1,4 @@
-"""From a capture and the kernel's samples to what qvis draws."""
+"""Conversion of a capture and the kernel's samples to qlog."""
 
 import struct
 
@@ -10,7 +10,7 @@ from losslab.emulation.probes import ping
 from losslab.errors import LosslabError
 
 SENDER, RECEIVER = bytes([10, 0, 1, 1]), bytes([10, 0, 3, 2])
-PORT, START = 40001, 0xFFFF_FF00  # sequence numbers begin anew on the way
+PORT, START = 40001, 0xFFFF_FF00  # sequence numbers wrap around during the flow
 
 
 def frame(protocol, payload, source=SENDER, target=RECEIVER):
@@ -34,7 +34,7 @@ def ack(at, *blocks):
 
 
 def capture(*frames):
-    """A pcap with a frame each millisecond, behind the pings of an idle path and the first."""
+    """Return a pcap with a frame per millisecond, after the pings of the idle path."""
     pings = [frame(1, ping.request(number)) for number in (0, 1, 0)]
     records = [
         RECORD.pack(7, n * 1_000_000, len(each), len(each)) + each
@@ -55,7 +55,7 @@ def events(*frames, rows=(ROW,)):
     return [(e["time"], e["name"].split(":")[1], e["data"]) for e in trace["events"]]
 
 
-def test_packets_are_sent_acknowledged_selectively_and_lost():
+def test_qlog_has_sent_acknowledged_and_lost_packets():
     found = events(data(0), data(1000), data(2000), ack(1000, (2000, 3000)), data(1000), ack(3000))
     named = [(t, name, data) for t, name, data in found if name != "metrics_updated"]
     assert [(t, name) for t, name, _ in named] == [
@@ -69,7 +69,7 @@ def test_packets_are_sent_acknowledged_selectively_and_lost():
     assert flying == [1000, 2000, 3000, 1000, 0]
 
 
-def test_the_kernels_samples_stand_between_in_bytes_and_ms():
+def test_qlog_has_the_kernels_samples_in_bytes_and_ms():
     found = events(data(0), data(1000))
     time_ms, _, metrics = next(e for e in found if "congestion_window" in e[2])
     assert time_ms == 1.5
@@ -82,8 +82,8 @@ def test_the_kernels_samples_stand_between_in_bytes_and_ms():
     assert limited[0][2]["ssthresh"] == 7240
 
 
-def test_a_file_that_is_no_capture_of_ours_is_refused():
-    with pytest.raises(LosslabError, match="found another beginning"):
+def test_capture_of_another_program_is_refused():
+    with pytest.raises(LosslabError, match="found another header"):
         qlog.segments(b"\xd4\xc3\xb2\xa1")
     with pytest.raises(LosslabError, match="first ping"):
         qlog.segments(FILE_HEADER)

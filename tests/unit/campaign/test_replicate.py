@@ -1,11 +1,13 @@
-"""What becomes a row, what stops a cell, and what is kept; the guests are made up."""
+"""Replicates that become rows, stop a cell or are kept; the guests are made up."""
 
 import json
 from collections import namedtuple
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
+from losslab import processes
 from losslab.backends import runner
 from losslab.backends.base import Instrument, Outcome
 from losslab.campaign import cellrun, fingerprint, folder, replicate
@@ -16,7 +18,9 @@ from losslab.study.stopping import StoppingRule
 from tests.unit.study.test_condition import CONDITION
 
 GOOD = {"summary": {"goodput_mbit": 5.0}, "observed": {}, "plan": {}, "machine": {}, "reasons": []}
+
 LOST = GuestLostError("the guest must leave result.json, found none")
+
 ONE = StoppingRule(1, 1)
 
 
@@ -35,7 +39,7 @@ def tools(tmp_path):
 
 @pytest.fixture
 def guests(monkeypatch):
-    """Let guests end as a list says, one after the other; an error is raised, the rest returned."""
+    """Return a function that sets how guests end, in order: with an error or a result."""
 
     def end_as(*ends):
         waiting = iter(ends)
@@ -67,7 +71,7 @@ def kept(tmp_path, tools, number=0):
     return cellrun.finished(tmp_path / "cell" / str(number), CONDITION, seed, tools)
 
 
-def test_a_failed_check_is_a_row_and_is_kept(tmp_path, tools, guests):
+def test_failed_check_becomes_a_row_and_is_kept(tmp_path, tools, guests):
     guests(GOOD | {"reasons": ["RTT must be 20 ms"]}, LosslabError("tc must succeed"))
     rows = measured(tmp_path, tools, StoppingRule(2, 2))
     assert [row["reasons"] for row in rows] == [["RTT must be 20 ms"], ["tc must succeed"]]
@@ -76,7 +80,7 @@ def test_a_failed_check_is_a_row_and_is_kept(tmp_path, tools, guests):
     assert kept(tmp_path, tools, 1)
 
 
-def test_an_error_of_the_host_is_no_row_and_is_tried_again(tmp_path, tools, guests):
+def test_host_error_becomes_no_row_and_is_retried(tmp_path, tools, guests):
     guests(GOOD, HostError("no scratch space", hint="free some"))
     with pytest.raises(HostError, match="no scratch space"):
         measured(tmp_path, tools, StoppingRule(2, 2))
@@ -86,18 +90,18 @@ def test_an_error_of_the_host_is_no_row_and_is_tried_again(tmp_path, tools, gues
     assert [row["valid"] for row in rows] == [True, True]
 
 
-def test_a_guest_lost_once_gets_a_second_chance(tmp_path, tools, guests):
+def test_lost_guest_is_retried_once(tmp_path, tools, guests):
     guests(LOST, GOOD)
     (row,) = measured(tmp_path, tools)
     assert row["valid"]
     assert (row["attempt"], row["earlier_reasons"]) == (2, [str(LOST)])
 
 
-def test_a_guest_lost_twice_is_a_row_that_is_not_kept(tmp_path, tools, guests, monkeypatch):
+def test_guest_lost_twice_becomes_a_row_that_is_retried_later(tmp_path, tools, guests, monkeypatch):
     monkeypatch.setattr(cellrun, "self_test", lambda instrument: "fine")
     guests(GOOD, LOST, LOST, GOOD)
     rows = measured(tmp_path, tools, StoppingRule(3, 3))
-    # The cell ends there: what lost one would lose the others.
+    # The cell ends there: the same cause would lose the other guests, too.
     assert [(row["valid"], row["lost"]) for row in rows] == [(True, False), (False, True)]
     assert kept(tmp_path, tools, 0)
     assert not kept(tmp_path, tools, 1)
@@ -108,7 +112,7 @@ def test_a_guest_lost_twice_is_a_row_that_is_not_kept(tmp_path, tools, guests, m
     assert [row["valid"] for row in rows] == [True] * 3
 
 
-def test_an_instrument_that_loses_every_guest_stops_the_cell(tmp_path, tools, guests):
+def test_losing_every_guest_stops_the_cell(tmp_path, tools, guests):
     guests(LOST, LOST, HostError("the self-test's guest", hint="make setup"))
     with pytest.raises(
         HostError, match=r"result\.json, found none\nthe self-test's guest"
@@ -118,13 +122,11 @@ def test_an_instrument_that_loses_every_guest_stops_the_cell(tmp_path, tools, gu
     assert names(tmp_path) == []
 
 
-def test_a_full_disk_is_the_hosts_error_whatever_the_guest_says(
-    tmp_path, tools, guests, monkeypatch
-):
+def test_full_disk_is_a_host_error(tmp_path, tools, guests, monkeypatch):
     usage = namedtuple("usage", "free")
     monkeypatch.setattr(folder.shutil, "disk_usage", lambda _: usage(free=2**20))
     guests(LosslabError("tc must succeed"))
-    with pytest.raises(HostError, match="found it full"):
+    with pytest.raises(HostError, match="is full"):
         measured(tmp_path, tools)
     assert names(tmp_path) == []
 
@@ -132,9 +134,7 @@ def test_a_full_disk_is_the_hosts_error_whatever_the_guest_says(
 @pytest.mark.parametrize(
     "failure", [LosslabError("tc must succeed, found no such file"), HostError("it must boot")]
 )
-def test_an_image_that_loses_a_file_during_a_replicate_is_the_hosts_error(
-    failure, tmp_path, tools, monkeypatch
-):
+def test_file_lost_from_the_image_is_a_host_error(failure, tmp_path, tools, monkeypatch):
     def lose(*_):
         (tools.image_root / "usr/bin/tc").unlink()
         raise failure
@@ -145,9 +145,7 @@ def test_an_image_that_loses_a_file_during_a_replicate_is_the_hosts_error(
     assert names(tmp_path) == []
 
 
-def test_an_image_of_which_a_program_is_replaced_measures_nothing_more(
-    tmp_path, tools, guests, monkeypatch
-):
+def test_replaced_program_of_the_image_stops_measuring(tmp_path, tools, guests, monkeypatch):
     monkeypatch.setattr(replicate, "CHECK_EVERY_S", 0)
     guests(GOOD, GOOD)
     measured(tmp_path, tools)
@@ -157,18 +155,18 @@ def test_an_image_of_which_a_program_is_replaced_measures_nothing_more(
     assert names(tmp_path) == ["0"]
 
 
-def test_the_binary_of_the_kernel_stands_in_the_record_of_the_host(tmp_path, tools, guests):
+def test_host_record_has_the_kernel_binarys_digest(tmp_path, tools, guests):
     guests(GOOD)
     measured(tmp_path, replace(tools, kernel_sha256="0" * 64))
     host = json.loads((tmp_path / "cell/0/host.json").read_text())
     manifest = (tmp_path / "cell/0/manifest.json").read_text()
     assert host["kernel_sha256"] == "0" * 64
     assert "0" * 64 not in manifest
-    # Another compiler: another binary, and the same instrument.
+    # Another compiler makes another binary of the same instrument.
     assert kept(tmp_path, replace(tools, kernel_sha256="1" * 64))
 
 
-def test_a_replaced_kernel_measures_nothing(tmp_path, tools, guests):
+def test_replaced_kernel_stops_measuring(tmp_path, tools, guests):
     guests(GOOD, GOOD)
     measured(tmp_path, tools)
     tools.kernel.write_text("another kernel")
@@ -176,11 +174,11 @@ def test_a_replaced_kernel_measures_nothing(tmp_path, tools, guests):
         measured(tmp_path, tools, StoppingRule(2, 2))
     assert names(tmp_path) == ["0"]
     tools.kernel.unlink()
-    with pytest.raises(HostError, match="pinned kernel must be in"):
+    with pytest.raises(HostError, match="must have the pinned kernel"):
         measured(tmp_path, tools, StoppingRule(2, 2))
 
 
-def test_another_version_number_keeps_what_was_measured(tmp_path, tools, guests, monkeypatch):
+def test_new_version_number_keeps_results(tmp_path, tools, guests, monkeypatch):
     guests(GOOD)
     measured(tmp_path, tools)
     monkeypatch.setattr(replicate, "__version__", "99")
@@ -189,7 +187,7 @@ def test_another_version_number_keeps_what_was_measured(tmp_path, tools, guests,
     assert "losslab" not in manifest
 
 
-def test_other_code_or_another_kernel_measures_again(tmp_path, tools, guests, monkeypatch):
+def test_changed_code_or_kernel_measures_again(tmp_path, tools, guests, monkeypatch):
     guests(GOOD)
     measured(tmp_path, tools)
     assert kept(tmp_path, tools)
@@ -197,3 +195,23 @@ def test_other_code_or_another_kernel_measures_again(tmp_path, tools, guests, mo
         with monkeypatch.context() as changed:
             changed.setattr(fingerprint, part, lambda *_: {"kernel": "another"})
             assert not kept(tmp_path, tools)
+
+
+def test_replicates_of_a_cell_ask_git_once(monkeypatch):
+    asked = []
+    attempt = processes.attempt
+
+    def counted(command, **more):
+        asked.append(command)
+        return attempt(command, **more)
+
+    monkeypatch.setattr(processes, "attempt", counted)
+    replicate.git_state.cache_clear()
+    said = [replicate.host(datetime.now(UTC), 1.0, [], None)["git"] for _ in range(3)]
+    assert said[0] == said[1] == said[2]
+    assert set(said[0]) == {"commit", "dirty"}
+    assert len(asked) == 2
+
+
+def test_commit_is_unknown_outside_a_checkout(tmp_path):
+    assert replicate.git_state(tmp_path) == {"commit": None, "dirty": None}

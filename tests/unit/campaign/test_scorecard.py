@@ -1,4 +1,4 @@
-"""Scorecards: what they hold, and when one is worse than another."""
+"""Scorecards: content, and comparison with a recorded one."""
 
 import copy
 
@@ -10,7 +10,7 @@ from losslab.study import suite
 
 
 def row(algorithm, criterion, value, low="", high="", **more):
-    """One of the table of criteria."""
+    """Return a row of the table of criteria."""
     text = {name: criterion[name] for name in ("section", "title", "metric", "unit")}
     side = "at_most" if "at_most" in criterion else "at_least"
     sides = {"at_most": "", "at_least": "", side: str(criterion[side])}
@@ -26,24 +26,24 @@ CELLS = [{"cell": name, "n_replicates": "5", "n_valid": "4"} for name in ("a", "
 
 
 @pytest.fixture
-def asked(root):
+def rfc(root):
     return suite.load_suite("rfc9743", root)
 
 
 @pytest.fixture
-def card(asked):
-    """Two criteria: one wants little, one much."""
-    little = next(c for c in asked["criteria"] if "at_most" in c)
-    much = next(c for c in asked["criteria"] if "at_least" in c)
-    asked["criteria"] = [little, much]
+def card(rfc):
+    """Return a scorecard with two criteria: a maximum and a minimum."""
+    little = next(c for c in rfc["criteria"] if "at_most" in c)
+    much = next(c for c in rfc["criteria"] if "at_least" in c)
+    rfc["criteria"] = [little, much]
     rows = [
         row("mine", little, 2, 1, 3), row("mine", much, 50, 45, 55),
         row("cubic", little, 6, 5, 7), row("cubic", much, 90, 85, 95, verdict="misses"),
     ]  # fmt: skip
-    return scorecard.scorecard(asked, "quick", ["mine"], rows, CELLS)
+    return scorecard.scorecard(rfc, "quick", ["mine"], rows, CELLS)
 
 
-def test_a_card_has_every_criterion_with_baselines_limits_and_runs(card):
+def test_scorecard_has_criteria_with_baselines_limits_and_runs(card):
     assert card["tested"] == ["mine"]
     assert [each["algorithm"] for each in card["criteria"]] == ["mine", "mine", "cubic", "cubic"]
     first = card["criteria"][0]
@@ -61,7 +61,7 @@ def test_a_card_has_every_criterion_with_baselines_limits_and_runs(card):
     assert "cubic" not in card["criteria"][2]["baselines"]
 
 
-def test_a_table_has_a_line_per_criterion_and_the_sum(card):
+def test_scorecard_table_has_a_line_per_criterion_and_totals(card):
     text = scorecard.table(card)
     assert "2 [1, 3]" in text
     assert text.endswith("2 meets")
@@ -77,46 +77,46 @@ def changed(card, number, **values):
     ("number", "values", "is_worse"),
     [
         (0, {}, False),
-        # At most: more is worse, once the intervals are apart.
+        # Maximum: a larger value is worse if the confidence intervals are disjoint.
         (0, {"value": 4, "low": 2.9, "high": 5}, False),
         (0, {"value": 4, "low": 3.1, "high": 5}, True),
         (0, {"value": 0.5, "low": 0.4, "high": 0.6}, False),
-        # At least: less is worse.
+        # Minimum: a smaller value is worse.
         (1, {"value": 40, "low": 38, "high": 44}, True),
         (1, {"value": 40, "low": 38, "high": 46}, False),
         (1, {"value": 60, "low": 58, "high": 62}, False),
-        # By less than a hundredth it is no change, however narrow the intervals.
+        # A difference below 1 % is no change, even with disjoint confidence intervals.
         (1, {"value": 49.6, "low": 44.9, "high": 44.99}, False),
-        # Without an interval the verdict decides.
+        # Without a confidence interval the verdict decides.
         (0, {"value": 9, "low": None, "high": None, "verdict": "misses"}, True),
         (0, {"value": 9, "low": None, "high": None, "verdict": "meets"}, False),
-        # What had a number and has none.
+        # A missing value that was there before is worse.
         (0, {"value": None, "low": None, "high": None, "reason": "invalid"}, True),
     ],
 )
-def test_worse_is_beyond_the_intervals(card, number, values, is_worse):
-    found = scorecard.worse(changed(card, number, **values), card)
+def test_worse_means_disjoint_intervals(card, number, values, is_worse):
+    found = scorecard.regressions(changed(card, number, **values), card)
     assert bool(found) == is_worse
     assert all(words.startswith("mine, ") for words in found)
 
 
-def test_baselines_may_change(card):
-    assert scorecard.worse(changed(card, 2, value=60, low=59, high=61), card) == []
+def test_changed_baselines_are_not_worse(card):
+    assert scorecard.regressions(changed(card, 2, value=60, low=59, high=61), card) == []
 
 
-def test_other_forms_and_other_algorithms_do_not_compare(card):
-    with pytest.raises(LosslabError, match="one form to compare, found quick now and full"):
-        scorecard.worse(card, card | {"form": "full"})
+def test_scorecards_of_other_forms_or_algorithms_are_not_compared(card):
+    with pytest.raises(LosslabError, match="same form to compare, found quick now and full"):
+        scorecard.regressions(card, card | {"form": "full"})
     other = copy.deepcopy(card)
     for each in other["criteria"]:
         each["algorithm"] = "other"
     with pytest.raises(LosslabError, match="must have mine"):
-        scorecard.worse(card, other)
+        scorecard.regressions(card, other)
 
 
-def test_what_is_no_scorecard_is_refused(tmp_path):
+def test_malformed_scorecard_is_refused(tmp_path):
     path = tmp_path / "scorecard.json"
-    with pytest.raises(LosslabError, match="must exist"):
+    with pytest.raises(LosslabError, match="does not exist"):
         scorecard.load(path)
     path.write_text('{"format": 2}')
     with pytest.raises(LosslabError, match="'criteria' is a required property"):

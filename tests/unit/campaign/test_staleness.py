@@ -1,4 +1,4 @@
-"""Why cells will be measured, in words."""
+"""Reasons why cells are measured again."""
 
 import dataclasses
 import json
@@ -17,7 +17,7 @@ WEB = "emulation/apps/web.py"
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    """A folder of results in which the cell is measured, and its code recorded."""
+    """Return a results folder with the measured cell and its recorded code."""
     monkeypatch.chdir(tmp_path)
     staleness.record_code([CELL])
     write(tmp_path / "results")
@@ -42,27 +42,27 @@ def other_code(monkeypatch, *names):
     monkeypatch.setattr(fingerprint, "of", lambda *_: other)
 
 
-def test_a_measured_cell_is_not_measured_again(results):
+def test_measured_cell_needs_no_measurement(results):
     assert staleness.reasons(CELL, results) == []
     assert staleness.lines([CELL], results) == []
 
 
-def test_a_cell_without_results_is_not_measured_yet(results):
+def test_cell_without_results_is_reported_as_not_measured_yet(results):
     other = dataclasses.replace(CELL, condition=dataclasses.replace(CONDITION, rtt_ms=99.0))
     assert staleness.reasons(other, results) == ["not measured yet"]
 
 
-def test_a_changed_module_is_named(results, monkeypatch):
+def test_changed_module_is_named(results, monkeypatch):
     other_code(monkeypatch, WEB)
     assert staleness.reasons(CELL, results) == [f"the code changed: {WEB}"]
 
 
-def test_of_many_changed_modules_three_are_named(results, monkeypatch):
+def test_three_of_many_changed_modules_are_named(results, monkeypatch):
     other_code(monkeypatch, *(f"{name}.py" for name in "abcde"))
     assert staleness.reasons(CELL, results) == ["the code changed: a.py, b.py, c.py and 2 more"]
 
 
-def test_without_a_record_of_the_code_no_module_is_named(results, monkeypatch):
+def test_no_module_is_named_without_a_record_of_the_code(results, monkeypatch):
     other_code(monkeypatch, WEB)
     for path in (results / "instrument").iterdir():
         path.unlink()
@@ -70,24 +70,24 @@ def test_without_a_record_of_the_code_no_module_is_named(results, monkeypatch):
 
 
 @pytest.mark.parametrize("part", ["kernel", "image"])
-def test_another_instrument_is_named(results, monkeypatch, part):
+def test_changed_instrument_is_named(results, monkeypatch, part):
     its = fingerprint.of(CONDITION, "virtual", "guest")
     other = dataclasses.replace(its, parts={**its.parts, part: "0"})
     monkeypatch.setattr(fingerprint, "of", lambda *_: other)
     assert staleness.reasons(CELL, results) == [f"the {part} changed"]
 
 
-def test_a_lost_guest_is_named(results):
+def test_lost_guest_is_named(results):
     write(results, lost=True)
     assert staleness.reasons(CELL, results) == ["a guest was lost"]
 
 
-def test_results_without_a_fingerprint_are_of_an_older_version(results):
+def test_results_without_a_fingerprint_are_reported_as_older(results):
     path = write(results).parent / "0" / "manifest.json"
     manifest = json.loads(path.read_text())
     del manifest["fingerprint"]
     path.write_text(json.dumps(manifest))
-    sealed.again(path.parent)
+    sealed.reseal(path.parent)
     sealed.cell(path.parents[1], CONDITION.to_json(), 1, "loss", "main")
     (why,) = staleness.reasons(CELL, results)
     assert "without fingerprints" in why

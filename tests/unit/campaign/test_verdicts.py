@@ -1,4 +1,4 @@
-"""Claims are printed, compared with what was recorded, and recorded anew only with a reason."""
+"""Printed claims, and their comparison with recorded verdicts."""
 
 import csv
 
@@ -40,84 +40,95 @@ def recorded(tmp_path):
     return tmp_path / "verdicts" / "quick.tsv"
 
 
-def test_the_table_has_number_interval_n_unit_limit_and_reason(claims, capsys):
+def test_claims_table_has_number_interval_n_unit_limit_and_reason(claims, capsys):
     path = claims(
         row("fast"),
-        row("slow", "differs", low="4.41", high="4.77", unit="times", limit_is="ours",
+        row("slow", "not reproduced", low="4.41", high="4.77", unit="times", limit_is="ours",
             limit_because="Half of it.", published="6.4", reason="The hosts' buffers."),
         row("gone", "not measured", measured="NA", n="0", absent="no cell"),
     )  # fmt: skip
     assert cli.main(["claims", "--claims", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == (
-        "DIFFERS         loss/slow: 4.568 [4.41, 4.77] times, n = 10; at least 4 "
+        "NOT REPRODUCED  loss/slow: 4.568 [4.41, 4.77] times, n = 10; at least 4 "
         "(ours: Half of it.); published 6.4"
     )
     assert lines[2].strip() == "reason: The hosts' buffers."
-    assert "NOT MEASURED    loss/gone: no number; at least 4" in lines
-    assert lines[-1] == "1 differs, 1 not measured, 1 reproduced"
+    assert "NOT MEASURED    loss/gone: no result; at least 4" in lines
+    assert lines[-1] == "1 not reproduced, 1 not measured, 1 reproduced"
 
 
-def test_of_one_study(claims, capsys):
+def test_claims_of_one_study_are_listed(claims, capsys):
     path = claims(row("fast"), row("calm", study="cloud"))
     assert cli.main(["claims", "cloud", "--claims", str(path)]) == 0
     assert "loss" not in capsys.readouterr().out
 
 
-def test_what_was_recorded_passes(claims, recorded):
-    path = claims(row("fast"), row("slow", "differs", reason="So."))
+def test_recorded_verdicts_pass(claims, recorded):
+    path = claims(row("fast"), row("slow", "not reproduced", reason="So."))
     assert verdicts.record(path, recorded, None) == [
-        "loss, fast: reproduced", "loss, slow: differs",
+        "loss, fast: reproduced", "loss, slow: not reproduced",
     ]  # fmt: skip
     verdicts.check(path, recorded)
     assert verdicts.record(path, recorded, None) == []
 
 
-def test_a_changed_verdict_is_refused_until_somebody_says_why(claims, recorded):
+def test_changed_verdict_is_refused_without_a_reason(claims, recorded):
     verdicts.record(claims(row("fast"), row("calm")), recorded, None)
-    path = claims(row("fast", "undecided"), row("calm"))
-    with pytest.raises(LosslabError, match=r"loss, fast was reproduced and is undecided \(4\.568"):
+    path = claims(row("fast", "inconclusive"), row("calm"))
+    with pytest.raises(LosslabError, match=r"fast was reproduced and is inconclusive \(4\.568"):
         verdicts.check(path, recorded)
-    with pytest.raises(LosslabError, match="must say why, found loss, fast: reproduced -> und"):
+    with pytest.raises(
+        LosslabError, match="must have a reason, found loss, fast: reproduced -> inc"
+    ):
         verdicts.record(path, recorded, None)
-    assert verdicts.record(path, recorded, "n is 10 now") == ["loss, fast: reproduced -> undecided"]
+    changed = ["loss, fast: reproduced -> inconclusive"]
+    assert verdicts.record(path, recorded, "n is 10 now") == changed
     verdicts.check(path, recorded)
     assert verdicts.read_recorded(recorded) == {
-        ("loss", "fast"): verdicts.Recorded("undecided", "n is 10 now"),
+        ("loss", "fast"): verdicts.Recorded("inconclusive", "n is 10 now"),
         ("loss", "calm"): verdicts.Recorded("reproduced", verdicts.FIRST),
     }
 
 
-def test_a_claim_that_differs_without_a_reason_is_refused(claims, recorded):
-    verdicts.record(claims(row("slow", "differs", reason="So.")), recorded, None)
-    path = claims(row("slow", "differs", unsupported="no reason is given"))
+def test_unreproduced_claim_without_a_reason_is_refused(claims, recorded):
+    verdicts.record(claims(row("slow", "not reproduced", reason="So.")), recorded, None)
+    path = claims(row("slow", "not reproduced", unsupported="no reason is given"))
     with pytest.raises(LosslabError, match="no reason is given"):
         verdicts.record(path, recorded, "as it is")
-    with pytest.raises(LosslabError, match=r"slow differs .*: no reason is given"):
+    with pytest.raises(LosslabError, match=r"slow is not reproduced .*: no reason is given"):
         verdicts.check(path, recorded)
 
 
-def test_claims_that_come_and_go_are_refused(claims, recorded):
+def test_added_and_removed_claims_are_refused(claims, recorded):
     verdicts.record(claims(row("fast"), row("other", study="map")), recorded, None)
     with pytest.raises(LosslabError) as failure:
         verdicts.check(claims(row("calm")), recorded)
     words = str(failure.value)
-    assert "loss, calm is reproduced" in words and "never recorded" in words
-    assert "loss, fast was recorded, and there is no such claim" in words
-    # A study that this campaign does not have says nothing.
+    assert "loss, calm is reproduced" in words and "has no recorded verdict" in words
+    assert "loss, fast has a recorded verdict, but does not exist" in words
+    # A study outside this campaign is not compared.
     assert "map" not in words
 
 
 @pytest.mark.parametrize(
     "line", ["loss\tfast\treproduced", "loss\tfast\tholds\twhy", "loss\tfast\tdiffers\tso\tmore"]
 )
-def test_a_record_that_is_not_whole_names_its_line(tmp_path, line):
+def test_incomplete_record_of_verdicts_names_its_line(tmp_path, line):
     path = tmp_path / "quick.tsv"
     path.write_text(f"study\tclaim\tverdict\twhy\n{line}\n")
     with pytest.raises(LosslabError, match=r"quick\.tsv, line 2"):
         verdicts.read_recorded(path)
 
 
-def test_nothing_judged_yet(tmp_path):
+def test_former_names_of_verdicts_are_read(claims, recorded):
+    verdicts.record(claims(row("fast", "inconclusive")), recorded, None)
+    recorded.write_text(recorded.read_text().replace("inconclusive", "undecided"))
+    path = claims(row("fast", "undecided"), row("slow", "differs"))
+    assert [r["verdict"] for r in verdicts.read_claims(path)] == ["inconclusive", "not reproduced"]
+    verdicts.check(claims(row("fast", "inconclusive")), recorded)
+
+
+def test_recording_without_claims_is_refused(tmp_path):
     with pytest.raises(LosslabError, match="make claims"):
         verdicts.check(tmp_path / "claims.csv", tmp_path / "quick.tsv")

@@ -16,7 +16,7 @@ TIMELINE = Timeline(origin_ns=0, started_s={"iperf3": 0.0, "competitor-iperf3": 
 
 
 def write_iperf3(folder, delivered_mbit, read_mbit=None, prefix=""):
-    """Both ends' logs, and samples every 0.1 s of the sender's connection; rates from 0 s on."""
+    """Write both ends' logs and the sender's samples every 0.1 s, for rates from 0 s on."""
     intervals = [
         {"sum": {"end": (i + 1) / 10, "seconds": 0.1, "bytes": rate * 1e6 / 8 / 10}}
         for i, rate in enumerate(read_mbit or delivered_mbit)
@@ -33,7 +33,7 @@ def write_iperf3(folder, delivered_mbit, read_mbit=None, prefix=""):
     )
 
 
-def test_goodput_leaves_out_warm_up_and_tail(tmp_path):
+def test_goodput_excludes_warm_up_and_tail(tmp_path):
     write_iperf3(tmp_path, [900] * 10 + [100] * 90 + [900] * 5)
     summary = iperf3.FEATURE.collect(make_plan(CONDITION, 7), tmp_path, TIMELINE)
     assert summary["goodput_mbit"] == pytest.approx(100)
@@ -43,7 +43,7 @@ def test_goodput_leaves_out_warm_up_and_tail(tmp_path):
 
 def test_two_flows_are_compared_while_both_run(tmp_path):
     condition = dataclasses.replace(CONDITION, competitor="bbr")
-    # Alone for the first second; then the competitor has three times as much.
+    # The flow is alone for the first second; then the competitor has three times its rate.
     write_iperf3(tmp_path, [900] * 10 + [100] * 90)
     write_iperf3(tmp_path, [0] + [50] * 9 + [300] * 90 + [5000], [300] * 100, "competitor-")
     summary = iperf3.FEATURE.collect(make_plan(condition, 7), tmp_path, TIMELINE)
@@ -53,8 +53,8 @@ def test_two_flows_are_compared_while_both_run(tmp_path):
     assert summary["jain_index"] == pytest.approx(400**2 / (2 * (100**2 + 300**2)))
 
 
-def test_what_waits_behind_a_hole_when_the_warm_up_ends_does_not_count_after_it(tmp_path):
-    """The receiver reads 0.2 s' worth at once; the link was never faster than 100 Mbit/s."""
+def test_data_behind_a_hole_at_the_warm_ups_end_is_not_counted(tmp_path):
+    """The receiver reads the data of 0.2 s at once; the link is never faster than 100 Mbit/s."""
     read = [100] * 9 + [0, 0, 300] + [100] * 88
     write_iperf3(tmp_path, [100] * 100, read)
     summary = iperf3.FEATURE.collect(make_plan(CONDITION, 7), tmp_path, TIMELINE)
@@ -66,35 +66,35 @@ def test_what_waits_behind_a_hole_when_the_warm_up_ends_does_not_count_after_it(
     assert len(rows) == 101
 
 
-def test_the_client_has_no_intervals_to_spin_on():
+def test_iperf3_client_prints_no_intervals():
     client = iperf3.FEATURE.flows(CONDITION)[0].caller.command
     assert client[client.index("--interval") + 1] == "0"
 
 
-def test_jain_index_runs_from_one_over_n_to_one():
+def test_jain_index_ranges_from_one_over_n_to_one():
     assert goodput.jain_index([5, 5, 5]) == 1
     assert goodput.jain_index([7, 0]) == 0.5
 
 
-def test_iperf3_error_is_an_error(tmp_path):
+def test_error_of_iperf3_is_an_error(tmp_path):
     write_iperf3(tmp_path, [100] * 100)
     (tmp_path / "sender.log").write_text(json.dumps({"error": "unable to connect"}))
     with pytest.raises(LosslabError, match="unable to connect"):
         iperf3.FEATURE.collect(make_plan(CONDITION, 7), tmp_path, TIMELINE)
 
 
-def test_frames_are_read_with_their_time_base():
+def test_frame_times_follow_the_time_base():
     text = "5 #tb 0: 1/1000\n10 0, 0, 0, 33, 400, 0xabc\n20 0, 33, 33, 33, 500, 0xdef\n"
     assert ffmpeg.parse_frames(text) == [(0.0, 10, 400), (0.033, 20, 500)]
 
 
-def test_punctual_frames_do_not_stall():
+def test_frames_on_time_do_not_stall():
     frames = [(i / 30, 5 + i / 30) for i in range(90)]
     found = ffmpeg.playout(frames, 0.2)
     assert found == {"stall_count": 0, "stall_s": 0.0, "frames_on_time_percent": 100}
 
 
-def test_one_late_frame_is_one_stall_of_its_lateness():
+def test_late_frame_is_a_stall_of_its_lateness():
     frames = [(i / 10, i / 10) for i in range(10)]
     frames[5] = (0.5, 1.0)
     found = ffmpeg.playout(frames, 0.2)
@@ -103,7 +103,7 @@ def test_one_late_frame_is_one_stall_of_its_lateness():
     assert found["frames_on_time_percent"] == 90
 
 
-def test_a_player_that_waited_is_not_late_again():
+def test_stalled_player_shifts_later_deadlines():
     frames = [(i / 10, i / 10 + (1.0 if i >= 5 else 0)) for i in range(10)]
     found = ffmpeg.playout(frames, 0.2)
     assert found["stall_count"] == 1
@@ -126,7 +126,7 @@ WEB = dataclasses.replace(CONDITION, app="web", duration_s=60)
 WEB_TIMELINE = Timeline(origin_ns=0, started_s={"web": 30.0})
 
 
-def test_the_rtt_counts_between_warm_up_and_fetch(tmp_path):
+def test_web_rtt_is_measured_between_warm_up_and_fetch(tmp_path):
     write_web(tmp_path)
     summary = web.FEATURE.collect(make_plan(WEB, 7), tmp_path, WEB_TIMELINE)
     assert summary["download_s"] == 4.6
@@ -138,7 +138,7 @@ def test_the_rtt_counts_between_warm_up_and_fetch(tmp_path):
 
 
 @pytest.mark.parametrize(("path", "bound"), [("symmetric", False), ("asymmetric", True)])
-def test_what_curl_asks_for_comes_over_the_bottleneck_on_either_path(path, bound):
+def test_page_comes_over_the_bottleneck_on_either_path(path, bound):
     [fetch] = web.FEATURE.flows(dataclasses.replace(WEB, path=path))
     assert ("--interface" in fetch.caller.command) is bound
     if bound:
@@ -149,13 +149,13 @@ def test_what_curl_asks_for_comes_over_the_bottleneck_on_either_path(path, bound
 @pytest.mark.parametrize(
     ("changes", "word"), [({"http_code": 404}, "404"), ({"size_download": 1000}, "1000")]
 )
-def test_a_page_that_is_not_whole_is_an_error(tmp_path, changes, word):
+def test_incomplete_page_is_an_error(tmp_path, changes, word):
     write_web(tmp_path, **changes)
     with pytest.raises(LosslabError, match=word):
         web.FEATURE.collect(make_plan(WEB, 7), tmp_path, WEB_TIMELINE)
 
 
-def test_the_fetch_starts_after_the_warm_up_and_ends_before_the_bulk_flow():
+def test_fetch_starts_after_the_warm_up_and_ends_before_the_bulk_flow():
     bulk, fetch = web.FEATURE.flows(dataclasses.replace(WEB, competitor="reno"))
     assert bulk.listener.host == "receiver"
     assert fetch.listener.host == "sender"

@@ -1,4 +1,4 @@
-"""`ip` and `tc` that wait for lines, in this process's own namespace; scripts where they fail."""
+"""`ip` and `tc` in batch mode, in this process's own namespace; scripts stand in for failures."""
 
 import contextlib
 import os
@@ -15,8 +15,8 @@ needs_iproute = pytest.mark.skipif(
 
 
 @contextlib.contextmanager
-def waiting(program, script, tmp_path, monkeypatch):
-    """A program of that name that is a shell script."""
+def running_batch(program, script, tmp_path, monkeypatch):
+    """Yield a batch of the program; a shell script may stand in for it."""
     if script is not None:
         path = tmp_path / program
         path.write_text(f"#!/bin/sh\n{script}\n")
@@ -28,8 +28,8 @@ def waiting(program, script, tmp_path, monkeypatch):
 
 
 @needs_iproute
-def test_it_is_asked_again_and_again(tmp_path, monkeypatch):
-    with waiting("ip", None, tmp_path, monkeypatch) as ip:
+def test_batch_program_answers_repeatedly(tmp_path, monkeypatch):
+    with running_batch("ip", None, tmp_path, monkeypatch) as ip:
         for _ in range(3):
             routes, links = ip.ask(["route show", "link show"], 2)
             assert isinstance(routes, list)
@@ -38,8 +38,8 @@ def test_it_is_asked_again_and_again(tmp_path, monkeypatch):
 
 
 @needs_iproute
-def test_a_listing_after_another_has_all_devices(tmp_path, monkeypatch):
-    with waiting("tc", None, tmp_path, monkeypatch) as tc:
+def test_second_listing_has_all_devices(tmp_path, monkeypatch):
+    with running_batch("tc", None, tmp_path, monkeypatch) as tc:
         (first,) = tc.ask(["qdisc show"], 1)
         tc.do([])
         assert [q["dev"] for q in tc.ask(["qdisc show"], 1)[0]] == [q["dev"] for q in first]
@@ -53,39 +53,39 @@ def test_a_listing_after_another_has_all_devices(tmp_path, monkeypatch):
         ("ip", "route add 10.9.9.0/24 dev no-such-device", "no-such-device"),
     ],
 )
-def test_what_fails_is_quoted_with_its_lines(program, line, words, tmp_path, monkeypatch):
+def test_failing_batch_quotes_its_lines(program, line, words, tmp_path, monkeypatch):
     with (
-        waiting(program, None, tmp_path, monkeypatch) as tool,
-        pytest.raises(LosslabError, match="must succeed in silence") as error,
+        running_batch(program, None, tmp_path, monkeypatch) as tool,
+        pytest.raises(LosslabError, match="must succeed without messages") as error,
     ):
         tool.do([line])
     assert words in error.value.message
     assert line in error.value.hint
 
 
-def test_words_beside_an_answer_are_a_failure(tmp_path, monkeypatch):
+def test_unexpected_output_of_a_batch_is_a_failure(tmp_path, monkeypatch):
     script = "while read -r line; do echo 'Warning: not offloaded' >&2; echo '[]'; done"
     with (
-        waiting("tc", script, tmp_path, monkeypatch) as tc,
+        running_batch("tc", script, tmp_path, monkeypatch) as tc,
         pytest.raises(LosslabError, match="Warning: not offloaded"),
     ):
         tc.do(["qdisc add dev lo root pfifo"])
 
 
-def test_an_answer_may_come_in_pieces_and_over_lines(tmp_path, monkeypatch):
+def test_batch_answer_may_come_in_pieces(tmp_path, monkeypatch):
     script = "while read -r line; do printf '[{\"a\":\\n'; sleep 0.1; printf '1}]\\n[ ]\\n'; done"
-    with waiting("tc", script, tmp_path, monkeypatch) as tc:
+    with running_batch("tc", script, tmp_path, monkeypatch) as tc:
         assert tc.ask(["qdisc show"], 2) == [[{"a": 1}], []]
 
 
-def test_one_that_is_gone_or_silent_is_a_failure(tmp_path, monkeypatch):
-    with waiting("ip", "exit 0", tmp_path, monkeypatch) as ip:
+def test_ended_or_silent_batch_is_a_failure(tmp_path, monkeypatch):
+    with running_batch("ip", "exit 0", tmp_path, monkeypatch) as ip:
         ip._process.wait()
-        with pytest.raises(LosslabError, match="must succeed in silence"):
+        with pytest.raises(LosslabError, match="must succeed without messages"):
             ip.ask(["link show"], 1)
     monkeypatch.setattr(batch, "COMMAND_TIMEOUT_S", 0.2)
     with (
-        waiting("tc", "sleep 60", tmp_path, monkeypatch) as tc,
+        running_batch("tc", "sleep 60", tmp_path, monkeypatch) as tc,
         pytest.raises(LosslabError, match=r"must answer within 0\.2 s"),
     ):
         tc.ask(["qdisc show"], 1)

@@ -1,14 +1,14 @@
-"""Every check can fail: one deliberately broken run per check."""
+"""Checks of a run: each fails for one deliberately broken run."""
 
 import dataclasses
 
 import pytest
 
-from losslab.emulation import accounts, checks
+from losslab.emulation import accounting, checks
 from losslab.emulation.plan import make_plan
 from tests.unit.study.test_condition import CONDITION
 
-TRAFFIC = accounts.Traffic(
+TRAFFIC = accounting.Traffic(
     sent=100_000,
     received=98_990,
     bottleneck_drops=10,
@@ -24,7 +24,7 @@ TRAFFIC = accounts.Traffic(
     link_back_drops=0,
 )
 EVIDENCE = checks.Evidence(
-    promise=make_plan(CONDITION, 7).promise,
+    path_spec=make_plan(CONDITION, 7).path_spec,
     rtt_ms=0.44,
     goodput_mbit=235.0,
     flows=[checks.FlowEvidence("iperf3", "cubic", ["cubic"], 0.0, 0.0)],
@@ -32,10 +32,10 @@ EVIDENCE = checks.Evidence(
 )
 
 
-def reasons(condition=None, **changes):
+def violations(condition=None, **changes):
     if condition is not None:
-        changes["promise"] = make_plan(condition, 7).promise
-    traffic = {f.name for f in dataclasses.fields(accounts.Traffic)} & set(changes)
+        changes["path_spec"] = make_plan(condition, 7).path_spec
+    traffic = {f.name for f in dataclasses.fields(accounting.Traffic)} & set(changes)
     flow = {f.name for f in dataclasses.fields(checks.FlowEvidence)} & set(changes)
     flows = [
         EVIDENCE.flows[0],
@@ -47,11 +47,11 @@ def reasons(condition=None, **changes):
         traffic=dataclasses.replace(TRAFFIC, **{k: changes[k] for k in traffic}),
         **{k: v for k, v in changes.items() if k not in traffic | flow},
     )
-    return checks.reasons(evidence)
+    return checks.violations(evidence)
 
 
-def test_a_sound_run_passes():
-    assert reasons() == []
+def test_valid_run_has_no_violation():
+    assert violations() == []
 
 
 @pytest.mark.parametrize(
@@ -66,53 +66,51 @@ def test_a_sound_run_passes():
         ({"received": 98_989}, "1 unexplained"),
         ({"sender_drops": 1}, "own qdisc"),
         ({"loss_drops": 2_000, "received": 97_990}, "loss must be"),
-        ({"received_back": 49_999}, "sent back must equal"),
-        ({"received_back": 49_999, "loss_back_drops": 1}, "loss on the way back must be 0 %"),
-        ({"goodput_mbit": 1_001.0}, "faster than the link"),
+        ({"received_back": 49_999}, "sent on the reverse path must equal"),
+        ({"received_back": 49_999, "loss_back_drops": 1}, "loss on the reverse path must be 0 %"),
+        ({"goodput_mbit": 1_001.0}, "at most the link"),
         ({"memory_pressures": 1}, "memory pressure"),
         ({"buffer_limited_share": 0.5}, "buffers must not limit"),
     ],
 )
-def test_each_broken_run_is_refused_once(changes, word):
-    found = reasons(**changes)
+def test_each_broken_run_has_one_violation(changes, word):
+    found = violations(**changes)
     assert len(found) == 1
     assert word in found[0]
 
 
 @pytest.mark.parametrize(("receive_buffer", "refused"), [("linux", 0), ("large", 1)])
-def test_a_window_that_limits_is_a_finding_with_linux_own_and_a_fault_without(
-    receive_buffer, refused
-):
+def test_limiting_receive_window_is_allowed_only_with_linux_defaults(receive_buffer, refused):
     condition = dataclasses.replace(CONDITION, receive_buffer=receive_buffer)
-    found = reasons(condition=condition, window_limited_share=0.5)
+    found = violations(condition=condition, window_limited_share=0.5)
     assert len(found) == refused
     assert all("50.0 % of the busy time of iperf3" in reason for reason in found)
 
 
-def test_an_app_that_sends_at_its_own_pace_may_be_limited():
-    assert reasons(buffer_limited_share=0.5, bulk=False) == []
+def test_app_with_its_own_pace_may_be_limited():
+    assert violations(buffer_limited_share=0.5, bulk=False) == []
 
 
-def test_what_the_link_of_the_way_back_drops_is_explained_and_no_loss():
-    assert reasons(received_back=49_900, link_back_drops=100) == []
+def test_drops_of_the_reverse_link_are_explained():
+    assert violations(received_back=49_900, link_back_drops=100) == []
 
 
-def test_no_loss_asked_means_none_tolerated():
+def test_condition_without_loss_tolerates_none():
     clean = dataclasses.replace(CONDITION, loss_percent=0)
-    assert any("loss must be 0" in r for r in reasons(condition=clean))
+    assert any("loss must be 0" in r for r in violations(condition=clean))
 
 
 BOTH_WAYS = dataclasses.replace(CONDITION, loss_direction="both")
 
 
-def test_loss_both_ways_is_judged_both_ways():
-    # 1 % of 50,000 is 500, give or take 90.
-    assert reasons(condition=BOTH_WAYS, received_back=49_500, loss_back_drops=500) == []
+def test_loss_is_checked_in_both_directions():
+    # 1 % of 50,000 is 500, within 90.
+    assert violations(condition=BOTH_WAYS, received_back=49_500, loss_back_drops=500) == []
     for lost in (0, 400, 600):
-        found = reasons(condition=BOTH_WAYS, received_back=50_000 - lost, loss_back_drops=lost)
+        found = violations(condition=BOTH_WAYS, received_back=50_000 - lost, loss_back_drops=lost)
         assert len(found) == 1
         assert (
-            f"loss on the way back must be 1 % of 50000 packets (within 90), found {lost}"
+            f"loss on the reverse path must be 1 % of 50000 packets (within 90), found {lost}"
             in (found[0])
         )
 
@@ -120,17 +118,17 @@ def test_loss_both_ways_is_judged_both_ways():
 AT_SENDER = dataclasses.replace(CONDITION, sender_delay_ms=0.4)
 
 
-def test_a_sender_with_netem_may_drop():
-    assert reasons(condition=AT_SENDER, sender_drops=400, loss_drops=0, received=99_990) == []
+def test_sender_with_netem_may_drop():
+    assert violations(condition=AT_SENDER, sender_drops=400, loss_drops=0, received=99_990) == []
 
 
-def test_a_sender_with_netem_that_loses_too_little_is_refused():
-    # 1 % of at least 2,222 aggregates is 22, give or take 19.
-    found = reasons(condition=AT_SENDER, sender_drops=2, loss_drops=0, received=99_990)
+def test_sender_with_netem_and_too_little_loss_is_a_violation():
+    # 1 % of at least 2,222 aggregates is 22, within 19.
+    found = violations(condition=AT_SENDER, sender_drops=2, loss_drops=0, received=99_990)
     assert len(found) == 1
     assert "the sender's netem must lose 1 %" in found[0]
 
 
-def test_what_r1_sends_over_r3_did_not_pass_the_bottleneck():
+def test_packets_past_the_bottleneck_are_a_violation():
     before, after = ({"r1": {"links": {"r1-r3": {"tx": {"packets": n}}}}} for n in (3, 130))
-    assert accounts.Between(before, after).bypassed == 127
+    assert accounting.CounterDeltas(before, after).bypassed == 127

@@ -1,4 +1,4 @@
-"""What runs containers, as far as it needs neither an engine nor Containernet."""
+"""Containers, as far as tests need neither an engine nor Containernet."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from losslab.emulation.jobs import hostjob
 
 
 class Api:
-    """The engine's client: remembers what it was asked."""
+    """The engine's client; it records its calls."""
 
     def __init__(self):
         self.calls = []
@@ -41,7 +41,7 @@ PLACE = containers.Place("losslab-abc", "losslab-host:1", ("/a:/b:ro",))
 
 @pytest.fixture
 def containernet_module(monkeypatch):
-    """A stand-in for Containernet's module, with the same words where they matter."""
+    """A replacement of Containernet's module with the same classes."""
 
     class Docker:
         def __init__(self, name, **options):
@@ -66,7 +66,7 @@ def containernet_module(monkeypatch):
     return Mininet
 
 
-def test_a_container_has_its_own_prefix_and_label_and_no_network(containernet_module):
+def test_container_has_its_own_prefix_and_label_and_no_network(containernet_module):
     host = containers.host_class(PLACE)("sender", ip=None)
     assert containernet_module.inited
     (_, created), *_ = host.dcli.calls
@@ -77,9 +77,7 @@ def test_a_container_has_its_own_prefix_and_label_and_no_network(containernet_mo
     assert host.options["sysctls"] == {}
 
 
-def test_programs_are_started_in_the_namespaces_and_can_be_signalled(
-    containernet_module, monkeypatch
-):
+def test_programs_start_in_the_namespaces_and_receive_signals(containernet_module, monkeypatch):
     host = containers.host_class(PLACE)("sender", ip=None)
     started = []
     monkeypatch.setattr(
@@ -92,7 +90,7 @@ def test_programs_are_started_in_the_namespaces_and_can_be_signalled(
     assert started[0][-4:] == ["ping", "-c", "1", "10.0.3.2"]
 
 
-def test_what_limits_a_program_comes_before_it(containernet_module, monkeypatch):
+def test_limits_of_a_program_precede_its_command(containernet_module, monkeypatch):
     place = containers.Place("losslab-abc", "losslab-host:1", (), hostjob.LIMITED)
     host = containers.host_class(place)("sender", ip=None)
     started = []
@@ -118,7 +116,7 @@ def test_only_own_containers_are_removed():
     assert api.listed == [foreign]
 
 
-def test_containers_are_removed_when_the_block_fails():
+def test_containers_are_removed_after_an_error():
     api = Api()
     api.listed = [{"Labels": {containers.LABEL: "x"}, "Names": ["/x.r1"]}]
     with pytest.raises(ValueError, match="broken"), containers.owned(api, "x"):
@@ -126,7 +124,7 @@ def test_containers_are_removed_when_the_block_fails():
     assert api.listed == []
 
 
-def test_control_groups_of_both_versions(tmp_path, monkeypatch):
+def test_cgroups_of_both_versions_are_found(tmp_path, monkeypatch):
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "cgroup").write_text("5:pids:/docker/a\n1:name=systemd:/docker/a\n0::/x\n")
     monkeypatch.setattr(Path, "exists", lambda self: True)

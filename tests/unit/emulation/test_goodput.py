@@ -1,5 +1,8 @@
+"""Goodput and cwnd statistics of a flow."""
+
 import pytest
 
+from losslab.emulation import goodput
 from losslab.emulation.goodput import Deliveries
 from losslab.errors import LosslabError
 
@@ -12,12 +15,12 @@ def read(tmp_path, lines, port=40001):
     return Deliveries.read(path, port)
 
 
-def test_a_window_is_counted_between_the_samples_inside_it(tmp_path):
+def test_window_is_counted_between_the_samples_inside_it(tmp_path):
     lines = [f"{i * 0.05:.6f},40001,{i * 12_500}" for i in range(41)]
     assert read(tmp_path, lines).mbit(0.51, 1.99) == pytest.approx(2)
 
 
-def test_a_flow_that_starts_late_or_ends_early_delivers_nothing_while_it_is_not_there(tmp_path):
+def test_flow_delivers_nothing_before_its_start_and_after_its_end(tmp_path):
     lines = [f"{i / 10:.6f},5000,{i}" for i in range(31)]
     lines += [f"{i / 10:.6f},40001,{(i - 9) * 12_500}" for i in range(10, 21)]
     found = read(tmp_path, lines)
@@ -25,12 +28,12 @@ def test_a_flow_that_starts_late_or_ends_early_delivers_nothing_while_it_is_not_
     assert found.mbit(0, 0.9) == 0
 
 
-def test_data_that_the_receiver_gives_up_again_counts_once(tmp_path):
+def test_data_reneged_by_the_receiver_counts_once(tmp_path):
     found = read(tmp_path, ["0,40001,0", "1,40001,300", "2,40001,200", "3,40001,400"])
     assert found.octets == [0, 300, 300, 400]
 
 
-def test_intervals_are_as_long_as_samples_allow(tmp_path):
+def test_intervals_have_the_length_that_samples_allow(tmp_path):
     lines = [f"{i * 0.06:.6f},40001,{i * 7_500}" for i in range(11)]
     found = read(tmp_path, lines).intervals()
     assert [round(t_s, 2) for t_s, _ in found] == [0.12, 0.24, 0.36, 0.48, 0.6]
@@ -38,11 +41,62 @@ def test_intervals_are_as_long_as_samples_allow(tmp_path):
 
 
 @pytest.mark.parametrize("port", [40001, None])
-def test_a_connection_that_was_never_seen_is_an_error(tmp_path, port):
+def test_connection_without_a_sample_is_an_error(tmp_path, port):
     with pytest.raises(LosslabError, match=f"from port {port}"):
         read(tmp_path, ["0,5201,0"], port)
 
 
-def test_a_window_without_two_samples_is_an_error(tmp_path):
+def test_window_without_two_samples_is_an_error(tmp_path):
     with pytest.raises(LosslabError, match=r"between 0\.2 and 0\.9 s"):
         read(tmp_path, ["0,40001,0", "0.5,40001,0", "1,40001,0"]).mbit(0.2, 0.9)
+
+
+def row(t_s, cwnd, ssthresh="", srtt_ms=20.0, retransmits=0, flow=40001):
+    return {
+        "t_s": f"{t_s:.6f}", "flow": str(flow), "cwnd_packets": str(cwnd),
+        "ssthresh_packets": str(ssthresh), "srtt_ms": f"{srtt_ms:.3f}",
+        "retransmits": str(retransmits),
+    }  # fmt: skip
+
+
+ROWS = [
+    row(0.5, 10, srtt_ms=500, retransmits=3),
+    row(1.0, 100, retransmits=7),
+    row(2.0, 200, 140, srtt_ms=30, retransmits=9),
+    row(3.0, 140, 140, srtt_ms=40, retransmits=12),
+    row(3.0, 9, 9, srtt_ms=900, flow=5001),
+    row(4.0, 130, 98, srtt_ms=20, retransmits=12),
+    row(9.0, 1, 1, srtt_ms=900, retransmits=99),
+]
+
+
+def test_cwnd_statistics_cover_the_connections_samples_in_the_window():
+    found = goodput.cwnd_statistics(ROWS, 40001, 1, 5)
+    assert found["srtt_mean_ms"] == pytest.approx(27.5)
+    assert found["srtt_median_ms"] == 25
+    assert found["srtt_std_ms"] == pytest.approx(8.2915620)
+    assert found["cwnd_median_packets"] == 135
+    # From unset to 140 is no change; from 140 to 98 is one.
+    assert found["ssthresh_changes"] == 1
+    # From 200 to 140 is a reduction, from 140 to 130 is none; in 4 s.
+    assert found["window_cuts_per_s"] == 0.25
+
+
+def test_first_second_counts_independent_of_the_warm_up():
+    assert goodput.cwnd_statistics(ROWS, 40001, 3, 5)["retransmits_first_second"] == 7
+
+
+def test_connection_without_samples_has_no_statistics():
+    found = goodput.cwnd_statistics(ROWS, 7, 1, 5)
+    assert {name for name, value in found.items() if value is None} == {
+        "srtt_mean_ms", "srtt_std_ms", "srtt_median_ms", "cwnd_median_packets",
+        "window_cuts_per_s", "retransmits_first_second",
+    }  # fmt: skip
+
+
+def test_slow_window_reduction_counts_once():
+    # Recovery reduces the window from 100 to 50, it grows to 101, then is reduced to 70.
+    fall = list(range(100, 49, -1))
+    assert goodput.cuts([90, *fall, 50, 50, *range(51, 102), *range(100, 69, -2), 71]) == 2
+    assert goodput.cuts([100, 95, 100, 92, 100]) == 0
+    assert goodput.cuts([]) == 0

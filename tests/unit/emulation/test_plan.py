@@ -1,4 +1,4 @@
-"""A plan is made of a condition and a seed alone, and says all that a replicate does."""
+"""Plans: functions of a condition and a seed that contain every action of a replicate."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ def kinds(made):
 
 
 def read_back(made):
-    """What a kernel says that did as planned."""
+    """Return the read-back of a kernel that follows the plan."""
     return {
         name: {
             "qdiscs": [
@@ -55,7 +55,7 @@ def nested(qdisc):
     return options
 
 
-def test_the_same_condition_and_seed_make_the_same_plan_and_another_seed_another():
+def test_plan_depends_on_the_condition_and_the_seed_only():
     assert plan() == plan()
     assert plan(loss_percent=1.0) != plan(seed=8, loss_percent=1.0)
     assert json.loads(json.dumps(plan().to_json()))["promise"]["rtt_ms"] == CONDITION.rtt_ms
@@ -70,7 +70,7 @@ def test_the_same_condition_and_seed_make_the_same_plan_and_another_seed_another
         {"app": "web"},
     ],
 )
-def test_no_seed_decides_what_is_set_before_a_guest_waits(changes):
+def test_set_up_before_the_snapshot_does_not_depend_on_the_seed(changes):
     def before(seed):
         made = plan(seed, **changes)
         hosts_without = {
@@ -81,7 +81,7 @@ def test_no_seed_decides_what_is_set_before_a_guest_waits(changes):
     assert before(0) == before(7)
 
 
-def test_the_way_back_is_another_router_on_the_asymmetric_path():
+def test_reverse_path_uses_another_router_on_the_asymmetric_path():
     same, other = plan(path="symmetric"), plan(path="asymmetric")
     assert (same.back_router, other.back_router) == ("r2", "r3")
     assert same.hosts["receiver"].routes == {"default": "receiver-r2"}
@@ -91,35 +91,35 @@ def test_the_way_back_is_another_router_on_the_asymmetric_path():
 
 
 @pytest.mark.parametrize("queue", QUEUES)
-def test_every_queue_has_its_qdisc_behind_the_rate(queue):
+def test_every_queue_has_its_qdisc_below_the_shaper(queue):
     rate, *waiting = plan(queue=queue).hosts["r1"].qdiscs
     assert rate.kind == "tbf"
     assert waiting[0].kind == {"fifo": "pfifo", "two-fifos": "drr", "red-step": "red"}.get(
         queue, queue
     )
-    assert plan(queue=queue).promise.in_order == (queue in ("fifo", "bfifo"))
+    assert plan(queue=queue).path_spec.in_order == (queue in ("fifo", "bfifo"))
 
 
-def test_loss_is_promised_where_it_happens():
+def test_path_specification_has_the_place_of_loss():
     data, both = plan(loss_percent=2.0), plan(loss_percent=2.0, loss_direction="both")
-    assert (data.promise.loss_percent, data.promise.loss_back_percent) == (2.0, 0.0)
-    assert (both.promise.loss_percent, both.promise.loss_back_percent) == (2.0, 2.0)
-    sender = plan(loss_percent=2.0, sender_delay_ms=CONDITION.rtt_ms).promise
+    assert (data.path_spec.loss_percent, data.path_spec.loss_back_percent) == (2.0, 0.0)
+    assert (both.path_spec.loss_percent, both.path_spec.loss_back_percent) == (2.0, 2.0)
+    sender = plan(loss_percent=2.0, sender_delay_ms=CONDITION.rtt_ms).path_spec
     assert (sender.loss_percent, sender.loss_at_sender_percent) == (0.0, 2.0)
-    assert data.promise.loss_at_sender_percent is None
+    assert data.path_spec.loss_at_sender_percent is None
 
 
-def test_a_trace_makes_a_link_with_the_conditions_queue_and_no_promise_of_order():
+def test_trace_makes_a_link_with_the_conditions_queue():
     made = plan(trace="cellular", queue="codel", loss_percent=0.0)
     [link] = made.parts["links"]
     assert (link.way, link.queue, link.file) == ("data", "codel", "trace")
     assert link.buffer_packets == CONDITION.buffer_packets
     assert (link.drawn_seed, link.drawn_mbit) == (derived_seed(7, "trace"), traces.MEAN_MBIT)
-    assert made.promise.by_trace
+    assert made.path_spec.by_trace
     assert plan().to_json()["links"] == []
 
 
-def test_the_way_back_may_have_a_trace_of_its_own_and_waits_in_order():
+def test_reverse_path_may_have_its_own_trace():
     made = plan(trace="cellular", trace_back="cellular", queue="codel", loss_percent=0.0)
     data, back = made.parts["links"]
     assert (back.way, back.queue, back.file) == ("back", "fifo", "trace-back")
@@ -128,16 +128,16 @@ def test_the_way_back_may_have_a_trace_of_its_own_and_waits_in_order():
     [file] = plan(trace="cellular", trace_back="up").parts["links"][1:]
     assert file.drawn_seed is None
     [problem] = dataclasses.replace(CONDITION, trace_back="cellular").problems()
-    assert "trace_back needs a trace" in problem
+    assert "trace_back cellular needs a trace" in problem
 
 
-def test_a_bare_path_has_neither_delay_lines_nor_a_senders_queue():
+def test_bare_path_has_neither_netem_nor_fq():
     made = plan(rtt_ms=0.0, rate_mbit=10.0, loss_percent=0.0)
-    assert made.promise.bare
+    assert made.path_spec.bare
     assert {kind for host in kinds(made).values() for kind in host} == {"tbf", "pfifo"}
 
 
-def test_a_competitor_starts_after_the_first_flow_and_a_fetch_in_its_window():
+def test_competitor_and_fetch_start_in_their_windows():
     first, second = plan(competitor="bbr").starts
     assert first.at_s == 0.0
     assert second.at_s is None
@@ -150,7 +150,7 @@ def test_a_competitor_starts_after_the_first_flow_and_a_fetch_in_its_window():
 
 
 @pytest.mark.parametrize("app", features.apps())
-def test_every_app_has_a_plan_that_a_kernel_can_be_compared_with(app):
+def test_every_apps_plan_can_be_read_back(app):
     more = {"datagram": {"scheme": "fixed,window=10"}, "web": {"duration_s": 60.0}}
     made = plan(app=app, **more.get(app, {}))
     assert list(made.hosts) == list(HOSTS)
@@ -166,7 +166,7 @@ def test_every_app_has_a_plan_that_a_kernel_can_be_compared_with(app):
         ("r2", "qdiscs", [], "qdisc netem must be on r2-receiver on r2"),
     ],
 )
-def test_what_reads_back_otherwise_is_named(host, part, change, words):
+def test_wrong_read_back_is_named(host, part, change, words):
     made = plan()
     state = read_back(made)
     if isinstance(change, dict):

@@ -1,4 +1,4 @@
-"""What a guest's kernel answered over netlink, against what `ss` and `tc` said at that instant."""
+"""Netlink probes on recorded answers of a guest's kernel, compared with `ss` and `tc`."""
 
 import json
 import re
@@ -16,7 +16,7 @@ BOTTLENECK = recorded.BOTTLENECK
 
 
 class Kernel:
-    """A netlink socket on which the recorded replies come, once the recorded request was sent."""
+    """A netlink socket that gives the recorded replies to the recorded request."""
 
     def __init__(self, recorded):
         self.replies = [bytes.fromhex(reply) for reply in recorded["replies"]]
@@ -29,8 +29,8 @@ class Kernel:
         return self.replies.pop(0)
 
 
-class Answers(netlink.Answers):
-    """What such a socket answers."""
+class RecordedDumps(netlink.DumpReader):
+    """A reader of the recorded replies."""
 
     def __init__(self, sock):
         self._socket = sock
@@ -41,11 +41,11 @@ class Answers(netlink.Answers):
 
 @pytest.fixture
 def samples(monkeypatch):
-    """What the probe of connections makes of a recorded dump."""
+    """Return a function that samples the connections of a recorded dump."""
 
     def sample(recorded):
         monkeypatch.setattr(tcp.socket, "socket", lambda *family: Kernel(recorded))
-        monkeypatch.setattr(netlink, "Answers", Answers)
+        monkeypatch.setattr(netlink, "DumpReader", RecordedDumps)
         return tcp.TcpProbe().sample()
 
     return sample
@@ -53,7 +53,7 @@ def samples(monkeypatch):
 
 @pytest.fixture
 def waiting(monkeypatch):
-    """What the probe of queues makes of a recorded dump, asked for the interface `index`."""
+    """Return a function that samples the queue of the interface `index` in a recorded dump."""
 
     def sample(recorded, index=QUEUE["index"]):
         monkeypatch.setattr(queue.socket, "socket", lambda *family: Kernel(recorded))
@@ -67,7 +67,7 @@ def waiting(monkeypatch):
 
 
 def split(dump):
-    """The messages of a dump."""
+    """Return the messages of a dump."""
     found, at = [], 0
     while at < len(dump):
         length = struct.unpack_from("=I", dump, at)[0]
@@ -76,7 +76,7 @@ def split(dump):
     return found
 
 
-def test_connections_are_those_that_ss_shows(samples):
+def test_sampled_connections_equal_those_of_ss(samples):
     found = samples(TCP)
     said = re.findall(r"(\S+):(\d+) \S+\n\t (\w+) (.*)", TCP["tool"])
     assert [(str(s.source_port), s.algorithm) for s in found] == [
@@ -97,18 +97,18 @@ def test_connections_are_those_that_ss_shows(samples):
         assert sample.delivered_bytes == sample.bytes_acked + sacked
         assert round(sample.busy_s * 1e3) == int(numbers["busy"])
         assert (sample.rwnd_limited_s, sample.sndbuf_limited_s) == (0, 0)
-    # Both a window that has left slow start and one that has not are there.
+    # The dump has a connection in slow start and one beyond it.
     assert {sample.ssthresh_packets is None for sample in found} == {True, False}
 
 
-def test_a_dump_may_come_in_pieces(samples):
+def test_dump_may_come_in_pieces(samples):
     first, done = map(bytes.fromhex, TCP["replies"])
     pieces = TCP | {"replies": [part.hex() for part in (*split(first), done)]}
     assert len(pieces["replies"]) == 3
     assert samples(pieces) == samples(TCP)
 
 
-def test_a_refused_dump_is_an_error(samples):
+def test_refused_dump_is_an_error(samples):
     refusal = struct.pack("=IHHIIi", 20, 2, 0, 1, 0, -1)  # NLMSG_ERROR, EPERM
     with pytest.raises(PermissionError, match="refused a request"):
         samples(TCP | {"replies": [refusal.hex()]})
@@ -116,11 +116,11 @@ def test_a_refused_dump_is_an_error(samples):
 
 @pytest.fixture
 def datagrams(monkeypatch):
-    """Answers that come on a socket, and what sends them."""
+    """Return a dump reader, and a function that sends datagrams to it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     ours.settimeout(5)
     with ours, theirs:
-        yield netlink.Answers(ours), theirs.send
+        yield netlink.DumpReader(ours), theirs.send
 
 
 def message(kind, payload):
@@ -130,45 +130,45 @@ def message(kind, payload):
 DONE = message(netlink.NLMSG_DONE, bytes(4))
 
 
-def test_a_dump_and_its_end_come_in_one_system_call(datagrams, monkeypatch):
-    answers, say = datagrams
-    calls, receive = [], answers._receive
+def test_dump_and_its_end_come_in_one_system_call(datagrams, monkeypatch):
+    reader, send = datagrams
+    calls, receive = [], reader._receive
 
     def counted(*arguments):
         calls.append(arguments)
         return receive(*arguments)
 
-    monkeypatch.setattr(answers, "_receive", counted)
-    for payload in (b"once", b"more"):  # in the same memory
-        say(message(20, payload))
-        say(DONE)
-        assert answers.dump() == [(20, payload)]
+    monkeypatch.setattr(reader, "_receive", counted)
+    for payload in (b"once", b"more"):  # the reader reuses its memory
+        send(message(20, payload))
+        send(DONE)
+        assert reader.dump() == [(20, payload)]
     assert len(calls) == 2
 
 
-def test_a_dump_may_have_more_parts_than_one_call_takes(datagrams):
-    answers, say = datagrams
-    # net/netlink/af_netlink.c: no part of an answer is longer than this.
+def test_dump_may_have_more_parts_than_one_call_takes(datagrams):
+    reader, send = datagrams
+    # net/netlink/af_netlink.c limits each part of an answer to this length.
     parts = [message(20, bytes([n]) * (netlink.PART_BYTES - 16)) for n in range(3)]
     for part in [*parts, DONE]:
-        say(part)
-    assert answers.dump() == [(20, part[16:]) for part in parts]
+        send(part)
+    assert reader.dump() == [(20, part[16:]) for part in parts]
 
 
-def test_a_socket_that_is_gone_is_an_error(datagrams):
-    answers, _ = datagrams
-    answers._number = -1
+def test_closed_socket_is_an_error(datagrams):
+    reader, _ = datagrams
+    reader._descriptor = -1
     with pytest.raises(OSError, match="Bad file descriptor"):
-        answers.dump()
+        reader.dump()
 
 
-def test_a_rate_without_pacing_is_none():
+def test_pacing_rate_without_pacing_is_none():
     info = bytearray(232)
     struct.pack_into("=Q", info, 104, 2**64 - 1)
     assert tcp.parse_tcp_info(1, "cubic", bytes(info)).pacing_mbit == 0
 
 
-def test_what_is_selectively_acknowledged_is_delivered():
+def test_selectively_acknowledged_data_counts_as_delivered():
     info = bytearray(232)
     struct.pack_into("=I", info, 16, 1448)  # snd_mss
     struct.pack_into("=I", info, 28, 3)  # sacked
@@ -179,12 +179,12 @@ def test_what_is_selectively_acknowledged_is_delivered():
     assert len(sample.row(0.5).split(",")) == len(tcp.COLUMNS.split(","))
 
 
-def test_a_server_that_has_closed_but_not_sent_all_is_seen():
-    """net/tcp_states.h: established, the first state after closing, and both ends closing."""
+def test_closing_connection_with_unsent_data_is_sampled():
+    """net/tcp_states.h: established, the first closing state, and simultaneous close."""
     assert tcp.STATES == 1 << 1 | 1 << 4 | 1 << 11
 
 
-def test_the_queue_is_the_one_that_tc_shows(waiting):
+def test_sampled_queue_equals_that_of_tc(waiting):
     [root] = [q for q in json.loads(QUEUE["tool"]) if q["dev"] == BOTTLENECK and "root" in q]
     assert root["qlen"] > 0
     assert root["drops"] > 0
@@ -193,7 +193,7 @@ def test_the_queue_is_the_one_that_tc_shows(waiting):
     )
 
 
-def test_an_answer_about_an_inner_queue_is_not_taken(waiting):
+def test_answer_about_an_inner_qdisc_is_ignored(waiting):
     [reply] = map(bytes.fromhex, QUEUE["replies"])
     root = struct.pack("=I", queue.TC_H_ROOT)
     assert reply.count(root) == 1
@@ -212,6 +212,6 @@ def test_more_than_4_gib_are_counted(waiting):
     assert found.sent_bytes == sent + 2**40
 
 
-def test_an_interface_without_a_root_qdisc_is_an_error(waiting):
+def test_interface_without_a_root_qdisc_is_an_error(waiting):
     with pytest.raises(OSError, match="interface 99"):
         waiting(QUEUE, index=99)

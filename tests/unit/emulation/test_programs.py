@@ -1,9 +1,10 @@
-"""Programs of which little is known: how they are run, and what is read from links and logs."""
+"""User programs: start, end, exit status, logs and the receive low-water mark."""
 
 import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ import pytest
 from losslab.emulation.apps import command, quic
 from losslab.emulation.flows import Program, Timed, Timeline
 from losslab.emulation.plan import make_plan
-from losslab.emulation.programs import Ends, Process
+from losslab.emulation.programs import ExitWatcher, Process, receive_blocks
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 from losslab.study.seeds import replicate_seed
@@ -25,10 +26,11 @@ COMMAND = Condition(
     algorithm="cubic", app="command", sender_command="./send | tee log", receiver_command="./get",
     duration_s=2, warmup_s=1,
 )  # fmt: skip
+
 QUIC = Condition(algorithm="bbr", app="quic", duration_s=2, warmup_s=1)
 
 
-def test_both_programs_are_a_shells_and_end_with_the_run():
+def test_user_programs_run_in_a_shell_and_end_with_the_run():
     (flow,) = make_plan(COMMAND, 1).flows
     for program, words in ((flow.caller, "./send | tee log"), (flow.listener, "./get")):
         assert program.command[:2] == ["sh", "-c"]
@@ -46,12 +48,12 @@ def test_both_programs_are_a_shells_and_end_with_the_run():
         replace(QUIC, algorithm="vegas"),
     ],
 )  # fmt: skip
-def test_what_does_not_go_together_is_refused(wrong):
+def test_conflicting_axes_are_refused(wrong):
     assert wrong.problems() != []
     assert COMMAND.problems() == QUIC.problems() == []
 
 
-def test_quic_has_the_seeds_of_iperf3_and_commands_their_own():
+def test_quic_shares_iperf3s_seeds_and_commands_have_their_own():
     bulk = replace(QUIC, app="iperf3", algorithm="cubic")
     assert replicate_seed(QUIC, 3) == replicate_seed(bulk, 3)
     assert replicate_seed(COMMAND, 3) != replicate_seed(replace(COMMAND, sender_command="x"), 3)
@@ -60,18 +62,18 @@ def test_quic_has_the_seeds_of_iperf3_and_commands_their_own():
 
 
 @pytest.mark.parametrize("condition", [COMMAND, QUIC])
-def test_the_kernel_cuts_no_datagrams_apart_either(condition):
+def test_udp_offloads_are_off_too(condition):
     assert make_plan(condition, 1).to_json()["hosts"]["sender"]["udp_offloads"] is True
     others = make_plan(Condition(algorithm="cubic"), 1).to_json()
     assert "udp_offloads" not in others["hosts"]["sender"]
 
 
-def test_programs_that_speak_ecn_by_themselves_may(condition=QUIC):
-    [found] = make_plan(condition, 1).promise.mechanisms
+def test_programs_with_their_own_ecn_are_allowed(condition=QUIC):
+    [found] = make_plan(condition, 1).path_spec.mechanisms
     evidence = replace(EVIDENCE, traffic=replace(TRAFFIC, ecn_capable=9))
-    assert list(found.reasons(evidence)) == []
-    [off] = make_plan(replace(condition, app="iperf3"), 1).promise.mechanisms
-    assert "no packet may say" in next(off.reasons(evidence))
+    assert list(found.violations(evidence)) == []
+    [off] = make_plan(replace(condition, app="iperf3"), 1).path_spec.mechanisms
+    assert "no packet may carry ECT" in next(off.violations(evidence))
 
 
 def arrived(folder: Path, *rows):
@@ -81,8 +83,8 @@ def arrived(folder: Path, *rows):
     return command.FEATURE.collect(plan, folder, Timeline(0, {"command": 0.0}))
 
 
-def test_goodput_is_what_stands_behind_headers_and_pings_are_ours(tmp_path):
-    # In the second that counts: 100 datagrams of 1,000 bytes, 10 segments of 1,000, and a ping.
+def test_udp_goodput_excludes_headers_and_pings(tmp_path):
+    # In the second that counts: 100 datagrams and 10 segments of 1,000 bytes each, and a ping.
     frames = 100 * 1042 + 10 * 1066 + 98
     found = arrived(
         tmp_path, "0.0,0,0,0,0", "0.5,5,5210,0,5", "1.0,5,5210,0,5",
@@ -94,7 +96,7 @@ def test_goodput_is_what_stands_behind_headers_and_pings_are_ours(tmp_path):
     assert (tmp_path / "intervals.csv").read_text().splitlines()[1] == "0.500000,0.080000"
 
 
-def test_logs_of_programs_are_kept_and_runs_without_data_refused(tmp_path):
+def test_logs_of_programs_are_kept_and_runs_without_data_are_refused(tmp_path):
     logs = tmp_path / "logs" / "deep"
     logs.mkdir(parents=True)
     (logs / "own.txt").write_text("words")
@@ -118,7 +120,7 @@ def received(time_ms, *frames):
     return event(time_ms, "transport:packet_received", frames=frames)
 
 
-def test_each_byte_of_a_stream_counts_once_and_when_it_came(tmp_path):
+def test_bytes_of_a_stream_count_once_at_their_arrival(tmp_path):
     client = received(900, (0, 1000)) + received(1200, (2000, 3000)) + received(1300, (2000, 3000))
     client += received(1500, (1000, 2500), (4000, 4100)) + '\x1e{"time": 16'
     (tmp_path / quic.CLIENT_LOG).write_text(client)
@@ -144,7 +146,7 @@ def test_each_byte_of_a_stream_counts_once_and_when_it_came(tmp_path):
     assert quic.FEATURE.collect(plan, tmp_path, Timeline(0, {"quic": 0.0})) == found
 
 
-def test_a_download_of_which_a_log_is_missing_is_refused(tmp_path):
+def test_download_without_a_log_is_refused(tmp_path):
     with pytest.raises(LosslabError, match="a qlog each, found 0 and 0"):
         quic.FEATURE.collect(make_plan(QUIC, 1), tmp_path, Timeline(0, {"quic": 0.0}))
 
@@ -154,25 +156,25 @@ def started(program, code):
     return Process(program, popen, Path(os.devnull))
 
 
-def test_a_program_that_does_not_end_with_the_run_is_ended():
+def test_program_that_does_not_end_with_the_run_is_ended():
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
     one = started(Timed("sender", ["x"], "x.log", until_s=1.0), code)
     time.sleep(0.3)  # for it to be deaf
     one.end_if_due(lambda: 0.9)
-    assert not one.told
+    assert not one.signalled
     one.end_if_due(lambda: 1.0)
-    assert one.told
+    assert one.signalled
     one.end_if_due(lambda: 1.5)
     assert one.popen.poll() is None
     one.end_if_due(lambda: 2.0)
     assert one.popen.wait(5) == -signal.SIGKILL
-    assert one.reason(9) is None
+    assert one.violation(9) is None
 
 
-def test_one_that_fails_by_itself_has_a_reason_and_others_are_left_alone():
+def test_failing_program_is_a_violation_and_others_continue():
     failed = started(Timed("sender", ["x"], "x.log", until_s=1.0), "raise SystemExit(3)")
     failed.popen.wait(5)
-    assert failed.reason(9) == "x on sender must exit with 0, found 3: nothing"
+    assert failed.violation(9) == "x on sender must exit with 0, found 3: nothing"
     server = started(Program("sender", ["x"], "x.log"), "import time; time.sleep(60)")
     server.end_if_due(lambda: 99.0)
     assert server.popen.poll() is None
@@ -180,31 +182,53 @@ def test_one_that_fails_by_itself_has_a_reason_and_others_are_left_alone():
     server.popen.wait(5)
 
 
-def test_the_end_of_a_program_ends_the_wait():
+def test_wait_ends_with_the_program():
     first, second = (
         started(Program("sender", ["x"], "x.log"), f"import time; time.sleep({length_s})")
         for length_s in (0.2, 60)
     )
     served = replace(first, program=Program("receiver", ["x"], "x.log", lasting=True))
     minute_ns = 60 * 10**9
-    with contextlib.closing(Ends()) as ends:
-        assert ends.all_ended
-        ends.watch(served)
-        assert ends.all_ended  # nobody waits for it
-        ends.watch(first)
-        ends.watch(second)
+    with contextlib.closing(ExitWatcher()) as watcher:
+        assert watcher.all_ended
+        watcher.watch(served)
+        assert watcher.all_ended  # a lasting program is not waited for
+        watcher.watch(first)
+        watcher.watch(second)
         begin_s = time.monotonic()
-        ends.wait(minute_ns)
-        assert (first.popen.returncode, ends.all_ended) == (0, False)
-        ends.wait(1_000_000)  # for nothing
-        assert not ends.all_ended
+        watcher.wait(minute_ns)
+        assert (first.popen.returncode, watcher.all_ended) == (0, False)
+        watcher.wait(1_000_000)  # times out
+        assert not watcher.all_ended
         second.send(signal.SIGKILL)
-        ends.wait(minute_ns)
+        watcher.wait(minute_ns)
         assert time.monotonic() - begin_s < 30
-        assert (second.popen.returncode, ends.all_ended) == (-signal.SIGKILL, True)
+        assert (second.popen.returncode, watcher.all_ended) == (-signal.SIGKILL, True)
     before = len(os.listdir("/proc/self/fd"))
-    with contextlib.closing(Ends()) as ends:
+    with contextlib.closing(ExitWatcher()) as watcher:
         third = started(Program("sender", ["x"], "x.log"), "pass")
-        ends.watch(third)
-        ends.wait(minute_ns)
+        watcher.watch(third)
+        watcher.wait(minute_ns)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def connection():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        sender = socket.create_connection(listener.getsockname())
+        receiver, _ = listener.accept()
+    return sender, receiver
+
+
+def test_low_water_mark_is_set_on_the_flows_connection_alone():
+    (sender, receiver), (other_sender, other_receiver) = connection(), connection()
+    with sender, receiver, other_sender, other_receiver:
+        assert receive_blocks(os.getpid(), sender.getsockname()[1], 16_384)
+        assert receiver.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == 16_384
+        assert other_receiver.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == 1
+        # The receiver's own descriptor still works.
+        sender.sendall(b"x" * 16_384)
+        assert len(receiver.recv(16_384)) == 16_384
+
+
+def test_missing_connection_is_reported():
+    assert not receive_blocks(os.getpid(), 1, 16_384)

@@ -1,4 +1,4 @@
-"""What is judged in real time; no root needed."""
+"""Checks of measurements in real time; no root needed."""
 
 import contextlib
 import dataclasses
@@ -9,7 +9,7 @@ import pytest
 from losslab.emulation import measure, realtime
 from losslab.emulation.plan import make_plan
 from losslab.emulation.probes.queue import QueueSample
-from losslab.emulation.shaping import shapers
+from losslab.emulation.shaping import path_qdiscs
 from losslab.emulation.topology import HOSTS
 from tests.unit.study.test_condition import BARE, CONDITION
 
@@ -31,55 +31,59 @@ CALM = realtime.Findings(
 )  # fmt: skip
 
 
-def promise(condition):
-    return make_plan(condition, 7).promise
+def path_spec(condition):
+    return make_plan(condition, 7).path_spec
 
 
 def found(condition=BARE, **changes):
     return [
-        r.split(" (")[0] for r in dataclasses.replace(CALM, **changes).reasons(promise(condition))
+        r.split(" must ")[0]
+        for r in dataclasses.replace(CALM, **changes).violations(path_spec(condition))
     ]
 
 
-def test_a_quiet_machine_is_fine_and_a_shared_one_is_not():
+def test_busy_machine_is_a_violation_in_real_time():
     assert found() == []
-    assert found(busy_before=0.5) == ["other programs must leave the processors alone"]
-    assert found(steal=0.1) == ["the machine's own host must not take its processors"]
-    assert found(busy=0.95) == ["no processor may be the bottleneck: busy"]
+    assert found(busy_before=0.5) == ["CPU time of other programs before the cell"]
+    assert found(steal=0.1) == ["steal time of a CPU"]
+    assert found(busy=0.95) == ["utilisation of a CPU"]
 
 
-def test_a_path_that_is_not_kept_is_refused_though_the_processors_look_idle():
-    """As an emulated machine did: 55 % busy, nothing stolen, goodput 21 % off."""
+def test_slow_path_is_a_violation_even_with_idle_cpus():
+    """Checks pass or fail as on an emulated machine: 55 % busy, no steal time, goodput 21 % off."""
     slow = dataclasses.replace(BARE, rate_mbit=5, rtt_ms=40)
-    reasons = found(
+    violations = found(
         slow, busy=0.55, rate_share=0.896, rtt_excess_p95_ms=80.8, late_p99_ms=26.7,
         late_max_ms=91.7,
     )  # fmt: skip
-    assert [reason.split(" must ")[0] for reason in reasons] == [
-        "the bottleneck", "pings in the traffic", "timers",
+    assert violations == [
+        "the bottleneck", "the RTT beyond base RTT and queueing delay (95th percentile)",
+        "the lateness of timers (99th percentile)",
     ]  # fmt: skip
-    assert found(slow, late_max_ms=564.0) == ["timers must be on time, the latest"]
+    assert found(slow, late_max_ms=564.0) == ["the lateness of timers (maximum)"]
 
 
-def test_how_late_is_too_late_depends_on_the_path():
+def test_tolerated_lateness_depends_on_the_path():
     far = dataclasses.replace(BARE, rate_mbit=1, rtt_ms=160)
-    assert realtime.lateness_max_ms(promise(far)) == 16
-    assert realtime.lateness_max_ms(promise(BARE)) == pytest.approx(1.2112)  # a frame at 10 Mbit/s
-    assert realtime.lateness_max_ms(promise(CONDITION)) == realtime.LATE_LEAST_MS
+    assert realtime.lateness_max_ms(path_spec(far)) == 16
+    assert realtime.lateness_max_ms(path_spec(BARE)) == pytest.approx(
+        1.2112
+    )  # the time of a frame at 10 Mbit/s
+    assert realtime.lateness_max_ms(path_spec(CONDITION)) == realtime.LATE_LIMIT_MIN_MS
     late = {"late_p99_ms": 11.0, "rtt_excess_p95_ms": 20.0}
     assert found(far, **late) == []
     assert len(found(dataclasses.replace(far, rtt_ms=40), **late)) == 2
 
 
-def test_where_nothing_tells_nothing_is_refused():
+def test_missing_evidence_is_no_violation():
     assert found(rate_share=None, rtt_excess_p95_ms=None, late_p99_ms=None, late_max_ms=None) == []
 
 
-def test_load_is_of_the_busiest_processor():
+def test_load_is_that_of_the_busiest_cpu():
     watch = realtime.Watch.__new__(realtime.Watch)
     watch._busy_before, watch._late_ms = 0.02, [3.0, 1.0, 2.0]
-    watch._begin, watch._end = realtime.parse_ticks(BEFORE), realtime.parse_ticks(AFTER)
-    findings = watch.findings(promise(BARE), 0.05, [], [])
+    watch._begin, watch._end = realtime.parse_cpu_times(BEFORE), realtime.parse_cpu_times(AFTER)
+    findings = watch.findings(path_spec(BARE), 0.05, [], [])
     assert findings.busy == pytest.approx(1.0)
     assert findings.softirq == pytest.approx(0.3)
     assert findings.steal == 0
@@ -88,7 +92,7 @@ def test_load_is_of_the_busiest_processor():
 
 
 @pytest.mark.alone
-def test_a_watch_sees_what_lies_between_its_ends_and_how_late_timers_are(monkeypatch):
+def test_watch_measures_load_and_timer_lateness_of_its_block(monkeypatch):
     monkeypatch.setattr(realtime, "QUIET_S", 0.0)
     with realtime.Watch() as watch:
         realtime.time.sleep(5 * realtime.WAKE_INTERVAL_S)
@@ -98,7 +102,7 @@ def test_a_watch_sees_what_lies_between_its_ends_and_how_late_timers_are(monkeyp
 
 
 class Recorder:
-    """A watch that notes when it is entered and left."""
+    """A watch that records when it is entered and left."""
 
     def __init__(self, events):
         self.events = events
@@ -110,9 +114,7 @@ class Recorder:
         self.events.append("end of watch")
 
 
-def test_only_what_lies_between_a_path_that_is_set_up_and_the_end_of_traffic_is_judged(
-    monkeypatch, tmp_path
-):
+def test_only_the_time_of_traffic_is_checked(monkeypatch, tmp_path):
     events = []
 
     class EnoughError(Exception):
@@ -150,7 +152,7 @@ def test_only_what_lies_between_a_path_that_is_set_up_and_the_end_of_traffic_is_
 
 
 def queue(share=1.0, backlog_packets=20, samples=41):
-    """A bottleneck that is sampled every 20 ms while `backlog_packets` wait."""
+    """Return samples every 20 ms of a bottleneck in which `backlog_packets` wait."""
     return [
         QueueSample(n * 0.02, backlog_packets, backlog_packets * 1514, 0,
                     round(share * n * 0.02 * BYTES_PER_S))
@@ -158,36 +160,36 @@ def queue(share=1.0, backlog_packets=20, samples=41):
     ]  # fmt: skip
 
 
-def test_the_rate_is_told_while_packets_wait_and_only_then():
-    assert realtime.rate_share(promise(BARE), queue()) == pytest.approx(1.0, abs=1e-3)
-    assert realtime.rate_share(promise(BARE), queue(share=0.9)) == pytest.approx(0.9, abs=1e-3)
-    # 20 ms of this rate are 16.5 packets: with less in the queue, the link may have been idle.
-    assert realtime.rate_share(promise(BARE), queue(share=0.5, backlog_packets=16)) is None
-    assert realtime.rate_share(promise(BARE), queue(samples=20)) is None
+def test_rate_is_measured_only_with_a_standing_queue():
+    assert realtime.rate_share(path_spec(BARE), queue()) == pytest.approx(1.0, abs=1e-3)
+    assert realtime.rate_share(path_spec(BARE), queue(share=0.9)) == pytest.approx(0.9, abs=1e-3)
+    # 20 ms of this rate are 16.5 packets: with a shorter queue, the link may have been idle.
+    assert realtime.rate_share(path_spec(BARE), queue(share=0.5, backlog_packets=16)) is None
+    assert realtime.rate_share(path_spec(BARE), queue(samples=20)) is None
 
 
-def test_a_ping_is_late_by_what_neither_path_nor_queue_explain():
+def test_excess_rtt_is_beyond_path_and_queue():
     waits_ms = (20 - 0.5) * 1514 * 8 / 10e6 * 1e3
     replies = [(0.02, 0.05 + waits_ms), (0.04, 0.05 + waits_ms + 3)]
-    excess = realtime.rtt_excess_ms(promise(BARE), 0.05, replies, queue())
+    excess = realtime.rtt_excess_ms(path_spec(BARE), 0.05, replies, queue())
     assert excess == pytest.approx([0.0, 3.0])
     assert (
         realtime.rtt_excess_ms(
-            promise(dataclasses.replace(BARE, queue="codel")), 0.05, replies, queue()
+            path_spec(dataclasses.replace(BARE, queue="codel")), 0.05, replies, queue()
         )
         == []
     )
-    assert realtime.rtt_excess_ms(promise(BARE), None, replies, queue()) == []
+    assert realtime.rtt_excess_ms(path_spec(BARE), None, replies, queue()) == []
 
 
-def test_a_bare_path_needs_neither_netem_nor_fq():
-    assert {s.kind for s in shapers(BARE, 1)} == {"tbf", "pfifo"}
+def test_bare_path_needs_neither_netem_nor_fq():
+    assert {s.kind for s in path_qdiscs(BARE, 1)} == {"tbf", "pfifo"}
     assert BARE.problems() == []
 
 
 @pytest.mark.parametrize(
     ("field", "value"), [("rate_mbit", 1000), ("loss_percent", 1), ("trace", "cellular")]
 )
-def test_a_bare_path_is_slow_and_loses_nothing_at_random(field, value):
+def test_bare_path_refuses_high_rates_loss_and_traces(field, value):
     (problem,) = dataclasses.replace(BARE, **{field: value}).problems()
     assert problem.startswith(field)

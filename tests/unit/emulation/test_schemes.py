@@ -19,7 +19,7 @@ def feed(scheme, rtts_ms):
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_every_scheme_always_lets_something_through(name):
+def test_every_scheme_keeps_a_positive_window(name):
     scheme = make_scheme(name)
     assert scheme.window_packets() >= 1
     feed(scheme, [40, 45, 60, 300, 2000, 2000, 2000, 50, 40, 40])
@@ -33,21 +33,21 @@ def test_every_scheme_always_lets_something_through(name):
     [
         ("vegas", "scheme must be one of"),
         ("ewma,gain=2", "parameters of scheme ewma"),
-        ("ewma,alpha", "=number"),
-        ("fixed,window=-1", "=number"),
+        ("ewma,alpha", "NAME=NUMBER"),
+        ("fixed,window=-1", "NAME=NUMBER"),
         ("ewma,_rate_per_ms=1", "parameters of scheme ewma"),
     ],
 )
-def test_what_is_no_scheme_is_named(text, word):
+def test_unknown_scheme_is_named(text, word):
     with pytest.raises(LosslabError, match=word):
         make_scheme(text)
 
 
-def test_fixed_stays():
+def test_fixed_window_stays_constant():
     assert feed(make_scheme("fixed,window=7"), [10, 1000]).window_packets() == 7
 
 
-def test_aimd_grows_by_add_over_window_and_shrinks_on_a_late_rtt():
+def test_aimd_grows_by_add_per_window_and_shrinks_on_a_late_rtt():
     scheme = make_scheme("aimd,rtt_gain=4,add=1,multiply=2")
     feed(scheme, [50, 50])
     assert scheme.window_packets() == 4.25
@@ -56,7 +56,7 @@ def test_aimd_grows_by_add_over_window_and_shrinks_on_a_late_rtt():
     assert scheme.window_packets() == 2.125
 
 
-def test_threshold_halves_at_every_late_ack():
+def test_threshold_halves_at_every_late_acknowledgement():
     scheme = make_scheme("threshold,threshold_ms=160")
     feed(scheme, [159.9])
     assert scheme.window_packets() == 4.25
@@ -64,13 +64,13 @@ def test_threshold_halves_at_every_late_ack():
     assert scheme.window_packets() == pytest.approx(4.25 / 4)
 
 
-def test_ewma_is_rate_times_least_rtt():
+def test_ewma_window_is_rate_times_minimum_rtt():
     scheme = make_scheme("ewma,alpha=1,scale=2")
     for sequence in range(4):
         scheme.on_sent(sequence, 0.0)
     for sequence in range(4):
         scheme.on_ack(ack(sequence, 40.0 + sequence))
-    # The last packet's rate: four deliveries in 43 ms; least RTT 40 ms.
+    # The last packet's rate: four deliveries in 43 ms; the minimum RTT is 40 ms.
     assert scheme.window_packets() == pytest.approx(2 * 4 / 43 * 40)
 
 
@@ -83,25 +83,25 @@ def test_timely_follows_the_gradient_between_its_limits():
     assert late.window_packets() == 5
 
 
-def test_bbr_leaves_startup_when_the_rate_stands_still():
+def test_bbr_leaves_startup_when_the_rate_stops_growing():
     scheme = make_scheme("bbr,tuned=0")
     startup_gap_ms = scheme.pacing_gap_ms()
     feed(scheme, [40.0] * 60)
-    # Five packets per RTT at least, in one of the cycle's stages.
+    # At least five packets per RTT, in one of the cycle's stages.
     gains = [40 / 5 / gain for gain in (1.25, 0.75, 1.0)]
     assert any(scheme.pacing_gap_ms() == pytest.approx(gap) for gap in gains)
     assert startup_gap_ms != scheme.pacing_gap_ms()
 
 
-def test_bbr_without_startup_cycles_from_the_first_packet_on():
-    # Five packets per RTT, which is taken for 1 ms as long as there is none.
+def test_bbr_without_startup_cycles_from_the_first_packet():
+    # Five packets per RTT, which counts as 1 ms until one is measured.
     assert make_scheme("bbr,startup=0,tuned=0").pacing_gap_ms() == pytest.approx(1 / 5 / 1.25)
     assert make_scheme("bbr,tuned=0").pacing_gap_ms() == pytest.approx(1 / 5 / STARTUP_GAIN)
 
 
-def test_bbr_forgets_the_least_rtt_after_its_window():
-    for settings, least_ms in (("rtt_window_ms=200", 80.0), ("rtt_window_ms=0", 40.0)):
-        # An acknowledgement each 100 ms and more: the first RTT is out of the window at the end.
+def test_bbr_forgets_the_minimum_rtt_after_its_window():
+    for settings, min_ms in (("rtt_window_ms=200", 80.0), ("rtt_window_ms=0", 40.0)):
+        # Acknowledgements are at least 100 ms apart: a window of 200 ms ends without the first RTT.
         scheme = feed(make_scheme(f"bbr,startup=0,tuned=0,{settings}"), [40, 90, 80, 95])
-        # No rate was measured: five packets per least RTT, twice that in flight.
-        assert scheme.pacing_gap_ms() * 5 * scheme._gain() == pytest.approx(least_ms)
+        # Without a measured rate: five packets per minimum RTT, twice that in flight.
+        assert scheme.pacing_gap_ms() * 5 * scheme._gain() == pytest.approx(min_ms)

@@ -3,16 +3,16 @@ import dataclasses
 import pytest
 
 from losslab.emulation.qdiscs import differences
-from losslab.emulation.shaping import shapers
-from losslab.emulation.topology import HOSTS, LINKS, Beside, address_commands, routes
+from losslab.emulation.shaping import path_qdiscs
+from losslab.emulation.topology import HOSTS, LINKS, NetworkExtension, address_commands, routes
 from losslab.study.condition import QUEUES
 from tests.unit.study.test_condition import CONDITION
 
 
 def readback(condition=CONDITION, seed=7):
-    """What tc would show if it had done everything."""
+    """Return tc's output after every qdisc was set."""
     found = {host: [] for host in HOSTS}
-    for s in shapers(condition, seed):
+    for s in path_qdiscs(condition, seed):
         options = {}
         for key, value in s.expected.items():
             target = options
@@ -30,46 +30,48 @@ def netem(found, host="r2"):
     return next(q for q in found[host] if q["kind"] == "netem")
 
 
-def test_nothing_is_shaped_on_the_sender():
-    assert [s.kind for s in shapers(CONDITION, 7) if s.where.host == "sender"] == ["fq"]
+def test_sender_has_no_qdisc_of_the_path():
+    assert [s.kind for s in path_qdiscs(CONDITION, 7) if s.where.host == "sender"] == ["fq"]
 
 
-def test_sender_delay_moves_delay_and_loss_and_leaves_the_rest_of_the_rtt():
+def test_sender_delay_moves_delay_and_loss_and_keeps_the_rest_of_the_rtt():
     condition = dataclasses.replace(CONDITION, rtt_ms=21, sender_delay_ms=20)
-    netems = [s for s in shapers(condition, 7) if s.kind == "netem"]
+    netems = [s for s in path_qdiscs(condition, 7) if s.kind == "netem"]
     assert [s.where.host for s in netems] == ["sender", "r2", "r2"]
     assert "limit 1000 delay 20000000ns loss random 1%" in netems[0].arguments
     assert all("delay 500000ns seed" in s.arguments for s in netems[1:])
 
 
-def test_every_delay_carries_its_unit_and_halves_the_rtt():
-    delays = [s for s in shapers(CONDITION, 7) if s.kind == "netem"]
+def test_every_delay_has_its_unit_and_is_half_the_rtt():
+    delays = [s for s in path_qdiscs(CONDITION, 7) if s.kind == "netem"]
     assert len(delays) == 2
     assert all("delay 220000ns" in s.arguments for s in delays)
 
 
-def test_loss_sits_on_the_data_direction_unless_both_is_asked():
-    assert sum("loss" in s.arguments for s in shapers(CONDITION, 7)) == 1
+def test_loss_is_on_the_forward_path_by_default():
+    assert sum("loss" in s.arguments for s in path_qdiscs(CONDITION, 7)) == 1
     both = dataclasses.replace(CONDITION, loss_direction="both")
-    assert sum("loss" in s.arguments for s in shapers(both, 7)) == 2
+    assert sum("loss" in s.arguments for s in path_qdiscs(both, 7)) == 2
 
 
-def test_asymmetric_moves_the_way_back_to_r3_only():
+def test_asymmetric_path_moves_the_reverse_path_to_r3():
     other = dataclasses.replace(CONDITION, path="asymmetric")
-    assert {s.where.host for s in shapers(other, 7)} == {"sender", "r1", "r2", "r3"}
-    assert routes("asymmetric", Beside())["receiver"][0][1].towards == "r3"
-    assert routes("symmetric", Beside())["receiver"][0][1].towards == "r2"
-    assert {h: address_commands(h, "symmetric", Beside()) for h in HOSTS if h != "receiver"} == {
-        h: address_commands(h, "asymmetric", Beside()) for h in HOSTS if h != "receiver"
+    assert {s.where.host for s in path_qdiscs(other, 7)} == {"sender", "r1", "r2", "r3"}
+    assert routes("asymmetric", NetworkExtension())["receiver"][0][1].towards == "r3"
+    assert routes("symmetric", NetworkExtension())["receiver"][0][1].towards == "r2"
+    assert {
+        h: address_commands(h, "symmetric", NetworkExtension()) for h in HOSTS if h != "receiver"
+    } == {
+        h: address_commands(h, "asymmetric", NetworkExtension()) for h in HOSTS if h != "receiver"
     }
 
 
-def test_interface_names_fit_the_kernel():
+def test_interface_names_fit_the_kernels_limit():
     assert all(len(end.name) <= 15 for link in LINKS for end in link)
 
 
-def test_faithful_readback_has_no_differences():
-    assert differences(shapers(CONDITION, 7), readback()) == []
+def test_correct_read_back_has_no_differences():
+    assert differences(path_qdiscs(CONDITION, 7), readback()) == []
 
 
 @pytest.mark.parametrize(
@@ -77,51 +79,51 @@ def test_faithful_readback_has_no_differences():
     [("limit", 1000), ("delay", {"delay": 220e-9}), ("seed", 8), ("loss-random", {"loss": 0.1})],
 )
 def test_each_wrong_netem_option_is_found(option, value):
-    # limit too small, a bare number taken for another unit, another seed, another loss
+    # The limit is too small, a unit is missing, the seed differs, the loss differs.
     found = readback()
     netem(found)["options"][option] = value
-    assert len(differences(shapers(CONDITION, 7), found)) == 1
+    assert len(differences(path_qdiscs(CONDITION, 7), found)) == 1
 
 
 def test_missing_qdisc_is_found():
-    # what an emulator gets that swallows tc's errors
+    # The read-back of an emulator that ignores errors of tc.
     found = readback()
     found["r2"] = []
-    assert any("netem must be on" in r for r in differences(shapers(CONDITION, 7), found))
+    assert any("netem must be on" in r for r in differences(path_qdiscs(CONDITION, 7), found))
 
 
-def test_a_single_flow_may_fill_the_senders_queue():
-    fq = next(s for s in shapers(CONDITION, 7) if s.kind == "fq")
+def test_single_flow_may_fill_the_senders_queue():
+    fq = next(s for s in path_qdiscs(CONDITION, 7) if s.kind == "fq")
     assert fq.expected["flow_limit"] == fq.expected["limit"]
     assert f"flow_limit {fq.expected['flow_limit']}" in fq.command()
 
 
-def test_unasked_shaping_is_found():
+def test_unexpected_qdisc_is_found():
     found = readback()
     found["sender"].append(
         {"dev": "sender-r1", "handle": "2:", "kind": "netem", "options": {"limit": 1000}}
     )
-    assert any("not asked for" in r for r in differences(shapers(CONDITION, 7), found))
+    assert any("is not in the plan" in r for r in differences(path_qdiscs(CONDITION, 7), found))
 
 
 @pytest.mark.parametrize("queue", [q for q in QUEUES if q not in ("two-fifos", "dualpi2")])
-def test_every_queue_waits_behind_the_bucket_with_the_stated_buffer(queue):
+def test_every_queue_is_below_the_token_bucket_with_its_buffer(queue):
     condition = dataclasses.replace(CONDITION, queue=queue, buffer_packets=100, rate_mbit=1.5)
-    child = next(s for s in shapers(condition, 7) if s.handle == "10:")
+    child = next(s for s in path_qdiscs(condition, 7) if s.handle == "10:")
     assert child.parent == "parent 1:1"
     in_bytes = {"red": 1514, "red-step": 1514, "bfifo": 1514, "cake": 2304}
     assert 100 * in_bytes.get(queue, 1) in child.expected.values()
     found = readback(condition)
     broken = next(q for q in found["r1"] if q["handle"] == "10:")
     broken["kind"] = "pfifo_fast"
-    assert differences(shapers(condition, 7), found) == [
+    assert differences(path_qdiscs(condition, 7), found) == [
         f"qdisc {child.kind} must be on r1-r2 on r1, found pfifo_fast"
     ]
 
 
-def test_two_fifos_set_bulk_flows_apart():
+def test_two_fifos_separate_bulk_flows():
     condition = dataclasses.replace(CONDITION, queue="two-fifos", buffer_packets=100)
-    drr, bulk, rest = (s for s in shapers(condition, 7) if s.handle in ("10:", "11:", "12:"))
+    drr, bulk, rest = (s for s in path_qdiscs(condition, 7) if s.handle in ("10:", "11:", "12:"))
     assert (bulk.parent, rest.parent) == ("parent 10:1", "parent 10:2")
     assert bulk.expected == rest.expected == {"limit": 100}
     lines = drr.command().splitlines()
@@ -135,16 +137,16 @@ LAB = dataclasses.replace(
 
 
 def classes(condition):
-    """What `tc class show` would say."""
+    """Return the output of `tc class show`."""
     return {
         s.where.name: [{"handle": handle, **its} for handle, its in s.classes.items()]
-        for s in shapers(condition, 7)
+        for s in path_qdiscs(condition, 7)
         if s.classes
     }
 
 
-def test_a_mininet_link_has_rate_delay_and_buffer_on_one_interface_each_way():
-    found = shapers(LAB, 7)
+def test_mininet_link_has_rate_delay_and_buffer_on_one_interface_per_direction():
+    found = path_qdiscs(LAB, 7)
     assert [(s.where.name, s.kind, s.parent) for s in found] == [
         ("sender-r1", "fq", "root"),
         ("r1-r2", "htb", "root"), ("r1-r2", "netem", "parent 1:1"),
@@ -153,12 +155,12 @@ def test_a_mininet_link_has_rate_delay_and_buffer_on_one_interface_each_way():
     for delay_line in (found[2], found[4]):
         assert "limit 100 delay 10000000ns" in delay_line.arguments
     assert found[1].classes == {"1:1": {"rate": 187_500, "ceil": 187_500}}
-    back = shapers(dataclasses.replace(LAB, path="asymmetric"), 7)
+    back = path_qdiscs(dataclasses.replace(LAB, path="asymmetric"), 7)
     assert [s.where.name for s in back[3:]] == ["r3-r1", "r3-r1"]
 
 
-def test_two_queues_of_a_mininet_link_have_half_the_rate_each_and_may_borrow():
-    found = shapers(dataclasses.replace(LAB, queue="two-fifos"), 7)
+def test_two_queues_of_a_mininet_link_have_half_the_rate_and_may_borrow():
+    found = path_qdiscs(dataclasses.replace(LAB, queue="two-fifos"), 7)
     half = {"rate": 93_750, "ceil": 187_500}
     assert found[1].classes == {
         "1:1": {"rate": 187_500, "ceil": 187_500}, "1:11": half, "1:12": half,
@@ -172,7 +174,7 @@ def test_two_queues_of_a_mininet_link_have_half_the_rate_each_and_may_borrow():
 @pytest.mark.parametrize("queue", ["fifo", "two-fifos"])
 def test_classes_are_read_back(queue):
     condition = dataclasses.replace(LAB, queue=queue)
-    wanted, found = shapers(condition, 7), readback(condition)
+    wanted, found = path_qdiscs(condition, 7), readback(condition)
     assert differences(wanted, found, classes(condition)) == []
     wrong = classes(condition)
     wrong["r2-r1"][-1]["ceil"] = 1
@@ -183,41 +185,41 @@ def test_classes_are_read_back(queue):
     assert all("class 1:1" in reason and "on r1-r2 on r1" in reason for reason in missing)
 
 
-def test_the_sender_may_have_the_qdisc_of_its_distribution():
-    [first, *rest] = shapers(dataclasses.replace(CONDITION, sender_queue="fq_codel"), 7)
+def test_sender_may_have_its_distributions_qdisc():
+    [first, *rest] = path_qdiscs(dataclasses.replace(CONDITION, sender_queue="fq_codel"), 7)
     assert (first.where.host, first.kind, first.expected) == (
         "sender",
         "fq_codel",
         {"limit": 10240},
     )
-    assert rest == shapers(CONDITION, 7)[1:]
+    assert rest == path_qdiscs(CONDITION, 7)[1:]
 
 
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"loss_percent": 1}, "none of loss_percent"),
-        ({"sender_delay_ms": 5}, "none of loss_percent"),
-        ({"trace": "cellular"}, "none of loss_percent"),
+        ({"loss_percent": 1}, "excludes loss_percent"),
+        ({"sender_delay_ms": 5}, "excludes loss_percent"),
+        ({"trace": "cellular"}, "excludes loss_percent"),
         ({"rtt_ms": 0}, "needs an rtt_ms"),
         ({"queue": "codel"}, "queue must be one of fifo, two-fifos"),
         ({"sender_queue": "fq_codel", "shaper": "tbf", "rtt_ms": 0}, "sender_queue must be fq"),
     ],
 )
-def test_what_one_interface_cannot_do_is_refused(changes, word):
+def test_shaper_htb_netem_refuses_other_features(changes, word):
     [problem] = dataclasses.replace(LAB, **changes).problems()
     assert word in problem
 
 
-def test_older_kernels_netem_says_no_seed_and_newer_ones_must():
+def test_read_back_of_netems_seed_depends_on_the_kernel():
     found = readback()
     for qdiscs in found.values():
         for qdisc in qdiscs:
             qdisc.get("options", {}).pop("seed", None)
-    wanted = shapers(CONDITION, 7)
+    wanted = path_qdiscs(CONDITION, 7)
     assert differences(wanted, found, release="6.1.176") == []
     for release in ("6.6.0", "6.12.117", "7.2.0-rc1"):
         assert "must have seed" in differences(wanted, found, release=release)[0]
     found = readback()
     netem(found)["options"]["seed"] = 8
-    assert differences(wanted, found, release="6.1.176") != []  # one that is told is to be ours
+    assert differences(wanted, found, release="6.1.176") != []  # a reported seed must match

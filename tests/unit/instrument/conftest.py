@@ -23,7 +23,7 @@ def server(monkeypatch, tmp_path):
 
 @pytest.fixture
 def source(server, monkeypatch, tmp_path):
-    """Pin a source of two builds; return the packages' bytes and kernel.org's tarball's."""
+    """Pin a source of two builds; return the packages' contents and kernel.org's archive."""
     series = kernels.default().series
     tree = tmp_path / "linux-1"
     tree.mkdir()

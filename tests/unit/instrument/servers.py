@@ -1,4 +1,4 @@
-"""A small server that plays Debian's archive, its snapshot archive and kernel.org; what it has."""
+"""A small server that stands in for Debian's archive, its snapshot archive and kernel.org."""
 
 import hashlib
 import subprocess
@@ -14,10 +14,10 @@ SNAPSHOT = f"/snapshot/archive/debian/{INSTANT}/pool/main/"
 
 
 class Server:
-    """What it has, by path, and what it was asked for."""
+    """Files by path, and the requests received."""
 
     def __init__(self):
-        # `busy`: so many requests are turned away first.
+        # The server turns away the first `busy` requests.
         self.files, self.asked, self.busy = {}, [], 0
         served = self
 
@@ -55,7 +55,7 @@ def file_of(name, content):
 
 
 def lock_of(*names, content=None):
-    """Make a lock; a package's bytes are its name, or `content`."""
+    """Return a lock; a package's content is its name, or `content`."""
     rows = [
         Package(name, "1", "all", file.size, file.sha256,
                 f"pool/main/{name[0]}/{name}/{name}_1_all.deb")
@@ -66,7 +66,7 @@ def lock_of(*names, content=None):
 
 
 def unpacked_deb(folder, name, version="1"):
-    """Make a folder that `pack` makes a package of."""
+    """Write a folder from which `pack` makes a package."""
     content = folder / "content"
     (content / "DEBIAN").mkdir(parents=True)
     (content / "DEBIAN" / "control").write_text(

@@ -8,7 +8,7 @@ from losslab.instrument.archive import Place, UnavailableError
 
 from .servers import INSTANT, MAIN, SECURITY, SNAPSHOT, file_of
 
-REFUSED_PORT = 9  # discard: nothing listens there
+REFUSED_PORT = 9  # discard: no program listens there
 
 
 def take(file, path="pool/main/c/curl/curl_1+b2_amd64.deb"):
@@ -16,7 +16,7 @@ def take(file, path="pool/main/c/curl/curl_1+b2_amd64.deb"):
     return archive.Fetcher().fetch([(file, place) for place in places])
 
 
-def test_a_file_comes_from_the_archive_and_then_from_the_cache(server):
+def test_file_comes_from_the_archive_and_then_from_the_cache(server):
     server.files[MAIN + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
     assert take(file_of("curl.deb", b"curl")).path.read_bytes() == b"curl"
     again = take(file_of("curl.deb", b"curl"))
@@ -24,35 +24,35 @@ def test_a_file_comes_from_the_archive_and_then_from_the_cache(server):
     assert len(server.asked) == 1
 
 
-def test_a_fix_that_moved_between_the_archives_is_found(server):
+def test_package_moved_between_archives_is_found(server):
     server.files[SECURITY + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
     assert "debian-security" in take(file_of("curl.deb", b"curl")).place.url
 
 
-def test_what_the_archive_no_longer_has_comes_from_the_snapshot(server):
+def test_removed_package_comes_from_the_snapshot_archive(server):
     server.files[SNAPSHOT + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
     found = take(file_of("curl.deb", b"curl"))
     assert found.place.name == "snapshot"
     assert found.path.read_bytes() == b"curl"
 
 
-def test_other_bytes_are_refused_by_name_and_not_kept(server):
+def test_changed_file_is_refused_by_name_and_not_kept(server):
     server.files[MAIN + "c/curl/curl_1%2Bb2_amd64.deb"] = b"evil"
     with pytest.raises(UnavailableError) as error:
         take(file_of("curl.deb", b"curl"))
-    assert "curl.deb must be had with the pinned sha256" in error.value.message
-    assert f"other bytes: sha256 {hashlib.sha256(b'evil').hexdigest()}" in error.value.message
+    assert "curl.deb must be available with the pinned sha256" in error.value.message
+    assert f"different content, sha256 {hashlib.sha256(b'evil').hexdigest()}" in error.value.message
     assert "not there (HTTP 404)" in error.value.message
     assert list((archive.cache_folder() / "files").iterdir()) == []
 
 
-def test_other_bytes_in_the_archive_do_not_hide_the_snapshot(server):
+def test_changed_file_in_the_archive_does_not_hide_the_snapshot(server):
     server.files[MAIN + "c/curl/curl_1%2Bb2_amd64.deb"] = b"evil"
     server.files[SNAPSHOT + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
     assert take(file_of("curl.deb", b"curl")).place.name == "snapshot"
 
 
-def test_a_busy_server_is_asked_again_but_not_for_ever(server):
+def test_busy_server_is_retried_a_limited_number_of_times(server):
     server.files[MAIN + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
     server.busy = 2
     assert take(file_of("curl.deb", b"curl")).place.name == "archive"
@@ -61,7 +61,7 @@ def test_a_busy_server_is_asked_again_but_not_for_ever(server):
         take(file_of("dash.deb", b"dash"))
 
 
-def test_a_mirror_that_is_a_folder_may_lack_a_file(server, monkeypatch, tmp_path):
+def test_mirror_folder_may_lack_a_file(server, monkeypatch, tmp_path):
     monkeypatch.setenv("LOSSLAB_ARCHIVE", f"file:{tmp_path}/debian")
     (tmp_path / "debian/pool/main/d/dash").mkdir(parents=True)
     (tmp_path / "debian/pool/main/d/dash/dash_1_amd64.deb").write_bytes(b"dash")
@@ -74,7 +74,7 @@ def test_a_mirror_that_is_a_folder_may_lack_a_file(server, monkeypatch, tmp_path
         assert fetcher.fetch([(file, each) for each in places]).place.name == place
 
 
-def test_what_a_killed_download_left_goes(server):
+def test_leftovers_of_a_killed_download_are_removed(server):
     file = file_of("curl.deb", b"curl")
     server.files[MAIN + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
     folder = archive.cache_folder() / "files"
@@ -84,13 +84,13 @@ def test_what_a_killed_download_left_goes(server):
     assert sorted(p.name for p in folder.iterdir()) == [file.sha256, f"{file.sha256}.url"]
 
 
-def test_a_spoilt_cache_is_not_believed(server):
+def test_corrupt_cached_file_is_replaced(server):
     server.files[MAIN + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
     take(file_of("curl.deb", b"curl")).path.write_bytes(b"evil")
     assert take(file_of("curl.deb", b"curl")).path.read_bytes() == b"curl"
 
 
-def test_a_server_out_of_reach_is_asked_once_and_named_with_a_remedy(server, monkeypatch):
+def test_unreachable_server_is_asked_once_and_named_with_a_fix(server, monkeypatch):
     dead = f"http://127.0.0.1:{REFUSED_PORT}"
     fetcher = archive.Fetcher()
     file = file_of("curl.deb", b"curl")
@@ -106,7 +106,7 @@ def test_a_server_out_of_reach_is_asked_once_and_named_with_a_remedy(server, mon
 
 
 def resolve_after(monkeypatch, failures, errno):
-    """Let the name server fail some times before it answers; return the names asked for."""
+    """Let the name server fail some times before it answers; return the names of its queries."""
     names, resolve = [], socket.getaddrinfo
 
     def resolve_later(host, *words, **more):
@@ -119,29 +119,29 @@ def resolve_after(monkeypatch, failures, errno):
     return names
 
 
-def test_a_name_server_that_is_silent_for_a_while_loses_no_server(server, monkeypatch):
+def test_name_server_that_recovers_loses_no_server(server, monkeypatch):
     server.files[MAIN + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
     names = resolve_after(monkeypatch, 2, socket.EAI_AGAIN)
     assert take(file_of("curl.deb", b"curl")).place.name == "archive"
     assert len(names) == 3
 
 
-def test_a_look_at_what_servers_have_waits_for_no_name_server(server, monkeypatch):
+def test_listing_servers_does_not_wait_for_dns(server, monkeypatch):
     names = resolve_after(monkeypatch, 99, socket.EAI_AGAIN)
     place, problem = archive.Fetcher().has([Place("archive", f"{server.url}/a")])
     assert place is None
-    assert "no answer of the name server" in problem
+    assert "no answer from the name server" in problem
     assert len(names) == 1
 
 
-def test_a_server_whose_name_is_unknown_is_not_asked_again(server, monkeypatch):
+def test_server_with_an_unknown_name_is_not_asked_again(server, monkeypatch):
     names = resolve_after(monkeypatch, 99, socket.EAI_NONAME)
     with pytest.raises(UnavailableError, match="cannot be reached"):
         take(file_of("curl.deb", b"curl"))
     assert len(names) == 1
 
 
-def test_a_server_that_answered_before_is_asked_again_when_its_name_is_lost(server, monkeypatch):
+def test_server_that_answered_before_is_asked_again_after_a_dns_failure(server, monkeypatch):
     for name in ("curl", "dash"):
         server.files[MAIN + f"c/curl/{name}_1%2Bb2_amd64.deb"] = name.encode()
     fetcher = archive.Fetcher()
@@ -154,7 +154,7 @@ def test_a_server_that_answered_before_is_asked_again_when_its_name_is_lost(serv
         assert len(names) == failures + 1
 
 
-def test_the_environment_allows_what_the_option_allows(monkeypatch):
+def test_environment_variable_permits_the_same_as_the_option(monkeypatch):
     monkeypatch.delenv(archive.UNPINNED, raising=False)
     assert not archive.unpinned_allowed()
     assert archive.unpinned_allowed(True)

@@ -1,4 +1,4 @@
-"""A kernel and an image are what was built; every way to change one is refused, and named."""
+"""Changes of a built kernel or image are detected, refused and named."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ RECIPE = "0123456789abcdef"
 
 @pytest.fixture(autouse=True)
 def new_process(monkeypatch, tmp_path):
-    """Know nothing of earlier tests, and no pins but a test's own."""
+    """Forget earlier tests, and use only a test's own pins."""
     monkeypatch.setattr(integrity, "PINS", tmp_path / "trees.tsv")
     restart()
     yield
@@ -22,14 +22,14 @@ def new_process(monkeypatch, tmp_path):
 
 
 def restart():
-    """Forget what this process found."""
+    """Forget what this process verified."""
     integrity._first.clear()
     integrity._last_s.clear()
 
 
 @pytest.fixture
 def root(tmp_path):
-    """A small image, with the list of its files."""
+    """Return a small image with the list of its files."""
     root = tmp_path / "cache" / "image" / RECIPE / "root"
     (root / "usr/bin").mkdir(parents=True)
     (root / "usr/bin/iperf3").write_text("iperf3")
@@ -101,11 +101,11 @@ def test_every_change_of_an_image_is_refused_and_named(change, midway, root):
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_an_image_as_it_was_built_has_its_digest(root, whole):
+def test_unchanged_image_has_its_digest(root, whole):
     assert integrity.require(None, [root], whole) == {root: pin(root)}
 
 
-def test_files_are_read_once_and_then_only_looked_at(root, monkeypatch):
+def test_files_are_hashed_once_and_then_compared_by_metadata(root, monkeypatch):
     def read(root):
         raise AssertionError("files must not be read again")
 
@@ -117,7 +117,7 @@ def test_files_are_read_once_and_then_only_looked_at(root, monkeypatch):
         integrity.require(None, [root], whole=True)
 
 
-def test_what_was_just_verified_is_not_looked_at(root):
+def test_recent_verification_is_not_repeated(root):
     integrity.require(None, [root])
     flipped_bit(root)
     assert integrity.require(None, [root], recent_s=60)
@@ -125,7 +125,7 @@ def test_what_was_just_verified_is_not_looked_at(root):
         integrity.require(None, [root])
 
 
-def test_a_copied_cache_is_read_whole(root, tmp_path):
+def test_copied_cache_is_read_completely(root, tmp_path):
     expected = list(integrity.require(None, [root]).values())
     copy = tmp_path / "copy" / RECIPE
     shutil.copytree(root.parent, copy, symlinks=True)
@@ -135,7 +135,7 @@ def test_a_copied_cache_is_read_whole(root, tmp_path):
         integrity.require(None, [copy / "root"])
 
 
-def test_a_pinned_image_is_refused_even_where_its_list_was_replaced_too(root):
+def test_pinned_image_is_refused_even_with_a_replaced_list(root):
     pinned = pin(root)
     replaced_program(root)
     (root.parent / integrity.LIST).unlink()
@@ -145,7 +145,7 @@ def test_a_pinned_image_is_refused_even_where_its_list_was_replaced_too(root):
         integrity.require(None, [root])
 
 
-def test_a_pinned_image_gets_a_list_that_was_lost_or_damaged(root):
+def test_pinned_image_gets_a_new_list(root):
     expected = pin(root)
     for spoil in (lambda path: path.unlink(), lambda path: path.write_text("")):
         path = root.parent / integrity.LIST
@@ -155,8 +155,8 @@ def test_a_pinned_image_gets_a_list_that_was_lost_or_damaged(root):
         assert tree.digest(path.read_text()) == expected
 
 
-def test_a_list_that_was_replaced_midway_is_no_excuse(root):
-    """Without a pin, the first look of a process decides."""
+def test_list_replaced_during_a_campaign_is_refused(root):
+    """Without a pin, the first list that a process reads decides."""
     integrity.require(None, [root])
     replaced_program(root)
     (root.parent / integrity.LIST).unlink()
@@ -164,7 +164,7 @@ def test_a_list_that_was_replaced_midway_is_no_excuse(root):
         integrity.require(None, [root])
 
 
-def test_a_build_that_is_not_the_pinned_tree_is_refused_and_leaves_its_list(root):
+def test_build_of_another_tree_than_pinned_is_refused_and_leaves_its_list(root):
     pin(root)
     (root.parent / integrity.LIST).unlink()
     flipped_bit(root)
@@ -189,20 +189,20 @@ def write_kernel(linux, text):
     (linux.parent / integrity.LINUX_DIGEST).write_text(archive.digest(linux) + "\n")
 
 
-def test_a_replaced_kernel_is_refused(linux):
+def test_replaced_kernel_is_refused(linux):
     linux.write_text("another kernel")
     with pytest.raises(HostError, match="found another"):
         integrity.require(linux, [])
 
 
-def test_a_kernel_that_was_replaced_with_its_digest_is_refused_midway(linux):
+def test_kernel_replaced_with_its_digest_is_refused_during_a_campaign(linux):
     integrity.require(linux, [])
     write_kernel(linux, "another kernel")
     with pytest.raises(HostError, match="found another"):
         integrity.require(linux, [])
 
 
-def test_a_campaign_goes_on_with_what_it_began_with(linux, root, tmp_path):
+def test_campaign_keeps_its_first_instrument(linux, root, tmp_path):
     records = tmp_path / "results" / "instrument"
     digests = integrity.require(linux, [root])
     integrity.same_in_campaign(digests, records)
@@ -212,7 +212,7 @@ def test_a_campaign_goes_on_with_what_it_began_with(linux, root, tmp_path):
     ]  # fmt: skip
     restart()
     write_kernel(linux, "another kernel")
-    with pytest.raises(HostError, match="must be what this campaign began with") as error:
+    with pytest.raises(HostError, match="must be the one that this campaign began with") as error:
         integrity.same_in_campaign(integrity.require(linux, [root]), records)
     record = records / f"kernel-{RECIPE}.sha256"
     assert str(record) in error.value.hint
@@ -220,19 +220,19 @@ def test_a_campaign_goes_on_with_what_it_began_with(linux, root, tmp_path):
     integrity.same_in_campaign(integrity.require(linux, [root]), records)
 
 
-def test_a_record_that_cannot_be_written_is_no_traceback(linux, tmp_path):
+def test_unwritable_record_is_an_error_without_traceback(linux, tmp_path):
     (tmp_path / "results").write_text("")
-    with pytest.raises(LosslabError, match="must be a file to write to"):
+    with pytest.raises(LosslabError, match="must be writable"):
         integrity.same_in_campaign(integrity.require(linux, []), tmp_path / "results" / "x")
 
 
-def test_pins_that_cannot_be_read_are_refused(root):
+def test_malformed_pins_are_refused(root):
     integrity.PINS.write_text("nonsense\n")
     with pytest.raises(LosslabError, match="must have the columns"):
         integrity.require(None, [root])
 
 
-def test_names_of_any_bytes_are_listed_in_ascii_and_found_again(tmp_path):
+def test_file_names_of_any_bytes_are_listed_in_ascii(tmp_path):
     names = [b"plain", b"two words", b"tab\tnew\nline", b"back\\slash", b"\xff\xfe", "Fő".encode()]
     for name in names:
         (tmp_path / os.fsdecode(name)).touch()
@@ -244,8 +244,8 @@ def test_names_of_any_bytes_are_listed_in_ascii_and_found_again(tmp_path):
     assert tree.fingerprint(found)
 
 
-def test_a_tree_is_what_programs_read_of_it(tmp_path):
-    """Not its times, which a copy changes, nor the order in which files were made."""
+def test_tree_digest_covers_what_programs_read(tmp_path):
+    """Times, which a copy changes, and the order in which files were made do not count."""
     for folder, order in (("a", (1, 2)), ("b", (2, 1))):
         (tmp_path / folder).mkdir()
         for number in order:
@@ -258,7 +258,7 @@ def test_a_tree_is_what_programs_read_of_it(tmp_path):
     ]
 
 
-def test_every_image_of_todays_recipe_has_a_pinned_tree(monkeypatch):
+def test_every_image_of_the_current_recipe_has_a_pinned_tree(monkeypatch):
     monkeypatch.setattr(integrity, "PINS", integrity.ROOT / "containers" / "trees.tsv")
     wanted = {image.content_hash(name): name for name in image.names()}
     assert {recipe: name for recipe, (name, _) in integrity.pins().items()} == wanted, (

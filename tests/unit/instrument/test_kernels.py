@@ -12,30 +12,30 @@ PATCH = b"--- a/x\n+++ b/x\n"
 
 
 def test_every_declared_kernel_has_its_pins_and_patches():
-    for which in kernels.known().values():
+    for which in kernels.declared().values():
         assert kernelsource.pins(which.series).version.startswith(f"{which.series.name}.")
         assert all(path.is_file() for path in which.patches)
         assert which.series.patches, which.name
 
 
-@pytest.mark.parametrize("name", kernels.known())
-def test_programs_in_every_kernels_guests_cannot_reach_the_hosts_files(name):
+@pytest.mark.parametrize("name", kernels.declared())
+def test_every_kernel_has_the_patch_that_limits_hostfs(name):
     patches = [path.name for path in kernels.get(name).series.patches]
     assert "0010-hostfs-limits.patch" in patches
 
 
-def test_kernels_are_told_apart_and_variants_of_each():
+def test_kernels_and_their_variants_have_distinct_hashes():
     hashes = [
         kernel.content_hash(variant, which)
-        for which in kernels.known().values()
+        for which in kernels.declared().values()
         for variant in kernel.VARIANTS
     ]
     assert len(set(hashes)) == len(hashes)
     assert kernels.get(DEFAULT_KERNEL) == kernels.get("6.12") == kernels.default()
-    assert kernel.content_hash() == kernel.content_hash(which=kernels.get("6.12"))
+    assert kernel.content_hash() == kernel.content_hash(spec=kernels.get("6.12"))
 
 
-def test_an_unknown_kernel_is_named():
+def test_unknown_kernel_is_named():
     with pytest.raises(LosslabError, match=r"found 5\.4"):
         kernels.get("5.4")
 
@@ -46,17 +46,17 @@ def patch(tmp_path, monkeypatch):
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
     sha256 = hashlib.sha256(PATCH).hexdigest()
     address = (tmp_path / "public.patch").as_uri()
-    return kernels.Fetched("a.patch", address, len(PATCH), sha256, "LOSSLAB_A_PATCH")
+    return kernels.PublicPatch("a.patch", address, len(PATCH), sha256, "LOSSLAB_A_PATCH")
 
 
-def test_a_public_patch_is_fetched_once(patch, tmp_path):
+def test_public_patch_is_fetched_once(patch, tmp_path):
     public = tmp_path / "public.patch"
     with pytest.raises(UnavailableError) as error:
         patch.get()
     assert patch.address in error.value.hint
     assert patch.variable in error.value.hint
     public.write_bytes(b"another")
-    with pytest.raises(UnavailableError, match="other bytes"):
+    with pytest.raises(UnavailableError, match="different content"):
         patch.get()
     public.write_bytes(PATCH)
     assert patch.get().read_bytes() == PATCH
@@ -64,7 +64,7 @@ def test_a_public_patch_is_fetched_once(patch, tmp_path):
     assert patch.get().read_bytes() == PATCH
 
 
-def test_a_copy_of_a_public_patch_must_be_it(patch, tmp_path, monkeypatch):
+def test_changed_copy_of_a_public_patch_is_refused(patch, tmp_path, monkeypatch):
     copy = tmp_path / "copy.patch"
     monkeypatch.setenv(patch.variable, str(copy))
     with pytest.raises(UnavailableError, match="no such file"):
@@ -76,31 +76,31 @@ def test_a_copy_of_a_public_patch_must_be_it(patch, tmp_path, monkeypatch):
     assert patch.get() == copy
 
 
-def test_a_public_patch_that_is_not_there_stops_before_the_source_is_fetched(patch, monkeypatch):
+def test_missing_public_patch_is_refused_before_the_source_is_fetched(patch, monkeypatch):
     monkeypatch.setattr(kernelsource, "fetch", lambda series: pytest.fail("too early"))
     which = dataclasses.replace(kernels.default(), name="new", fetched=(patch,))
     with pytest.raises(UnavailableError, match="cannot be reached"):
-        kernel.build(which=which)
+        kernel.build(spec=which)
 
 
-def test_another_public_patch_is_another_kernel(patch):
+def test_changed_public_patch_makes_another_kernel(patch):
     which = dataclasses.replace(kernels.default(), fetched=(patch,))
     other = dataclasses.replace(which, fetched=(dataclasses.replace(patch, sha256="0" * 64),))
-    assert len({kernel.content_hash(which=k) for k in (kernels.default(), which, other)}) == 3
+    assert len({kernel.content_hash(spec=k) for k in (kernels.default(), which, other)}) == 3
     assert which.patch_names[-1] == "a.patch"
 
 
-def test_a_kernel_is_written_as_one_word():
-    for which in kernels.known().values():
+def test_kernel_is_written_as_one_word():
+    for which in kernels.declared().values():
         assert kernel.parsed(kernel.named(kernel.PLAIN, which)) == (kernel.PLAIN, which)
     assert kernel.named(kernel.CONTAINERS, kernels.default()) == "containers"
     assert kernels.of_key(kernels.get("6.1").key) == kernels.get("6.1")
 
 
-def test_a_series_may_have_settings_that_the_others_do_not():
-    """They count for its kernels alone, besides everybody's."""
+def test_series_may_have_its_own_settings():
+    """Patches of a series apply to its kernels only, in addition to the common ones."""
     names = {name: [path.name for path in kernel.fragments(kernel.PLAIN, which)]
-             for name, which in kernels.known().items()}  # fmt: skip
+             for name, which in kernels.declared().items()}  # fmt: skip
     assert names["7.2"] == ["fragment.config", "fragment.config"]
     assert names["6.12"] == names["6.1"] == ["fragment.config"]
     own = kernel.fragments(kernel.PLAIN, kernels.get("7.2"))[1]

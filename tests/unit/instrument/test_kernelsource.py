@@ -18,7 +18,7 @@ def in_archive(build):
     return "/debian-security/" + build.path
 
 
-def test_debians_source_is_taken_and_unpacked(source, server, tmp_path):
+def test_debians_source_is_fetched_and_unpacked(source, server, tmp_path):
     pinned, contents, _ = source
     server.files[in_archive(pinned.builds[0])] = contents[0]
     found = kernelsource.fetch(SERIES)
@@ -28,7 +28,7 @@ def test_debians_source_is_taken_and_unpacked(source, server, tmp_path):
     assert (tmp_path / "tree" / "Makefile").read_text() == "# Linux\n"
 
 
-def test_what_other_machines_need_is_not_unpacked(tmp_path):
+def test_files_of_other_architectures_are_not_unpacked(tmp_path):
     read = {
         "arch/um/a.c", "arch/x86/a.h", "arch/x86/um/a.S", "arch/arm/Kconfig", "drivers/base/a.c",
         "drivers/gpu/Kconfig", "drivers/net/veth.c", "drivers/net/ethernet/Makefile", "net/a.c",
@@ -45,31 +45,31 @@ def test_what_other_machines_need_is_not_unpacked(tmp_path):
     packed = tmp_path / "all.tar.xz"
     with tarfile.open(packed, "w:xz") as tar:
         tar.add(tmp_path / "linux-2", "linux-2")
-    here = archive.Found(packed, file_of("a", b""), archive.Place("here", ""))
+    here = archive.Download(packed, file_of("a", b""), archive.Place("here", ""))
     found = kernelsource.Source(SERIES, kernelsource.KERNEL_ORG, "6.12.1", here, pinned=True)
     tree = tmp_path / "tree"
     found.unpack(tmp_path, tree, tmp_path / "log")
     assert {str(p.relative_to(tree)) for p in tree.rglob("*") if p.is_file()} == read
 
 
-def test_either_build_in_the_archive_comes_before_the_snapshot(source, server):
+def test_either_build_in_the_archive_precedes_the_snapshot(source, server):
     pinned, contents, _ = source
     server.files[in_archive(pinned.builds[1])] = contents[1]
     server.files[f"/snapshot/file/{pinned.builds[0].sha1}"] = contents[0]
     found = kernelsource.fetch(SERIES)
     assert found.found.place.name == "archive"
-    # Their trees are the same: so are the manifests.
+    # Both builds have the same tree, and therefore the same manifest.
     assert found.provenance() == {"from": "debian", "version": "6.12.1"}
 
 
-def test_the_snapshot_archive_has_the_source_by_its_sha1(source, server):
+def test_snapshot_archive_is_asked_by_sha1(source, server):
     pinned, contents, tarball = source
     server.files[f"/snapshot/file/{pinned.builds[0].sha1}"] = contents[0]
     server.files["/kernel/v6.x/linux-6.12.1.tar.xz"] = tarball
     assert kernelsource.fetch(SERIES).found.place.name == "snapshot"
 
 
-def test_kernel_org_comes_last_under_a_key_of_its_own(source, server, tmp_path):
+def test_kernel_org_comes_last_and_makes_another_kernel(source, server, tmp_path):
     _, _, tarball = source
     server.files["/kernel/v6.x/linux-6.12.1.tar.xz"] = tarball
     found = kernelsource.fetch(SERIES)
@@ -89,7 +89,7 @@ def test_kernel_org_without_a_pinned_hash_is_refused_with_the_reason(source, ser
 
 
 def compile_(variant, which, source, work, log):
-    """Make the smallest tree to which an algorithm can be added."""
+    """Write the smallest tree to which an algorithm can be added."""
     tree = work / kerneltree.NAME
     (tree / kerneltree.IPV4).mkdir(parents=True)
     (tree / kerneltree.IPV4 / "Makefile").touch()
@@ -109,7 +109,7 @@ def build_kernel(monkeypatch, unpinned):
     return folder.name, kernel.provenance(folder)
 
 
-def test_another_kernel_is_refused_unless_it_is_allowed_and_then_says_so(
+def test_another_kernel_source_is_refused_without_permission_and_reported_with_it(
     source, server, monkeypatch, capsys
 ):
     pinned, contents, _ = source
@@ -134,7 +134,7 @@ def test_another_kernel_is_refused_unless_it_is_allowed_and_then_says_so(
     assert name == kernel.target().name
 
 
-def test_relocking_a_source_pins_what_debian_and_kernel_org_have(
+def test_relocking_a_source_pins_debians_and_kernel_orgs_files(
     source, server, monkeypatch, tmp_path
 ):
     pinned, contents, _ = source
@@ -157,7 +157,7 @@ def test_relocking_a_source_pins_what_debian_and_kernel_org_have(
     assert written.kernel_org_sha256 == "b" * 64
 
 
-def test_an_edited_source_file_is_refused(tmp_path):
+def test_edited_source_file_is_refused(tmp_path):
     series = dataclasses.replace(SERIES, folder=tmp_path)
     series.pins.write_text(SERIES.pins.read_text() + "# a remark\n")
     with pytest.raises(LosslabError, match="found it edited"):
@@ -167,7 +167,7 @@ def test_an_edited_source_file_is_refused(tmp_path):
         kernelsource.pins(series)
 
 
-def test_a_comment_in_the_configuration_builds_no_other_kernel(monkeypatch, tmp_path):
+def test_comment_in_the_configuration_does_not_rebuild_the_kernel(monkeypatch, tmp_path):
     fragment = tmp_path / "fragment.config"
     fragment.write_text("# why\nCONFIG_A=y\n")
     monkeypatch.setattr(kernel, "fragments", lambda variant, which: [fragment])

@@ -1,4 +1,4 @@
-"""A small tree with a Makefile of its own stands for the kernel's."""
+"""Kernel trees with added algorithms; a small tree with its own Makefile stands in."""
 
 import shutil
 import subprocess
@@ -45,7 +45,7 @@ def compiled(kept, *algorithms):
         return (tree / "linux").read_text()
 
 
-def test_an_algorithm_is_compiled_in_and_taken_out_again(kept, mine):
+def test_algorithm_is_compiled_in_and_removed_again(kept, mine):
     assert compiled(kept, mine).splitlines() == [
         "obj-y := tcp.o tcp_cubic.o",
         "obj-y += tcp_mine.o",
@@ -56,7 +56,7 @@ def test_an_algorithm_is_compiled_in_and_taken_out_again(kept, mine):
     assert compiled(kept, other).splitlines()[1:] == ["obj-y += tcp_other.o"]
 
 
-def test_the_compilers_words_name_the_authors_file(kept, mine):
+def test_compiler_messages_name_the_authors_file(kept, mine):
     mine.write_text(SOURCE + "BROKEN\n")
     with pytest.raises(LosslabError) as error:
         compiled(kept, mine)
@@ -68,9 +68,12 @@ def test_the_compilers_words_name_the_authors_file(kept, mine):
 
 @pytest.mark.parametrize(
     ("name", "text", "words"),
-    [("cubic", '"cubic"', "a name of its own"), ("mine", '"another"', "found no such name")],
+    [
+        ("cubic", '"cubic"', "must differ from those in the kernel"),
+        ("mine", '"another"', "found no such name"),
+    ],
 )
-def test_a_name_that_is_taken_or_another_is_refused(kept, tmp_path, name, text, words):
+def test_existing_or_wrong_algorithm_name_is_refused(kept, tmp_path, name, text, words):
     path = tmp_path / name / f"tcp_{name}.c"
     path.parent.mkdir()
     path.write_text(text)
@@ -78,7 +81,7 @@ def test_a_name_that_is_taken_or_another_is_refused(kept, tmp_path, name, text, 
         compiled(kept, path)
 
 
-def test_what_no_object_depends_on_goes(tmp_path):
+def test_unneeded_files_of_the_kernel_tree_are_removed(tmp_path):
     tree = tmp_path / "linux"
     files = {
         "net/ipv4/Makefile": "", "net/ipv4/tcp_x.c": "",
@@ -90,29 +93,29 @@ def test_what_no_object_depends_on_goes(tmp_path):
     for name, text in files.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(text)
-    kerneltree.keep_what_is_needed(tree)
+    kerneltree.prune(tree)
     left = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
     gone = {"net/core/gone.c", "drivers/gone/gone.h", "kernel/b.h", "Documentation/x.rst"}
     assert left == set(files) - gone
     assert (tmp_path / "Makefile.before").is_file()
 
 
-def test_an_algorithm_of_ones_own_makes_another_kernel(monkeypatch, mine, tmp_path):
+def test_own_algorithm_makes_another_kernel(monkeypatch, mine, tmp_path):
     monkeypatch.setattr(kernels, "ALGORITHMS", tmp_path)
     which = kernels.get("default", ["mine", "cubic"])
     assert which.algorithms == (mine,)
     assert which.key == "6.12+mine"
     assert kernels.of_key(which.key) == which
     assert which.command("plain") == "losslab kernel --algorithm mine"
-    before = kernel.content_hash(which=which)
+    before = kernel.content_hash(spec=which)
     assert before != kernel.content_hash()
     mine.write_text(SOURCE + "/* other */")
-    assert kernel.content_hash(which=which) != before
+    assert kernel.content_hash(spec=which) != before
 
 
 @pytest.fixture
 def compilations(kept, monkeypatch, tmp_path):
-    """Let the small tree stand for every kernel's; list the kernels that are compiled."""
+    """Return the list of compiled kernels; the small tree stands in for every kernel's."""
     done = []
 
     def compile_(variant, which, source, work, log):
@@ -139,9 +142,7 @@ def linux(*build):
     return (kernel.build(*build) / "linux").read_text().splitlines()
 
 
-def test_an_algorithm_is_added_to_the_objects_of_the_default_kernels_build(
-    compilations, mine, capsys
-):
+def test_algorithm_is_added_to_the_default_kernels_objects(compilations, mine, capsys):
     assert linux() == ["obj-y := tcp.o tcp_cubic.o"]
     assert kernel.objects_kept(kernel.PLAIN, kernels.default())
     added = linux(kernel.PLAIN, False, kernels.get("default", ["mine"]))
@@ -150,13 +151,13 @@ def test_an_algorithm_is_added_to_the_objects_of_the_default_kernels_build(
     assert capsys.readouterr().err == ""
 
 
-def test_the_default_kernel_can_be_made_again_from_its_objects(compilations, mine):
+def test_default_kernel_can_be_rebuilt_from_its_objects(compilations, mine):
     kernel.build(kernel.PLAIN, False, kernels.get("default", ["mine"]))
     assert linux() == ["obj-y := tcp.o tcp_cubic.o"]
     assert compilations == ["plain"]
 
 
-def test_other_kernels_keep_their_objects_when_an_algorithm_needs_them(compilations, mine, capsys):
+def test_other_kernels_keep_their_objects_for_an_algorithm(compilations, mine, capsys):
     name = "6.1"
     kernel.build(kernel.PLAIN, False, kernels.get(name))
     assert not kernel.objects_kept(kernel.PLAIN, kernels.get(name))

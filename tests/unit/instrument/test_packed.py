@@ -1,4 +1,4 @@
-"""Packed instruments: from a folder and from a server, whole, damaged, wrong or not there."""
+"""Packed instruments from a folder and from a server: complete, damaged, wrong or missing."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def no_pins(monkeypatch, tmp_path):
 
 
 def built(folder, name=NAME, pinned=True):
-    """Make what a build leaves."""
+    """Write the files of a finished build."""
     folder = folder / name
     (folder / "root").mkdir(parents=True)
     (folder / "linux").write_bytes(os.urandom(50_000))
@@ -36,7 +36,7 @@ def built(folder, name=NAME, pinned=True):
 
 
 def write_provenance(folder, **facts):
-    """Write what a kernel's build says of it, or what a test says in its place."""
+    """Write the provenance of a kernel's build, with a test's changes."""
     known = {"version": "6.12.1", "source": {"from": "debian"}, "patches": ["1.patch"],
              "config_sha256": "0" * 64}  # fmt: skip
     (folder / "provenance.json").write_text(json.dumps(known | facts))
@@ -51,7 +51,7 @@ def archives(tmp_path):
 
 @pytest.fixture
 def place(request, archives, server, monkeypatch):
-    """The archives in a folder, or on a server that has what the folder has when it is asked."""
+    """Return the archives' folder, or a server with the folder's current files."""
     if request.param == "folder":
         monkeypatch.setenv(packed.PLACE, str(archives))
         return lambda: None
@@ -64,8 +64,8 @@ def place(request, archives, server, monkeypatch):
     return publish
 
 
-def test_a_link_where_an_archive_is_about_to_be_written_is_not_followed(tmp_path):
-    """The archives' folder may be one that other users write to, too."""
+def test_symlink_at_an_archives_path_is_not_followed(tmp_path):
+    """Other users may be able to write to the archives' folder."""
     victim, out = tmp_path / "victim", tmp_path / "instruments"
     victim.write_text("as it was")
     out.mkdir()
@@ -82,7 +82,7 @@ def both(test):
 
 
 @both
-def test_what_was_packed_is_there_again(place, tmp_path):
+def test_packed_instrument_is_fetched_again(place, tmp_path):
     place()
     target = tmp_path / "cache" / "kernel" / NAME
     assert packed.install(packed.KERNEL, target)
@@ -127,7 +127,7 @@ def facts_of_another(archives):
 
 
 def made_of_another(archives):
-    """An archive that was renamed."""
+    """Rename the archive of another instrument."""
     other = built(archives.parent / "more", "fedcba9876543210")
     packed.pack(other, packed.KERNEL, archives)
     (archives / "kernel-fedcba9876543210.tar.xz").rename(archives / ARCHIVE)
@@ -142,30 +142,30 @@ def others_than_recorded(archives):
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (corrupted, "wanted "),
+        (corrupted, "expected "),
         (truncated, "bytes, sha256"),
         (larger, "tar.xz: more than "),
         (missing, f"{ARCHIVE}: not there"),
         (no_facts, f"{FACTS} must be JSON"),
-        (facts_of_another, "it says that it is 'kernel' 'fedcba9876543210'"),
-        (made_of_another, "every member must lie in the folder 0123456789abcdef"),
+        (facts_of_another, "its JSON describes 'kernel' 'fedcba9876543210'"),
+        (made_of_another, "every member must be in the folder 0123456789abcdef"),
         (others_than_recorded, "instruments.tsv has 000000000000"),
     ],
 )
 @both
-def test_what_is_not_right_is_not_taken(place, archives, spoil, words, tmp_path, capsys):
+def test_wrong_packed_instrument_is_refused(place, archives, spoil, words, tmp_path, capsys):
     spoil(archives)
     place()
     target = tmp_path / "cache" / "kernel" / NAME
     assert not packed.install(packed.KERNEL, target)
     said = capsys.readouterr()
     assert words in said.err
-    assert said.err.startswith(f"losslab: note: kernel {NAME} is not taken from ")
+    assert said.err.startswith(f"losslab: note: kernel {NAME} was not fetched from ")
     assert said.out == ""
     assert [p.name for p in target.parent.iterdir()] == [f".{NAME}.lock"]
 
 
-def test_a_server_that_does_not_answer_is_said(tmp_path, monkeypatch, capsys):
+def test_unreachable_server_is_reported(tmp_path, monkeypatch, capsys):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -174,7 +174,7 @@ def test_a_server_that_does_not_answer_is_said(tmp_path, monkeypatch, capsys):
     assert "cannot be reached" in capsys.readouterr().err
 
 
-def test_a_server_that_breaks_off_is_said(tmp_path, archives, server, monkeypatch, capsys):
+def test_aborted_download_is_reported(tmp_path, archives, server, monkeypatch, capsys):
     monkeypatch.setenv(packed.PLACE, f"{server.url}/instruments")
     server.files |= {f"/instruments/{p.name}": p.read_bytes() for p in archives.iterdir()}
     server.busy = 100
@@ -182,19 +182,19 @@ def test_a_server_that_breaks_off_is_said(tmp_path, archives, server, monkeypatc
     assert "HTTP 429" in capsys.readouterr().err
 
 
-def test_recorded_archives_are_taken(tmp_path, archives, monkeypatch):
+def test_recorded_archives_are_accepted(tmp_path, archives, monkeypatch):
     packed.write_pins([archives / ARCHIVE])
     monkeypatch.setenv(packed.PLACE, str(archives))
     assert packed.install(packed.KERNEL, tmp_path / "cache" / "kernel" / NAME)
 
 
-def test_without_a_place_nothing_is_asked(tmp_path, monkeypatch, capsys):
+def test_without_an_address_no_server_is_asked(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv(packed.PLACE, raising=False)
     assert not packed.install(packed.KERNEL, tmp_path / "cache" / "kernel" / NAME)
     assert capsys.readouterr().err == ""
 
 
-def test_what_is_not_pinned_is_not_packed(tmp_path):
+def test_unpinned_instrument_is_not_packed(tmp_path):
     with pytest.raises(LosslabError, match="must be pinned"):
         packed.pack(built(tmp_path, pinned=False), packed.KERNEL, tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -202,7 +202,7 @@ def test_what_is_not_pinned_is_not_packed(tmp_path):
 
 @pytest.fixture
 def made_of(tmp_path):
-    """Make what a build of a kind leaves, and pack it."""
+    """Return a function that writes a finished build of a kind, and packs it."""
 
     def make(kind, name):
         folder = built(tmp_path / "built", name)
@@ -218,22 +218,18 @@ def made_of(tmp_path):
 
 
 @pytest.mark.parametrize(("module", "builder"), [(kernel, kernel), (image, imagebuild)])
-def test_set_up_takes_what_there_is_and_builds_nothing(
-    module, builder, made_of, tmp_path, monkeypatch
-):
+def test_set_up_fetches_without_building(module, builder, made_of, tmp_path, monkeypatch):
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
     wanted = module.target()
     made_of(module.__name__.rpartition(".")[2], wanted.name)
     monkeypatch.setenv(packed.PLACE, str(tmp_path / "instruments"))
-    # Nothing that a build would ask for is there.
+    # A build would fail: its requirements are absent.
     monkeypatch.setenv("LOSSLAB_ARCHIVE", "http://127.0.0.1:1/debian")
     assert builder.build() == wanted
     assert module.existing() == wanted
 
 
-def test_an_image_of_another_tree_than_the_pinned_one_is_not_taken(
-    made_of, tmp_path, monkeypatch, capsys
-):
+def test_image_of_another_tree_than_pinned_is_refused(made_of, tmp_path, monkeypatch, capsys):
     made_of(packed.IMAGE, NAME)
     monkeypatch.setenv(packed.PLACE, str(tmp_path / "instruments"))
     integrity.write_pins({NAME: ("host", "f" * 64)})
@@ -241,7 +237,7 @@ def test_an_image_of_another_tree_than_the_pinned_one_is_not_taken(
     assert "must have the SHA-256 ffffffffffff" in capsys.readouterr().err
 
 
-def test_what_is_not_what_was_built_is_not_packed(tmp_path):
+def test_changed_build_is_not_packed(tmp_path):
     folder = built(tmp_path)
     (folder / "linux").write_bytes(b"another")
     with pytest.raises(LosslabError, match="found another"):

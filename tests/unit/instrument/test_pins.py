@@ -12,7 +12,7 @@ from losslab import cli
 from losslab.campaign import instrument
 from losslab.errors import LosslabError
 from losslab.instrument import archive, image, imagebuild, integrity, kernel, kernels, pins
-from losslab.instrument.archive import Found, Place, UnavailableError
+from losslab.instrument.archive import Download, Place, UnavailableError
 
 from .servers import MAIN, SNAPSHOT, file_of, lock_of
 
@@ -33,7 +33,7 @@ def repository_of(folder, text):
     return git("rev-parse", "HEAD")
 
 
-def test_containernet_comes_from_any_copy_that_has_its_commit(monkeypatch, tmp_path):
+def test_containernet_comes_from_any_copy_with_the_pinned_commit(monkeypatch, tmp_path):
     commit = repository_of(tmp_path / "copy", "pinned = True\n")
     (tmp_path / "copy" / "mininet" / "net.py").write_text("pinned = False\n")
     monkeypatch.setenv(imagebuild.SOURCE, f"git+file://{tmp_path}/copy")
@@ -56,7 +56,7 @@ def line_of(found, name):
     return next(pin for pin in found if pin.name == name)
 
 
-def test_the_list_names_every_pin_without_asking_anyone(server):
+def test_list_of_pins_is_complete_without_network_access(server):
     found = pins.examine()
     names = [
         "kernel source", "kernel source 6.1", "kernel source 7.2", "patch 0002-bbr3.patch",
@@ -67,11 +67,11 @@ def test_the_list_names_every_pin_without_asking_anyone(server):
     assert all("; else " in pin.line() and not pin.lost for pin in found)
 
 
-def test_the_list_says_where_the_files_of_what_is_built_came_from(server, monkeypatch):
+def test_list_of_pins_has_the_origin_of_built_files(server, monkeypatch):
     folder = kernel.target()
     folder.mkdir(parents=True)
     file, place = file_of("a.deb", b"a"), Place("snapshot", "http://example.org/a")
-    archive.write_sources([Found(folder, file, place)], folder)
+    archive.write_sources([Download(folder, file, place)], folder)
     (folder / "provenance.json").write_text('{"pinned": true}')
     assert "found 1 from the snapshot" in pins.examine()[0].line()
     folder.rename(kernel.target(pinned=False))
@@ -79,13 +79,13 @@ def test_the_list_says_where_the_files_of_what_is_built_came_from(server, monkey
     assert "UNPINNED" in pins.examine()[0].line()
 
 
-def test_asking_tells_what_is_where_and_what_is_lost(source, server, monkeypatch):
+def test_check_lists_places_and_lost_pins(source, server, monkeypatch):
     _, _, tarball = source
     monkeypatch.setattr(image, "lock", lambda name=image.HOST: lock_of("bash", "curl"))
     monkeypatch.setattr(pins, "_containernet", lambda check: pins.Pin("Containernet", "", "", ""))
     monkeypatch.setattr(pins, "_pip_problem", lambda: "")
     asked = []
-    monkeypatch.setattr(kernels.Fetched, "get", lambda patch: asked.append(patch.variable))
+    monkeypatch.setattr(kernels.PublicPatch, "get", lambda patch: asked.append(patch.variable))
     server.files[MAIN + "b/bash/bash_1_all.deb"] = b"bash"
     server.files["/kernel/v6.x/linux-6.12.1.tar.xz"] = tarball
     found = pins.examine(check=True)
@@ -102,7 +102,7 @@ def test_asking_tells_what_is_where_and_what_is_lost(source, server, monkeypatch
     assert cli.main(["pins", "--check"]) == 0
 
 
-def test_a_kernel_source_that_nobody_has_is_lost(source, server):
+def test_unavailable_kernel_source_is_reported_lost(source, server):
     assert pins._kernel(kernels.default(), archive.Fetcher()).lost
 
 
@@ -110,7 +110,7 @@ def canonical(requirements):
     return {canonicalize_name(requirement.name): requirement for requirement in requirements}
 
 
-def test_the_lock_agrees_with_what_the_project_asks_for(root):
+def test_python_lock_satisfies_the_projects_requirements(root):
     project = tomllib.loads((root / "pyproject.toml").read_text())
     wanted = canonical(
         Requirement(words)
@@ -127,7 +127,7 @@ def test_the_lock_agrees_with_what_the_project_asks_for(root):
             assert requirement.specifier.contains(version), name
 
 
-def test_the_lock_is_whole_for_this_python():
+def test_python_lock_is_complete_for_this_version():
     locked = canonical(
         r
         for r in pins.locked_requirements(pins.PYTHON_LOCKS[1])
@@ -140,7 +140,7 @@ def test_the_lock_is_whole_for_this_python():
                 assert canonicalize_name(needed.name) in locked, f"{name} needs {needed.name}"
 
 
-def test_a_python_lock_without_hashes_is_refused(tmp_path):
+def test_python_lock_without_hashes_is_refused(tmp_path):
     path = tmp_path / "requirements.lock"
     path.write_text("a==1 \\\n    --hash=sha256:00\nb==2\n")
     with pytest.raises(LosslabError, match="found b==2"):
@@ -150,7 +150,7 @@ def test_a_python_lock_without_hashes_is_refused(tmp_path):
         pins.locked_requirements(path)
 
 
-def test_conda_gets_the_versions_that_pip_gets(root):
+def test_conda_environment_has_the_locked_python_versions(root):
     environment = yaml.safe_load((root / "environment.yml").read_text())
     named = [words for words in environment["dependencies"] if isinstance(words, str)]
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
@@ -161,11 +161,11 @@ def test_conda_gets_the_versions_that_pip_gets(root):
         assert f"{conda.get(name, name)}={version}" in named
 
 
-# What says so: every manifest, and the tables that the report is made of
+# Provenance in every manifest, and in the tables of the report
 
 
 @pytest.mark.parametrize("pinned", [True, False])
-def test_an_instrument_is_pinned_when_all_of_it_is(server, monkeypatch, tmp_path, pinned):
+def test_instrument_is_pinned_if_all_its_parts_are(server, monkeypatch, tmp_path, pinned):
     monkeypatch.setattr(integrity, "PINS", tmp_path / "trees.tsv")
     for folder, facts in (
         (kernel.target(), {"pinned": True, "hash": "k"}),

@@ -1,4 +1,4 @@
-"""What the workflow's records say of the cache, and when they are worth nothing."""
+"""Records of the workflow about the cache, and their invalidation."""
 
 import json
 
@@ -10,7 +10,7 @@ from losslab.instrument.archive import UnavailableError
 
 
 class Cache:
-    """A cache with one kernel, or none."""
+    """A cache with one kernel, or an empty one."""
 
     def __init__(self, monkeypatch, folder):
         self.folder = folder
@@ -25,7 +25,7 @@ class Cache:
         return self.folder
 
     def cannot(self):
-        raise UnavailableError("it must be had, found: nobody has it", hint="ask somebody")
+        raise UnavailableError("it must be available, found: nobody has it", hint="ask somebody")
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def record(cache, **more):
                  records.number("kernel", "plain"), **more)  # fmt: skip
 
 
-def test_a_record_of_what_the_cache_has_keeps_its_number(cache):
+def test_record_of_the_cached_part_keeps_its_number(cache):
     assert records.number("kernel", "plain") == 1
     record(cache)
     assert json.loads(RECORD.read_text()) == {"made_of": {"version": "6.12"}, "number": 1}
@@ -50,7 +50,7 @@ def test_a_record_of_what_the_cache_has_keeps_its_number(cache):
 
 
 @pytest.mark.parametrize("now", [None, {"version": "6.13"}])
-def test_a_record_of_something_else_asks_for_another_build_once(cache, now):
+def test_outdated_record_asks_for_one_rebuild(cache, now):
     record(cache)
     cache.made_of = now
     assert records.number("kernel", "plain") == 2
@@ -58,26 +58,26 @@ def test_a_record_of_something_else_asks_for_another_build_once(cache, now):
     assert records.number("kernel", "plain") == 2
 
 
-def test_what_somebody_else_wrote_is_no_record(cache):
+def test_file_of_another_writer_is_no_record(cache):
     RECORD.parent.mkdir(parents=True)
     for text in ("{}", "no JSON"):
         RECORD.write_text(text)
         assert records.number("kernel", "plain") == 1
 
 
-def test_what_cannot_be_had_is_an_error_unless_it_is_optional(cache):
+def test_unavailable_part_is_an_error_unless_optional(cache):
     with pytest.raises(LosslabError, match="nobody has it"):
         record(cache, build=cache.cannot)
     assert not RECORD.exists()
     record(cache, build=cache.cannot, optional=True)
-    assert records.absent(RECORD) == "it must be had, and could not"
-    # It is not asked for again by itself, but where the cache has got it otherwise.
+    assert records.absent(RECORD) == "it must be available, which failed"
+    # It is asked for again only once the cache has it.
     assert records.number("kernel", "plain") == 1
     cache.build()
     assert records.number("kernel", "plain") == 2
 
 
-def test_nobody_builds_what_is_of_no_use(cache):
+def test_unneeded_part_is_not_built(cache):
     other = records.path("image", "engine")
     records.write({"absent": "no engine"}, other)
     record(cache, build=cache.cannot, only_with=[other])
@@ -87,7 +87,7 @@ def test_nobody_builds_what_is_of_no_use(cache):
     assert records.absent(RECORD) == ""
 
 
-def test_a_record_that_cannot_be_written_is_an_error(cache):
+def test_unwritable_record_is_an_error(cache):
     (cache.folder / "results").write_text("a file")
-    with pytest.raises(LosslabError, match="must be a file to write to"):
+    with pytest.raises(LosslabError, match="must be writable"):
         record(cache)

@@ -1,7 +1,7 @@
-"""Names and seeds of cells, in digests: of every block of every campaign, and of odd conditions.
+"""Digests of cells' names and seeds: every block of every campaign, and unusual conditions.
 
-`python -m tests.unit.study.recorded` writes recorded.tsv anew, which is right after a change of
-what a study asks for, and wrong after any other: names are folders, and seeds are results.
+`python -m tests.unit.study.recorded` rewrites recorded.tsv. Do this only after a change of a
+study's design: names are folders of results, and seeds determine results.
 """
 
 import csv
@@ -16,7 +16,7 @@ from losslab.study.seeds import replicate_seed
 RECORDED = Path(__file__).with_name("recorded.tsv")
 COLUMNS = ("campaign", "study", "block", "cells", "digest")
 ODD = 500
-# What campaigns do not combine; new values and axes do not belong here.
+# Combinations that no campaign has; do not add new values and axes here.
 VALUES = {
     "algorithm": ("cubic", "bbr", "reno"),
     "loss_percent": (0, 0.01, 1, 2.5, 10),
@@ -39,7 +39,7 @@ VALUES = {
 
 
 def conditions(root):
-    """Give every recorded condition and its cell's name, under campaign, study and block."""
+    """Yield every recorded condition and its cell's name, under campaign, study and block."""
     for path in sorted((root / "config").glob("*.yaml")):
         for cell in design.load_cells(design.load_yaml(path), root):
             yield (path.stem, cell.study, cell.block), cell.name, cell.condition
@@ -50,7 +50,7 @@ def conditions(root):
 
 
 def rows(root):
-    """Digest the names and first seeds of each block's cells."""
+    """Return digests of the names and first seeds of each block's cells."""
     lines = {}
     for key, name, condition in conditions(root):
         seeds = [replicate_seed(condition, number) for number in range(2)]

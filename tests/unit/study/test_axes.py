@@ -1,4 +1,4 @@
-"""An axis is declared once; what lists or uses axes follows."""
+"""Axes: each is declared once, and every list of axes follows."""
 
 import argparse
 import dataclasses
@@ -11,7 +11,7 @@ import yaml
 
 from losslab.emulation import shaping
 from losslab.errors import LosslabError
-from losslab.study import axes, condition, design, features, listed, schemas
+from losslab.study import axes, axisdocs, condition, design, features, schemas
 from losslab.study.condition import AXES, Condition
 from losslab.study.names import Names, load_algorithms
 from losslab.study.seeds import replicate_seed
@@ -24,53 +24,53 @@ OF_STUDIES = [name for name, its in AXES.items() if not its.of_campaign]
 
 def options(words=("--algorithm", "cubic")):
     parser = argparse.ArgumentParser()
-    listed.add_options(parser)
+    axisdocs.add_options(parser)
     return parser.parse_args(words)
 
 
-def test_names_and_seeds_of_recorded_cells_stay(root):
-    """A study whose design changed is recorded anew, as recorded.py says."""
+def test_names_and_seeds_of_recorded_cells_do_not_change(root):
+    """After a change of a study's design, record the names and seeds as recorded.py describes."""
     found = recorded.rows(root)
     assert {key: found.get(key) for key in recorded.read()} == recorded.read()
     assert len(recorded.read()) > 50
 
 
-def test_files_that_list_axes_are_up_to_date(root, tmp_path):
-    for path in (listed.README, listed.R_COLUMNS, listed.R_METRICS, listed.RESULTS):
+def test_lists_of_axes_in_files_are_up_to_date(root, tmp_path):
+    for path in (axisdocs.README, axisdocs.R_COLUMNS, axisdocs.R_METRICS, axisdocs.RESULTS):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / path, tmp_path / path)
-    assert listed.write(tmp_path) == [], "run `losslab axes --write`"
-    readme = tmp_path / listed.README
+    assert axisdocs.write(tmp_path) == [], "run `losslab axes --write`"
+    readme = tmp_path / axisdocs.README
     readme.write_text(readme.read_text().replace("| rate of the bottleneck |", "| a rate |"))
-    assert listed.write(tmp_path) == [str(listed.README)]
-    assert readme.read_text() == (root / listed.README).read_text()
+    assert axisdocs.write(tmp_path) == [str(axisdocs.README)]
+    assert readme.read_text() == (root / axisdocs.README).read_text()
     readme.write_text("no table")
-    with pytest.raises(LosslabError, match="must have one place"):
-        listed.write(tmp_path)
+    with pytest.raises(LosslabError, match=r"must match .* once"):
+        axisdocs.write(tmp_path)
 
 
-def test_the_command_line_has_every_axis_with_its_default():
+def test_command_line_has_every_axis_with_its_default():
     asked = vars(options())
     assert asked == PLAIN.to_json()
     with pytest.raises(SystemExit):
         options([])
 
 
-def test_every_choice_is_there_to_be_measured():
+def test_every_choice_of_an_axis_can_be_measured():
     assert list(AXES["app"].choices) == list(features.apps())
     for queue in AXES["queue"].choices:
         assert shaping.queue(dataclasses.replace(PLAIN, queue=queue))
 
 
 @pytest.mark.parametrize("name", AXES)
-def test_schema_and_check_agree_on_what_a_value_may_be(name):
+def test_schema_and_check_accept_the_same_values(name):
     its = AXES[name]
     valid = jsonschema.Draft202012Validator(schemas.definitions()["values"][name]).is_valid
     values = ["", "none", "cubic", "Strange word", *its.choices]
     if its.kind != "str":
         span = its.span
-        values = [f(x) for f in (int, float) for x in (span.least, span.most, 1, -1, 1e9)]
-        values += [(span.least + span.most) / 2]
+        values = [f(x) for f in (int, float) for x in (span.minimum, span.maximum, 1, -1, 1e9)]
+        values += [(span.minimum + span.maximum) / 2]
         values = [v for v in values if its.kind == "float" or float(v).is_integer()]
     anything = (
         "algorithm", "competitor", "scheme", "sender_command", "receiver_command", "bring",
@@ -84,7 +84,7 @@ def test_schema_and_check_agree_on_what_a_value_may_be(name):
     ("text", "inside", "outside"),
     [("[0, 100)", [0, 99.9], [-0.1, 100]), ("(0, 3600]", [0.1, 3600], [0, 3600.1])],
 )
-def test_intervals_are_written_as_in_mathematics(text, inside, outside):
+def test_intervals_are_written_in_mathematical_notation(text, inside, outside):
     span = axes.Span.of(text)
     assert all(value in span for value in inside)
     assert not any(value in span for value in outside)
@@ -92,7 +92,7 @@ def test_intervals_are_written_as_in_mathematics(text, inside, outside):
         axes.Span.of(f"{text}!")
 
 
-def test_a_study_may_set_every_axis_but_lengths_of_time(root):
+def test_study_may_set_every_axis_except_durations(root):
     study = design.load_yaml(root / "config/studies/loss.yaml")
     study["blocks"]["main"] = {name: PLAIN.to_json()[name] for name in OF_STUDIES}
     design.check_schema(study, "study", "loss.yaml")
@@ -110,20 +110,20 @@ def test_a_study_may_set_every_axis_but_lengths_of_time(root):
         ({"blocks": {"main": {"queue": []}}}, "blocks.main.queue: .* should be non-empty"),
     ],
 )
-def test_the_schema_says_where_a_study_is_wrong(root, section, found):
+def test_schema_error_names_the_place_in_the_study(root, section, found):
     study = design.load_yaml(root / "config/studies/loss.yaml") | section
     with pytest.raises(LosslabError, match=found):
         design.check_schema(study, "study", "loss.yaml")
 
 
-def test_a_condition_without_an_algorithm_is_refused():
-    with pytest.raises(LosslabError, match="must say its algorithm"):
+def test_condition_without_an_algorithm_is_refused():
+    with pytest.raises(LosslabError, match="must set algorithm"):
         Condition.from_json({"rtt_ms": 3})
 
 
 @pytest.fixture
 def wider(monkeypatch):
-    """A condition with an axis more, `wobble_ms`; declaring it is all that is done."""
+    """Return a condition with one more axis, `wobble_ms`, which is only declared."""
     declaration = axes.axis(
         0.0, help="how uneven the delay is", span="[0, 100]", unit="ms", named="wobble{}"
     )
@@ -134,9 +134,9 @@ def wider(monkeypatch):
     return kind
 
 
-def test_a_new_axis_is_one_declaration(wider, root):
+def test_new_axis_is_one_declaration(wider, root):
     plain, uneven = wider("cubic", wobble_ms=0), wider("cubic", wobble_ms=2)
-    # Names and seeds of cells without it stay as they were.
+    # Names and seeds of cells without it do not change.
     assert (plain.slug(), replicate_seed(plain, 3)) == (PLAIN_NAME, PLAIN_SEED)
     assert uneven.slug() == f"{PLAIN_NAME}_wobble2"
     assert replicate_seed(uneven, 3) != PLAIN_SEED
@@ -154,20 +154,20 @@ def test_a_new_axis_is_one_declaration(wider, root):
     for name in ("claims", "published"):
         assert "wobble_ms" in schemas.schema.__wrapped__(name)["$defs"]["axis"]["enum"]
     row = "| `wobble_ms` | ms | [0, 100] | `0` | how uneven the delay is |\n"
-    assert row in listed.readme((root / listed.README).read_text())
-    assert '"wobble_ms"' in listed.r_columns()
+    assert row in axisdocs.readme((root / axisdocs.README).read_text())
+    assert '"wobble_ms"' in axisdocs.r_columns()
 
 
-# By word of an axis or queue the greatest number of modules that act on it.
+# Maximum number of modules that use an axis or a queue, by its name.
 ACTING = {"loss_direction": 3, "sender_delay_ms": 4, "two-fifos": 1, "pie": 2, "fq_codel": 2}
 
 
 @pytest.mark.parametrize("word", ACTING)
-def test_code_names_an_axis_where_it_is_declared_and_where_it_acts(root, word):
-    """What else names it, `losslab axes --write` writes, or is a study's."""
+def test_axis_is_named_only_where_it_is_declared_and_used(root, word):
+    """Other files that name it are written by `losslab axes --write` or belong to a study."""
     code = [*(root / "src").rglob("*.py"), *(root / "workflow").rglob("*.[sy]*ml*")]
     code += (root / "workflow").rglob("*.smk")
-    # Not where a feature says behind which axis its own stand.
+    # A feature names the axis before its own, which does not count.
     whole = re.compile(rf"(?<!after = \")(?<![\w-]){word}(?![\w-])")
     naming = {str(p.relative_to(root)) for p in code if whole.search(p.read_text())}
     assert "src/losslab/study/condition.py" in naming
@@ -176,7 +176,7 @@ def test_code_names_an_axis_where_it_is_declared_and_where_it_acts(root, word):
     assert all(path.startswith("src/losslab/emulation/") for path in acting)
 
 
-def test_a_new_algorithm_is_one_row(root, tmp_path):
+def test_new_algorithm_is_one_row(root, tmp_path):
     table = tmp_path / "algorithms.tsv"
     table.write_text(
         (root / "config/algorithms.tsv").read_text() + "scalable\tScalable\t#CC79A7\t18\tdefault\n"

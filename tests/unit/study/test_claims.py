@@ -1,4 +1,4 @@
-"""Mistakes in claims and published numbers are refused before anything is measured."""
+"""Claims and published numbers: mistakes are refused before anything is measured."""
 
 import re
 import shutil
@@ -9,7 +9,7 @@ import yaml
 from losslab.errors import LosslabError
 from losslab.study import claims
 
-# What these tests make mistakes in: the study's own claims come and go with what is known of it.
+# Claims in which tests make mistakes; they do not change with the study's own claims.
 LOSS = """\
 study: loss
 claims:
@@ -45,7 +45,7 @@ claims:
 
 @pytest.fixture
 def copy(root, tmp_path):
-    """A repository's studies, claims and published numbers, to make mistakes in."""
+    """Return a copy of the studies, claims and published numbers."""
     for folder in ("config/studies", "config/published", "report/claims"):
         shutil.copytree(root / folder, tmp_path / folder)
     (tmp_path / "report/claims/loss.yaml").write_text(LOSS)
@@ -64,7 +64,7 @@ def refusal(copy, study):
     return str(error.value)
 
 
-def test_what_is_there_is_right(root):
+def test_every_claims_file_is_valid(root):
     claims.check([path.stem for path in (root / "config/studies").glob("*.yaml")], root)
 
 
@@ -80,7 +80,7 @@ def test_what_is_there_is_right(root):
          "metric must be one of .*rtt_error_percent"),
         ("calibration", "at_most: 0.1", "at_mosst: 0.1", "rtt", "'at_mosst' was unexpected"),
         ("calibration", "at_most: 0.1", "at_least: 0.1\n    at_most: 0.1", "rtt",
-         "exactly one of at_most, at_least, within .* found at_most, at_least"),
+         "exactly one of at_most, at_least, within, found at_most, at_least"),
         ("calibration", "    at_most: 0.1\n", "", "rtt", "found none"),
         ("calibration", "at_most: 0.1", "within: 0.1", "rtt", "published"),
         ("calibration", "at_most: 0.1", "at_most: little", "rtt", "at_most: 'little'"),
@@ -96,13 +96,13 @@ def test_what_is_there_is_right(root):
         ("loss", "    against: { loss_percent: 0 }\n", "", "cubic-symmetric-1-percent",
          "kind change_percent needs against"),
         ("loss", "against: { loss_percent: 0 }", "against: { loss_percent: 11 }",
-         "cubic-symmetric-1-percent", "against must mean .* loss_percent must be one of 0, 1, 2"),
+         "cubic-symmetric-1-percent", "against must select .* loss_percent must be one of 0, 1, 2"),
         ("loss", "against: { loss_percent: 0 }", "against: { app: [iperf3, ffmpeg] }",
-         "cubic-symmetric-1-percent", "one counterpart of each cell, found 2"),
+         "cubic-symmetric-1-percent", "one counterpart for each cell, found 2"),
         ("loss", "loss_percent: 1 }", "loss_percent: [1, 2] }", "cubic-symmetric-1-percent",
          "one cell for kind change_percent, found 2"),
         ("loss", "along: loss_percent", "along: path", "cubic-symmetric-monotonic",
-         "differ in path alone"),
+         "differ only in path"),
         ("loss", "along: loss_percent", "others: { block: main }", "cubic-symmetric-monotonic",
          "takes no others"),
         ("calibration", "limit_is: ours", "limit_is: theirs", "rtt",
@@ -112,18 +112,18 @@ def test_what_is_there_is_right(root):
          "reason: .* not valid under any"),
         ("calibration", "at_most: 0.1",
          "at_most: 0.1\n    reason: { text: a, test: 'tests/unit/test_report.py::test_gone' }",
-         "rtt", "test must be one of ours, found tests/unit/test_report.py::test_gone"),
+         "rtt", "test must exist in the repository, found tests/unit/test_report.py::test_gone"),
         ("calibration", "at_most: 0.1",
          "at_most: 0.1\n    reason:\n      text: a\n      shown_by:\n        kind: value\n"
          "        where: { block: rtt }\n        at_most: 1",
-         "rtt", "reason: where must mean one cell for kind value, found 5"),
+         "rtt", "reason: where must select one cell for kind value, found 5"),
         ("loss", "id: cubic-asymmetric-1-percent", "id: cubic-symmetric-1-percent",
-         "cubic-symmetric-1-percent", "unique"),
+         "cubic-symmetric-1-percent", "another claim of the file has the same id"),
         ("cellular", "others: { block: approaches }", "others: { block: approach }",
-         "ewma-over-all", "others must mean .* block must be one of"),
+         "ewma-over-all", "others must select .* block must be one of"),
     ],
 )  # fmt: skip
-def test_a_mistake_names_file_claim_and_what_is_allowed(copy, study, old, new, claim, words):
+def test_mistake_in_a_claim_names_it_and_allowed_values(copy, study, old, new, claim, words):
     path = copy / "report" / "claims" / f"{study}.yaml"
     replace(path, old, new)
     message = refusal(copy, study)
@@ -132,19 +132,19 @@ def test_a_mistake_names_file_claim_and_what_is_allowed(copy, study, old, new, c
 
 
 @pytest.mark.parametrize("content", ["study: loss\nclaims: []\n", "claims: [{id: a}]\n", "- a\n"])
-def test_a_file_that_is_no_list_of_claims(copy, content):
+def test_malformed_claims_file_is_refused(copy, content):
     (copy / "report/claims/loss.yaml").write_text(content)
     assert "report/claims/loss.yaml" in refusal(copy, "loss")
 
 
-def test_claims_of_another_study(copy):
+def test_claims_of_another_study_are_refused(copy):
     replace(copy / "report/claims/loss.yaml", "study: loss", "study: cloud")
     assert "study must be loss" in refusal(copy, "loss")
 
 
-def test_a_study_without_claims(copy):
+def test_study_may_have_no_claims(copy):
     (copy / "report/claims/loss.yaml").unlink()
-    assert "must exist" in refusal(copy, "loss")
+    assert "does not exist" in refusal(copy, "loss")
 
 
 @pytest.mark.parametrize(
@@ -158,12 +158,12 @@ def test_a_study_without_claims(copy):
             "path: 'symetric' is not one of .'symmetric', 'asymmetric'",
         ),
         ("cubic,symmetric,1,", "cubic,symmetric,0.11,", 3, "loss_percent must be one of 0, 1, 2"),
-        ("235.513105", "235,5", 3, "a field for each column"),
+        ("235.513105", "235,5", 3, "one for each column"),
         ("235.513105", "about 235", 3, "mean: 'about 235' is not of type 'number'"),
         ("slide", "slid", 2, "'slid' was unexpected(.|\n)*schema.yaml lists every column"),
     ],
 )
-def test_a_mistake_in_a_published_table(copy, old, new, line, words):
+def test_mistake_in_a_published_table_is_named(copy, old, new, line, words):
     path = copy / "config" / "published" / "loss.csv"
     replace(path, old, new)
     message = refusal(copy, "loss")
@@ -171,7 +171,7 @@ def test_a_mistake_in_a_published_table(copy, old, new, line, words):
     assert re.search(words, message)
 
 
-def test_a_study_may_have_published_numbers_of_its_own(copy):
+def test_study_may_have_published_numbers(copy):
     path = copy / "config" / "published" / "loss.csv"
     lines = path.read_text().splitlines()
     path.write_text("\n".join([lines[0] + ",wobble_ms", *(f"{line},0.5" for line in lines[1:])]))
@@ -183,7 +183,7 @@ def test_a_study_may_have_published_numbers_of_its_own(copy):
     assert "line 2: wobble_ms must be a number, found 'half'" in refusal(copy, "loss")
 
 
-def test_kinds_are_those_of_the_code(root):
+def test_kinds_of_claims_equal_the_codes(root):
     schema = yaml.safe_load((root / "workflow/schemas/claims.schema.yaml").read_text())
     kinds = schema["properties"]["kind"]["enum"]
     code = (root / "analysis/R/claims.R").read_text()

@@ -17,7 +17,7 @@ CONDITION = Condition(
     rate_mbit=1000,
     buffer_packets=1000,
 )
-# What a kernel without netem has, too.
+# A path that a kernel without netem supports, too.
 BARE = dataclasses.replace(CONDITION, rtt_ms=0, rate_mbit=10, loss_percent=0, buffer_packets=50)
 
 
@@ -38,12 +38,12 @@ def test_two_algorithms_against_themselves_are_paired():
     assert replicate_seed(cubic, 0) != replicate_seed(CONDITION, 0)
 
 
-def test_seeds_do_not_drift():
-    # A change here changes every published number.
+def test_seeds_do_not_change():
+    # A change of these values changes every published number.
     assert replicate_seed(CONDITION, 0) == 736078600
 
 
-def test_over_a_trace_everyone_meets_the_same_one():
+def test_algorithms_share_the_drawn_trace():
     kernel = dataclasses.replace(CONDITION, trace="cellular", app="iperf3", queue="codel")
     scheme = dataclasses.replace(
         CONDITION, trace="cellular", app="datagram", scheme="timely", queue="fifo"
@@ -74,7 +74,7 @@ def test_impossible_values_are_named(field, value, word):
     assert any(word in problem for problem in problems)
 
 
-def test_a_whole_number_is_one_condition_however_it_is_written():
+def test_whole_numbers_are_equal_in_every_notation():
     data = CONDITION.to_json()
     as_floats = {k: float(v) if isinstance(v, int) else v for k, v in data.items()}
     as_ints = {k: int(v) if isinstance(v, float) and v == int(v) else v for k, v in data.items()}
@@ -92,10 +92,10 @@ def test_a_whole_number_is_one_condition_however_it_is_written():
         ("loss_percent", True, "finite number, found True"),
         ("duration_s", None, "finite number, found None"),
         ("buffer_packets", 20.5, "buffer_packets must be a whole number, found 20.5"),
-        ("offloads", False, "offloads must be a word, found False"),
+        ("offloads", False, "offloads must be text, found False"),
     ],
 )
-def test_a_value_of_another_type_is_refused(field, value, words):
+def test_value_of_another_type_is_refused(field, value, words):
     with pytest.raises(LosslabError, match=re.escape(words)):
         Condition.from_json(CONDITION.to_json() | {field: value})
 

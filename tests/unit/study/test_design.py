@@ -4,8 +4,8 @@ import pytest
 
 from losslab.errors import LosslabError
 from losslab.study import design, files
+from losslab.study.grid import matches
 from losslab.study.names import Names, load_algorithms
-from losslab.study.points import has
 from tests.unit.study.test_condition import BARE
 
 NAMES = Names({"cubic": "default", "bbr": "default"})
@@ -22,44 +22,44 @@ def study(root):
     return design.load_yaml(root / "config/studies/loss.yaml")
 
 
-def test_the_main_block_has_the_sources_88_cells_with_at_least_ten_replicates_of_30_s(root, config):
+def test_main_block_has_the_sources_88_cells_with_at_least_ten_replicates_of_30_s(root, config):
     cells = [c for c in design.load_cells(config, root) if c.block == "main"]
     assert len(cells) == 11 * 2 * 2 * 2
-    assert all(c.stopping.least >= 10 and c.condition.duration_s >= 30 for c in cells)
+    assert all(c.stopping.minimum >= 10 and c.condition.duration_s >= 30 for c in cells)
     assert len({c.name for c in cells}) == 88
 
 
-def test_the_quick_campaign_has_every_study_and_no_interval_of_few(root):
+def test_quick_campaign_has_every_study_with_enough_replicates(root):
     studies = design.load_studies(design.load_yaml(root / "config/quick.yaml"), root)
     assert {study.name for study in studies} >= {"calibration", "loss", "cloud", "bufferbloat",
                                                  "map", "cellular"}  # fmt: skip
-    assert min(cell.stopping.least for study in studies for cell in study.cells) >= 5
+    assert min(cell.stopping.minimum for study in studies for cell in study.cells) >= 5
     main = [c for s in studies for c in s.cells if c.study == "loss" and c.block == "main"]
     bulk = [c for c in main if c.condition.app == "iperf3"]
     assert len(bulk) == 44
-    assert min(c.stopping.least for c in bulk) == 10
+    assert min(c.stopping.minimum for c in bulk) == 10
 
 
-def looked_at(study, root):
-    """The cells of a study at which its claims look, but for claims that are about all of them."""
+def claimed_cells(study, root):
+    """Return the cells of a study that its claims select, without claims about all cells."""
     cells = {c.name: ({"block": c.block, **c.condition.to_json()}, c) for c in study.cells}
     for claim in design.load_yaml(files.claims(root, study.name))["claims"]:
         where = claim.get("where", {})
         for wanted in (where, where | claim.get("against", {}), claim.get("others", where)):
-            meant = [cell for values, cell in cells.values() if has(values, wanted)]
+            meant = [cell for values, cell in cells.values() if matches(values, wanted)]
             assert meant, f"{study.name}: claim {claim['id']} means no cell"
             if where != {}:
                 yield from meant
 
 
 @pytest.mark.parametrize("name", ["quick", "claims"])
-def test_a_short_campaign_has_ten_replicates_of_every_cell_that_a_claim_looks_at(root, name):
+def test_short_campaign_has_ten_replicates_of_every_cell_of_a_claim(root, name):
     for study in design.load_studies(design.load_yaml(root / f"config/{name}.yaml"), root):
-        few = {cell.name for cell in looked_at(study, root) if cell.stopping.least < 10}
+        few = {cell.name for cell in claimed_cells(study, root) if cell.stopping.minimum < 10}
         assert few == set(), study.name
 
 
-def test_the_claims_campaign_is_what_the_sources_claims_look_at_in_the_quick_one(root):
+def test_claims_campaign_has_the_quick_cells_of_the_sources_claims(root):
     def studies(name):
         config = design.load_yaml(root / f"config/{name}.yaml")
         return {study.name: study for study in design.load_studies(config, root)}
@@ -67,10 +67,10 @@ def test_the_claims_campaign_is_what_the_sources_claims_look_at_in_the_quick_one
     quick, claims = studies("quick"), studies("claims")
     assert set(quick) - set(claims) == {"calibration", "score"}
     for name, study in claims.items():
-        assert set(study.cells) == set(looked_at(quick[name], root))
+        assert set(study.cells) == set(claimed_cells(quick[name], root))
 
 
-def test_a_block_may_have_several_runs_each_for_some_of_its_cells(root):
+def test_block_may_have_several_runs_each_for_some_of_its_cells(root):
     main = [
         RUN | {"only": {"app": "iperf3", "loss_percent": [0, 1]}},
         RUN | {"only": {"app": "ffmpeg", "loss_percent": 0}, "replicates": 3},
@@ -78,7 +78,7 @@ def test_a_block_may_have_several_runs_each_for_some_of_its_cells(root):
     config = {"studies": {"loss": {"main": main}}}
     (study,) = design.load_studies(config, root)
     found = {
-        (c.condition.app, c.condition.loss_percent): c.stopping.least for c in study.cells
+        (c.condition.app, c.condition.loss_percent): c.stopping.minimum for c in study.cells
     }  # fmt: skip
     assert found == {("iperf3", 0): 1, ("iperf3", 1): 1, ("ffmpeg", 0): 3}
     assert len(study.cells) == 8 + 4
@@ -95,10 +95,10 @@ def test_a_block_may_have_several_runs_each_for_some_of_its_cells(root):
         ({"loss_percent": 77}, "found none with loss_percent 77"),
         ({"los": 1}, "'los' was unexpected"),
         ({"duration_s": 5}, "'duration_s' was unexpected"),
-        ({"app": "iperf3"}, "must differ, found twice"),
+        ({"app": "iperf3"}, "must have each cell once, found twice"),
     ],
 )
-def test_a_run_is_for_cells_that_there_are_and_no_other_is_for(root, only, words):
+def test_run_must_select_existing_cells_once(root, only, words):
     config = {
         "studies": {"loss": {"main": [RUN | {"only": {"app": "iperf3"}}, RUN | {"only": only}]}}
     }
@@ -143,7 +143,7 @@ def test_unknown_algorithm_is_named(study, config):
 
 def test_equal_cells_are_refused(study, config):
     study["blocks"]["main"]["algorithm"] = ["cubic", "cubic"]
-    with pytest.raises(LosslabError, match="must differ"):
+    with pytest.raises(LosslabError, match="must have each cell once"):
         design.study_cells(study, {"main": config["studies"]["loss"]["main"]}, NAMES)
 
 
@@ -168,7 +168,7 @@ def test_duplicate_algorithms_are_refused(tmp_path):
         load_algorithms(path)
 
 
-def test_a_block_may_be_a_list_of_products(study):
+def test_block_may_be_a_list_of_products(study):
     study["blocks"]["main"] = [
         {"algorithm": ["cubic", "bbr"], "loss_percent": 1, "path": "symmetric", "app": "iperf3"},
         {"algorithm": "cubic", "loss_percent": [2, 3], "path": "symmetric", "app": "iperf3"},
@@ -184,7 +184,7 @@ def test_a_block_may_be_a_list_of_products(study):
         design.check_schema(study, "study", "loss.yaml")
 
 
-def test_a_competitor_may_be_the_same_and_must_be_known(study):
+def test_competitor_may_be_the_same_algorithm_and_must_be_known(study):
     study["blocks"]["main"] = {
         "algorithm": ["cubic", "bbr"], "competitor": "same", "loss_percent": 0,
         "path": "symmetric", "app": "iperf3",
@@ -197,7 +197,7 @@ def test_a_competitor_may_be_the_same_and_must_be_known(study):
         design.study_cells(study, runs, NAMES)
 
 
-def test_time_series_are_wanted_of_the_cells_that_match(root, config):
+def test_time_series_are_kept_for_matching_cells(root, config):
     loss = next(s for s in design.load_studies(config, root) if s.name == "loss")
     chosen = [c.condition for c in loss.cells if c.name in loss.series]
     assert {c.loss_percent for c in chosen} == {0, 1, 5}
@@ -208,19 +208,19 @@ def test_time_series_are_wanted_of_the_cells_that_match(root, config):
     assert len(loss.series) == 4
 
 
-def test_backends_have_folders_of_their_own_and_equal_seeds(root):
+def test_backends_have_separate_folders_and_equal_seeds(root):
     cells = design.load_cells(design.load_yaml(root / "config/backends.yaml"), root)
     assert len({c.name for c in cells}) == len(cells) == 16
     virtual = {c.condition for c in cells if c.backend == "virtual"}
     containers = [c for c in cells if c.backend == "containernet"]
-    # The seed is derived from the condition: equal conditions make pairs.
+    # The seed depends on the condition only: equal conditions are paired.
     assert {c.condition for c in containers} == virtual
     assert all(c.name.endswith("_containernet-guest") for c in containers)
     assert not any(c.real_time for c in cells)
 
 
-def test_a_campaign_can_be_measured_in_containers_as_a_whole(root, config):
-    # Not the studies that have kernels of their own.
+def test_campaign_can_be_measured_in_containers(root, config):
+    # Studies with their own kernels are not.
     config |= {"backend": "containernet", "where": "host", "others": False}
     config["studies"] = {"loss": config["studies"]["loss"]}
     config["studies"]["loss"]["sensitivity"]["backend"] = "virtual"
@@ -229,13 +229,13 @@ def test_a_campaign_can_be_measured_in_containers_as_a_whole(root, config):
     assert {c.backend for c in cells if c.block == "sensitivity"} == {"virtual"}
 
 
-def test_an_unknown_backend_is_named(root, config):
+def test_unknown_backend_is_named(root, config):
     config["backend"] = "mininet"
     with pytest.raises(LosslabError, match="'mininet' is not one of"):
         design.load_cells(config, root)
 
 
-def test_cells_in_real_time_have_names_and_folders_of_their_own():
+def test_cells_in_real_time_have_separate_names_and_folders():
     cells = {
         (backend, where): design.Cell("s", "main", BARE, None, backend, where)
         for backend in ("virtual", "containernet")
@@ -249,15 +249,15 @@ def test_cells_in_real_time_have_names_and_folders_of_their_own():
     ]  # fmt: skip
 
 
-def test_a_study_without_an_algorithm_is_refused(study):
+def test_study_without_an_algorithm_is_refused(study):
     study["defaults"].pop("algorithm", None)
     for block in study["blocks"].values():
         block.pop("algorithm", None)
-    with pytest.raises(LosslabError, match="a condition must say its algorithm"):
+    with pytest.raises(LosslabError, match="a condition must set algorithm"):
         design.study_cells(study, {"main": RUN}, NAMES)
 
 
-def test_a_block_of_too_many_cells_is_refused_at_once(study):
+def test_block_of_too_many_cells_is_refused_at_once(study):
     study["blocks"]["main"]["loss_percent"] = [number / 1000 for number in range(20_000)]
     with pytest.raises(LosslabError, match="must have at most 10000 cells, found "):
         design.study_cells(study, {"main": RUN}, NAMES)

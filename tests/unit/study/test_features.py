@@ -1,4 +1,4 @@
-"""Features: each is found by its package, and can be imported first."""
+"""Features: their package lists them, and each can be imported first."""
 
 import dataclasses
 import subprocess
@@ -15,19 +15,19 @@ PLACES = [f"{package}.{name}" for package in (features.APPS, features.PATH)
 
 
 @pytest.mark.parametrize("module", PLACES)
-def test_it_needs_no_condition_to_be_declared(module):
-    """`study/condition.py` imports all of them, whichever comes first."""
+def test_feature_is_declared_without_importing_conditions(module):
+    """`study/condition.py` imports all features, in any order."""
     code = f"import {module}; from losslab.study.condition import AXES; print(len(AXES))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == f"{len(AXES)}\n", done.stderr
 
 
-def test_programs_of_apps_are_no_features():
+def test_programs_of_apps_are_not_features():
     assert "datagram_program" not in features.apps()
     assert list(features.apps()) == list(AXES["app"].choices)
 
 
-def test_a_plain_path_uses_the_app_and_what_every_path_has():
+def test_plain_path_uses_the_app_and_the_mechanisms_of_every_path():
     used = {type(each).__module__.rpartition(".")[2] for each in features.used_by(CONDITION)}
     assert used == {"iperf3", "marking"}
     shaken = dataclasses.replace(CONDITION, app="web", jitter_ms=1.0, trace="cellular")
@@ -35,7 +35,7 @@ def test_a_plain_path_uses_the_app_and_what_every_path_has():
     assert used == {"web", "jitter", "marking", "trace"}
 
 
-def test_axes_stand_behind_the_one_that_is_named():
+def test_axes_follow_the_named_one():
     names = list(AXES)
-    for feature in features.found():
+    for feature in features.all_features():
         assert all(names.index(feature.after) < names.index(name) for name in feature.axes)

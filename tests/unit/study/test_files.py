@@ -1,4 +1,4 @@
-"""A study's files are looked for under its name; what is missing is told before anything runs."""
+"""Files of a study, found by its name; missing ones are refused before anything runs."""
 
 import shutil
 
@@ -20,7 +20,7 @@ def studies(copy):
 
 
 def test_every_study_has_its_files(root, copy):
-    assert len(files.known(root)) >= 7
+    assert len(files.study_names(root)) >= 7
     files.check(studies(copy), copy)
 
 
@@ -28,19 +28,19 @@ def test_every_study_has_its_files(root, copy):
     "file",
     ["report/_loss.qmd", "analysis/studies/loss/tables.R", "analysis/studies/loss/figures/cwnd.R"],
 )
-def test_a_file_that_is_not_there_is_named(copy, file):
+def test_missing_file_of_a_study_is_named(copy, file):
     (copy / file).unlink()
-    with pytest.raises(LosslabError, match=f"study loss must have its files, found no {file}"):
+    with pytest.raises(LosslabError, match=f"files of study loss are missing: {file}"):
         files.check(studies(copy), copy)
 
 
-def test_a_figure_that_no_one_names_is_told(copy):
+def test_unlisted_figure_is_reported(copy):
     (copy / "analysis/studies/loss/figures/new.R").write_text("draw <- function(data) NULL\n")
-    with pytest.raises(LosslabError, match="found files of new besides"):
+    with pytest.raises(LosslabError, match="found other files: new"):
         files.check(studies(copy), copy)
 
 
-def test_others_follow_where_a_campaign_wants_them(root, copy):
+def test_studies_follow_others_in_a_campaign(root, copy):
     shutil.copy(root / "tests/fixtures/study/config/studies/tiny.yaml", copy / "config/studies")
     quick = design.load_yaml(copy / "config/quick.yaml")
     names = [study.name for study in design.load_studies(quick, copy)]
@@ -51,7 +51,7 @@ def test_others_follow_where_a_campaign_wants_them(root, copy):
     assert [len(study.cells) for study in full if study.name == "tiny"] == [4]
 
 
-def test_how_others_run_is_checked_as_in_a_campaign(root, copy):
+def test_runs_of_following_studies_are_checked(root, copy):
     text = (root / "tests/fixtures/study/config/studies/tiny.yaml").read_text()
     path = copy / "config/studies/tiny.yaml"
     path.write_text(text.replace("warmup_s: 0", "warmupp_s: 0"))

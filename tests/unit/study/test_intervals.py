@@ -1,4 +1,4 @@
-"""Confidence intervals: the same numbers in Python as in the report's R."""
+"""Confidence intervals: Python and the report's R give the same numbers."""
 
 import subprocess
 
@@ -25,7 +25,7 @@ def r_vector(values):
 
 
 def by_r(root, lines):
-    """Evaluate R expressions in the definitions of the report: a list of numbers for each."""
+    """Evaluate R expressions with the report's functions; return a list of numbers for each."""
     code = [f'source("{root}/analysis/R/intervals.R")']
     code += [f'cat(sprintf("%.17g", as.numeric(unlist({line}))), "\\n")' for line in lines]
     done = subprocess.run(
@@ -51,14 +51,14 @@ def ends(interval):
     return list(interval) if interval else [None, None]
 
 
-def test_means_have_the_intervals_of_the_report(root):
+def test_means_have_the_reports_intervals(root):
     cases = [(sample, level) for sample in SAMPLES for level in LEVELS]
     theirs = by_r(root, [f"mean_interval({r_vector(s)}, {level})" for s, level in cases])
     for (sample, level), numbers in zip(cases, theirs, strict=True):
         same(ends(mean_interval(sample, level)), numbers)
 
 
-def test_ratios_have_the_intervals_of_the_report(root):
+def test_ratios_have_the_reports_intervals(root):
     cases = [
         (a, b, paired, level)
         for a in SAMPLES
@@ -79,7 +79,7 @@ def test_ratios_have_the_intervals_of_the_report(root):
         same([ours.value, *ends(ours.interval)], numbers)
 
 
-def test_p_values_are_those_of_r_and_agree_with_the_interval(root):
+def test_p_values_equal_rs_and_agree_with_the_interval(root):
     cases = [(a, b, p) for a in (WIDE, ZEROS) for b in (WIDE, [8.0, 9.0, 7.0, 8.0, 8.5])
              for p in (True, False) if a is not b]  # fmt: skip
     cases = [(a, b, p) for a, b, p in cases if min(a + b) > 0]
@@ -98,7 +98,7 @@ def test_p_values_are_those_of_r_and_agree_with_the_interval(root):
 
 
 @pytest.mark.parametrize("freedom", [1.0, 1.7, 4.0, 29.0, 311.5, 5000.0])
-def test_students_distribution_is_that_of_r(root, freedom):
+def test_students_distribution_equals_rs(root, freedom):
     values = [0.0, 1e-8, 0.3, 1.0, 2.0, 12.7, 400.0, 1e30]
     levels = [0.5, 0.95, 0.99999]
     theirs = by_r(
@@ -109,13 +109,13 @@ def test_students_distribution_is_that_of_r(root, freedom):
     same([t_quantile(level, freedom) for level in levels], theirs[1])
 
 
-def test_many_p_values_are_adjusted_as_r_does(root):
+def test_adjusted_p_values_equal_rs(root):
     theirs = by_r(root, [f'p.adjust({r_vector(P_VALUES)}, "BH")'])
     same(adjusted(P_VALUES), theirs[0])
     assert adjusted([]) == []
 
 
-def test_a_zero_mean_has_a_p_value_but_no_ratio():
+def test_zero_mean_has_a_p_value_but_no_ratio():
     found = ratio_interval([5.0, 6.0, 7.0, 5.0, 6.0], [0.0] * 5, paired=False)
     assert (found.value, found.interval) == (None, None)
     assert found.p_value < 1e-3
@@ -131,6 +131,6 @@ def test_fewer_than_five_runs_have_no_interval_and_no_p_value(n):
         assert (found.interval, found.p_value) == (None, None)
 
 
-def test_constants_are_those_of_the_report(root):
-    [[least], [level]] = by_r(root, ["least_runs", "interval_level"])
+def test_constants_equal_the_reports(root):
+    [[least], [level]] = by_r(root, ["min_runs", "interval_level"])
     assert [least, level] == [intervals.MIN_RUNS, intervals.LEVEL]

@@ -1,4 +1,4 @@
-"""Metrics are declared once, and everything that is declared is computed."""
+"""Metrics: each is declared once and computed somewhere."""
 
 import dataclasses
 import gzip
@@ -14,18 +14,18 @@ from losslab.study.condition import AXES
 
 HEAD = "name\tlabel\tunit\tbetter\tprimary\tof\tdescription\n"
 APPS = set(AXES["app"].choices)
-# What provides metrics, beside apps and axes.
+# Providers of metrics besides apps and axes.
 OTHERS = {"every", "TCP", "analysis", "real-time"}
 
 
 def words_of(root, *patterns):
-    """Names in source files that a metric may have."""
+    """Return names in source files that could be metrics."""
     files = [path for pattern in patterns for path in root.glob(pattern)]
     text = "\n".join(path.read_text() for path in files)
     return set(re.findall(r"[a-z][a-z0-9_]+", text))
 
 
-def test_every_declared_metric_is_computed_somewhere(root):
+def test_every_declared_metric_is_computed(root):
     guest = words_of(root, "src/losslab/emulation/**/*.py")
     guest |= {f"machine_{field.name}" for field in dataclasses.fields(Findings)}
     after = words_of(root, "analysis/**/*.R", "src/losslab/campaign/collect.py")
@@ -34,7 +34,7 @@ def test_every_declared_metric_is_computed_somewhere(root):
         assert name in (after if its.of == ("analysis",) else guest), name
 
 
-def test_recorded_summaries_have_declared_metrics_alone(root):
+def test_recorded_summaries_have_only_declared_metrics(root):
     found = set()
     for path in (root / "tests/golden").rglob("manifest.json.gz"):
         found |= json.loads(gzip.decompress(path.read_bytes()))["summary"].keys()
@@ -45,12 +45,12 @@ def test_recorded_summaries_have_declared_metrics_alone(root):
     ]
 
 
-def test_metrics_are_of_apps_axes_or_everything():
+def test_every_metric_belongs_to_an_app_an_axis_or_all_cells():
     for its in metrics.declared().values():
         assert set(its.of) <= APPS | set(AXES) | OTHERS, its.name
 
 
-def test_every_app_has_a_primary_metric_of_its_own_or_shares_one():
+def test_every_app_has_a_primary_metric():
     primary = [metrics.declared()[name] for name in metrics.primary_names()]
     assert [its.name for its in primary] == [
         "goodput_mbit", "download_s", "throughput_mbit", "rtt_ms",
@@ -58,7 +58,7 @@ def test_every_app_has_a_primary_metric_of_its_own_or_shares_one():
     assert {app for its in primary for app in its.of} >= APPS
 
 
-def test_units_end_names():
+def test_metric_names_end_with_their_unit():
     ends = {"mbit": "Mbit/s", "ms": "ms", "s": "s", "percent": "%", "packets": "packets"}
     for name, its in metrics.declared().items():
         end = name.rpartition("_")[2]
@@ -69,14 +69,14 @@ def test_units_end_names():
 @pytest.mark.parametrize(
     ("rows", "found"),
     [
-        ("a\tA\tms\tless\t\tevery\tWords.\n" * 2, "each name must be once"),
+        ("a\tA\tms\tless\t\tevery\tWords.\n" * 2, "each name must be unique"),
         ("a\tA\tms\tless\t1\tevery\tWords.\nb\tB\tms\tless\t1\tevery\tWords.\n", "each primary"),
         ("a\tA\tms\tbetter\t\tevery\tWords.\n", "better"),
         ("a\tA\tms\tless\t\tevery\tno sentence\n", "no sentence"),
         ("A b\tA\tms\tless\t\tevery\tWords.\n", "A b"),
     ],
 )
-def test_a_wrong_declaration_is_refused_with_its_place(tmp_path, rows, found):
+def test_invalid_declaration_is_refused_with_its_place(tmp_path, rows, found):
     path = tmp_path / "metrics.tsv"
     path.write_text(HEAD + rows)
     with pytest.raises(UsageError, match=found) as error:
@@ -84,22 +84,22 @@ def test_a_wrong_declaration_is_refused_with_its_place(tmp_path, rows, found):
     assert str(path) in str(error.value)
 
 
-def test_an_unknown_metric_is_refused_with_the_nearest_names():
+def test_unknown_metric_is_refused_with_the_nearest_names():
     (problem,) = metrics.problems("goodput_mbits")
     assert "goodput_mbit" in problem
     assert metrics.problems("goodput_mbit") == []
     with pytest.raises(UsageError) as error:
-        metrics.require_known("goodput_mbits", [])
+        metrics.require_declared("goodput_mbits", [])
     assert "goodput_mbit" in error.value.hint
-    metrics.require_known("goodput_mbit", [])
+    metrics.require_declared("goodput_mbit", [])
 
 
-def test_of_a_cells_runs_the_first_primary_metric_counts():
+def test_first_primary_metric_of_a_cell_counts():
     assert metrics.primary_value({"goodput_mbit": 5.0, "rtt_ms": 1.0}) == 5.0
     assert metrics.primary_value({"goodput_mbit": None, "download_s": 2.0}) == 2.0
     assert metrics.primary_value({}) is None
 
 
-def test_a_title_has_the_unit():
+def test_title_of_a_metric_has_the_unit():
     assert metrics.declared()["goodput_mbit"].title == "Goodput (Mbit/s)"
     assert metrics.declared()["jain_index"].title == "Jain's index"

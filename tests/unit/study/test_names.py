@@ -29,7 +29,7 @@ def condition(**values):
         ({"competitor": "bbr3", "kernel": "6.12-bbr3"}, "6.12-bbr3"),
     ],
 )
-def test_an_algorithm_brings_its_kernel(values, kernel):
+def test_algorithm_selects_its_kernel(values, kernel):
     assert NAMES.problems(condition(**values)) == []
     assert NAMES.kernel(condition(**values)) == kernel
 
@@ -40,16 +40,16 @@ def test_an_algorithm_brings_its_kernel(values, kernel):
         ({"algorithm": "bbr9"}, "found 'bbr9'"),
         ({"kernel": "5.4"}, "found '5.4'"),
         ({"algorithm": "bbr3", "kernel": "7.2"}, "kernel must be 6.12-bbr3 for bbr3, found 7.2"),
-        ({"algorithm": "bbr3", "competitor": "young"}, "found one kernel for both"),
+        ({"algorithm": "bbr3", "competitor": "young"}, "algorithms must share one kernel"),
         ({"app": "datagram", "scheme": "nonsense"}, "nonsense"),
     ],
 )
-def test_names_that_are_unknown_or_do_not_go_together_are_said(values, words):
+def test_unknown_or_conflicting_names_are_refused(values, words):
     (problem,) = NAMES.problems(condition(**values))
     assert words in problem
 
 
-def test_kernels_do_not_change_seeds_but_names():
+def test_kernels_change_names_but_not_seeds():
     other = condition(kernel="6.1")
     assert design.Cell("s", "b", other, None).name.endswith("_kernel-6.1")
     from losslab.study.seeds import replicate_seed
@@ -57,13 +57,13 @@ def test_kernels_do_not_change_seeds_but_names():
     assert replicate_seed(other, 1) == replicate_seed(CONDITION, 1)
 
 
-def test_the_repositorys_names_are_whole(root):
+def test_names_of_the_repository_are_complete(root):
     names = design.load_names(root)
     assert names.algorithms["bbr3"] == "6.12-bbr3"
     assert {"6.1", "6.12", "7.2"} <= names.kernels
 
 
-def test_an_algorithm_whose_kernel_is_unknown_is_refused(root, tmp_path):
+def test_algorithm_of_an_unknown_kernel_is_refused(root, tmp_path):
     (tmp_path / "config").mkdir()
     for name in ("kernels.toml", "algorithms.tsv"):
         (tmp_path / "config" / name).write_text((root / "config" / name).read_text())
@@ -82,7 +82,7 @@ def test_an_algorithm_whose_kernel_is_unknown_is_refused(root, tmp_path):
         ("[series", "[series", ""),
     ],
 )
-def test_a_broken_declaration_is_named(root, tmp_path, before, after, words):
+def test_malformed_declaration_is_named(root, tmp_path, before, after, words):
     path = tmp_path / "kernels.toml"
     path.write_text((root / "config" / "kernels.toml").read_text().replace(before, after, 1))
     if not words:
@@ -92,9 +92,9 @@ def test_a_broken_declaration_is_named(root, tmp_path, before, after, words):
         design.load_kernels(path)
 
 
-def test_a_kernel_of_ours_is_refused_on_this_machines_own(root):
+def test_declared_kernel_is_refused_on_the_host(root):
     study = design.load_yaml(root / "config/studies/loss.yaml")
     study["blocks"]["main"] = {"algorithm": "cubic", "kernel": "6.1"}
     run = {"replicates": 1, "duration_s": 5, "warmup_s": 1, "where": "host"}
-    with pytest.raises(LosslabError, match=r"on this machine's own, found 6\.1"):
+    with pytest.raises(LosslabError, match=r"which uses this machine's kernel, found 6\.1"):
         design.study_cells(study, {"main": run}, NAMES)

@@ -13,7 +13,7 @@ def test_half_width_is_that_of_the_confidence_interval():
 
 
 @pytest.mark.parametrize("values", [[], [5.0], [9.0, 10.0, 11.0, 12.0], [0.0] * 5])
-def test_without_an_interval_nothing_is_narrow(values):
+def test_without_an_interval_more_replicates_are_added(values):
     assert half_width_percent(values) == math.inf
 
 
@@ -27,11 +27,11 @@ def test_without_an_interval_nothing_is_narrow(values):
         (8, [10.0, 20.0, 1.0, 5.0, 30.0, 2.0, 3.0, 4.0], True),
     ],
 )
-def test_replicates_are_added_where_the_interval_is_wide(count, values, enough):
+def test_replicates_are_added_for_wide_intervals(count, values, enough):
     assert StoppingRule(5, 8, 5.0).enough(count, values) is enough
 
 
-def test_without_a_width_the_number_is_fixed():
+def test_without_a_half_width_the_number_of_replicates_is_fixed():
     rule = StoppingRule(3, 3)
     assert [rule.enough(n, []) for n in (2, 3)] == [False, True]
     assert str(rule) == "3"

@@ -1,4 +1,4 @@
-"""Suites: scenarios become blocks, and what makes no sense is refused before anything runs."""
+"""Suites: scenarios become blocks; mistakes are refused before anything runs."""
 
 import re
 import shutil
@@ -16,14 +16,14 @@ def rfc(root):
     return suite.load_suite("rfc9743", root)
 
 
-def test_every_section_of_the_rfc_is_covered_or_said_not_to_be(rfc):
-    """Sections 5 to 7 of RFC 9743, those that ask something."""
+def test_every_section_of_rfc_9743_is_covered_or_excluded(rfc):
+    """Sections 5 to 7 of RFC 9743 contain its requirements."""
     asked = [f"5.1.{n}" for n in range(1, 6)] + [f"5.2.{n}" for n in range(1, 4)]
     asked += ["5.3.1", "5.3.2", *(f"6.{n}" for n in range(1, 5)), *(f"7.{n}" for n in range(1, 12))]
     assert [each["section"] for each in rfc["sections"]] == asked
 
 
-def test_the_tested_algorithm_takes_its_place(rfc):
+def test_tested_algorithm_replaces_the_placeholder(rfc):
     made = suite.blocks(rfc, ["vegas"])
     assert {p["algorithm"] for p in made["beside-cubic"]} == {"vegas"}
     assert {p["competitor"] for p in made["rack"]} == {"vegas"}
@@ -31,12 +31,12 @@ def test_the_tested_algorithm_takes_its_place(rfc):
 
 def test_buffers_in_bdp_become_packets(rfc):
     assert suite.FRAME_BITS == 8 * FRAME_BYTES
-    # 10 Mbit/s and 40 ms are 400,000 bits, 33.03 packets.
+    # 10 Mbit/s times 40 ms are 400,000 bits, or 33.03 packets.
     assert [p["buffer_packets"] for p in suite.blocks(rfc, ["bbr"])["fifo"]] == [7, 33, 264]
     assert suite.buffer_packets({"rate_mbit": 1, "rtt_ms": 1}, 0.1) == 2
 
 
-def test_a_scenario_of_another_kernel_is_without_algorithms_that_need_their_own(rfc):
+def test_scenario_of_another_kernel_omits_algorithms_that_need_their_own(rfc):
     made = suite.blocks(rfc, ["bbr3", "bbr"], {"bbr3": "6.12-bbr3"})
     assert {point["algorithm"] for point in made["two-queues"]} == {"bbr"}
     assert {point["algorithm"] for point in made["fifo"]} == {"bbr3", "bbr"}
@@ -50,7 +50,7 @@ def test_every_algorithm_can_be_scored(root, algorithm, form):
     assert {algorithm, "reno"} <= found
 
 
-def test_a_campaign_names_other_algorithms(root, rfc):
+def test_campaign_may_name_other_algorithms(root, rfc):
     runs = {"score": {"collapse": suite.runs(rfc, suite.QUICK)["collapse"]}}
     cells = design.load_cells({"studies": runs, "algorithms": ["gaimd", "reno"]}, root)
     assert [cell.condition.algorithm for cell in cells] == ["gaimd", "reno"]
@@ -58,44 +58,53 @@ def test_a_campaign_names_other_algorithms(root, rfc):
     assert "vegas" in [cell.condition.algorithm for cell in own]
 
 
-def test_quick_and_full_measure_what_they_say(rfc):
+def test_quick_and_full_forms_have_their_sizes(rfc):
     quick, full = suite.runs(rfc, suite.QUICK), suite.runs(rfc, suite.FULL)
     assert set(full) == set(rfc["scenarios"]) > set(quick)
 
 
-def test_a_campaign_may_name_a_form(root, rfc):
+def test_campaign_may_name_a_form(root, rfc):
     cells = design.load_cells({"studies": {"score": "quick"}, "algorithms": ["reno"]}, root)
     assert {cell.block for cell in cells} == set(suite.runs(rfc, suite.QUICK))
-    with pytest.raises(LosslabError, match="a form that suites have"):
+    with pytest.raises(LosslabError, match="names no suite"):
         design.load_cells({"studies": {"loss": "quick"}}, root)
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda s: s["not_covered"].pop(), "section .* must have criteria"),
-        (lambda s: s["criteria"].append(s["criteria"][0]), "stands there twice"),
-        (lambda s: s["criteria"][0]["where"].update(block="nowhere"), "no scenario is called"),
-        (lambda s: s["criteria"][0]["where"].update(loss_percent=7), "no cell of the quick form"),
-        (lambda s: s["scenarios"]["two-queues"].pop("not_quick"), "no cell of the quick form"),
+        (lambda s: s["not_covered"].pop(), "section .* must either have criteria"),
+        (lambda s: s["criteria"].append(s["criteria"][0]), "must be unique, found twice"),
+        (
+            lambda s: s["criteria"][0]["where"].update(block="nowhere"),
+            "must be one of the scenarios",
+        ),
+        (
+            lambda s: s["criteria"][0]["where"].update(loss_percent=7),
+            "must select a cell of the quick form",
+        ),
+        (
+            lambda s: s["scenarios"]["two-queues"].pop("not_quick"),
+            "must select a cell of the quick form",
+        ),
         (lambda s: s["scenarios"]["fifo"].update(not_quick="It is."), "should not be valid under"),
         (
             lambda s: s["scenarios"]["two-queues"]["points"].update(rate_mbit=0.5)
             or s["criteria"][0]["where"].update(block="two-queues", rate_mbit=20),
-            "criterion backs-off: no cell is meant",
+            "criterion backs-off: where must select a cell, found none",
         ),
         (lambda s: s["criteria"][0].update(kind="largest_ratio"), "against"),
         (lambda s: s["criteria"][0].update(at_least=1), "criteria.0"),
         (
             lambda s: s["criteria"][0].update(kind="largest_ratio", against="vegas"),
-            "vegas is no baseline",
+            "one of the baselines, .* found vegas",
         ),
         (lambda s: s["scenarios"]["fifo"]["points"].update(bufer_bdp=1), "bufer_bdp"),
-        (lambda s: s["criteria"][0].update(section="9.9"), "section 9.9 is none of"),
-        (lambda s: s["criteria"][0].update(metric="goodput_mbits"), "name one of goodput_mbit"),
+        (lambda s: s["criteria"][0].update(section="9.9"), "section must be one of .* found 9.9"),
+        (lambda s: s["criteria"][0].update(metric="goodput_mbits"), "did you mean goodput_mbit"),
     ],
 )
-def test_mistakes_are_refused(root, rfc, tmp_path, change, words):
+def test_mistakes_in_a_suite_are_refused(root, rfc, tmp_path, change, words):
     copy = tmp_path / "config" / "suites"
     copy.mkdir(parents=True)
     broken = yaml.safe_load((root / "config/suites/rfc9743.yaml").read_text())
@@ -105,7 +114,7 @@ def test_mistakes_are_refused(root, rfc, tmp_path, change, words):
         suite.load_suite("broken", tmp_path)
 
 
-def test_a_study_of_a_suite_has_no_blocks_of_its_own(root, tmp_path):
+def test_study_of_a_suite_has_no_blocks(root, tmp_path):
     shutil.copytree(root / "config", tmp_path / "config")
     path = tmp_path / "config/studies/score.yaml"
     path.write_text(path.read_text() + "blocks: { more: { algorithm: cubic } }\n")

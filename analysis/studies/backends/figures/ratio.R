@@ -1,4 +1,4 @@
-# Goodput elsewhere over goodput on the virtual backend, per cell, with its interval.
+# Goodput on other backends over goodput on the virtual backend, per cell, with confidence interval.
 height_cm <- 8.5
 
 draw <- function(data) {

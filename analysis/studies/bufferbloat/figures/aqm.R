@@ -1,4 +1,4 @@
-# What an AQM buys: download time and RTT beside a long-lived flow, a row per kind of queue.
+# Effect of an AQM: download time and RTT beside a long-lived flow, a row per qdisc.
 height_cm <- 9
 shown <- function(cells) {
   filter(

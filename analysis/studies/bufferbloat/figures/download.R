@@ -1,12 +1,12 @@
-# Download time and RTT alone, beside a long-lived flow, and with two queues: every run, their mean,
-# and the source's.
+# Download time and RTT alone, beside a long-lived flow, and with two queues: every run, the mean,
+# and the published value.
 height_cm <- 13
 shown <- function(cells) filter(cells, block %in% c("web", "two-queues"))
 
 draw <- function(data) {
   panels <- c(download_s = "Download (s)", rtt_before_fetch_ms = "RTT before it (ms)")
   placed <- function(rows) {
-    # No run may have one of them.
+    # The columns may be missing in all runs.
     rows |>
       with_columns(names(panels)) |>
       mutate(

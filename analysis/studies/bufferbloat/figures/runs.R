@@ -1,4 +1,4 @@
-# Where in the long flow's sawtooth the page was fetched, and how long it took: every run.
+# Start and duration of each download, and the long-lived flow's queue at that time.
 height_cm <- 12
 shown <- function(cells) {
   filter(cells, block == "web", competitor != "none", buffer_packets == 100)

@@ -1,4 +1,4 @@
-# Congestion window of a long-lived flow and the queue that it makes, small and large buffer.
+# Congestion window of a long-lived flow and its queue, with a small and a large buffer.
 height_cm <- 13
 shown <- function(cells) filter(cells, block == "long")
 

@@ -1,9 +1,9 @@
-# CUBIC's window beside what its formula says of each growth phase.
+# CUBIC's window, and its formula for each growth phase.
 height_cm <- 11
 shown <- function(cells) filter(cells, block == "long", algorithm == "cubic")
 
 draw <- function(data) {
-  # A minute or less of it: a hundred phases are a smear.
+  # Show the first minute only: a hundred phases would be unreadable.
   shown_s <- 60
   flows <- data$flows |>
     filter(block == "long", algorithm == "cubic", t_s <= shown_s) |>

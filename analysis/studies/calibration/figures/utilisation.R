@@ -1,4 +1,4 @@
-# Goodput without loss as a share of what the link's framing leaves.
+# Goodput without loss as a share of the link's rate less framing.
 height_cm <- 7
 shown <- function(cells) filter(cells, block == "utilisation")
 

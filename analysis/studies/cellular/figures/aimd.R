@@ -7,7 +7,7 @@ draw <- function(data) {
   rows <- data$published |>
     filter(exercise == "B", part == "table") |>
     inner_join(filter(scores, block == "aimd"), by = "scheme") |>
-    # Two rows are one scheme.
+    # Two rows have the same scheme.
     group_by(scheme) |>
     mutate(label = paste(index, collapse = ", ")) |>
     ungroup()

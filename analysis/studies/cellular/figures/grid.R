@@ -1,4 +1,4 @@
-# Exercise D: the source's searches over the winner's parameters, its power and ours.
+# Exercise D: power in the source's searches over the winner's parameters, published and ours.
 height_cm <- function(data) if (any(data$cells$block == "grid", na.rm = TRUE)) 12 else 7.5
 shown <- function(cells) filter(cells, block %in% c("grid", "ewma"))
 

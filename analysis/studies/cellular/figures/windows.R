@@ -8,7 +8,7 @@ draw <- function(data) {
   windows <- scores |>
     filter(block == "windows") |>
     mutate(window = scheme_parameter(scheme, "window"))
-  # Every run of the source's; from 10 on it repeated each.
+  # Every run of the source; it repeated each window from 10 on.
   theirs <- source_runs(published) |>
     filter(exercise == "A") |>
     mutate(window = scheme_parameter(scheme, "window"), power = quotient)

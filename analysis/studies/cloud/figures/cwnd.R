@@ -1,12 +1,12 @@
-# The source's figure 1: congestion window over time without added loss, in both set-ups, and where
-# slow start ends.
+# The source's figure 1: congestion window over time without added loss, in both set-ups, and the
+# end of slow start.
 height_cm <- 8
 shown <- function(cells) filter(cells, block %in% c("published", "routers"), loss_percent == 0)
 
 draw <- function(data) {
   cwnd <- data$flows |>
     filter(block %in% c("published", "routers"), loss_percent == 0)
-  # The kernel has a threshold from where slow start first ends.
+  # The kernel has a threshold once slow start first ends.
   ends <- cwnd |>
     filter(!is.na(ssthresh_packets)) |>
     group_by(algorithm, sender_delay_ms) |>

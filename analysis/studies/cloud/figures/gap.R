@@ -1,4 +1,4 @@
-# What makes the published gap: goodput without added loss over the bottleneck's buffer.
+# Cause of the published gap: goodput without added loss by the bottleneck's buffer.
 height_cm <- 8.5
 blocks <- c("published", "routers", "routers-shallow", "setup")
 shown <- function(cells) filter(cells, block %in% blocks, loss_percent == 0)

@@ -1,4 +1,4 @@
-# Goodput over added loss in both set-ups, with what was published.
+# Goodput by added loss in both set-ups, and published.
 height_cm <- 8.5
 shown <- function(cells) filter(cells, block %in% c("published", "routers"))
 

@@ -3,7 +3,7 @@ height_cm <- 8
 shown <- function(cells) filter(cells, block %in% c("published", "routers"), loss_percent == 0)
 
 draw <- function(data) {
-  # Until slow start has ended there is no threshold.
+  # There is no threshold until slow start ends.
   ssthresh <- data$flows |>
     filter(block %in% c("published", "routers"), loss_percent == 0, !is.na(ssthresh_packets)) |>
     mutate(setup = label_setups(sender_delay_ms))

@@ -1,4 +1,4 @@
-# Goodput on other kernels over that on 6.12, per condition, with its interval.
+# Goodput on other kernels over that on 6.12, per condition, with confidence interval.
 height_cm <- 8
 shown <- function(cells) filter(cells, block %in% c("loss", "shallow"))
 

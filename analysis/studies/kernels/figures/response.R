@@ -1,4 +1,4 @@
-# The worked example under random loss, beside its formula.
+# General AIMD under random loss, and its formula.
 height_cm <- 8
 shown <- function(cells) filter(cells, block == "response")
 
@@ -24,7 +24,7 @@ draw <- function(data) {
     scale_y_log10() +
     scale_linetype_manual(values = "22") +
     algorithm_scales(data$algorithms) +
-    # It is of one algorithm, which the caption names.
+    # The caption names the only algorithm.
     guides(colour = "none", shape = "none") +
     labs(x = "Packet loss (%)", y = metric_titles[["goodput_mbit"]], linetype = NULL) +
     theme_losslab()

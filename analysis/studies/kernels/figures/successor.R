@@ -5,7 +5,7 @@ shown <- function(cells) filter(cells, block == "successor")
 draw <- function(data) {
   measured <- data$summary |>
     filter(block == "successor", metric == "goodput_mbit", statistic_over == "replicates")
-  # A logarithm has no zero: the cells without loss stand at its left edge.
+  # Draw cells without loss at the left edge: a logarithmic axis has no zero.
   edge_percent <- 0.03
 
   measured <- mutate(measured, loss_percent = pmax(loss_percent, edge_percent))

@@ -1,4 +1,5 @@
-# The source's slide 21, at 1 % loss and without: its quartiles and extremes beside ours.
+# The source's slide 21, without loss and at 1 %: quartiles, minimum and maximum, published and
+# measured.
 height_cm <- 11
 shown <- function(cells) filter(cells, block == "main", app == "iperf3", loss_percent %in% c(0, 1))
 

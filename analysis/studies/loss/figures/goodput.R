@@ -1,4 +1,4 @@
-# The source's slides 13 and 22 with ours beside them: mean, and the range of the middle half.
+# The source's slides 13 and 22, published and measured: mean and interquartile range.
 height_cm <- 13
 shown <- function(cells) filter(cells, block == "main", app == "iperf3")
 
@@ -18,7 +18,7 @@ draw <- function(data) {
   if (all(both$whose == "Published")) {
     both <- both[0, ]
   }
-  # A logarithm has no zero; what is less is drawn at this floor.
+  # Draw lower values at this floor: a logarithmic axis has no zero.
   floor_mbit <- 0.5
   ends <- both |>
     mutate(y = pmax(mean, floor_mbit)) |>

@@ -1,4 +1,4 @@
-# What a viewer of the video notices, over loss.
+# Video metrics by loss.
 height_cm <- 17
 shown <- function(cells) filter(cells, block == "main", app == "ffmpeg")
 

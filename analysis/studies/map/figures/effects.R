@@ -1,4 +1,4 @@
-# What decides: main effects and interactions of the factorial, by the factor on the gain.
+# Main effects and interactions of the factorial, as factors on the gain.
 height_cm <- 8.5
 shown <- function(cells) filter(cells, block == "published")
 

@@ -1,4 +1,4 @@
-# The factorial: BBR over CUBIC for each of its sixteen conditions, with what was published.
+# The factorial: BBR over CUBIC for each of its sixteen conditions, measured and published.
 height_cm <- 11
 shown <- function(cells) filter(cells, block == "published")
 

@@ -1,5 +1,5 @@
-# By how much BBR beats CUBIC over RTT and rate, without random loss: heat maps, one per buffer, or
-# points where conditions are too few to fill one.
+# Gain of BBR over CUBIC by RTT and rate, without random loss: heat maps, one per buffer, or points
+# if there are too few conditions.
 height_cm <- function(data) {
   conditions <- conditions_of(data)
   if (few(conditions)) 2.5 + 0.8 * nrow(conditions) else 13
@@ -7,7 +7,7 @@ height_cm <- function(data) {
 blocks <- c("grid", "imc", "paper", "shallow")
 shown <- function(cells) filter(cells, block %in% blocks)
 
-# Fewer than a map of three by three has.
+# Minimum number of conditions for a heat map: three by three.
 few <- function(conditions) nrow(conditions) < 9
 
 conditions_of <- function(data) {
@@ -40,7 +40,7 @@ draw <- function(data) {
   conditions <- conditions |>
     mutate(
       gain_percent = 100 * (ratio - 1),
-      text = ifelse(winner == "undecided", "\u2248", sprintf("%+.0f", gain_percent)),
+      text = ifelse(winner == "inconclusive", "\u2248", sprintf("%+.0f", gain_percent)),
       buffer = factor(
         label_bytes(buffer_packets), label_bytes(sort(unique(buffer_packets)))
       )

@@ -1,4 +1,4 @@
-# The source's log of iperf3 beside BBR's seconds in its four conditions of 30 Mbit/s and 15 ms.
+# The source's log of iperf3, and our BBR per second in its four conditions of 30 Mbit/s and 15 ms.
 height_cm <- 8.5
 shown <- function(cells) {
   filter(cells, block == "published", algorithm == "bbr", rate_mbit == 30, rtt_ms == 15)

@@ -1,5 +1,5 @@
-# CUBIC's goodput over the seconds of a run in a shallow buffer, with fq on the sender and without;
-# what the replication's logs have from second 1 to 10.
+# CUBIC's goodput over time with a shallow buffer, with and without fq on the sender, and from
+# second 1 to 10 in the replication's logs.
 height_cm <- 8.5
 shown <- function(cells) {
   filter(cells, block %in% c("shallow", unpaced_block), algorithm == "cubic", rate_mbit == 250)

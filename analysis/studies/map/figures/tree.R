@@ -18,7 +18,7 @@ draw <- function(data) {
       select(nodes, parent = number, from_x = x, from_depth = depth),
       by = "parent"
     )
-  # Deep trees have narrow leaves; the text shrinks with them.
+  # Deep trees have narrow leaves, so the text is smaller.
   size <- max(1.9, min(3, 26 / sum(nodes$leaf)))
 
   ggplot(nodes, aes(x, -depth)) +
@@ -27,7 +27,7 @@ draw <- function(data) {
       data = edges, colour = "grey70", linewidth = 0.5
     ) +
     geom_label(
-      # Nearer to the child, where the two labels of a node are further apart.
+      # Place labels near the child, where a node's two labels are further apart.
       aes(x = 0.3 * from_x + 0.7 * x, y = -(0.3 * from_depth + 0.7 * depth), label = answer),
       data = edges, size = size, label.size = 0, label.padding = grid::unit(0.1, "lines")
     ) +

@@ -1,4 +1,4 @@
-# Goodput over loss, a panel per stack: the curves of one name beside each other.
+# Goodput by loss, a panel per stack.
 height_cm <- 8
 shown <- function(cells) filter(cells, block == "loss")
 
@@ -6,7 +6,7 @@ draw <- function(data) {
   measured <- data$summary |>
     filter(block == "loss", metric == "goodput_mbit", statistic_over == "replicates") |>
     mutate(stack = factor(stack_labels[app], stack_labels))
-  # A logarithm has no zero: the cells without loss stand at its left edge.
+  # Draw cells without loss at the left edge: a logarithmic axis has no zero.
   edge_percent <- 0.03
 
   measured <- mutate(measured, loss_percent = pmax(loss_percent, edge_percent))

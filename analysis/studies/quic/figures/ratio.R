@@ -1,4 +1,4 @@
-# QUIC's goodput over TCP's, per condition and algorithm, with its interval.
+# QUIC's goodput over TCP's, per condition and algorithm, with confidence interval.
 height_cm <- 7.5
 shown <- function(cells) cells
 

@@ -1,1 +1,1 @@
-"""The applications that make the traffic; one module each, all with the same verbs."""
+"""Applications that generate the traffic: a module each, with a `FEATURE` (`emulation/app.py`)."""

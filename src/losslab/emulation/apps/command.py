@@ -1,4 +1,4 @@
-"""Two programs of which nothing is known, counted at the receiver's link."""
+"""Programs of the user: two shell commands, measured at the receiver's link."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
     from losslab.study.condition import Condition
 
-# In the job's folder: what was brought along, and the logs that programs write themselves.
-BROUGHT, LOGS = "brought", "raw/logs"
+# In the job's folder: the user's files, and the logs that the programs write themselves.
+USER_FILES, LOGS = "brought", "raw/logs"
 JOB = Path("/mnt/out")
-# Of Ethernet, IP without options, TCP with its time stamps, and UDP.
+# Headers of Ethernet, IP without options, TCP with timestamps, and UDP.
 ETHERNET_BYTES, IP_BYTES, TCP_BYTES, UDP_BYTES = 14, 20, 32, 8
-# A frame of neither is one of our own pings: 56 bytes behind 8 of ICMP's (probes/ping.py).
+# Any other frame is one of losslab's pings: 8 bytes of ICMP header and 56 bytes (probes/ping.py).
 PING_BYTES = ETHERNET_BYTES + IP_BYTES + 8 + 56
 ARRIVALS = "arrivals.csv"
 
 
-def _program(host: str, words: str, condition: Condition) -> Timed:
-    """Write the shell's command of a host's program."""
-    folder = JOB / BROUGHT if condition.bring != NONE else Path("/tmp")
+def _program(host: str, command: str, condition: Condition) -> Timed:
+    """Return the program that runs a host's shell command."""
+    folder = JOB / USER_FILES if condition.bring != NONE else Path("/tmp")
     variables = {
         "SENDER": SENDER_ADDRESS, "RECEIVER": RECEIVER_ADDRESS, "LOGS": str(JOB / LOGS),
         "DURATION_S": f"{condition.duration_s:g}",
     }  # fmt: skip
-    said = " ".join(f"{name}={value}" for name, value in variables.items())
-    text = f"export {said}; mkdir -p $LOGS; cd {folder} || exit; {words}"
+    exports = " ".join(f"{name}={value}" for name, value in variables.items())
+    text = f"export {exports}; mkdir -p $LOGS; cd {folder} || exit; {command}"
     return Timed(host, ["sh", "-c", text], f"{host}.log", until_s=condition.duration_s)
 
 
 def _rates(rows: list[dict[str, str]]) -> Iterator[tuple[float, float]]:
-    """Give (end in s, the payload's Mbit/s) of intervals of `INTERVAL_S` or more."""
+    """Yield (end in s, payload rate in Mbit/s) of intervals of `INTERVAL_S` or more."""
     before = rows[0]
     for row in rows[1:]:
         seconds = float(row["t_s"]) - float(before["t_s"])
@@ -51,15 +51,15 @@ def _rates(rows: list[dict[str, str]]) -> Iterator[tuple[float, float]]:
             before = row
 
 
-def _between(before: dict[str, str], after: dict[str, str], what: str) -> int:
-    return int(after[what]) - int(before[what])
+def _difference(before: dict[str, str], after: dict[str, str], column: str) -> int:
+    return int(after[column]) - int(before[column])
 
 
 def _payload(before: dict[str, str], after: dict[str, str]) -> int:
-    """Count the bytes behind TCP's and UDP's headers that arrived between two samples."""
+    """Return the bytes of TCP and UDP payload that arrived between two samples."""
     packets, octets, segments, datagrams = (
-        _between(before, after, what)
-        for what in ("packets", "bytes", "tcp_segments", "udp_datagrams")
+        _difference(before, after, column)
+        for column in ("packets", "bytes", "tcp_segments", "udp_datagrams")
     )
     pings = max(0, packets - segments - datagrams)
     headers = (segments + datagrams) * (ETHERNET_BYTES + IP_BYTES)
@@ -68,7 +68,7 @@ def _payload(before: dict[str, str], after: dict[str, str]) -> int:
 
 
 def _keep_logs(folder: Path) -> None:
-    """Put what the programs left in their folder of logs beside the replicate's own files."""
+    """Move the logs that the programs wrote into the replicate's folder."""
     logs = folder / Path(LOGS).name
     if not logs.is_dir():
         return
@@ -80,41 +80,40 @@ def _keep_logs(folder: Path) -> None:
 
 
 class Command(App):
-    """Two programs, each a shell's words."""
+    """Two shell commands, one for each end."""
 
     order = 5
-    meaning = "two programs, whatever they are"
+    meaning = "two programs of your own"
     udp_offloads, own_ecn, with_flows = True, True, False
     after = "write_kib"
     axes = {
         "sender_command": axis(
             NONE,
-            help="of the app `command`: a shell's words, which send to `$RECEIVER`",
+            help="shell command at the sender (app `command`); sends to `$RECEIVER`",
             named="sends-{}", digested=True,
         ),
         "receiver_command": axis(
             NONE,
-            help="of the app `command`: a shell's words, which listen on a port and are started "
-            "first",
+            help="shell command at the receiver (app `command`); starts first and listens on a "
+            "port",
             named="receives-{}", digested=True,
         ),
         "bring": axis(
             NONE,
-            help="a folder that is brought along for the app `command`, which works in a copy of "
-            "it",
+            help="folder with your files (app `command`); the commands run in a copy of it",
             named="bring-{}", digested=True, seed=Seed.NEVER,
         ),
     }  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        its, commands = condition, (condition.sender_command, condition.receiver_command)
-        if any((said not in (NONE, "")) != self.used(its) for said in commands):
+        commands = (condition.sender_command, condition.receiver_command)
+        if any((text not in (NONE, "")) != self.used(condition) for text in commands):
             yield (
                 "sender_command, receiver_command and the app command need each other, found app "
-                f"{its.app} with {its.sender_command!r} and {its.receiver_command!r}"
+                f"{condition.app} with {commands[0]!r} and {commands[1]!r}"
             )
-        if its.bring != NONE and not self.used(its):
-            yield f"bring needs the app command, found {its.app}"
+        if condition.bring != NONE and not self.used(condition):
+            yield f"bring needs the app command, found {condition.app}"
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
         return [
@@ -130,10 +129,11 @@ class Command(App):
         ]
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
-        """Turn what arrived into intervals.csv and the summary; keep the programs' own logs.
+        """Write intervals.csv, keep the programs' own logs, and return the summary.
 
-        `throughput_mbit` counts IP packets, `goodput_mbit` what is in TCP's segments and UDP's
-        datagrams, repeats included, both from the warm-up to the configured end.
+        `throughput_mbit` counts IP packets. `goodput_mbit` counts the payload of TCP segments and
+        UDP datagrams, including retransmissions. Both cover the warm-up's end to the configured
+        end.
         """
         _keep_logs(folder)
         rows = read_rows(folder / ARRIVALS)
@@ -142,22 +142,22 @@ class Command(App):
         last = bisect.bisect_right(times, plan.duration_s + ROUNDING_S) - 1
         if last <= first:
             raise LosslabError(
-                f"programs must run beyond the warm-up of {plan.warmup_s:g} s, found them at an "
-                f"end at {times[-1] if times else 0:.3g} s"
+                f"both programs must run beyond the warm-up of {plan.warmup_s:g} s, found their "
+                f"end at {times[-1] if times else 0:.3g} s; see sender.log and receiver.log"
             )
         write_intervals(_rates(rows), folder / "intervals.csv")
         payload = _payload(rows[first], rows[last])
         if payload <= 0:
             raise LosslabError("TCP segments or UDP datagrams must arrive, found none")
         seconds = times[last] - times[first]
-        packets = _between(rows[first], rows[last], "packets")
-        octets = _between(rows[first], rows[last], "bytes") - ETHERNET_BYTES * packets
+        packets = _difference(rows[first], rows[last], "packets")
+        octets = _difference(rows[first], rows[last], "bytes") - ETHERNET_BYTES * packets
         return {
             "goodput_mbit": payload * 8 / 1e6 / seconds,
             "throughput_mbit": octets * 8 / 1e6 / seconds,
             "bytes_received": _payload(rows[0], rows[-1]),
-            "packets_received": _between(rows[0], rows[-1], "packets"),
-            # When the last of both programs had ended.
+            "packets_received": _difference(rows[0], rows[-1], "packets"),
+            # Time at which both programs had ended.
             "ended_s": times[-1],
         }
 

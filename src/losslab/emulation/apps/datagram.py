@@ -1,4 +1,4 @@
-"""UDP datagrams under a congestion control of our own, one of `schemes`."""
+"""UDP datagrams with a congestion control in user space, one of `schemes`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from losslab.emulation.app import App
 from losslab.emulation.apps.datagram_program import DATAGRAM_BYTES
 from losslab.emulation.flows import Flow, Program, Timeline
 from losslab.emulation.goodput import read_report
-from losslab.emulation.standby import PYTHON
+from losslab.emulation.preloaded import PYTHON
 from losslab.emulation.topology import RECEIVER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, Seed, axis
@@ -25,12 +25,12 @@ SOURCE_PORT = 40_021
 
 
 class Datagram(App):
-    """Datagrams between two Python programs."""
+    """UDP datagrams between two Python programs."""
 
     order = 4
-    meaning = "UDP under a `scheme`"
+    meaning = "UDP with a `scheme`"
     with_ecn = with_flows = False
-    start_s, per_gb_s = 0.3, 49.0  # Python, and a gigabyte passes it in so many
+    start_s, per_gb_s = 0.3, 49.0  # Python starts, and handles every datagram
     programs = (PROGRAM,)
     after = "sender_delay_ms"
     axes = {
@@ -75,10 +75,11 @@ class Datagram(App):
         ]  # fmt: skip
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
-        """Turn both ends' counts into the summary.
+        """Return the summary of both ends' counts.
 
-        Goodput counts what was acknowledged between the warm-up and the configured end;
-        `received_mbit` spreads over the run all that arrived, also of what waited at its end.
+        Goodput counts datagrams acknowledged between the warm-up and the configured end.
+        `received_mbit` divides all datagrams that arrived, even after the configured end, by the
+        run's duration.
         """
         counts: dict[str, int] = {}
         for name in ("sender.log", "receiver.log"):

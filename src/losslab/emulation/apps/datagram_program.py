@@ -1,7 +1,7 @@
-"""Sender and receiver of UDP datagrams, whose congestion control is one of `schemes`.
+"""Sender and receiver of UDP datagrams, with a congestion control of `schemes`.
 
-The receiver acknowledges every datagram to where it came from, with its own clock beside what the
-datagram said. Datagrams and acknowledgements are one struct and padding.
+The receiver acknowledges every datagram to its source address. An acknowledgement repeats the
+datagram's struct and adds the receiver's clock. Datagrams are padded, acknowledgements are not.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import time
 from collections.abc import Sequence
 
 from losslab.emulation.schemes import Ack, Scheme, make_scheme
-from losslab.emulation.waits import Waiter
+from losslab.emulation.timers import Waiter
 
-# sequence, when it was sent (ns, sender's clock), when it was received (ns, receiver's clock)
+# sequence number, send time (ns, sender's clock), receive time (ns, receiver's clock)
 MESSAGE = struct.Struct("!QQQ")
-# With UDP's and IPv4's headers 1500 bytes: one opportunity of a trace.
+# With the headers of UDP and IPv4, 1500 bytes: one delivery opportunity of a trace.
 DATAGRAM_BYTES = 1472
 PADDING = bytes(DATAGRAM_BYTES - MESSAGE.size)
 END_SEQUENCE = 2**64 - 1
 
 
 def receive(address: str, port: int) -> dict[str, int]:
-    """Acknowledge datagrams until one says that it is the last."""
+    """Acknowledge datagrams until the end marker arrives; return their number."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind((address, port))
         count = 0
@@ -42,14 +42,15 @@ def receive(address: str, port: int) -> dict[str, int]:
 
 
 class Sender:
-    """Keeps the scheme's window full for a time."""
+    """Sender that keeps the scheme's window full."""
 
     def __init__(self, scheme: Scheme, sock: socket.socket, warmup_s: float = 0.0) -> None:
         self._scheme, self._socket = scheme, sock
         self._waiter = Waiter(sock.fileno())
         self._warmup_ms = warmup_s * 1e3
         self._sequence = 0
-        self._acked_to = 0  # all below count as no longer in flight: what is overtaken is lost
+        # Lower sequence numbers are not in flight: a datagram that is overtaken counts as lost.
+        self._acked_to = 0
         self._next_send_ms = 0.0
         self._begin_ns = time.monotonic_ns()
         self.acked = 0  # after the warm-up
@@ -57,32 +58,32 @@ class Sender:
 
     @property
     def sent(self) -> int:
-        """Count the datagrams that were sent."""
+        """Return the number of datagrams sent."""
         return self._sequence
 
     def run(self, duration_s: float) -> None:
-        """Send for so long.
+        """Send for `duration_s` seconds.
 
-        The clock is read once per turn: a look at it costs as much as sending a datagram, and in
-        virtual time none passes in between.
+        Each turn reads the clock once: a clock read costs as much as sending a datagram, and no
+        virtual time passes within a turn.
         """
         end_ms = duration_s * 1e3
-        heard_ms = 0.0
+        timer_started_ms = 0.0
         now_ms = self._now_ms()
         while now_ms < end_ms:
             while self._window_is_open() and now_ms >= self._next_send_ms:
                 self._send(now_ms)
-            patience_ms = heard_ms + self._scheme.timeout_ms()
-            wake_ms = min(patience_ms, end_ms)
+            timeout_at_ms = timer_started_ms + self._scheme.timeout_ms()
+            wake_ms = min(timeout_at_ms, end_ms)
             if self._window_is_open():
                 wake_ms = min(wake_ms, self._next_send_ms)
             acknowledged = self._waiter.wait(max(0, math.ceil((wake_ms - now_ms) * 1e6)))
             now_ms = self._now_ms()
             if acknowledged:
-                heard_ms = now_ms
-                self._take_ack(now_ms)
-            elif now_ms >= patience_ms:
-                heard_ms = now_ms
+                timer_started_ms = now_ms
+                self._receive_ack(now_ms)
+            elif now_ms >= timeout_at_ms:
+                timer_started_ms = now_ms
                 self.timeouts += 1
                 self._scheme.on_timeout(now_ms)
                 self._send(now_ms)
@@ -100,7 +101,7 @@ class Sender:
         self._sequence += 1
         self._next_send_ms = now_ms + self._scheme.pacing_gap_ms()
 
-    def _take_ack(self, now_ms: float) -> None:
+    def _receive_ack(self, now_ms: float) -> None:
         sequence, sent_ns, received_ns = MESSAGE.unpack_from(self._socket.recv(MESSAGE.size))
         self.acked += now_ms >= self._warmup_ms
         self._acked_to = max(self._acked_to, sequence + 1)
@@ -115,7 +116,7 @@ class Sender:
         )
 
 
-# The end may meet a full queue or an outage; it is said again until the receiver must have heard.
+# A full queue or an outage may drop the end marker, so the sender repeats it.
 END_REPEATS = 60
 END_INTERVAL_S = 1.0
 
@@ -123,7 +124,7 @@ END_INTERVAL_S = 1.0
 def send(
     address: str, port: int, source_port: int, scheme: str, duration_s: float, warmup_s: float
 ) -> dict[str, int]:
-    """Run a sender; return what it counted."""
+    """Run a sender; return its counts."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(("", source_port))
         sock.connect((address, port))
@@ -133,14 +134,14 @@ def send(
         for _ in range(END_REPEATS):
             try:
                 sock.send(end)
-            except ConnectionRefusedError:  # the receiver has heard it and is gone
+            except ConnectionRefusedError:  # the receiver got it and ended
                 break
             time.sleep(END_INTERVAL_S)
         return {"sent": sender.sent, "acked": sender.acked, "timeouts": sender.timeouts}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one end; its counts go to standard output as JSON."""
+    """Run one end and print its counts as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     ends = parser.add_subparsers(dest="end", required=True)
     for name in ("receive", "send"):
@@ -153,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             end.add_argument("--duration-s", type=float, required=True)
             end.add_argument("--warmup-s", type=float, required=True)
     options = parser.parse_args(arguments)
-    gc.disable()  # as in measure.py; datagrams come and go without cycles
+    gc.disable()  # collections read the clock; datagrams leave no reference cycles
     if options.end == "receive":
         counts = receive(options.address, options.port)
     else:

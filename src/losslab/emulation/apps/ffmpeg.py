@@ -1,7 +1,7 @@
-"""Live video: an H.264 stream sent at its own pace over TCP, judged frame by frame at the receiver.
+"""Live video: an H.264 stream sent in real time over TCP, and evaluated per frame at the receiver.
 
-The receiver is ffmpeg too; it prints a line per frame as soon as it has the frame whole, and each
-line is stamped with the receiver's clock.
+The receiver is ffmpeg, too. It prints a line as soon as a frame is complete, and each line is
+stamped with the receiver's clock.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 PORT = 5004
 SOURCE_PORT = 40_011
 FRAME_RATE = 30
-# What a replicate is expected to carry.
+# Expected rate of a replicate.
 EXPECTED_MBIT = 3.0
-# What a player holds back before it shows the first frame; a live player's usual 200 ms.
+# Time between the first frame's arrival and its display: a live player's usual 200 ms.
 PLAYOUT_BUFFER_S = 0.2
 CONNECT_TIMEOUT_US = 60_000_000
-# Of each stream (condition.VIDEOS) the bit rate and the rate control's buffer.
+# Bit rate and rate-control buffer of each stream.
 BIT_RATES = {"720p": ("6M", "1M"), "128x64": ("735k", "120k")}
 SIZES = {"720p": "1280x720", "128x64": "128x64"}
 
 
 def encode_command(video: str, duration_s: float, output: str) -> list[str]:
-    """Write the command that makes a stream: 30 frames/s at a constant bit rate, H.264.
+    """Return the command that encodes a stream: H.264 at 30 frames/s and a constant bit rate.
 
-    One thread, and of the processor's instructions those that every x86-64 has: no choice is left
-    to the machine, and the bytes are the same on all. (Newer instructions gave the same, too.)
+    It uses one thread and only instructions of every x86-64 processor, so that the bytes are the
+    same on all machines. (Newer instructions gave the same bytes, too.)
     """
     rate, buffer = BIT_RATES[video]
     return [
@@ -54,11 +54,11 @@ def encode_command(video: str, duration_s: float, output: str) -> list[str]:
 
 
 def playout(frames: list[tuple[float, float]], buffer_s: float) -> dict[str, float]:
-    """Play frames as a player would, and count what a viewer would notice.
+    """Simulate a player; return its stalls and the share of frames on time.
 
-    `frames` have presentation and arrival times in s, in order of presentation; the first is shown
-    `buffer_s` after it arrived. `stall_count` and `stall_s` are of a player that waits for a late
-    frame and then goes on, `frames_on_time_percent` is of one that never waits.
+    `frames` are (presentation time, arrival time) in s, in order of presentation. The player shows
+    the first frame `buffer_s` after its arrival. For `stall_count` and `stall_s`, it waits for a
+    late frame and then continues; for `frames_on_time_percent`, it never waits.
     """
     first_pts, first_arrival = frames[0]
     due_fixed = [first_arrival + buffer_s + pts - first_pts for pts, _ in frames]
@@ -78,10 +78,10 @@ def playout(frames: list[tuple[float, float]], buffer_s: float) -> dict[str, flo
 
 
 def parse_frames(text: str) -> list[tuple[float, int, int]]:
-    """Read stamped framecrc lines as (presentation time s, arrival ns, bytes).
+    """Parse stamped framecrc lines into (presentation time in s, arrival in ns, bytes).
 
-    A line is `NANOSECONDS stream, dts, pts, duration, size, crc`; lines with `#` are the header,
-    where `#tb 0: 1/90000` states the unit of dts and pts.
+    A line is `NANOSECONDS stream, dts, pts, duration, size, crc`. Lines with `#` are the header,
+    in which `#tb 0: 1/90000` states the unit of dts and pts.
     """
     frames = []
     seconds_per_tick = 1 / 90_000
@@ -97,7 +97,7 @@ def parse_frames(text: str) -> list[tuple[float, int, int]]:
 
 
 class Ffmpeg(App):
-    """A stream that one ffmpeg sends to another."""
+    """Video stream between two ffmpeg processes."""
 
     order = 2
     meaning = "live video"
@@ -105,7 +105,7 @@ class Ffmpeg(App):
     after = "sender_delay_ms"
     axes = {
         "video": axis(
-            "720p", help="the stream of the app `ffmpeg`", choices={"720p": "", "128x64": ""}
+            "720p", help="video stream of the app `ffmpeg`", choices={"720p": "", "128x64": ""}
         )
     }
 
@@ -117,9 +117,9 @@ class Ffmpeg(App):
         return {"video": {"command": encode_command(condition.video, condition.duration_s, "")}}
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
-        """List the one flow, whose receiver prints a checksum line per frame.
+        """Return the flow; its receiver prints a checksum line per frame.
 
-        The sender sends the file at its native frame rate, not re-encoded.
+        The sender sends the file at its native frame rate and does not re-encode it.
         """
         receiver = [
             "ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error",
@@ -150,7 +150,7 @@ class Ffmpeg(App):
         ]
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
-        """Turn receiver.log into frames.csv and the summary."""
+        """Write frames.csv from receiver.log and return the summary."""
         frames = parse_frames((folder / "receiver.log").read_text())
         if not frames:
             raise LosslabError("at least one video frame must arrive, found none in receiver.log")
@@ -172,7 +172,7 @@ class Ffmpeg(App):
             "throughput_mbit": octets * 8 / last_s / 1e6,
             "frames_delivered_percent": 100 * len(rows) / sent,
             **played,
-            # Frames that never came are late too.
+            # Frames that did not arrive count as late.
             "frames_on_time_percent": played["frames_on_time_percent"] * len(rows) / sent,
         }
 

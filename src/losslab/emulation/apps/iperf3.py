@@ -1,4 +1,4 @@
-"""Bulk transfer: iperf3 streams as fast as TCP lets them, counted as the receiver has it."""
+"""Bulk transfer: iperf3 sends as fast as TCP permits; goodput counts acknowledged data."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
     from losslab.study.condition import Condition
 
-# Both fixed, so that hashes over the flow's addresses do not vary.
-PORT = BULK_PORT  # iperf3's default; the competitor has the next one
+# Fixed ports, so that hashes of the flow's addresses do not vary.
+PORT = BULK_PORT  # iperf3's default; the competitor uses the next one
 SOURCE_PORT = 40_001
-# What the receiver reads at a time: small beside its window, of which what waits takes a part.
+# Bytes per read of the receiver: few compared with its window, which unread bytes reduce.
 READ_BYTES = 16 * 1024
-# What iperf3 writes at a time by default, and from which rate on it writes more.
+# KiB per write of the sender; the larger value, iperf3's default, from `FAST_MBIT` on.
 WRITE_KIB, FAST_WRITE_KIB, FAST_MBIT = 16, 128, 100.0
 
 
 def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow:
-    """Describe bulk flow `number`; its logs are named with `prefix`."""
+    """Return bulk flow `number`; the names of the flow and its logs start with `prefix`."""
     port, source_port = PORT + number, SOURCE_PORT + number
     return Flow(
         name=f"{prefix}iperf3",
@@ -54,9 +54,9 @@ def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow
             [
                 "iperf3", "--client", RECEIVER_ADDRESS, "--port", str(port),
                 "--cport", str(source_port),
-                # With intervals of its own, a client whose last words wait for an answer would look
-                # at the clock until it comes, 256 ns of virtual time and microseconds of the host's
-                # for each look: minutes.
+                # With periodic reports, a client that waits for the server's last answer reads the
+                # clock until it comes. Each read takes 256 ns of virtual time but microseconds of
+                # wall time: minutes in total.
                 "--time", f"{condition.duration_s:g}", "--interval", "0",
                 "--congestion", algorithm, "--length", str(1024 * write_kib(condition)), "--json",
             ],
@@ -67,19 +67,19 @@ def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow
 
 
 def write_kib(condition: Condition) -> int:
-    """Return what the sender writes at a time.
+    """Return the KiB that the sender writes at a time.
 
-    iperf3 counts whole blocks only, and its own, of 128 KiB, would be most of an interval of a slow
-    link. On a fast one each block takes guest and program two changes of place.
+    iperf3 counts whole blocks only; one of its default 128 KiB is most of an interval on a slow
+    link. On a fast link, each block costs two switches between the guest's kernel and the program.
     """
     fast = condition.rate_mbit >= FAST_MBIT and condition.trace == NONE
     return condition.write_kib or (FAST_WRITE_KIB if fast else WRITE_KIB)
 
 
 def intervals(receiver: dict[str, Any], start_s: float) -> list[tuple[float, float, int]]:
-    """List the receiver's intervals as (end in s on the replicate's clock, length in s, bytes)."""
+    """Return the receiver's intervals: (end in s on the replicate's clock, length in s, bytes)."""
     sums = [interval["sum"] for interval in receiver["intervals"]]
-    # The last interval is a remainder of any length; a very short one has no rate.
+    # The last interval may have any length; one that is very short gives no useful rate.
     return [
         (start_s + s["end"], s["seconds"], s["bytes"])
         for s in sums
@@ -88,8 +88,8 @@ def intervals(receiver: dict[str, Any], start_s: float) -> list[tuple[float, flo
 
 
 def received_mbit(rows: list[tuple[float, float, int]], plan: Plan) -> float:
-    """Divide bytes by time over the `intervals` between the warm-up and the configured end."""
-    # Intervals of the competitor and the clock's rounding do not end exactly at the limits.
+    """Return the mean rate of `intervals` between the warm-up and the configured end, in Mbit/s."""
+    # Intervals do not end exactly at the limits: flows start at other times, clocks are rounded.
     half = INTERVAL_S / 2
     inside = [
         row
@@ -103,7 +103,11 @@ def received_mbit(rows: list[tuple[float, float, int]], plan: Plan) -> float:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Load iperf3's JSON; its `error` key is an error."""
+    """Load a report of iperf3.
+
+    Raises:
+        LosslabError: iperf3 reports an error.
+    """
     result = read_report(path)
     if "error" in result:
         raise LosslabError(
@@ -113,42 +117,42 @@ def load(path: Path) -> dict[str, Any]:
 
 
 class Iperf3(App):
-    """A bulk flow, and perhaps a second one as its competitor."""
+    """Bulk flow, optionally with a competitor."""
 
     order = 1
     meaning = "bulk"
     with_competitor = True
     start_s = 0.0
-    # The control connection, the parameters, the word to make streams, and the data connection.
+    # Control connection, parameters, request to create streams, and data connection.
     setup_rtts = 4
     after = "second_rate_mbit"
     axes = {
         "write_kib": axis(
             0,
-            help=f"what iperf3 writes at a time; 0: {WRITE_KIB} below {FAST_MBIT:g} Mbit/s and "
-            f"over traces, so that a slow link's intervals have many, and {FAST_WRITE_KIB}, "
-            "iperf3's own default, from there on, so that a gigabit costs fewer system calls",
+            help=f"size of iperf3's writes; 0: {WRITE_KIB} below {FAST_MBIT:g} Mbit/s and with "
+            f"traces, for finer intervals on slow links, and {FAST_WRITE_KIB}, iperf3's default, "
+            "from there on, for fewer system calls",
             span="[0, 1024]", unit="KiB", named="write{}", seed=Seed.NEVER,
         )
     }  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        its = condition
-        if its.write_kib != 0 and not self.used(its) and its.competitor == NONE:
-            yield f"write_kib {its.write_kib} needs a flow of iperf3, found the app {its.app}"
+        kib, app = condition.write_kib, condition.app
+        if kib != 0 and not self.used(condition) and condition.competitor == NONE:
+            yield f"write_kib {kib} needs an iperf3 flow, found the app {app} and no competitor"
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
-        found = [flow(condition, "", condition.algorithm, 0)]
+        flows = [flow(condition, "", condition.algorithm, 0)]
         if condition.competitor != NONE:
-            found.append(flow(condition, "competitor-", condition.competitor, 1))
-        return found
+            flows.append(flow(condition, "competitor-", condition.competitor, 1))
+        return flows
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
-        """Turn samples and logs into intervals.csv (and competitor-intervals.csv) and the summary.
+        """Write intervals.csv (and competitor-intervals.csv) and return the summary.
 
-        Goodput counts what was acknowledged between the warm-up and the configured end, on the
-        clock of the replicate: with a competitor, the time in which both flows run. `received_mbit`
-        is what iperf3's receiver read in that time.
+        Goodput counts data acknowledged between the warm-up and the configured end on the
+        replicate's clock; a competitor's flow runs during all of that time, too. `received_mbit`
+        counts data that iperf3's receiver read in that time.
         """
         goodputs, read, retransmits, octets = [], [], [], []
         for each in plan.flows:

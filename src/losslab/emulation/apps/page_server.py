@@ -1,4 +1,4 @@
-"""Python's web server, as `python3 -m http.server` has it, with a page of a wanted length."""
+"""Python's web server, as in `python3 -m http.server`, with one page of a given length."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGE = "index.html"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve a folder until this process is ended."""
+    """Serve the page until the process is ended."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("address")
     parser.add_argument("port", type=int)

@@ -1,7 +1,7 @@
-"""Bulk transfer over QUIC: a download by HTTP/3 between ngtcp2's server and client.
+"""Bulk transfer over QUIC: an HTTP/3 download from ngtcp2's server to its client.
 
-Their congestion control is in the server, on the sender; the client, on the receiver, asks for more
-than the path can carry and is told to end with the run.
+The server runs on the sender and controls congestion. The client runs on the receiver and requests
+more data than the path can carry. Both get SIGINT at the configured end.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
     from losslab.study.condition import Condition
 
-# What ngtcp2 has.
+# Congestion controls of ngtcp2.
 ALGORITHMS = ("cubic", "reno", "bbr")
 PORT = 4433
-# More than an hour at 10 Gbit/s, and how much the client takes in before the program reads it:
+# Length of the download (more than an hour at 10 Gbit/s) and the client's flow-control windows:
 # neither may limit a flow.
 OBJECT_BYTES = 1 << 43
 WINDOW = "1G"
-# By default it is drawn by the processor itself (std::random_device), which no seed decides.
+# By default, the processor draws the first packet number (std::random_device), without a seed.
 FIRST_NUMBER = "--initial-pkt-num=0"
 # In the job's folder.
 RAW = "/mnt/out/raw"
@@ -44,9 +44,9 @@ KEY, CERTIFICATE = "/tmp/quic.key", "/tmp/quic.crt"
 
 
 def events(path: Path) -> Iterator[dict[str, Any]]:
-    """Give the events of a qlog in JSON text sequences (RFC 7464); times are in ms.
+    """Yield the events of a qlog in JSON text sequences (RFC 7464); times are in ms.
 
-    Its last may be cut off, where the program was told to end.
+    The last record may be truncated, because a signal ends the program.
     """
     for record in path.read_text().split("\x1e"):
         with contextlib.suppress(json.JSONDecodeError):
@@ -56,31 +56,31 @@ def events(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _arrivals(path: Path, start_s: float) -> Iterator[tuple[float, int]]:
-    """Give when how many bytes of the stream arrived for the first time."""
-    there: list[tuple[int, int]] = []  # what has arrived, in order, with a hole after each
+    """Yield (arrival in s, new bytes) of packets with bytes of the stream not received before."""
+    received: list[tuple[int, int]] = []  # ranges [begin, end) in order, with a gap after each
     for event in events(path):
         if event["name"] != "transport:packet_received":
             continue
         new = 0
         for frame in event["data"].get("frames", []):
             if frame["frame_type"] == "stream" and frame["stream_id"] == 0:
-                new += _add(there, frame["offset"], frame["offset"] + frame["length"])
+                new += _add(received, frame["offset"], frame["offset"] + frame["length"])
         if new:
             yield start_s + event["time"] / 1e3, new
 
 
-def _add(there: list[tuple[int, int]], begin: int, end: int) -> int:
-    """Add a piece to what has arrived; say how much of it is new."""
-    first = bisect.bisect_left(there, begin, key=lambda piece: piece[1])
-    last = bisect.bisect_right(there, end, key=lambda piece: piece[0])
-    touched = there[first:last]
-    whole = (min([begin, *(a for a, _ in touched)]), max([end, *(b for _, b in touched)]))
-    there[first:last] = [whole]
-    return whole[1] - whole[0] - sum(b - a for a, b in touched)
+def _add(received: list[tuple[int, int]], begin: int, end: int) -> int:
+    """Add a range to the received ones; return how many of its bytes are new."""
+    first = bisect.bisect_left(received, begin, key=lambda span: span[1])
+    last = bisect.bisect_right(received, end, key=lambda span: span[0])
+    touched = received[first:last]
+    merged = (min([begin, *(a for a, _ in touched)]), max([end, *(b for _, b in touched)]))
+    received[first:last] = [merged]
+    return merged[1] - merged[0] - sum(b - a for a, b in touched)
 
 
 def _rates(arrivals: list[tuple[float, int]], end_s: float) -> Iterator[tuple[float, float]]:
-    """Give (end in s, Mbit/s) of intervals of `INTERVAL_S`."""
+    """Yield (end in s, Mbit/s) of intervals of `INTERVAL_S`."""
     counts = [0] * round(end_s / INTERVAL_S)
     for t_s, octets in arrivals:
         if 0 <= t_s < len(counts) * INTERVAL_S:
@@ -90,7 +90,7 @@ def _rates(arrivals: list[tuple[float, int]], end_s: float) -> Iterator[tuple[fl
 
 
 def _sender(path: Path, start_s: float, interval_s: float) -> tuple[int, list[str]]:
-    """Count the packets that were taken for lost, and sample the sender's state as lines."""
+    """Return the number of packets declared lost, and samples of the sender's state as lines."""
     lost, rows, due_s = 0, list[str](), 0.0
     state: dict[str, float] = {}
     for event in events(path):
@@ -106,19 +106,19 @@ def _sender(path: Path, start_s: float, interval_s: float) -> tuple[int, list[st
 
 
 class Quic(App):
-    """A download by HTTP/3."""
+    """Bulk download over HTTP/3."""
 
     order = 6
-    meaning = "bulk, by ngtcp2's HTTP/3 under its own `cubic`, `reno` or `bbr`"
+    meaning = "bulk over HTTP/3, with ngtcp2's own `cubic`, `reno` or `bbr`"
     image, seeds_as = "quic", "iperf3"
     udp_offloads, own_ecn = True, True
-    start_s, per_gb_s = 0.3, 300.0  # its stack makes system calls for each packet
+    start_s, per_gb_s = 0.3, 300.0  # ngtcp2 makes system calls for each packet
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
         if self.used(condition) and condition.algorithm not in ALGORITHMS:
             yield (
-                f"algorithm must be one of {', '.join(ALGORITHMS)} with the app quic, whose own "
-                f"they are, found {condition.algorithm}"
+                f"with the app quic, algorithm must be one of ngtcp2's: {', '.join(ALGORITHMS)}; "
+                f"found {condition.algorithm}"
             )
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
@@ -163,10 +163,11 @@ class Quic(App):
         ]  # fmt: skip
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
-        """Turn both ends' qlog into intervals.csv, quic.csv and the summary; keep both.
+        """Write intervals.csv and quic.csv, keep both ends' qlogs, and return the summary.
 
-        Goodput counts the bytes of the stream that arrived, each once, between the warm-up and the
-        configured end. A packet is lost that the sender took for lost; its bytes are sent again.
+        Goodput counts the bytes of the stream that arrived between the warm-up and the configured
+        end, each byte once. `retransmits` counts the packets that the sender declared lost; it
+        sends their bytes again.
         """
         client, log = folder / CLIENT_LOG, folder / SENDER_LOG
         if (folder / SENDER_LOGS).is_dir():
@@ -175,8 +176,8 @@ class Quic(App):
             (folder / SENDER_LOGS).rmdir()
         if not client.is_file() or not log.is_file():
             raise LosslabError(
-                f"client and server must leave a qlog each, found {int(client.is_file())} and "
-                f"{int(log.is_file())}"
+                f"client and server must write a qlog each, found {int(client.is_file())} and "
+                f"{int(log.is_file())}; see receiver.log and sender.log"
             )
         start_s = timeline.started_s["quic"]
         arrivals = list(_arrivals(client, start_s))
@@ -184,7 +185,7 @@ class Quic(App):
         if octets == 0:
             raise LosslabError("data must arrive after the warm-up, found none")
         write_intervals(_rates(arrivals, plan.duration_s), folder / "intervals.csv")
-        lost, rows = _sender(log, start_s + plan.promise.rtt_ms / 2e3, plan.sample_interval_s)
+        lost, rows = _sender(log, start_s + plan.path_spec.rtt_ms / 2e3, plan.sample_interval_s)
         (folder / "quic.csv").write_text("\n".join([SENDER_COLUMNS, *rows]) + "\n")
         return {
             "goodput_mbit": octets * 8 / 1e6 / (plan.duration_s - plan.warmup_s),

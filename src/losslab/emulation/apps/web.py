@@ -1,8 +1,8 @@
-"""A web page fetched by curl from Python's HTTP server, beside a bulk flow where there is one.
+"""Web page that curl fetches from Python's HTTP server, optionally with a bulk flow.
 
-The server is on the sender, so that page and bulk flow share the bottleneck. The fetch starts at an
-instant that the seed draws: a long flow's queue changes slowly, and all fetches at the same instant
-would meet the same part of it.
+The server runs on the sender, so that page and bulk flow share the bottleneck. The seed draws the
+fetch's start time. A long flow's queue changes slowly, so fetches at one fixed time would all meet
+the same queue.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from losslab.emulation.app import App
 from losslab.emulation.apps import iperf3
 from losslab.emulation.flows import Flow, Program, Timeline
 from losslab.emulation.goodput import Deliveries, read_report, read_rows
-from losslab.emulation.standby import PYTHON
+from losslab.emulation.preloaded import PYTHON
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 SERVER = "losslab.emulation.apps.page_server"
 PORT = 80
-# http/index.html of the Stanford lab cs144_bufferbloat.
+# Length of http/index.html in the Stanford lab cs144_bufferbloat.
 PAGE_BYTES = 177_669
 FOLDER = "/tmp/www"
 FETCH_LIMIT_S = 100.0
 BULK_PREFIX = "bulk-"
-# A fetch starts this long after the warm-up at the earliest, and this long before the end at the
-# latest: the slowest must end while the bulk flow still runs.
+# Minimum times from the warm-up to a fetch's start, and from there to the end: the slowest fetch
+# must end while the bulk flow still runs.
 FETCH_AFTER_S = 5.0
 FETCH_BEFORE_END_S = 20.0
 
 
 class Web(App):
-    """A page that curl gets while a bulk flow may run."""
+    """Page fetched by curl, optionally with a bulk flow."""
 
     order = 3
     meaning = "a page of 177,669 bytes"
@@ -58,12 +58,12 @@ class Web(App):
             )
 
     def expected_mbit(self, condition: Condition, rate_mbit: float) -> float | None:
-        """Return nothing where there is no bulk flow."""
+        """Return 0 without a bulk flow, else None."""
         return 0.0 if condition.competitor == NONE else None
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
-        # Left to itself curl takes the address of the interface that the route back leaves by, and
-        # what is sent to r3's link does not pass the bottleneck.
+        # On an asymmetric path, curl's default is the address on r3's link, because the route to
+        # the server leaves there. Data to that address would bypass the bottleneck.
         own_address = [] if condition.path == "symmetric" else ["--interface", RECEIVER_ADDRESS]
         fetch = Flow(
             name="web",
@@ -99,7 +99,7 @@ class Web(App):
         return [iperf3.flow(condition, BULK_PREFIX, condition.competitor, 0), fetch]
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
-        """Turn curl's report, the pings before the fetch and the bulk flow's into the summary."""
+        """Return the summary of curl's report, the pings before the fetch and the bulk flow."""
         report = read_report(folder / "web-client.log")
         if report["http_code"] != 200 or report["size_download"] != PAGE_BYTES:
             raise LosslabError(
@@ -120,14 +120,15 @@ class Web(App):
             "rtt_before_fetch_ms": statistics.fmean(before) if before else None,
             "rtt_before_fetch_min_ms": min(before, default=None),
             "rtt_before_fetch_max_ms": max(before, default=None),
-            # As ping prints it: over all replies, no sample's estimate (ping_common.c of iputils).
+            # As ping prints mdev: the population's deviation, not a sample's (ping_common.c of
+            # iputils).
             "rtt_before_fetch_mdev_ms": statistics.pstdev(before) if before else None,
         }
         rows = [row for row in read_rows(folder / "tcp.csv") if row["flow"] == str(PORT)]
         thresholds = [int(row["ssthresh_packets"]) for row in rows if row["ssthresh_packets"]]
         summary |= {
             "page_retransmits": int(rows[-1]["retransmits"]) if rows else None,
-            # Where the page's slow start ended, by a loss or by HyStart; none where it did not.
+            # First threshold: slow start ended there, by a loss or HyStart. None if it did not end.
             "page_ssthresh_packets": thresholds[0] if thresholds else None,
         }
         if len(plan.starts) > 1:

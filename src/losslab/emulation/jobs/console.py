@@ -1,4 +1,4 @@
-"""A shell inside the guest: every emulated host is a command that runs others on it."""
+"""Shell in the guest, in which each emulated host's name is a command that runs others there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from losslab.emulation.measure import Stage
 from losslab.emulation.plan import make_plan
 from losslab.emulation.topology import HOSTS, RECEIVER_ADDRESS
 
-COMMANDS = Path("/tmp/hosts")  # the guest's own tmpfs
+COMMANDS = Path("/tmp/hosts")  # in the guest's tmpfs
 
 BANNER = """
     sender ---- r1 ==== r2 ---- receiver        forward; == is the bottleneck
@@ -22,20 +22,20 @@ Put a host's name before a command to run it there:
     sender ping -c 3 {receiver}
     r1 tc -s qdisc          receiver ip route
     receiver iperf3 -s -D;  sender iperf3 -c {receiver} -t 5;  sender ss -ti
-This is the path that was asked for: {path}, {rate_mbit:g} Mbit/s, RTT {rtt_ms:g} ms, buffer
-{buffer_packets} packets, loss {loss_percent:g} %, {algorithm}. `exit` or Ctrl-D ends it.
+The path: {path}, {rate_mbit:g} Mbit/s, RTT {rtt_ms:g} ms, buffer {buffer_packets} packets,
+loss {loss_percent:g} %, {algorithm}. `exit` or Ctrl-D ends the shell.
 """
 
 
 def run_shell(ready: Stage, seed: int, command: str | None, folder: Path) -> int:
-    """Run a command on a path, or a shell on the console; return its status.
+    """Run a command on a path, or an interactive shell on the console; return its exit status.
 
-    A command's words go to output.txt in `folder`; without one the shell is interactive.
+    A command's output goes to output.txt in `folder`.
     """
     condition = ready.condition
     plan = make_plan(condition, seed)
     hosts.shape(plan.hosts, ready.handles)
-    reasons = hosts.deviations(plan.hosts, hosts.read_back(plan.hosts, ready.handles))
+    violations = hosts.deviations(plan.hosts, hosts.read_back(plan.hosts, ready.handles))
     _write_commands({name: node.pid for name, node in ready.nodes.items()})
     environment = os.environ | {"PATH": f"{COMMANDS}:{os.environ['PATH']}", "TERM": "vt100"}
     if command is not None:
@@ -45,7 +45,7 @@ def run_shell(ready: Stage, seed: int, command: str | None, folder: Path) -> int
                 env=environment, check=False,
             ).returncode  # fmt: skip
     banner = BANNER.format(receiver=RECEIVER_ADDRESS, **condition.to_json())
-    banner += "".join(f"\nWARNING: {reason}" for reason in reasons)
+    banner += "".join(f"\nWARNING: {violation}" for violation in violations)
     start = Path("/tmp/bashrc")
     start.write_text(f"cat <<'BANNER'\n{banner}\nBANNER\nPS1='losslab> '\n")
     with Path("/dev/tty0").open("r+b", buffering=0) as terminal:
@@ -56,7 +56,7 @@ def run_shell(ready: Stage, seed: int, command: str | None, folder: Path) -> int
 
 
 def _write_commands(pids: dict[str, int]) -> None:
-    """Make each host's name a command."""
+    """Write a command for each host that runs its arguments there."""
     COMMANDS.mkdir()
     for host in HOSTS:
         path = COMMANDS / host

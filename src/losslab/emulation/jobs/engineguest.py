@@ -1,6 +1,6 @@
-"""The first program of a guest that runs containers: an engine, the job, and power off.
+"""First program of a guest with containers: start Docker's engine, run the job, power off.
 
-The guest of `backends.virtual`, with Docker containers as the emulated hosts.
+The guest is that of `backends.virtual`; its emulated hosts are Docker containers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from losslab.emulation import containers, netns
 from losslab.emulation.jobs import guest
-from losslab.emulation.jobs.guest import What, serve
+from losslab.emulation.jobs.guest import Job, serve
 from losslab.emulation.measure import stage
 from losslab.errors import HostError
 from losslab.study.condition import Condition
@@ -27,7 +27,7 @@ ENGINE_POLL_S = 0.05
 SOCKET = "/run/docker.sock"
 ENGINE = [
     "dockerd",
-    # It is to make and run containers, and to leave the network alone.
+    # The engine creates and runs containers, and must not change the network.
     "--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false",
     "--ip-masq=false",
     "--storage-driver=overlay2", "--exec-opt=native.cgroupdriver=cgroupfs",
@@ -36,32 +36,32 @@ ENGINE = [
 ]  # fmt: skip
 
 
-def prepare(what: What) -> Callable[[What], What]:
+def prepare(spec: Job) -> Callable[[Job], dict[str, Any]]:
     """Start the engine and the containers of a condition."""
     netns.write_sysctl("net.ipv4.tcp_mem", guest.TCP_MEM_PAGES)
-    # A namespace that is not the first may have these only.
+    # Network namespaces other than the first may only use allowed algorithms.
     available = netns.read_sysctl("net.ipv4.tcp_available_congestion_control")
     netns.write_sysctl("net.ipv4.tcp_allowed_congestion_control", available)
-    # In no file of the job's folder: see `guest.serve`.
-    api = guest.KEPT.enter_context(engine(Path("/run/engine.log")))
+    # No open file may be in the job's folder: see `guest.serve`.
+    api = guest.UNTIL_POWER_OFF.enter_context(engine(Path("/run/engine.log")))
     binds = containers.import_skeleton(api, IMAGE_NAME, IMAGE) + containers.name_binds(IMAGE)
     binds += ["/mnt/losslab:/mnt/losslab:ro", "/mnt/out:/mnt/out:rw"]
     place = containers.Place(OWNER, IMAGE_NAME, tuple(binds))
-    made = stage(Condition.from_json(what["condition"]), containers.host_class(place), True)
-    ready = guest.KEPT.enter_context(made)
+    context = stage(Condition.from_json(spec["condition"]), containers.host_class(place), True)
+    ready = guest.UNTIL_POWER_OFF.enter_context(context)
     version = api.version()["Version"]
 
-    def do(job: What) -> What:
+    def run(job: Job) -> dict[str, Any]:
         result = guest.replicate(ready, job)
         result["machine"]["docker"] = version
         return result
 
-    return do
+    return run
 
 
 @contextmanager
 def engine(log: Path) -> Iterator[Any]:
-    """Run Docker's engine for the length of the block; give a client of it."""
+    """Run Docker's engine during the block; yield a client of it."""
     with log.open("wb") as out:
         process = subprocess.Popen(ENGINE, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
         try:
@@ -69,7 +69,8 @@ def engine(log: Path) -> Iterator[Any]:
             while not Path(SOCKET).exists():
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise HostError(
-                        f"Docker's engine must start, found:\n{log.read_text(errors='replace')}"
+                        f"Docker's engine must start within {ENGINE_START_S:g} s, found in its "
+                        f"log:\n{log.read_text(errors='replace')}"
                     )
                 time.sleep(ENGINE_POLL_S)
             yield containers.client()

@@ -1,7 +1,7 @@
-"""A job in containers of this machine's engine, in real time.
+"""Job in containers of this machine's Docker engine, in real time.
 
-Runs as root in the engine image, in network and mount namespaces of its own; see
-`backends.containernet`. The job's folder is /mnt/out, the host image /mnt/image.
+It runs as root in the engine image, in its own network and mount namespaces; see
+`backends.containernet`. The job's folder is /mnt/out, the host image is in /mnt/image.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ IMAGE = Path("/mnt/image")
 
 
 def main() -> int:
-    """Run the job and leave a result; whatever happens, leave no container."""
+    """Run the job, write its result or failure, and remove its containers."""
     signal.signal(signal.SIGTERM, _interrupted)
     (JOB / "started").touch()
     try:
@@ -33,9 +33,9 @@ def main() -> int:
             removed = containers.remove(api, job["owner"])
             write_result({"removed": removed}, JOB / "result.json")
             return 0
-        # Jobs run one at a time: whose containers are here now was killed.
+        # Jobs run one at a time, so containers found here are of runs that were killed.
         for leftover in containers.remove(api):
-            print(f"removed {leftover}, which a killed run left")
+            print(f"removed {leftover}, left over from a killed run")
         with containers.owned(api, job["owner"]):
             _provide_image(api, job["image"])
             binds = [*job["binds"], *containers.name_binds(Path(job["image_root"]))]
@@ -49,13 +49,13 @@ def main() -> int:
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
-    """Unwind, so that the containers go."""
+    """Exit through the context managers, which remove the containers."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(128 + number)
 
 
 def _provide_image(api: Any, image: str) -> None:
-    """Import the host image, the same files that a guest has for its root, once."""
+    """Import the host image, whose files a guest has as its root, unless the engine has it."""
     if containers.has_image(api, image):
         return
     command = ["tar", "-C", str(IMAGE), "-c", "."]

@@ -1,7 +1,7 @@
-"""The first program of a guest: prepare, wait to be copied, do the job, power off.
+"""First program of a guest: prepare, wait in the snapshot, run the job, power off.
 
-Runs as root of the pinned kernel, in virtual time, with the job's folder mounted on /mnt/out; the
-job is described in job.json.
+It runs as root under the pinned kernel, in virtual time. The job's folder is mounted on /mnt/out
+and describes the job in job.json.
 """
 
 from __future__ import annotations
@@ -24,47 +24,47 @@ from losslab.emulation.outcome import write_failure, write_result
 from losslab.emulation.plan import make_plan
 from losslab.study.condition import Condition
 
-# The job's folder: of the guest that waits it is one of its own, of each copy that of its job.
+# The job's folder. The snapshot has a folder of its own, each fork has that of its job.
 JOB = Path("/mnt/out")
-# What is written there returns in every copy of this guest, with a random generator of its own. A
-# kernel that does not have it has its job's seed from the beginning, and no copies.
+# A write to it returns in each fork of the guest, with the random generator seeded for its job. A
+# kernel without this file is seeded for its job at boot, and does not fork.
 SNAPSHOT = Path("/proc/snapshot")
 RB_POWER_OFF = 0x4321FEDC  # linux/reboot.h
 
-What = dict[str, Any]
-# Sender and receiver share the guest's memory; TCP's own limits would make its size part of the
-# result. Pages of 4 KiB: 4 GiB, more than the guest has. tcp(7), tcp_mem.
+Job = dict[str, Any]  # job.json, or the part of it that the snapshot has
+# Sender and receiver share the guest's memory. With TCP's default limits, results would depend on
+# its size. In pages of 4 KiB: 4 GiB, more than the guest has. tcp(7), tcp_mem.
 TCP_MEM_PAGES = "1048576 1048576 1048576"
 ALLOWED_SYSCTL = "net.ipv4.tcp_allowed_congestion_control"
-# What a job needs to its end, which is the power-off: nothing of it is taken down.
-KEPT = contextlib.ExitStack()
+# Contexts that stay open until the power-off, because nothing needs to be taken down.
+UNTIL_POWER_OFF = contextlib.ExitStack()
 
 
-def serve(prepare: Callable[[What], Callable[[What], What]]) -> None:
-    """Do a job, whatever happens leave a result, and power off.
+def serve(prepare: Callable[[Job], Callable[[Job], dict[str, Any]]]) -> None:
+    """Run a job, write its result or failure, and power off.
 
-    `prepare` does what no seed decides, given what is known of the job then; it returns what does
-    the rest, given the whole job, and returns its result.
+    `prepare` does everything that does not depend on the seed, with the snapshot's part of the job.
+    It returns a function that does the rest with the whole job, and returns the result.
     """
-    # Collections would come after so many allocations, those of imports among them, and each looks
-    # at the clock. The minute or so that this process has makes too little garbage to matter.
+    # Python collects garbage after a number of allocations, which depends on the imports, and each
+    # collection reads the clock. This process runs for about a minute and makes little garbage.
     gc.disable()
     try:
-        # Without this, the instrument is at fault: see backends.virtual.
+        # If this file is missing, backends.virtual blames the instrument.
         (JOB / "started").touch()
-        do, failure = None, None
+        run, failure = None, None
         try:
-            do = prepare(json.loads((JOB / "template.json").read_text()))
+            run = prepare(json.loads((JOB / "template.json").read_text()))
         except BaseException as error:
-            failure = error  # every job's
+            failure = error  # of every fork's job
         # No file of the folder may be open here.
         if SNAPSHOT.exists():
             SNAPSHOT.write_text("wait")
         (JOB / "started").touch()
         job = json.loads((JOB / "job.json").read_text())
-        if do is None:
+        if run is None:
             raise failure or AssertionError
-        write_result(do(job), JOB / "result.json")
+        write_result(run(job), JOB / "result.json")
     except BaseException as error:
         write_failure(error, JOB / "result.json")
     finally:
@@ -74,25 +74,25 @@ def serve(prepare: Callable[[What], Callable[[What], What]]) -> None:
         ctypes.CDLL(None).reboot(RB_POWER_OFF)
 
 
-def prepare(what: What) -> Callable[[What], What]:
-    """Make the hosts ready, where there will be any."""
+def prepare(spec: Job) -> Callable[[Job], dict[str, Any]]:
+    """Set up the hosts, if the job needs them."""
     netns.write_sysctl("net.ipv4.tcp_mem", TCP_MEM_PAGES)
-    if what["kind"] == "command":
+    if spec["kind"] == "command":
         return _command
-    condition = Condition.from_json(what["condition"])
+    condition = Condition.from_json(spec["condition"])
     _allow(make_plan(condition, 0).algorithms)
-    shell = what["kind"] == "shell"
-    ready = KEPT.enter_context(stage(condition, disposable=True, loaded=not shell))
+    shell = spec["kind"] == "shell"
+    ready = UNTIL_POWER_OFF.enter_context(stage(condition, disposable=True, loaded=not shell))
     if shell:
         return lambda job: {"status": run_shell(ready, job["seed"], job["command"], JOB)}
     return lambda job: replicate(ready, job)
 
 
 def _allow(algorithms: set[str]) -> None:
-    """Let hosts use algorithms of the kernel that it keeps from network namespaces.
+    """Allow the hosts' network namespaces to use restricted algorithms of the kernel.
 
-    Those that do not say that everybody may use them (TCP_CONG_NON_RESTRICTED, net/tcp.h), as DCTCP
-    and Vegas; what the kernel does not have is refused later, by its name.
+    An algorithm without TCP_CONG_NON_RESTRICTED (net/tcp.h), such as DCTCP or Vegas, is restricted.
+    A later check refuses algorithms that the kernel lacks, by name.
     """
     available = set(netns.read_sysctl("net.ipv4.tcp_available_congestion_control").split())
     allowed = netns.read_sysctl(ALLOWED_SYSCTL).split()
@@ -101,12 +101,12 @@ def _allow(algorithms: set[str]) -> None:
         netns.write_sysctl(ALLOWED_SYSCTL, " ".join([*allowed, *missing]))
 
 
-def _command(job: What) -> What:
+def _command(job: Job) -> dict[str, Any]:
     subprocess.run(job["command"], cwd=JOB, check=True)
     return {"done": True}
 
 
-def replicate(ready: Stage, job: What) -> What:
+def replicate(ready: Stage, job: Job) -> dict[str, Any]:
     """Measure one replicate into the job's `raw` folder."""
     result = measure.replicate(ready, job, JOB)
     result["machine"]["tcp_mem"] = netns.read_sysctl("net.ipv4.tcp_mem")

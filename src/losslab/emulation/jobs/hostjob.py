@@ -1,6 +1,6 @@
-"""A job on this machine's own kernel, in real time, with Mininet's plain hosts.
+"""Job on this machine's own kernel, in real time, with Mininet hosts.
 
-Runs as root in the host image, in namespaces of its own; see `backends.onhost`. The job's folder is
+It runs as root in the host image, in its own namespaces; see `backends.onhost`. The job's folder is
 /mnt/out.
 """
 
@@ -20,9 +20,9 @@ from losslab.study.condition import Condition
 
 JOB = Path("/mnt/out")
 
-# What comes before a program, so that it may serve on any port and set up links of its namespace,
-# and no more: root without this could change the machine. NET_ADMIN is for the trace-driven link's
-# TUN device.
+# Command prefix of programs. It permits them to serve on any port and to set up links of their
+# namespace, and nothing else: root without this prefix could change the machine. NET_ADMIN is for
+# the trace-driven link's TUN device.
 LIMITED = (
     "setpriv", "--bounding-set=-all,+net_admin,+net_bind_service", "--inh-caps=-all",
     "--ambient-caps=-all", "--no-new-privs", "--",
@@ -30,7 +30,7 @@ LIMITED = (
 
 
 def main() -> int:
-    """Run the job and leave a result."""
+    """Run the job and write its result or failure."""
     (JOB / "started").touch()
     try:
         job = json.loads((JOB / "job.json").read_text())
@@ -41,18 +41,18 @@ def main() -> int:
 
 
 def host_class() -> type:
-    """Make the class of Mininet's hosts whose programs are limited."""
+    """Return a class of Mininet hosts whose programs have limited capabilities."""
     from mininet.net import Mininet
     from mininet.node import Host
 
-    # Or it would raise limits of the machine for good (fixLimits).
+    # Otherwise, Mininet would raise limits of the machine permanently (fixLimits).
     Mininet.inited = True
 
     class LimitedHost(Host):  # type: ignore[misc]
-        """A network namespace whose programs may not do what root may."""
+        """Network namespace whose programs have limited capabilities."""
 
         def popen(self, command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-            """Start a program."""
+            """Start a program with limited capabilities."""
             started: subprocess.Popen[bytes] = super().popen([*LIMITED, *command], **options)
             return started
 
@@ -61,7 +61,7 @@ def host_class() -> type:
 
 def replicate(job: dict[str, Any], hosts: type) -> dict[str, Any]:
     """Measure one replicate into the job's `raw` folder, and watch the machine meanwhile."""
-    gc.disable()  # as in a guest: collections look at the clock
+    gc.disable()  # as in a guest: collections read the clock
     with stage(Condition.from_json(job["condition"]), hosts) as ready:
         return measure.replicate(ready, job, JOB, realtime.Watch())
 

@@ -1,15 +1,15 @@
-"""A link that a trace drives, with mahimahi's rules. Pure data; `forward` puts it into a path.
+"""Trace-driven link with mahimahi's rules. Pure data; `forward` puts it into a path.
 
-Rules (mm-link, frontend/link_queue.cc): at each opportunity of the trace 1500 bytes may leave, of
-one packet or of several; a packet of which a part is left over waits for the next opportunity with
-the rest; an opportunity at which nothing waits is lost. Times are whole milliseconds. Full packets
-leave the FIFOs when they leave mahimahi's own. What differs:
+Rules (mm-link, frontend/link_queue.cc): each opportunity of the trace sends 1500 bytes, of one or
+several packets. A packet that is sent in part continues at the next opportunity. An opportunity
+with an empty queue is lost. Times are whole milliseconds. Full packets leave the FIFOs at the same
+times as in mahimahi. Differences:
 
-- Packets count with the bytes that IP gives them. mahimahi's carry 4 bytes more, a header of its
-  TUN device, and an opportunity there is 1504 bytes: a link full of packets of 52 bytes, which are
-  acknowledgements, carries 7 % more of them here.
-- CoDel is RFC 8289: it drops the head, and its law is not rounded. mahimahi's drops the packet
-  behind the head and reckons in whole milliseconds.
+- A packet counts with its IP length. In mahimahi it has 4 bytes more, a header of the TUN device,
+  and an opportunity has 1504 bytes. A link full of 52-byte acknowledgements therefore carries 7 %
+  more packets here.
+- CoDel follows RFC 8289: it drops the head and does not round its control law. mahimahi drops the
+  packet behind the head and computes in whole milliseconds.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ CODEL_INTERVAL_MS = 100.0
 
 @dataclass(frozen=True)
 class Packet:
-    """A packet in the queue, by the millisecond of its arrival."""
+    """Packet in the queue and its arrival time."""
 
     content: bytes
     arrived_ms: int
 
 
 class DropTail:
-    """A queue that refuses what does not fit; without limits it takes everything."""
+    """Drop-tail FIFO, by default without limits."""
 
     def __init__(self, limit_packets: int | None = None, limit_bytes: int | None = None) -> None:
         self._limits = (limit_packets, limit_bytes)
@@ -46,7 +46,7 @@ class DropTail:
         return len(self._packets)
 
     def enqueue(self, packet: Packet) -> bool:
-        """Take a packet; False where there is no room."""
+        """Add a packet; return False if the queue is full."""
         limit_packets, limit_bytes = self._limits
         if limit_packets is not None and len(self._packets) + 1 > limit_packets:
             return False
@@ -57,7 +57,7 @@ class DropTail:
         return True
 
     def dequeue(self, now_ms: int) -> tuple[Packet | None, list[Packet]]:
-        """Return the packet whose turn it is, and those that are dropped on the way to it."""
+        """Return the next packet, and those dropped before it."""
         if not self._packets:
             return None, []
         packet = self._packets.popleft()
@@ -66,7 +66,7 @@ class DropTail:
 
 
 class CoDel(DropTail):
-    """The queue of RFC 8289: drops at the head while the standing delay is above the target."""
+    """CoDel (RFC 8289): drops at the head while the standing delay is above the target."""
 
     def __init__(self, limit_packets: int | None = None) -> None:
         super().__init__(limit_packets)
@@ -77,7 +77,7 @@ class CoDel(DropTail):
         self._dropping = False
 
     def _head(self, now_ms: int) -> tuple[Packet | None, bool]:
-        """Take the head; tell whether delay has been above the target for an interval."""
+        """Take the head; return it, and whether its delay was above the target for an interval."""
         packet, _ = super().dequeue(now_ms)
         if packet is None:
             self._first_above_ms = 0.0
@@ -92,7 +92,7 @@ class CoDel(DropTail):
         return packet, now_ms >= self._first_above_ms
 
     def dequeue(self, now_ms: int) -> tuple[Packet | None, list[Packet]]:
-        """Return the packet whose turn it is, and those that are dropped on the way to it."""
+        """Return the next packet, and those dropped before it."""
         dropped: list[Packet] = []
         packet, above = self._head(now_ms)
         if self._dropping:
@@ -127,11 +127,11 @@ QUEUES: dict[str, Callable[[int], DropTail]] = {
 
 @dataclass
 class TraceLink:
-    """The link's state: what waits, what is half sent, and the next opportunity.
+    """State of a link: its queue, a packet sent in part, and the next opportunity.
 
-    Every event goes to `log`: `MS + BYTES` arrival, `MS - BYTES DELAY` departure, `MS d PACKETS
-    BYTES` drop. Arrivals and departures are as mahimahi writes them; drops are not, which it logs
-    when a packet comes, and not when CoDel drops it later.
+    It logs each event: `MS + BYTES` arrival, `MS - BYTES DELAY` departure, `MS d PACKETS BYTES`
+    drop. Arrivals and departures are logged as in mahimahi. mahimahi logs drops on arrival only,
+    not CoDel's later drops.
     """
 
     times: Sequence[int]
@@ -139,7 +139,7 @@ class TraceLink:
     log: Callable[[str], object]
     _schedule: Iterator[int] = field(init=False)
     next_ms: int = field(init=False)
-    _half_sent: Packet | None = field(init=False, default=None)
+    _sending: Packet | None = field(init=False, default=None)
     _bytes_left: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
@@ -148,11 +148,11 @@ class TraceLink:
 
     @property
     def busy(self) -> bool:
-        """Tell whether anything waits or is half sent."""
-        return self._half_sent is not None or len(self.queue) > 0
+        """Return whether a packet is queued or sent in part."""
+        return self._sending is not None or len(self.queue) > 0
 
     def arrive(self, content: bytes, now_ms: int) -> list[bytes]:
-        """Take a packet in; return those that have left by then."""
+        """Add a packet; return those that departed up to `now_ms`."""
         departed = self.advance(now_ms)
         self.log(f"{now_ms} + {len(content)}")
         if not self.queue.enqueue(Packet(content, now_ms)):
@@ -160,46 +160,46 @@ class TraceLink:
         return departed
 
     def advance(self, now_ms: int) -> list[bytes]:
-        """Use the opportunities up to and including `now_ms`; return what has left."""
+        """Use the opportunities up to and including `now_ms`; return the packets that departed."""
         departed: list[bytes] = []
         while self.next_ms <= now_ms:
             opportunity_ms, self.next_ms = self.next_ms, next(self._schedule)
             room = traces.OPPORTUNITY_BYTES
-            while room > 0 and (self._half_sent is not None or self._begin(opportunity_ms)):
+            while room > 0 and (self._sending is not None or self._begin(opportunity_ms)):
                 sent = min(room, self._bytes_left)
                 room -= sent
                 self._bytes_left -= sent
                 if self._bytes_left == 0:
-                    assert self._half_sent is not None
-                    packet, self._half_sent = self._half_sent, None
+                    assert self._sending is not None
+                    packet, self._sending = self._sending, None
                     delay_ms = opportunity_ms - packet.arrived_ms
                     self.log(f"{opportunity_ms} - {len(packet.content)} {delay_ms}")
                     departed.append(packet.content)
         return departed
 
     def _begin(self, now_ms: int) -> bool:
-        """Begin to send the next packet, if there is one."""
+        """Start to send the next packet; return whether there is one."""
         packet, dropped = self.queue.dequeue(now_ms)
         for each in dropped:
             self.log(f"{now_ms} d 1 {len(each.content)}")
-        self._half_sent = packet
+        self._sending = packet
         self._bytes_left = len(packet.content) if packet else 0
         return packet is not None
 
 
-def backlog(lines: Sequence[str], instants_ms: Sequence[float]) -> list[tuple[int, int, int]]:
-    """Follow a log to rising instants: packets and bytes that wait, and drops so far."""
+def backlog(lines: Sequence[str], times_ms: Sequence[float]) -> list[tuple[int, int, int]]:
+    """Return (packets queued, bytes queued, drops so far) of a log at ascending times."""
     found = []
     packets = octets = drops = 0
     events = [line.split() for line in lines]
     next_event = 0
-    for instant_ms in instants_ms:
-        while next_event < len(events) and int(events[next_event][0]) <= instant_ms:
-            _, what, *numbers = events[next_event]
+    for time_ms in times_ms:
+        while next_event < len(events) and int(events[next_event][0]) <= time_ms:
+            _, kind, *numbers = events[next_event]
             next_event += 1
-            if what == "+":
+            if kind == "+":
                 packets, octets = packets + 1, octets + int(numbers[0])
-            elif what == "-":
+            elif kind == "-":
                 packets, octets = packets - 1, octets - int(numbers[0])
             else:
                 count = int(numbers[0])
@@ -212,25 +212,25 @@ def backlog(lines: Sequence[str], instants_ms: Sequence[float]) -> list[tuple[in
 def summarise(
     lines: Sequence[str], begin_ms: float = 0.0, end_ms: float = math.inf
 ) -> dict[str, float | None]:
-    """Sum up a log as mahimahi's `mm-throughput-graph` does; empty where nothing departed.
+    """Summarise a log as mahimahi's `mm-throughput-graph` does; empty if nothing departed.
 
-    Throughput spans the time that the link was asked about, as that script's does: it begins at the
-    log's first opportunity and ends at its last, which `mm-link --once` makes the trace's length.
+    Throughput covers the time from `begin_ms` to `end_ms`. In that script, it covers the time from
+    the log's first to its last opportunity, which `mm-link --once` makes the trace's length.
 
-    The signal delay of a millisecond is the least time in which a message that was made then could
-    have reached the other end: that of the packets sent at that instant, or the wait for the next
-    one that is sent and its delay.
+    The signal delay of a millisecond is the minimum time that a message of that time needs to reach
+    the other end: the delay of the packets sent at that time, or the wait for the next packet sent
+    plus its delay.
     """
     stamps: list[int] = []
     delays: list[int] = []
     signal_ms: dict[int, int] = {}
     octets = 0
     for line in lines:
-        at, what, *numbers = line.split()
+        at, kind, *numbers = line.split()
         if not begin_ms <= int(at) <= end_ms:
             continue
         stamps.append(int(at))
-        if what == "-":
+        if kind == "-":
             octets += int(numbers[0])
             delay = int(numbers[1])
             delays.append(delay)
@@ -254,5 +254,5 @@ def summarise(
 
 
 def percentile_95(values: Sequence[int]) -> int:
-    """Return the value at 95 % of the ordered list, as mm-throughput-graph takes it."""
+    """Return the value at 95 % of the sorted values, as `mm-throughput-graph` does."""
     return sorted(values)[int(0.95 * len(values))]

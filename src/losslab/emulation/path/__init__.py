@@ -1,1 +1,1 @@
-"""Mechanisms of the path, each a module with a `FEATURE` (`study/features.py`)."""
+"""Path mechanisms: a module each, with a `FEATURE` (`study/features.py`)."""

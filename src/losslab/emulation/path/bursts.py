@@ -1,4 +1,4 @@
-"""Bursts of losses: netem's Gilbert-Elliott model."""
+"""Burst loss: netem's Gilbert-Elliott model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from losslab.emulation.mechanism import Line, Mechanism, burst_chances
+from losslab.emulation.mechanism import Mechanism, NetemLink, burst_chances
 from losslab.study.axes import axis
 
 if TYPE_CHECKING:
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bursts(Mechanism):
-    """Mean length of a burst of losses in packets."""
+    """Burst loss with a mean length in packets."""
 
     burst_packets: float = 1.0
 
     order = 2
-    of_lines = with_second = with_others = True
+    needs_netem_links = with_second = with_others = True
     after = "changes"
     axes = {
         "loss_burst_packets": axis(
             1.0,
-            help="mean length of a burst of losses (Gilbert-Elliott); 1 for independent ones",
+            help="mean length of a loss burst (Gilbert-Elliott model); 1 for independent losses",
             span="[1, 1000]", unit="packets", named="burst{}",
         )
     }  # fmt: skip
@@ -36,19 +36,18 @@ class Bursts(Mechanism):
     def conflicts(self, condition: Condition) -> Iterator[str]:
         if condition.loss_burst_packets > 1 and condition.loss_percent == 0:
             yield (
-                f"loss_burst_packets needs a loss_percent, found {condition.loss_burst_packets:g} "
-                "without one"
+                f"loss_burst_packets {condition.loss_burst_packets:g} needs a loss_percent above 0"
             )
 
-    def on_line(self, condition: Condition, way: str, its: Line) -> Line:
-        """Lose packets in a bad state, all of them, and none in a good one (tc-netem(8))."""
-        if its.loss_percent == 0:
-            return its
-        enter, leave = burst_chances(its.loss_percent / 100, self.burst_packets)
+    def on_netem_link(self, condition: Condition, direction: str, link: NetemLink) -> NetemLink:
+        """Lose every packet in the bad state and none in the good state (tc-netem(8))."""
+        if link.loss_percent == 0:
+            return link
+        enter, leave = burst_chances(link.loss_percent / 100, self.burst_packets)
         words = f"loss gemodel {100 * enter:.10g}% {100 * leave:.10g}%"
         expected = {"p": enter, "r": leave, "1-h": 1.0, "1-k": 0.0}
         option = (words, {f"loss-gemodel.{name}": value for name, value in expected.items()})
-        return replace(its, loss_percent=0.0, options=(*its.options, option))
+        return replace(link, loss_percent=0.0, options=(*link.options, option))
 
     @property
     def loss_run_packets(self) -> float:

@@ -1,4 +1,4 @@
-"""Explicit congestion notification: of the hosts, and of queues that mark. On every path."""
+"""Explicit congestion notification (ECN): the hosts' mode and marking queues, on every path."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from losslab.emulation.mechanism import Mechanism
-from losslab.emulation.qdiscs import Shaper
+from losslab.emulation.qdiscs import Qdisc
 from losslab.study import features
 from losslab.study.axes import NONE, Seed, axis
 
 if TYPE_CHECKING:
-    from losslab.emulation.accounts import Traffic
+    from losslab.emulation.accounting import Traffic
     from losslab.emulation.checks import Evidence
     from losslab.study.condition import Condition
 
-# Queues that mark, some only where they are told to.
-ASKED_TO_MARK = ("codel", "fq_codel", "pie", "red", "red-step")
-MARKING = (*ASKED_TO_MARK, "cake", "dualpi2")
-# Of the packets that a flow under ECN sends, all but its handshake and what it sends again carry
-# ECT (RFC 3168, 6.1.5): without ECN none do.
+# Queues that mark with the option `ecn`, and queues that always mark.
+MARK_WITH_OPTION = ("codel", "fq_codel", "pie", "red", "red-step")
+MARKING = (*MARK_WITH_OPTION, "cake", "dualpi2")
+# A flow with ECN sends all packets with ECT except its handshake and retransmissions (RFC 3168,
+# 6.1.5). A flow without ECN sends none.
 CAPABLE_SHARE_MIN = 0.5
 
 
@@ -45,14 +45,14 @@ class Marking(Mechanism):
         ),
         "mark_packets": axis(
             20,
-            help="what may wait before the queue `red-step` marks; 20 as in the paper on DCTCP at "
+            help="queue length above which the queue `red-step` marks; the DCTCP paper uses 20 at "
             "1 Gbit/s",
             span="[1, 100000]", unit="packets", named="mark{}", seed=Seed.NEVER,
         ),
     }  # fmt: skip
 
     def used(self, condition: Condition) -> bool:
-        """Every path has it: without ECN, no packet may say that it knows it."""
+        """Return True: with ECN off, no packet may carry ECT."""
         return True
 
     def of(self, condition: Condition) -> Self:
@@ -65,8 +65,8 @@ class Marking(Mechanism):
         its = condition
         if its.ecn != "off" and (its.trace != NONE or not features.apps()[its.app].with_ecn):
             yield (
-                "ecn must be off with a trace, whose link does not mark, and with the app "
-                f"datagram, found {its.ecn}"
+                "ecn must be off with a trace, because trace-driven links do not mark, and with "
+                f"the app datagram; found {its.ecn}"
             )
         if "mark_packets" in self.changed(its) and its.queue != "red-step":
             yield f"mark_packets needs the queue red-step, found {its.queue}"
@@ -76,39 +76,41 @@ class Marking(Mechanism):
                 f"{its.mark_packets}"
             )
 
-    def on_queue(self, condition: Condition, its: Shaper) -> Shaper:
-        """Tell the bottleneck's queue to mark."""
-        if condition.ecn == "off" or condition.queue not in ASKED_TO_MARK:
-            return its
-        return replace(its, arguments=f"{its.arguments} ecn", expected=its.expected | {"ecn": True})
+    def on_queue(self, condition: Condition, qdisc: Qdisc) -> Qdisc:
+        """Enable marking in the bottleneck's queue."""
+        if condition.ecn == "off" or condition.queue not in MARK_WITH_OPTION:
+            return qdisc
+        return replace(
+            qdisc, arguments=f"{qdisc.arguments} ecn", expected=qdisc.expected | {"ecn": True}
+        )
 
-    def reasons(self, e: Evidence) -> Iterator[str | None]:
+    def violations(self, e: Evidence) -> Iterator[str | None]:
         t = e.traffic
         if self.ecn == "their own":
             return
         if self.ecn == "accurate" and not e.accurate_ecn:
-            yield "both ends must agree on Accurate ECN with ecn accurate, found that they did not"
+            yield "with ecn accurate, both ends must negotiate Accurate ECN, found they did not"
         if self.ecn == "off":
             if t.ecn_capable:
                 yield (
-                    f"no packet may say that it knows ECN with ecn off, found {t.ecn_capable}; an "
-                    "algorithm that asks for ECN by itself, as dctcp does, needs ecn on"
+                    f"with ecn off, no packet may carry ECT, found {t.ecn_capable}; an algorithm "
+                    "that enables ECN itself, such as dctcp, needs ecn on"
                 )
             return
         if t.ecn_capable < CAPABLE_SHARE_MIN * t.received:
             yield (
-                f"at least {100 * CAPABLE_SHARE_MIN:g} % of {t.received} packets must say that "
-                f"they know ECN with ecn {self.ecn}, found {t.ecn_capable}"
+                f"with ecn {self.ecn}, at least {100 * CAPABLE_SHARE_MIN:g} % of {t.received} "
+                f"packets must carry ECT, found {t.ecn_capable}"
             )
         lost = t.loss_drops + t.bottleneck_drops
         if not -t.duplicates <= t.marks - t.ce_received <= lost:
             yield (
-                "packets that the bottleneck marked must equal marked packets received, but for "
-                f"{lost} lost and {t.duplicates} made twice, found {t.marks} marked and "
+                "packets marked by the bottleneck must equal marked packets received, except for "
+                f"{lost} lost and {t.duplicates} duplicated, found {t.marks} marked and "
                 f"{t.ce_received} received"
             )
         if t.marks and not self.marking:
-            yield f"a queue without marks must not mark, found {t.marks} marks"
+            yield f"a queue without ECN must not mark packets, found {t.marks} marks"
 
     def summary(self, t: Traffic) -> dict[str, float]:
         if self.ecn == "off":

@@ -1,4 +1,4 @@
-"""Policing: a filter before the bottleneck that drops what is above a rate."""
+"""Policing: a filter before the bottleneck that drops packets above a rate."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from typing import TYPE_CHECKING, Self
 
 from losslab.emulation.beyond_tc import DROP, Filter
 from losslab.emulation.mechanism import Mechanism
-from losslab.emulation.qdiscs import FRAME_BYTES, Shaper
+from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc
 from losslab.emulation.topology import bottleneck
 from losslab.study.axes import NONE, axis
 
 if TYPE_CHECKING:
-    from losslab.emulation.accounts import Traffic
+    from losslab.emulation.accounting import Traffic
     from losslab.emulation.checks import Evidence
     from losslab.study.condition import Condition
 
 
 @dataclass(frozen=True)
 class Policing(Mechanism):
-    """Rate of the policer, and full packets in its bucket."""
+    """Policer with a rate and a bucket of full packets."""
 
     policer_mbit: float = 0.0
     policer_burst_packets: int = 0
 
     order = 6
-    of_lines = with_second = with_others = True
+    needs_netem_links = with_second = with_others = True
     explains = ("policer_drops",)
     after = "duplicate_percent"
     axes = {
         "policer_mbit": axis(
             0.0,
-            help="what is above this rate before the bottleneck is dropped and never waits; 0 for "
+            help="rate of a policer before the bottleneck, which drops packets above it; 0 for "
             "none",
             span="[0, 10000]", unit="Mbit/s", named="policer{}",
         ),
         "policer_burst_packets": axis(
             100,
-            help="what the policer lets through at once: full packets in its bucket",
+            help="burst that the policer lets through: full packets in its bucket",
             span="[2, 100000]", unit="packets", named="bucket{}",
         ),
     }  # fmt: skip
@@ -51,15 +51,14 @@ class Policing(Mechanism):
     def conflicts(self, condition: Condition) -> Iterator[str]:
         its = condition
         if its.policer_mbit > 0 and its.trace != NONE:
-            yield "policer_mbit must be 0 with a trace, past whose link packets go"
+            yield "policer_mbit must be 0 with a trace, because its link bypasses the policer"
         if "policer_burst_packets" in self.changed(its) and not its.policer_mbit:
             yield (
-                f"policer_burst_packets needs a policer_mbit, found {its.policer_burst_packets} "
-                "without"
+                f"policer_burst_packets {its.policer_burst_packets} needs a policer_mbit above 0"
             )
 
-    def qdiscs(self, condition: Condition) -> list[Shaper]:
-        """Drop what is above the rate, before the bottleneck."""
+    def qdiscs(self, condition: Condition) -> list[Qdisc]:
+        """Return the filter that drops packets above the rate, before the bottleneck."""
         rate = math.floor(self.policer_mbit * 1e6 / 8)
         burst = self.policer_burst_packets * FRAME_BYTES
         words = f"matchall action police rate {rate * 8}bit burst {burst} conform-exceed drop/ok"
@@ -68,7 +67,7 @@ class Policing(Mechanism):
         }  # fmt: skip
         return [Filter.on(bottleneck(), words, action)]
 
-    def reasons(self, e: Evidence) -> Iterator[str | None]:
+    def violations(self, e: Evidence) -> Iterator[str | None]:
         if len(e.queue) < 2:
             return
         first, last = e.queue[0], e.queue[-1]
@@ -78,7 +77,7 @@ class Policing(Mechanism):
         allowed += (self.policer_burst_packets + 1) * FRAME_BYTES
         if passed > allowed:
             yield (
-                f"at most {allowed:.0f} bytes must pass a policer of {self.policer_mbit:g} Mbit/s "
+                f"a policer of {self.policer_mbit:g} Mbit/s must pass at most {allowed:.0f} bytes "
                 f"in {seconds:.3f} s, found {passed}"
             )
 

@@ -1,7 +1,7 @@
 """Reordering: data packets that arrive before their turn.
 
-A second netem is behind the first: what it picks goes at once, what it does not pick waits for as
-long as the others come later.
+A second netem follows the first. It forwards the selected packets at once and delays all others by
+`early_ms`.
 """
 
 from __future__ import annotations
@@ -10,35 +10,35 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from losslab.emulation.mechanism import Line, Mechanism, outside_interval
+from losslab.emulation.mechanism import Mechanism, NetemLink, outside_acceptance_interval
 from losslab.study.axes import axis
 
 if TYPE_CHECKING:
-    from losslab.emulation.accounts import Traffic
+    from losslab.emulation.accounting import Traffic
     from losslab.emulation.checks import Evidence
     from losslab.study.condition import Condition
 
 
 @dataclass(frozen=True)
 class Reordering(Mechanism):
-    """How many data packets come early, in percent, and by how much."""
+    """Reordering of a percentage of data packets, each early by a fixed time."""
 
     early_percent: float = 0.0
     early_ms: float = 0.0
 
     order = 4
-    of_lines = with_others = True
+    needs_netem_links = with_others = True
     explains = ("reordered",)
     after = "jitter_order"
     axes = {
         "reorder_percent": axis(
             0.0,
-            help="data packets that come `reorder_ms` before their turn",
+            help="data packets that arrive `reorder_ms` before their turn",
             span="[0, 100)", unit="% of packets", named="reorder{}",
         ),
         "reorder_ms": axis(
             5.0,
-            help="by how much; at most half of the RTT",
+            help="time by which reordered packets are early; at most half of the RTT",
             span="[0.01, 1000]", unit="ms", named="early{}",
         ),
     }  # fmt: skip
@@ -50,26 +50,28 @@ class Reordering(Mechanism):
     def conflicts(self, condition: Condition) -> Iterator[str]:
         if condition.reorder_percent > 0 and condition.reorder_ms > condition.rtt_ms / 2:
             yield (
-                f"reorder_ms must be at most half of rtt_ms, {condition.rtt_ms / 2:g} here, found "
+                f"reorder_ms must be at most half of rtt_ms ({condition.rtt_ms / 2:g}), found "
                 f"{condition.reorder_ms:g}"
             )
 
-    def on_line(self, condition: Condition, way: str, its: Line) -> Line:
-        """Move a part of the data's delay into a second netem."""
-        if way != "data":
-            return its
+    def on_netem_link(self, condition: Condition, direction: str, link: NetemLink) -> NetemLink:
+        """Move `early_ms` of the forward path's delay into a second netem."""
+        if direction != "data":
+            return link
         expected = {"reorder.reorder": self.early_percent / 100, "gap": 1}
         option = (f"reorder {self.early_percent:.10g}% gap 1", expected)
-        behind = (*its.behind, ("early", self.early_ms, option))
-        return replace(its, delay_ms=its.delay_ms - self.early_ms, behind=behind)
+        children = (*link.children, ("early", self.early_ms, option))
+        return replace(link, delay_ms=link.delay_ms - self.early_ms, children=children)
 
     @property
     def below_ms(self) -> float:
         return self.early_ms
 
-    def reasons(self, e: Evidence) -> Iterator[str | None]:
+    def violations(self, e: Evidence) -> Iterator[str | None]:
         t = e.traffic
-        yield outside_interval("early packets", self.early_percent, t.received, t.reordered)
+        yield outside_acceptance_interval(
+            "early packets", self.early_percent, t.received, t.reordered
+        )
 
     def summary(self, t: Traffic) -> dict[str, float]:
         return {"reordered_packets": t.reordered}

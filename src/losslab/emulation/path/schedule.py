@@ -6,48 +6,48 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from losslab.emulation.changing import Changing
 from losslab.emulation.mechanism import Mechanism, loss_percent, of
-from losslab.emulation.qdiscs import Shaper
-from losslab.emulation.shaping import shapers
+from losslab.emulation.qdiscs import Qdisc
+from losslab.emulation.schedule_runner import ScheduleRunner
+from losslab.emulation.shaping import path_qdiscs
 from losslab.emulation.topology import bottleneck, interface, reverse_router
 from losslab.errors import LosslabError
-from losslab.study import changes
+from losslab.study import schedule
 from losslab.study.axes import NONE, axis
-from losslab.study.changes import Phase
+from losslab.study.schedule import Phase
 
 if TYPE_CHECKING:
     from losslab.emulation.batch import Handle
     from losslab.emulation.plan import Plan
     from losslab.study.condition import Condition
 
-# What a path's rate, delay and loss are made by.
+# Qdiscs that set a path's rate, delay and loss.
 CHANGING = ("tbf", "netem")
-# tbf hands its own limit to a FIFO behind it (fifo_set_limit, net/sched/sch_fifo.c), which is then
-# told its own again.
+# tbf passes its own limit to the FIFO behind it (fifo_set_limit, net/sched/sch_fifo.c). The FIFO's
+# limit is therefore set again after each change of tbf.
 FIFOS = ("pfifo", "bfifo")
 
 
 @dataclass(frozen=True)
 class Step:
-    """A change of qdiscs: the phase that it begins, and what they are from then on."""
+    """Change of qdiscs at the beginning of a phase."""
 
     phase: Phase
-    becoming: list[Shaper]  # in the order in which they are told
-    then: list[Shaper]  # all, as they must read back
+    becoming: list[Qdisc]  # changed ones, in the order of their commands
+    then: list[Qdisc]  # all, as they must read back afterwards
 
 
 def phases_of(condition: Condition) -> list[Phase]:
-    """List a condition's phases; one where nothing changes."""
-    found = changes.phases(
-        condition.changes, {name: getattr(condition, name) for name in changes.SET}
+    """List a condition's phases; a single one without a path schedule."""
+    found = schedule.phases(
+        condition.changes, {name: getattr(condition, name) for name in schedule.SET}
     )
-    return changes.until(found, condition.duration_s)
+    return schedule.until(found, condition.duration_s)
 
 
 def as_in(condition: Condition, phase: Phase) -> Condition:
-    """Return a condition as it is in a phase; in an outage it loses everything."""
-    its = type(condition).from_json(condition.to_json() | phase.values | {"changes": changes.NONE})
+    """Return the condition that holds in a phase; an outage loses every packet."""
+    its = type(condition).from_json(condition.to_json() | phase.values | {"changes": schedule.NONE})
     if not phase.outage:
         return its
     everything = {"loss_percent": 100.0, "loss_burst_packets": 1.0, "loss_direction": "both"}
@@ -55,18 +55,18 @@ def as_in(condition: Condition, phase: Phase) -> Condition:
 
 
 def steps(condition: Condition, seed: int) -> list[Step]:
-    """List what becomes of a path's qdiscs, phase by phase.
+    """List the changes of a path's qdiscs, phase by phase.
 
-    What changes draws anew from a seed of its own; all else goes on.
+    A changed netem draws from a new seed; the others continue.
     """
     first, *later = phases_of(condition)
-    now = {(q.where.name, q.handle): q for q in shapers(as_in(condition, first), seed)}
+    now = {(q.where.name, q.handle): q for q in path_qdiscs(as_in(condition, first), seed)}
     before = {key: q.arguments for key, q in now.items()}
     found = []
     for number, phase in enumerate(later, start=1):
         its = as_in(condition, phase)
-        plain = {(q.where.name, q.handle): q for q in shapers(its, seed)}
-        own = {(q.where.name, q.handle): q for q in shapers(its, seed + number * 2**31)}
+        plain = {(q.where.name, q.handle): q for q in path_qdiscs(its, seed)}
+        own = {(q.where.name, q.handle): q for q in path_qdiscs(its, seed + number * 2**31)}
         becoming = [
             own[key]
             for key, q in plain.items()
@@ -84,24 +84,24 @@ def steps(condition: Condition, seed: int) -> list[Step]:
 
 @dataclass(frozen=True)
 class ChangePlan:
-    """What changes, and what is promised of it."""
+    """Path schedule of a replicate, with what its checks need."""
 
     steps: list[Step]
-    phases: list[Phase]  # the first included; the last ends with the run
-    strikes: tuple[bool, bool]  # whether loss strikes data, and acknowledgements
+    phases: list[Phase]  # including the first; the last ends with the run
+    strikes: tuple[bool, bool]  # whether data packets and acknowledgements are lost
     burst_packets: float
-    early_ms: float  # by which a ping may be faster
-    lines: list[tuple[str, str]]  # host and interface of both delay lines
+    early_ms: float  # tolerance for early pings
+    lines: list[tuple[str, str]]  # host and interface of both netem links
 
 
 def change_plan(condition: Condition, seed: int) -> ChangePlan:
-    """Plan a condition's changes, and what is promised of them."""
-    sure = as_in(condition, Phase(0.0, 0.0, {"loss_percent": 1.0}))
+    """Make the schedule of a condition's path."""
+    lossy = as_in(condition, Phase(0.0, 0.0, {"loss_percent": 1.0}))
     ends = (interface("r2", "receiver"), interface(reverse_router(condition.path), "r1"))
     return ChangePlan(
         steps=steps(condition, seed),
         phases=phases_of(condition),
-        strikes=(loss_percent(sure, "data") > 0, loss_percent(sure, "back") > 0),
+        strikes=(loss_percent(lossy, "data") > 0, loss_percent(lossy, "back") > 0),
         burst_packets=condition.loss_burst_packets,
         early_ms=sum(each.below_ms for each in of(condition)),
         lines=[(end.host, end.name) for end in ends],
@@ -110,7 +110,7 @@ def change_plan(condition: Condition, seed: int) -> ChangePlan:
 
 @dataclass(frozen=True)
 class Schedule(Mechanism):
-    """Mean rate of the time that goodput is of; loss is judged phase by phase."""
+    """Path schedule; goodput is compared with its mean rate, loss phase by phase."""
 
     scheduled_mbit: float | None = None
 
@@ -120,17 +120,17 @@ class Schedule(Mechanism):
     axes = {
         "changes": axis(
             NONE,
-            help="what becomes of the path while it runs: `at_s=10,rate_mbit=2+at_s=15,"
-            "rate_mbit=20`, of `rate_mbit`, `rtt_ms`, `loss_percent` and `outage_s`, so long "
-            "everything is lost",
+            help="path schedule, changes while the traffic runs: `at_s=10,rate_mbit=2+at_s=15,"
+            "rate_mbit=20`; keys are `rate_mbit`, `rtt_ms`, `loss_percent`, and `outage_s`, the "
+            "time for which every packet is lost",
             pattern="[a-z0-9_=.,+]+", named="changes-{}",
         )
     }  # fmt: skip
 
     def of(self, condition: Condition) -> Self:
-        """Return the mean rate of what may be acknowledged in the time that goodput is of.
+        """Return the mechanism with the bottleneck's mean rate over the goodput's interval.
 
-        That passed the bottleneck up to a round trip before.
+        Data that is acknowledged then has passed the bottleneck up to a round trip earlier.
         """
         if condition.changes == NONE:
             return self
@@ -151,24 +151,26 @@ class Schedule(Mechanism):
         if its.changes == NONE:
             return
         if its.shaper != "tbf" or its.sender_delay_ms > 0:
-            yield "changes must be none with sender_delay_ms or the shaper htb-netem, found changes"
+            yield "changes must be none with sender_delay_ms or the shaper htb-netem"
         if its.trace != NONE and "rate_mbit" in its.changes:
-            yield "changes must leave rate_mbit alone with a trace, which is the link's rate"
+            yield "changes must not set rate_mbit with a trace, because the trace is the rate"
         try:
-            found = changes.phases(its.changes, {name: getattr(its, name) for name in changes.SET})
+            found = schedule.phases(
+                its.changes, {name: getattr(its, name) for name in schedule.SET}
+            )
         except LosslabError as error:
             yield error.message
             return
         last_s = found[-1].begin_s
         if last_s >= its.duration_s:
             yield (
-                f"changes must end before the run does, at {its.duration_s:g} s, found one at "
-                f"{last_s:g} s"
+                f"every change must come before the run's end at {its.duration_s:g} s, found one "
+                f"at {last_s:g} s"
             )
         for phase in found[1:]:
             bare = phase.values["rtt_ms"] == 0
             if bare:
-                yield "changes must keep some rtt_ms, whose delay lines they change, found 0"
+                yield "changes must keep rtt_ms above 0, because a path without delay has no netem"
             if not bare:
                 where = f"changes, from {phase.begin_s:g} s: "
                 same = type(its).from_json(its.to_json() | phase.values | {"changes": NONE})
@@ -177,12 +179,12 @@ class Schedule(Mechanism):
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
         return {"changes": change_plan(condition, seed)}
 
-    def last_qdiscs(self, plan: Plan) -> list[Shaper]:
-        last: list[Shaper] = plan.parts["changes"].steps[-1].then
+    def last_qdiscs(self, plan: Plan) -> list[Qdisc]:
+        last: list[Qdisc] = plan.parts["changes"].steps[-1].then
         return last
 
-    def session(self, plan: Plan, handles: Mapping[str, Handle]) -> Changing:
-        return Changing(plan.parts["changes"], handles)
+    def session(self, plan: Plan, handles: Mapping[str, Handle]) -> ScheduleRunner:
+        return ScheduleRunner(plan.parts["changes"], handles)
 
     @property
     def mean_rate_mbit(self) -> float | None:

@@ -1,4 +1,4 @@
-"""Thinning of acknowledgements: a filter on the way back that lets one of so many pass."""
+"""ACK thinning: a filter on the reverse path that forwards one in N acknowledgements."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from typing import TYPE_CHECKING
 
 from losslab.emulation.beyond_tc import DETERMINISTIC, DROP, OK, Filter
 from losslab.emulation.mechanism import Mechanism
-from losslab.emulation.qdiscs import Shaper
+from losslab.emulation.qdiscs import Qdisc
 from losslab.emulation.topology import interface, reverse_router
 from losslab.study.axes import NONE, axis
 
 if TYPE_CHECKING:
-    from losslab.emulation.accounts import Traffic
+    from losslab.emulation.accounting import Traffic
     from losslab.emulation.checks import Evidence
     from losslab.study.condition import Condition
 
 
 @dataclass(frozen=True)
 class Thinning(Mechanism):
-    """Of so many acknowledgements without data one gets through."""
+    """ACK thinning that forwards one in `ack_thinning` pure acknowledgements."""
 
     ack_thinning: int = 1
 
     order = 7
-    of_lines = with_second = with_others = True
+    needs_netem_links = with_second = with_others = True
     explains = ("acks_thinned",)
     after = "duplicate_percent"
     axes = {
         "ack_thinning": axis(
             1,
-            help="of so many acknowledgements without data one gets through; 1 for all",
+            help="N, where one in N pure acknowledgements gets through; 1 for all",
             span="[1, 100]", named="thin{}",
         )
     }  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
         if condition.ack_thinning > 1 and condition.trace != NONE:
-            yield "ack_thinning must be 1 with a trace, past whose link packets go"
+            yield "ack_thinning must be 1 with a trace, because its link bypasses the filter"
 
-    def qdiscs(self, condition: Condition) -> list[Shaper]:
-        """Filter packets that acknowledge and do nothing else (no SYN, FIN, PSH)."""
+    def qdiscs(self, condition: Condition) -> list[Qdisc]:
+        """Return the filter of pure acknowledgements (no SYN, FIN, PSH)."""
         words = (
             "protocol ip flower ip_proto tcp tcp_flags 0x10/0x1f action drop random determ ok "
             f"{self.ack_thinning}"
@@ -52,13 +52,13 @@ class Thinning(Mechanism):
         }  # fmt: skip
         return [Filter.on(interface(reverse_router(condition.path), "r1"), words, action)]
 
-    def reasons(self, e: Evidence) -> Iterator[str | None]:
+    def violations(self, e: Evidence) -> Iterator[str | None]:
         t = e.traffic
-        wanted = t.acks_seen - t.acks_seen // self.ack_thinning
-        if t.acks_thinned != wanted:
+        expected = t.acks_seen - t.acks_seen // self.ack_thinning
+        if t.acks_thinned != expected:
             yield (
-                f"one of {self.ack_thinning} of {t.acks_seen} acknowledgements must get through "
-                f"and {wanted} be dropped, found {t.acks_thinned} dropped"
+                f"{expected} of {t.acks_seen} acknowledgements must be dropped, so that one in "
+                f"{self.ack_thinning} gets through, found {t.acks_thinned} dropped"
             )
 
     def summary(self, t: Traffic) -> dict[str, float]:

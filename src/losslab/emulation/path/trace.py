@@ -1,4 +1,4 @@
-"""Trace-driven links: a program behind a TUN device takes the bottleneck's place (`link/`)."""
+"""Trace-driven links: a program behind a TUN device replaces the bottleneck (`link/`)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.link import forward, tracelink, traces
-from losslab.emulation.mechanism import Mechanism, Noted
+from losslab.emulation.mechanism import Mechanism, MechanismResult
 from losslab.emulation.probes.queue import QueueSample
-from losslab.emulation.qdiscs import Shaper
+from losslab.emulation.qdiscs import Qdisc
 from losslab.study.axes import NONE, Seed, axis
 from losslab.study.seeds import derived_seed
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from losslab.emulation.batch import Handle
     from losslab.emulation.flows import Host
     from losslab.emulation.link.forward import LinkPlan
-    from losslab.emulation.outcome import Seen
+    from losslab.emulation.outcome import Observations
     from losslab.emulation.plan import Plan
     from losslab.study.condition import Condition
 
-# The trace that is drawn anew for each replicate.
+# A trace that is drawn for each replicate.
 DRAWN = "cellular"
-# The length of the queue behind the link, which is never short.
+# Length of the queue behind the link, which never fills.
 SPARE_PACKETS = 1000
 
 
 @dataclass(frozen=True)
 class Trace(Mechanism):
-    """The links of both ways; what waits on the way back is a FIFO."""
+    """Trace-driven links of both directions; the reverse link has a FIFO."""
 
     order = 0
     per_gb_s = 98.0  # Python
@@ -41,14 +41,15 @@ class Trace(Mechanism):
     axes = {
         "trace": axis(
             NONE,
-            help="what drives the bottleneck in place of its rate: `none`, a file of `traces/`, or "
-            "`cellular`, drawn for each replicate; its queue is `fifo`, `bfifo` or `codel`",
+            help="packet-delivery trace that replaces the bottleneck's rate: `none`, a file of "
+            "`traces/`, or `cellular`, drawn for each replicate; with a trace the queue is `fifo`, "
+            "`bfifo` or `codel`",
             pattern="[a-z0-9-]+", named="trace-{}",
         ),
         "trace_back": axis(
             NONE,
-            help="what drives the way back of the data's acknowledgements, as `trace` does the "
-            "data's; `cellular` has an uplink's mean; its queue is a FIFO as long",
+            help="packet-delivery trace of the reverse path, as `trace` of the forward path; "
+            "`cellular` has an uplink's mean rate; its queue is a FIFO of the same length",
             pattern="[a-z0-9-]+", named="back-{}", seed=Seed.NEVER,
         ),
     }  # fmt: skip
@@ -58,14 +59,14 @@ class Trace(Mechanism):
         if its.bare and its.trace != NONE:
             yield f"trace must be {NONE} with rtt_ms 0, found {its.trace}"
         if its.trace != NONE and its.queue not in queues:
-            yield f"queue must be one of {', '.join(queues)} with a trace, found {its.queue}"
+            yield f"with a trace, queue must be one of {', '.join(queues)}, found {its.queue}"
         if its.trace_back != NONE and its.trace == NONE:
-            yield f"trace_back needs a trace, found {its.trace_back} without one"
+            yield f"trace_back {its.trace_back} needs a trace, found none"
 
-    def on_queue(self, condition: Condition, its: Shaper) -> Shaper:
-        """Leave the queue to the link; behind it, nothing waits."""
+    def on_queue(self, condition: Condition, qdisc: Qdisc) -> Qdisc:
+        """Replace the bottleneck's queue by a spare FIFO: packets queue in the link."""
         limit = {"limit": SPARE_PACKETS}
-        return replace(its, kind="pfifo", arguments=f"limit {SPARE_PACKETS}", expected=limit)
+        return replace(qdisc, kind="pfifo", arguments=f"limit {SPARE_PACKETS}", expected=limit)
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
         ways = (
@@ -83,11 +84,11 @@ class Trace(Mechanism):
             ]
         }  # fmt: skip
 
-    def loaded(self, plan: Plan) -> list[tuple[str, str]]:
+    def preloaded_programs(self, plan: Plan) -> list[tuple[str, str]]:
         return [(forward.ROUTER, forward.MODULE)] * len(plan.parts["links"])
 
     def prepare(self, plan: Plan, folder: Path) -> None:
-        """Draw traces here, where Python and libm are the image's: others might differ."""
+        """Draw traces with the image's Python and libm: the host's may give other values."""
         for link in plan.parts["links"]:
             if link.drawn_seed is not None:
                 drawn = traces.generate(link.drawn_seed, mean=link.drawn_mbit)
@@ -99,20 +100,20 @@ class Trace(Mechanism):
     ) -> Iterator[dict[str, Any]]:
         router, handle, begin_ns = nodes[forward.ROUTER], handles[forward.ROUTER], 0
         with contextlib.ExitStack() as stack:
-            # The data's link is the first to end: what it still has is acknowledged over the other.
+            # The forward link ends first: its last packets are acknowledged over the reverse link.
             for link in reversed(plan.parts["links"]):
                 its = forward.attached(router, handle, link, plan, folder)
                 begin_ns = stack.enter_context(its)
             yield {"link_begin_ns": begin_ns}
 
-    def note(self, plan: Plan, seen: Seen, folder: Path) -> Noted:
+    def note(self, plan: Plan, observations: Observations, folder: Path) -> MechanismResult:
         links: list[LinkPlan] = plan.parts["links"]
-        begin_ms = (seen.run.timeline.origin_ns - seen.noted["link_begin_ns"]) / 1e6
+        begin_ms = (observations.run.timeline.origin_ns - observations.noted["link_begin_ns"]) / 1e6
         drops, summary = {}, dict[str, Any]()
         for link in links:
             lines = (folder / forward.LOGS[link.way]).read_text().splitlines()
             name = {"data": "link_drops", "back": "link_back_drops"}[link.way]
-            # Drops count whenever they were; the rest is about the time of the run.
+            # Drops of the whole log count; the other figures are of the run's time.
             drops[name] = sum(line.split()[1] == "d" for line in lines)
             path = folder.parent / link.file
             described = traces.describe(traces.parse(path.read_text(), str(path)))
@@ -122,17 +123,17 @@ class Trace(Mechanism):
                 summary["queue_back_delay_p95_ms"] = found.get("queue_delay_p95_ms")
             else:
                 summary |= described | found
-                # The bucket behind the link is never short: what waits is in the link.
-                times = [sample.t_s for sample in seen.run.queue]
+                # The bucket behind the link never runs dry: packets queue in the link.
+                times = [sample.t_s for sample in observations.run.queue]
                 states = tracelink.backlog(lines, [begin_ms + 1e3 * t_s for t_s in times])
                 waiting = [QueueSample(t, *its) for t, its in zip(times, states, strict=True)]
         digests = {
             link.way: hashlib.sha256((folder.parent / link.file).read_bytes()).hexdigest()
             for link in links
         }
-        # The 0 s of the replicate on the clock of the data's link.
+        # The replicate's 0 s on the forward link's clock.
         observed = {"link_begin_ms": begin_ms, "trace_sha256": digests}
-        return Noted(drops | summary, drops, waiting, observed)
+        return MechanismResult(drops | summary, drops, waiting, observed)
 
 
 FEATURE = Trace()

@@ -1,1 +1,1 @@
-"""What is read from the kernel while the traffic runs."""
+"""Probes that read the kernel's state while the traffic runs."""

@@ -1,4 +1,4 @@
-"""Speak to the kernel over netlink: messages, their attributes, and a dump in few system calls.
+"""Netlink messages, their attributes, and dumps in few system calls.
 
 Layouts: linux/netlink.h. Standard library only.
 """
@@ -16,20 +16,20 @@ ATTRIBUTE_HEADER = struct.Struct("=HH")
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_ECHO, NLM_F_DUMP = 0x1, 0x4, 0x8, 0x300
 NETLINK_ROUTE = 0
 NLMSG_ERROR, NLMSG_DONE = 2, 3
-# The kernel puts no more into one part of an answer (netlink_recvmsg, net/netlink/af_netlink.c).
+# Maximum size of one part of a reply (netlink_recvmsg, net/netlink/af_netlink.c).
 PART_BYTES = 1 << 15
-# A dump of little is one part, and one that says that it was all.
+# A small dump has two parts: its messages and the end marker.
 PARTS = 2
 MSG_WAITFORONE = 0x10000  # linux/socket.h
 
 
 def request(kind: int, flags: int, body: bytes) -> bytes:
-    """Make a request, the only one that is under way on its socket."""
+    """Build a request; its socket must have no other request under way."""
     return HEADER.pack(HEADER.size + len(body), kind, NLM_F_REQUEST | flags, 1, 0) + body
 
 
 def attributes(data: bytes) -> dict[int, bytes]:
-    """Split netlink attributes (type, payload); NLA_ALIGNTO is 4."""
+    """Parse netlink attributes into payloads by type; NLA_ALIGNTO is 4."""
     found = {}
     at = 0
     while at + 4 <= len(data):
@@ -42,7 +42,11 @@ def attributes(data: bytes) -> dict[int, bytes]:
 
 
 def split(part: bytes) -> Iterator[tuple[int, bytes]]:
-    """Split a part of an answer into (type, payload); OSError if the kernel refused."""
+    """Yield the messages of a reply's part as (type, payload).
+
+    Raises:
+        OSError: The kernel refused the request.
+    """
     at = 0
     while at + HEADER.size <= len(part):
         length, kind, *_ = HEADER.unpack_from(part, at)
@@ -54,20 +58,28 @@ def split(part: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def attribute(kind: int, content: bytes) -> bytes:
-    """Write a netlink attribute."""
-    whole = ATTRIBUTE_HEADER.pack(ATTRIBUTE_HEADER.size + len(content), kind) + content
-    return whole + bytes(-len(whole) % 4)
+    """Build a netlink attribute."""
+    data = ATTRIBUTE_HEADER.pack(ATTRIBUTE_HEADER.size + len(content), kind) + content
+    return data + bytes(-len(data) % 4)
 
 
 def ask(kind: int, flags: int, body: bytes) -> None:
-    """Send a request about this namespace's links; OSError if the kernel refused it."""
+    """Send a request about this namespace's links and wait for the acknowledgement.
+
+    Raises:
+        OSError: The kernel refused the request.
+    """
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE) as sock:
         sock.send(request(kind, flags, body))
         list(split(sock.recv(PART_BYTES)))
 
 
 def dump(kind: int, body: bytes) -> list[tuple[int, bytes]]:
-    """Dump this namespace's links as (type, payload); OSError if the kernel refused it."""
+    """Return the messages of a dump about this namespace's links, as (type, payload).
+
+    Raises:
+        OSError: The kernel refused the request.
+    """
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE) as sock:
         sock.send(request(kind, NLM_F_DUMP, body))
         return _until_done(iter(lambda: sock.recv(PART_BYTES), b""))
@@ -99,35 +111,39 @@ class _Header(ctypes.Structure):  # struct msghdr
     )
 
 
-class _Message(ctypes.Structure):  # struct mmsghdr: where to, and how many bytes were received
+class _Message(ctypes.Structure):  # struct mmsghdr: buffers, and the number of bytes received
     _fields_ = (("header", _Header), ("received", ctypes.c_uint))
 
 
-class Answers:
-    """Receives dumps on one socket again and again.
+class DumpReader:
+    """Reader of many dumps on one socket.
 
-    Its memory stays: that of `recv` would be mapped, touched and unmapped each time. And the end of
-    a dump comes with it: as another part it would take another system call.
+    It reuses its buffers: `recv` would map, touch and unmap new memory for each dump. It receives a
+    small dump and its end marker in one system call.
     """
 
     def __init__(self, sock: socket.socket) -> None:
-        """Stay beside a socket, which stays the caller's."""
-        self._number = sock.fileno()
-        self._memory = [ctypes.create_string_buffer(PART_BYTES) for _ in range(PARTS)]
-        self._places = [_Iovec(ctypes.addressof(each), PART_BYTES) for each in self._memory]
+        """Prepare the buffers; the caller keeps and closes the socket."""
+        self._descriptor = sock.fileno()
+        self._buffers = [ctypes.create_string_buffer(PART_BYTES) for _ in range(PARTS)]
+        self._vectors = [_Iovec(ctypes.addressof(each), PART_BYTES) for each in self._buffers]
         self._messages = (_Message * PARTS)(
-            *(_Message(_Header(iov=ctypes.pointer(at), iov_length=1)) for at in self._places)
+            *(_Message(_Header(iov=ctypes.pointer(each), iov_length=1)) for each in self._vectors)
         )
         self._receive = ctypes.CDLL(None, use_errno=True).recvmmsg
 
     def dump(self) -> list[tuple[int, bytes]]:
-        """Receive the messages of one dump, as (type, payload); OSError if it was refused."""
+        """Return the messages of one dump as (type, payload).
+
+        Raises:
+            OSError: The kernel refused the request.
+        """
         return _until_done(self._parts())
 
     def _parts(self) -> Iterator[bytes]:
         while True:
-            count = self._receive(self._number, self._messages, PARTS, MSG_WAITFORONE, None)
+            count = self._receive(self._descriptor, self._messages, PARTS, MSG_WAITFORONE, None)
             if count < 0:
                 raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-            for memory, message in zip(self._memory[:count], self._messages, strict=False):
-                yield ctypes.string_at(memory, message.received)
+            for buffer, message in zip(self._buffers[:count], self._messages, strict=False):
+                yield ctypes.string_at(buffer, message.received)

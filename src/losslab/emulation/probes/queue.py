@@ -1,4 +1,4 @@
-"""Read the bottleneck's occupancy and drops over netlink.
+"""Occupancy and drops of the bottleneck's queue, read over netlink.
 
 Layouts: linux/rtnetlink.h, linux/gen_stats.h.
 """
@@ -26,7 +26,7 @@ COLUMNS = "t_s,backlog_packets,backlog_bytes,drops"
 
 @dataclass(frozen=True)
 class QueueSample:
-    """What waits in the queue at an instant, and what it has dropped and sent so far."""
+    """Backlog of a queue at a time, and its drops and sent bytes so far."""
 
     t_s: float
     backlog_packets: int
@@ -40,18 +40,18 @@ class QueueSample:
 
 
 def write_csv(samples: Sequence[QueueSample], path: Path) -> None:
-    """Write samples as a table."""
+    """Write samples as a table with `COLUMNS`."""
     path.write_text("\n".join([COLUMNS, *(sample.row() for sample in samples)]) + "\n")
 
 
 class QueueProbe:
-    """The root qdisc of one interface, in the namespace where the probe was made."""
+    """Probe of an interface's root qdisc, in the namespace where it is created."""
 
     def __init__(self, interface_name: str) -> None:
         self._index = socket.if_nametoindex(interface_name)
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, netlink.NETLINK_ROUTE)
-        # Not a dump, which would be of every interface. An echo: before Linux 6.8 the answer goes
-        # to those alone who listen to changes (tc_get_qdisc, net/sched/sch_api.c).
+        # A dump would cover every interface. Without NLM_F_ECHO, kernels before Linux 6.8 reply
+        # only to sockets that listen to changes (tc_get_qdisc, net/sched/sch_api.c).
         self._request = netlink.request(
             RTM_GETQDISC,
             netlink.NLM_F_ECHO,
@@ -59,7 +59,11 @@ class QueueProbe:
         )
 
     def sample(self, t_s: float) -> QueueSample:
-        """Read the queue's state at `t_s` of the caller's clock; OSError if there is none."""
+        """Read the queue's state at `t_s` of the caller's clock.
+
+        Raises:
+            OSError: The interface has no root qdisc.
+        """
         self._socket.send(self._request)
         for kind, payload in netlink.split(self._socket.recv(netlink.PART_BYTES)):
             if kind != RTM_NEWQDISC:

@@ -1,7 +1,7 @@
-"""Read the state of TCP sockets over netlink, as `ss -ti` does.
+"""State of TCP sockets, read over netlink as `ss -ti` does.
 
-`ss` costs a process per sample and pyroute2 1.5 s of imports per replicate; this is one request
-and one reply per sample on an open socket. Layouts: linux/inet_diag.h, linux/tcp.h.
+`ss` costs a process per sample, and pyroute2 costs 1.5 s of imports per replicate. This probe costs
+a request and a reply per sample. Layouts: linux/inet_diag.h, linux/tcp.h.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ NETLINK_SOCK_DIAG = 4
 SOCK_DIAG_BY_FAMILY = 20
 INET_DIAG_INFO = 2
 INET_DIAG_CONG = 4
-# net/tcp_states.h. A server that has handed over its last bytes closes the connection at once; what
-# waits in its buffer is then sent in the other two.
+# net/tcp_states.h. A server closes a connection right after its last write; in the latter two
+# states, TCP still sends the bytes in the socket's buffer.
 TCP_ESTABLISHED, TCP_FIN_WAIT1, TCP_CLOSING = 1, 4, 11
 STATES = 1 << TCP_ESTABLISHED | 1 << TCP_FIN_WAIT1 | 1 << TCP_CLOSING
 DIAG_MSG_BYTES = 72
-TCP_INFINITE_SSTHRESH = 0x7FFF_FFFF  # net/tcp.h: slow start has no end yet
-# Of `struct tcp_info`: snd_mss, sacked; rtt, rttvar, snd_ssthresh, snd_cwnd; total_retrans,
+TCP_INFINITE_SSTHRESH = 0x7FFF_FFFF  # net/tcp.h: no threshold set yet
+# Fields of `struct tcp_info`: snd_mss, sacked; rtt, rttvar, snd_ssthresh, snd_cwnd; total_retrans,
 # pacing_rate; bytes_acked; delivery_rate, busy_time, rwnd_limited, sndbuf_limited.
 TCP_INFO = struct.Struct("=16xI8xI 36x4I 16xIQ 8xQ 32x4Q")
 UNPACED = 2**64 - 1
 
-# Two bits, since Linux 7.0: TCPI_ECN_MODE_ACCECN.
+# Since Linux 7.0: offset of the byte whose lower two bits are the ECN mode, and
+# TCPI_ECN_MODE_ACCECN.
 ECN_MODE_BYTE, ACCURATE = 276, 2
 
 COLUMNS = (
@@ -39,7 +40,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class TcpSample:
-    """One socket's state; times in ms, rates in Mbit/s, limited times in s."""
+    """State of a socket; RTTs in ms, rates in Mbit/s, busy and limited times in s."""
 
     source_port: int
     algorithm: str
@@ -51,11 +52,11 @@ class TcpSample:
     delivery_mbit: float
     retransmits: int
     bytes_acked: int
-    delivered_bytes: int  # what the receiver has said it has, also behind a hole
+    delivered_bytes: int  # acknowledged, selective acknowledgements (SACK) included
     busy_s: float
     rwnd_limited_s: float
     sndbuf_limited_s: float
-    accurate_ecn: bool = False  # it was agreed on
+    accurate_ecn: bool = False  # negotiated
 
     def row(self, t_s: float) -> str:
         """Format as a line of `COLUMNS`."""
@@ -84,7 +85,7 @@ def parse_tcp_info(source_port: int, algorithm: str, info: bytes) -> TcpSample:
         delivery_mbit=delivery * 8 / 1e6,
         retransmits=retransmits,
         bytes_acked=acked,
-        # Selectively acknowledged packets are full ones, but for a last.
+        # Packets with selective acknowledgements are full ones, except for the last packet.
         delivered_bytes=acked + sacked * mss,
         busy_s=busy_us / 1e6,
         rwnd_limited_s=rwnd_limited_us / 1e6,
@@ -94,13 +95,13 @@ def parse_tcp_info(source_port: int, algorithm: str, info: bytes) -> TcpSample:
 
 
 class TcpProbe:
-    """An open diagnosis socket in the namespace where it was made."""
+    """Probe of the TCP sockets (sock_diag) in the namespace where it is created."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG)
-        self._answers = netlink.Answers(self._socket)
+        self._reader = netlink.DumpReader(self._socket)
         extensions = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1)
-        identity = bytes(48)  # struct inet_diag_sockid: any
+        identity = bytes(48)  # struct inet_diag_sockid: any socket
         self._request = netlink.request(
             SOCK_DIAG_BY_FAMILY,
             netlink.NLM_F_DUMP,
@@ -109,18 +110,18 @@ class TcpProbe:
         )
 
     def sample(self) -> list[TcpSample]:
-        """Read every connection that may have data to send."""
+        """Return samples of all connections that may have data to send."""
         self._socket.send(self._request)
-        found = []
-        for kind, payload in self._answers.dump():
+        samples = []
+        for kind, payload in self._reader.dump():
             if kind != SOCK_DIAG_BY_FAMILY or len(payload) < DIAG_MSG_BYTES:
                 continue
             source_port = struct.unpack_from("!H", payload, 4)[0]
             parts = attributes(payload[DIAG_MSG_BYTES:])
             if INET_DIAG_INFO in parts:
                 algorithm = parts.get(INET_DIAG_CONG, b"").rstrip(b"\0").decode()
-                found.append(parse_tcp_info(source_port, algorithm, parts[INET_DIAG_INFO]))
-        return found
+                samples.append(parse_tcp_info(source_port, algorithm, parts[INET_DIAG_INFO]))
+        return samples
 
     def close(self) -> None:
         """Close the socket."""

@@ -1,8 +1,8 @@
-"""Congestion control in user space: each scheme a class with the same verbs.
+"""Congestion control in user space: a class for each scheme.
 
-A scheme is named in a study as `NAME` or `NAME,parameter=value,...`, for example
-`ewma,alpha=0.9,scale=1.5`. A new one is a file here and a line in `SCHEMES`; `template.py` shows
-how.
+A study names a scheme as `NAME` or `NAME,parameter=value,...`, for example
+`ewma,alpha=0.9,scale=1.5`. To add a scheme, add a module here and a line to `SCHEMES`; see
+`template.py`.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ _PARAMETER = re.compile(r"([a-z_]+)=([0-9]{1,12}(?:\.[0-9]{1,18})?)")
 
 
 def make_scheme(text: str) -> Scheme:
-    """Make the scheme that `NAME,parameter=value,...` describes."""
+    """Create the scheme that `NAME,parameter=value,...` names."""
     name, *settings = text.split(",")
     if name not in SCHEMES:
         raise LosslabError(f"scheme must be one of {', '.join(SCHEMES)}, found {name!r}")
-    kind = SCHEMES[name]
-    known = [field.name for field in dataclasses.fields(kind) if field.init]
+    scheme = SCHEMES[name]
+    parameters = [field.name for field in dataclasses.fields(scheme) if field.init]
     values: dict[str, float] = {}
     for setting in settings:
         match = _PARAMETER.fullmatch(setting)
-        if match is None or match[1] not in known:
+        if match is None or match[1] not in parameters:
             raise LosslabError(
-                f"parameters of scheme {name} must be {', '.join(known) or 'none'}, each with "
-                f"`=number`, found {setting!r}"
+                f"parameters of scheme {name} must be {', '.join(parameters) or 'none'}, each as "
+                f"NAME=NUMBER, found {setting!r}"
             )
         if match[1] in values:
             raise LosslabError(f"scheme {name} must have each parameter once, found {setting!r}")
         values[match[1]] = float(match[2])
-    return kind(**values)
+    return scheme(**values)

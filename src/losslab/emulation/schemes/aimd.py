@@ -1,4 +1,4 @@
-"""Exercise B: additive increase, multiplicative decrease on an RTT that is late."""
+"""Exercise B: additive increase, and multiplicative decrease on late RTTs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ FIRST_TIMEOUT_MS = 1000.0
 
 @dataclass
 class Aimd(Scheme):
-    """An RTT above the estimator's timeout (RFC 6298) is taken for a congestion signal.
+    """AIMD with an RTT above the retransmission timeout (RFC 6298) as congestion signal.
 
-    `alpha` and `beta` weigh the newest sample in the mean and in its deviation, `rtt_gain` times
-    the deviation is the margin, `add` the growth per window and `multiply` what the window is
-    divided by.
+    `alpha` and `beta` are the weights of the newest sample in the mean RTT and its deviation. The
+    timeout is the mean plus `rtt_gain` times the deviation. The window grows by `add` per window
+    and is divided by `multiply`.
     """
 
     alpha: float = 0.125
@@ -36,10 +36,10 @@ class Aimd(Scheme):
         return self._timeout_ms
 
     def on_ack(self, ack: Ack) -> None:
-        """Grow or shrink, then take the sample into the estimate."""
+        """Update the window, then the RTT estimate."""
         rtt_ms = ack.rtt_ms
         if self._mean_ms is None:
-            # As the source has it; RFC 6298 would begin with half of the sample.
+            # As in the source; in RFC 6298, the deviation starts with half of the sample.
             self._mean_ms = self._deviation_ms = rtt_ms
         else:
             if rtt_ms >= self._timeout_ms:

@@ -1,4 +1,4 @@
-"""The verbs of a scheme, and what BBR and its kin estimate from acknowledgements."""
+"""Base class of schemes, and the delivery-rate estimator of BBR-like schemes."""
 
 from __future__ import annotations
 
@@ -7,73 +7,74 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Ack:
-    """An acknowledgement; times in ms, `received_ms` by the receiver's clock."""
+    """Acknowledgement; times in ms, `received_ms` on the receiver's clock."""
 
     sequence: int
     sent_ms: float
     received_ms: float
     acked_ms: float
-    in_flight: int  # packets, this one no longer among them
+    in_flight: int  # packets, without this one
 
     @property
     def rtt_ms(self) -> float:
-        """Return the round-trip time of the packet and its acknowledgement."""
+        """Return the RTT of the packet."""
         return self.acked_ms - self.sent_ms
 
 
 @dataclass
 class Scheme:
-    """A congestion control that does nothing; subclasses say more.
+    """Base class of congestion controls.
 
-    The sender asks for the window before it sends, and for the pacing where there is one; it tells
-    what it sent and what was acknowledged. When nothing was acknowledged for `timeout_ms`, it sends
-    one packet whatever the window says, so that a lost window does not end the flow.
+    The sender reads the window and the pacing gap, and reports sent and acknowledged packets. After
+    `timeout_ms` without an acknowledgement, it sends one packet regardless of the window, so that
+    the loss of a whole window does not end the flow.
     """
 
     def window_packets(self) -> float:
-        """Say how many packets may be unacknowledged; a part of one does not count."""
+        """Return the maximum number of packets in flight; the sender rounds it down."""
         raise NotImplementedError
 
     def pacing_gap_ms(self) -> float:
-        """Say how long to wait between two packets; 0 sends as the window allows."""
+        """Return the minimum time between two packets in ms; 0 for no pacing."""
         return 0.0
 
     def timeout_ms(self) -> float:
-        """Say how long to wait for an acknowledgement before sending a packet anyway."""
+        """Return the time in ms without an acknowledgement after which a packet is sent anyway."""
         return 1000.0
 
     def on_sent(self, sequence: int, now_ms: float) -> None:
-        """Note that a packet was sent."""
+        """Handle a sent packet."""
 
     def on_ack(self, ack: Ack) -> None:
-        """Note that a packet was acknowledged."""
+        """Handle an acknowledgement."""
 
     def on_timeout(self, now_ms: float) -> None:
-        """Note that nothing was acknowledged for `timeout_ms`."""
+        """Handle `timeout_ms` without an acknowledgement."""
 
 
 @dataclass
 class Delivery:
-    """Packets delivered, how many had been when each left, and the least RTT seen.
+    """Estimator of delivery rate and minimum RTT.
 
-    The delivery rate of a packet is what was delivered between its sending and its acknowledgement,
-    over its RTT (Cheng and Cardwell, draft-cheng-iccrg-delivery-rate-estimation, section 2).
+    The delivery rate of a packet is the number of packets delivered between its sending and its
+    acknowledgement, divided by its RTT (Cheng and Cardwell,
+    draft-cheng-iccrg-delivery-rate-estimation, section 2).
     """
 
-    least_rtt_ms: float = 0.0  # 0 before the first acknowledgement
+    min_rtt_ms: float = 0.0  # 0 before the first acknowledgement
     _delivered: int = field(init=False, default=0)
     _delivered_at_sending: dict[int, int] = field(init=False, default_factory=dict)
 
     def on_sent(self, sequence: int) -> None:
-        """Remember how much was delivered when this packet left."""
+        """Record the number of packets delivered before this one is sent."""
         self._delivered_at_sending[sequence] = self._delivered
 
     def rate_per_ms(self, ack: Ack) -> float:
         """Count an acknowledged packet; return its delivery rate in packets per ms."""
         self._delivered += 1
         rtt_ms = ack.rtt_ms
-        if self.least_rtt_ms == 0 or rtt_ms < self.least_rtt_ms:
-            self.least_rtt_ms = rtt_ms
-        # A packet whose sending is not known counts nothing.
+        if self.min_rtt_ms == 0 or rtt_ms < self.min_rtt_ms:
+            self.min_rtt_ms = rtt_ms
+        # The rate is 0 if `on_sent` did not record the packet.
         before = self._delivered_at_sending.pop(ack.sequence, self._delivered)
         return (self._delivered - before) / rtt_ms

@@ -1,4 +1,4 @@
-"""Exercise D: BBR as the source built it from the paper (Cardwell et al., ACM Queue 2016)."""
+"""Exercise D: BBR as the source implemented it from the paper (Cardwell et al., ACM Queue 2016)."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from losslab.emulation.schemes.base import Ack, Delivery, Scheme
 
 STARTUP_GAIN = 2.885  # 2 / ln 2
 STEADY_WINDOW_GAIN = 2.0
-# Rounds in which the rate grew by less than a quarter, after which the pipe is full.
+# Startup ends after this many rounds in which the rate grew by less than this share.
 FULL_AFTER, FULL_GROWTH = 3, 0.25
-# The source never lets the rate estimate fall below five packets per RTT.
-LEAST_PACKETS_PER_RTT = 5.0
+MIN_PACKETS_PER_RTT = 5.0  # the source's minimum of the rate estimate
 PAPER_STAGES = (1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 TUNED_STAGES = (1.25, 0.75, 1.0, 1.0, 1.25, 0.75, 1.0, 1.0)
 
 
 @dataclass
 class SourceBbr(Scheme):
-    """STARTUP, DRAIN, then gain cycling, one stage per RTT, on a windowed maximum of the rate.
+    """BBR: startup, drain, then gain cycling with one stage per RTT, on the maximum delivery rate.
 
-    `rate_window_ms` is how long a delivery rate counts, `rtt_window_ms` how long an RTT does: 0 for
-    ever, as in the source in the end; the paper has 10 s. `tuned=1` takes the source's stages,
-    which probe for more twice per cycle, `tuned=0` the paper's. `startup=0` cycles from the first
-    packet on, as the source did at first, from a fixed rate that it does not state: here the least.
+    `rate_window_ms` and `rtt_window_ms` are the windows of the maximum rate and the minimum RTT. An
+    `rtt_window_ms` of 0 is unlimited, as in the source's last version; the paper has 10 s.
+    `tuned=1` selects the source's stages, which probe for bandwidth twice per cycle, and `tuned=0`
+    the paper's. `startup=0` starts with gain cycling, as in the source's first version, whose fixed
+    initial rate is not stated; here it is the minimum.
     """
 
     rate_window_ms: float = 100.0
@@ -47,11 +47,11 @@ class SourceBbr(Scheme):
     def _rtt_ms(self) -> float:
         if self.rtt_window_ms:
             return self._rtts[0][1] if self._rtts else 1.0
-        return self._delivery.least_rtt_ms or 1.0
+        return self._delivery.min_rtt_ms or 1.0
 
     def _rate_per_ms(self) -> float:
         best = max((rate for _, rate in self._rates), default=0.0)
-        return max(best, LEAST_PACKETS_PER_RTT / self._rtt_ms())
+        return max(best, MIN_PACKETS_PER_RTT / self._rtt_ms())
 
     def _gain(self) -> float:
         if self._phase == "startup":
@@ -61,7 +61,7 @@ class SourceBbr(Scheme):
         return (TUNED_STAGES if self.tuned else PAPER_STAGES)[self._stage]
 
     def window_packets(self) -> float:
-        """Return gain times bandwidth-delay product."""
+        """Return the gain times the bandwidth-delay product."""
         gain = STEADY_WINDOW_GAIN if self._phase == "steady" else self._gain()
         return max(gain * self._rate_per_ms() * self._rtt_ms(), 1.0)
 
@@ -72,13 +72,13 @@ class SourceBbr(Scheme):
         self._delivery.on_sent(sequence)
 
     def on_ack(self, ack: Ack) -> None:
-        """Update both filters; once per RTT, the stage and the phase."""
+        """Update both filters, and once per RTT the stage and the phase."""
         rate = self._delivery.rate_per_ms(ack)
         self._rates.append((ack.acked_ms, rate))
         while self._rates[0][0] < ack.acked_ms - self.rate_window_ms:
             self._rates.popleft()
         if self.rtt_window_ms:
-            # Only what later samples do not undercut can ever be the least: the first one is.
+            # A sample cannot be the minimum if a later one is lower; the first one left is it.
             while self._rtts and self._rtts[-1][1] >= ack.rtt_ms:
                 self._rtts.pop()
             self._rtts.append((ack.acked_ms, ack.rtt_ms))

@@ -1,4 +1,4 @@
-"""Exercise D, the source's winner: a window of the mean delivery rate times the least RTT."""
+"""Exercise D, the source's winner: the window is mean delivery rate times minimum RTT."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ FIRST_WINDOW = 10.0
 
 @dataclass
 class EwmaBbr(Scheme):
-    """cwnd = scale * btlbw_avg * rtt_min, equation 1 of the source.
+    """Scheme with cwnd = scale * btlbw_avg * rtt_min, equation 1 of the source.
 
-    `alpha` weighs the newest delivery rate in its mean; a packet is sent after `timeout_ms` without
-    an acknowledgement.
+    `alpha` is the weight of the newest delivery rate in its mean, `timeout` the timeout in ms.
     """
 
     alpha: float = 0.9
@@ -24,8 +23,8 @@ class EwmaBbr(Scheme):
     _delivery: Delivery = field(init=False, default_factory=Delivery)
 
     def window_packets(self) -> float:
-        """Return the window; that of the beginning while it is below one packet."""
-        window = self.scale * self._rate_per_ms * self._delivery.least_rtt_ms
+        """Return the window, or the initial window while it is below one packet."""
+        window = self.scale * self._rate_per_ms * self._delivery.min_rtt_ms
         return window if window >= 1 else FIRST_WINDOW
 
     def timeout_ms(self) -> float:

@@ -1,4 +1,4 @@
-"""Exercise A: a window that never changes."""
+"""Exercise A: a fixed window."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from losslab.emulation.schemes.base import Scheme
 
 @dataclass
 class FixedWindow(Scheme):
-    """Always `window` packets in flight."""
+    """Fixed window of `window` packets."""
 
     window: float = 10
 

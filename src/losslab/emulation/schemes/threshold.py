@@ -11,7 +11,7 @@ FIRST_WINDOW = 4.0
 
 @dataclass
 class DelayThreshold(Scheme):
-    """Shrinks at every acknowledgement whose RTT reaches `threshold_ms`."""
+    """AIMD that shrinks at each acknowledgement with an RTT of at least `threshold_ms`."""
 
     threshold_ms: float = 160.0
     add: float = 1.0

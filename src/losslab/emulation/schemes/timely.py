@@ -1,4 +1,4 @@
-"""Exercise D: TIMELY (Mittal et al., SIGCOMM 2015) with a window, as the source adapted it."""
+"""Exercise D: TIMELY (Mittal et al., SIGCOMM 2015) with a window, as adapted by the source."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from dataclasses import dataclass, field
 from losslab.emulation.schemes.base import Ack, Scheme
 
 FIRST_WINDOW = 10.0
-# Halved at a late RTT only down to here.
-HALVED_FROM = 10.0
-# Growth per window: below `low_ms`, on a gradient that falls, and after five of those in a row.
+MIN_HALVED_WINDOW = 10.0  # a smaller window is not halved
+# Growth per window: up to `low_ms`, with a gradient of at most 0, and from the fifth of those in a
+# row on.
 GROWTH_LOW, GROWTH_FALLING, GROWTH_FAST = 5.0, 3.0, 10.0
 FAST_AFTER = 5
 
 
 @dataclass
 class Timely(Scheme):
-    """Between two RTTs it follows the gradient; below it grows, above it halves.
+    """TIMELY: grow up to `low_ms`, halve from `high_ms` on, follow the RTT gradient in between.
 
-    The gradient is the weighted mean change of the RTT from packet to packet (weight `alpha` on the
-    newest), relative to `low_ms`; a rising one takes `beta` times itself from the window.
+    The gradient is the weighted mean change of the RTT per packet, divided by `low_ms`; `alpha` is
+    the weight of the newest change. A positive gradient reduces the window by `beta` times the
+    gradient.
     """
 
     low_ms: float = 80.0
@@ -35,7 +36,7 @@ class Timely(Scheme):
         return self._window
 
     def timeout_ms(self) -> float:
-        """Wait 50 ms, as the source does."""
+        """Return 50 ms, as in the source."""
         return 50.0
 
     def on_ack(self, ack: Ack) -> None:
@@ -51,7 +52,7 @@ class Timely(Scheme):
         gradient = self._change_ms / self.low_ms
         if rtt_ms >= self.high_ms:
             self._falling = 0
-            if self._window >= HALVED_FROM:
+            if self._window >= MIN_HALVED_WINDOW:
                 self._window /= 2
         elif rtt_ms <= self.low_ms:
             self._falling = 0

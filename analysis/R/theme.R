@@ -1,0 +1,118 @@
+# Common style of all figures: theme, algorithms' colours and shapes, file formats.
+
+figure_width_cm <- 16
+
+theme_losslab <- function() {
+  ggplot2::theme_minimal(base_size = 10, base_family = "DejaVu Sans") +
+    ggplot2::theme(
+      panel.grid.minor = ggplot2::element_blank(),
+      panel.border = ggplot2::element_rect(fill = NA, colour = "grey75", linewidth = 0.3),
+      strip.text = ggplot2::element_text(face = "bold", hjust = 0),
+      legend.position = "top",
+      legend.justification = "left",
+      # Beside the panels, without empty lines above and below.
+      legend.margin = ggplot2::margin(0, 0, 0, 0),
+      legend.box.spacing = grid::unit(5, "pt"),
+      plot.margin = ggplot2::margin(4, 8, 4, 4)
+    )
+}
+
+algorithm_scales <- function(algorithms) {
+  list(
+    ggplot2::scale_colour_manual(
+      breaks = algorithms$name,
+      values = stats::setNames(algorithms$colour, algorithms$name),
+      labels = stats::setNames(algorithms$label, algorithms$name)
+    ),
+    ggplot2::scale_fill_manual(
+      breaks = algorithms$name,
+      values = stats::setNames(algorithms$colour, algorithms$name),
+      labels = stats::setNames(algorithms$label, algorithms$name)
+    ),
+    ggplot2::scale_shape_manual(
+      breaks = algorithms$name,
+      values = stats::setNames(algorithms$shape, algorithms$name),
+      labels = stats::setNames(algorithms$label, algorithms$name)
+    ),
+    ggplot2::labs(colour = NULL, fill = NULL, shape = NULL)
+  )
+}
+
+label_algorithms <- function(algorithm, algorithms) {
+  stats::setNames(algorithms$label, algorithms$name)[algorithm]
+}
+
+path_labels <- c(symmetric = "Symmetric path", asymmetric = "Asymmetric path")
+
+label_paths <- function(path) {
+  factor(path_labels[path], levels = path_labels)
+}
+
+log_mbit <- function() {
+  ggplot2::scale_y_log10(
+    breaks = c(1, 3, 10, 30, 100, 300, 1000),
+    labels = scales::label_number(accuracy = 1, big.mark = "")
+  )
+}
+
+# Save a figure under each of the paths: SVG with searchable text, PNG at 200 dpi, PDF.
+#
+# `missing` are its cells without a valid result (`missing_cells()`); a note below the figure names
+# them. A figure without any data is only a note.
+save_figure <- function(figure, paths, height_cm, missing) {
+  note <- missing_note(missing)
+  if (NROW(figure$data) == 0) {
+    figure <- empty_figure(note)
+    height_cm <- empty_height_cm(note)
+  } else if (note != "") {
+    figure <- with_note(figure, note)
+  }
+  # A patchwork is built when it is drawn.
+  built <- if (!inherits(figure, "patchwork")) ggplot2::ggplot_build(figure)
+  devices <- list(svg = svglite::svglite, pdf = grDevices::cairo_pdf, png = ragg::agg_png)
+  for (path in paths) {
+    format <- tools::file_ext(path)
+    ggplot2::ggsave(
+      path,
+      # Evaluate on the open device, which determines the width of text.
+      plot = if (is.null(built)) figure else ggplot2::ggplot_gtable(built),
+      device = devices[[format]], width = figure_width_cm, height = height_cm,
+      units = "cm", dpi = 200, bg = "white"
+    )
+  }
+}
+
+note_style <- function() {
+  ggplot2::theme(
+    plot.caption = ggplot2::element_text(
+      family = "DejaVu Sans", size = 7, colour = "grey30", hjust = 0
+    ),
+    plot.caption.position = "plot"
+  )
+}
+
+# Approximate number of characters that fit below a figure.
+wrapped <- function(text) paste(strwrap(text, 105), collapse = "\n")
+
+with_note <- function(figure, note) {
+  if (inherits(figure, "patchwork")) {
+    return(figure + patchwork::plot_annotation(caption = wrapped(note), theme = note_style()))
+  }
+  figure + ggplot2::labs(caption = wrapped(note)) + note_style()
+}
+
+empty_text <- function(note) {
+  wrapped(trimws(paste("Nothing to draw: too few of its cells have a valid replicate.", note)))
+}
+
+empty_figure <- function(note) {
+  ggplot2::ggplot() +
+    ggplot2::annotate(
+      "text", 0, 0,
+      label = empty_text(note), size = 3, family = "DejaVu Sans"
+    ) +
+    ggplot2::theme_void()
+}
+
+# Height of a note: 0.5 cm for each line of 8.5 points, and 1 cm for the margins.
+empty_height_cm <- function(note) 1 + 0.5 * length(strsplit(empty_text(note), "\n")[[1]])

@@ -1,0 +1,189 @@
+"""Results of background flows: metrics, flows.csv and the checks of each flow."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from losslab.emulation.accounting import CounterDeltas, Traffic
+from losslab.emulation.background import metrics
+from losslab.emulation.background.metrics import FlowRecord
+from losslab.emulation.background.network import ENTRY, LAST, SECOND
+from losslab.emulation.background.plan import BackgroundFlows
+from losslab.emulation.checks import FlowEvidence
+from losslab.emulation.goodput import Deliveries, read_report
+from losslab.study.background import BOTTLENECKS
+
+if TYPE_CHECKING:
+    from losslab.emulation.flows import Timeline
+    from losslab.emulation.plan import Plan
+
+TABLE = "flows.csv"
+# Goodput metrics of the foreground flow's app, in this order; a web page has none.
+OWN = ("total_goodput_mbit", "throughput_mbit", "goodput_mbit")
+# Tolerance of start times: clock reads, and other events that are due at the same time.
+START_TOLERANCE_S = 0.001
+# The kernel counts whole microseconds.
+RTT_ROUNDING_MS = 0.001
+
+
+@dataclass(frozen=True)
+class BackgroundResults:
+    """Summary, evidence and violations of a replicate's background flows."""
+
+    summary: dict[str, Any]
+    # Goodput over the first bottleneck; with two bottlenecks the total may be higher.
+    first_mbit: float
+    evidence: list[FlowEvidence]
+    violations: list[str]
+
+
+def collect(
+    background: BackgroundFlows,
+    summary: Mapping[str, Any],
+    plan: Plan,
+    folder: Path,
+    timeline: Timeline,
+    *,
+    real_time: bool = False,
+) -> BackgroundResults:
+    """Turn the programs' reports and the sender's samples into flows.csv, metrics and evidence.
+
+    In real time, start times depend on the host's scheduler and are not checked.
+    """
+    sent = read_report(folder / background.flow.caller.log)
+    received = read_report(folder / background.flow.listener.log)
+    samples = Deliveries.read_all(folder / "tcp.csv")
+    records = []
+    for stream in background.streams:
+        sender_report = sent.get(str(stream.source_port), {})
+        start_s, end_s = (
+            (sender_report[name] - timeline.origin_ns) / 1e9 if name in sender_report else planned_s
+            for name, planned_s in (("started_ns", stream.start_s), ("ended_ns", stream.end_s))
+        )
+        window = max(start_s, plan.warmup_s), min(end_s, plan.duration_s)
+        rate = None
+        if stream.size_bytes is None:
+            rate = metrics.mbit(samples.get(stream.source_port), *window)
+        read = received.get(str(stream.source_port), {})
+        records.append(FlowRecord(stream, sender_report, read, start_s, end_s, rate))
+    lines = [",".join(metrics.COLUMNS), *(record.row() for record in records)]
+    (folder / TABLE).write_text("\n".join(lines) + "\n")
+    own = next((float(summary[name]) for name in OWN if name in summary), 0.0)
+    over = dict.fromkeys(BOTTLENECKS, 0.0)
+    for record in records:
+        over[record.stream.over] += metrics.carried(record, samples, plan)
+    background_mbit, second = sum(over.values()), own + over["both"] + over["second"]
+    sized = [record for record in records if record.stream.size_bytes is not None]
+    violations = [violation for record in records for violation in _violations(record, plan)]
+    if 0 < background.second_rate_mbit < second:
+        violations.append(
+            f"flows over the second bottleneck must stay below its {background.second_rate_mbit:g} "
+            f"Mbit/s, found {second:.1f}"
+        )
+    return BackgroundResults(
+        summary={
+            "flows_goodput_mbit": background_mbit,
+            "total_goodput_mbit": own + background_mbit,
+            **metrics.shares(records, samples, plan, timeline),
+            **metrics.completion([record for record in sized if record.start_s >= plan.warmup_s]),
+            "flows_retransmits": sum(record.sent.get("retransmits", 0) for record in records),
+        },
+        first_mbit=own + over["both"] + over["first"],
+        evidence=_evidence(records),
+        violations=violations
+        if real_time
+        else [*violations, *_not_on_time(records, plan, timeline)],
+    )
+
+
+def _violations(record: FlowRecord, plan: Plan) -> Iterator[str]:
+    """Yield the violations of a flow's packet accounting and of its minimum RTT.
+
+    The receiver must have read every byte that the sender's kernel counts as acknowledged, and none
+    that was not sent; of a finished flow it must have read all. No RTT may be below the base RTT,
+    except with early packets or a path schedule.
+    """
+    name = f"flow {record.stream.name}"
+    if "how" not in record.sent:
+        yield f"{name} must be started and ended, found it was not"
+        return
+    # The kernel counts the SYN, too; the FIN comes after the last byte.
+    acked = max(0, record.sent["acked_bytes"] - 1)
+    sent, read = record.sent["told_bytes"], record.received.get("bytes", 0)
+    low = sent if record.finished else min(acked, sent)
+    if not low <= read <= sent or (record.finished and sent != record.stream.size_bytes):
+        yield (
+            f"{name} must deliver at least the {low} acknowledged bytes and at most the {sent} "
+            f"sent, found {read}"
+        )
+    found, min_ms = record.sent.get("min_rtt_ms"), record.stream.rtt_ms
+    early_ms = plan.path_spec.below_ms + RTT_ROUNDING_MS
+    if plan.path_spec.mean_rate_mbit is None and found is not None and found < min_ms - early_ms:
+        yield f"{name} must have an RTT of at least {min_ms:g} ms, found {found:g} ms"
+
+
+def _not_on_time(records: Sequence[FlowRecord], plan: Plan, timeline: Timeline) -> Iterator[str]:
+    """Yield the flows, including the foreground flow, that did not start on time."""
+    first = plan.starts[0]
+    starts_s = [
+        (f"flow {record.stream.name}", record.stream.start_s, record.start_s) for record in records
+    ]
+    if first.at_s is not None and first.flow.name in timeline.started_s:
+        starts_s.append((first.flow.name, first.at_s, timeline.started_s[first.flow.name]))
+    for name, expected_s, found_s in starts_s:
+        if abs(found_s - expected_s) > START_TOLERANCE_S:
+            yield f"{name} must start at {expected_s:.6f} s, found {found_s:.6f} s"
+
+
+def _evidence(records: Sequence[FlowRecord]) -> list[FlowEvidence]:
+    """Return each bulk flow's algorithm and limits, and those of all other flows together."""
+    found, others = list[FlowEvidence](), dict[str, set[str]]()
+    for record in records:
+        sent, expected = record.sent, record.stream.algorithm
+        had = {sent["algorithm"]} if "algorithm" in sent else set[str]()
+        if not record.stream.bulk:
+            others.setdefault(expected, set()).update(had)
+            continue
+        busy_s = sent.get("busy_s", 0.0)
+        window, buffer = (
+            float(sent.get(name, 0.0) / busy_s) if busy_s else 0.0
+            for name in ("rwnd_limited_s", "sndbuf_limited_s")
+        )
+        found.append(FlowEvidence(f"flow {record.stream.name}", expected, [*had], window, buffer))
+    for expected, algorithms in sorted(others.items()):
+        name = f"flows of a size or rate under {expected}"
+        found.append(FlowEvidence(name, expected, sorted(algorithms), 0.0, 0.0, bulk=False))
+    return found
+
+
+def of_all_links(counted: Traffic, background: BackgroundFlows, between: CounterDeltas) -> Traffic:
+    """Add the packets of the extra links to those of the path."""
+    access = [end for end in background.network.ends if end.host == "sender"]
+    back = counted.received_back + sum(between.link(end, "rx") for end in access)
+    if SECOND not in background.network.links:
+        return dataclasses.replace(counted, received_back=back)
+    return dataclasses.replace(
+        counted,
+        received_back=back,
+        sent=counted.sent + between.link(ENTRY[0], "tx"),
+        received=counted.received + between.link(LAST[1], "rx"),
+        bottleneck_drops=counted.bottleneck_drops + between.qdisc(SECOND[0]),
+        loss_drops=counted.loss_drops + between.qdisc(LAST[0]),
+        sender_drops=counted.sender_drops + between.qdisc(ENTRY[0]),
+    )
+
+
+def of_the_link(counted: Traffic) -> dict[str, float]:
+    """Return the percentage of packets that the bottleneck's full buffer dropped."""
+    offered = counted.received + counted.loss_drops + counted.bottleneck_drops
+    return {"bottleneck_loss_percent": 100 * counted.bottleneck_drops / offered if offered else 0.0}
+
+
+def second(background: BackgroundFlows, between: CounterDeltas) -> dict[str, int]:
+    """Return the drops of the second bottleneck; empty where there is none."""
+    there = SECOND in background.network.links
+    return {"second_bottleneck_drops": between.qdisc(SECOND[0])} if there else {}

@@ -1,0 +1,237 @@
+"""Sender and receiver of many TCP flows, one process each, with the flows on the command line.
+
+The sender starts and stops flows on time and sends as TCP allows; the receiver reads and discards.
+Each prints a JSON report of every flow, by the flow's source port.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import gc
+import heapq
+import json
+import os
+import select
+import socket
+import struct
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from losslab.emulation.background import reader
+from losslab.emulation.background.reader import BLOCK_BYTES, allow_files
+from losslab.emulation.probes.tcp import parse_tcp_info
+
+BLOCK = bytes(BLOCK_BYTES)
+# Blocks per turn and flow, so that no flow delays the others.
+TURN_BLOCKS = 64
+# Events, in their order at the same time.
+START, FEED, END = 0, 1, 2
+# Longest single wait: the kernel may be late by a thousandth of it (fs/select.c).
+WAIT_S = 0.1
+# Interval at which a flow with a rate gets data, shorter than a video's frame interval.
+FEED_S = 0.02
+TCP_CONGESTION, ALGORITHM_BYTES = 13, 16  # linux/tcp.h, TCP_CA_NAME_MAX of net/tcp.h
+TCP_INFO, TCP_INFO_BYTES = 11, 256
+MIN_RTT_AT = 148  # offset of tcpi_min_rtt in struct tcp_info, in µs; all bits set means no sample
+ABORT = struct.pack("ii", 1, 0)  # linger for 0 s: discard unsent data and send a reset
+END_LIMIT_S = 60.0
+
+
+@dataclass
+class Sending:
+    """A flow at the sender."""
+
+    source: str
+    source_port: int
+    destination: str
+    algorithm: str
+    start_s: float
+    end_s: float
+    size_bytes: int | None
+    rate_mbit: float | None = None
+    socket: socket.socket | None = None
+    sent_bytes: int = 0  # bytes that the kernel took
+    connected_s: float | None = None  # of a flow with a rate
+    report: dict[str, Any] = field(default_factory=dict)
+
+
+class Sender:
+    """Starts, feeds and stops flows."""
+
+    def __init__(self, flows: Sequence[Sending], port: int, origin_ns: int) -> None:
+        """Schedule all starts; `origin_ns` is the monotonic clock at the replicate's 0 s."""
+        self._port, self._origin_ns = port, origin_ns
+        self._flows = flows
+        self._poll = select.epoll()
+        self._open: dict[int, Sending] = {}
+        self._due = [(flow.start_s, n, START) for n, flow in enumerate(flows)]
+        heapq.heapify(self._due)
+
+    def run(self) -> None:
+        """Run until every flow has ended."""
+        while self._due or self._open:
+            now_s = self._now_s()
+            while self._due and self._due[0][0] <= now_s:
+                _, number, event = heapq.heappop(self._due)
+                flow = self._flows[number]
+                if event == START:
+                    self._start(flow)
+                    heapq.heappush(self._due, (flow.end_s, number, END))
+                    if flow.rate_mbit is not None:
+                        heapq.heappush(self._due, (now_s + FEED_S, number, FEED))
+                elif flow.socket is not None and event == END:
+                    self._end(flow, "stopped")
+                elif flow.socket is not None:
+                    heapq.heappush(self._due, (now_s + FEED_S, number, FEED))
+                    self._feed(flow, now_s)
+            # Only the ends of finished flows are left.
+            if not self._open and not any(event == START for _, _, event in self._due):
+                break
+            wait_s = None
+            if self._due:
+                wait_s = min(max(0.0, self._due[0][0] - self._now_s()), WAIT_S)
+            # epoll's timeout has whole milliseconds, to which starts would be rounded.
+            select.select([self._poll], [], [], wait_s)
+            for descriptor, _ in self._poll.poll(0):
+                if descriptor in self._open:
+                    self._serve(self._open[descriptor])
+
+    def _now_s(self) -> float:
+        return (time.monotonic_ns() - self._origin_ns) / 1e9
+
+    def _start(self, flow: Sending) -> None:
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        # Set before connecting, so that the default algorithm leaves no state in the socket
+        # (tcp_reinit_congestion_control, net/ipv4/tcp_cong.c).
+        sock.setsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, flow.algorithm.encode())
+        sock.bind((flow.source, flow.source_port))
+        flow.socket = sock
+        flow.report["started_ns"] = time.monotonic_ns()
+        with contextlib.suppress(BlockingIOError):
+            sock.connect((flow.destination, self._port))
+        self._open[sock.fileno()] = flow
+        self._poll.register(sock.fileno(), select.EPOLLOUT)
+
+    def _serve(self, flow: Sending) -> None:
+        """Send as much as the kernel accepts; end a flow whose receiver has read everything."""
+        assert flow.socket is not None
+        code = flow.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self._end(flow, errno.errorcode.get(code, str(code)))
+        elif flow.rate_mbit is not None:
+            # From here on `_feed` writes to it; free buffer space is no event.
+            flow.connected_s = self._now_s()
+            self._poll.modify(flow.socket.fileno(), 0)
+        elif flow.sent_bytes == flow.size_bytes:
+            # The receiver closes when it has read to the end.
+            with contextlib.suppress(BlockingIOError):
+                if not flow.socket.recv(1):
+                    self._end(flow, "finished")
+        else:
+            self._send(flow)
+
+    def _send(self, flow: Sending) -> None:
+        assert flow.socket is not None
+        for _ in range(TURN_BLOCKS):
+            left = len(BLOCK) if flow.size_bytes is None else flow.size_bytes - flow.sent_bytes
+            if left == 0:
+                break
+            try:
+                flow.sent_bytes += flow.socket.send(BLOCK[:left])
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._end(flow, errno.errorcode.get(error.errno or 0, str(error)))
+                return
+        if flow.sent_bytes == flow.size_bytes:
+            flow.socket.shutdown(socket.SHUT_WR)
+            self._poll.modify(flow.socket.fileno(), select.EPOLLIN)
+
+    def _feed(self, flow: Sending, now_s: float) -> None:
+        """Send what a flow with a rate is due; the kernel's refusals stay due."""
+        assert flow.socket is not None
+        assert flow.rate_mbit is not None
+        if flow.connected_s is None:
+            return
+        due_bytes = int((now_s - flow.connected_s) * flow.rate_mbit * 1e6 / 8) - flow.sent_bytes
+        try:
+            while due_bytes > 0:
+                count = flow.socket.send(BLOCK[:due_bytes])
+                flow.sent_bytes, due_bytes = flow.sent_bytes + count, due_bytes - count
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._end(flow, errno.errorcode.get(error.errno or 0, str(error)))
+
+    def _end(self, flow: Sending, how: str) -> None:
+        sock = flow.socket
+        assert sock is not None
+        algorithm = sock.getsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, ALGORITHM_BYTES)
+        info = sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, TCP_INFO_BYTES)
+        sample = parse_tcp_info(flow.source_port, algorithm.rstrip(b"\0").decode(), info)
+        flow.report |= {
+            "how": how,
+            "ended_ns": time.monotonic_ns(),
+            "algorithm": sample.algorithm,
+            "told_bytes": flow.sent_bytes,
+            "acked_bytes": sample.bytes_acked,
+            "retransmits": sample.retransmits,
+            "busy_s": sample.busy_s,
+            "rwnd_limited_s": sample.rwnd_limited_s,
+            "sndbuf_limited_s": sample.sndbuf_limited_s,
+            "min_rtt_ms": struct.unpack_from("=I", info, MIN_RTT_AT)[0] / 1e3,
+        }
+        self._poll.unregister(sock.fileno())
+        del self._open[sock.fileno()]
+        if how != "finished":
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABORT)
+        sock.close()
+        flow.socket = None
+
+
+def send(flows: Sequence[Sending], port: int, origin_ns: int) -> dict[str, Any]:
+    """Run all flows, then end the receiver; return each flow's report."""
+    allow_files(len(flows))
+    Sender(flows, port, origin_ns).run()
+    if flows:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as last:
+            last.settimeout(END_LIMIT_S)
+            # An address to which acknowledgements have a route.
+            last.bind((flows[0].source, reader.END_PORT))
+            last.connect((flows[0].destination, port))
+            last.recv(1)
+    return {str(flow.source_port): flow.report for flow in flows}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one end."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    ends = parser.add_subparsers(dest="end", required=True)
+    receiver = ends.add_parser("receive")
+    receiver.add_argument("port", type=int)
+    receiver.add_argument("count", type=int, help="how many flows there will be")
+    sender = ends.add_parser("send")
+    sender.add_argument("port", type=int)
+    sender.add_argument("origin_ns", type=int)
+    sender.add_argument("flows", nargs="+", help="JSON lists of the values of `Sending`")
+    options = parser.parse_args(arguments)
+    gc.disable()  # as in measure.py
+    if options.end == "receive":
+        reports = reader.receive(options.port, options.count)
+    else:
+        flows = [Sending(*values) for chunk in options.flows for values in json.loads(chunk)]
+        reports = send(flows, options.port, options.origin_ns)
+    # Exit without Python's shutdown, which would read the clock.
+    sys.stdout.write(json.dumps(reports) + "\n")
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

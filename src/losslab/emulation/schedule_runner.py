@@ -1,0 +1,296 @@
+"""Runner of a path schedule: change qdiscs during the traffic, and check each phase."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from losslab.emulation.goodput import Deliveries
+from losslab.emulation.mechanism import outside_acceptance_interval
+from losslab.emulation.qdiscs import FRAME_BYTES, differences
+from losslab.emulation.shaping import BURST_FRAMES
+from losslab.errors import LosslabError
+from losslab.study import schedule
+from losslab.study.schedule import Phase
+
+if TYPE_CHECKING:
+    from losslab.emulation.batch import Handle
+    from losslab.emulation.path.schedule import ChangePlan, Step
+    from losslab.emulation.probes.queue import QueueSample
+
+TABLE = "phases.csv"
+COLUMNS = (
+    "phase,begin_s,end_s,rate_mbit,rtt_ms,loss_percent,outage,goodput_mbit,utilisation,"
+    "queue_mean_packets,loss_packets,settle_s"
+)
+# Step between the windows in which a flow's goodput may have settled.
+SETTLE_STEP_S = 0.1
+# Maximum length of a window as a share of its phase.
+WINDOW_OF_PHASE = 0.5
+# Length of a window. Goodput over shorter windows varies with the flow's own dynamics.
+SETTLE_WINDOW_S = 1.0
+# A flow has settled at this share of the link's rate. The value is losslab's own choice: BBR's
+# PROBE_BW spends 1 of 8 round trips at three quarters of the rate.
+SETTLED_SHARE = 0.8
+# TCP payload per full packet on the link: 1448 bytes with time stamps (RFC 7323).
+PAYLOAD_SHARE = 1448 / FRAME_BYTES
+# Output of `tc -json -statistics qdisc show` by host, as from `hosts.read_back`.
+State = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """Counters at the beginning of a phase, or at the end of the traffic."""
+
+    t_s: float  # time of the last output
+    took_s: float  # from the first command to the last output
+    state: State
+
+
+@dataclass
+class ScheduleRunner:
+    """Runs a path schedule in a thread of its own, while flows and queue are sampled."""
+
+    plan: ChangePlan
+    handles: Mapping[str, Handle]
+    boundaries: list[Boundary] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def running(self, origin_ns: int) -> Iterator[None]:
+        """Make each change at its time during the block.
+
+        `origin_ns` is CLOCK_MONOTONIC at the replicate's 0 s.
+        """
+        ended = threading.Event()
+        thread = threading.Thread(target=self._run, args=(origin_ns, ended))
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+        for step in self.plan.steps[len(self.boundaries) :]:
+            self.violations.append(
+                f"the change at {step.phase.begin_s:g} s must precede the end of the traffic, "
+                "found it did not"
+            )
+
+    def _run(self, origin_ns: int, ended: threading.Event) -> None:
+        try:
+            for step in self.plan.steps:
+                wait_s = step.phase.begin_s - (time.monotonic_ns() - origin_ns) / 1e9
+                if ended.wait(max(0.0, wait_s)):
+                    return
+                self._make(step, origin_ns)
+        except LosslabError as error:
+            self.violations.append(str(error))
+
+    def _make(self, step: Step, origin_ns: int) -> None:
+        begin_ns = time.monotonic_ns()
+        hosts = sorted({qdisc.where.host for qdisc in step.then})
+        for host in hosts:
+            if lines := [q.change_command() for q in step.becoming if q.where.host == host]:
+                self.handles[host].tc.do(lines)
+        found = {host: self.handles[host].tc.ask(["qdisc show"], 1)[0] for host in hosts}
+        end_ns = time.monotonic_ns()
+        state = {host: {"qdiscs": qdiscs} for host, qdiscs in found.items()}
+        boundary = Boundary((end_ns - origin_ns) / 1e9, (end_ns - begin_ns) / 1e9, state)
+        self.boundaries.append(boundary)
+        self.violations += [
+            f"after the change at {step.phase.begin_s:g} s: {difference}"
+            for difference in differences(step.then, found)
+        ]
+
+    def all_boundaries(self, before: Any, after: Any) -> list[Boundary]:
+        """List the boundaries of all phases, from the beginning to the end of the traffic."""
+        return [Boundary(0.0, 0.0, before), *self.boundaries, Boundary(0.0, 0.0, after)]
+
+    def check(
+        self,
+        before: Any,
+        after: Any,
+        queue: list[QueueSample],
+        replies: list[tuple[float, float]],
+        tolerance_ms: float,
+    ) -> list[str]:
+        """List the violations of the path schedule.
+
+        `before` and `after` are from `hosts.read_back`; a ping may be faster than the base RTT by
+        `tolerance_ms`.
+        """
+        plan = self.plan
+        if self.violations or len(self.boundaries) != len(plan.steps):
+            return self.violations
+        boundaries = self.all_boundaries(before, after)
+        since_s = [boundary.t_s for boundary in boundaries[:-1]]
+        return [
+            *loss_violations(plan, boundaries),
+            *rate_violations(plan.phases, since_s, queue),
+            *rtt_violations(plan.phases, since_s, replies, plan.early_ms + tolerance_ms),
+        ]
+
+    def summary(
+        self, before: Any, after: Any, queue: list[QueueSample], source_port: int | None,
+        folder: Path,
+    ) -> dict[str, float | None]:  # fmt: skip
+        """Return metrics of the first flow after changes; write a table of all phases to `folder`.
+
+        `before` and `after` are from `hosts.read_back`; `folder` contains tcp.csv.
+        """
+        if len(self.boundaries) != len(self.plan.steps):
+            return {}
+        delivered = Deliveries.read(folder / "tcp.csv", source_port)
+        ends = self.all_boundaries(before, after)
+        rows, settled, share = [COLUMNS], [], None
+        for number, phase in enumerate(self.plan.phases):
+            (_, lost), _ = counted(ends[number].state, ends[number + 1].state, self.plan.lines)
+            max_mbit = phase.values["rate_mbit"] * PAYLOAD_SHARE
+            since_s = self._since_s(number)
+            goodput = delivered.sampled_mbit(since_s, phase.end_s)
+            share = goodput and goodput / max_mbit
+            waiting = [s.backlog_packets for s in queue if phase.begin_s <= s.t_s <= phase.end_s]
+            settle_s = None
+            if not phase.outage:
+                settle_s = _settle_s(delivered, phase, since_s, max_mbit)
+            if number and not phase.outage:
+                settled.append(settle_s)
+            values = [phase.values[name] for name in schedule.SET]
+            cells: list[object] = [
+                number, f"{phase.begin_s:g}", f"{phase.end_s:g}", *(f"{v:g}" for v in values),
+                int(phase.outage), _written(goodput, 6),
+                _written(share, 6),
+                _written(sum(waiting) / len(waiting) if waiting else None, 3), lost,
+                _written(settle_s, 1),
+            ]  # fmt: skip
+            rows.append(",".join(map(str, cells)))
+        (folder / TABLE).write_text("\n".join(rows) + "\n")
+        found = [settle_s for settle_s in settled if settle_s is not None]
+        return {
+            "settle_s": max(found) if found and len(found) == len(settled) else None,
+            "after_change_share": share,  # of the last phase
+        }
+
+    def _since_s(self, number: int) -> float:
+        """Return the time from which all acknowledged bytes passed the bottleneck in a phase.
+
+        It is one base RTT after the beginning, the longer one of this and the previous phase.
+        """
+        phase = self.plan.phases[number]
+        before = self.plan.phases[number - 1] if phase.begin_s else phase
+        longest_ms = max(before.values["rtt_ms"], phase.values["rtt_ms"])
+        return phase.begin_s + (longest_ms / 1e3 if phase.begin_s else 0.0)
+
+
+def _written(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def _settle_s(delivered: Deliveries, phase: Phase, since_s: float, max_mbit: float) -> float | None:
+    """Return the time from a phase's beginning until a flow has settled; None if it does not.
+
+    Bytes that are acknowledged from `since_s` on belong to the phase.
+    """
+    window_s = min(SETTLE_WINDOW_S, WINDOW_OF_PHASE * (phase.end_s - phase.begin_s))
+    at_s = since_s
+    while at_s + window_s <= phase.end_s:
+        goodput = delivered.sampled_mbit(at_s, at_s + window_s)
+        if goodput is not None and goodput >= SETTLED_SHARE * max_mbit:
+            return at_s - phase.begin_s
+        at_s += SETTLE_STEP_S
+    return None
+
+
+def counted(first: State, last: State, links: Sequence[tuple[str, str]]) -> list[tuple[int, int]]:
+    """Count the packets offered to netem links and lost there, between two states.
+
+    `links` has host and interface of each netem link.
+    """
+    found = []
+    for host, name in links:
+        before, after = (
+            next(q for q in at[host]["qdiscs"] if (q.get("dev"), q.get("handle")) == (name, "1:"))
+            for at in (first, last)
+        )
+        lost = after["drops"] - before["drops"]
+        # netem drops packets when they arrive: those offered have left, are inside, or are lost.
+        inside = after["qlen"] - before["qlen"]
+        found.append((after["packets"] - before["packets"] + inside + lost, lost))
+    return found
+
+
+def loss_violations(plan: ChangePlan, boundaries: Sequence[Boundary]) -> Iterator[str]:
+    """Yield a violation for each phase with a wrong loss rate.
+
+    `boundaries` has one entry more than the schedule has phases.
+    """
+    for phase, (first, last) in zip(plan.phases, pairwise(boundaries), strict=True):
+        # Packets that the link may have sent while the counters at a boundary were read.
+        packets_per_s = phase.values["rate_mbit"] * 1e6 / 8 / FRAME_BYTES
+        edge = sum(math.ceil(each.took_s * packets_per_s) for each in (first, last))
+        directions = zip(
+            ("", " on the reverse path"), plan.strikes,
+            counted(first.state, last.state, plan.lines), strict=True,
+        )  # fmt: skip
+        for direction, lossy, (offered, lost) in directions:
+            percent, run = phase.values["loss_percent"] if lossy else 0.0, plan.burst_packets
+            if phase.outage:
+                percent, run = 100.0, 1.0
+            name = f"loss{direction} from {phase.begin_s:g} s"
+            if violation := outside_acceptance_interval(name, percent, offered, lost, run, edge):
+                yield violation
+
+
+def rate_violations(
+    phases: Sequence[Phase], since_s: Sequence[float], queue: Sequence[QueueSample]
+) -> Iterator[str]:
+    """Yield a violation for each phase in which the bottleneck exceeded its rate.
+
+    `since_s` has the time at which each phase's change was complete.
+    """
+    for phase, begin_s in zip(phases, since_s, strict=True):
+        inside = [s for s in queue if begin_s < s.t_s < phase.end_s]
+        if len(inside) < 2:
+            continue
+        first, last = inside[0], inside[-1]
+        rate, seconds = phase.values["rate_mbit"], last.t_s - first.t_s
+        sent = last.sent_bytes - first.sent_bytes
+        if sent > seconds * rate * 1e6 / 8 + BURST_FRAMES * FRAME_BYTES:
+            yield (
+                f"from {phase.begin_s:g} s the bottleneck must send at most {rate:g} Mbit/s, "
+                f"found {sent * 8 / 1e6 / seconds:.3f} Mbit/s"
+            )
+
+
+def rtt_violations(
+    phases: Sequence[Phase],
+    since_s: Sequence[float],
+    replies: Sequence[tuple[float, float]],
+    below_ms: float,
+) -> Iterator[str]:
+    """Yield a violation for each phase with an RTT below the base RTT, or a reply in an outage.
+
+    `since_s` is as in `rate_violations`; pings may be faster than the base RTT by `below_ms`.
+    """
+    for phase, begin_s in zip(phases, since_s, strict=True):
+        inside = [
+            rtt_ms for t_s, rtt_ms in replies if begin_s < t_s and t_s + rtt_ms / 1e3 < phase.end_s
+        ]
+        base_ms = phase.values["rtt_ms"]
+        if inside and phase.outage:
+            yield (
+                f"no ping may be answered in the outage from {phase.begin_s:g} s, found "
+                f"{len(inside)} replies"
+            )
+        elif inside and min(inside) < base_ms - below_ms:
+            yield (
+                f"RTTs from {phase.begin_s:g} s must be at least {base_ms:g} ms, found "
+                f"{min(inside):g} ms"
+            )

@@ -1,0 +1,204 @@
+"""Axis documentation: options, tables in Markdown and R files from the axes' declarations.
+
+After you change a declaration, run `losslab axes --write` to update the files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import re
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from losslab.emulation.schemes import SCHEMES
+from losslab.errors import LosslabError
+from losslab.reading import number, read_text, whole
+from losslab.study import metrics
+from losslab.study.axes import Axis, short
+from losslab.study.background import NO_FLOWS
+from losslab.study.condition import AXES
+
+README = Path("config", "README.md")
+R_COLUMNS = Path("analysis", "R", "axes.R")
+R_METRICS = Path("analysis", "R", "units.R")
+RESULTS = Path("docs", "reference", "results.md")
+HEAD = "| axis | unit | values | default | meaning |\n|---|---|---|---|---|"
+METRICS_HEAD = "| metric | unit | better | provided by | meaning |\n|---|---|---|---|---|"
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser], root: Path) -> None:
+    """Add the commands `axes` and `metrics`."""
+
+    def list_axes(options: argparse.Namespace) -> int:
+        if options.json:
+            print(json.dumps({name: axis.schema() for name, axis in AXES.items()}, indent=1))
+        else:
+            print("\n".join(write(root) or ["nothing changed"]) if options.write else table())
+        return 0
+
+    def list_metrics(options: argparse.Namespace) -> int:
+        rows = [asdict(metric) for metric in metrics.declared().values()]
+        print(json.dumps(rows, indent=1) if options.json else metrics_table())
+        return 0
+
+    command = commands.add_parser("axes", help="list the axes of a study's design")
+    command.add_argument(
+        "--write", action="store_true", help="update the files that document axes and metrics"
+    )
+    command.add_argument("--json", action="store_true", help="print JSON Schema")
+    command.set_defaults(run=list_axes)
+    listing = commands.add_parser("metrics", help="list the metrics of results")
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    listing.set_defaults(run=list_metrics)
+
+
+def add_options(parser: argparse.ArgumentParser, algorithm: str | None = None) -> None:
+    """Add an option for each axis; `algorithm` is the default of the axis without one."""
+    readers: dict[str, Any] = {"int": whole, "float": number}
+    for name, axis in AXES.items():
+        default = algorithm if name == "algorithm" else axis.default
+        read = str if axis.kind == "str" else functools.partial(readers[axis.kind], name=name)
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=read,
+            choices=list(axis.choices) or None,
+            default=default,
+            required=default is None,
+            help=_option_help(axis),
+        )
+    parser.add_argument(
+        "--flow",
+        dest="flows",
+        action=_AddFlow,
+        default=argparse.SUPPRESS,
+        metavar="ALGORITHM[,KEY=VALUE...]",
+        help="add a flow to --flows, such as algorithm=cubic,start_s=2,rtt_ms=40 (repeatable)",
+    )
+
+
+class _AddFlow(argparse.Action):
+    """Append a flow to the value of `--flows`; its `algorithm=` may be anywhere in the option."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        pairs = sorted(values.split(","), key=lambda pair: not pair.startswith("algorithm="))
+        flow = ",".join(pairs).removeprefix("algorithm=")
+        before = [namespace.flows] if namespace.flows != NO_FLOWS else []
+        namespace.flows = "+".join([*before, flow])
+
+
+def _option_help(axis: Axis) -> str:
+    """Return the help of an axis's option, without its choices: argparse lists them."""
+    parts = [axis.help.replace("`", ""), *([f"in {axis.unit}"] if axis.unit else [])]
+    parts += [axis.span.text] if axis.span else []
+    default = "" if axis.default is None else f" (default {short(axis.default)})"
+    return (", ".join(parts) + default).replace("%", "%%")
+
+
+def table() -> str:
+    """Return the axes of studies as a Markdown table."""
+    return "\n".join([HEAD, *(_row(axis) for axis in AXES.values() if not axis.of_campaign)])
+
+
+def _row(axis: Axis) -> str:
+    choices = [
+        f"`{value}`" + (f" ({text})" if text else "") for value, text in axis.choices.items()
+    ]
+    if axis.name == "scheme":
+        choices = [f"`{name}`" for name in SCHEMES]
+    values = axis.span.text if axis.span else ", ".join(choices)
+    default = "" if axis.default is None else f"`{short(axis.default)}`"
+    cells = (f"`{axis.name}`", axis.unit, values, default, axis.help)
+    return f"| {' | '.join(cells)} |".replace("  ", " ")
+
+
+def metrics_table() -> str:
+    """Return the metrics as a Markdown table."""
+    rows = [
+        f"| `{metric.name}` | {metric.unit} | {metric.better} | {', '.join(metric.of)} "
+        f"| {metric.description} |"
+        for metric in metrics.declared().values()
+    ]
+    return "\n".join([METRICS_HEAD, *rows]).replace("  ", " ")
+
+
+def readme(text: str) -> str:
+    """Return the text of config/README.md with updated tables."""
+    text = _with_table(README, text, HEAD, table())
+    for axis in AXES.values():
+        if axis.of_campaign:
+            row = f"| `{axis.name}` | {axis.unit} | {axis.help} |\n"
+            text = _replace_once(rf"\| `{axis.name}` \|.*\n", row, text, README)
+    return text
+
+
+def _with_table(file: Path, text: str, head: str, table: str) -> str:
+    return _replace_once(re.escape(head) + r"\n(\|.*\n)*", table + "\n", text, file)
+
+
+def _replace_once(pattern: str, replacement: str, text: str, file: Path) -> str:
+    text, count = re.subn(pattern, lambda match: replacement, text)
+    if count != 1:
+        raise LosslabError(f"{file} must match {pattern!r} once, found {count} matches")
+    return text
+
+
+def r_columns() -> str:
+    """Return the R file with the names of the axes' columns."""
+    text_columns = [name for name, axis in AXES.items() if axis.kind == "str"]
+
+    return f"""\
+# The columns of a cell's axes, from their declarations in src/losslab/study/condition.py. Written
+# by `losslab axes --write`.
+
+# Together with the block, these columns identify a cell.
+condition_columns <- {_r_vector(AXES)}
+
+# Text columns; the others are numeric.
+condition_words <- {_r_vector(text_columns)}
+"""
+
+
+def r_metrics() -> str:
+    """Return the R file with the metrics' units and titles."""
+    declared = metrics.declared()
+    return f"""\
+# Units of metrics and their titles on a figure's axis, from config/metrics.tsv. Written by
+# `losslab axes --write`.
+
+metric_units <- {_r_named({name: metric.unit for name, metric in declared.items()})}
+
+metric_titles <- {_r_named({name: metric.title for name, metric in declared.items()})}
+"""
+
+
+def _r_vector(names: Iterable[str]) -> str:
+    quoted = ", ".join(f'"{name}"' for name in names)
+    lines = textwrap.fill(quoted, 98, initial_indent="  ", subsequent_indent="  ")
+    return f"c(\n{lines}\n)"
+
+
+def _r_named(values: Mapping[str, str]) -> str:
+    lines = [f'  {name} = "{value}"' for name, value in values.items()]
+    return "c(\n" + ",\n".join(lines) + "\n)"
+
+
+def write(root: Path) -> list[str]:
+    """Update the files that document axes and metrics; return those that changed."""
+    results = read_text(root / RESULTS)
+    files = {
+        README: readme(read_text(root / README)),
+        R_COLUMNS: r_columns(),
+        R_METRICS: r_metrics(),
+        RESULTS: _with_table(RESULTS, results, METRICS_HEAD, metrics_table()),
+    }
+    changed = []
+    for path, text in files.items():
+        if not (root / path).exists() or (root / path).read_text() != text:
+            (root / path).write_text(text)
+            changed.append(str(path))
+    return changed

@@ -1,0 +1,65 @@
+"""The parameter grid of a study: the cross product of each block's axes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from losslab.errors import LosslabError
+from losslab.study import background, schedule
+from losslab.study.condition import AXES
+
+# The value of `competitor` that stands for the foreground flow's algorithm.
+SAME = "same"
+# The largest product in the repository has some 500 cells.
+POINTS_MAX = 10_000
+
+
+def block_grid(
+    study: Mapping[str, Any], block: dict[str, Any] | list[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the points of a block: the cross product of its axes, or of each of its products.
+
+    Axes that the block does not set have the study's defaults. The names that a study gives to
+    values of `flows` and `changes` are replaced by these values.
+    """
+    named = {
+        "flows": {
+            name: background.to_text(groups) for name, groups in study.get("flows", {}).items()
+        },
+        "changes": {
+            name: schedule.to_text(changes) for name, changes in study.get("changes", {}).items()
+        },
+    }
+    for product in as_list(block):
+        axes = {axis: as_list(value) for axis, value in (study["defaults"] | product).items()}
+        if (count := math.prod(map(len, axes.values()))) > POINTS_MAX:
+            raise LosslabError(
+                f"a block's product must have at most {POINTS_MAX} cells, found {count}",
+                hint="give its axes fewer values, or split it into several blocks",
+            )
+        for values in itertools.product(*axes.values()):
+            point = dict(zip(axes, values, strict=True))
+            if point.get("competitor") == SAME:
+                point["competitor"] = point["algorithm"]
+            for axis in named.keys() & point.keys():
+                point[axis] = named[axis].get(point[axis], point[axis])
+            yield point
+
+
+def matches(values: Mapping[str, Any], selector: Mapping[str, Any]) -> bool:
+    """Return whether a point has the selector's value, or one of its values, on every axis.
+
+    Axes that the point lacks have their defaults.
+    """
+    return all(
+        (values[axis] if axis in values else AXES[axis].default) in as_list(value)
+        for axis, value in selector.items()
+    )
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a list unchanged, and any other value as a list of one."""
+    return value if isinstance(value, list) else [value]

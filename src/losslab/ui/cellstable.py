@@ -1,0 +1,133 @@
+"""Table and figure of cells that vary in some axes."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from losslab.campaign import integrity
+from losslab.campaign.collect import write_csv
+from losslab.study import metrics
+from losslab.study.condition import AXES, Condition
+from losslab.study.intervals import MIN_RUNS, mean_interval
+from losslab.ui import plot
+
+# Columns of every table, in addition to the varied axes and the drawn metric.
+MORE = (
+    "goodput_mbit",
+    "retransmits",
+    "rtt_loaded_ms",
+    "queue_mean_packets",
+    "loss_measured_percent",
+)
+STATISTICS = ("n_runs", "n_valid", "n_values", "mean", "low", "high", "least", "most")
+
+
+def rows(
+    measured: Sequence[tuple[Condition, Path]], varied: Sequence[str], metric: str | None
+) -> list[dict[str, Any]]:
+    """Return a row per cell: the mean of its valid runs with a 95 % confidence interval.
+
+    Args:
+        measured: Each cell's condition and cell.json.
+        varied: Axes with several values.
+        metric: A key of the summaries; by default the app's main metric.
+    """
+    cells = [(condition, integrity.read_cell(path)["replicates"]) for condition, path in measured]
+    summaries = [[run["summary"] for run in runs if run["valid"]] for _, runs in cells]
+    if metric is not None:
+        metrics.require_declared(metric, [each for valid in summaries for each in valid])
+    found = []
+    for (condition, runs), valid in zip(cells, summaries, strict=True):
+        name = metric or metrics.primary(valid)
+        numbers = [v for summary in valid if (v := metrics.value(summary, name)) is not None]
+        low, high = mean_interval(numbers) or (None, None)
+        found.append(
+            {axis: getattr(condition, axis) for axis in varied}
+            | {"metric": name, "n_runs": len(runs), "n_valid": len(valid)}
+            | {"n_values": len(numbers), "mean": _mean(valid, name), "low": low, "high": high}
+            | {"least": min(numbers, default=None), "most": max(numbers, default=None)}
+            | {more: _mean(valid, more) for more in MORE}
+            | {"reasons": "; ".join(dict.fromkeys(each for run in runs for each in run["reasons"]))}
+        )
+    return found
+
+
+def _metrics(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """List the metrics of the cells that have a value."""
+    measured = [row["metric"] for row in found if row["mean"] is not None]
+    return list(dict.fromkeys(measured)) or [found[0]["metric"]]
+
+
+def _mean(valid: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    numbers = [value for run in valid if (value := metrics.value(run, name)) is not None]
+    return statistics.fmean(numbers) if numbers else None
+
+
+def write(found: Sequence[Mapping[str, Any]], varied: Sequence[str], folder: Path) -> list[Path]:
+    """Write table and figures; return their paths."""
+    table = folder / "sweep.csv"
+    columns = [*varied, "metric", *STATISTICS, *MORE, "reasons"]
+    write_csv(table, columns, [dict(row) for row in found])
+    if all(row["mean"] is None for row in found):
+        return [table]
+    figures = [folder / "sweep.svg", folder / "sweep.png"]
+    numbers = [name for name in varied if AXES[name].kind != "str"]
+    texts = [name for name in varied if AXES[name].kind == "str"]
+    across = max(numbers, key=lambda name: len({row[name] for row in found}), default=None)
+    others = [*texts, *(name for name in numbers if name != across)]
+    several = len(_metrics(found)) > 1
+    drawn = [
+        {
+            "x": "" if across is None else row[across],
+            "line": "all" if not others else str(row[others[0]]),
+            "panel": ", ".join([*([_title(row["metric"])] if several else []),
+                                *(f"{name} {row[name]}" for name in others[1:])]),
+            "x_label": "" if across is None else label(across), "y_label": _title(row["metric"]),
+            **{name: row[name] for name in ("mean", "low", "high", "n_values")},
+        }
+        for row in found
+    ]  # fmt: skip
+    plot.draw("sweep.R", list(drawn[0]), drawn, figures)
+    return [table, *figures]
+
+
+def label(name: str) -> str:
+    """Return the label of an axis in a figure, with its unit."""
+    unit = AXES[name].unit
+    text = name.rpartition("_")[0] if unit and "_" in name else name
+    text = text.replace("_", " ").replace("rtt", "RTT")
+    return f"{text[0].upper()}{text[1:]}" + (f" ({unit})" if unit else "")
+
+
+def _title(metric: str) -> str:
+    declared = metrics.declared().get(metric)
+    return declared.title if declared else metric
+
+
+def text(found: Sequence[Mapping[str, Any]], varied: Sequence[str]) -> str:
+    """Return the table for a terminal."""
+    metric, *several = _metrics(found)
+    head = ["metric", "mean"] if several else [metric]
+    lines = [[*varied, *head, "95 % CI", "n"]]
+    for row in found:
+        ends = [f"{row[end]:.4g}" for end in ("low", "high") if row[end] is not None]
+        mean = "none" if row["mean"] is None else f"{row['mean']:.4g}"
+        count = str(row["n_values"])
+        count += f" of {row['n_runs']}" if row["n_values"] != row["n_runs"] else ""
+        named = [row["metric"]] if several else []
+        axes = (word(row[name]) for name in varied)
+        lines.append([*axes, *named, mean, " to ".join(ends), count])
+    few = any(row["n_values"] < MIN_RUNS for row in found)
+    note = [f"Cells with fewer than {MIN_RUNS} valid runs have no confidence interval (CI)."]
+    table = tabulate(lines, headers="firstrow", tablefmt="plain", disable_numparse=True)
+    return "\n".join([table, *(note if few else [])])
+
+
+def word(value: object) -> str:
+    """Format a value of an axis."""
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,72 @@
+"""Commands that show runs and progress: `plot`, `status` and `explorer`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from pathlib import Path
+
+from losslab.reading import whole_option
+from losslab.ui import explorer, plot, status
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `plot`, `status` and `explorer`."""
+    drawn = commands.add_parser("plot", help="plot runs in the terminal or to a file")
+    drawn.add_argument(
+        "folders", nargs="+", type=Path, metavar="DIR", help="folder of a run or a cell"
+    )
+    drawn.add_argument(
+        "--out", type=Path, action="append", default=[], metavar="FILE",
+        help=f"plot to this file ({', '.join(plot.FORMATS)}); may be repeated",
+    )  # fmt: skip
+    drawn.set_defaults(run=_plot)
+
+    shown = commands.add_parser("status", help="show a campaign's progress from another terminal")
+    shown.add_argument("folder", nargs="?", type=Path, default=Path(), help="the campaign's folder")
+    shown.add_argument("--json", action="store_true", help="print JSON")
+    shown.set_defaults(run=_status)
+
+    page = commands.add_parser("explorer", help="make the run explorer (used by the workflow)")
+    page.add_argument("overviews", nargs="+", type=Path, help="results/summary/STUDY_cells.csv")
+    page.add_argument("--cells", type=Path, default=Path("results", "cells"))
+    page.add_argument("--out", type=Path, required=True, help="HTML file to write")
+    page.add_argument(
+        "--processes",
+        type=whole_option("processes", 1),
+        default=1,
+        help="number of processes that read runs",
+    )
+    page.set_defaults(run=_explorer)
+
+
+def say(text: str) -> None:
+    """Print text, with replacements for characters that the terminal lacks."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding), flush=True)
+
+
+def _plot(options: argparse.Namespace) -> int:
+    plot.refuse_formats(options.out)
+    runs = plot.load(options.folders)
+    if options.out:
+        plot.figure(runs, options.out)
+        say("\n".join(map(str, options.out)))
+    else:
+        say(plot.text(runs, shutil.get_terminal_size().columns))
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    if options.json:
+        say(json.dumps(status.facts(options.folder), indent=1))
+    else:
+        say("\n".join(status.report(options.folder)))
+    return 0
+
+
+def _explorer(options: argparse.Namespace) -> int:
+    say(explorer.build(options.overviews, options.cells, options.out, options.processes))
+    return 0

@@ -1,0 +1,182 @@
+"""Plot runs in the terminal, or to a file in the report's style."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from losslab import processes
+from losslab.campaign.collect import write_csv
+from losslab.errors import LosslabError
+from losslab.instrument.cache import ROOT
+from losslab.study import files
+from losslab.ui import series
+from losslab.ui.series import PANELS, Run, Series
+
+FORMATS = (".png", ".svg", ".pdf")
+COLUMNS = (
+    "run", "algorithm", "condition", "valid", "reasons", "warmup_s", "panel", "name", "flow",
+    "t_s", "value",
+)  # fmt: skip
+# Conditions side by side on one page that are still readable.
+MAX_CONDITIONS = 4
+# Drawing takes 3 s on an idle machine, 100 times as long on one that measures.
+DRAW_LIMIT_S = 600.0
+# Height and limits of the width of a line in the terminal, in characters.
+STRIP_LINES = 3
+MIN_WIDTH, MAX_WIDTH = 60, 120
+# Series of each panel that the terminal shows; figures show all.
+IN_TERMINAL = {
+    "goodput": ("received", "carried by the link", series.ACKNOWLEDGED, "delivery rate of TCP"),
+    "cwnd": ("cwnd",),
+    "rtt": ("ping",),
+    "queue": ("queue",),
+    "retransmits": ("retransmissions",),
+}
+
+
+def load(folders: Sequence[Path]) -> list[Run]:
+    """Read the runs of folders; a folder is a run, or a cell with its runs."""
+    return [series.load(path) for folder in folders for path in series.replicates(folder)]
+
+
+def refuse_formats(paths: Sequence[Path]) -> None:
+    """Refuse paths without the suffix of a figure."""
+    for path in paths:
+        if path.suffix not in FORMATS:
+            raise LosslabError(
+                f"--out must end in {', '.join(FORMATS)}, found {path}",
+                hint="name a figure, such as runs.svg",
+            )
+
+
+def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
+    """Plot runs to files: a row per quantity, a column per condition, algorithms overlaid.
+
+    The files' suffixes select the formats. A page has space for `MAX_CONDITIONS`.
+    """
+    refuse_formats(paths)
+    conditions = series.labels(runs, without=["algorithm"])
+    if len(set(conditions)) > MAX_CONDITIONS:
+        raise LosslabError(
+            f"a figure must have at most {MAX_CONDITIONS} conditions side by side, found "
+            f"{len(set(conditions))}",
+            hint="plot fewer runs at once, or omit --out to plot them in the terminal",
+        )
+    rows = [
+        {
+            "run": number,
+            "algorithm": run.control,
+            "condition": conditions[number],
+            "valid": "FALSE" if run.violations else "TRUE",
+            "reasons": "; ".join(run.violations),
+            "warmup_s": run.condition.warmup_s,
+            "panel": PANELS[each.panel].title,
+            "name": each.name,
+            "flow": each.flow,
+            "t_s": t_s,
+            "value": "" if value is None else value,
+        }
+        for number, run in enumerate(runs)
+        for each in sorted(run.series, key=lambda line: list(PANELS).index(line.panel))
+        for t_s, value in zip(each.t_s, each.values, strict=True)
+    ]
+    draw("runs.R", COLUMNS, rows, paths)
+
+
+def draw(
+    script: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]], paths: Sequence[Path]
+) -> None:
+    """Plot a table with an R script of analysis/, in the report's theme and colours."""
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    code = ROOT / "analysis" / script
+    functions = files.functions(ROOT, [])
+    with tempfile.TemporaryDirectory(prefix="losslab-plot-") as name:
+        table = Path(name, "table.csv")
+        write_csv(table, columns, [dict(row) for row in rows])
+        algorithms = ROOT / "config" / "algorithms.tsv"
+        targets = [str(path.resolve()) for path in paths]
+        command = ["Rscript", "--vanilla", str(code), str(table), str(algorithms)]
+        # In a temporary folder, because ggplot2 leaves an Rplots.pdf in its working directory.
+        processes.run(
+            [*command, str(len(functions)), *map(str, functions), *targets],
+            limit_s=DRAW_LIMIT_S, cwd=Path(name),
+        )  # fmt: skip
+
+
+def text(runs: Sequence[Run], width: int) -> str:
+    """Return a plot of runs, `width` characters wide, with a common scale per panel."""
+    width = min(max(width, MIN_WIDTH), MAX_WIDTH)
+    names = series.distinguish(runs, series.labels(runs))
+    names = [name or run.control for run, name in zip(runs, names, strict=True)]
+    lines = []
+    for number, (run, name) in enumerate(zip(runs, names, strict=True), 1):
+        lines.append(f"{number}  {name}  ({run.folder})")
+        lines += [f"   INVALID, do not use this run's values: {each}" for each in run.violations]
+    end_s = max((each.t_s[-1] for run in runs for each in run.series), default=0.0)
+    for panel in PANELS:
+        lines += _panel(panel, runs, end_s or 1.0, width)
+    return "\n".join(lines)
+
+
+def _panel(key: str, runs: Sequence[Run], end_s: float, width: int) -> Iterator[str]:
+    drawn = [
+        (number, each)
+        for number, run in enumerate(runs, 1)
+        for each in run.series
+        if each.panel == key and each.name in IN_TERMINAL[key]
+    ]
+    if not drawn:
+        return
+    top = max(value for _, each in drawn for value in each.values if value is not None)
+    yield ""
+    yield PANELS[key].title
+    for number, each in drawn:
+        heading = f"{number}  {each.label}"
+        yield f"{heading:<40}{_reading(key, runs[number - 1], each)}"
+        yield from _strip(each, end_s, top if top > 0 else 1.0, width)
+    yield "0 s" + f"{end_s:.3g} s".rjust(width - 3)
+
+
+def _strip(line: Series, end_s: float, top: float, width: int) -> list[str]:
+    """Return the plot of a line from 0 to `top`, with its gaps."""
+    import plotext  # imported here: it takes 40 ms, which other commands save
+
+    plotext.clear_figure()
+    plotext.limit_size(False, False)
+    plotext.plot_size(width, STRIP_LINES)
+    plotext.frame(False)
+    plotext.xticks([])
+    plotext.yticks([0, top], ["0", f"{top:.4g}".rjust(7)])
+    plotext.xlim(0, end_s)
+    plotext.ylim(0, top)
+    samples = zip(line.t_s, line.values, strict=True)
+    for absent, group in itertools.groupby(samples, key=lambda sample: sample[1] is None):
+        if not absent:
+            t_s, values = zip(*group, strict=True)
+            plotext.plot(t_s, values, marker="braille")
+    return [row.rstrip() for row in plotext.uncolorize(plotext.build()).splitlines()]
+
+
+def _reading(key: str, run: Run, each: Series) -> str:
+    """Return a line's value: the last of a counter, else the mean after the warm-up.
+
+    A run's goodput is the one in its summary, computed from bytes instead of samples.
+    """
+    after = [
+        value
+        for t_s, value in zip(each.t_s, each.values, strict=True)
+        if value is not None and t_s > run.condition.warmup_s
+    ]
+    if not after or run.violations:
+        return ""
+    if key == "retransmits":
+        return f"{after[-1]:g} in all"
+    counted = run.manifest["summary"].get("goodput_mbit")
+    own = key == "goodput" and each.flow == "first" and counted is not None
+    mean = counted if own else math.fsum(after) / len(after)
+    return f"mean {mean:.3g} {PANELS[key].unit}, max {max(after):.3g}"

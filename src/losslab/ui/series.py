@@ -1,0 +1,263 @@
+"""Time series of a replicate: goodput, windows, RTT and queue."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from losslab.campaign import integrity
+from losslab.campaign.collect import flow_names
+from losslab.campaign.folder import MANIFEST_FILE
+from losslab.campaign.rerun import load_manifest
+from losslab.emulation.link.forward import LOG as LINK_LOG
+from losslab.reading import UsageError, read_rows, read_text
+from losslab.reading.files import TABLE_BYTES
+from losslab.study.axes import Value
+from losslab.study.condition import AXES, NO_SCHEME, Condition
+
+# Width of the bins of a rate. Video has 30 frames per second, and slow links carry as few packets:
+# in shorter bins the rate would alternate between 0 and peaks.
+BIN_S = 0.5
+BITS_PER_MBIT = 1e6
+# Limits of plausible values; a run takes an hour at most.
+MAX_VALUE, MAX_TIME_S = 1e15, 10_000.0
+# Tables of the bytes that receivers of bulk flows counted, by flow.
+ACKNOWLEDGED = "acknowledged"
+INTERVALS = {"first": "intervals.csv", "competitor": "competitor-intervals.csv"}
+
+# A violation may quote a program's whole output.
+MAX_VIOLATION_LENGTH = 160
+
+Row = dict[str, str]
+
+
+class Panel(NamedTuple):
+    """Panel of one quantity on the common time axis."""
+
+    label: str
+    unit: str
+
+    @property
+    def title(self) -> str:
+        """Quantity with its unit."""
+        return f"{self.label} ({self.unit})"
+
+
+PANELS = {
+    "goodput": Panel("Goodput", "Mbit/s"),
+    "cwnd": Panel("Congestion window", "packets"),
+    "rtt": Panel("Round-trip time", "ms"),
+    "queue": Panel("Queue at the bottleneck", "packets"),
+    "retransmits": Panel("Retransmitted, dropped", "packets"),
+}
+
+
+@dataclass(frozen=True)
+class Series:
+    """Line of a panel."""
+
+    panel: str  # a key of PANELS
+    name: str  # cwnd, ssthresh, ping, ...
+    flow: str  # name of the flow; empty for the path itself
+    t_s: tuple[float, ...]  # time since the start of the traffic, increasing
+    values: tuple[float | None, ...]  # in the panel's unit; None is a gap
+
+    @property
+    def label(self) -> str:
+        """Name of the line, with the flow unless it is the first."""
+        return self.name if self.flow in ("", "first") else f"{self.name}, {self.flow}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """Replicate on disk."""
+
+    folder: Path
+    manifest: dict[str, Any]
+    series: tuple[Series, ...]
+
+    @property
+    def condition(self) -> Condition:
+        """Measured condition."""
+        return Condition.from_json(self.manifest["cell"])
+
+    @property
+    def control(self) -> str:
+        """Congestion control: the kernel's algorithm, or a scheme."""
+        condition = self.condition
+        scheme = condition.scheme
+        return condition.algorithm if scheme == NO_SCHEME else scheme.split(",")[0]
+
+    @property
+    def violations(self) -> list[str]:
+        """Violations that make the run invalid, each in one line."""
+        violations = self.manifest["reasons"]
+        return [textwrap.shorten(each, MAX_VIOLATION_LENGTH) for each in violations]
+
+
+def load(folder: Path) -> Run:
+    """Read a replicate; LosslabError names a missing, changed or malformed file."""
+    integrity.require(folder)
+    manifest = load_manifest(folder)
+    try:
+        found = tuple(_series(folder, manifest))
+    except (KeyError, OverflowError, TypeError, UsageError, ValueError) as error:
+        raise UsageError(
+            f"the tables in {folder} must be as losslab writes them, found: {error!r}",
+            hint="measure it again with this version of losslab",
+        ) from error
+    return Run(folder, manifest, found)
+
+
+def replicates(folder: Path) -> list[Path]:
+    """List the replicates in the folder of a run or of a cell; refuse other folders."""
+    folder = folder.parent if folder.name == MANIFEST_FILE else folder
+    if (folder / MANIFEST_FILE).is_file():
+        return [folder]
+    within = [path.parent for path in folder.glob(f"*/{MANIFEST_FILE}")]
+    if not within:
+        raise UsageError(
+            f"{folder} must be a run, or a cell with its runs, found no {MANIFEST_FILE} there",
+            hint="name a folder of `losslab measure --out` or of results/cells/STUDY/",
+        )
+    return sorted(within, key=lambda path: (len(path.name), path.name))
+
+
+def _series(folder: Path, manifest: dict[str, Any]) -> Iterator[Series]:
+    flows: dict[str, list[Row]] = {}
+    names = flow_names(folder)
+    for row in _table(folder, "tcp.csv"):
+        if row["flow"] in names:
+            flows.setdefault(names[row["flow"]], []).append(row)
+    begin_ms = manifest.get("observed", {}).get("link_begin_ms") or 0.0
+    yield from _goodput(folder, flows, begin_ms)
+    columns = (
+        ("cwnd", "cwnd", "cwnd_packets"),
+        ("cwnd", "ssthresh", "ssthresh_packets"),
+        ("rtt", "smoothed by TCP", "srtt_ms"),
+        ("retransmits", "retransmissions", "retransmits"),
+    )
+    for panel, name, column in columns:
+        for flow, rows in flows.items():
+            yield from _line(panel, name, flow, rows, column)
+    yield from _line("rtt", "ping", "", _table(folder, "ping.csv"), "rtt_ms")
+    queue = _table(folder, "queue.csv")
+    yield from _line("queue", "queue", "", queue, "backlog_packets")
+    yield from _line("retransmits", "dropped at the bottleneck", "", queue, "drops")
+
+
+def _goodput(folder: Path, flows: dict[str, list[Row]], begin_ms: float) -> Iterator[Series]:
+    """Yield goodput counted by the receiver, or else by the sender's TCP."""
+    counted = [
+        line
+        for flow, file in INTERVALS.items()
+        for line in _line("goodput", "received", flow, _table(folder, file), "goodput_mbit")
+    ]
+    frames = [row for row in _table(folder, "frames.csv") if row["arrival_s"]]
+    if frames:
+        arrivals = ((_finite(row["arrival_s"]), int(row["bytes"])) for row in frames)
+        counted.append(_binned("received", "video", arrivals))
+    if (folder / LINK_LOG).is_file():
+        counted.append(_binned("carried by the link", "", _carried(folder / LINK_LOG, begin_ms)))
+    yield from counted
+    counted_flows = {series.flow for series in counted}
+    for flow, rows in flows.items():
+        if flow in counted_flows:
+            continue
+        if "delivered_bytes" in rows[0]:
+            yield _binned(ACKNOWLEDGED, flow, _acknowledged(rows))
+        else:
+            yield from _line("goodput", "delivery rate of TCP", flow, rows, "delivery_mbit")
+
+
+def _carried(log: Path, begin_ms: float) -> Iterator[tuple[float, int]]:
+    """Yield time in s and bytes of packets that leave a trace-driven link.
+
+    The log has times in ms on the link's own clock.
+    """
+    for line in read_text(log, TABLE_BYTES).splitlines():
+        fields = line.split()
+        if len(fields) == 4 and fields[1] == "-":  # time, -, bytes, queueing delay
+            yield (float(fields[0]) - begin_ms) / 1000, int(fields[2])
+
+
+def _acknowledged(rows: Sequence[Row]) -> Iterator[tuple[float, int]]:
+    """Yield the increments of a flow's acknowledged bytes."""
+    before = 0
+    for row in rows:
+        count = int(row["delivered_bytes"] or before)
+        yield _finite(row["t_s"]), max(count - before, 0)
+        before = count
+
+
+def _table(folder: Path, name: str) -> list[Row]:
+    path = folder / name
+    return read_rows(path) if path.is_file() else []
+
+
+def _line(panel: str, name: str, flow: str, rows: Sequence[Row], column: str) -> Iterator[Series]:
+    """Yield a column as a line if it has values."""
+    values = tuple(_finite(row[column]) if row[column] else None for row in rows)
+    if any(value is not None for value in values):
+        yield Series(panel, name, flow, tuple(_finite(row["t_s"]) for row in rows), values)
+
+
+def _finite(text: str) -> float:
+    """Return a number from a table; ValueError if it is malformed or implausibly large."""
+    value = float(text)
+    if not abs(value) <= MAX_VALUE:
+        raise ValueError(f"a number must be at most {MAX_VALUE:g}, found {text}")
+    return value
+
+
+def _binned(name: str, flow: str, amounts: Iterable[tuple[float, int]]) -> Series:
+    """Return the rate of packets in bins; a bin without packets has a rate of 0."""
+    binned: dict[int, int] = {}
+    for t_s, size in amounts:
+        if not t_s <= MAX_TIME_S:
+            raise ValueError(f"a time must be at most {MAX_TIME_S:g} s, found {t_s:g}")
+        number = int(max(t_s, 0.0) / BIN_S)
+        binned[number] = binned.get(number, 0) + size
+    bins = range(min(binned, default=0), max(binned, default=-1) + 1)
+    ends = tuple((number + 1) * BIN_S for number in bins)
+    rates = tuple(binned.get(number, 0) * 8 / BITS_PER_MBIT / BIN_S for number in bins)
+    return Series("goodput", name, flow, ends, rates)
+
+
+def labels(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]:
+    """Return a label per run: the values of the axes in which runs differ, except `without`."""
+    conditions = [run.condition.to_json() for run in runs]
+    different = [
+        name
+        for name in AXES
+        if name not in without and len({each[name] for each in conditions}) > 1
+    ]
+    return [", ".join(_value(name, each[name]) for name in different) for each in conditions]
+
+
+def _value(name: str, value: Value) -> str:
+    """Format an axis and its value: `rate 5 Mbit/s`."""
+    axis = AXES[name]
+    if isinstance(value, str):
+        return value if axis.always_named else f"{name.replace('_', ' ')} {value}"
+    title = re.sub("_(percent|ms|mbit|packets|s)$", "", name).replace("_", " ")
+    title = title.upper() if title == "rtt" else title
+    return f"{title} {value:g} {axis.unit.removesuffix(' of packets')}".rstrip()
+
+
+def distinguish(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
+    """Add the seed, or else the folder, to names that several runs share."""
+    names = list(names)
+    for suffixes in (
+        [f"seed {run.manifest['seed']}" for run in runs],
+        [str(r.folder) for r in runs],
+    ):
+        names = [
+            ", ".join(filter(None, [name, more])) if names.count(name) > 1 else name
+            for name, more in zip(names, suffixes, strict=True)
+        ]
+    return names

@@ -1,0 +1,239 @@
+"""Forks of a snapshot: their bytes, and retries of lost ones."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from losslab.backends import payload, virtual
+from losslab.backends.base import JOB_FILE, Job
+from losslab.backends.snapshot import Snapshots
+from losslab.campaign import replicate
+from losslab.campaign.instrument import instrument, video
+from losslab.errors import HostError
+from losslab.instrument import image, kernel
+from losslab.study.condition import Condition
+
+HOST_FILE = "host.json"
+COMMON = {
+    "algorithm": "cubic", "loss_percent": 1, "path": "symmetric", "app": "iperf3", "rtt_ms": 20,
+    "rate_mbit": 20, "buffer_packets": 60, "duration_s": 2, "warmup_s": 0.5,
+}  # fmt: skip
+# Conditions that cover all activities of a guest.
+CONDITIONS = {
+    "bbr": {"algorithm": "bbr"},
+    "1 Gbit/s": {"rate_mbit": 1000, "rtt_ms": 0.44, "buffer_packets": 1000, "path": "asymmetric"},
+    "competitor": {"competitor": "bbr", "queue": "fq_codel"},
+    "video": {"app": "ffmpeg", "rate_mbit": 100, "warmup_s": 0},
+    "web": {"app": "web", "loss_percent": 0, "duration_s": 20, "rate_mbit": 2, "warmup_s": 0},
+    "datagram": {
+        "app": "datagram", "scheme": "aimd", "trace": "cellular", "loss_percent": 0, "rtt_ms": 40,
+        "buffer_packets": 1000,
+    },
+    "kernel over a trace": {
+        "trace": "cellular", "loss_percent": 0, "rtt_ms": 40, "buffer_packets": 1000,
+        "queue": "codel",
+    },
+}  # fmt: skip
+NEEDS_CONTAINERS = pytest.mark.skipif(
+    image.existing(image.ENGINE) is None or kernel.existing(kernel.CONTAINERS) is None,
+    reason="the engine image and the kernel that runs containers: run `make containernet`",
+)
+CASES = [
+    *(("virtual", name) for name in CONDITIONS),
+    *(
+        pytest.param("containernet", name, marks=NEEDS_CONTAINERS)
+        for name in ("bbr", "video", "kernel over a trace")
+    ),
+]
+
+
+def condition(name):
+    return Condition.from_json(COMMON | CONDITIONS[name])
+
+
+def contents(folder):
+    return {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if p.name != HOST_FILE}
+
+
+def measured(what, seed, out, tools, **how):
+    """Return the files of a valid replicate."""
+    film = video(what.video, what.duration_s, tools) if what.app == "ffmpeg" else None
+    manifest = replicate.run(what, seed, out, tools, film, attempts=1, **how)
+    assert manifest["reasons"] == []
+    return contents(out)
+
+
+@pytest.mark.parametrize(("backend", "name"), CASES)
+def test_fork_gives_the_bytes_of_a_freshly_booted_guest(backend, name, tmp_path):
+    tools, what = instrument(backend), condition(name)
+    with Snapshots() as snapshots:
+        other = measured(what, 8, tmp_path / "other", tools, snapshots=snapshots)
+        copy = measured(what, 7, tmp_path / "copy", tools, snapshots=snapshots)
+    booted = measured(what, 7, tmp_path / "booted", tools, alone=True)
+    assert copy.keys() == booted.keys()
+    assert [n for n in copy if copy[n] != booted[n]] == []
+    # The seeds differ, so the bytes do.
+    assert copy["manifest.json"] != other["manifest.json"]
+    assert copy["ping.csv"] != other["ping.csv"]
+
+
+def test_forks_in_parallel_and_in_any_order_give_the_same_bytes(tmp_path):
+    what, tools = condition("bbr"), instrument()
+
+    def job(seed, name, snapshots):
+        folder = tmp_path / name
+        folder.mkdir()
+        words = {
+            "kind": "replicate", "condition": what.to_json(), "seed": seed, "video": False,
+            "trace": False,
+        }  # fmt: skip
+        (folder / JOB_FILE).write_text(json.dumps(words))
+        return Job(words, folder, seed, 120, snapshots=snapshots)
+
+    seeds = {"a": 7, "b": 8, "c": 7, "d": 9, "e": 8, "f": 7, "g": 9, "h": 7}
+    with Snapshots() as snapshots, contextlib.ExitStack() as stack:
+        running = {}
+        for name, seed in seeds.items():
+            start = virtual.Guest().start(tools, job(seed, name, snapshots))
+            running[name] = stack.enter_context(start).begin(None)
+        assert {name: copy.wait(120) for name, copy in running.items()} == dict.fromkeys(seeds, 0)
+    found = {
+        name: {
+            path.relative_to(tmp_path / name): path.read_bytes()
+            for path in [*(tmp_path / name / "raw").iterdir(), tmp_path / name / "result.json"]
+        }
+        for name in seeds
+    }
+    assert found["a"] == found["c"] == found["f"] == found["h"]
+    assert found["b"] == found["e"] != found["a"]
+    assert found["d"] == found["g"] != found["a"]
+
+
+def test_panicking_fork_is_retried_in_a_freshly_booted_guest(tmp_path, monkeypatch):
+    """The bytes equal those of an undisturbed fork."""
+    what, tools = condition("bbr"), instrument()
+    pack, packed = payload.pack, []
+
+    def spoilt_at_first(folder):
+        pack(folder)
+        if not packed:
+            with (folder / "losslab/emulation/traffic.py").open("a") as file:
+                file.write("\nimport os\ndef run(*words): os._exit(3)\n")
+        packed.append(folder)
+
+    monkeypatch.setattr(payload, "pack", spoilt_at_first)
+    with Snapshots() as snapshots:
+        manifest = replicate.run(what, 7, tmp_path / "out", tools, snapshots=snapshots)
+    assert len(packed) == 2
+    assert manifest["valid"]
+    host = json.loads((tmp_path / "out" / HOST_FILE).read_text())
+    assert host["attempt"] == 2
+    assert "exitcode=0x00000300" in host["earlier_reasons"][0]
+    assert contents(tmp_path / "out") == measured(what, 7, tmp_path / "sound", tools, alone=True)
+
+
+def test_hanging_fork_is_killed_with_its_processes(tmp_path):
+    tools = instrument()
+    what = Condition.from_json(COMMON | {"duration_s": 3600, "rate_mbit": 1000})
+    with Snapshots() as snapshots:
+        manifest = replicate.run(
+            what, 7, tmp_path / "hung", tools, timeout_s=10, attempts=1, snapshots=snapshots
+        )
+        assert "must end within 10 s" in manifest["reasons"][0]
+        assert below(os.getpid()) == []
+        measured(condition("bbr"), 7, tmp_path / "next", tools, snapshots=snapshots)
+
+
+def test_killed_snapshot_is_booted_again(tmp_path):
+    what, tools = condition("bbr"), instrument()
+    with Snapshots() as snapshots:
+        first = measured(what, 7, tmp_path / "first", tools, snapshots=snapshots)
+        waiting = below(os.getpid())
+        os.kill(waiting[0], signal.SIGKILL)
+        gone(waiting)
+        assert measured(what, 7, tmp_path / "next", tools, snapshots=snapshots) == first
+
+
+def test_full_scratch_folder_is_a_host_error(tmp_path, monkeypatch):
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=500m", "tmpfs", str(small)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False).returncode != 0:
+        pytest.skip("mounting a small tmpfs needs root")
+    try:
+        monkeypatch.setenv("LOSSLAB_SCRATCH", str(small))
+        what, tools = condition("bbr"), instrument()
+        with Snapshots() as snapshots:
+            first = measured(what, 7, tmp_path / "first", tools, snapshots=snapshots)
+            room = shutil.disk_usage(small).free - 20 * 2**20
+            with (small / "filler").open("wb") as filler:
+                os.posix_fallocate(filler.fileno(), 0, room)
+            with pytest.raises(HostError, match="must have room for the guest's memory") as error:
+                replicate.run(what, 8, tmp_path / "full", tools, snapshots=snapshots)
+            assert "LOSSLAB_SCRATCH" in error.value.hint
+            (small / "filler").unlink()
+            assert measured(what, 7, tmp_path / "again", tools, snapshots=snapshots) == first
+        assert list(small.iterdir()) == []
+    finally:
+        # Poll: killed processes may take a moment to end.
+        subprocess.run(["umount", "--lazy", str(small)], check=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_ended_job_leaves_no_process_behind(number, tmp_path):
+    words = [
+        "cell", "--study", "loss", "--block", "main", "--replicates", "3", "--condition",
+        json.dumps(COMMON | {"duration_s": 600, "rate_mbit": 1000}), "--out",
+        str(tmp_path / "cell" / "cell.json"),
+    ]  # fmt: skip
+    job = subprocess.Popen(
+        [sys.executable, "-m", "losslab.cli", *words],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 60
+        # The active fork has its job's raw folder.
+        while not list(tmp_path.glob("cell/.losslab-*/raw/sender.log")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        guests = below(job.pid)
+        leaders = [pid for pid in guests if os.getpgid(pid) == pid]
+        assert len(leaders) == 2  # the snapshot and its fork
+    finally:
+        job.send_signal(number)
+        job.wait(60)
+    gone(guests)
+
+
+def below(pid):
+    """Return the live descendants of a process, children first."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            found += [int(child) for child in (task / "children").read_text().split()]
+    for child in list(found):
+        with contextlib.suppress(OSError):
+            found += below(child)
+    return found
+
+
+def gone(pids):
+    deadline = time.monotonic() + 10
+    while (left := [pid for pid in pids if alive(pid)]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left == []
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -1,0 +1,41 @@
+"""A small unpacked archive."""
+
+from pathlib import Path
+
+import pytest
+
+from losslab.artifact import results
+
+CLAIMS = """\
+study,claim,sentence,source,published,measured,low,high,n,unit,tolerance,limit_is,limit_because,\
+verdict,reason,unsupported,absent
+loss,one,CUBIC loses | much.,slide 1,70,76.15,74.2,77.9,10,%,at least 70,theirs,,reproduced,,,
+loss,two,BBR loses little.,slide 2,8,,NA,NA,0,%,at most 8,theirs,,not measured,,,
+"""
+
+RUNS = [
+    results.Run(
+        f"results/cells/loss/cell/{number}",
+        {"kernel": {"version": "6.12.1", "hash": "0123", "pinned": True}},
+        30.0,
+    )
+    for number in range(3)
+]
+
+
+@pytest.fixture
+def campaign(tmp_path):
+    """Return the folder of an unpacked archive with made-up files."""
+    cell = tmp_path / "results/cells/loss/cell"
+    for number in range(3):
+        (cell / str(number)).mkdir(parents=True)
+        (cell / str(number) / "tcp.csv").write_text(f"t_s\n{number}\n")
+    (tmp_path / "results/claims.csv").write_text(CLAIMS)
+    (tmp_path / "results/tables").mkdir()
+    (tmp_path / "results/tables/origin.csv").write_text("part,what,cells\nmachine,A box,1\n")
+    results.write_digests(tmp_path, listed(tmp_path), tmp_path / results.DIGESTS)
+    return tmp_path
+
+
+def listed(folder):
+    return [Path(name) for name in results.contents(folder)]

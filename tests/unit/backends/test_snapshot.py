@@ -1,0 +1,186 @@
+"""Snapshots and their forks; a script stands in for the kernel."""
+
+import contextlib
+import signal
+import socket
+import sys
+import time
+
+import pytest
+
+from losslab import processes
+from losslab.backends import snapshot
+from losslab.errors import HostError
+
+# Reports that it is ready, then acts as kernel/snapshot.c does. A fork lives for the time and ends
+# with the status that its folder's file `job` holds.
+KERNEL = """
+import os, select, signal, socket, sys
+control = socket.socket(fileno=int(sys.argv[1].removeprefix("snapshot=")))
+print("booted", flush=True)
+if sys.argv[2] == "panics":
+    sys.exit(3)
+control.send(b"ready")
+signal.signal(signal.SIGCHLD, lambda *_: None)
+wake, woken = os.pipe2(os.O_NONBLOCK)
+signal.set_wakeup_fd(woken)
+while True:
+    ready = select.select([control, wake], [], [])[0]
+    if wake in ready:
+        os.read(wake, 100)
+    while True:
+        try:
+            pid, status, used = os.wait4(-1, os.WNOHANG)
+        except ChildProcessError:
+            break
+        if pid == 0:
+            break
+        control.send(f"ended {pid} {status} 1.500000 0.250000".encode())
+    if control not in ready:
+        continue
+    words = control.recv(1000).decode()
+    if not words:
+        sys.exit(0)
+    if sys.argv[2] == "no room":
+        control.send(b"failed 12")
+        continue
+    if sys.argv[2] == "silent":
+        signal.pause()
+    seed, _, folder = words.partition(" ")
+    pid = os.fork()
+    if pid == 0:
+        os.setpgid(0, 0)
+        with open(f"{folder}/console.log", "a") as out:
+            print("fork with", seed, file=out)
+        lasts_s, status = open(f"{folder}/job").read().split()
+        import time
+        time.sleep(float(lasts_s))
+        os._exit(int(status))
+    os.setpgid(pid, pid)
+    control.send(f"started {pid}".encode())
+"""
+
+
+def refuse(status, console):
+    return HostError(f"status {status}, console {console.strip()}")
+
+
+@contextlib.contextmanager
+def booted_snapshot(folder, manner="well", limit_s=20.0):
+    def spawn(words, fds, console):
+        command = [sys.executable, "-c", KERNEL, *words, manner]
+        return processes.spawn(command, pass_fds=fds, console=console)
+
+    with snapshot.booted(spawn, folder / "boot.log", limit_s, refuse) as found:
+        yield found
+
+
+def fork(guest, folder, lasts_s=0.0, status=0, seed=7):
+    folder.mkdir()
+    (folder / "job").write_text(f"{lasts_s} {status}")
+    return guest.fork(seed, folder, folder / "console.log")
+
+
+def test_fork_gets_seed_folder_and_the_snapshots_console(tmp_path):
+    folder = tmp_path / "a folder with blanks"
+    with booted_snapshot(tmp_path) as guest:
+        assert guest.boot_s > 0
+        assert guest.folder == tmp_path
+        done = fork(guest, folder)
+        assert done.wait(10) == done.returncode == 0
+        assert done.cpu_s == 1.75
+    assert (folder / "console.log").read_text() == "booted\nfork with 7\n"
+
+
+def test_forks_end_in_any_order(tmp_path):
+    with booted_snapshot(tmp_path) as guest:
+        slow = fork(guest, tmp_path / "slow", lasts_s=0.4, status=5)
+        quick = fork(guest, tmp_path / "quick", status=3)
+        assert slow.poll() is None
+        with pytest.raises(processes.TimeoutExpired):
+            slow.wait(0.05)
+        assert slow.wait(10) == 5
+        assert quick.wait(10) == 3
+
+
+def test_fork_is_killed_with_its_process_group(tmp_path):
+    with booted_snapshot(tmp_path) as guest:
+        hung = fork(guest, tmp_path / "hung", lasts_s=60)
+        assert processes.wait(hung, 0.05) is None
+        processes.end_session(hung)
+        assert hung.returncode == -signal.SIGKILL
+
+
+def test_forks_are_lost_with_their_snapshot(tmp_path):
+    with booted_snapshot(tmp_path) as guest:
+        lost = fork(guest, tmp_path / "lost", lasts_s=60)
+        guest._control.close()  # as if the snapshot had died
+        guest._control = closed_socket()
+        assert guest.alive is False
+        assert lost.wait(10) == -signal.SIGKILL
+        with pytest.raises(HostError, match="found: no reply"):
+            fork(guest, tmp_path / "next")
+
+
+def closed_socket():
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    theirs.close()
+    return ours
+
+
+def test_silent_snapshot_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshot, "REPLY_LIMIT_S", 0.3)
+    with booted_snapshot(tmp_path, "silent") as guest:
+        with pytest.raises(HostError, match="found: no reply"):
+            fork(guest, tmp_path / "a")
+        # The snapshot was killed and reports no end of its fork.
+        assert snapshot.Fork(guest, 1).wait() == -signal.SIGKILL
+
+
+def test_fork_without_memory_is_a_host_error(tmp_path):
+    with (
+        booted_snapshot(tmp_path, "no room") as guest,
+        pytest.raises(HostError, match="Cannot allocate memory") as error,
+    ):
+        fork(guest, tmp_path / "a")
+    assert "free memory" in error.value.hint
+
+
+def test_failed_boot_of_a_snapshot_quotes_its_console(tmp_path):
+    with (
+        pytest.raises(HostError, match="status 3, console booted"),
+        booted_snapshot(tmp_path, "panics"),
+    ):
+        pass
+
+
+def test_slow_boot_of_a_snapshot_is_ended(tmp_path):
+    begin = time.monotonic()
+    with pytest.raises(HostError, match="status None"), booted_snapshot(tmp_path, limit_s=0.0):
+        pass
+    assert time.monotonic() - begin < 5
+
+
+def test_next_job_reuses_its_snapshot_unless_lost_or_of_another_kind(tmp_path):
+    booted, ended = [], []
+
+    @contextlib.contextmanager
+    def boot():
+        (tmp_path / str(len(booted))).mkdir()
+        with booted_snapshot(tmp_path / str(len(booted))) as guest:
+            booted.append(guest)
+            yield guest
+        ended.append(guest)
+
+    with snapshot.Snapshots() as snapshots:
+        first, spent_s = snapshots.get("a", boot)
+        assert spent_s == first.boot_s
+        assert snapshots.get("a", boot) == (first, 0.0)
+        assert snapshots.get("b", boot)[0] is booted[1]
+        assert ended == [first]
+        snapshots.drop()
+        assert ended == booted
+        third, _ = snapshots.get("b", boot)
+        third._gone = True
+        assert snapshots.get("b", boot)[0] is booted[3]
+    assert ended == booted

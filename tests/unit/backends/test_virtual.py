@@ -1,0 +1,53 @@
+"""Command lines of guest kernels."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from losslab import processes
+from losslab.backends.base import Instrument, Job
+from losslab.backends.containernet import EngineGuest
+from losslab.backends.virtual import BOOT_SEED, Guest
+from losslab.study.seeds import derived_seed
+
+TOOLS = Instrument(Path("/kernel/linux"), Path("/"), {})
+
+
+def command_line(monkeypatch, tmp_path, guest=Guest, **tools):
+    """Return the command line of a guest that is booted for one job."""
+    monkeypatch.setenv("LOSSLAB_SCRATCH", str(tmp_path))
+    (tmp_path / "job").mkdir(exist_ok=True)
+    job = Job({"kind": "command"}, tmp_path / "job", 7, 1.0, alone=True)
+    monkeypatch.setattr(processes, "spawn", lambda command, **_: command)
+    with guest().start(dataclasses.replace(TOOLS, **tools), job) as start:
+        return start.begin(None)
+
+
+def test_freshly_booted_guest_applies_its_seed_like_a_fork(monkeypatch, tmp_path):
+    words = command_line(monkeypatch, tmp_path)
+    assert f"random.seed={BOOT_SEED}" in words
+    assert f"snapshot=stay:{derived_seed(7, 'kernel')}" in words
+
+
+def test_kernel_without_snapshots_boots_with_the_jobs_seed(monkeypatch, tmp_path):
+    words = command_line(monkeypatch, tmp_path, snapshots=False)
+    seeds = [word for word in words if word.startswith("random.seed=")]
+    # The kernel uses the last seed.
+    assert seeds[-1] == f"random.seed={derived_seed(7, 'kernel')}"
+    assert not any(word.startswith("snapshot=") for word in words)
+
+
+def test_kernels_boot_options_are_on_its_command_line(monkeypatch, tmp_path):
+    assert "seccomp=on" in command_line(monkeypatch, tmp_path, boot=("seccomp=on",))
+    assert "seccomp=on" not in command_line(monkeypatch, tmp_path)
+
+
+@pytest.mark.parametrize(("guest", "image"), [(Guest, "host"), (EngineGuest, "engine")])
+def test_guest_may_mount_as_often_as_its_init_does(monkeypatch, tmp_path, root, guest, image):
+    words = command_line(monkeypatch, tmp_path, guest, engine_root=Path("/"))
+    init = (root / "containers" / image / "init").read_text()
+    mounts = 1 + init.count("mount -t hostfs")  # the kernel mounts its root folder
+    assert f"hostfs=,mounts={mounts},writable=/proc/self/cwd/." in words
+    assert "LOSSLAB_OUT=/proc/self/cwd/." in words
+    assert "noreboot" in words

@@ -1,0 +1,122 @@
+"""Comparing replicates byte by byte."""
+
+import json
+
+import pytest
+
+from losslab import cli
+from losslab.campaign import rerun
+from losslab.errors import LosslabError
+from losslab.reading import UsageError
+from tests.unit.study.test_condition import CONDITION
+
+
+def write_replicate(folder, value, console=False):
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text(json.dumps({"value": value}))
+    (folder / "tcp.csv").write_text(f"t,cwnd\n0,10\n1,{value}\n")
+    (folder / "host.json").write_text(str(folder))
+    if console:
+        (folder / "console.log").write_text("words of the host")
+
+
+def test_equal_replicates_agree_on_any_host(tmp_path):
+    write_replicate(tmp_path / "a", 5)
+    write_replicate(tmp_path / "b", 5, console=True)
+    found = rerun.compare(tmp_path / "a", tmp_path / "b")
+    assert found.whole
+    assert found.same == ["manifest.json", "tcp.csv"]
+
+
+def test_first_differing_line_and_missing_files_are_named(tmp_path):
+    write_replicate(tmp_path / "a", 5)
+    write_replicate(tmp_path / "b", 6)
+    (tmp_path / "b" / "ping.csv").touch()
+    found = rerun.compare(tmp_path / "a", tmp_path / "b")
+    assert found.different["tcp.csv"] == "line 3: '1,5', '1,6'"
+    assert "only in" in found.different["ping.csv"]
+    assert not found.whole
+
+
+def test_changed_instrument_is_named():
+    then = {"kernel": {"hash": "aa"}, "image": {"hash": "cc"}, "source": "ee"}
+    now = {"kernel": {"hash": "bb"}, "image": {"hash": "cc"}, "source": "ff", "engine": {}}
+    assert rerun.instrument_differences(then, now) == [
+        "engine was absent, is {}",
+        "kernel: hash was aa, is bb",
+        "source was ee, is ff",
+    ]
+
+
+def test_differing_instrument_part_is_named():
+    then = {"image": {"hash": "cc", "packages": {"curl": "8.14-1", "git": "2"}}}
+    now = {"image": {"hash": "cc", "packages": {"curl": "8.14-2", "git": "2"}}}
+    assert rerun.instrument_differences(then, now) == [
+        "image: packages: curl was 8.14-1, is 8.14-2"
+    ]
+
+
+BAD_NUMBER = json.dumps({"cell": CONDITION.to_json() | {"rtt_ms": "20"}, "seed": 1})
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"cell": {"loss": 1}, "seed": 1}', '{"seed": 1}', BAD_NUMBER]
+)
+def test_malformed_manifest_is_refused(tmp_path, text):
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(UsageError, match=r"manifest\.json must |condition|seed"):
+        rerun.load_manifest(tmp_path)
+
+
+def test_empty_folders_do_not_agree(tmp_path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "host.json").touch()
+    assert not rerun.compare(tmp_path / "a", tmp_path / "b").whole
+
+
+def test_folder_in_place_of_a_file_is_a_difference(tmp_path):
+    write_replicate(tmp_path / "a", 5)
+    write_replicate(tmp_path / "b", 5)
+    (tmp_path / "b" / "tcp.csv").unlink()
+    (tmp_path / "b" / "tcp.csv").mkdir()
+    found = rerun.compare(tmp_path / "a", tmp_path / "b")
+    assert found.different == {"tcp.csv": f"only in {tmp_path / 'a'}"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shown"),
+    [
+        (b"t\r\n1\n", b"t\n1\n", r"line 1: 't\r', 't'"),
+        (b"\xff\n", b"\xfe\n", r"line 1: '\\xff', '\\xfe'"),
+        (b"t\n1\n", b"t\n1", "2 and 1 lines"),
+        (b"t\n", b"", "line 1: 't', ''"),
+        (b"x" * 999 + b"a", b"x" * 999 + b"b", "..."),
+    ],
+)
+def test_differing_bytes_are_shown_for_any_content(tmp_path, one, other, shown):
+    for name, content in (("a", one), ("b", other)):
+        write_replicate(tmp_path / name, 5)
+        (tmp_path / name / "tcp.csv").write_bytes(content)
+    how = rerun.compare(tmp_path / "a", tmp_path / "b").different["tcp.csv"]
+    assert shown in how
+    assert len(how) < 1000
+
+
+def test_lost_run_agrees_with_nothing(tmp_path):
+    manifest = {"lost": True, "reasons": ["the guest ended"]}
+    with pytest.raises(
+        LosslabError, match=r"second run has no results to compare.* the guest ended"
+    ):
+        rerun.require_result(manifest, "the second run")
+    rerun.require_result({"lost": False}, "the second run")
+
+
+def test_lost_run_is_not_repeated(tmp_path, capsys):
+    manifest = {
+        "backend": "virtual", "cell": CONDITION.to_json(), "seed": 1, "instrument": {},
+        "summary": {}, "valid": False, "lost": True, "reasons": ["no word"],
+    }  # fmt: skip
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    assert cli.main(["rerun", str(tmp_path)]) == 1
+    assert "its guest was lost: no word" in capsys.readouterr().err

@@ -1,0 +1,162 @@
+import json
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from losslab.emulation.apps import datagram_program
+from losslab.emulation.apps.datagram_program import DATAGRAM_BYTES, MESSAGE, Sender
+
+RTT_MS = 10.0
+# A sender that polls more often than this makes no progress.
+TURNS = 1000
+
+
+class Scheme:
+    """A fixed window that records its events."""
+
+    def __init__(self, window=4.0, gap_ms=0.0, timeout_ms=100.0):
+        self.window, self.gap_ms, self.patience_ms = window, gap_ms, timeout_ms
+        self.sent, self.acks, self.timeouts = [], [], []
+
+    def window_packets(self):
+        return self.window
+
+    def pacing_gap_ms(self):
+        return self.gap_ms
+
+    def timeout_ms(self):
+        return self.patience_ms
+
+    def on_sent(self, sequence, now_ms):
+        self.sent.append((sequence, now_ms))
+
+    def on_ack(self, ack):
+        self.acks.append(ack)
+
+    def on_timeout(self, now_ms):
+        self.timeouts.append(now_ms)
+
+
+class Line:
+    """A link that acknowledges after `RTT_MS` except for `lost`: socket, clock and waiter in one.
+
+    Time passes only in `wait`, as in the guest.
+    """
+
+    def __init__(self, monkeypatch, lost=()):
+        self.now_ns, self.lost, self.sizes, self.coming = 5_000_000_000, set(lost), [], []
+        self.turns = 0
+        monkeypatch.setattr(datagram_program.time, "monotonic_ns", lambda: self.now_ns)
+        monkeypatch.setattr(datagram_program, "Waiter", lambda _: self)
+
+    def fileno(self):
+        return 7
+
+    def send(self, data):
+        self.sizes.append(len(data))
+        sequence, sent_ns, _ = MESSAGE.unpack_from(data)
+        if sequence not in self.lost:
+            back_ns = self.now_ns + round(RTT_MS * 1e6)
+            reply = MESSAGE.pack(sequence, sent_ns, back_ns - round(RTT_MS / 2 * 1e6))
+            self.coming.append((back_ns, reply))
+
+    def wait(self, timeout_ns):
+        self.turns += 1
+        assert self.turns <= TURNS
+        until_ns = self.now_ns + max(1, timeout_ns)
+        if self.coming and self.coming[0][0] <= until_ns:
+            self.now_ns = max(self.now_ns, self.coming[0][0])
+            return [self.fileno()]
+        self.now_ns = until_ns
+        return []
+
+    def recv(self, size):
+        return self.coming.pop(0)[1]
+
+
+def test_window_is_refilled_by_acknowledgements(monkeypatch):
+    line, scheme = Line(monkeypatch), Scheme(window=4)
+    sender = Sender(scheme, line)
+    sender.run(0.035)
+    # Four leave at 0, 10, 20 and 30 ms; the last four are not acknowledged in time.
+    assert scheme.sent == [(n, pytest.approx(n // 4 * RTT_MS)) for n in range(16)]
+    assert (sender.sent, sender.acked, sender.timeouts) == (16, 12, 0)
+    assert set(line.sizes) == {DATAGRAM_BYTES}
+
+
+def test_acknowledgement_has_delivery_times(monkeypatch):
+    line, scheme = Line(monkeypatch), Scheme(window=2)
+    Sender(scheme, line).run(0.015)
+    first, second = scheme.acks
+    assert (first.sequence, first.sent_ms, first.received_ms, first.acked_ms) == (0, 0, 5, 10)
+    assert (first.in_flight, second.in_flight) == (1, 1)
+
+
+def test_overtaken_datagram_is_not_in_flight(monkeypatch):
+    line, scheme = Line(monkeypatch, lost=[0, 1]), Scheme(window=3)
+    Sender(scheme, line).run(0.015)
+    # The acknowledgement of 2 makes room for three more: 0 and 1 are lost.
+    assert [ack.sequence for ack in scheme.acks] == [2]
+    assert [sequence for sequence, _ in scheme.sent] == [0, 1, 2, 3, 4, 5]
+
+
+def test_datagrams_are_paced(monkeypatch):
+    line, scheme = Line(monkeypatch), Scheme(window=100, gap_ms=2.0)
+    Sender(scheme, line).run(0.009)
+    assert scheme.sent == [(n, pytest.approx(2.0 * n)) for n in range(5)]
+
+
+def test_timeout_sends_one_more_datagram(monkeypatch):
+    line, scheme = Line(monkeypatch, lost=range(100)), Scheme(window=2, timeout_ms=20.0)
+    sender = Sender(scheme, line)
+    sender.run(0.05)
+    assert scheme.timeouts == [pytest.approx(20), pytest.approx(40)]
+    assert scheme.sent[2:] == [(2, pytest.approx(20)), (3, pytest.approx(40))]
+    assert (sender.timeouts, sender.acked) == (2, 0)
+
+
+def test_data_acknowledged_in_the_warm_up_does_not_count(monkeypatch):
+    line, scheme = Line(monkeypatch), Scheme(window=1)
+    sender = Sender(scheme, line, warmup_s=0.025)
+    sender.run(0.055)
+    # Acknowledged at 10, 20, 30, 40 and 50 ms.
+    assert (len(scheme.acks), sender.acked) == (5, 3)
+
+
+def test_window_below_one_sends_at_timeouts(monkeypatch):
+    line, scheme = Line(monkeypatch), Scheme(window=0.5, timeout_ms=20.0)
+    Sender(scheme, line).run(0.03)
+    assert scheme.sent == [(0, pytest.approx(20))]
+
+
+@pytest.mark.alone
+def test_sender_and_receiver_work_over_loopback(monkeypatch, capsys):
+    """Run both ends for 0.1 s; the sender repeats its end message until the receiver is gone."""
+    monkeypatch.setattr(datagram_program, "END_INTERVAL_S", 0.02)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    counts = {}
+
+    def receive():
+        counts.update(datagram_program.receive("127.0.0.1", port))
+
+    receiver = threading.Thread(target=receive, daemon=True)
+    receiver.start()
+    deadline_s = time.monotonic() + 1
+    # Wait for the receiver: a datagram to a closed port is refused.
+    while f":{port:04X} " not in Path("/proc/net/udp").read_text():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.005)
+    words = ["send", "127.0.0.1", str(port), "--source-port", "0"]
+    words += ["--scheme", "fixed,window=2", "--duration-s", "0.1", "--warmup-s", "0"]
+    assert datagram_program.main(words) == 0
+    receiver.join(timeout=1)
+    assert not receiver.is_alive()
+    said = json.loads(capsys.readouterr().out)
+    assert set(said) == {"sent", "acked", "timeouts"}
+    assert said["sent"] >= counts["received"] > 0
+    assert said["sent"] - 2 <= said["acked"] <= counts["received"]

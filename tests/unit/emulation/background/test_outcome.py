@@ -1,0 +1,204 @@
+"""Metrics of background flows; every check of a flow can fail."""
+
+import dataclasses
+import json
+
+import pytest
+
+from losslab.emulation.background import outcome
+from losslab.emulation.flows import Timeline
+from losslab.emulation.plan import make_plan
+from losslab.errors import LosslabError
+from tests.unit.study.test_condition import CONDITION
+
+DURATION_S, WARMUP_S = 10.0, 1.0
+ORIGIN_NS = 5_000_000_000
+
+
+def made(flows="same,count=2"):
+    condition = dataclasses.replace(
+        CONDITION, flows=flows, duration_s=DURATION_S, warmup_s=WARMUP_S, rate_mbit=100.0
+    )
+    return make_plan(condition, 7)
+
+
+def reports(plan, rates_mbit, **changes):
+    """Return both programs' reports on flows with the given rates."""
+    sent, received = {}, {}
+    for stream, rate in zip(plan.background.streams, rates_mbit, strict=True):
+        octets = stream.size_bytes or round(rate * 1e6 / 8 * (stream.end_s - stream.start_s))
+        port = str(stream.source_port)
+        how = "stopped" if stream.bulk else "finished"
+        sent[port] = {
+            "started_ns": ORIGIN_NS + round(stream.start_s * 1e9),
+            "ended_ns": ORIGIN_NS + round(stream.end_s * 1e9),
+            "how": how, "algorithm": stream.algorithm, "told_bytes": octets,
+            "acked_bytes": octets + 2, "retransmits": 3, "busy_s": 10.0,
+            "rwnd_limited_s": 0.0, "sndbuf_limited_s": 1.0,
+        } | changes  # fmt: skip
+        received[port] = {
+            "bytes": octets, "how": how,
+            "ended_ns": ORIGIN_NS + round((stream.start_s + 0.25) * 1e9),
+        }  # fmt: skip
+    return sent, received
+
+
+def collected(
+    tmp_path,
+    plan,
+    rates_mbit,
+    first_mbit=10.0,
+    edit=None,
+    own_late_s=0.0,
+    real_time=False,
+    **changes,
+):
+    """Collect from made-up files; all flows have constant rates."""
+    sent, received = reports(plan, rates_mbit, **changes)
+    if edit:
+        edit(sent, received)
+    (tmp_path / "flows-sender.log").write_text(json.dumps(sent))
+    (tmp_path / "flows-receiver.log").write_text(json.dumps(received))
+    rows = ["t_s,flow,delivered_bytes"]
+    streams = [(40_001, 0.0, DURATION_S, first_mbit)]
+    streams += [
+        (s.source_port, s.start_s, s.end_s, rate)
+        for s, rate in zip(plan.background.streams, rates_mbit, strict=True)
+    ]
+    for number in range(int(DURATION_S * 10) + 1):
+        for port, start_s, end_s, rate in streams:
+            if start_s <= number / 10 <= end_s:
+                octets = round(rate * 1e6 / 8 * (number / 10 - start_s))
+                rows.append(f"{number / 10},{port},{octets}")
+    (tmp_path / "tcp.csv").write_text("\n".join(rows) + "\n")
+    summary = {"goodput_mbit": first_mbit, "total_goodput_mbit": first_mbit}
+    timeline = Timeline(ORIGIN_NS, {"iperf3": plan.starts[0].at_s + own_late_s})
+    return outcome.collect(plan.background, summary, plan, tmp_path, timeline, real_time=real_time)
+
+
+def test_shares_cover_flows_that_run_together(tmp_path):
+    found = collected(tmp_path, made(), [30.0, 20.0]).summary
+    assert found["flows_goodput_mbit"] == pytest.approx(50, rel=1e-3)
+    assert found["total_goodput_mbit"] == pytest.approx(60, rel=1e-3)
+    assert found["flow_goodput_min_mbit"] == pytest.approx(10, rel=1e-3)
+    assert found["flow_goodput_median_mbit"] == pytest.approx(20, rel=1e-3)
+    assert found["flow_goodput_max_mbit"] == pytest.approx(30, rel=1e-3)
+    assert found["jain_index"] == pytest.approx(60**2 / (3 * 1400), rel=1e-3)
+    assert found["share_of_fair"] == pytest.approx(0.5, rel=1e-3)
+    assert (found["starved_flows"], found["flows_retransmits"]) == (0, 6)
+    assert found["time_to_fairness_s"] is None  # the index is always 0.857
+    lines = (tmp_path / "flows.csv").read_text().splitlines()
+    assert lines[0].startswith("name,algorithm,source_port")
+    assert len(lines) == 3
+    assert collected(tmp_path, made(), [90.0, 90.0], first_mbit=1.0).summary["starved_flows"] == 1
+    assert collected(tmp_path, made(), [9.0, 11.0]).summary["time_to_fairness_s"] == 1.0
+
+
+def test_fairness_covers_the_time_in_which_all_flows_run(tmp_path):
+    """An ended flow does not count as a flow without goodput."""
+    found = collected(tmp_path, made("same,start_s=2,end_s=5+same,end_s=8"), [10.0, 10.0]).summary
+    assert found["jain_index"] == pytest.approx(1, abs=1e-3)
+    assert found["flows_goodput_mbit"] == pytest.approx((3 + 7) / 9 * 10, rel=0.03)
+    apart = collected(tmp_path, made("same,end_s=4+same,start_s=5"), [10.0, 10.0]).summary
+    assert "jain_index" not in apart
+
+
+def test_each_bottleneck_limits_its_own_flows(tmp_path):
+    """Flows over different bottlenecks may together exceed the rate of either."""
+    condition = dataclasses.replace(
+        CONDITION, flows="same,over=first+same,over=second", duration_s=DURATION_S,
+        warmup_s=WARMUP_S, rate_mbit=50.0, second_rate_mbit=50.0, rtt_ms=0.44,
+    )  # fmt: skip
+    plan = make_plan(condition, 7)
+    found = collected(tmp_path, plan, [40.0, 35.0])
+    assert found.summary["total_goodput_mbit"] == pytest.approx(85, rel=0.01)
+    assert found.first_mbit < 50.5
+    assert found.violations == []
+    rates = [45.0 if s.over == "second" else 5.0 for s in plan.background.streams]
+    [reason] = collected(tmp_path, plan, rates).violations
+    assert reason.startswith("flows over the second bottleneck must stay below its 50 Mbit/s")
+
+
+def test_flow_with_a_rate_is_no_part_of_fairness(tmp_path):
+    found = collected(tmp_path, made("same+bbr,rate_mbit=2"), [10.0, 10.0])
+    assert found.summary["jain_index"] == pytest.approx(1.0)
+    found = collected(tmp_path, made("bbr,rate_mbit=2"), [2.0])
+    assert found.summary["flows_goodput_mbit"] == pytest.approx(2.0, rel=0.01)
+    assert not {"jain_index", "short_flows"} & set(found.summary)
+    assert [e.bulk for e in found.evidence] == [False]
+
+
+def test_flows_with_a_size_have_completion_times(tmp_path):
+    plan = made("same,count=4,size_kb=100,every_s=1,start_s=2")
+    found = collected(tmp_path, plan, [0.0] * 4).summary
+    assert (found["short_flows"], found["short_unfinished"]) == (4, 0)
+    for name in ("fct_mean_s", "fct_median_s", "fct_p95_s", "fct_p99_s"):
+        assert found[name] == pytest.approx(0.25)
+    # The bytes are spread evenly over the durations that the sender reports.
+    assert found["flows_goodput_mbit"] == pytest.approx(4 * 0.8 / 9, rel=0.05)
+    assert "jain_index" not in found
+
+    def unfinished(sent, received):
+        port = str(plan.background.streams[0].source_port)
+        sent[port] |= {"how": "stopped", "acked_bytes": 5}
+        received[port] |= {"how": "ECONNRESET", "bytes": 70}
+
+    found = collected(tmp_path, plan, [0.0] * 4, edit=unfinished)
+    assert (found.summary["short_unfinished"], found.violations) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("edit", "found"),
+    [
+        (lambda s, r: r.clear(), "must deliver at least"),
+        (lambda s, r: r["10001"].update(bytes=r["10001"]["bytes"] + 1), "must deliver"),
+        (lambda s, r: s["10001"].update(min_rtt_ms=0.3), "must have an RTT of at least 0.44 ms"),
+        (lambda s, r: s["10001"].pop("how"), "must be started and ended"),
+    ],
+)
+def test_unaccounted_bytes_of_a_flow_are_a_violation(tmp_path, edit, found):
+    reasons = collected(tmp_path, made("same"), [10.0], edit=edit).violations
+    assert len(reasons) == 1
+    assert reasons[0].startswith("flow 1-1 ")
+    assert found in reasons[0]
+
+
+def test_finished_flow_must_have_its_size(tmp_path):
+    def short(sent, received):
+        sent["10001"]["told_bytes"] = received["10001"]["bytes"] = 999
+
+    plan = made("same,size_kb=1")
+    assert collected(tmp_path, plan, [0.0]).violations == []
+    assert len(collected(tmp_path, plan, [0.0], edit=short).violations) == 1
+
+
+def test_every_flows_algorithm_is_recorded(tmp_path):
+    bulk, sized = collected(tmp_path, made("same+bbr,size_kb=5"), [5.0, 5.0]).evidence
+    assert (bulk.wanted, bulk.found, bulk.bulk) == ("cubic", ["cubic"], True)
+    assert bulk.buffer_limited_share == 0.1
+    assert (sized.wanted, sized.found, sized.bulk) == ("bbr", ["bbr"], False)
+    bulk, sized = collected(
+        tmp_path, made("same+bbr,size_kb=5"), [5.0, 5.0], algorithm="reno"
+    ).evidence
+    assert (bulk.found, sized.found) == (["reno"], ["reno"])
+
+
+def test_silent_program_of_flows_is_an_error(tmp_path):
+    plan = made("same")
+    collected(tmp_path, plan, [5.0])
+    (tmp_path / "flows-sender.log").write_text("Traceback")
+    with pytest.raises(LosslabError, match="must be a JSON report"):
+        outcome.collect(plan.background, {}, plan, tmp_path, Timeline(ORIGIN_NS, {"iperf3": 0.0}))
+
+
+def test_late_start_of_a_flow_is_a_violation(tmp_path):
+    def late(sent, received):
+        sent["10001"]["started_ns"] += 2_000_000
+
+    plan = made("same")
+    [reason] = collected(tmp_path, plan, [10.0], edit=late).violations
+    assert reason.startswith("flow 1-1 must start at 0.1")
+    [reason] = collected(tmp_path, plan, [10.0], own_late_s=0.02).violations
+    assert reason.startswith("iperf3 must start at 0.1")
+    # In real time the machine's load decides when programs start.
+    assert collected(tmp_path, plan, [10.0], edit=late, real_time=True).violations == []

@@ -1,0 +1,178 @@
+"""Rules of the trace-driven link on small traces, exact to the millisecond."""
+
+import itertools
+import os
+import socket
+import time
+
+import pytest
+
+from losslab.emulation.link import forward
+from losslab.emulation.link.tracelink import (
+    QUEUES,
+    CoDel,
+    DropTail,
+    TraceLink,
+    backlog,
+    percentile_95,
+    summarise,
+)
+
+
+def link(times, queue=None):
+    lines = []
+    return TraceLink(times, DropTail() if queue is None else queue, lines.append), lines
+
+
+def test_packet_leaves_at_the_next_opportunity():
+    trace_link, lines = link([5, 10])
+    assert trace_link.arrive(bytes(1500), 2) == []
+    assert trace_link.advance(4) == []
+    assert trace_link.advance(5) == [bytes(1500)]
+    assert lines == ["2 + 1500", "5 - 1500 3"]
+
+
+def test_opportunity_with_an_empty_queue_is_lost():
+    trace_link, lines = link([5, 10])
+    assert trace_link.advance(7) == []
+    trace_link.arrive(bytes(1500), 7)
+    trace_link.advance(10)
+    assert lines[-1] == "10 - 1500 3"
+
+
+def test_arrival_in_an_opportunitys_millisecond_is_too_late():
+    # mahimahi, too, uses due opportunities before it accepts the packet.
+    trace_link, lines = link([5, 10])
+    trace_link.arrive(bytes(1500), 5)
+    trace_link.advance(10)
+    assert lines[-1] == "10 - 1500 5"
+
+
+def test_small_packets_share_an_opportunity():
+    trace_link, lines = link([5, 10, 20])
+    for _ in range(3):
+        trace_link.arrive(bytes(600), 0)
+    assert len(trace_link.advance(5)) == 2
+    assert trace_link.busy
+    assert len(trace_link.advance(10)) == 1
+    assert [line for line in lines if "-" in line] == ["5 - 600 5", "5 - 600 5", "10 - 600 10"]
+    assert not trace_link.busy
+
+
+def test_equal_lines_are_several_opportunities_and_the_trace_repeats():
+    trace_link, lines = link([3, 3, 10])
+    for _ in range(5):
+        trace_link.arrive(bytes(1500), 0)
+    trace_link.advance(100)
+    departures = [int(line.split()[0]) for line in lines if "-" in line]
+    assert departures == [3, 3, 10, 13, 13]
+
+
+def test_drop_tail_counts_packets_or_bytes():
+    trace_link, lines = link([50], DropTail(limit_packets=2))
+    for _ in range(3):
+        trace_link.arrive(bytes(1500), 0)
+    assert lines == ["0 + 1500", "0 + 1500", "0 + 1500", "0 d 1 1500"]
+    trace_link, lines = link([50], DropTail(limit_bytes=2000))
+    for _ in range(2):
+        trace_link.arrive(bytes(1500), 0)
+    trace_link.arrive(bytes(500), 0)
+    assert lines == ["0 + 1500", "0 + 1500", "0 d 1 1500", "0 + 500"]
+
+
+@pytest.mark.parametrize(("queue", "taken"), [("fifo", 2), ("bfifo", 3)])
+def test_packet_and_byte_limits_differ_for_small_packets(queue, taken):
+    trace_link, lines = link([50], QUEUES[queue](2))
+    for _ in range(4):
+        trace_link.arrive(bytes(1000), 0)
+    assert lines.count("0 + 1000") == 4
+    assert lines.count("0 d 1 1000") == 4 - taken
+
+
+def codel_drops(arrivals_per_ms, duration_ms):
+    """Return the times of drops on a link of one packet per millisecond with such arrivals."""
+    trace_link, lines = link(list(range(1, 1001)), CoDel())
+    for ms in range(duration_ms):
+        for _ in range(arrivals_per_ms(ms)):
+            trace_link.arrive(bytes(1500), ms)
+    return [int(line.split()[0]) for line in lines if " d " in line]
+
+
+def test_codel_passes_a_burst():
+    assert codel_drops(lambda ms: 40 if ms == 0 else 0, 200) == []
+
+
+def test_codel_drops_faster_from_a_standing_queue():
+    drops = codel_drops(lambda ms: 21 if ms == 0 else 1, 600)
+    # Above 5 ms since the first departure; drops begin an interval later, then at interval/sqrt(n).
+    assert drops[0] == pytest.approx(107, abs=3)
+    gaps = [b - a for a, b in itertools.pairwise(drops)]
+    assert gaps[0] == pytest.approx(100, abs=2)
+    assert gaps[1] == pytest.approx(100 / 2**0.5, abs=2)
+    assert gaps[2] == pytest.approx(100 / 3**0.5, abs=2)
+
+
+def test_backlog_follows_the_log():
+    trace_link, lines = link([5, 10, 20], DropTail(limit_packets=2))
+    for _ in range(3):
+        trace_link.arrive(bytes(1000), 1)
+    trace_link.advance(30)
+    # At 5 ms, one packet and half of the next leave; the third was dropped on arrival.
+    found = backlog(lines, [0, 1, 4.9, 5.2, 10, 99])
+    assert found == [
+        (0, 0, 0), (2, 2000, 1), (2, 2000, 1), (1, 1000, 1), (0, 0, 1), (0, 0, 1),
+    ]  # fmt: skip
+
+
+def test_signal_delay_is_filled_backwards():
+    # Sent at 0 (10 ms of delay) and at 4 (20 ms): at 1, 2 and 3 the packet of 4 is next.
+    found = summarise(["0 + 1500", "4 + 1500", "10 - 1500 10", "24 - 1500 20"])
+    # The ordered list is 10, 20, 21, 22, 23; the percentile is at int(0.95 * 5) = 4.
+    assert found["signal_delay_p95_ms"] == 23
+    assert found["queue_delay_p95_ms"] == 20
+    assert found["link_throughput_mbit"] == pytest.approx(2 * 1500 * 8 / 24e3)
+    assert found["power"] == pytest.approx(found["link_throughput_mbit"] / 0.023)
+
+
+def test_signal_delay_takes_the_fastest_packet():
+    found = summarise(["0 + 100", "0 + 100", "5 - 100 5", "9 - 100 9"])
+    assert found["signal_delay_p95_ms"] == 5
+
+
+def test_packets_after_the_run_do_not_count():
+    lines = ["50 - 1500 50", "100 + 1500", "110 - 1500 10", "5000 + 1500", "5900 - 1500 900"]
+    found = summarise(lines, begin_ms=90, end_ms=1090)
+    assert found["queue_delay_p95_ms"] == 10
+    # The throughput is of the requested time, not of the busy time.
+    assert found["link_throughput_mbit"] == pytest.approx(1500 * 8 / 1e6)
+    assert summarise(["5 + 100"]) == {}
+
+
+def test_percentile_equals_mahimahis():
+    assert percentile_95(list(range(100))) == 95
+    assert percentile_95([7]) == 7
+
+
+def test_ending_link_delivers_its_queue(monkeypatch):
+    """The device may hold packets while the link's own queue is empty."""
+    tun, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    stop, stopped = os.pipe()
+    trace_link, _ = link(list(range(1, 1001)))
+    write, numbers = os.write, iter(range(1, 5))
+
+    def depart(descriptor, content):
+        # A sender that is clocked by arrivals sends next.
+        number = next(numbers, None)
+        if number is not None:
+            other.send(bytes([number]) * 1500)
+        return write(descriptor, content)
+
+    with tun, other:
+        other.send(bytes(1500))
+        os.write(stopped, b"x")
+        monkeypatch.setattr(forward.os, "write", depart)
+        forward.forward(trace_link, tun.fileno(), stop, time.monotonic_ns())
+        other.setblocking(False)
+        assert [other.recv(1500)[0] for _ in range(5)] == [0, 1, 2, 3, 4]
+    os.close(stop)
+    os.close(stopped)

@@ -1,0 +1,181 @@
+"""Path schedules: changes of qdiscs; every check of a phase can fail."""
+
+import dataclasses
+import json
+
+import pytest
+
+from losslab.emulation import schedule_runner
+from losslab.emulation.plan import make_plan
+from losslab.emulation.probes.queue import QueueSample
+from losslab.emulation.schedule_runner import Boundary, ScheduleRunner
+from tests.unit.study.test_condition import CONDITION
+
+QUIET = dataclasses.replace(
+    CONDITION, loss_percent=0, rtt_ms=20, rate_mbit=20, buffer_packets=50, duration_s=10
+)
+SLOWER = "at_s=4,rate_mbit=2"
+LINES = [("r2", "r2-receiver"), ("r2", "r2-r1")]
+
+
+def plan(text, **more):
+    return make_plan(dataclasses.replace(QUIET, changes=text, **more), 7)
+
+
+def changed_qdiscs(step):
+    return [(q.where.name, q.kind) for q in step.becoming]
+
+
+def test_schedule_changes_only_differing_qdiscs():
+    [step] = plan(SLOWER).parts["changes"].steps
+    assert changed_qdiscs(step) == [("r1-r2", "tbf"), ("r1-r2", "pfifo")]
+    assert (
+        step.becoming[0]
+        .change_command()
+        .startswith("qdisc change dev r1-r2 root handle 1: tbf rate 2000000bit")
+    )
+    assert "pfifo limit 50" in step.becoming[1].change_command()
+    [step] = plan(SLOWER, queue="red").parts["changes"].steps
+    assert changed_qdiscs(step) == [("r1-r2", "tbf")]
+
+
+def test_changed_delay_and_loss_draw_from_a_new_seed():
+    [step] = plan("at_s=4,rtt_ms=60").parts["changes"].steps
+    assert changed_qdiscs(step) == [("r2-receiver", "netem"), ("r2-r1", "netem")]
+    assert all("delay 30000000ns" in q.arguments for q in step.becoming)
+    one, two = plan("at_s=4,loss_percent=1+at_s=6,loss_percent=2").parts["changes"].steps
+    assert changed_qdiscs(one) == changed_qdiscs(two) == [("r2-receiver", "netem")]
+    assert one.becoming[0].expected["seed"] != two.becoming[0].expected["seed"]
+
+
+def test_outage_loses_every_packet_and_then_ends():
+    out, again = (
+        plan("at_s=4,outage_s=2", loss_percent=1.0, loss_burst_packets=3.0).parts["changes"].steps
+    )
+    assert (
+        changed_qdiscs(out)
+        == changed_qdiscs(again)
+        == [("r2-receiver", "netem"), ("r2-r1", "netem")]
+    )
+    assert all("loss random 100%" in q.arguments for q in out.becoming)
+    assert "loss gemodel" in again.becoming[0].arguments
+    assert "loss" not in again.becoming[1].arguments
+
+
+def test_read_back_at_the_end_is_the_last_phase():
+    made = plan("at_s=4,rate_mbit=2+at_s=6,rate_mbit=20")
+    at_first = made.hosts["r1"].qdiscs
+    assert made.hosts_at_end["r1"].qdiscs == at_first
+    made = plan(SLOWER)
+    assert made.hosts_at_end["r1"].qdiscs[0].expected["rate"] == 250_000
+    assert made.hosts_at_end["sender"].qdiscs == made.hosts["sender"].qdiscs
+    assert made.hosts_at_end["r2"].qdiscs == made.hosts["r2"].qdiscs
+
+
+def test_plan_without_a_schedule_has_no_changes():
+    assert "changes" not in make_plan(QUIET, 7).to_json()
+    said = json.dumps(plan(SLOWER).to_json(), allow_nan=False)
+    assert json.loads(said)["changes"]["phases"][-1]["end_s"] == 10.0
+
+
+def test_goodput_is_bounded_by_the_mean_rate():
+    # 4 s of 20 Mbit/s and 6 s of 2 Mbit/s; all but one round trip of the first second is left out.
+    mean_mbit = plan(SLOWER).path_spec.mean_rate_mbit
+    assert mean_mbit == pytest.approx((3.02 * 20 + 6 * 2) / 9)
+    assert not plan(SLOWER).path_spec.in_order
+
+
+def state(packets=0, drops=0, qlen=0, back=(0, 0, 0)):
+    def line(name, packets, drops, qlen):
+        return {"dev": name, "handle": "1:", "packets": packets, "drops": drops, "qlen": qlen}
+
+    return {"r2": {"qdiscs": [line("r2-receiver", packets, drops, qlen), line("r2-r1", *back)]}}
+
+
+def loss_violations(text, *states):
+    its = plan(text).parts["changes"]
+    read = [Boundary(0.0, 0.0, s) for s in states]
+    return list(schedule_runner.loss_violations(its, read))
+
+
+LOSSY = "at_s=4,loss_percent=1"
+
+
+def test_phase_with_its_loss_rate_is_valid():
+    assert loss_violations(LOSSY, state(10), state(5_010), state(14_910, 100)) == []
+
+
+@pytest.mark.parametrize(
+    ("states", "words"),
+    [
+        ([state(), state(5_000, 1), state(14_900, 101)], "loss from 0 s must be 0 %"),
+        ([state(), state(5_000), state(14_800, 200)], "loss from 4 s must be 1 %"),
+        (
+            [state(), state(5_000), state(14_900, 100, back=(900, 9, 0))],
+            "on the reverse path from 4 s",
+        ),
+    ],
+)
+def test_phase_with_another_loss_rate_is_a_violation(states, words):
+    [reason] = loss_violations(LOSSY, *states)
+    assert words in reason
+
+
+def test_outage_with_delivered_packets_is_a_violation():
+    out = "at_s=4,outage_s=2"
+    # Packets inside the netem link at the outage's start still arrive.
+    begin = state(4_980, qlen=20, back=(980, 0, 20))
+    end = state(5_000, 300, back=(1_000, 200, 0))
+    assert loss_violations(out, state(), begin, end, end) == []
+    leaky = state(5_010, 300, back=(1_000, 200, 0))
+    [reason] = loss_violations(out, state(), begin, leaky, leaky)
+    assert "loss from 4 s must be 100 %" in reason
+
+
+def samples(*sent):
+    return [QueueSample(t_s, 1, 1514, 0, octets) for t_s, octets in sent]
+
+
+def test_phase_faster_than_its_rate_is_a_violation():
+    its = plan(SLOWER).parts["changes"].phases
+    assert (
+        list(schedule_runner.rate_violations(its, [0.0, 4.01], samples((4.1, 0), (5.1, 250_000))))
+        == []
+    )
+    [reason] = schedule_runner.rate_violations(its, [0.0, 4.01], samples((4.1, 0), (5.1, 260_000)))
+    assert "from 4 s the bottleneck must send at most 2 Mbit/s, found 2.080" in reason
+
+
+def test_ping_faster_than_its_phase_is_a_violation():
+    its = plan("at_s=4,rtt_ms=60+at_s=6,outage_s=1").parts["changes"].phases
+    sound = [(3.0, 20.0), (3.99, 40.0), (4.5, 60.0), (5.98, 60.0), (8.0, 60.0)]
+    made_s = [0.0, 4.01, 6.0, 7.0]
+    assert list(schedule_runner.rtt_violations(its, made_s, sound, 0.01)) == []
+    # A packet in flight during the change may belong to either phase.
+    assert list(schedule_runner.rtt_violations(its, made_s, [(4.005, 40.0)], 0.01)) == []
+    [reason] = schedule_runner.rtt_violations(its, made_s, [(4.5, 59.0)], 0.01)
+    assert "RTTs from 4 s must be at least 60 ms, found 59 ms" in reason
+    [reason] = schedule_runner.rtt_violations(its, made_s, [(6.5, 60.0)], 0.01)
+    assert "no ping may be answered in the outage from 6 s" in reason
+
+
+def test_missing_change_is_a_violation():
+    made = ScheduleRunner(plan(SLOWER).parts["changes"], {})
+    made.violations.append("the change at 4 s must precede the end")
+    assert made.check({}, {}, [], [], 0.0) == made.violations
+
+
+def test_flow_settles_at_most_of_the_new_rate():
+    instants = [n / 10 for n in range(101)]
+    # 20 Mbit/s until 4 s, nothing for 1 s, and then 2 Mbit/s.
+    octets = [int(1e6 / 8 * (20 * min(t, 4) + 2 * max(0.0, t - 5))) for t in instants]
+    delivered = schedule_runner.Deliveries(instants, octets)
+    slow = plan(SLOWER).parts["changes"].phases[1]
+    assert schedule_runner._settle_s(delivered, slow, 4.0, 2.0) == pytest.approx(0.8)
+    assert schedule_runner._settle_s(delivered, slow, 4.0, 4.0) is None
+    assert delivered.sampled_mbit(4.0, 4.01) is None
+
+
+def test_first_acknowledgements_belong_to_the_phase_before():
+    made = ScheduleRunner(plan("at_s=4,rtt_ms=60+at_s=6,rtt_ms=20").parts["changes"], {})
+    assert [made._since_s(n) for n in range(3)] == pytest.approx([0.0, 4.06, 6.06])

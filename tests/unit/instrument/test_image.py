@@ -1,0 +1,148 @@
+"""Images: packages, locks and replaced bytes."""
+
+import hashlib
+import json
+
+import pytest
+
+from losslab.errors import LosslabError
+from losslab.instrument import debian, image, imagebuild
+from losslab.instrument.archive import UnavailableError
+
+from .servers import MAIN, SNAPSHOT, lock_of, pack, unpacked_deb
+
+
+def test_package_lock_survives_a_round_trip(tmp_path):
+    lock = lock_of("bash", "curl")
+    (tmp_path / "lock").write_text(lock.text())
+    assert debian.read_lock(tmp_path / "lock") == lock
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("# instant: 2026", "# instant: x2026", "found 0 instants"),
+        ("sha256\tpath", "sha256\tpath\textra", "must have one line"),
+        ("bash\t1\tall", "bash\t1\tarm64", "must have one package per line"),
+        ("pool/main/b", "../main/b", "must have one package per line"),
+        ("curl\t1", "bash\t1", "must list a package once"),
+        ("bash\t1", "zsh\t1", "alphabetical"),
+    ],
+)
+def test_incomplete_package_lock_is_refused(tmp_path, old, new, message):
+    text = lock_of("bash", "curl").text()
+    assert old in text
+    (tmp_path / "lock").write_text(text.replace(old, new))
+    with pytest.raises(LosslabError, match=message):
+        debian.read_lock(tmp_path / "lock")
+
+
+def test_image_without_exactly_its_packages_is_refused():
+    imagebuild.check_installed({"bash": "1"}, {"bash": "1"})
+    with pytest.raises(LosslabError) as error:
+        imagebuild.check_installed({"bash": "2", "dash": "1"}, {"bash": "1", "curl": "1"})
+    assert "bash is 2, locked 1" in error.value.message
+    assert "curl is not there, locked 1" in error.value.message
+    assert "dash is 1, locked not" in error.value.message
+
+
+def test_locks_cover_the_images_packages():
+    host, engine = image.lock(image.HOST).versions(), image.lock(image.ENGINE).versions()
+    assert set(image.packages(image.HOST)) <= set(host)
+    assert set(image.packages(image.ENGINE)) <= set(engine)
+    assert {name: engine.get(name) for name in host} == host
+
+
+def test_package_lock_determines_the_image(monkeypatch):
+    before = image.content_hash()
+    assert image.content_hash(image.HOST, lock_of("bash")) != before
+    monkeypatch.setattr(debian, "HEADER", "# another explanation\n# instant: {instant}\n")
+    assert image.content_hash() == before
+
+
+def test_every_unavailable_package_is_named(server):
+    server.files[MAIN + "b/bash/bash_1_all.deb"] = b"bash"
+    with pytest.raises(UnavailableError) as error:
+        debian.fetch(lock_of("bash", "curl", "dash"))
+    assert "all 3 pinned packages must be available, found 2 missing" in error.value.message
+    assert "curl_1_all.deb" in error.value.message
+    assert "dash_1_all.deb" in error.value.message
+    assert "bash_1_all.deb" not in error.value.message
+
+
+def test_local_archive_has_exactly_the_packages(tmp_path, server):
+    content = pack(unpacked_deb(tmp_path, "curl"))
+    server.files[MAIN + "c/curl/curl_1_all.deb"] = content
+    files = debian.fetch(lock_of("curl", content=content))
+    folder = tmp_path / "archive"
+    folder.mkdir(mode=0o700)
+    line = imagebuild.make_archive(files, folder)
+    assert line == f"deb [trusted=yes] copy:{folder} trixie main"
+    index = (folder / "dists/trixie/main/binary-amd64/Packages").read_text()
+    assert "Package: curl\n" in index
+    assert f"SHA256: {hashlib.sha256(content).hexdigest()}\n" in index
+    assert (folder / "pool" / files[0].file.name).read_bytes() == content
+    assert folder.stat().st_mode & 0o777 == 0o755
+
+
+def build_image(monkeypatch, unpinned):
+    """Build the host image without its system; return its provenance."""
+    made = []
+
+    def build(name, folder, locked, files, *, pinned):
+        made.append(locked)
+        (folder / "provenance.json").write_text(json.dumps({"pinned": pinned}))
+
+    monkeypatch.setattr(imagebuild, "_build", build)
+    monkeypatch.setattr(image, "lock", lambda name=image.HOST: lock_of("bash"))
+    monkeypatch.setattr(imagebuild, "resolve", lambda name: lock_of("bash", content=b"newer"))
+    folder = imagebuild.build(image.HOST, unpinned)
+    assert image.existing() == folder
+    return image.provenance(folder), made
+
+
+def test_image_with_other_packages_is_refused_without_permission(server, monkeypatch, capsys):
+    server.files[MAIN + "b/bash/bash_1_all.deb"] = b"newer"
+    with pytest.raises(UnavailableError, match=r"bash_1_all\.deb"):
+        build_image(monkeypatch, unpinned=False)
+    assert image.existing() is None
+    facts, made = build_image(monkeypatch, unpinned=True)
+    assert facts == {"pinned": False}
+    assert made == [lock_of("bash", content=b"newer")]
+    assert "unpinned host image" in capsys.readouterr().err
+    # Without permission the refusal repeats; the pinned package is used once it is available.
+    with pytest.raises(UnavailableError):
+        build_image(monkeypatch, unpinned=False)
+    server.files[SNAPSHOT + "b/bash/bash_1_all.deb"] = b"bash"
+    facts, _ = build_image(monkeypatch, unpinned=False)
+    assert facts == {"pinned": True}
+    assert image.target().name != image.target(pinned=False).name
+
+
+def test_unpinned_permission_keeps_available_pins(server, monkeypatch):
+    server.files[MAIN + "b/bash/bash_1_all.deb"] = b"bash"
+    facts, _ = build_image(monkeypatch, unpinned=True)
+    assert facts == {"pinned": True}
+
+
+def test_bytes_are_replaced_only_if_found_once(tmp_path):
+    program = tmp_path / "shim"
+    program.write_bytes(b"\0TODOGOMAXPROCS=4unix\0")
+    each = image.Replacement("shim", b"GOMAXPROCS=4", b"GOMAXPROCS=1", "a recipe")
+    each.apply(tmp_path)
+    assert program.read_bytes() == b"\0TODOGOMAXPROCS=1unix\0"
+    with pytest.raises(LosslabError, match="once, found it 0 times"):
+        each.apply(tmp_path)
+
+
+def test_replacement_must_have_the_same_length(tmp_path):
+    recipe = tmp_path / "replace.toml"
+    assert image.read_replacements(recipe) == []
+    recipe.write_text('[[replace]]\nfile = "a"\nfound = "00ff"\nby = "ff"\n')
+    with pytest.raises(LosslabError, match="by as many others"):
+        image.read_replacements(recipe)
+    recipe.write_text('[[replace]]\nfile = "a"\nfound = "nothing"\n')
+    with pytest.raises(LosslabError, match="must have"):
+        image.read_replacements(recipe)
+    (each,) = image.replacements("quic")
+    assert each.by.startswith(bytes.fromhex("f30f1efa"))

@@ -1,0 +1,188 @@
+"""Layers of the package, the payload of a job, and the places of tests."""
+
+import ast
+import functools
+import re
+import sys
+
+import pytest
+
+from losslab.backends import payload
+from losslab.emulation.topology import INTERFACES
+from losslab.instrument import image
+
+PACKAGE = payload.PACKAGE
+# Imports that each package may have besides its own modules.
+BASE = {"errors", "interrupts", "processes", "lock", "reading"}
+PACKAGES = {
+    # Loading a study checks names of schemes, and finds features by their packages and types.
+    "study": BASE | {"emulation.schemes", "emulation.app", "emulation.mechanism"},
+    "emulation": {
+        "errors",
+        "study.axes",
+        "study.schedule",
+        "study.condition",
+        "study.background",
+        "study.features",
+        "study.seeds",
+    },
+    "instrument": BASE,
+    "backends": BASE | {"study", "emulation", "instrument"},
+    "campaign": BASE | {"__init__", "study", "emulation", "instrument", "backends"},
+    # Verification builds cells from options, as commands do.
+    "artifact": BASE
+    | {"__init__", "cellspec", "study", "emulation", "instrument", "backends", "campaign"},
+    # The name of a link's log in a replicate's folder.
+    "ui": BASE | {"study", "instrument", "backends", "campaign", "emulation.link.forward"},
+}
+# Packages on emulated hosts besides the standard library; `docker` only for containers.
+OTHER_PACKAGES = {"mininet"}
+OF_CONTAINER_MODULES = {"emulation/containers.py": {"docker"}}
+MODULES = sorted(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
+
+
+@functools.cache
+def imports(path):
+    """Return the modules that a file imports; those of losslab without the prefix."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} must use absolute imports"
+            for alias in node.names:
+                within = f"{node.module}.{alias.name}"
+                found.add(within if is_module(within) else node.module)
+    return {name.removeprefix("losslab.") if name != "losslab" else "__init__" for name in found}
+
+
+def is_module(dotted):
+    first, *rest = dotted.split(".")
+    place = PACKAGE.joinpath(*rest)
+    return first == "losslab" and (place.with_suffix(".py").is_file() or place.is_dir())
+
+
+def own(names):
+    """Return the modules of losslab among the names."""
+    return {name for name in names if name == "__init__" or is_module(f"losslab.{name}")}
+
+
+def under(name, allowed):
+    return any(name == each or name.startswith(f"{each}.") for each in allowed)
+
+
+def part(module):
+    return module.split("/")[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_package_imports_a_higher_layer(module):
+    layer = part(module)
+    if layer in BASE:
+        allowed = {"errors", "interrupts", layer}
+    elif layer in PACKAGES:
+        allowed = PACKAGES[layer] | {layer}
+    else:
+        return  # commands are the top layer and may import everything
+    found = {name for name in own(imports(PACKAGE / module)) if not under(name, allowed)}
+    assert found == set(), f"{module} must import only {sorted(allowed)} of losslab"
+
+
+def test_every_package_has_a_layer():
+    commands = {"__init__", "cellspec", "cli", "demo", "doctor", "examples", "htmlpage", "new"}
+    commands |= {"commands", "report", "score", "shell", "steps", "sweep", "workflow"}
+    assert {part(module) for module in MODULES} == BASE | set(PACKAGES) | commands
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m.startswith(f"{payload.EMULATION}/")])
+def test_emulation_imports_only_the_standard_library_and_mininet(module):
+    names = imports(PACKAGE / module)
+    roots = {name.split(".")[0] for name in names - own(names)}
+    allowed = {*sys.stdlib_module_names, *OTHER_PACKAGES, *OF_CONTAINER_MODULES.get(module, ())}
+    assert roots - allowed == set()
+
+
+def test_payload_has_exactly_the_imported_modules(tmp_path):
+    payload.pack(tmp_path)
+    there = tmp_path / "losslab"
+    found = {str(path.relative_to(there)) for path in there.rglob("*") if path.is_file()}
+    emulation = {module for module in MODULES if module.startswith("emulation/")}
+    assert found == emulation | {
+        "__init__.py",
+        "errors.py",
+        "study/axes.py",
+        "study/schedule.py",
+        "study/condition.py",
+        "study/conflicts.py",
+        "study/background.py",
+        "study/features.py",
+        "study/seeds.py",
+    }
+    for path in there.rglob("*.py"):
+        for name in own(imports(path)):
+            place = there.joinpath(*name.split("."))
+            assert place.with_suffix(".py").is_file() or place.is_dir(), f"{path} imports {name}"
+
+
+def test_only_backends_depend_on_their_names(root):
+    """Differences of backends are in `backends.base.Needs` or in their methods.
+
+    Only studies compare them: names of cells omit the default, and real time has its own checks.
+    """
+    comparison = re.compile(
+        r"\b(backend|where)\)?\s*(==|!=)|(==|!=)\s*(VIRTUAL|CONTAINERNET|GUEST|HOST)"
+    )
+    files = [*PACKAGE.rglob("*.py"), *(root / "workflow").rglob("*.smk")]
+    exempt = ("backends", "study", "instrument")  # instrument: images are called HOST, too
+    named = [p for p in files if not {PACKAGE / w for w in exempt} & set(p.parents)]
+    lines = {f"{p}: {line}" for p in named for line in p.read_text().splitlines()
+             if comparison.search(line)}  # fmt: skip
+    assert lines == set()
+
+
+def test_programs_are_started_by_one_module():
+    """Inside emulated hosts Mininet starts programs, too."""
+    users = [m for m in MODULES if "subprocess" in imports(PACKAGE / m)]
+    assert [m for m in users if not m.startswith("emulation/")] == ["processes.py"]
+
+
+def test_image_and_topology_agree_on_host_names():
+    names = [f"{end.address} {end.host}" for end in INTERFACES]
+    assert image.FIXED_FILES["etc/hosts"].splitlines() == ["127.0.0.1 localhost", *names]
+
+
+# Tests of behaviour that several modules share.
+ACROSS_MODULES = {
+    "campaign/test_diff_files.py": "diff compares files that cellfiles reads and integrity checks",
+    "campaign/test_trust.py": "rerun, export and verification ask for the same permission",
+    "instrument/test_hostile_archives.py": "packed, archive and unpacking refuse harmful archives",
+    "test_command_line.py": "help, pipes, JSON and completion of all commands",
+    "test_foreign_files.py": "lock, resources and onhost meet files of other users",
+}
+# Folders whose tests mirror other sources, or read files of the whole repository.
+OTHER_SOURCES = {"bench": "bench", "repository": None}
+
+
+def test_every_unit_test_mirrors_a_module(root):
+    """tests/unit/a/test_b.py tests the module or package src/losslab/a/b."""
+    unit = root / "tests" / "unit"
+    for path in unit.rglob("test_*.py"):
+        name = path.relative_to(unit)
+        first = name.parts[0]
+        if first in OTHER_SOURCES:
+            source, name = OTHER_SOURCES[first], name.relative_to(first)
+            tested = source and root / source / name.with_name(name.stem.removeprefix("test_"))
+        else:
+            tested = PACKAGE / name.with_name(name.stem.removeprefix("test_"))
+        known = str(name) in ACROSS_MODULES or not tested
+        assert known or tested.is_dir() or tested.with_suffix(".py").is_file(), (
+            f"{path} must be named after a module: move it, or list it in ACROSS_MODULES"
+        )
+    assert [name for name in ACROSS_MODULES if not (unit / name).is_file()] == []
+
+
+def test_no_file_is_longer_than_300_lines(root):
+    folders = [PACKAGE, root / "workflow", root / "tests" / "unit"]
+    files = [p for each in folders for p in each.rglob("*") if p.suffix in (".py", ".smk")]
+    long = {str(p): n for p in files if (n := len(p.read_text().splitlines())) > 300}
+    assert long == {}

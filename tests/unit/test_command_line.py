@@ -1,0 +1,146 @@
+"""Behaviour of the command: help, pipes, JSON output, stdout and stderr."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from losslab import __version__, cli, examples
+from losslab.campaign import diff, folder, rerun
+from losslab.errors import LosslabError
+
+LOSSLAB = str(Path(sys.executable).parent / "losslab")
+
+
+def run(*words, **more):
+    return subprocess.run([LOSSLAB, *words], capture_output=True, text=True, check=False, **more)
+
+
+def said(capsys, *words):
+    assert cli.main(list(words)) == 0
+    return capsys.readouterr().out
+
+
+def test_command_without_arguments_lists_commands(capsys):
+    text = said(capsys)
+    for name, summary, _ in examples.leaves(cli.parser()):
+        assert (f"  {name} " in text) == (examples.OF_WORKFLOW not in summary), name
+
+
+def test_help_has_the_examples_of_every_command(capsys):
+    for name, _, parser in examples.leaves(cli.parser()):
+        with pytest.raises(SystemExit) as end:
+            parser.parse_args(["--help"])
+        assert end.value.code == 0
+        text = capsys.readouterr().out
+        assert "examples:" in text
+        assert all(line in text for line in examples.EXAMPLES[name])
+
+
+def test_version_names_kernel_and_image(capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(["--version"])
+    lines = capsys.readouterr().out.splitlines()
+    assert end.value.code == 0
+    assert [line.split()[0] for line in lines] == ["losslab", "results", "kernel", "image"]
+    assert lines[1] == f"results {folder.FORMAT}"
+
+
+def test_closed_pipe_is_no_error():
+    # The pipe is closed before the command writes, so its size does not matter.
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [LOSSLAB, "axes"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writer)
+    assert done.stderr == ""
+    assert done.returncode == 141
+
+
+def test_closed_pipe_is_no_error_of_the_help():
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [LOSSLAB, "--help"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writer)
+    assert "Traceback" not in done.stderr
+
+
+def test_errors_go_to_stderr_and_nothing_to_stdout(tmp_path):
+    done = run("claims", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("losslab: error: ")
+
+
+def test_json_output_has_cells_and_axes(capsys):
+    cells = json.loads(said(capsys, "cells", "loss", "--json"))
+    assert cells[0]["study"] == "loss"
+    lines = said(capsys, "cells", "loss").splitlines()
+    assert [cell["cell"] for cell in cells] == [line.split("\t")[1] for line in lines]
+    axes = json.loads(said(capsys, "axes", "--json"))
+    assert axes["loss_percent"]["exclusiveMaximum"] == 100
+
+
+@pytest.fixture(scope="module")
+def completion(tmp_path_factory):
+    path = tmp_path_factory.mktemp("completion") / "losslab.bash"
+    path.write_text(run("completion", "bash").stdout)
+    return path
+
+
+def complete(completion, words):
+    """Return bash's completions for the last word."""
+    script = (
+        f"source {completion}; COMP_WORDS=({' '.join(repr(word) for word in words)}); "
+        f"COMP_CWORD={len(words) - 1}; _shtab_losslab; "
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["losslab", "mea"], ["measure"]),
+        (["losslab", "new", "a"], ["algorithm"]),
+        (["losslab", "measure", "--loss-d"], ["--loss-direction"]),
+        (["losslab", "measure", "--loss-direction", ""], ["data", "both", "back"]),
+        (["losslab", "new", "algorithm", "--l"], ["--label"]),
+        (["losslab", "completion", "z"], ["zsh"]),
+    ],
+)
+def test_bash_completes_commands_and_options(completion, words, offered):
+    assert complete(completion, words) == offered
+
+
+@pytest.mark.parametrize("found", ["2.0", "0.9"])
+def test_results_of_another_major_format_are_refused(tmp_path, found):
+    cell = tmp_path / "loss" / "cell" / "cell.json"
+    cell.parent.mkdir(parents=True)
+    cell.write_text(json.dumps({"format": found, "replicates": []}))
+    with pytest.raises(LosslabError, match=rf"format 1\.x, found {found}"):
+        diff.compare_sets(tmp_path, tmp_path)
+    (cell.parent / "host.json").write_text(json.dumps({"format": found}))
+    with pytest.raises(LosslabError, match="must have results format"):
+        rerun.load_manifest(cell.parent)
+
+
+@pytest.mark.parametrize("data", [{}, {"format": "1.0"}, {"format": "1.7"}])
+def test_results_of_this_major_format_are_read(tmp_path, data):
+    path = tmp_path / "cell.json"
+    path.write_text(json.dumps(data))
+    assert folder.read_json(path) == data
+
+
+def test_citation_has_this_version(root):
+    citation = yaml.safe_load((root / "CITATION.cff").read_text())
+    assert citation["version"] == __version__
+    # Keys that version 1.2.0 of the format requires.
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)

@@ -1,0 +1,72 @@
+"""`losslab plot`, in the terminal and as a file."""
+
+import re
+
+import pytest
+
+from losslab import cli
+from losslab.errors import LosslabError
+from losslab.ui import plot, series
+
+
+def test_terminal_shows_each_panel_of_each_run_with_its_number(recorded):
+    runs = plot.load([recorded(name) / "0" for name in ("bulk_cubic", "bulk_bbr", "rivals")])
+    text = plot.text(runs, 90)
+    assert all(panel.title in text for panel in series.PANELS.values())
+    assert all(len(line) <= 90 for line in text.splitlines() if "/" not in line)
+    said = [float(x) for x in re.findall(r"received  .* mean ([\d.]+) Mbit/s", text)]
+    wanted = [run.manifest["summary"]["goodput_mbit"] for run in runs]
+    assert said == pytest.approx(wanted, rel=5e-3)  # three digits are printed
+    in_all = [float(x) for x in re.findall(r"retransmissions.* (\d+) in all", text)]
+    assert in_all == [max(s.values) for r in runs for s in r.series if s.name == "retransmissions"]
+
+
+def test_runs_of_a_panel_share_one_scale(recorded):
+    runs = plot.load([recorded("bulk_cubic") / "0", recorded("bulk_bbr") / "0"])
+    lines = plot.text(runs, 90).splitlines()
+    panel = lines[lines.index("Goodput (Mbit/s)") :]
+    tops = [panel[at + 1].split()[0] for at, line in enumerate(panel) if "received" in line]
+    assert len(tops) == 2
+    assert tops[0] == tops[1]
+
+
+def test_gap_in_a_series_stays_a_gap():
+    line = series.Series("cwnd", "cwnd", "", (0.0, 1.0, 9.0, 10.0), (5.0, None, 5.0, 5.0))
+    drawn = "".join(plot._strip(line, 10.0, 5.0, 80))
+    assert sum(0x2800 < ord(character) < 0x2900 for character in drawn) < 15
+
+
+def test_invalid_run_has_violations_and_no_number(recorded):
+    (run,) = plot.load([recorded("too-slow")])
+    assert run.violations
+    text = plot.text([run], 90)
+    assert f"INVALID, do not use this run's values: {run.violations[0]}" in text
+    assert "mean" not in text
+
+
+def test_datagram_runs_are_named_by_their_scheme(recorded):
+    assert plot.text(plot.load([recorded("datagrams")]), 90).startswith("1  ewma  (")
+
+
+def test_figure_has_a_column_per_condition_and_names_its_runs(recorded, tmp_path):
+    folders = [str(recorded(name)) for name in ("bulk_cubic", "bulk_bbr", "too-slow")]
+    files = [tmp_path / "new" / "runs.svg", tmp_path / "runs.png", tmp_path / "runs.pdf"]
+    options = [word for file in files for word in ("--out", str(file))]
+    assert cli.main(["plot", *folders, *options]) == 0
+    heads = {".svg": b"<?xml", ".png": b"\x89PNG", ".pdf": b"%PDF"}
+    for file in files:
+        content = file.read_bytes()
+        assert content.startswith(heads[file.suffix])
+        assert len(content) > 20_000
+
+
+def test_unknown_figure_format_is_refused_before_drawing(capsys, tmp_path):
+    assert cli.main(["plot", str(tmp_path / "none"), "--out", "runs.gif"]) == 1
+    assert "--out must end in .png, .svg, .pdf, found runs.gif" in capsys.readouterr().err
+
+
+def test_more_conditions_than_fit_are_refused(recorded, tmp_path):
+    names = ("bulk_cubic", "rivals", "too-slow", "video", "page")
+    runs = plot.load([recorded(name) / "0" for name in names])
+    with pytest.raises(LosslabError, match="at most 4 conditions side by side, found 5"):
+        plot.figure(runs, [tmp_path / "runs.svg"])

@@ -1,0 +1,134 @@
+"""Series of recorded replicates."""
+
+import shutil
+
+import pytest
+
+from losslab.campaign.collect import read_csv, write_csv
+from losslab.errors import LosslabError
+from losslab.ui import series
+from tests import sealed
+
+
+def named(run):
+    return {(each.panel, each.name, each.flow) for each in run.series}
+
+
+def test_bulk_run_has_every_panel_with_the_files_numbers(recorded):
+    folder = recorded("rivals") / "0"
+    run = series.load(folder)
+    assert {each.panel for each in run.series} == set(series.PANELS)
+    columns = {
+        "received": ("intervals.csv", "goodput_mbit"),
+        "ping": ("ping.csv", "rtt_ms"),
+        "queue": ("queue.csv", "backlog_packets"),
+        "dropped at the bottleneck": ("queue.csv", "drops"),
+    }
+    by_name = {each.name: each for each in run.series if each.flow != "competitor"}
+    for name, (file, column) in columns.items():
+        rows = read_csv(folder / file)
+        assert by_name[name].values == tuple(float(row[column]) for row in rows)
+        assert by_name[name].t_s == tuple(float(row["t_s"]) for row in rows)
+
+
+def test_unset_ssthresh_is_a_gap(recorded):
+    lines = {each.name: each for each in series.load(recorded("rivals") / "0").series}
+    ssthresh = lines["ssthresh"].values
+    assert ssthresh[0] is None
+    assert ssthresh[-1] > 0
+    assert lines["cwnd"].values[0] is not None
+
+
+def test_competing_flows_have_distinct_names(recorded):
+    run = series.load(recorded("rivals") / "0")
+    found = named(run)
+    assert {("cwnd", "cwnd", "first"), ("cwnd", "cwnd", "competitor")} <= found
+    goodputs = {name for name in found if name[0] == "goodput"}
+    assert goodputs == {("goodput", "received", "first"), ("goodput", "received", "competitor")}
+    labels = {each.label for each in run.series if each.panel == "cwnd"}
+    assert {"cwnd", "cwnd, competitor"} <= labels
+
+
+def test_flow_without_receiver_samples_has_the_senders_values(recorded, tmp_path):
+    shutil.copytree(recorded("rivals") / "0", tmp_path / "run")
+    (tmp_path / "run" / "competitor-intervals.csv").unlink()
+    sealed.reseal(tmp_path / "run")
+    goodputs = {name for name in named(series.load(tmp_path / "run")) if name[0] == "goodput"}
+    assert goodputs == {
+        ("goodput", "received", "first"),
+        ("goodput", "acknowledged", "competitor"),
+    }
+    lines = {(each.name, each.flow): each for each in series.load(tmp_path / "run").series}
+    rows = read_csv(tmp_path / "run" / "tcp.csv")
+    counts = [int(row["delivered_bytes"]) for row in rows if row["flow"] == "40002"]
+    drawn = sum(lines["acknowledged", "competitor"].values) * series.BIN_S / 8 * 1e6
+    assert drawn == pytest.approx(counts[-1])
+
+
+def test_runs_of_an_older_version_have_tcps_delivery_rate(recorded, tmp_path):
+    shutil.copytree(recorded("rivals") / "0", tmp_path / "run")
+    (tmp_path / "run" / "competitor-intervals.csv").unlink()
+    rows = read_csv(tmp_path / "run" / "tcp.csv")
+    kept = [column for column in rows[0] if column != "delivered_bytes"]
+    write_csv(tmp_path / "run" / "tcp.csv", kept, rows)
+    sealed.reseal(tmp_path / "run")
+    found = named(series.load(tmp_path / "run"))
+    assert ("goodput", "delivery rate of TCP", "competitor") in found
+
+
+def test_trace_driven_link_has_its_carried_rate(recorded):
+    folder = recorded("datagrams") / "0"
+    run = series.load(folder)
+    (carried,) = (each for each in run.series if each.name == "carried by the link")
+    log = [line.split() for line in (folder / "link.log").read_text().splitlines()]
+    sent = sum(int(words[2]) for words in log if len(words) == 4)
+    assert sum(carried.values) * series.BIN_S / 8 * 1e6 == pytest.approx(sent)
+    assert carried.t_s[0] <= 1.0
+    # Its clock is that of the traffic: it ends with the traffic and the queue.
+    assert carried.t_s[-1] < run.condition.duration_s + 5
+
+
+def test_video_goodput_is_computed_from_frames(recorded):
+    folder = recorded("video") / "0"
+    (received,) = (s for s in series.load(folder).series if s.name == "received")
+    sent_bits = 8 * sum(int(row["bytes"]) for row in read_csv(folder / "frames.csv"))
+    drawn_bits = sum(received.values) * series.BIN_S * series.BITS_PER_MBIT
+    assert drawn_bits == pytest.approx(sent_bits)
+
+
+def test_replicates_of_a_cell_are_in_order(tmp_path):
+    for number in (10, 2, 0):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "manifest.json").write_text("{}")
+    assert [path.name for path in series.replicates(tmp_path)] == ["0", "2", "10"]
+    assert series.replicates(tmp_path / "2" / "manifest.json") == [tmp_path / "2"]
+
+
+def test_folder_without_a_run_is_named(tmp_path):
+    with pytest.raises(LosslabError, match=r"must be a run, or a cell .* found no manifest"):
+        series.replicates(tmp_path)
+
+
+def test_malformed_table_is_named_with_its_folder(recorded, tmp_path):
+    shutil.copytree(recorded("rivals") / "0", tmp_path / "run")
+    (tmp_path / "run" / "tcp.csv").write_text("time,flow\n1,40001\n")
+    sealed.reseal(tmp_path / "run")
+    with pytest.raises(LosslabError, match=r"tables in .*run must be as losslab writes them"):
+        series.load(tmp_path / "run")
+
+
+def test_runs_are_named_by_their_differences(recorded):
+    runs = [series.load(recorded(name) / "0") for name in ("bulk_cubic", "bulk_bbr")]
+    assert series.labels(runs) == ["cubic", "bbr"]
+    assert series.labels(runs, without=["algorithm"]) == ["", ""]
+    more = [*runs, series.load(recorded("rivals") / "0")]
+    assert series.labels(more)[2] == "cubic, loss 0 %, rate 5 Mbit/s, competitor bbr"
+
+
+def test_runs_of_one_name_are_distinguished_by_seed_or_folder(recorded):
+    cell = recorded("bulk_cubic")
+    runs = [series.load(cell / number) for number in ("0", "1", "1")]
+    seeds = [run.manifest["seed"] for run in runs]
+    names = series.distinguish(runs, ["", "", ""])
+    assert names[0] == f"seed {seeds[0]}"
+    assert names[1] == f"seed {seeds[1]}, {cell / '1'}"

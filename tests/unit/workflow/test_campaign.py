@@ -1,0 +1,102 @@
+"""Campaign object that the rules use, without Snakemake."""
+
+import json
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from losslab.campaign import fingerprint
+from losslab.workflow import instruments
+from losslab.workflow.campaign import Campaign, stopping_rule
+from tests.unit.workflow.conftest import CONFIG
+
+
+@pytest.fixture
+def job(campaign):
+    """Return wildcards of the first cell's job."""
+    study, cell = next(iter(campaign.cells))
+    return SimpleNamespace(study=study, cell=cell)
+
+
+def test_cell_rule_has_the_parameters_of_staleness(campaign, job):
+    cell = campaign.cell(job)
+    words = campaign.options(job)
+    options = dict(zip(words[::2], words[1::2], strict=True))
+    assert json.loads(options.pop("--condition")) == cell.condition.to_json()
+    assert options == {
+        "--block": "main", "--backend": "virtual", "--where": "guest",
+        "--replicates": "5", "--max-replicates": "9", "--half-width-percent": "3",
+    }  # fmt: skip
+    assert campaign.fingerprint(job) == fingerprint.of(cell.condition, "virtual", "guest").digest
+    assert campaign.real_time(job) == 0
+    assert instruments.smoke_test_record(cell) == "results/instrument/smoke-test-virtual-guest.json"
+    code, *metrics = stopping_rule()
+    assert re.fullmatch("[0-9a-f]{16}", code)
+    assert "goodput_mbit" in metrics
+
+
+def test_lost_guest_and_newly_available_part_change_a_parameter(campaign, job, monkeypatch):
+    assert campaign.lost(job) == ""
+    folder = campaign_folder(job)
+    note = {"replicate": "1", "reasons": ["lost"], "when_utc": "2026-01-31T12:00:00+00:00"}
+    (folder / "lost.json").write_text(json.dumps(note))
+    assert campaign.lost(job) == note["when_utc"]
+    (folder / "lost.json").write_text(json.dumps(note | {"absent": "no kernel"}))
+    monkeypatch.setattr("losslab.instrument.records.in_cache", lambda kind, name: None)
+    assert campaign.lost(job) == ""
+    monkeypatch.setattr("losslab.instrument.records.in_cache", lambda kind, name: {"hash": "1"})
+    assert campaign.lost(job) == note["when_utc"]
+
+
+def campaign_folder(job):
+    from pathlib import Path
+
+    folder = Path("results", "cells", job.study, job.cell)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_lost_cells_are_named_at_the_end(campaign, job, capsys):
+    folder = campaign_folder(job)
+    (folder / "lost.json").write_text("{}")
+    (folder / "cell.json").write_text(json.dumps({"replicates": [{"lost": True}]}))
+    campaign.name_lost_cells()
+    assert f"a guest was lost in {folder}" in capsys.readouterr().err
+
+
+def test_edited_table_changes_a_parameter(campaign, tmp_path):
+    table = tmp_path / "results/summary/loss.csv"
+    table.parent.mkdir(parents=True)
+    table.write_text("a\n1\n")
+    campaign.end()
+    assert json.loads((tmp_path / "results/campaign.json").read_text())["config"] == CONFIG
+    wildcards = SimpleNamespace(study="loss")
+    assert Campaign(CONFIG, []).changed("summary")(wildcards) == ""
+    table.write_text("a\n2\n")
+    assert Campaign(CONFIG, []).changed("summary")(wildcards) != ""
+
+
+def test_invalid_configuration_is_an_error_of_snakemake(tmp_path):
+    from snakemake.exceptions import WorkflowError
+
+    with pytest.raises(WorkflowError, match="nothing"):
+        Campaign({"studies": {"nothing": {}}}, [])
+
+
+@pytest.mark.parametrize(
+    ("names", "command"),
+    [
+        (["config/config.yaml"], "snakemake --cores all"),
+        (["config/quick.yaml"], "make report"),
+        (["config/map.yaml"], "make report CONFIG=config/map.yaml"),
+        (
+            ["config/map.yaml", "config/imc.yaml"],
+            "snakemake --cores all --configfile map.yaml imc.yaml",
+        ),
+        (["../mine.yaml"], "snakemake --cores all --configfile mine.yaml"),
+    ],
+)
+def test_campaign_has_the_command_that_repeats_it(root, campaign, names, command):
+    campaign._configfiles = [root / name for name in names]
+    assert campaign.command() == command
