@@ -29,8 +29,9 @@ PARTS = {
     ),
     "fixed": (
         "Fixed cost of a replicate",
-        "These numbers are for a replicate with almost no traffic: the boot of the snapshot, once "
-        "per cell, and each fork by phase. Times are wall time unless the name says core.",
+        "These numbers are for a replicate with almost no traffic: a guest's boot, once for all "
+        "cells, its set-up for a cell, and each fork by phase. Times are wall time unless the name "
+        "says core.",
     ),
     "containers": (
         "Fixed cost in containers",

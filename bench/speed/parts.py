@@ -58,7 +58,7 @@ class Run:
 
     wall_s: float
     cpu_s: float
-    boot_s: float  # of its snapshot; 0 if it was already booted
+    before_s: float  # wall time of preparing its snapshot; 0 if it was ready
     phases_s: dict[str, float]  # wall time
     memory_mib: dict[str, float]  # memory allocated by the snapshot, and peak memory of the fork
     packet_hops: int  # packets sent, by every interface on the path
@@ -105,7 +105,7 @@ def measure(
         return Run(
             wall_s=end - begin,
             cpu_s=copy.cpu_s or 0.0,
-            boot_s=start.before_s,
+            before_s=start.before_s,
             phases_s=_phases_s(job.folder, begin, end),
             memory_mib=memory,
             packet_hops=sum(
@@ -181,21 +181,20 @@ def _median(values: Sequence[float]) -> float:
 
 
 def fixed(tools: Instrument, runs: int) -> dict[str, Any]:
-    """Split the fixed cost of a replicate into boot and fork.
+    """Split the fixed cost of a replicate into boot, set-up for a cell, and fork.
 
-    The result also has the memory of both.
+    The result also has the memory of the cell's snapshot and of the fork.
     """
     with Snapshots() as snapshots:
+        booting = measure(tools, replace(CHEAPEST, rate_mbit=2), 0, snapshots)
         first = measure(tools, CHEAPEST, 0, snapshots)
         copies = [measure(tools, CHEAPEST, seed + 1, snapshots) for seed in range(runs)]
         watched = measure(tools, CHEAPEST, runs + 1, snapshots, watch=True)
     return {
-        "boot_s": round(first.boot_s, 4),
+        "boot_s": round(booting.before_s - first.before_s, 4),
+        "cell_s": round(first.before_s, 4),
         "replicate_s": _median([run.wall_s for run in copies]),
         "replicate_core_s": _median([run.cpu_s for run in copies]),
-        "replicate_of_ten_s": round(
-            (first.boot_s + 10 * statistics.median(run.wall_s for run in copies)) / 10, 4
-        ),
         "phases_s": {
             name: _median([run.phases_s[name] for run in copies]) for name in first.phases_s
         },

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from losslab import cellspec, interrupts, processes
+from losslab.backends import snapshot_server
 from losslab.campaign.folder import CELL_FILE
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, input_errors, number, shown, whole_option
@@ -113,7 +114,10 @@ def measure(todo: Sequence[Cell], replicates: int, cores: int, options: Sequence
         LosslabError: a cell has no result.
     """
     waiting, running, done = list(todo), dict[processes.Process, Cell](), 0
-    with tempfile.TemporaryDirectory(prefix="losslab-sweep-") as logs:
+    with (
+        snapshot_server.serving(),
+        tempfile.TemporaryDirectory(prefix="losslab-sweep-") as logs,
+    ):
         try:
             while waiting or running:
                 interrupts.heed()

@@ -50,7 +50,8 @@ measure.hosts.shape = shape_broken
 folder = Path("/mnt/out/raw")
 folder.mkdir()
 try:
-    with measure.stage(Condition.from_json({condition}), disposable=True) as ready:
+    condition = Condition.from_json({condition})
+    with measure.bare_hosts(disposable=True) as bare, measure.stage(bare, condition) as ready:
         result = measure.measure(ready, 7, folder)
     found = {{"reasons": result["reasons"], "summary": result["summary"]}}
 except LosslabError as error:

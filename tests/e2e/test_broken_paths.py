@@ -42,7 +42,7 @@ for name, (condition, host, lines, swap) in json.loads({cases!r}).items():
     measure.hosts.shape = shape_broken
     folder = Path("/mnt/out", name.replace(" ", "-"), "raw")
     folder.mkdir(parents=True)
-    with measure.stage(Condition.from_json(condition)) as ready:
+    with measure.bare_hosts() as bare, measure.stage(bare, Condition.from_json(condition)) as ready:
         result = measure.measure(ready, 7, folder)
     found[name] = {{"reasons": result["reasons"], "summary": result["summary"]}}
 Path("/mnt/out/found.json").write_text(json.dumps(found))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from losslab.backends import payload, virtual
+from losslab.backends import payload, snapshot_server, virtual
 from losslab.backends.base import JOB_FILE, Job
 from losslab.backends.snapshot import Snapshots
 from losslab.campaign import replicate
@@ -37,6 +37,7 @@ CONDITIONS = {
         "app": "datagram", "scheme": "aimd", "trace": "cellular", "loss_percent": 0, "rtt_ms": 40,
         "buffer_packets": 1000,
     },
+    "flows": {"flows": "same+reno,rtt_ms=30,count=2+bbr,size_kb=300"},
     "kernel over a trace": {
         "trace": "cellular", "loss_percent": 0, "rtt_ms": 40, "buffer_packets": 1000,
         "queue": "codel",
@@ -83,6 +84,63 @@ def test_fork_gives_the_bytes_of_a_freshly_booted_guest(backend, name, tmp_path)
     # The seeds differ, so the bytes do.
     assert copy["manifest.json"] != other["manifest.json"]
     assert copy["ping.csv"] != other["ping.csv"]
+
+
+@pytest.mark.parametrize(
+    ("backend", "names"),
+    [
+        ("virtual", ["bbr", "competitor", "video", "kernel over a trace", "datagram", "flows"]),
+        pytest.param("containernet", ["bbr", "video", "flows"], marks=NEEDS_CONTAINERS),
+    ],
+)
+def test_one_boot_gives_cells_in_any_order_the_bytes_of_guests_of_their_own(
+    backend, names, tmp_path
+):
+    def found(name, folder, snapshots):
+        return measured(condition(name), 7, folder, instrument(backend), snapshots=snapshots)
+
+    with Snapshots() as snapshots:
+        forward = {name: found(name, tmp_path / "a" / name, snapshots) for name in names}
+        base = below(os.getpid())[0]
+        backward = {name: found(name, tmp_path / "b" / name, snapshots) for name in names[::-1]}
+        assert below(os.getpid())[0] == base
+    assert forward == backward
+    with Snapshots() as snapshots:
+        assert found(names[-1], tmp_path / "own", snapshots) == forward[names[-1]]
+
+
+@NEEDS_CONTAINERS
+@pytest.mark.parametrize(
+    "name", ["bbr", "competitor", "video", "web", "kernel over a trace", "flows"]
+)
+def test_containers_leave_the_raw_files_of_plain_hosts(name, tmp_path):
+    plain, inside = (
+        measured(condition(name), 7, tmp_path / backend, instrument(backend))
+        for backend in ("virtual", "containernet")
+    )
+    del plain["manifest.json"], inside["manifest.json"]
+    assert plain.keys() == inside.keys()
+    assert [file for file in plain if plain[file] != inside[file]] == []
+
+
+def test_processes_share_a_base_snapshot_and_get_the_same_bytes(tmp_path):
+    out = {name: tmp_path / name / "cell.json" for name in ("bbr", "competitor")}
+    with snapshot_server.serving():
+        for name, file in out.items():
+            what = json.dumps(condition(name).to_json())
+            subprocess.run(
+                [
+                    sys.executable, "-m", "losslab.cli", "cell", "--study", "s", "--block", "b",
+                    "--replicates", "2", "--condition", what, "--out", str(file),
+                ],
+                check=True,
+            )  # fmt: skip
+        leaders = [pid for pid in below(os.getpid()) if os.getpgid(pid) == pid]
+        assert len(leaders) == 1  # the base snapshot
+    for name, file in out.items():
+        seed = json.loads((file.parent / "0" / "manifest.json").read_text())["seed"]
+        own = measured(condition(name), seed, tmp_path / "own" / name, instrument(), alone=True)
+        assert contents(file.parent / "0") == own
 
 
 def test_forks_in_parallel_and_in_any_order_give_the_same_bytes(tmp_path):
@@ -152,13 +210,18 @@ def test_hanging_fork_is_killed_with_its_processes(tmp_path):
         measured(condition("bbr"), 7, tmp_path / "next", tools, snapshots=snapshots)
 
 
-def test_killed_snapshot_is_booted_again(tmp_path):
+@pytest.mark.parametrize("which", ["base snapshot", "cell's snapshot"])
+def test_killed_snapshot_is_booted_again(which, tmp_path):
     what, tools = condition("bbr"), instrument()
     with Snapshots() as snapshots:
         first = measured(what, 7, tmp_path / "first", tools, snapshots=snapshots)
-        waiting = below(os.getpid())
-        os.kill(waiting[0], signal.SIGKILL)
-        gone(waiting)
+        base = below(os.getpid())[0]
+        waiting = below(base)
+        leader = next(pid for pid in waiting if os.getpgid(pid) == pid)
+        killed = base if which == "base snapshot" else leader
+        ending = [killed, *below(killed)]
+        os.kill(killed, signal.SIGKILL)
+        gone(ending)
         assert measured(what, 7, tmp_path / "next", tools, snapshots=snapshots) == first
 
 
@@ -206,7 +269,7 @@ def test_ended_job_leaves_no_process_behind(number, tmp_path):
             time.sleep(0.05)
         guests = below(job.pid)
         leaders = [pid for pid in guests if os.getpgid(pid) == pid]
-        assert len(leaders) == 2  # the snapshot and its fork
+        assert len(leaders) == 3  # the base snapshot, the cell's, and its fork
     finally:
         job.send_signal(number)
         job.wait(60)

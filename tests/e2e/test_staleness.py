@@ -249,7 +249,7 @@ def made_again(done):
 
 # Edited files, and the tables that are made again.
 R_EDITS = {
-    "another comment": ("analysis/R/statistics.R", "\n# Compute one row", "\n# Compute a row", set()),
+    "another comment": ("analysis/R/statistics.R", "# Compute one row", "# Compute a row", set()),
     "another layout": ("analysis/R/statistics.R", "\n  metrics <- ", "\n    metrics <- ", set()),
     "a comment of the study's own": (
         "analysis/studies/calibration/tables.R", "\n", "\n# A\n", set()

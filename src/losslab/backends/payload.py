@@ -33,9 +33,16 @@ def pack(folder: Path) -> None:
     Byte code is not copied. It exists only from the second run on and if this machine's Python has
     the guest's version, and reading it takes some microseconds less than compiling.
     """
-    target = folder / PACKAGE.name
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(PACKAGE / EMULATION, target / EMULATION, ignore=ignored)
-    for name in IMPORTED:
-        (target / name).parent.mkdir(exist_ok=True)
-        shutil.copy(PACKAGE / name, target / name)
+    for name in files():
+        target = folder / PACKAGE.name / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(PACKAGE / name, target)
+
+
+def files() -> list[str]:
+    """List the payload's files in the package."""
+    found = [path for path in (PACKAGE / EMULATION).rglob("*") if path.is_file()]
+    return sorted(
+        [str(path.relative_to(PACKAGE)) for path in found if path.parent.name != "__pycache__"]
+        + list(IMPORTED)
+    )

@@ -1,8 +1,9 @@
-"""Snapshots: booted guests that are forked for each job.
+"""Snapshots: booted guests that are forked.
 
-losslab's kernels can fork themselves (containers/kernel/patches/0005). A guest boots once and is
-set up except for what depends on the seed; then it waits. Each job runs in a fork with its own
-random seed. A fork behaves exactly as the guest itself would with that seed.
+losslab's kernels can fork themselves (containers/kernel/patches/0005 and 0013). A guest boots,
+makes hosts and links, and waits: the base snapshot, which is the same for all cells. A fork of it
+is set up for a cell except for what depends on the seed, and waits: the cell's snapshot. Each job
+runs in a fork of that, with its own random seed. A fork behaves exactly as the guest itself would.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from losslab import interrupts, processes
 from losslab.errors import HostError, LosslabError
@@ -58,15 +59,14 @@ class Fork:
 class Snapshot:
     """A booted guest that can be forked."""
 
-    def __init__(self, control: socket.socket, console: Path, boot_s: float) -> None:
+    def __init__(self, control: socket.socket, console: Path) -> None:
         """Connect to a snapshot.
 
         Args:
-            control: Socket whose other end is the kernel's `snapshot=`.
-            console: File with its output.
-            boot_s: Wall time of booting it.
+            control: Socket whose other end the guest has.
+            console: File with its output, in its folder.
         """
-        self._control, self._console, self.boot_s = control, console, boot_s
+        self._control, self._console = control, console
         self.folder = console.parent
         self._ended: dict[int, tuple[int, float]] = {}
         self._gone = False
@@ -78,28 +78,49 @@ class Snapshot:
             self._record_end(reply)
         return not self._gone
 
-    def fork(self, seed: int, folder: Path, console: Path) -> Fork:
-        """Fork the snapshot.
+    def ready(self, limit_s: float) -> bool:
+        """Wait until it waits for requests; return False if it ends or takes too long."""
+        deadline = time.monotonic() + limit_s
+        while not self._gone and time.monotonic() < deadline:
+            interrupts.heed()
+            if self._next(POLL_S) is not None:
+                return True
+        return False
+
+    def fork(self, seed: int, folder: Path) -> Fork:
+        """Fork the snapshot for a job; raise HostError if there is no room for another process.
 
         Args:
             seed: Seed of the fork's random generator.
             folder: Folder of its job.
-            console: File in that folder for its output, which follows the snapshot's.
+        """
+        return Fork(self, self._fork(f"{seed} -", folder, []))
+
+    def fork_snapshot(self, folder: Path, cpu: int, control: int) -> int:
+        """Fork the snapshot into another one; return its PID, which is also its process group.
+
+        Args:
+            folder: Its folder.
+            cpu: The host's CPU on which it runs.
+            control: Descriptor of the socket that controls it.
 
         Raises:
             HostError: there is no room for another process.
         """
-        with console.open("ab") as out:
+        return self._fork(f"- {cpu}", folder, [control])
+
+    def _fork(self, options: str, folder: Path, descriptors: list[int]) -> int:
+        with (folder / self._console.name).open("ab") as out:
             out.write(self._console.read_bytes())
-        request = f"{seed} ".encode() + os.fsencode(folder.resolve())
+        request = f"{options} ".encode() + os.fsencode(folder.resolve())
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._control.send(request)
+            socket.send_fds(self._control, [request], descriptors)
         deadline = time.monotonic() + REPLY_LIMIT_S
         while (reply := self._next(max(0.0, deadline - time.monotonic()))) is not None:
             if reply[0] == "started":
                 # A killed fork may have had this PID before.
                 self._ended.pop(int(reply[1]), None)
-                return Fork(self, int(reply[1]))
+                return int(reply[1])
             if reply[0] == "failed":
                 break
             self._record_end(reply)
@@ -144,46 +165,110 @@ class Snapshot:
         return reply.decode().split() or None
 
 
+class Base(Protocol):
+    """Base snapshot, of this process or another one."""
+
+    def fork_snapshot(self, folder: Path, cpu: int, control: int) -> int:
+        """Fork it, as `Snapshot.fork_snapshot`."""
+
+
 Spawn = Callable[[list[str], list[int], IO[bytes]], processes.Process]
+# Returns the error of a snapshot that is not ready, given exit status and console.
+Refuse = Callable[[int | None, str], LosslabError]
 
 
 @contextlib.contextmanager
-def booted(
-    spawn: Spawn, console: Path, limit_s: float, refuse: Callable[[int | None, str], LosslabError]
-) -> Iterator[Snapshot]:
+def booted(spawn: Spawn, console: Path, limit_s: float, refuse: Refuse) -> Iterator[Snapshot]:
     """Boot a snapshot for the length of the block; end it and all its forks afterwards.
 
     Args:
         spawn: Starts its kernel, given arguments for its command line, descriptors that must stay
             open in it, and its console.
-        console: File for its output.
+        console: File for its output, in its folder.
         limit_s: Wall time limit for booting.
-        refuse: Returns the error of a failed boot, given exit status and console.
+        refuse: Returns the error of a failed boot.
     """
-    begin = time.monotonic()
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours, theirs = _control()
     with ours:
         with theirs, console.open("wb") as out:
             descriptor = theirs.fileno()
             process = spawn([f"snapshot={descriptor}"], [descriptor], out)
+        found = Snapshot(ours, console)
         try:
-            ready = False
-            while not ready and time.monotonic() - begin < limit_s:
-                interrupts.heed()
-                if select.select([ours], [], [], POLL_S)[0]:
-                    if not ours.recv(REPLY_BYTES):
-                        break  # the guest has ended
-                    ready = True
-            if not ready:
+            if not found.ready(limit_s):
                 status = processes.wait(process, POLL_S)
                 raise refuse(status, console.read_text(errors="replace"))
-            yield Snapshot(ours, console, time.monotonic() - begin)
+            yield found
         finally:
             processes.end_session(process)
 
 
+@contextlib.contextmanager
+def forked(
+    base: Base, console: Path, cpu: int, limit_s: float, refuse: Refuse
+) -> Iterator[Snapshot]:
+    """Fork a base snapshot into another one for the length of the block; arguments as above."""
+    ours, theirs = _control()
+    with ours:
+        with theirs:
+            pid = base.fork_snapshot(console.parent, cpu, theirs.fileno())
+        found = Snapshot(ours, console)
+        try:
+            if not found.ready(limit_s):
+                text = console.read_text(errors="replace")
+                # Its status is not known here: killed, unless its kernel says otherwise.
+                killed = not found.alive and "Kernel panic" not in text
+                raise refuse(-signal.SIGKILL if killed else None, text)
+            yield found
+        finally:
+            # If it has ended, another process may have its PID.
+            if found.alive:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
+
+
+def _control() -> tuple[socket.socket, socket.socket]:
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
 class Snapshots:
-    """Keeps at most one snapshot for the jobs of a cell; ends it after the block."""
+    """Keeps at most one base snapshot and one of a cell; ends them after the block.
+
+    Attributes:
+        may_share: Whether to use base snapshots of other processes; False after a failure.
+    """
+
+    def __init__(self) -> None:
+        self._base, self._cell = _Kept(), _Kept()
+        self.may_share = True
+
+    def base(
+        self, purpose: object, boot: Callable[[], AbstractContextManager[Snapshot]]
+    ) -> Snapshot:
+        """Return the base snapshot for a purpose; boot it if there is none."""
+        return self._base.get(purpose, boot)[0]
+
+    def get(
+        self, purpose: object, boot: Callable[[], AbstractContextManager[Snapshot]]
+    ) -> tuple[Snapshot, float]:
+        """Return the snapshot for a purpose, and the wall time spent on preparing it now."""
+        return self._cell.get(purpose, boot)
+
+    def drop(self) -> None:
+        """End the snapshots; the next job boots new ones."""
+        self.may_share = False
+        self._cell.drop()
+        self._base.drop()
+
+    def __enter__(self) -> Snapshots:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.drop()
+
+
+class _Kept:
+    """One snapshot with its purpose."""
 
     def __init__(self) -> None:
         self._stack = contextlib.ExitStack()
@@ -191,23 +276,18 @@ class Snapshots:
         self._snapshot: Snapshot | None = None
 
     def get(
-        self, purpose: object, boot: Callable[[], AbstractContextManager[Snapshot]]
+        self, purpose: object, start: Callable[[], AbstractContextManager[Snapshot]]
     ) -> tuple[Snapshot, float]:
-        """Return the snapshot for a purpose, and the wall time spent on booting it now."""
+        """Return the snapshot for a purpose, and the wall time spent on starting it now."""
         if self._snapshot is not None and self._for == purpose and self._snapshot.alive:
             return self._snapshot, 0.0
         self.drop()
-        self._snapshot = self._stack.enter_context(boot())
+        begin = time.monotonic()
+        self._snapshot = self._stack.enter_context(start())
         self._for = purpose
-        return self._snapshot, self._snapshot.boot_s
+        return self._snapshot, time.monotonic() - begin
 
     def drop(self) -> None:
-        """End the snapshot; the next job boots a new one."""
+        """End the snapshot."""
         self._snapshot = None
         self._stack.close()
-
-    def __enter__(self) -> Snapshots:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.drop()

@@ -8,6 +8,7 @@ kernel's source.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -17,9 +18,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from losslab import processes
-from losslab.backends import fixes, payload, resources, snapshot
+from losslab.backends import fixes, payload, resources, shared, snapshot
 from losslab.backends.base import (
     CONSOLE_FILE,
+    RESULT_FILE,
     SCRATCH_FULL_BYTES,
     SNAPSHOT_FILE,
     STARTED,
@@ -81,15 +83,17 @@ class Guest:
         """Prepare a fork of a snapshot, or a guest that is booted for the job."""
         self.add_files(tools, job.folder)
         if job.alone or job.interactive or not tools.snapshots:
-            with self._resources(tools) as guest:
+            with self._resources(tools) as guest, resources.own_cpu() as cpu:
                 _prepare(job, job.folder)
                 seed = _kernel_seed(job)
-                # A kernel without snapshots has the job's seed from the beginning.
-                arguments = [f"snapshot=stay:{seed}" if tools.snapshots else f"random.seed={seed}"]
+                # The guest does not wait. It has the job's seed from the beginning if its kernel
+                # has no snapshots, or if it runs in real time, in which waiting takes time.
+                waits = tools.snapshots and not job.interactive
+                arguments = [f"snapshot=stay:{seed}" if waits else f"random.seed={seed}"]
                 command = guest.command(tools, arguments, virtual_time=not job.interactive)
                 yield Start(
                     lambda console: guest.spawn(
-                        command, job.folder, None if job.interactive else console
+                        command, job.folder, cpu, None if job.interactive else console
                     ),
                     start_limit_s=START_LIMIT_S,
                     scratch=guest.folder,
@@ -98,56 +102,69 @@ class Guest:
         with contextlib.ExitStack() as stack:
             snapshots = job.snapshots or stack.enter_context(snapshot.Snapshots())
             purpose = (tools.kernel, *tools.image_roots, job.preparation)
-            booted, boot_s = snapshots.get(purpose, lambda: self._boot_snapshot(tools, job))
+            ready, before_s = snapshots.get(purpose, lambda: self._prepared(tools, job, snapshots))
             yield Start(
-                lambda _: booted.fork(_kernel_seed(job), job.folder, job.folder / CONSOLE_FILE),
-                before_s=boot_s,
+                lambda _: ready.fork(_kernel_seed(job), job.folder),
+                before_s=before_s,
                 start_limit_s=START_LIMIT_S,
-                scratch=booted.folder,
+                scratch=ready.folder,
             )
 
     @contextlib.contextmanager
-    def _resources(self, tools: Instrument) -> Iterator[_GuestResources]:
-        """Allocate a CPU, and a folder with links to the image and the payload."""
-        resources.require_limits()
+    def _prepared(
+        self, tools: Instrument, job: Job, snapshots: snapshot.Snapshots
+    ) -> Iterator[snapshot.Snapshot]:
+        """Fork a base snapshot, and set it up for a job's condition."""
+        base: snapshot.Base | None = shared.connect(tools) if snapshots.may_share else None
+        if base is None:
+            purpose = (tools.kernel, *tools.image_roots)
+            base = snapshots.base(purpose, lambda: self.boot(tools))
         scratch = resources.scratch_folder()
-        with own_folder(scratch, "losslab-guest-") as folder, resources.own_cpu() as cpu:
-            (folder / "root").symlink_to(self.root(tools).resolve())
-            payload.pack(folder / "src")
-            descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                yield _GuestResources(folder, descriptor, cpu, self.host_mounts)
-            finally:
-                os.close(descriptor)
+        with own_folder(scratch, "losslab-cell-") as folder, resources.own_cpu() as cpu:
+            self.add_files(tools, folder)
+            _prepare(job, folder)
+            console, limit_s = folder / CONSOLE_FILE, self._ready_limit_s
+            refuse = functools.partial(_refused, folder, limit_s)
+            with snapshot.forked(base, console, cpu, limit_s, refuse) as found:
+                yield found
 
     @contextlib.contextmanager
-    def _boot_snapshot(self, tools: Instrument, job: Job) -> Iterator[snapshot.Snapshot]:
-        """Boot a snapshot that is set up for a job's condition."""
-        with self._resources(tools) as guest:
+    def boot(self, tools: Instrument) -> Iterator[snapshot.Snapshot]:
+        """Boot a base snapshot."""
+        with self._resources(tools) as guest, contextlib.ExitStack() as booting:
+            # While it waits, it needs no CPU.
+            cpu = booting.enter_context(resources.own_cpu())
             self.add_files(tools, guest.folder)
-            _prepare(job, guest.folder)
 
             def spawn(
                 arguments: list[str], fds: list[int], console: IO[bytes]
             ) -> processes.Process:
-                return guest.spawn(guest.command(tools, arguments), guest.folder, console, fds)
+                command = guest.command(tools, arguments)
+                return guest.spawn(command, guest.folder, cpu, console, fds)
 
-            def refuse(status: int | None, console: str) -> LosslabError:
-                full = shutil.disk_usage(guest.folder).free < SCRATCH_FULL_BYTES
-                fixes.refuse_host_failure(console, status, full)
-                fixes.refuse_broken_process(console)
-                if not (guest.folder / STARTED).exists():
-                    return fixes.not_started(console, status)
-                found = "it still preparing" if status is None else f"exit status {status}"
-                return GuestLostError(
-                    f"a snapshot must be ready within {limit_s:g} s, found {found}; "
-                    f"last on its console: {fixes.last_lines(console)}"
-                )
+            console, limit_s = guest.folder / CONSOLE_FILE, self._ready_limit_s
+            refuse = functools.partial(_refused, guest.folder, limit_s)
+            with snapshot.booted(spawn, console, limit_s, refuse) as found:
+                booting.close()
+                yield found
 
-            limit_s = START_LIMIT_S + self.needs.start_s
-            console = guest.folder / CONSOLE_FILE
-            with snapshot.booted(spawn, console, limit_s, refuse) as ready:
-                yield ready
+    @property
+    def _ready_limit_s(self) -> float:
+        """Time limit for a snapshot to be ready."""
+        return START_LIMIT_S + self.needs.start_s
+
+    @contextlib.contextmanager
+    def _resources(self, tools: Instrument) -> Iterator[_GuestResources]:
+        """Make a folder with links to the image and the payload."""
+        resources.require_limits()
+        with own_folder(resources.scratch_folder(), "losslab-guest-") as folder:
+            (folder / "root").symlink_to(self.root(tools).resolve())
+            payload.pack(folder / "src")
+            descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                yield _GuestResources(folder, descriptor, self.host_mounts)
+            finally:
+                os.close(descriptor)
 
     def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
         """Read a job's result; see `Backend.result`."""
@@ -179,7 +196,6 @@ class _GuestResources:
 
     folder: Path  # in the scratch folder; removed at the end
     descriptor: int  # of the folder; also open in the guest's kernel
-    cpu: int
     host_mounts: int
 
     @property
@@ -188,11 +204,16 @@ class _GuestResources:
         return {"HOME": str(self.folder), "TMPDIR": str(self.folder), "PATH": "/usr/bin:/bin"}
 
     def spawn(
-        self, command: Sequence[str], cwd: Path, console: IO[bytes] | None, fds: Sequence[int] = ()
+        self,
+        command: Sequence[str],
+        cwd: Path,
+        cpu: int,
+        console: IO[bytes] | None,
+        fds: Sequence[int] = (),
     ) -> processes.Process:
-        """Start the guest's kernel; `fds` stay open in it."""
+        """Start the guest's kernel on a CPU; `fds` stay open in it."""
         return processes.spawn(
-            command, cpu=self.cpu, raise_limits=resources.RAISED, console=console, cwd=cwd,
+            command, cpu=cpu, raise_limits=resources.RAISED, console=console, cwd=cwd,
             variables=self.variables, pass_fds=[*fds, self.descriptor],
         )  # fmt: skip
 
@@ -216,6 +237,23 @@ class _GuestResources:
             f"LOSSLAB_SOURCE={here}/src",
             f"LOSSLAB_OUT={OUT}",
         ]  # fmt: skip
+
+
+def _refused(folder: Path, limit_s: float, status: int | None, console: str) -> LosslabError:
+    """Return the error of a snapshot that is not ready."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        # Its first program failed, and wrote why.
+        return GuestLostError(json.loads((folder / RESULT_FILE).read_text())["error"])
+    full = shutil.disk_usage(folder).free < SCRATCH_FULL_BYTES
+    fixes.refuse_host_failure(console, status, full)
+    fixes.refuse_broken_process(console)
+    if not (folder / STARTED).exists():
+        return fixes.not_started(console, status)
+    found = "it is not" if status is None else f"exit status {status}"
+    return GuestLostError(
+        f"a snapshot must be ready within {limit_s:g} s, found {found}; "
+        f"last on its console: {fixes.last_lines(console)}"
+    )
 
 
 def _kernel_seed(job: Job) -> int:

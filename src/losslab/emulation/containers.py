@@ -30,9 +30,12 @@ NAMESPACES = ("mount", "net", "uts", "ipc")
 # Files that Docker would copy from the machine. With its name servers, programs would send DNS
 # packets that belong to no flow.
 NAME_FILES = ("etc/hosts", "etc/resolv.conf", "etc/hostname")
+ROOT_GROUP = "/sys/fs/cgroup/cgroup.procs"
 TUN = "/dev/net/tun"
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 API_TIMEOUT_S = 120
+# Folders of programs' own files. In the image's layer, each new file would take random draws.
+TMPFS = ("/run", "/tmp", "/var/tmp")
 MEMBERS_END_S = 5.0
 MEMBERS_POLL_S = 0.01
 
@@ -47,6 +50,8 @@ class Place:
     # Command before every program, for example to drop capabilities: programs that the job starts
     # in a container's namespaces would otherwise have the job's capabilities, which are root's.
     limited: tuple[str, ...] = ()
+    # Start programs as plain hosts do, with the same times. They end with the guest.
+    in_guest: bool = False
 
 
 class _Client:
@@ -91,11 +96,7 @@ def of_engine(error: BaseException) -> HostError | None:
 
 def host_class(place: Place) -> type:
     """Return a class of Containernet hosts with the options of `place`."""
-    from mininet.net import Mininet
     from mininet.node import Docker
-
-    # Keep Mininet from raising the machine's limits permanently (fixLimits).
-    Mininet.inited = True
 
     class Container(Docker):  # type: ignore[misc]
         """A container with the name and label of its owner."""
@@ -111,9 +112,11 @@ def host_class(place: Place) -> type:
                 publish_all_ports=False,
                 # losslab sets sysctls in the namespace, and reads them back.
                 sysctls={},
+                tmpfs=dict.fromkeys(TMPFS, "exec,mode=1777"),
                 devices=[f"{TUN}:{TUN}:rwm"] if Path(TUN).exists() else [],
                 **options,
             )
+            self._cgroups = list(map(str, cgroup_files(self._get_pid())))
 
         # Containernet's constructor sets both attributes, the prefix to a constant.
         @property
@@ -133,6 +136,13 @@ def host_class(place: Place) -> type:
         @dcli.setter
         def dcli(self, api: Any) -> None:
             self._client = _Client(api, place)
+
+        def popen(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+            """Start a program in the container."""
+            if not place.in_guest:
+                return super().popen(command, **options)  # type: ignore[no-any-return]
+            with _joined(self._cgroups):
+                return subprocess.Popen(["mnexec", "-da", str(self.pid), *command], **options)
 
         def _popen(self, cmd: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
             """Start a program in the container without `docker exec`, which Containernet uses."""
@@ -177,13 +187,31 @@ def cgroup_files(pid: int, proc: Path = Path("/proc")) -> list[Path]:
     return [file for file in files if file.exists()]
 
 
+@contextmanager
+def _joined(files: Sequence[str]) -> Iterator[None]:
+    """Join control groups for the block, so that a child starts in them."""
+    for file in files:
+        _join(file)
+    try:
+        yield
+    finally:
+        _join(ROOT_GROUP)
+
+
+def _join(file: str) -> None:
+    # Opening it as a Python file would also query it, and each failed query takes time.
+    descriptor = os.open(file, os.O_WRONLY)
+    os.write(descriptor, b"0")
+    os.close(descriptor)
+
+
 def _joining(files: list[Path]) -> Callable[[], None]:
     """Return a `preexec_fn` that joins control groups and ends the child with the job."""
 
     def join() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         for file in files:
-            file.write_text("0")
+            _join(str(file))
 
     return join
 

@@ -18,7 +18,7 @@ from losslab.emulation.outcome import Observations, summarise
 from losslab.emulation.plan import make_plan
 from losslab.emulation.probes import ping
 from losslab.emulation.timers import wait_for_whole_second
-from losslab.emulation.topology import RECEIVER_ADDRESS, emulated_hosts
+from losslab.emulation.topology import RECEIVER_ADDRESS, Network, emulated_hosts
 from losslab.study.condition import Condition
 
 if TYPE_CHECKING:
@@ -37,35 +37,49 @@ class Stage:
     handles: dict[str, Handle]
 
 
+@dataclass(frozen=True)
+class BareHosts:
+    """Hosts and links of the path that no condition has set up yet."""
+
+    network: Network
+    handles: dict[str, Handle]
+
+
 @contextlib.contextmanager
-def stage(
-    condition: Condition,
-    host_class: type | None = None,
-    disposable: bool = False,
-    loaded: bool = True,
-) -> Iterator[Stage]:
-    """Set up the hosts of a condition for the length of the block.
+def bare_hosts(host_class: type | None = None, disposable: bool = False) -> Iterator[BareHosts]:
+    """Make bare hosts for the length of the block; arguments as of `topology.emulated_hosts`."""
+    with (
+        emulated_hosts(host_class, disposable) as network,
+        batch.handles(_pids(network.nodes)) as handles,
+    ):
+        yield BareHosts(network, handles)
+
+
+@contextlib.contextmanager
+def stage(bare: BareHosts, condition: Condition, loaded: bool = True) -> Iterator[Stage]:
+    """Set up bare hosts for a condition for the length of the block.
 
     Args:
+        bare: The hosts, which no other condition may use afterwards.
         condition: The condition.
-        host_class: Class of the hosts; Mininet's `Host` by default.
-        disposable: Leave the hosts running at the end, because the guest is powered off.
         loaded: Preload the hosts' Python programs.
     """
     plan = make_plan(condition, 0)
     hosts.require_algorithms(plan.algorithms)
     hosts.require_ecn(plan.hosts)
-    extension = plan.background.network if plan.background else None
     mechanisms = plan.path_spec.mechanisms
     programs = preloaded.of_flows(plan.programs)
     programs += [program for each in mechanisms for program in each.preloaded_programs(plan)]
-    with (
-        emulated_hosts(host_class, disposable, extension) as nodes,
-        batch.handles({name: node.pid for name, node in nodes.items()}) as handles,
-    ):
+    new = bare.network.extend(plan.background.network) if plan.background else {}
+    with batch.handles(_pids(new)) as more:
+        handles = bare.handles | more
         hosts.apply(plan.hosts, handles)
-        with preloaded.hosts(nodes, programs if loaded else []) as ready:
+        with preloaded.hosts(bare.network.nodes, programs if loaded else []) as ready:
             yield Stage(condition, ready, handles)
+
+
+def _pids(nodes: Mapping[str, Host]) -> dict[str, int]:
+    return {name: node.pid for name, node in nodes.items()}
 
 
 def replicate(

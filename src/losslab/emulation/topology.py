@@ -193,33 +193,49 @@ def sysctls(host: str, condition: Condition, ends: Sequence[Interface]) -> dict[
 DESCRIPTOR_LIMIT = 256
 
 
+class Network:
+    """Emulated hosts and their links, made with Mininet's API."""
+
+    def __init__(self, net: Any) -> None:
+        self._net = net
+        self.nodes: dict[str, Any] = {}
+        self._add(HOSTS, LINKS)
+
+    def extend(self, more: NetworkExtension) -> dict[str, Any]:
+        """Add hosts and links; return the new hosts by name."""
+        return self._add(more.hosts, more.links)
+
+    def _add(self, hosts: Sequence[str], links: Sequence[Link]) -> dict[str, Any]:
+        new = {name: self._net.addHost(name, ip=None) for name in hosts}
+        self.nodes |= new
+        for a, b in links:
+            # `address_commands` brings links up. Mininet would call ifconfig, which makes the
+            # host's kernel load modules of unused protocols.
+            self._net.addLink(
+                self.nodes[a.host], self.nodes[b.host], intfName1=a.name, intfName2=b.name, up=None
+            )
+        return new
+
+
 @contextmanager
-def emulated_hosts(
-    host_class: type | None = None,
-    disposable: bool = False,
-    extension: NetworkExtension | None = None,
-) -> Iterator[dict[str, Any]]:
-    """Build the hosts and links with Mininet's API for the length of the block.
+def emulated_hosts(host_class: type | None = None, disposable: bool = False) -> Iterator[Network]:
+    """Make the hosts and links of the path for the length of the block.
 
     Args:
         host_class: Mininet's `Host` by default, or a class with its methods, such as
             Containernet's `Docker`.
         disposable: Leave the network up at the end, because the guest is powered off.
-        extension: Additional hosts and links.
     """
     from mininet.net import Mininet
     from mininet.node import Host
 
-    more = extension or NetworkExtension()
+    # Otherwise, Mininet would change limits of the machine permanently (fixLimits). Results depend
+    # on them: a larger net.core.rmem_max, for example, changes the window scale.
+    Mininet.inited = True
     net = Mininet(host=host_class or Host, controller=None, build=False)
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTOR_LIMIT, DESCRIPTOR_LIMIT))
     try:
-        nodes = {name: net.addHost(name, ip=None) for name in (*HOSTS, *more.hosts)}
-        for a, b in (*LINKS, *more.links):
-            # `address_commands` brings links up. Mininet would call ifconfig, which makes the
-            # host's kernel load modules of unused protocols.
-            net.addLink(nodes[a.host], nodes[b.host], intfName1=a.name, intfName2=b.name, up=None)
-        yield nodes
+        yield Network(net)
     finally:
         if not disposable:
             net.stop()

@@ -8,6 +8,7 @@ wildcards.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import json
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from losslab import lock, reading
+from losslab.backends import snapshot_server
 from losslab.campaign import codedigest, fingerprint, instrument, recorded, staleness
 from losslab.campaign.cellrun import LOST_FILE, self_test, self_test_on
 from losslab.campaign.instrument import image_of, kernel_of
@@ -95,6 +97,10 @@ class Campaign:
             print(f"losslab: note: making {name} again: {problem}", file=sys.stderr)
         self._ledger.write()
         self._test_instruments(outputs)
+        # One boot for all cells. Jobs on other machines find no server, and boot guests themselves.
+        server = contextlib.ExitStack()
+        server.enter_context(snapshot_server.serving())
+        atexit.register(server.close)
 
     def _test_instruments(self, outputs: set[str]) -> None:
         """Run the self-test of every instrument that is about to measure cells.

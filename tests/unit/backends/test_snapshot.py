@@ -12,8 +12,9 @@ from losslab import processes
 from losslab.backends import snapshot
 from losslab.errors import HostError
 
-# Reports that it is ready, then acts as kernel/snapshot.c does. A fork lives for the time and ends
-# with the status that its folder's file `job` holds.
+# Reports that it is ready, then acts as kernel/snapshot.c does. A fork with a socket is ready, too,
+# unless its folder is called `hangs` or `dies`. Another fork lives for the time and ends with the
+# status that its folder's file `job` holds.
 KERNEL = """
 import os, select, signal, socket, sys
 control = socket.socket(fileno=int(sys.argv[1].removeprefix("snapshot=")))
@@ -38,7 +39,8 @@ while True:
         control.send(f"ended {pid} {status} 1.500000 0.250000".encode())
     if control not in ready:
         continue
-    words = control.recv(1000).decode()
+    words, sockets, _, _ = socket.recv_fds(control, 1000, 1)
+    words = words.decode()
     if not words:
         sys.exit(0)
     if sys.argv[2] == "no room":
@@ -46,17 +48,27 @@ while True:
         continue
     if sys.argv[2] == "silent":
         signal.pause()
-    seed, _, folder = words.partition(" ")
+    seed, cpu, folder = words.split(" ", 2)
     pid = os.fork()
     if pid == 0:
         os.setpgid(0, 0)
-        with open(f"{folder}/console.log", "a") as out:
-            print("fork with", seed, file=out)
+        with open(f"{folder}/boot.log", "a") as out:
+            print("fork with", seed, cpu, file=out)
+        if sockets and folder.endswith("dies"):
+            os._exit(1)
+        if sockets:
+            control = socket.socket(fileno=sockets[0])
+            if not folder.endswith("hangs"):
+                control.send(b"ready")
+            control.recv(1000)
+            os._exit(0)
         lasts_s, status = open(f"{folder}/job").read().split()
         import time
         time.sleep(float(lasts_s))
         os._exit(int(status))
     os.setpgid(pid, pid)
+    for number in sockets:
+        os.close(number)
     control.send(f"started {pid}".encode())
 """
 
@@ -78,18 +90,48 @@ def booted_snapshot(folder, manner="well", limit_s=20.0):
 def fork(guest, folder, lasts_s=0.0, status=0, seed=7):
     folder.mkdir()
     (folder / "job").write_text(f"{lasts_s} {status}")
-    return guest.fork(seed, folder, folder / "console.log")
+    return guest.fork(seed, folder)
 
 
 def test_fork_gets_seed_folder_and_the_snapshots_console(tmp_path):
     folder = tmp_path / "a folder with blanks"
     with booted_snapshot(tmp_path) as guest:
-        assert guest.boot_s > 0
         assert guest.folder == tmp_path
         done = fork(guest, folder)
         assert done.wait(10) == done.returncode == 0
         assert done.cpu_s == 1.75
-    assert (folder / "console.log").read_text() == "booted\nfork with 7\n"
+    assert (folder / "boot.log").read_text() == "booted\nfork with 7 -\n"
+
+
+@contextlib.contextmanager
+def forked_snapshot(guest, folder, limit_s=20.0, cpu=1):
+    folder.mkdir()
+    with snapshot.forked(guest, folder / "boot.log", cpu, limit_s, refuse) as found:
+        yield found
+
+
+def test_forked_snapshot_keeps_the_seed_moves_to_a_cpu_and_ends_with_its_block(tmp_path):
+    with booted_snapshot(tmp_path) as guest:
+        with forked_snapshot(guest, tmp_path / "cell", cpu=5) as found:
+            assert found.alive
+            assert found.folder == tmp_path / "cell"
+        assert guest._next(5)[0] == "ended"
+        assert guest.alive
+    assert (tmp_path / "cell" / "boot.log").read_text() == "booted\nfork with - 5\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "limit_s", "status"), [("dies", 20.0, "status -9"), ("hangs", 0.3, "status None")]
+)
+def test_forked_snapshot_that_is_not_ready_is_refused(tmp_path, name, limit_s, status):
+    begin = time.monotonic()
+    with (
+        booted_snapshot(tmp_path) as guest,
+        pytest.raises(HostError, match=f"{status}, console booted"),
+        forked_snapshot(guest, tmp_path / name, limit_s),
+    ):
+        pass
+    assert time.monotonic() - begin < 5
 
 
 def test_forks_end_in_any_order(tmp_path):
@@ -174,7 +216,7 @@ def test_next_job_reuses_its_snapshot_unless_lost_or_of_another_kind(tmp_path):
 
     with snapshot.Snapshots() as snapshots:
         first, spent_s = snapshots.get("a", boot)
-        assert spent_s == first.boot_s
+        assert spent_s > 0
         assert snapshots.get("a", boot) == (first, 0.0)
         assert snapshots.get("b", boot)[0] is booted[1]
         assert ended == [first]
@@ -184,3 +226,23 @@ def test_next_job_reuses_its_snapshot_unless_lost_or_of_another_kind(tmp_path):
         third._gone = True
         assert snapshots.get("b", boot)[0] is booted[3]
     assert ended == booted
+
+
+def test_base_snapshot_outlives_those_of_cells_but_not_a_failure(tmp_path):
+    ended = []
+
+    @contextlib.contextmanager
+    def boot(name):
+        (tmp_path / name).mkdir()
+        with booted_snapshot(tmp_path / name) as guest:
+            yield guest
+        ended.append(name)
+
+    with snapshot.Snapshots() as snapshots:
+        base = snapshots.base("kernel", lambda: boot("base"))
+        snapshots.get("a", lambda: boot("a"))
+        snapshots.get("b", lambda: boot("b"))
+        assert snapshots.base("kernel", lambda: boot("other")) is base
+        assert ended == ["a"]
+        snapshots.drop()
+        assert ended == ["a", "b", "base"]

@@ -55,26 +55,21 @@ def containernet_module(monkeypatch):
         def _get_pid(self):
             return os.getpid()
 
-    class Mininet:
-        inited = False
-
-    for name, content in (("net", {"Mininet": Mininet}), ("node", {"Docker": Docker})):
-        module = types.ModuleType(f"mininet.{name}")
-        vars(module).update(content)
-        monkeypatch.setitem(sys.modules, f"mininet.{name}", module)
+    module = types.ModuleType("mininet.node")
+    module.Docker = Docker
+    monkeypatch.setitem(sys.modules, "mininet.node", module)
     monkeypatch.setitem(sys.modules, "mininet", types.ModuleType("mininet"))
-    return Mininet
 
 
 def test_container_has_its_own_prefix_and_label_and_no_network(containernet_module):
     host = containers.host_class(PLACE)("sender", ip=None)
-    assert containernet_module.inited
     (_, created), *_ = host.dcli.calls
     assert created["name"] == "losslab-abc.sender"
     assert created["labels"] == {containers.LABEL: "losslab-abc"}
     assert not created["tty"]
     assert host.options["network_mode"] == "none"
     assert host.options["sysctls"] == {}
+    assert host.options["tmpfs"].keys() == {"/run", "/tmp", "/var/tmp"}
 
 
 def test_programs_start_in_the_namespaces_and_receive_signals(containernet_module, monkeypatch):
@@ -88,6 +83,27 @@ def test_programs_start_in_the_namespaces_and_receive_signals(containernet_modul
     assert f"--target={os.getpid()}" in started[0]
     assert "--pid" not in started[0]
     assert started[0][-4:] == ["ping", "-c", "1", "10.0.3.2"]
+
+
+def test_program_in_a_guest_starts_as_on_a_plain_host(containernet_module, monkeypatch, tmp_path):
+    groups = tmp_path / "cgroup.procs"
+    monkeypatch.setattr(containers, "cgroup_files", lambda pid: [groups])
+    monkeypatch.setattr(containers, "ROOT_GROUP", str(tmp_path / "root"))
+    for file in (groups, tmp_path / "root"):
+        file.touch()
+    place = containers.Place("losslab", "losslab-host:1", (), in_guest=True)
+    host = containers.host_class(place)("sender", ip=None)
+    host.pid = 42
+    started = []
+
+    def start(command, **options):
+        # The job has joined the container's group, and not yet left it.
+        started.append((command, groups.read_text(), (tmp_path / "root").read_text()))
+
+    monkeypatch.setattr(containers.subprocess, "Popen", start)
+    host.popen(["ping", "10.0.3.2"])
+    assert started == [(["mnexec", "-da", "42", "ping", "10.0.3.2"], "0", "")]
+    assert (tmp_path / "root").read_text() == "0"
 
 
 def test_limits_of_a_program_precede_its_command(containernet_module, monkeypatch):

@@ -130,7 +130,7 @@ def test_only_the_time_of_traffic_is_checked(monkeypatch, tmp_path):
     @contextlib.contextmanager
     def hosts(*words):
         events.append("hosts")
-        yield {name: types.SimpleNamespace(pid=1) for name in HOSTS}
+        yield types.SimpleNamespace(nodes={name: types.SimpleNamespace(pid=1) for name in HOSTS})
 
     def settled(*words):
         raise EnoughError
@@ -144,10 +144,14 @@ def test_only_the_time_of_traffic_is_checked(monkeypatch, tmp_path):
     monkeypatch.setattr(measure.hosts, "read_back", event("read back"))
     monkeypatch.setattr(measure.traffic, "run", event("traffic"))
     monkeypatch.setattr(measure.hosts, "read_back_settled", settled)
-    with measure.stage(BARE) as ready, pytest.raises(EnoughError):
+    with (
+        measure.bare_hosts() as bare,
+        measure.stage(bare, BARE) as ready,
+        pytest.raises(EnoughError),
+    ):
         measure.measure(ready, 7, tmp_path, watch=Recorder(events))
     begin, end = events.index("watch"), events.index("end of watch")
-    assert events[:begin] == ["algorithms", "hosts", "set up", "shaped"]
+    assert events[:begin] == ["hosts", "algorithms", "set up", "shaped"]
     assert events[end - 1] == "traffic"
 
 

@@ -5,6 +5,8 @@ The guest is that of `backends.virtual`; its emulated hosts are Docker container
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -12,10 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from losslab.emulation import containers, netns
+from losslab.emulation import containers, measure, netns
 from losslab.emulation.jobs import guest
 from losslab.emulation.jobs.guest import Job, serve
-from losslab.emulation.measure import stage
+from losslab.emulation.measure import BareHosts, stage
 from losslab.errors import HostError
 from losslab.study.condition import Condition
 
@@ -25,6 +27,8 @@ OWNER = "losslab"
 ENGINE_START_S = 120.0
 ENGINE_POLL_S = 0.05
 SOCKET = "/run/docker.sock"
+# Beginnings of their names: the engine, its supervisor, and a shim for each container.
+ENGINE_PROCESSES = ("dockerd", "containerd")
 ENGINE = [
     "dockerd",
     # The engine creates and runs containers, and must not change the network.
@@ -36,8 +40,8 @@ ENGINE = [
 ]  # fmt: skip
 
 
-def prepare(spec: Job) -> Callable[[Job], dict[str, Any]]:
-    """Start the engine and the containers of a condition."""
+def bare_hosts() -> BareHosts:
+    """Start the engine and the containers of the path."""
     netns.write_sysctl("net.ipv4.tcp_mem", guest.TCP_MEM_PAGES)
     # Network namespaces other than the first may only use allowed algorithms.
     available = netns.read_sysctl("net.ipv4.tcp_available_congestion_control")
@@ -46,10 +50,17 @@ def prepare(spec: Job) -> Callable[[Job], dict[str, Any]]:
     api = guest.UNTIL_POWER_OFF.enter_context(engine(Path("/run/engine.log")))
     binds = containers.import_skeleton(api, IMAGE_NAME, IMAGE) + containers.name_binds(IMAGE)
     binds += ["/mnt/losslab:/mnt/losslab:ro", "/mnt/out:/mnt/out:rw"]
-    place = containers.Place(OWNER, IMAGE_NAME, tuple(binds))
-    context = stage(Condition.from_json(spec["condition"]), containers.host_class(place), True)
+    place = containers.Place(OWNER, IMAGE_NAME, tuple(binds), in_guest=True)
+    context = measure.bare_hosts(containers.host_class(place), disposable=True)
+    return guest.UNTIL_POWER_OFF.enter_context(context)
+
+
+def prepare(bare: BareHosts, spec: Job) -> Callable[[Job], dict[str, Any]]:
+    """Set up the containers for a condition, and stop the engine, which has no more to do."""
+    context = stage(bare, Condition.from_json(spec["condition"]))
     ready = guest.UNTIL_POWER_OFF.enter_context(context)
-    version = api.version()["Version"]
+    version = containers.client().version()["Version"]
+    stop_engine()
 
     def run(job: Job) -> dict[str, Any]:
         result = guest.replicate(ready, job)
@@ -57,6 +68,13 @@ def prepare(spec: Job) -> Callable[[Job], dict[str, Any]]:
         return result
 
     return run
+
+
+def stop_engine() -> None:
+    """Stop the engine's processes: their timers would otherwise disturb the hosts' programs."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and (folder / "comm").read_text().startswith(ENGINE_PROCESSES):
+            os.kill(int(folder.name), signal.SIGSTOP)
 
 
 @contextmanager
@@ -80,4 +98,4 @@ def engine(log: Path) -> Iterator[Any]:
 
 
 if __name__ == "__main__":
-    serve(prepare)
+    serve(bare_hosts, prepare)

@@ -1,6 +1,7 @@
-"""First program of a guest: prepare, wait in the snapshot, run the job, power off.
+"""First program of a guest: make hosts, set them up for a condition, run the job, power off.
 
-It runs as root under the pinned kernel, in virtual time. The job's folder is mounted on /mnt/out
+It runs as root under the pinned kernel, in virtual time. It waits twice to be forked: with bare
+hosts, and set up for a condition (see `backends.snapshot`). The job's folder is mounted on /mnt/out
 and describes the job in job.json.
 """
 
@@ -11,6 +12,7 @@ import ctypes
 import gc
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,32 +21,48 @@ from typing import Any
 
 from losslab.emulation import measure, netns
 from losslab.emulation.jobs.console import run_shell
-from losslab.emulation.measure import Stage, stage
+from losslab.emulation.measure import BareHosts, Stage, stage
 from losslab.emulation.outcome import write_failure, write_result
 from losslab.emulation.plan import make_plan
+from losslab.emulation.timers import sleep_until
 from losslab.study.condition import Condition
 
-# The job's folder. The snapshot has a folder of its own, each fork has that of its job.
+# The job's folder. Each snapshot has a folder of its own, each fork has that of its job.
 JOB = Path("/mnt/out")
-# A write to it returns in each fork of the guest, with the random generator seeded for its job. A
-# kernel without this file is seeded for its job at boot, and does not fork.
+# A write to it returns in each fork of the guest. A guest without this file is seeded for its job
+# at boot, and does not fork.
 SNAPSHOT = Path("/proc/snapshot")
+# The words to write. The first fork continues with the random generator as it is; the second fork
+# has it seeded for its job.
+BARE, PREPARED = "stage", "seed"
+# Uptime at which a guest waits. What a guest did before must not change the results, and time is
+# part of its state. A guest is bare after 0.01 s, with containers after 0.1 s. Between two ticks,
+# which are at multiples of 4 ms, nothing else is due.
+WAIT_NS = {BARE: 10_001_000_000, PREPARED: 20_001_000_000}
 RB_POWER_OFF = 0x4321FEDC  # linux/reboot.h
 
-Job = dict[str, Any]  # job.json, or the part of it that the snapshot has
+Job = dict[str, Any]  # job.json, or the part of it that a cell's snapshot has
+Result = dict[str, Any]
 # Sender and receiver share the guest's memory. With TCP's default limits, results would depend on
 # its size. In pages of 4 KiB: 4 GiB, more than the guest has. tcp(7), tcp_mem.
 TCP_MEM_PAGES = "1048576 1048576 1048576"
 ALLOWED_SYSCTL = "net.ipv4.tcp_allowed_congestion_control"
+# INR_OPEN_CUR and INR_OPEN_MAX, linux/fs.h.
+DEFAULT_DESCRIPTOR_LIMITS = (1024, 4096)
 # Contexts that stay open until the power-off, because nothing needs to be taken down.
 UNTIL_POWER_OFF = contextlib.ExitStack()
 
 
-def serve(prepare: Callable[[Job], Callable[[Job], dict[str, Any]]]) -> None:
+def serve(
+    build: Callable[[], BareHosts], prepare: Callable[[BareHosts, Job], Callable[[Job], Result]]
+) -> None:
     """Run a job, write its result or failure, and power off.
 
-    `prepare` does everything that does not depend on the seed, with the snapshot's part of the job.
-    It returns a function that does the rest with the whole job, and returns the result.
+    Args:
+        build: Makes what all jobs have in common, the bare hosts.
+        prepare: Does everything that does not depend on the seed, given the bare hosts and the
+            snapshot's part of the job. It returns a function that does the rest with the whole
+            job, and returns the result.
     """
     # Python collects garbage after a number of allocations, which depends on the imports, and each
     # collection reads the clock. This process runs for about a minute and makes little garbage.
@@ -54,13 +72,16 @@ def serve(prepare: Callable[[Job], Callable[[Job], dict[str, Any]]]) -> None:
         (JOB / "started").touch()
         run, failure = None, None
         try:
-            run = prepare(json.loads((JOB / "template.json").read_text()))
+            bare = build()
         except BaseException as error:
             failure = error  # of every fork's job
-        # No file of the folder may be open here.
-        if SNAPSHOT.exists():
-            SNAPSHOT.write_text("wait")
-        (JOB / "started").touch()
+        _wait(BARE)
+        try:
+            if failure is None:
+                run = prepare(bare, json.loads((JOB / "template.json").read_text()))
+        except BaseException as error:
+            failure = error
+        _wait(PREPARED)
         job = json.loads((JOB / "job.json").read_text())
         if run is None:
             raise failure or AssertionError
@@ -74,15 +95,31 @@ def serve(prepare: Callable[[Job], Callable[[Job], dict[str, Any]]]) -> None:
         ctypes.CDLL(None).reboot(RB_POWER_OFF)
 
 
-def prepare(spec: Job) -> Callable[[Job], dict[str, Any]]:
-    """Set up the hosts, if the job needs them."""
+def _wait(word: str) -> None:
+    """Wait to be forked; return in each fork. No file of the job's folder may be open.
+
+    A guest that does not fork continues at once, or, with snapshots, at the same time.
+    """
+    if SNAPSHOT.exists():
+        sleep_until(WAIT_NS[word])
+        SNAPSHOT.write_text(word)
+    (JOB / "started").touch()
+
+
+def bare_hosts() -> BareHosts:
+    """Make the hosts and links of the path."""
     netns.write_sysctl("net.ipv4.tcp_mem", TCP_MEM_PAGES)
+    return UNTIL_POWER_OFF.enter_context(measure.bare_hosts(disposable=True))
+
+
+def prepare(bare: BareHosts, spec: Job) -> Callable[[Job], Result]:
+    """Set up the hosts, if the job needs them."""
     if spec["kind"] == "command":
         return _command
     condition = Condition.from_json(spec["condition"])
     _allow(make_plan(condition, 0).algorithms)
     shell = spec["kind"] == "shell"
-    ready = UNTIL_POWER_OFF.enter_context(stage(condition, disposable=True, loaded=not shell))
+    ready = UNTIL_POWER_OFF.enter_context(stage(bare, condition, loaded=not shell))
     if shell:
         return lambda job: {"status": run_shell(ready, job["seed"], job["command"], JOB)}
     return lambda job: replicate(ready, job)
@@ -101,12 +138,14 @@ def _allow(algorithms: set[str]) -> None:
         netns.write_sysctl(ALLOWED_SYSCTL, " ".join([*allowed, *missing]))
 
 
-def _command(job: Job) -> dict[str, Any]:
+def _command(job: Job) -> Result:
+    # Mininet needs a low limit (topology.DESCRIPTOR_LIMIT), a program the kernel's default.
+    resource.setrlimit(resource.RLIMIT_NOFILE, DEFAULT_DESCRIPTOR_LIMITS)
     subprocess.run(job["command"], cwd=JOB, check=True)
     return {"done": True}
 
 
-def replicate(ready: Stage, job: Job) -> dict[str, Any]:
+def replicate(ready: Stage, job: Job) -> Result:
     """Measure one replicate into the job's `raw` folder."""
     result = measure.replicate(ready, job, JOB)
     result["machine"]["tcp_mem"] = netns.read_sysctl("net.ipv4.tcp_mem")
@@ -114,4 +153,4 @@ def replicate(ready: Stage, job: Job) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve(prepare)
+    serve(bare_hosts, prepare)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.emulation import measure, realtime
-from losslab.emulation.measure import stage
+from losslab.emulation.measure import bare_hosts, stage
 from losslab.emulation.outcome import write_failure, write_result
 from losslab.study.condition import Condition
 
@@ -42,11 +42,7 @@ def main() -> int:
 
 def host_class() -> type:
     """Return a class of Mininet hosts whose programs have limited capabilities."""
-    from mininet.net import Mininet
     from mininet.node import Host
-
-    # Otherwise, Mininet would raise limits of the machine permanently (fixLimits).
-    Mininet.inited = True
 
     class LimitedHost(Host):  # type: ignore[misc]
         """Network namespace whose programs have limited capabilities."""
@@ -62,7 +58,8 @@ def host_class() -> type:
 def replicate(job: dict[str, Any], hosts: type) -> dict[str, Any]:
     """Measure one replicate into the job's `raw` folder, and watch the machine meanwhile."""
     gc.disable()  # as in a guest: collections read the clock
-    with stage(Condition.from_json(job["condition"]), hosts) as ready:
+    condition = Condition.from_json(job["condition"])
+    with bare_hosts(hosts) as bare, stage(bare, condition) as ready:
         return measure.replicate(ready, job, JOB, realtime.Watch())
 
 

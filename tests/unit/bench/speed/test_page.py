@@ -19,7 +19,7 @@ def test_missing_speeds_are_dashes():
         "machine": {"processors": 2},
         "runs": 5,
         "parts": {
-            "fixed": {"boot_s": 1.0, "phases_s": {"fork": 0.1}},
+            "fixed": {"boot_s": 1.0, "cell_s": 0.1, "phases_s": {"fork": 0.1}},
             "flows": [{"case": "1 flow", "core_s": None}, {"case": "2 flows", "core_s": 2.5}],
         },
     }

@@ -1,0 +1,120 @@
+"""Base snapshots that processes share; scripts stand in for kernels."""
+
+import contextlib
+import os
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from losslab.backends import shared, snapshot, snapshot_server, virtual
+from losslab.backends.base import Instrument
+from losslab.errors import GuestLostError, HostError
+from tests.unit.backends.test_snapshot import booted_snapshot, closed_socket, refuse
+
+TOOLS = Instrument(Path("/kernel"), Path("/image"), {})
+
+
+class FakeGuest(virtual.Guest):
+    """A guest whose kernel is the script of test_snapshot."""
+
+    def __init__(self, folder, fails=False):
+        self.folder, self.fails, self.booted, self.ended = folder, fails, [], []
+        self.made = []
+
+    @contextlib.contextmanager
+    def boot(self, tools):
+        if self.fails:
+            raise GuestLostError("the guest must boot, found it does not")
+        name = str(len(self.booted))
+        self.booted.append(tools)
+        (self.folder / name).mkdir()
+        with booted_snapshot(self.folder / name) as found:
+            self.made.append(found)
+            yield found
+        self.ended.append(name)
+
+
+@pytest.fixture
+def guest(tmp_path, monkeypatch):
+    made = FakeGuest(tmp_path)
+    monkeypatch.setitem(snapshot_server.BACKENDS, ("virtual", "guest"), made)
+    return made
+
+
+@contextlib.contextmanager
+def cell_snapshot(folder, tools=TOOLS):
+    """Fork the shared base snapshot, as a backend does."""
+    base = shared.connect(tools)
+    assert base is not None
+    folder.mkdir()
+    with snapshot.forked(base, folder / "boot.log", 1, 20.0, refuse) as found:
+        yield found
+
+
+def test_cells_share_one_boot_that_ends_with_the_block(guest, tmp_path):
+    with snapshot_server.serving():
+        assert guest.booted == []
+        with cell_snapshot(tmp_path / "a") as a, cell_snapshot(tmp_path / "b") as b:
+            assert a.alive
+            assert b.alive
+            assert len(guest.booted) == 1
+        assert guest.ended == []
+    assert guest.ended == ["0"]
+    assert shared.connect(TOOLS) is None
+    assert not any("losslab-snapshots" in thread.name for thread in threading.enumerate())
+
+
+def test_each_instrument_has_its_own_base_snapshot(guest, tmp_path):
+    other = replace(TOOLS, kernel=Path("/other"), boot=("seccomp=on",))
+    with (
+        snapshot_server.serving(),
+        cell_snapshot(tmp_path / "a"),
+        cell_snapshot(tmp_path / "b", other),
+        cell_snapshot(tmp_path / "c"),
+    ):
+        assert [tools.kernel for tools in guest.booted] == [Path("/kernel"), Path("/other")]
+        assert guest.booted[1].boot == ("seccomp=on",)
+
+
+def test_lost_base_snapshot_is_booted_again(guest, tmp_path):
+    with snapshot_server.serving():
+        with cell_snapshot(tmp_path / "a"):
+            pass
+        guest.made[0]._control.close()  # as if it had died
+        guest.made[0]._control = closed_socket()
+        with cell_snapshot(tmp_path / "b"):
+            assert len(guest.booted) == 2
+
+
+def test_failed_boot_is_the_error_of_the_cell_that_asked(guest, tmp_path):
+    guest.fails = True
+    with (
+        snapshot_server.serving(),
+        pytest.raises(HostError, match="must boot, found it does not"),
+        cell_snapshot(tmp_path / "a"),
+    ):
+        pass
+
+
+def test_guest_code_other_than_the_servers_is_not_shared(guest, monkeypatch):
+    with snapshot_server.serving():
+        assert shared.connect(TOOLS) is not None
+        wanted = shared.describe(TOOLS) | {"payload": "another"}
+        monkeypatch.setattr(shared, "describe", lambda tools: wanted)
+        assert shared.connect(TOOLS) is None
+
+
+def test_process_without_a_server_boots_its_own(monkeypatch, tmp_path):
+    monkeypatch.delenv(shared.VARIABLE, raising=False)
+    assert shared.connect(TOOLS) is None
+    monkeypatch.setenv(shared.VARIABLE, str(tmp_path / "none"))
+    assert shared.connect(TOOLS) is None
+
+
+def test_variable_is_restored_after_the_block(guest, monkeypatch):
+    monkeypatch.setenv(shared.VARIABLE, "before")
+    with snapshot_server.serving():
+        assert os.environ[shared.VARIABLE] != "before"
+    assert os.environ[shared.VARIABLE] == "before"
