@@ -30,6 +30,7 @@ from typing import Any
 
 import yaml
 
+from losslab.backends import snapshot_server
 from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.campaign import rerun
 from losslab.campaign.instrument import instrument
@@ -185,10 +186,11 @@ def measuring(
         timeout_s: Time limit of each in s of wall time.
     """
     pool = ThreadPoolExecutor(jobs or len(os.sched_getaffinity(0)))
-    try:
-        yield {g.name: pool.submit(measure, g, folder / g.name, timeout_s) for g in goldens}
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with snapshot_server.serving():
+        try:
+            yield {g.name: pool.submit(measure, g, folder / g.name, timeout_s) for g in goldens}
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def digests(folder: Path) -> dict[str, str]:

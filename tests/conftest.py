@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from losslab.backends import snapshot_server
+
 ROOT = Path(__file__).resolve().parents[1]
 # Find tools of the tests' environment even if it is not activated.
 os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -12,6 +14,13 @@ os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 @pytest.fixture(scope="session")
 def root() -> Path:
     return ROOT
+
+
+@pytest.fixture(scope="module")
+def shared_guests():
+    """Boot one guest for all commands of a module, as the workflow does for its cells."""
+    with snapshot_server.serving():
+        yield
 
 
 # Runs before pytest-xdist's hook of the same name, which reads the groups.

@@ -110,16 +110,20 @@ def descendants(pid: int) -> list[int]:
 def guest_of(pid: int) -> int | None:
     """Return the kernel process of the guest of a losslab process's job.
 
-    It is a child of the snapshot's process, and leads a process group, unlike its own processes.
+    It is a fork of the cell's snapshot, which is a fork of the base snapshot. It leads a process
+    group, unlike its own processes.
     """
 
-    def is_kernel(number: str | int) -> bool:
+    def is_kernel(number: int) -> bool:
         return Path(f"/proc/{number}/exe").resolve().parent.parent == cache_folder() / "kernel"
+
+    def parent(number: int) -> int:
+        return int(Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[1])
 
     for child in descendants(pid):
         with contextlib.suppress(OSError):
-            parent = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[1]
-            if is_kernel(child) and is_kernel(parent) and os.getpgid(child) == child:
+            line = [child, parent(child), parent(parent(child))]
+            if os.getpgid(child) == child and all(map(is_kernel, line)):
                 return child
     return None
 

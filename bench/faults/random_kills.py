@@ -28,13 +28,15 @@ from losslab.instrument.cache import cache_folder
 REPLICATES = 2
 POLL_S = 0.01
 RUNNER = "runner"
-# The snapshot's processes are active while it boots; its forks have processes of their own.
+# A snapshot's processes are active until it waits; its forks have processes of their own.
 KINDS = (RUNNER, "snapshot kernel", "snapshot process", "guest kernel", "guest process")
 # Most of a guest's processes are ptrace stubs, one for each of its programs.
 WEIGHTS = (1, 1, 2, 2, 6)
 # Signals of the kernel's out-of-memory killer, and of an operator.
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM)
 SAME, LOST, HOST, ENDED, WRONG = "same bytes", "lost", "host error", "ended", command_kills.WRONG
+# Base snapshot, cell's snapshot, and a replicate's guest, each a fork of the one before.
+GENERATIONS = ("", "snapshot", "snapshot", "guest")
 # Weights of the targets: a cell, and the subjects of `command_kills.SUBJECTS`.
 CELL = "cell"
 SUBJECT_WEIGHTS = (6, 1, 2, 1)
@@ -43,13 +45,13 @@ SUBJECT_WEIGHTS = (6, 1, 2, 1)
 def host_processes(job: int) -> dict[str, list[int]]:
     """Return a cell's host processes by kind.
 
-    A kernel leads a process group, a stub does not. The snapshot's kernel is a child of the job,
-    and a fork's kernel is a child of the snapshot's.
+    A kernel leads a process group, a stub does not. The base snapshot's kernel is a child of the
+    job, the cell's snapshot a child of that, and a replicate's guest a child of the cell's.
     """
     built = cache_folder() / "kernel"
     found: dict[str, list[int]] = {kind: [] for kind in KINDS}
     found[RUNNER].append(job)
-    leaders: dict[int, str] = {}
+    generations: dict[int, int] = {}
     for pid in descendants(job):
         with contextlib.suppress(OSError):
             if Path(f"/proc/{pid}/exe").resolve().parent.parent != built:
@@ -59,10 +61,10 @@ def host_processes(job: int) -> dict[str, list[int]]:
                 continue
             group = os.getpgid(pid)
             if group == pid:
-                leaders[pid] = "snapshot" if int(parent) == job else "guest"
-                found[f"{leaders[pid]} kernel"].append(pid)
-            elif group in leaders:
-                found[f"{leaders[group]} process"].append(pid)
+                generations[pid] = generations.get(int(parent), 0) + 1
+                found[f"{GENERATIONS[generations[pid]]} kernel"].append(pid)
+            elif group in generations:
+                found[f"{GENERATIONS[generations[group]]} process"].append(pid)
     return found
 
 

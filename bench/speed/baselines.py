@@ -29,7 +29,8 @@ NS3_RUNS = 3
 # A second of ns-3's BBR (3.37) at 1 % loss took more than ten minutes.
 NS3_LIMIT_S = 300
 NS3_FOUND = (
-    "emulated_s_per_core_s", "packet_hops_per_s", "us_per_packet_and_hop", "goodput_mbit",
+    "emulated_s_per_core_s", "packet_transmissions_per_s", "packet_transmissions_per_core_s",
+    "goodput_mbit",
 )  # fmt: skip
 REPLICATES = 10_000
 RECORDED = ROOT / "tests" / "expected" / "analysis" / "input" / "cloud_replicates.csv"
@@ -41,7 +42,6 @@ def ns3(runs: int) -> list[dict[str, Any]]:
 
     Raises:
         LosslabError: ns-3 is not installed, or the program does not compile.
-        LosslabError: it is not, or does not compile.
     """
     if not NS3_HEADERS.is_dir():
         raise LosslabError(

@@ -41,7 +41,8 @@ PARTS = {
         "One second of a flow",
         "One flow passes three links in each direction, with a base RTT of 20 ms and a buffer of "
         "one bandwidth-delay product. The table shows the emulated seconds per core-second, and "
-        "the cost of a packet at each interface that sends it.",
+        "packet transmissions per emulated second and per core-second: each interface on the way "
+        "transmits a packet once. Simulators are compared by this rate.",
     ),
     "flows": ("Several flows", "The same at 100 Mbit/s with BBR, without loss."),
     "many-flows": (

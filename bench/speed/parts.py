@@ -234,15 +234,16 @@ def cost(tools: Instrument, condition: Condition, runs: int) -> dict[str, float 
 def per_second(
     seconds: float, core_s: float, wall_s: float, hops: float
 ) -> dict[str, float | None]:
-    """Return the cost per emulated second, and per packet and hop.
+    """Return the cost per emulated second, and packet transmissions per core-second.
 
-    The cost is None if runs of both durations took equally long.
+    A packet is transmitted once by each interface on its way; simulators are compared by this rate.
+    Costs are None if runs of both durations took equally long.
     """
     return {
         "emulated_s_per_core_s": round(seconds / core_s, 2) if core_s > 0 else None,
         "wall_s_per_emulated_s": round(wall_s / seconds, 4) if wall_s > 0 else None,
-        "packet_hops_per_s": round(hops / seconds),
-        "us_per_packet_and_hop": round(1e6 * core_s / hops, 3) if min(core_s, hops) > 0 else None,
+        "packet_transmissions_per_s": round(hops / seconds),
+        "packet_transmissions_per_core_s": round(hops / core_s) if core_s > 0 else None,
     }
 
 

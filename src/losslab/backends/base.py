@@ -65,7 +65,7 @@ class Job:
     interactive: bool = False
     # Boot a guest for the job instead of forking a snapshot.
     alone: bool = False
-    # Keeps the snapshot for further jobs; by default, the job has its own snapshot.
+    # Keeps the snapshots for further jobs; by default, none is kept.
     snapshots: Snapshots | None = None
 
     @property

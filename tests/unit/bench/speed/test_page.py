@@ -35,7 +35,7 @@ def test_missing_speeds_are_dashes():
 def test_runs_of_equal_time_give_no_cost_per_second():
     same = per_second(1, core_s=0.0, wall_s=0.0, hops=0)
     assert same["emulated_s_per_core_s"] is None
-    assert same["us_per_packet_and_hop"] is None
+    assert same["packet_transmissions_per_core_s"] is None
     more = per_second(2, core_s=0.5, wall_s=1.0, hops=100_000)
     assert more["emulated_s_per_core_s"] == 4.0
-    assert more["us_per_packet_and_hop"] == 5.0
+    assert more["packet_transmissions_per_core_s"] == 200_000
