@@ -27,7 +27,7 @@ from losslab.emulation.flows import Host
 from losslab.emulation.link import traces
 from losslab.emulation.link.tracelink import QUEUES, TraceLink
 from losslab.emulation.preloaded import PYTHON
-from losslab.emulation.timers import Waiter, wait_for_whole_second
+from losslab.emulation.timers import Waiter, sleep_until
 from losslab.emulation.topology import RECEIVER_NETWORK, SENDER_NETWORK, interface
 from losslab.errors import LosslabError
 
@@ -83,15 +83,16 @@ ROUTES = {
 
 @contextlib.contextmanager
 def attached(
-    router: Host, handle: Handle, link: LinkPlan, plan: Plan, folder: Path
-) -> Iterator[int]:
+    router: Host, handle: Handle, link: LinkPlan, plan: Plan, folder: Path, begin_ns: int
+) -> Iterator[None]:
     """Send a plan's flows in one direction over a trace-driven link during the block.
 
     Other connections of the programs, and pings, bypass the link: behind seconds of queue, iperf3
     would give up waiting for its peer's results (nread_read_timeout, src/net.c).
 
-    At the block's end, the link empties its queue and is removed. It writes its log to `folder` and
-    reads its trace from the folder's parent. Yields CLOCK_MONOTONIC in ns at 0 ms of the log.
+    The trace begins at `begin_ns` of CLOCK_MONOTONIC, which is 0 ms of the log. At the block's end,
+    the link empties its queue and is removed. It writes its log to `folder` and reads its trace
+    from the folder's parent.
     """
     route, log = ROUTES[link.way], LOGS[link.way]
     incoming = interface(ROUTER, "sender" if link.way == "data" else plan.back_router).name
@@ -113,7 +114,7 @@ def attached(
         *PYTHON, MODULE,
         "--device", route.device, "--trace", str(folder.parent / link.file),
         "--queue", link.queue, "--limit-packets", str(link.buffer_packets),
-        "--log", str(folder / log),
+        "--log", str(folder / log), "--begin-ns", str(begin_ns),
     ]  # fmt: skip
     errors = folder / f"{route.device}.err"
     with errors.open("wb") as stderr:
@@ -122,14 +123,13 @@ def attached(
         )
         try:
             assert program.stdout is not None
-            state, _, begin_ns = program.stdout.readline().decode().strip().partition(" ")
-            if state != READY:
+            if program.stdout.readline().decode().strip() != READY:
                 raise LosslabError(
                     f"the trace-driven link did not start: {errors.read_text().strip()}"
                 )
             handle.ip.do(rules)
             _require_in_path(handle, route, expected)
-            yield int(begin_ns)
+            yield
             # Packets that TCP still sends bypass the link, so that its queue empties.
             handle.ip.do([rule.replace("add", "del", 1) for rule in rules])
             program.send_signal(signal.SIGTERM)
@@ -215,6 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--queue", choices=sorted(QUEUES), default="fifo")
     parser.add_argument("--limit-packets", type=int, required=True)
     parser.add_argument("--log", type=Path, required=True)
+    parser.add_argument("--begin-ns", type=int, required=True)
     options = parser.parse_args(arguments)
     gc.disable()  # collections read the clock; packets leave no reference cycles
     times = traces.parse(options.trace.read_text(), str(options.trace))
@@ -227,10 +228,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         queue = QUEUES[options.queue](options.limit_packets)
         link = TraceLink(times, queue, lambda line: log.write(line + "\n"))
         tun = _open_tun(options.device)
-        wait_for_whole_second()
-        begin_ns = time.monotonic_ns()
-        print(READY, begin_ns, flush=True)
-        forward(link, tun, stop, begin_ns)
+        if time.monotonic_ns() > options.begin_ns:
+            raise LosslabError("the link must be ready before its trace begins, found it late")
+        print(READY, flush=True)
+        sleep_until(options.begin_ns)
+        forward(link, tun, stop, options.begin_ns)
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from losslab.emulation.link import forward, tracelink, traces
 from losslab.emulation.mechanism import Mechanism, MechanismResult
 from losslab.emulation.probes.queue import QueueSample
 from losslab.emulation.qdiscs import Qdisc
+from losslab.emulation.timers import NS_PER_S, sleep_until
 from losslab.study.axes import NONE, Seed, axis
 from losslab.study.seeds import derived_seed
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 DRAWN = "cellular"
 # Length of the queue behind the link, which never fills.
 SPARE_PACKETS = 1000
+# A trace begins one to two seconds later; a link's program is ready within one.
+BEGIN_AFTER_S = 2
 
 
 @dataclass(frozen=True)
@@ -98,12 +102,15 @@ class Trace(Mechanism):
     def attached(
         self, plan: Plan, nodes: Mapping[str, Host], handles: Mapping[str, Handle], folder: Path
     ) -> Iterator[dict[str, Any]]:
-        router, handle, begin_ns = nodes[forward.ROUTER], handles[forward.ROUTER], 0
+        router, handle = nodes[forward.ROUTER], handles[forward.ROUTER]
+        # The traces of both directions may be recorded together, so they begin together.
+        begin_ns = (int(time.monotonic()) + BEGIN_AFTER_S) * NS_PER_S
         with contextlib.ExitStack() as stack:
             # The forward link ends first: its last packets are acknowledged over the reverse link.
             for link in reversed(plan.parts["links"]):
-                its = forward.attached(router, handle, link, plan, folder)
-                begin_ns = stack.enter_context(its)
+                its = forward.attached(router, handle, link, plan, folder, begin_ns)
+                stack.enter_context(its)
+            sleep_until(begin_ns)
             yield {"link_begin_ns": begin_ns}
 
     def note(self, plan: Plan, observations: Observations, folder: Path) -> MechanismResult:

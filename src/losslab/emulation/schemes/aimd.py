@@ -46,7 +46,8 @@ class Aimd(Scheme):
                 self._window = max(self._window / self.multiply, 1.0)
             else:
                 self._window += self.add / self._window
-            difference_ms = abs(self._mean_ms - rtt_ms)
+            # Whole ms: the source's difference is an integer (uint64_t rtt_diff in its controller).
+            difference_ms = float(int(abs(self._mean_ms - rtt_ms)))
             self._deviation_ms += self.beta * (difference_ms - self._deviation_ms)
             self._mean_ms += self.alpha * (rtt_ms - self._mean_ms)
         self._timeout_ms = self._mean_ms + self.rtt_gain * self._deviation_ms

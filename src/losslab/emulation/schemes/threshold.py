@@ -28,4 +28,5 @@ class DelayThreshold(Scheme):
         if ack.rtt_ms < self.threshold_ms:
             self._window += self.add / self._window
         elif self._window > 1:
-            self._window = max(self._window / self.multiply, 1.0)
+            # Also below one packet, as in the source: the next one leaves after the timeout.
+            self._window /= self.multiply
