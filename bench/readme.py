@@ -1,8 +1,9 @@
-"""Update the README's figure and the sentence below it.
+"""Update the README's figure, the sentence below it, and the table of verdicts.
 
     python -m bench.readme [RESULTS]
 
 The figure and the sentence's table are copied to docs/figures. `make figure` measures them first.
+The table of verdicts is made from report/verdicts/quick.tsv.
 """
 
 from __future__ import annotations
@@ -12,16 +13,21 @@ import csv
 import re
 import shutil
 import textwrap
+from collections import Counter
 from pathlib import Path
 
 import yaml
 
+from losslab.campaign.verdicts import read_recorded
 from losslab.instrument import kernels
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "figures"
 FIGURE, TABLE = "loss_goodput.svg", "loss_decrease.csv"
 MARK = "<!-- answer: written by `python -m bench.readme` -->\n"
+VERDICTS_MARK = "<!-- verdicts: written by `python -m bench.readme` -->\n"
+CLAIMS = ROOT / "report" / "claims"
+VERDICTS = ROOT / "report" / "verdicts" / "quick.tsv"
 
 
 def answer(table: Path) -> str:
@@ -61,12 +67,46 @@ def _lost(percent: str) -> str:
     return f"{lost:.1f}" if lost > 99 else f"{lost:.0f}"
 
 
-def with_answer(readme: str, text: str) -> str:
-    """Replace the text between the mark and the next empty line."""
-    pattern = re.escape(MARK) + r"(?:[^\n]+\n)*"
+def replaced(readme: str, mark: str, text: str) -> str:
+    """Replace the text between a mark and the next empty line."""
+    pattern = re.escape(mark) + r"(?:[^\n]+\n)*"
     if not re.search(pattern, readme):
-        raise SystemExit(f"README.md must have the line {MARK!r}")
-    return re.sub(pattern, lambda _: MARK + text, readme)
+        raise SystemExit(f"README.md must have the line {mark!r}")
+    return re.sub(pattern, lambda _: mark + text, readme)
+
+
+def verdicts() -> str:
+    """Return the table of recorded verdicts on the quick campaign by study and evidence."""
+    recorded = read_recorded(VERDICTS)
+    lines = [
+        "| study | predictions reproduced | not reproduced | inconclusive "
+        "| orders and signs reproduced | fitted or configured |",
+        "|---|---|---|---|---|---|",
+    ]
+    totals: Counter[str] = Counter()
+    for path in sorted(CLAIMS.glob("*.yaml")):
+        content = yaml.safe_load(path.read_text())
+        found: Counter[str] = Counter()
+        for claim in content["claims"]:
+            name = (content["study"], claim["id"])
+            if name in recorded:
+                evidence = claim["evidence"]
+                found[evidence] += 1
+                found[f"{evidence} {recorded[name].verdict}"] += 1
+        if found["predicted"] or found["order"]:
+            lines.append(_row(f"`{content['study']}`", found))
+            totals += found
+    return "\n".join([*lines, _row("all", totals)]) + "\n"
+
+
+def _row(name: str, found: Counter[str]) -> str:
+    def share(evidence: str) -> str:
+        return f"{found[f'{evidence} reproduced']} of {found[evidence]}"
+
+    others = str(found["fitted"] + found["configured"])
+    counts = (found["predicted not reproduced"], found["predicted inconclusive"])
+    cells = [name, share("predicted"), *map(str, counts), share("order"), others]
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
@@ -85,7 +125,8 @@ def main() -> None:
     for path in wanted:
         shutil.copyfile(path, FOLDER / path.name)
     readme = ROOT / "README.md"
-    readme.write_text(with_answer(readme.read_text(), answer(FOLDER / TABLE)))
+    text = replaced(readme.read_text(), MARK, answer(FOLDER / TABLE))
+    readme.write_text(replaced(text, VERDICTS_MARK, verdicts()))
 
 
 if __name__ == "__main__":

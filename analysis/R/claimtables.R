@@ -54,7 +54,9 @@ verdict_in_cell <- function(claims) {
 show_claims <- function(claims) {
   claims |>
     dplyr::transmute(
-      Claim = paste0(sentence, ifelse(is.na(source), "", paste0(" (", source, ")"))),
+      Claim = paste0(
+        sentence, " (", ifelse(is.na(source), "", paste0(source, "; ")), evidence, ")"
+      ),
       Verdict = verdict_in_cell(claims), Published = short_or_empty(published),
       `Measured [95 %]` = number_of_claim(claims), Limit = tolerance,
       n = ifelse(n > 0, as.character(n), "")
@@ -68,28 +70,62 @@ share_reproduced <- function(claims) {
   paste(sum(claims$verdict == "reproduced"), "of", nrow(claims))
 }
 
-# Count claims by verdict: "3 of 12 are reproduced, 2 are not reproduced and 1 is inconclusive".
-count_verdicts_text <- function(claims) {
+# What a verdict says about the source, for one claim and for several; see
+# workflow/schemas/claims.schema.yaml.
+evidence_names <- list(
+  predicted = c("prediction", "predictions"), order = c("order or sign", "orders and signs"),
+  fitted = c("fitted number", "fitted numbers"),
+  configured = c("configured number", "configured numbers"),
+  own = c("expectation of our own", "expectations of our own")
+)
+
+# Count claims by verdict: "3 are reproduced, 2 are not reproduced and 1 is inconclusive".
+count_text <- function(claims) {
   counts <- vapply(verdicts, function(verdict) sum(claims$verdict == verdict), 1L)
-  first <- paste(counts[1], "of", nrow(claims), if (counts[1] == 1) "is" else "are", "reproduced")
-  rest <- counts[-1][counts[-1] > 0]
-  words <- vapply(names(rest), function(verdict) {
-    one <- rest[[verdict]] == 1
-    paste(rest[[verdict]], if (one) "is" else "are", verdict)
-  }, "")
-  enumerate(c(first, words))
+  words <- Map(function(verdict, count) {
+    paste(count, if (count == 1) "is" else "are", verdict)
+  }, verdicts, counts)
+  enumerate(unlist(words)[counts > 0 | verdicts == "reproduced"])
 }
 
-# Tabulate the verdicts: a row per study, a column per verdict.
+# Count claims by evidence and verdict: "of 9 predictions, 3 are reproduced ...". Fitted and
+# configured numbers are no evidence of reproduction, and our own expectations are not about the
+# source.
+count_verdicts_text <- function(claims) {
+  shown <- intersect(c("predicted", "order"), claims$evidence)
+  if (length(shown) == 0) {
+    shown <- intersect(names(evidence_names), claims$evidence)
+  }
+  parts <- vapply(shown, function(kind) {
+    rows <- claims[claims$evidence == kind, ]
+    name <- evidence_names[[kind]][[if (nrow(rows) == 1) 1 else 2]]
+    paste0("of ", nrow(rows), " ", name, ", ", count_text(rows))
+  }, "")
+  paste(parts, collapse = "; ")
+}
+
+# Tabulate the verdicts: a row per study. Predictions are counted by verdict; of the other kinds of
+# evidence, the reproduced claims.
 count_verdicts <- function(claims) {
-  counts <- table(factor(claims$study, unique(claims$study)), factor(claims$verdict, verdicts))
-  rows <- tibble::as_tibble(as.data.frame.matrix(counts))
-  rows <- dplyr::bind_cols(tibble::tibble(Study = rownames(counts)), rows)
-  total <- dplyr::bind_cols(
-    tibble::tibble(Study = "all"), tibble::as_tibble(as.list(colSums(as.matrix(rows[-1]))))
+  groups <- split(claims, factor(claims$study, unique(claims$study)))
+  if (length(groups) > 1) {
+    groups <- c(groups, list(all = claims))
+  }
+  dplyr::bind_rows(Map(count_study, names(groups), groups))
+}
+
+count_study <- function(name, claims) {
+  of <- function(kind) claims[claims$evidence == kind, ]
+  share <- function(kind) if (nrow(of(kind)) == 0) "" else share_reproduced(of(kind))
+  predicted <- of("predicted")$verdict
+  count <- function(verdict) {
+    if (length(predicted) == 0) "" else as.character(sum(predicted == verdict))
+  }
+  tibble::tibble(
+    Study = name, Predictions = share("predicted"), `Not reproduced` = count("not reproduced"),
+    Inconclusive = count("inconclusive"), Orders = share("order"), Fitted = share("fitted"),
+    Configured = share("configured"), Own = share("own")
   )
-  shown <- if (nrow(rows) > 1) dplyr::bind_rows(rows, total) else rows
-  dplyr::rename_with(shown, capital)
 }
 
 # List the reasons of all verdicts other than `reproduced`; "" if there are none.

@@ -84,9 +84,9 @@ result_on_buffers <- function(path = "bufferbloat_web.csv", gaps = "cloud_gap.cs
 # State how many claims are reproduced. Every campaign has this sentence.
 result_on_claims <- function(claims) {
   paste0(
-    "*Reproduction*: of the claims in this report's sources and formulas, ",
-    count_verdicts_text(claims), " (@fig-claims). Each verdict *not reproduced* has a reason. The ",
-    "same seed gives the same bytes on any machine, so one command reproduces every number of ",
+    "*Reproduction*: ", count_verdicts_text(claims), " (@tbl-verdicts). Numbers to which the ",
+    "set-up was fitted or configured are not counted. Each verdict *not reproduced* has a reason. ",
+    "The same seed gives the same bytes on any machine, so one command reproduces every number of ",
     "this report."
   )
 }

@@ -16,8 +16,8 @@ word_columns <- c(
   "hosts", "place", "digest",
   "metric", "statistic_over", "whose", "setup", "load", "runs_download", "label", "winner", "sign",
   "effect", "kind", "rule", "choose", "feature", "claim", "sentence", "tolerance", "verdict",
-  "absent", "unit", "limit_is", "limit_because", "reason", "unsupported", "source", "exercise",
-  "part", "item", "section", "from", "reading"
+  "absent", "unit", "limit_is", "limit_because", "reason", "unsupported", "source", "evidence",
+  "exercise", "part", "item", "section", "from", "reading"
 )
 
 # Read a table with the column types that its column names imply.

@@ -171,9 +171,9 @@ def _conditions() -> list[bytes]:
 
 
 CLAIM_ROW = (
-    b"study,claim,sentence,source,published,measured,low,high,n,unit,tolerance,limit_is,"
+    b"study,claim,sentence,source,evidence,published,measured,low,high,n,unit,tolerance,limit_is,"
     b"limit_because,verdict,reason,unsupported,absent\n"
-    b"loss,a,It is.,p. 1,NA,4.5,4,5,10,times,at least 4,ours,why,reproduced,NA,NA,NA\n"
+    b"loss,a,It is.,p. 1,order,NA,4.5,4,5,10,times,at least 4,ours,why,reproduced,NA,NA,NA\n"
 )
 PROGRESS = json.dumps(
     {

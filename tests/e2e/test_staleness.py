@@ -41,7 +41,7 @@ blocks:
 CLAIM = """\
 study: loss
 claims:
-  - { id: one, sentence: One., source: a test, kind: value, metric: goodput_mbit,
+  - { id: one, sentence: One., source: a test, kind: value, evidence: own, metric: goodput_mbit,
       where: { block: bulk }, at_least: 1, limit_is: ours, limit_because: None. }
 """
 RUN = "{ replicates: 1, duration_s: 60, warmup_s: 1 }"

@@ -87,9 +87,23 @@ test_that("the first page states the campaign, the number of runs and their leng
 
 test_that("verdicts are counted in text and tables", {
   claims <- tibble::tibble(
-    study = c("x", "x", "y"), verdict = c("reproduced", "not reproduced", "reproduced")
+    study = c("x", "x", "y", "y", "z"),
+    verdict = c("reproduced", "not reproduced", "reproduced", "reproduced", "inconclusive"),
+    evidence = c("predicted", "predicted", "order", "fitted", "own")
   )
-  expect_equal(count_verdicts_text(claims), "2 of 3 are reproduced and 1 is not reproduced")
-  expect_equal(count_verdicts(claims)$Reproduced, c(1, 1, 2))
-  expect_equal(count_verdicts_text(claims[1, ]), "1 of 1 is reproduced")
+  expect_equal(
+    count_verdicts_text(claims),
+    "of 2 predictions, 1 is reproduced and 1 is not reproduced; of 1 order or sign, 1 is reproduced"
+  )
+  found <- count_verdicts(claims)
+  expect_equal(found$Study, c("x", "y", "z", "all"))
+  expect_equal(found$Predictions, c("1 of 2", "", "", "1 of 2"))
+  expect_equal(found$`Not reproduced`, c("1", "", "", "1"))
+  expect_equal(found$Orders, c("", "1 of 1", "", "1 of 1"))
+  expect_equal(found$Fitted, c("", "1 of 1", "", "1 of 1"))
+  expect_equal(found$Own, c("", "", "0 of 1", "0 of 1"))
+  expect_equal(
+    count_verdicts_text(claims[5, ]),
+    "of 1 expectation of our own, 0 are reproduced and 1 is inconclusive"
+  )
 })

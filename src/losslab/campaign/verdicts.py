@@ -25,11 +25,14 @@ FIRST = "first recorded"
 # The columns of judged claims that this module reads (analysis/R/claims.R writes them).
 NUMBERS = ("measured", "low", "high")
 COLUMNS = (
-    "study", "claim", "verdict", "sentence", "tolerance", "limit_is", "limit_because", "published",
+    "study", "claim", "verdict", "sentence", "evidence", "tolerance", "limit_is", "limit_because", "published",
     "reason", "unsupported", "absent", "unit", "n", *NUMBERS,
 )  # fmt: skip
 # The order in tables: verdicts that need attention come first.
 ORDER = ("not reproduced", "inconclusive", "not comparable", "not measured", "reproduced")
+# What a verdict says about the source: workflow/schemas/claims.schema.yaml. Only the first two count
+# as evidence of reproduction.
+EVIDENCE = ("predicted", "order", "fitted", "configured", "own")
 # Verdicts in files of earlier versions, with their current names.
 FORMER = {"differs": "not reproduced", "undecided": "inconclusive"}
 
@@ -195,7 +198,8 @@ def table(claims: Sequence[Row]) -> str:
             limit = f" ({row['limit_is']}: {row['limit_because']})" if row["limit_is"] else ""
             published = f"; published {row['published']}" if row["published"] else ""
             lines.append(
-                f"{verdict.upper():14}  {row['study']}/{row['claim']}: {_number(row)}; "
+                f"{verdict.upper():14}  {row['study']}/{row['claim']} ({row['evidence']}): "
+                f"{_number(row)}; "
                 f"{row['tolerance']}{limit}{published}"
             )
             for column in ("sentence", "reason", "unsupported", "absent"):
@@ -203,8 +207,11 @@ def table(claims: Sequence[Row]) -> str:
                     text = row[column] if column == "sentence" else f"{column}: {row[column]}"
                     lines += textwrap.wrap(text, 100, initial_indent=" " * 16,
                                            subsequent_indent=" " * 16)  # fmt: skip
-    counts = Counter(row["verdict"] for row in claims)
-    lines.append(", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict]))
+    for evidence in EVIDENCE:
+        counts = Counter(row["verdict"] for row in claims if row["evidence"] == evidence)
+        if counts:
+            found = ", ".join(f"{counts[each]} {each}" for each in ORDER[::-1] if counts[each])
+            lines.append(f"{evidence:14}  {found}")
     return "\n".join(lines)
 
 

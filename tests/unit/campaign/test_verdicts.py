@@ -9,14 +9,16 @@ from losslab.campaign import verdicts
 from losslab.errors import LosslabError
 
 COLUMNS = (
-    "study", "claim", "sentence", "source", "published", "measured", "low", "high", "n", "unit",
-    "tolerance", "limit_is", "limit_because", "verdict", "reason", "unsupported", "absent",
+    "study", "claim", "sentence", "source", "evidence", "published", "measured", "low", "high",
+    "n", "unit", "tolerance", "limit_is", "limit_because", "verdict", "reason", "unsupported",
+    "absent",
 )  # fmt: skip
 
 
 def row(claim, verdict="reproduced", **more):
     found = dict.fromkeys(COLUMNS, "NA") | {
         "study": "loss", "claim": claim, "sentence": f"It is {claim}.", "measured": "4.5678",
+        "evidence": "order",
         "n": "10", "tolerance": "at least 4", "verdict": verdict, "unsupported": "", "reason": "",
     }  # fmt: skip
     return found | more
@@ -44,18 +46,22 @@ def test_claims_table_has_number_interval_n_unit_limit_and_reason(claims, capsys
     path = claims(
         row("fast"),
         row("slow", "not reproduced", low="4.41", high="4.77", unit="times", limit_is="ours",
-            limit_because="Half of it.", published="6.4", reason="The hosts' buffers."),
+            limit_because="Half of it.", published="6.4", reason="The hosts' buffers.",
+            evidence="predicted"),
         row("gone", "not measured", measured="NA", n="0", absent="no cell"),
     )  # fmt: skip
     assert cli.main(["claims", "--claims", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == (
-        "NOT REPRODUCED  loss/slow: 4.568 [4.41, 4.77] times, n = 10; at least 4 "
+        "NOT REPRODUCED  loss/slow (predicted): 4.568 [4.41, 4.77] times, n = 10; at least 4 "
         "(ours: Half of it.); published 6.4"
     )
     assert lines[2].strip() == "reason: The hosts' buffers."
-    assert "NOT MEASURED    loss/gone: no result; at least 4" in lines
-    assert lines[-1] == "1 not reproduced, 1 not measured, 1 reproduced"
+    assert "NOT MEASURED    loss/gone (order): no result; at least 4" in lines
+    assert lines[-2:] == [
+        "predicted       1 not reproduced",
+        "order           1 reproduced, 1 not measured",
+    ]
 
 
 def test_claims_of_one_study_are_listed(claims, capsys):

@@ -151,8 +151,20 @@ def test_every_command_has_examples_of_its_use():
 def test_readmes_sentence_equals_its_figures_numbers(root):
     text = (root / "README.md").read_text()
     said = readme.answer(root / "docs/figures/loss_decrease.csv")
-    assert readme.with_answer(text, said) == text
+    assert readme.replaced(text, readme.MARK, said) == text
     assert "docs/figures/loss_goodput.svg" in text
+
+
+def test_readmes_table_counts_the_recorded_verdicts_by_evidence(root):
+    text = (root / "README.md").read_text()
+    table = readme.verdicts()
+    assert readme.replaced(text, readme.VERDICTS_MARK, table) == text
+    # Our own expectations and numbers that were fitted are no evidence.
+    assert "calibration" not in table
+    *studies, total = [line.split("|")[1:-1] for line in table.splitlines()[2:]]
+    for column in (2, 3, 5):
+        counts = [int(row[column].split()[0]) for row in studies]
+        assert sum(counts) == int(total[column].split()[0])
 
 
 def test_readmes_sentence_follows_the_numbers(root, tmp_path):

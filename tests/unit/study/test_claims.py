@@ -17,6 +17,7 @@ claims:
     sentence: 1 % loss costs CUBIC 60 % or more.
     source: a test
     kind: change_percent
+    evidence: own
     where: { block: main, app: iperf3, algorithm: cubic, path: symmetric, loss_percent: 1 }
     against: { loss_percent: 0 }
     at_most: -60
@@ -26,6 +27,7 @@ claims:
     sentence: So it is on the asymmetric path.
     source: a test
     kind: change_percent
+    evidence: own
     where: { block: main, app: iperf3, algorithm: cubic, path: asymmetric, loss_percent: 1 }
     against: { loss_percent: 0 }
     at_most: -60
@@ -35,6 +37,7 @@ claims:
     sentence: It falls with every percent.
     source: a test
     kind: largest_rise_percent
+    evidence: own
     where: { block: main, app: iperf3, algorithm: cubic, path: symmetric, loss_percent: [2, 3, 4] }
     along: loss_percent
     at_most: 0
