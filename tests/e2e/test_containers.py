@@ -10,6 +10,8 @@ import pytest
 
 from losslab.instrument import image, kernel
 
+pytestmark = pytest.mark.usefixtures("shared_guests")
+
 ROOT = Path(__file__).resolve().parents[2]
 HOST_FILE = "host.json"
 

@@ -8,6 +8,8 @@ from losslab.campaign import qlog
 from losslab.campaign.collect import read_csv
 from tests.e2e.test_measure import contents, losslab, measure
 
+pytestmark = pytest.mark.usefixtures("shared_guests")
+
 WORDS = ["--algorithm", "cubic", "--rate-mbit", 10, "--rtt-ms", 20, "--buffer-packets", 30]
 
 

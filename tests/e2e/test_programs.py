@@ -8,6 +8,8 @@ import pytest
 from losslab.instrument import image
 from tests.e2e.test_measure import contents, measure
 
+pytestmark = pytest.mark.usefixtures("shared_guests")
+
 PATH = ["--rate-mbit", 10, "--rtt-ms", 20, "--buffer-packets", 30, "--loss-percent", 1]
 
 

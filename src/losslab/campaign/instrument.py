@@ -25,7 +25,7 @@ from losslab.study.names import Names, algorithms_of
 # The names of the images in a manifest.
 PARTS = ("image", "engine")
 # The patch that snapshots need. On a kernel without it, every job boots a guest.
-SNAPSHOT_PATCH = "0005-um-copies-of-a-waiting-guest.patch"
+SNAPSHOT_PATCH = "0013-um-copies-of-copies.patch"
 ENCODE_TIMEOUT_S = 600.0  # 60 s of 720p take half a minute on one core
 
 
