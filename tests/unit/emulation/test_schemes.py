@@ -56,6 +56,21 @@ def test_aimd_grows_by_add_per_window_and_shrinks_on_a_late_rtt():
     assert scheme.window_packets() == 2.125
 
 
+def test_aimd_cuts_the_deviation_of_the_rtt_to_whole_milliseconds():
+    scheme = make_scheme("aimd,rtt_gain=4,beta=1,alpha=0")
+    feed(scheme, [50, 57.9])
+    assert scheme.timeout_ms() == pytest.approx(50 + 4 * 7)
+
+
+def test_threshold_halves_its_window_below_a_packet_too():
+    scheme = make_scheme("threshold,threshold_ms=160")
+    feed(scheme, [100, 160, 160, 160])
+    assert scheme.window_packets() == 4.25 / 8
+    # The sender then waits for its timeout, and does not halve the window any more.
+    feed(scheme, [160])
+    assert scheme.window_packets() == 4.25 / 8
+
+
 def test_threshold_halves_at_every_late_acknowledgement():
     scheme = make_scheme("threshold,threshold_ms=160")
     feed(scheme, [159.9])
