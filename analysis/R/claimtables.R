@@ -70,8 +70,7 @@ share_reproduced <- function(claims) {
   paste(sum(claims$verdict == "reproduced"), "of", nrow(claims))
 }
 
-# What a verdict says about the source, for one claim and for several; see
-# workflow/schemas/claims.schema.yaml.
+# What a verdict says about the source, for one claim and for several (claims.schema.yaml explains).
 evidence_names <- list(
   predicted = c("prediction", "predictions"), order = c("order or sign", "orders and signs"),
   fitted = c("fitted number", "fitted numbers"),

@@ -25,13 +25,13 @@ FIRST = "first recorded"
 # The columns of judged claims that this module reads (analysis/R/claims.R writes them).
 NUMBERS = ("measured", "low", "high")
 COLUMNS = (
-    "study", "claim", "verdict", "sentence", "evidence", "tolerance", "limit_is", "limit_because", "published",
-    "reason", "unsupported", "absent", "unit", "n", *NUMBERS,
+    "study", "claim", "verdict", "sentence", "evidence", "tolerance", "limit_is", "limit_because",
+    "published", "reason", "unsupported", "absent", "unit", "n", *NUMBERS,
 )  # fmt: skip
 # The order in tables: verdicts that need attention come first.
 ORDER = ("not reproduced", "inconclusive", "not comparable", "not measured", "reproduced")
-# What a verdict says about the source: workflow/schemas/claims.schema.yaml. Only the first two count
-# as evidence of reproduction.
+# What a verdict says about the source (workflow/schemas/claims.schema.yaml). Only the first two
+# count as evidence of reproduction.
 EVIDENCE = ("predicted", "order", "fitted", "configured", "own")
 # Verdicts in files of earlier versions, with their current names.
 FORMER = {"differs": "not reproduced", "undecided": "inconclusive"}
