@@ -90,7 +90,7 @@ evaluate_claim <- function(claim, data, study) {
     claim = claim$id,
     sentence = claim$sentence,
     source = claim$source,
-    evidence = claim$evidence,
+    evidence = or_empty(claim$evidence),
     published = if (is.null(claim$published)) NA_real_ else as.numeric(claim$published),
     measured = found$value,
     low = if (observed) NA_real_ else found$low,
