@@ -90,8 +90,7 @@ def _ns3_second(
         for duration_s in NS3_SPAN_S
     )
     seconds, core_s, hops = NS3_SPAN_S[1] - NS3_SPAN_S[0], long[0] - short[0], long[1] - short[1]
-    per_hop_us = round(1e6 * core_s / hops, 3)
-    return round(seconds / core_s, 3), round(hops / seconds), per_hop_us, long[2]
+    return round(seconds / core_s, 3), round(hops / seconds), round(hops / core_s), long[2]
 
 
 def statistics_in_r(runs: int) -> dict[str, Any]:
