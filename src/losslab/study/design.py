@@ -163,7 +163,7 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
     for name, runs in blocks_to_run(config, root).items():
         study = load_study(name, root, config.get("algorithms", ()))
         complete_runs = {
-            block: [run if "backend" in run else common | run for run in as_list(block_runs)]
+            block: [_complete(run, common, config.get("stop_early")) for run in as_list(block_runs)]
             for block, block_runs in runs.items()
         }
         cells = study_cells(study, complete_runs, names)
@@ -181,6 +181,16 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
         }
         studies.append(Study(name, cells, study["figures"], study["tables"], series, left_out))
     return studies
+
+
+def _complete(
+    run: dict[str, Any], common: dict[str, Any], early: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Add a campaign's settings to a block's runs that do not have their own."""
+    found = run if "backend" in run else common | run
+    if early is None or "max_replicates" in run or run["replicates"] <= early["replicates"]:
+        return found
+    return found | early | {"max_replicates": run["replicates"]}
 
 
 def blocks_to_run(config: dict[str, Any], root: Path) -> dict[str, dict[str, Any]]:

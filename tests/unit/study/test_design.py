@@ -6,6 +6,7 @@ from losslab.errors import LosslabError
 from losslab.study import design, files
 from losslab.study.grid import matches
 from losslab.study.names import Names, load_algorithms
+from losslab.study.stopping import StoppingRule
 from tests.unit.study.test_condition import BARE
 
 NAMES = Names({"cubic": "default", "bbr": "default"})
@@ -37,7 +38,7 @@ def test_quick_campaign_has_every_study_with_enough_replicates(root):
     main = [c for s in studies for c in s.cells if c.study == "loss" and c.block == "main"]
     bulk = [c for c in main if c.condition.app == "iperf3"]
     assert len(bulk) == 44
-    assert min(c.stopping.minimum for c in bulk) == 10
+    assert min(c.stopping.maximum for c in bulk) == 10
 
 
 def claimed_cells(study, root):
@@ -53,10 +54,30 @@ def claimed_cells(study, root):
 
 
 @pytest.mark.parametrize("name", ["quick", "claims"])
-def test_short_campaign_has_ten_replicates_of_every_cell_of_a_claim(root, name):
+def test_short_campaign_has_ten_replicates_of_every_cell_of_a_claim_unless_it_is_precise(
+    root, name
+):
     for study in design.load_studies(design.load_yaml(root / f"config/{name}.yaml"), root):
-        few = {cell.name for cell in claimed_cells(study, root) if cell.stopping.minimum < 10}
+        rules = {cell.name: cell.stopping for cell in claimed_cells(study, root)}
+        few = {cell for cell, rule in rules.items() if rule != StoppingRule(5, 10, 0.5)}
         assert few == set(), study.name
+
+
+def test_cells_of_a_campaign_may_stop_early_but_for_blocks_with_their_own_rule(root):
+    def stopping(early, **run):
+        lengths = {"duration_s": 30, "warmup_s": 2, "only": {"loss_percent": 1, "app": "iperf3"}}
+        config = {"studies": {"loss": {"main": lengths | run}}} | early
+        [rule] = {cell.stopping for cell in design.load_cells(config, root)}
+        return rule
+
+    early = {"stop_early": {"replicates": 5, "half_width_percent": 0.5}}
+    assert stopping({}, replicates=10) == StoppingRule(10, 10)
+    assert stopping(early, replicates=10) == StoppingRule(5, 10, 0.5)
+    assert stopping(early, replicates=5) == StoppingRule(5, 5)
+    own = {"replicates": 10, "max_replicates": 20, "half_width_percent": 5}
+    assert stopping(early, **own) == StoppingRule(10, 20, 5)
+    with pytest.raises(LosslabError, match="half_width_percent"):
+        stopping({"stop_early": {"replicates": 5}}, replicates=10)
 
 
 def test_claims_campaign_has_the_quick_cells_of_the_sources_claims(root):
