@@ -15,10 +15,10 @@ from losslab.study.condition import NO_TRACE, Condition
 
 # Times in seconds of one core of an AMD EPYC (family 25, model 17), by least squares on the
 # replicates of the quick campaign; for containers from `python -m bench.speed`. Cost per cell
-# besides its replicates: the start of a program and the boot of a guest.
-CELL_S = {VIRTUAL: 1.4, CONTAINERNET: 6.0}
+# besides its replicates: the start of a program and the set-up of its snapshot.
+CELL_S = {VIRTUAL: 0.5, CONTAINERNET: 0.9}
 # Fixed cost of a replicate, by backend. Apps declare their additional cost.
-FIXED_S = {VIRTUAL: 0.21, CONTAINERNET: 0.6}
+FIXED_S = {VIRTUAL: 0.21, CONTAINERNET: 0.42}
 # Cost per second of a flow that keeps all hosts busy, which takes some 10 Mbit/s; and per gigabyte.
 AWAKE_PER_S, AWAKE_MBIT = 0.014, 10.0
 PER_GB_S = 1.85
