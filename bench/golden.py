@@ -26,6 +26,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -154,8 +155,13 @@ def _short(recipe: dict[str, Any] | None) -> str:
     return " ".join(str(value)[:16] for value in recipe.values()) if recipe else "not recorded"
 
 
-def measure(golden: Golden, out: Path, timeout_s: float = TIMEOUT_S) -> Path:
-    """Measure a condition's replicate into folder `out`.
+def measure(
+    golden: Golden,
+    out: Path,
+    timeout_s: float = TIMEOUT_S,
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> Path:
+    """Measure a condition's replicate into folder `out`; arguments as of `measuring`.
 
     Raises:
         LosslabError: The replicate is not valid, or could not be measured.
@@ -164,7 +170,7 @@ def measure(golden: Golden, out: Path, timeout_s: float = TIMEOUT_S) -> Path:
     done = subprocess.run(
         [sys.executable, "-m", "losslab.cli", "measure", *words],
         capture_output=True, text=True, check=False,
-        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")} | more,
     )  # fmt: skip
     if done.returncode != 0:
         raise LosslabError(
@@ -175,7 +181,11 @@ def measure(golden: Golden, out: Path, timeout_s: float = TIMEOUT_S) -> Path:
 
 @contextmanager
 def measuring(
-    goldens: Iterable[Golden], folder: Path, jobs: int = 0, timeout_s: float = TIMEOUT_S
+    goldens: Iterable[Golden],
+    folder: Path,
+    jobs: int = 0,
+    timeout_s: float = TIMEOUT_S,
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[dict[str, Future[Path]]]:
     """Measure conditions in parallel into `folder`, by name; pending ones can be cancelled.
 
@@ -184,13 +194,13 @@ def measuring(
         folder: Existing folder.
         jobs: Number of parallel jobs; 0 means one per CPU.
         timeout_s: Time limit of each in s of wall time.
+        more: Additional environment variables.
     """
     pool = ThreadPoolExecutor(jobs or len(os.sched_getaffinity(0)))
-    with snapshot_server.serving():
-        try:
-            yield {g.name: pool.submit(measure, g, folder / g.name, timeout_s) for g in goldens}
-        finally:
-            pool.shutdown(cancel_futures=True)
+    try:
+        yield {g.name: pool.submit(measure, g, folder / g.name, timeout_s, more) for g in goldens}
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -354,7 +364,10 @@ def _measured(
 ) -> dict[str, dict[str, str]]:
     """Measure conditions; report failed ones and omit them from the result."""
     found = {}
-    with measuring(goldens, folder, options.jobs, options.timeout_s) as runs:
+    with (
+        snapshot_server.serving() as shared,
+        measuring(goldens, folder, options.jobs, options.timeout_s, shared) as runs,
+    ):
         for name, run in runs.items():
             try:
                 found[name] = digests(run.result())

@@ -19,7 +19,9 @@ def root() -> Path:
 @pytest.fixture(scope="module")
 def shared_guests():
     """Boot one guest for all commands of a module, as the workflow does for its cells."""
-    with snapshot_server.serving():
+    with snapshot_server.serving() as variables, pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
         yield
 
 

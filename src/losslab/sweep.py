@@ -115,7 +115,7 @@ def measure(todo: Sequence[Cell], replicates: int, cores: int, options: Sequence
     """
     waiting, running, done = list(todo), dict[processes.Process, Cell](), 0
     with (
-        snapshot_server.serving(),
+        snapshot_server.serving() as shared,
         tempfile.TemporaryDirectory(prefix="losslab-sweep-") as logs,
     ):
         try:
@@ -131,7 +131,9 @@ def measure(todo: Sequence[Cell], replicates: int, cores: int, options: Sequence
                         "--out", str(cell.file), *options,
                     ]  # fmt: skip
                     with Path(logs, cell.folder.name).open("wb") as console:
-                        running[processes.spawn(command, console=console)] = cell
+                        environment = os.environ | shared
+                        process = processes.spawn(command, console=console, variables=environment)
+                        running[process] = cell
                 for process in [one for one in running if one.poll() is not None]:
                     cell = running.pop(process)
                     if process.returncode != 0:

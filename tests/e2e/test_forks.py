@@ -125,7 +125,7 @@ def test_containers_leave_the_raw_files_of_plain_hosts(name, tmp_path):
 
 def test_processes_share_a_base_snapshot_and_get_the_same_bytes(tmp_path):
     out = {name: tmp_path / name / "cell.json" for name in ("bbr", "competitor")}
-    with snapshot_server.serving():
+    with snapshot_server.serving() as shared:
         for name, file in out.items():
             what = json.dumps(condition(name).to_json())
             subprocess.run(
@@ -133,7 +133,7 @@ def test_processes_share_a_base_snapshot_and_get_the_same_bytes(tmp_path):
                     sys.executable, "-m", "losslab.cli", "cell", "--study", "s", "--block", "b",
                     "--replicates", "2", "--condition", what, "--out", str(file),
                 ],
-                check=True,
+                check=True, env=os.environ | shared,
             )  # fmt: skip
         leaders = [pid for pid in below(os.getpid()) if os.getpgid(pid) == pid]
         assert len(leaders) == 1  # the base snapshot

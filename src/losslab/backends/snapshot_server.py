@@ -27,8 +27,11 @@ SOCKET = "socket"
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[None]:
-    """Share base snapshots with child processes for the length of the block."""
+def serving() -> Iterator[dict[str, str]]:
+    """Share base snapshots with child processes for the length of the block.
+
+    Yields the environment variable that these processes need.
+    """
     with contextlib.ExitStack() as stack:
         # Only this user may enter it.
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="losslab-snapshots-"))
@@ -39,10 +42,7 @@ def serving() -> Iterator[None]:
         thread = threading.Thread(target=_serve, args=(listening,), daemon=True)
         thread.start()
         stack.callback(_end, listening, thread)
-        before = os.environ.get(shared.VARIABLE)
-        os.environ[shared.VARIABLE] = path
-        stack.callback(_restore, before)
-        yield
+        yield {shared.VARIABLE: path}
 
 
 def _end(listening: socket.socket, thread: threading.Thread) -> None:
@@ -50,12 +50,6 @@ def _end(listening: socket.socket, thread: threading.Thread) -> None:
     with contextlib.suppress(OSError):
         listening.shutdown(socket.SHUT_RDWR)
     thread.join()
-
-
-def _restore(before: str | None) -> None:
-    os.environ.pop(shared.VARIABLE, None)
-    if before is not None:
-        os.environ[shared.VARIABLE] = before
 
 
 def _serve(listening: socket.socket) -> None:

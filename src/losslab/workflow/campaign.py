@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import functools
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -99,7 +100,7 @@ class Campaign:
         self._test_instruments(outputs)
         # One boot for all cells. Jobs on other machines find no server, and boot guests themselves.
         server = contextlib.ExitStack()
-        server.enter_context(snapshot_server.serving())
+        os.environ |= server.enter_context(snapshot_server.serving())
         atexit.register(server.close)
 
     def _test_instruments(self, outputs: set[str]) -> None:

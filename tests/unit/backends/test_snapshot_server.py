@@ -43,6 +43,22 @@ def guest(tmp_path, monkeypatch):
     return made
 
 
+@pytest.fixture
+def serving(monkeypatch):
+    """Return a context manager that serves this process itself."""
+
+    @contextlib.contextmanager
+    def served():
+        with snapshot_server.serving() as variables:
+            for name, value in variables.items():
+                monkeypatch.setenv(name, value)
+            yield
+        for name in variables:
+            monkeypatch.delenv(name)
+
+    return served
+
+
 @contextlib.contextmanager
 def cell_snapshot(folder, tools=TOOLS):
     """Fork the shared base snapshot, as a backend does."""
@@ -53,8 +69,8 @@ def cell_snapshot(folder, tools=TOOLS):
         yield found
 
 
-def test_cells_share_one_boot_that_ends_with_the_block(guest, tmp_path):
-    with snapshot_server.serving():
+def test_cells_share_one_boot_that_ends_with_the_block(guest, serving, tmp_path):
+    with serving():
         assert guest.booted == []
         with cell_snapshot(tmp_path / "a") as a, cell_snapshot(tmp_path / "b") as b:
             assert a.alive
@@ -66,10 +82,10 @@ def test_cells_share_one_boot_that_ends_with_the_block(guest, tmp_path):
     assert not any("losslab-snapshots" in thread.name for thread in threading.enumerate())
 
 
-def test_each_instrument_has_its_own_base_snapshot(guest, tmp_path):
+def test_each_instrument_has_its_own_base_snapshot(guest, serving, tmp_path):
     other = replace(TOOLS, kernel=Path("/other"), boot=("seccomp=on",))
     with (
-        snapshot_server.serving(),
+        serving(),
         cell_snapshot(tmp_path / "a"),
         cell_snapshot(tmp_path / "b", other),
         cell_snapshot(tmp_path / "c"),
@@ -78,8 +94,8 @@ def test_each_instrument_has_its_own_base_snapshot(guest, tmp_path):
         assert guest.booted[1].boot == ("seccomp=on",)
 
 
-def test_lost_base_snapshot_is_booted_again(guest, tmp_path):
-    with snapshot_server.serving():
+def test_lost_base_snapshot_is_booted_again(guest, serving, tmp_path):
+    with serving():
         with cell_snapshot(tmp_path / "a"):
             pass
         guest.made[0]._control.close()  # as if it had died
@@ -88,18 +104,18 @@ def test_lost_base_snapshot_is_booted_again(guest, tmp_path):
             assert len(guest.booted) == 2
 
 
-def test_failed_boot_is_the_error_of_the_cell_that_asked(guest, tmp_path):
+def test_failed_boot_is_the_error_of_the_cell_that_asked(guest, serving, tmp_path):
     guest.fails = True
     with (
-        snapshot_server.serving(),
+        serving(),
         pytest.raises(HostError, match="must boot, found it does not"),
         cell_snapshot(tmp_path / "a"),
     ):
         pass
 
 
-def test_guest_code_other_than_the_servers_is_not_shared(guest, monkeypatch):
-    with snapshot_server.serving():
+def test_guest_code_other_than_the_servers_is_not_shared(guest, serving, monkeypatch):
+    with serving():
         assert shared.connect(TOOLS) is not None
         wanted = shared.describe(TOOLS) | {"payload": "another"}
         monkeypatch.setattr(shared, "describe", lambda tools: wanted)
@@ -113,8 +129,8 @@ def test_process_without_a_server_boots_its_own(monkeypatch, tmp_path):
     assert shared.connect(TOOLS) is None
 
 
-def test_variable_is_restored_after_the_block(guest, monkeypatch):
-    monkeypatch.setenv(shared.VARIABLE, "before")
-    with snapshot_server.serving():
-        assert os.environ[shared.VARIABLE] != "before"
-    assert os.environ[shared.VARIABLE] == "before"
+def test_server_leaves_the_environment_of_its_process_alone():
+    before = dict(os.environ)
+    with snapshot_server.serving() as variables:
+        assert dict(os.environ) == before
+        assert variables.keys() == {shared.VARIABLE}
