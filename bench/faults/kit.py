@@ -107,11 +107,12 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def guest_of(pid: int) -> int | None:
+def guest_of(pid: int, generations: int = 3) -> int | None:
     """Return the kernel process of the guest of a losslab process's job.
 
-    It is a fork of the cell's snapshot, which is a fork of the base snapshot. It leads a process
-    group, unlike its own processes.
+    In a cell, it is a fork of the cell's snapshot, which is a fork of the base snapshot: three
+    generations. `losslab measure` boots one guest. It leads a process group, unlike its own
+    processes.
     """
 
     def is_kernel(number: int) -> bool:
@@ -122,7 +123,9 @@ def guest_of(pid: int) -> int | None:
 
     for child in descendants(pid):
         with contextlib.suppress(OSError):
-            line = [child, parent(child), parent(parent(child))]
+            line = [child]
+            while len(line) < generations:
+                line.append(parent(line[-1]))
             if os.getpgid(child) == child and all(map(is_kernel, line)):
                 return child
     return None
