@@ -207,7 +207,15 @@ def booted(spawn: Spawn, console: Path, limit_s: float, refuse: Refuse) -> Itera
 def forked(
     base: Base, console: Path, cpu: int, limit_s: float, refuse: Refuse
 ) -> Iterator[Snapshot]:
-    """Fork a base snapshot into another one for the length of the block; arguments as above."""
+    """Fork a base snapshot into another one for the length of the block.
+
+    Args:
+        base: The base snapshot.
+        console: File for the fork's output, in its folder.
+        cpu: The host's CPU on which it runs.
+        limit_s: Wall time limit for its set-up.
+        refuse: Returns the error of a failed set-up.
+    """
     ours, theirs = _control()
     with ours:
         with theirs:
