@@ -209,12 +209,7 @@ def forked(
 ) -> Iterator[Snapshot]:
     """Fork a base snapshot into another one for the length of the block.
 
-    Args:
-        base: The base snapshot.
-        console: File for the fork's output, in its folder.
-        cpu: The host's CPU on which it runs.
-        limit_s: Wall time limit for its set-up.
-        refuse: Returns the error of a failed set-up.
+    It runs on the host's `cpu`; the other arguments are those of `booted`.
     """
     ours, theirs = _control()
     with ours:
