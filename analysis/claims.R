@@ -8,7 +8,7 @@ judge <- function(claims, cells, replicates) {
   data <- list(
     cells = read_cells(cells), replicates = derive_metrics(read_replicates(replicates))
   )
-  bind_rows(lapply(file$claims, evaluate_claim, data = data, study = file$study))
+  evaluate_claims(file$claims, data, file$study)
 }
 Map(
   judge,

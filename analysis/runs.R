@@ -24,7 +24,7 @@ read_runs <- function(path) {
     path,
     col_types = readr::cols(
       run = "i", algorithm = "c", condition = "c", valid = "l", reasons = "c", warmup_s = "d",
-      panel = "c", name = "c", flow = "c", t_s = "d", value = "d"
+      panel = "c", name = "c", flow = "c", t_s = "d", value = "d", cut = "l"
     )
   ) |>
     mutate(
@@ -54,6 +54,10 @@ caption_words <- function(runs) {
     line_words(runs),
     if (uncounted != "") paste0("Goodput not counted at the receiver: ", uncounted, ". "),
     "Grey: the warm-up, which enters no statistic. ",
+    if (any(runs$cut)) {
+      panels <- unique(sub("\n.*", "", runs$panel[runs$cut]))
+      paste0("Not drawn: peaks of the warm-up beyond the axis (", toString(panels), "). ")
+    },
     nrow(shown), if (nrow(shown) == 1) " run." else " runs."
   )
   if (nrow(invalid) > 0) {
@@ -70,10 +74,6 @@ draw_runs <- function(runs, algorithms) {
   warmup <- runs |>
     filter(warmup_s > 0) |>
     distinct(condition, panel, warmup_s)
-  unknown <- setdiff(runs$algorithm, algorithms$name)
-  algorithms <- bind_rows(
-    algorithms, tibble(name = unknown, label = unknown, colour = "grey30", shape = 16)
-  )
   figure <- ggplot(runs, aes(t_s, value)) +
     geom_rect(
       aes(xmin = -Inf, xmax = warmup_s, ymin = -Inf, ymax = Inf),

@@ -18,6 +18,7 @@ import hashlib
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -166,7 +167,7 @@ def measure(
     Raises:
         LosslabError: The replicate is not valid, or could not be measured.
     """
-    words = [*golden.measure.split(), "--out", str(out), "--timeout-s", str(timeout_s)]
+    words = [*shlex.split(golden.measure), "--out", str(out), "--timeout-s", str(timeout_s)]
     done = subprocess.run(
         [sys.executable, "-m", "losslab.cli", "measure", *words],
         capture_output=True, text=True, check=False,

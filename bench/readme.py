@@ -70,7 +70,7 @@ def replaced(readme: str, mark: str, text: str) -> str:
     """Replace the text between a mark and the next empty line."""
     pattern = re.escape(mark) + r"(?:[^\n]+\n)*"
     if not re.search(pattern, readme):
-        raise SystemExit(f"README.md must have the line {mark!r}")
+        raise SystemExit(f"the text must have the line {mark!r}")
     return re.sub(pattern, lambda _: mark + text, readme)
 
 

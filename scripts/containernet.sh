@@ -21,4 +21,4 @@ echo "losslab: engine image (takes a few minutes if it is not in the cache)"
 .venv/bin/losslab image --variant engine
 echo "losslab: kernel for containers (takes ten minutes of CPU time if it is not in the cache)"
 .venv/bin/losslab kernel --variant containers
-.venv/bin/losslab doctor | sed -n "/^containernet backend/,\$p"
+.venv/bin/losslab doctor --backend containernet --where "$where" | sed "/^\$/,\$d"

@@ -23,7 +23,7 @@ lock() {
 }
 # First the build tools of losslab and of packages that PyPI has as sources only, then all others.
 echo setuptools | lock --output-file requirements-build.lock -
-lock --extra dev --output-file requirements.lock pyproject.toml
+lock --extra campaign --extra dev --output-file requirements.lock pyproject.toml
 # Optional groups, with the same versions of shared packages.
 for group in docs artifact slurm; do
     lock --constraints requirements.lock --group "$group" --output-file "requirements/$group.lock"

@@ -23,9 +23,9 @@ fi
 # Only the report and its tests need R, so it is installed in the background.
 scripts/packages.sh analysis tests &
 later=$!
-image=""
-# After an interrupt, stop the image's build, and wait for apt: it must not leave packages half installed.
-trap '[ -z "$image" ] || kill "$image" 2>/dev/null || true; wait "$later" || true' EXIT
+others=""
+# After an interrupt, stop the other jobs, and wait for apt: it must not leave packages half installed.
+trap '[ -z "$others" ] || kill $others 2>/dev/null || true; wait "$later" || true' EXIT
 
 # /usr/bin/python3 first: the packages above installed its venv module.
 python=""
@@ -52,7 +52,7 @@ if [ "$(cat .venv/losslab-stamp 2>/dev/null || true)" != "$stamp" ]; then
         $install --require-hashes --no-build-isolation --use-pep517 -r requirements.lock; then
         $install --no-build-isolation --no-deps -e .
     elif [ "${LOSSLAB_UNPINNED:-0}" != 0 ]; then
-        $install -e '.[dev]'
+        $install -e '.[campaign,dev]'
     else
         echo "losslab: error: pip could not install the Python packages pinned in requirements*.lock." >&2
         echo "  -> check the network, or use current versions: LOSSLAB_UNPINNED=1 make setup" >&2
@@ -75,12 +75,22 @@ if [ "${1:-}" = tools ]; then
     wait "$later" || exit 1
     exit 0
 fi
+# Adding an algorithm to a fetched kernel needs its object files, of use only with their compiler.
+if [ -n "${LOSSLAB_INSTRUMENTS:-}" ] && command -v gcc >/dev/null; then
+    .venv/bin/losslab instrument fetch objects-plain || true
+fi
+# The report has another renderer where the pinned Quarto cannot be fetched.
+timeout 900 .venv/bin/python -m losslab.instrument.quarto &
+quarto=$!
+others="$quarto"
 echo "losslab: host image and kernel (take ten minutes of CPU time if they are not in the cache)"
 .venv/bin/losslab image &
 image=$!
+others="$quarto $image"
 kernel=built
 .venv/bin/losslab kernel || kernel=failed
 wait "$image" || exit 1
 [ "$kernel" = built ] || exit 1
+wait "$quarto" || echo "losslab: note: Quarto was not installed; run make setup again to retry" >&2
 wait "$later" || exit 1
 .venv/bin/losslab doctor --self-test

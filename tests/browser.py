@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
@@ -18,6 +18,11 @@ OPTIONS = (
     "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions", "--hide-scrollbars",
     "--allow-file-access-from-files",
 )  # fmt: skip
+# A user's browser without a network: files may not read each other, and no name has an address.
+OFFLINE = (
+    *(option for option in OPTIONS if option != "--allow-file-access-from-files"),
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+)
 
 
 def program() -> str | None:
@@ -144,7 +149,7 @@ class Page:
 
 
 @contextlib.contextmanager
-def page(folder: Path) -> Iterator[Page]:
+def page(folder: Path, options: Sequence[str] = OPTIONS) -> Iterator[Page]:
     """Yield a page of a new browser, whose files are in `folder`."""
     (to_browser, send), (receive, from_browser) = os.pipe(), os.pipe()
     # Not 3 and 4, which the browser uses.
@@ -155,7 +160,7 @@ def page(folder: Path) -> Iterator[Page]:
             os.dup2(end, number)
 
     process = subprocess.Popen(
-        [program(), *OPTIONS, f"--user-data-dir={folder}"],
+        [program(), *options, f"--user-data-dir={folder}"],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         preexec_fn=descriptors, close_fds=False,  # noqa: PLW1509 - no other thread
     )  # fmt: skip

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import yaml
 
 from losslab.campaign import collect
+from losslab.repository import ROOT
 from losslab.study import design, grid, suite
 from losslab.study.condition import AXES
 from tests import sealed
@@ -44,7 +45,7 @@ def campaign(measured) -> dict:
     """
     studies: dict[str, dict] = {}
     for study in measured:
-        described = suite.load_study(study.name, design.ROOT, ())
+        described = suite.load_study(study.name, ROOT, ())
         blocks = studies[study.name] = {}
         for block in dict.fromkeys(cell.block for cell in study.cells):
             points = [

@@ -98,6 +98,7 @@ knit_report <- function(job) {
   file.copy(
     c(
       "config/algorithms.tsv", "report/coverage.csv", "report/speed.csv",
+      "report/claims/history.tsv",
       list.files(file.path(results, "summary"), full.names = TRUE),
       list.files(file.path(results, "tables"), full.names = TRUE),
       file.path(results, "claims.csv")
@@ -109,7 +110,9 @@ knit_report <- function(job) {
     figures <- yaml::read_yaml(file.path("config/studies", paste0(study, ".yaml")))$figures
     file.create(file.path(folder, paste0(study, "_", unlist(figures), ".svg")))
   }
-  file.create(file.path(folder, c("agreement_paths.svg", "claims.svg", "path.svg")))
+  file.create(file.path(
+    folder, c("factors_numbers.svg", "agreement_paths.svg", "claims.svg", "path.svg")
+  ))
   writeLines("nothing", file.path(folder, "renderer.txt"))
   writeLines("made-up", file.path(folder, "campaign.txt"))
   writeLines("made up", file.path(folder, "command.txt"))
@@ -160,6 +163,20 @@ for (job in jobs) {
         windows = agreement("windows.csv"),
         figure = list(file.path(job$folder, "results/figures/agreement_paths.svg")),
         words = file.path(job$folder, "results/figures/agreement_paths.txt")
+      )
+    ))
+    published <- file.path("config/published", paste0(studies, ".csv"))
+    attempt(paste(job$name, "published numbers"), run_script(
+      "analysis/factors.R",
+      list(
+        cells = of("_cells"), replicates = of("_replicates"),
+        published = as.list(published[file.exists(published)])
+      ),
+      list(
+        factors = file.path(job$folder, "results/tables/factors_numbers.csv"),
+        sources = file.path(job$folder, "results/tables/factors_sources.csv"),
+        figure = list(file.path(job$folder, "results/figures/factors_numbers.svg")),
+        words = file.path(job$folder, "results/figures/factors_numbers.txt")
       )
     ))
     attempt(paste(job$name, "report"), knit_report(job))

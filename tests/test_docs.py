@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import browser
+
 # Search terms of readers who know TCP but not losslab.
 TERMS = (
     "confidence interval", "base RTT", "background traffic", "cross traffic", "snapshot",
@@ -54,6 +56,41 @@ def test_site_has_every_page_and_its_generated_parts(root, site):
 @pytest.mark.parametrize("term", TERMS)
 def test_search_finds_the_fields_terms(searched, term):
     assert any(term.lower() in text for text in searched)
+
+
+def test_site_asks_no_other_server(site):
+    """Only links, which a reader may follow, name other servers."""
+    asked = re.compile(
+        r"""<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=["']?(?:https?:)?//[^>]*>"""
+    )
+    canonical = re.compile(r'rel="?(?:canonical|prev|next)')
+    found = {
+        tag
+        for page in site.rglob("*.html")
+        for tag in asked.findall(page.read_text())
+        if not canonical.search(tag)
+    }
+    assert found == set()
+
+
+@pytest.mark.skipif(browser.program() is None, reason="no Chromium here: apt-get install chromium")
+def test_search_works_from_files_without_a_network(site, tmp_path):
+    with browser.page(tmp_path, browser.OFFLINE) as page:
+        page.open(site / "index.html")
+        page.wait("document.readyState === 'complete'")
+        page.ask("document.querySelector('[data-md-toggle=search]').click()")
+        page.ask(
+            "(field => { field.focus(); field.value = 'bufferbloat fairness';"
+            " field.dispatchEvent(new Event('input', { bubbles: true }));"
+            " field.dispatchEvent(new KeyboardEvent('keyup', { bubbles: true })); })"
+            "(document.querySelector('[data-md-component=search-query]'))"
+        )
+        page.wait("document.querySelectorAll('.md-search-result__item').length > 0", 30)
+        links = page.ask(
+            "[...document.querySelectorAll('.md-search-result__link')].map(link => link.href)"
+        )
+    assert all(link.startswith(f"file://{site}") for link in links)
+    assert any("glossary" in link or "flows" in link for link in links)
 
 
 def test_every_glossary_term_has_a_link(root):

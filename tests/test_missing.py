@@ -1,11 +1,13 @@
 """Statistics, tables, figures, claims and chapters of campaigns with missing cells."""
 
+import csv
 import random
 import re
 
 import pytest
 
 from losslab.campaign import collect
+from losslab.study import dictionary
 from tests import madeup
 
 # Every block is empty in one round; in other rounds of the study, a cell is missing.
@@ -102,3 +104,16 @@ def test_figures_without_data_state_that(root, folder):
         assert height_cm == pytest.approx(1 + 0.5 * lines, abs=0.1), sheet.name
     drawn = [figure for figure in figures if figure.suffix in (".svg", ".png", ".pdf")]
     assert all(figure.stat().st_size > 1000 for figure in drawn)
+
+
+@pytest.mark.parametrize("name", ["round0", "nothing"])
+def test_every_column_of_every_study_is_in_the_data_dictionary(folder, name):
+    results = folder / name / "results"
+    tables = [*results.rglob("*.csv")]
+    assert {path.parent.name for path in tables} >= {"figures", "results", "summary", "tables"}
+    missing = {}
+    for path in tables:
+        header = path.read_text().partition("\n")[0]
+        found = dictionary.undeclared(str(path), next(csv.reader([header]), []))
+        missing |= {str(path.relative_to(results)): found} if found else {}
+    assert missing == {}, "declare them in config/columns.tsv or config/columns/STUDY.tsv"

@@ -80,7 +80,7 @@ path_agreement <- function(replicates) {
     of_path <- function(which) runs$goodput_mbit[runs$path == which]
     a <- of_path("asymmetric")
     b <- of_path("symmetric")
-    of_both <- ratio_interval(a, b, paired = FALSE)
+    of_both <- ratio_interval(a, b, paired = FALSE, level_of(max(runs$error_share)))
     tibble::tibble(
       algorithm = both$algorithm[row], loss_percent = both$loss_percent[row],
       n = min(length(a), length(b)), ratio = of_both$value, low = of_both$low,
@@ -97,16 +97,18 @@ agreement_windows <- c(early = "early_goodput_mbit", late = "late_goodput_mbit",
 # Judge the claims on goodput again over other windows. If a run has no warm-up, the claim is about
 # the whole run.
 window_sensitivity <- function(claims, data, study) {
-  of_goodput <- Filter(\(claim) metric_of(claim) == "goodput_mbit", claims)
-  found <- lapply(of_goodput, function(claim) {
-    own <- evaluate_claim(claim, data, study)
+  shares <- error_shares(claims, data)
+  of_goodput <- vapply(claims, \(claim) metric_of(claim) == "goodput_mbit", TRUE)
+  found <- Map(function(claim, share) {
+    level <- level_of(share)
+    own <- evaluate_claim(claim, data, study, level)
     if (own$verdict == "not measured") {
       return(NULL)
     }
     others <- lapply(agreement_windows, function(metric) {
       claim$metric <- metric
       claim$reason <- NULL
-      measure_claim(claim, data)
+      measure_claim(claim, data, level)
     })
     # tibble() would evaluate `claim` as the new column in the arguments after it.
     tibble::as_tibble(list(
@@ -116,7 +118,7 @@ window_sensitivity <- function(claims, data, study) {
       late = others$late$value, late_verdict = others$late$verdict,
       whole = others$whole$value, whole_verdict = others$whole$verdict
     ))
-  })
+  }, claims[of_goodput], shares[of_goodput])
   dplyr::bind_rows(found)
 }
 

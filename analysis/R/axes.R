@@ -8,13 +8,14 @@ condition_columns <- c(
   "video", "receive_buffer", "shaper", "sender_queue", "kernel", "flows", "second_rate_mbit",
   "write_kib", "changes", "loss_burst_packets", "jitter_ms", "jitter_order", "reorder_percent",
   "reorder_ms", "duplicate_percent", "ack_thinning", "policer_mbit", "policer_burst_packets",
-  "ecn", "mark_packets", "sender_command", "receiver_command", "bring", "image", "duration_s",
-  "warmup_s"
+  "ecn", "mark_packets", "drop_list", "sender_command", "receiver_command", "bring", "image",
+  "duration_s", "warmup_s"
 )
 
 # Text columns; the others are numeric.
 condition_words <- c(
   "algorithm", "path", "app", "offloads", "loss_direction", "competitor", "queue", "trace",
   "trace_back", "scheme", "video", "receive_buffer", "shaper", "sender_queue", "kernel", "flows",
-  "changes", "jitter_order", "ecn", "sender_command", "receiver_command", "bring", "image"
+  "changes", "jitter_order", "ecn", "drop_list", "sender_command", "receiver_command", "bring",
+  "image"
 )

@@ -126,15 +126,19 @@ show_cells <- function(cells, replicates, digests) {
   first <- replicates |>
     dplyr::group_by(study, cell) |>
     dplyr::summarise(seed = seed[which.min(replicate)], .groups = "drop")
-  cells |>
+  rows <- cells |>
     dplyr::filter(!is.na(cell)) |>
     dplyr::left_join(first, by = c("study", "cell")) |>
     dplyr::left_join(digests, by = c("study", "cell")) |>
+    dplyr::left_join(limits_of_cells(replicates), by = c("study", "cell"))
+  rows |>
+    dplyr::mutate(limiter = limiter_text(rows)) |>
     dplyr::transmute(
       Study = study, Cell = breakable(cell),
       n = ifelse(n_valid == n_replicates, n_valid, paste0(n_valid, " of ", n_replicates)),
-      Length = short(duration_s, 4), `Warm-up` = short(warmup_s, 4), Seed = as.character(seed),
+      Length = short(duration_s, 4), `Warm-up` = short(warmup_s, 4),
+      `Limited by` = limiter, Seed = as.character(seed),
       Digest = ifelse(is.na(digest), "", paste0("`", digest, "`"))
     ) |>
-    show_table(align = "llrrrrl", widths = c(9, 52, 5, 6, 8, 10, 13))
+    show_table(align = "llrrrlrl", widths = c(9, 40, 5, 6, 6, 14, 10, 13))
 }

@@ -41,7 +41,10 @@ runs_of <- function(data, cell, metric) {
   rows <- which(runs$cell == cell & runs$valid & !is.na(values))
   rows <- rows[order(runs$replicate[rows])]
   # A data frame: building a tibble would take most of the time of judging a claim.
-  list(replicate = runs$replicate[rows], seed = runs$seed[rows], value = values[rows])
+  list(
+    replicate = runs$replicate[rows], seed = runs$seed[rows], value = values[rows],
+    error_share = runs[["error_share"]][rows]
+  )
 }
 
 metric_of <- function(claim) {
@@ -76,23 +79,10 @@ rivals_of <- function(claim) {
 cell_estimates <- function(data, claim, level) {
   cells <- select_cells(data, claim)
   dplyr::bind_rows(lapply(cells$cell, function(cell) {
-    values <- runs_of(data, cell, metric_of(claim))$value
-    c(statistic(values, statistic_of(claim), level), n = length(values))
+    runs <- runs_of(data, cell, metric_of(claim))
+    level <- level_of(share_of(runs), level)
+    c(statistic(runs$value, claim, level), n = length(runs$value))
   }))
-}
-
-# Compute a statistic with its confidence interval. Minimum and maximum are observations without an
-# interval.
-statistic <- function(values, name, level) {
-  switch(name,
-    mean = c(value = mean(values), mean_interval(values, level)),
-    median = c(value = stats::median(values), median_interval(values, level)),
-    min = list(value = min(values), low = min(values), high = min(values)),
-    max = list(value = max(values), low = max(values), high = max(values)),
-    std = c(value = stats::sd(values), no_interval),
-    q25 = c(value = stats::quantile(values, 0.25, names = FALSE), no_interval),
-    q75 = c(value = stats::quantile(values, 0.75, names = FALSE), no_interval)
-  )
 }
 
 # Estimate the ratio of each selected cell to its counterpart.
@@ -107,46 +97,22 @@ compared_estimates <- function(data, claim, level) {
   ratio_estimates(data, claim, rep(cells$cell, lengths(others)), unlist(others), level)
 }
 
-# Estimate the ratio of each cell to another: the geometric mean over pairs of runs with the same
-# seed, or of unpaired runs if the two conditions have different seeds. For statistics other than
-# the mean, it is the plain ratio.
-ratio_estimates <- function(data, claim, cells, others, level) {
-  dplyr::bind_rows(Map(function(cell, other) {
-    a <- runs_of(data, cell, metric_of(claim))
-    b <- runs_of(data, other, metric_of(claim))
-    name <- statistic_of(claim)
-    if (name != "mean") {
-      plain <- statistic(a$value, name, level)$value / statistic(b$value, name, level)$value
-      return(list(
-        value = plain, low = NA_real_, high = NA_real_, n = min(lengths(list(a$value, b$value)))
-      ))
-    }
-    pair <- match(paste(a$replicate, a$seed), paste(b$replicate, b$seed))
-    paired <- !is.na(pair)
-    if (any(paired)) {
-      found <- ratio_interval(a$value[paired], b$value[pair[paired]], TRUE, level)
-      return(c(found, n = sum(paired)))
-    }
-    c(ratio_interval(a$value, b$value, FALSE, level), n = min(lengths(list(a$value, b$value))))
-  }, cells, others))
-}
-
 # Find the largest of several cells' values. Its upper limit is the largest of their upper limits.
 # For the lower limit, each of k cells gets a k-th of the error (Bonferroni), because any of them
 # may be the largest by chance.
-largest_of <- function(estimates, edge = identity) {
-  usual <- edge(estimates(interval_level))
+largest_of <- function(estimates, level, edge = identity) {
+  usual <- edge(estimates(level))
   strict <- if (nrow(usual) == 1) {
     usual
   } else {
-    edge(estimates(1 - (1 - interval_level) / nrow(usual)))
+    edge(estimates(1 - (1 - level) / nrow(usual)))
   }
   list(
     value = max(usual$value), low = max(strict$low), high = max(usual$high), n = min(usual$n)
   )
 }
 
-smallest_of <- function(estimates) mirrored(largest_of(estimates, mirrored))
+smallest_of <- function(estimates, level) mirrored(largest_of(estimates, level, mirrored))
 
 mirrored <- function(found) {
   found[c("value", "low", "high")] <- list(-found$value, -found$high, -found$low)
@@ -170,48 +136,54 @@ as_change <- function(found) {
 }
 
 # Kinds of claims: functions that turn a claim's cells into one number, its confidence interval and
-# n. `why_not_measured` has checked that each cell has runs.
+# n, at a level. `why_not_measured` has checked that each cell has runs.
 claim_kinds <- list(
-  value = function(data, claim) only(cell_estimates(data, claim, interval_level), claim),
-  largest = function(data, claim) largest_of(\(level) cell_estimates(data, claim, level)),
-  smallest = function(data, claim) smallest_of(\(level) cell_estimates(data, claim, level)),
+  value = function(data, claim, level) only(cell_estimates(data, claim, level), claim),
+  largest = function(data, claim, level) {
+    largest_of(\(level) cell_estimates(data, claim, level), level)
+  },
+  smallest = function(data, claim, level) {
+    smallest_of(\(level) cell_estimates(data, claim, level), level)
+  },
   # Ratio that is furthest from one, as a factor of at least one.
-  largest_factor = function(data, claim) {
-    largest_of(\(level) cell_estimates(data, claim, level), as_factor)
+  largest_factor = function(data, claim, level) {
+    largest_of(\(level) cell_estimates(data, claim, level), level, as_factor)
   },
-  change_percent = function(data, claim) {
-    as_change(only(compared_estimates(data, claim, interval_level), claim))
+  change_percent = function(data, claim, level) {
+    as_change(only(compared_estimates(data, claim, level), claim))
   },
-  smallest_ratio = function(data, claim) {
-    smallest_of(\(level) compared_estimates(data, claim, level))
+  smallest_ratio = function(data, claim, level) {
+    smallest_of(\(level) compared_estimates(data, claim, level), level)
   },
-  largest_ratio = function(data, claim) {
-    largest_of(\(level) compared_estimates(data, claim, level))
+  largest_ratio = function(data, claim, level) {
+    largest_of(\(level) compared_estimates(data, claim, level), level)
   },
   # Factor by which the gain of BBR over CUBIC changes from the cells of `against` to those of
   # `where`, averaged over the other axes.
-  gain_factor = function(data, claim) gain_factor(data, claim),
+  gain_factor = function(data, claim, level) gain_factor(data, claim, level),
   # Value of the only selected cell over the largest value of the cells that `others` selects.
-  value_over_largest = function(data, claim) {
+  value_over_largest = function(data, claim, level) {
     cell <- only(select_cells(data, claim), claim)$cell
     # Exclude the cell itself.
     rivals <- setdiff(select_cells(data, rivals_of(claim))$cell, cell)
     if (length(rivals) == 0) {
       return(list(value = NA_real_, low = NA_real_, high = NA_real_, n = 0L))
     }
-    smallest_of(\(level) ratio_estimates(data, claim, rep(cell, length(rivals)), rivals, level))
+    smallest_of(\(level) {
+      ratio_estimates(data, claim, rep(cell, length(rivals)), rivals, level)
+    }, level)
   },
   # Largest rise between neighbouring values of the axis `along`, in percent.
-  largest_rise_percent = function(data, claim) {
+  largest_rise_percent = function(data, claim, level) {
     curve <- select_cells(data, claim)
     cells <- curve$cell[order(curve[[claim$along]])]
     as_change(largest_of(\(level) {
       ratio_estimates(data, claim, cells[-1], utils::head(cells, -1), level)
-    }))
+    }, level))
   },
   # Largest distance of a cell's losses from the binomial expectation, in standard errors: a test
   # statistic, which has no confidence interval.
-  largest_loss_z = function(data, claim) {
+  largest_loss_z = function(data, claim, level) {
     cells <- select_cells(data, claim)
     pooled <- pooled_loss(data$replicates)
     z <- max(abs(pooled$z[pooled$cell %in% cells$cell]))
@@ -221,7 +193,7 @@ claim_kinds <- list(
 
 # Compute the geometric mean of gain over gain, over the selected BBR cells that have a counterpart
 # in `against` and both counterparts of CUBIC. Welch's interval on logarithms.
-gain_factor <- function(data, claim) {
+gain_factor <- function(data, claim, level = interval_level) {
   here <- select_cells(data, claim, list(algorithm = "bbr"))
   other <- function(replaced) {
     found <- select_cells(data, claim, replaced)
@@ -251,7 +223,7 @@ gain_factor <- function(data, claim) {
   parts <- vapply(all, stats::var, 0) / counts / nrow(cells)^2
   freedom <- sum(parts)^2 / sum(parts^2 / (counts - 1))
   half <- if (sum(parts) > 0) {
-    stats::qt((1 + interval_level) / 2, freedom) * sqrt(sum(parts))
+    stats::qt((1 + level) / 2, freedom) * sqrt(sum(parts))
   } else {
     0
   }

@@ -12,16 +12,14 @@ places_of <- function(claims) {
   scale <- pmax(abs(claims$measured), abs(limit), na.rm = TRUE)
   scale <- ifelse(scale %in% c(0, NA), 1000, scale)
   slack <- abs(claims$measured - limit)
-  slack <- ifelse(slack == 0, scale, pmax(slack, 1e-4))
+  slack <- ifelse(slack %in% c(0, NA), scale, pmax(slack, 1e-4))
   pmin(pmax(3 - ceiling(log10(scale)), ceiling(-log10(slack)) + 1, 0), 5)
 }
 
 # Format a claim's number with its confidence interval and unit.
 number_of_claim <- function(claims) {
   with_places <- function(x, places) {
-    text <- mapply(fixed_or_empty, x + 0, places)
-    # Remove the sign of a negative zero.
-    sub("^-(0[.]?0*)$", "\\1", as.character(text))
+    as.character(mapply(fixed_or_empty, x, places))
   }
   places <- places_of(claims)
   number <- with_places(claims$measured, places)
@@ -137,8 +135,10 @@ explain_verdicts <- function(claims) {
     claims$verdict == "not measured" ~ breakable(as_text(claims$absent, "")),
     claims$verdict == "inconclusive" & as_text(claims$absent, "") != "" ~
       as_text(claims$absent, ""),
-    claims$verdict == "inconclusive" ~
-      paste0("the confidence interval contains the limit, ", claims$tolerance),
+    claims$verdict == "inconclusive" ~ paste0(
+      "the confidence interval contains the limit, ", claims$tolerance, ". ",
+      as_text(claims$reason, "")
+    ),
     as_text(claims$unsupported, "") != "" ~ paste0("**", claims$unsupported, "**"),
     TRUE ~ as_text(claims$reason, "")
   )

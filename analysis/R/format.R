@@ -2,13 +2,19 @@
 
 not_measured <- "(not measured)"
 
-# Look up `column` in the only row that the conditions in `...` select; NA if there is none.
+# Look up `column` in the only row that the conditions in `...` select; NA if the campaign has none.
+# A column or value that no campaign has is an error.
 look_up <- function(data, column, ...) {
+  require_column(data, column)
   found <- dplyr::filter(data, ...)
   if (nrow(found) > 1) {
     stop("a look-up of ", column, " must select one row, found ", nrow(found))
   }
-  if (nrow(found) == 0) NA else found[[column]]
+  if (nrow(found) == 0) {
+    require_declared_keys(dplyr::enquos(...), data)
+    return(NA)
+  }
+  found[[column]]
 }
 
 # Minimum and maximum of the values that are not missing; NA if all are.
@@ -20,7 +26,9 @@ as_text <- function(x, if_missing = not_measured) ifelse(is.na(x), if_missing, a
 
 # Format a number with fixed decimal places.
 fixed <- function(x, digits, if_missing = not_measured) {
-  ifelse(is.na(x), if_missing, formatC(as.numeric(x), format = "f", digits = digits))
+  text <- formatC(as.numeric(x), format = "f", digits = digits)
+  # A negative number that is rounded to zero has no sign.
+  ifelse(is.na(x), if_missing, sub("^-(0[.]?0*)$", "\\1", text))
 }
 
 # Format a number with significant digits, without an exponent.
@@ -35,12 +43,16 @@ short <- function(x, digits = 3, if_missing = not_measured) {
 fixed_or_empty <- function(x, digits) fixed(x, digits, "")
 short_or_empty <- function(x, digits = 3) short(x, digits, "")
 
-# Format a number with its confidence interval, unless that has no width.
+# Format a number with its confidence interval. If the runs do not vary, it says so instead: their
+# number means nothing then.
 with_interval <- function(x, low, high, digits, as = fixed_or_empty) {
-  text <- as(x, digits)
-  ifelse(
-    is.na(low) | is.na(high) | low == high, text,
-    paste0(text, " (", as(low, digits), " to ", as(high, digits), ")")
+  # Without rows, it would be logical.
+  text <- as.character(as(x, digits))
+  equal <- abs(high - low) <= deterministic_share * abs(x)
+  dplyr::case_when(
+    is.na(low) | is.na(high) ~ text,
+    equal ~ paste(text, "(deterministic)"),
+    TRUE ~ paste0(text, " (", as(low, digits), " to ", as(high, digits), ")")
   )
 }
 
@@ -48,7 +60,9 @@ with_interval <- function(x, low, high, digits, as = fixed_or_empty) {
 # the default is the width of their content.
 show_table <- function(rows, align = NULL, widths = NULL) {
   if (nrow(rows) == 0) {
-    rows <- tibble::tibble(" " = "Nothing to show: too few of its cells have a valid replicate.")
+    rows <- tibble::tibble(
+      " " = "Nothing to show: this campaign has too few of its cells, or they do not differ."
+    )
     align <- "l"
     widths <- NULL
   }

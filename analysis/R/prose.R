@@ -5,12 +5,24 @@
 # if a number is missing. Without `otherwise`, a false assertion stops the build.
 #
 # R code in braces in the texts is replaced by its value. An assertion on no values at all counts as
-# missing.
+# missing. A column or value that no campaign has is an error; sentences whose numbers are missing
+# are listed at the end.
 say <- function(assertion, text, otherwise = NULL, if_missing = "") {
   asked <- substitute(assertion)
   place <- parent.frame()
+  tryCatch(
+    chosen_text(asked, text, otherwise, if_missing, place),
+    losslab_undeclared = function(error) {
+      report_false_sentence(c(text, strings_in(asked)), conditionMessage(error))
+    }
+  )
+}
+
+chosen_text <- function(asked, text, otherwise, if_missing, place) {
   holds <- evaluate_assertion(asked, place)
   if (is.na(holds)) {
+    require_declared_parts(asked, place)
+    note_unmeasured(text)
     return(filled(if_missing, place))
   }
   if (holds) {
@@ -18,8 +30,8 @@ say <- function(assertion, text, otherwise = NULL, if_missing = "") {
   }
   if (is.null(otherwise)) {
     return(report_false_sentence(
-      c(text, strings_in(asked)), paste0("`", one_line(deparse(asked)), "`"),
-      compared_values(asked, place)
+      c(text, strings_in(asked)),
+      paste0("needs `", one_line(deparse(asked)), "`, found ", compared_values(asked, place))
     ))
   }
   filled(otherwise, place)
@@ -34,6 +46,7 @@ say_verdict <- function(claims, study, claim, reproduced = NULL, not_reproduced 
     stop("say_verdict() needs one claim ", study, ", ", claim, ", found ", nrow(row))
   }
   if (row$verdict == "not measured") {
+    note_unmeasured(c(reproduced, not_reproduced, inconclusive, not_comparable)[1])
     return(filled(if_missing, parent.frame()))
   }
   text <- list(
@@ -43,8 +56,10 @@ say_verdict <- function(claims, study, claim, reproduced = NULL, not_reproduced 
   if (is.null(text)) {
     return(report_false_sentence(
       c(reproduced, not_reproduced, inconclusive, not_comparable),
-      paste0("a text for the verdict `", row$verdict, "`"),
-      paste0("measured = ", short(row$measured, 6), ", ", row$tolerance)
+      paste0(
+        "needs a text for the verdict `", row$verdict, "`, found measured = ",
+        short(row$measured, 6), ", ", row$tolerance
+      )
     ))
   }
   filled(text, parent.frame())
@@ -62,7 +77,7 @@ evaluate_assertion <- function(asked, place) {
       return(evaluate_assertion(asked[[2]], place) & evaluate_assertion(asked[[3]], place))
     }
   }
-  value <- eval(asked, place)
+  value <- withCallingHandlers(eval(asked, place), warning = stop_if_unknown_column)
   if (!is.logical(value)) {
     stop(
       "an assertion must be true or false, found ", one_line(deparse(asked)), " = ",
@@ -70,6 +85,42 @@ evaluate_assertion <- function(asked, place) {
     )
   }
   if (length(value) == 0) NA else all(value)
+}
+
+# Turn tibble's warning of a column that does not exist into an error: such a column has no values.
+stop_if_unknown_column <- function(warning) {
+  if (grepl("^Unknown or uninitialised column", conditionMessage(warning))) {
+    stop_undeclared("names an unknown column: ", one_line(conditionMessage(warning)))
+  }
+}
+
+# Sentences left out so far, because their numbers are not measured.
+unmeasured <- new.env()
+unmeasured$sentences <- character()
+
+note_unmeasured <- function(text) {
+  # Without the code in braces, whose values are missing.
+  words <- gsub("\\{[^{}]*\\}", "...", one_line(text[1]))
+  # A name instead of a reference: what it refers to may be left out, too.
+  words <- gsub("@((fig|tbl|sec)-)", "\\1", words)
+  unmeasured$sentences <- union(unmeasured$sentences, paste0(locate_text(text[1]), words))
+}
+
+# List the sentences that the report leaves out, or return "" if it has them all. Write them to a
+# file, too, for the build's log.
+unmeasured_text <- function(sentences = unmeasured$sentences, path = "unmeasured.txt") {
+  writeLines(sentences, path)
+  if (length(sentences) == 0) {
+    return("")
+  }
+  paste(c(
+    "## Sentences without numbers {#sec-unmeasured}", "",
+    paste0(
+      "This campaign does not measure the numbers of these sentences (", length(sentences),
+      "), so the report leaves them out:"
+    ),
+    "", paste("-", escape_markdown(sentences))
+  ), collapse = "\n")
 }
 
 # Format the sides of each comparison that are not literals, with their values.
@@ -123,11 +174,11 @@ filled <- function(text, place) {
   text
 }
 
-# Stop the build with the sentence's place, its condition and the numbers. In a draft (environment
-# variable LOSSLAB_DRAFT), return this message in place of the sentence.
-report_false_sentence <- function(words, what, numbers) {
+# Stop the build with the sentence's place and its problem. In a draft (environment variable
+# LOSSLAB_DRAFT), return this message in place of the sentence.
+report_false_sentence <- function(words, problem) {
   message <- paste0(
-    locate_text(words), "the sentence \"", words[1], "\" needs ", what, ", found ", numbers,
+    locate_text(words), "the sentence \"", words[1], "\" ", problem,
     "; correct it, or add a text for the other case"
   )
   if (Sys.getenv("LOSSLAB_DRAFT") != "") {

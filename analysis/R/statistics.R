@@ -8,15 +8,15 @@ no_statistics <- tibble::tibble(
 
 interval_columns <- c("mean_low", "mean_high", "median_low", "median_high")
 
-# Compute one row of statistics of the non-missing values, independent of their order; NA without
-# values.
-describe <- function(x) {
+# Compute one row of statistics of a metric's non-missing values, with intervals of a level. The
+# order of the values does not matter; without values, all are NA.
+describe <- function(x, metric = "", level = interval_level) {
   x <- sort(x[!is.na(x)])
   if (length(x) == 0) {
     return(no_statistics)
   }
-  of_mean <- mean_interval(x)
-  of_median <- median_interval(x)
+  of_mean <- mean_interval_of(x, metric, level)
+  of_median <- median_interval(x, level)
   quartiles <- stats::quantile(x, c(0.25, 0.5, 0.75), names = FALSE)
   # There are thousands of groups, and tibble() would take longer than the statistics.
   tibble::new_tibble(
@@ -40,7 +40,17 @@ describe <- function(x) {
 
 # Compute statistics of a column in each group. Without groups, return all columns and no row.
 describe_groups <- function(groups, column) {
-  dplyr::summarise(groups, describe(.data[[column]]), .groups = "drop") |>
+  metric_of_group <- if ("metric" %in% dplyr::group_vars(groups)) {
+    \() dplyr::cur_group()$metric
+  } else {
+    \() column
+  }
+  if (!"error_share" %in% names(groups)) groups$error_share <- 1
+  groups |>
+    dplyr::summarise(
+      describe(.data[[column]], metric_of_group(), level_of(min(1, .data$error_share))),
+      .groups = "drop"
+    ) |>
     dplyr::bind_rows(no_statistics[0, ])
 }
 
@@ -71,44 +81,61 @@ summarise_seconds <- function(intervals) {
     )
 }
 
+# Axes of a condition that BBR and CUBIC are compared in.
+ratio_columns <- c("block", setdiff(condition_columns, c("algorithm", "competitor")))
+
 # Pair BBR and CUBIC: replicates with the same number have the same seed. They share the random
 # numbers of the loss and of the start's delay, but not the lost packets, because the algorithms
 # send at different times.
-paired_ratios <- function(replicates, metric = "goodput_mbit") {
-  shared <- setdiff(condition_columns, c("algorithm", "competitor"))
-  replicates |>
-    dplyr::filter(valid, competitor == "none", algorithm %in% c("cubic", "bbr")) |>
-    dplyr::select(
-      block, dplyr::all_of(shared), algorithm, replicate, value = dplyr::all_of(metric)
-    ) |>
-    dplyr::filter(!is.na(value)) |>
+paired_ratios <- function(replicates) {
+  runs_of_both(replicates) |>
+    dplyr::select(dplyr::all_of(ratio_columns), algorithm, replicate, value = goodput_mbit) |>
     tidyr::pivot_wider(names_from = algorithm, values_from = value) |>
     with_columns(c("cubic", "bbr")) |>
     dplyr::filter(!is.na(cubic), !is.na(bbr), cubic > 0) |>
     dplyr::mutate(ratio = bbr / cubic)
 }
 
+runs_of_both <- function(replicates) {
+  dplyr::filter(
+    replicates, valid, competitor == "none", algorithm %in% c("cubic", "bbr"), !is.na(goodput_mbit)
+  )
+}
+
+# Give all runs of a comparison the smallest share of the error that one of them has.
+share_error <- function(replicates, groups) {
+  replicates |>
+    dplyr::group_by(dplyr::across(dplyr::all_of(groups))) |>
+    dplyr::mutate(error_share = min(1, error_share)) |>
+    dplyr::ungroup()
+}
+
 # Compute statistics of ratios. `mean` is the geometric mean, so the mean of A over B is the inverse
 # of the mean of B over A.
 summarise_ratios <- function(replicates) {
-  shared <- setdiff(condition_columns, c("algorithm", "competitor"))
   pairs <- paired_ratios(replicates) |>
     dplyr::arrange(replicate) |>
-    dplyr::group_by(block, dplyr::across(dplyr::all_of(shared)))
-  geometric <- dplyr::summarise(
-    pairs, geometric_mean(bbr, cubic), .groups = "drop"
-  )
+    dplyr::group_by(dplyr::across(dplyr::all_of(ratio_columns)))
+  geometric <- runs_of_both(replicates) |>
+    dplyr::arrange(replicate) |>
+    dplyr::group_by(dplyr::across(dplyr::all_of(ratio_columns))) |>
+    dplyr::filter(dplyr::n_distinct(algorithm) == 2) |>
+    dplyr::summarise(
+      geometric_mean(algorithm, replicate, goodput_mbit, error_share),
+      .groups = "drop"
+    )
   describe_groups(pairs, "ratio") |>
     dplyr::select(-dplyr::all_of(c("mean", "mean_low", "mean_high"))) |>
     dplyr::left_join(
-      with_columns(geometric, c("mean", "mean_low", "mean_high")), by = c("block", shared)
+      with_columns(geometric, c("mean", "mean_low", "mean_high")), by = ratio_columns
     ) |>
     dplyr::relocate(dplyr::all_of(names(no_statistics)), .after = dplyr::last_col())
 }
 
-# Compute the columns `mean`, `mean_low` and `mean_high` of paired ratios.
-geometric_mean <- function(a, b) {
-  found <- ratio_interval(a, b)
+# Compute the columns `mean`, `mean_low` and `mean_high` of the ratio of BBR to CUBIC.
+geometric_mean <- function(algorithm, replicate, value, error_share) {
+  runs <- tibble::tibble(replicate, seed = replicate, value, error_share)
+  found <- ratio_of_runs(runs[algorithm == "bbr", ], runs[algorithm == "cubic", ])
   tibble::tibble(mean = found$value, mean_low = found$low, mean_high = found$high)
 }
 

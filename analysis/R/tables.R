@@ -7,7 +7,8 @@ cell_columns <- c("study", "block", "cell", condition_columns)
 
 # Columns of the table of replicates that are not metrics.
 fixed_columns <- c(
-  cell_columns, "replicate", "seed", "valid", "reasons", "attempt", "earlier_reasons"
+  cell_columns, "replicate", "seed", "valid", "reasons", "attempt", "earlier_reasons",
+  "error_share"
 )
 
 # Text columns; all others are numeric, also in a table without rows.
@@ -16,8 +17,8 @@ word_columns <- c(
   "hosts", "place", "digest",
   "metric", "statistic_over", "whose", "setup", "load", "runs_download", "label", "winner", "sign",
   "effect", "kind", "rule", "choose", "feature", "claim", "sentence", "tolerance", "verdict",
-  "absent", "unit", "limit_is", "limit_because", "reason", "unsupported", "source", "evidence",
-  "exercise", "part", "item", "section", "from", "reading"
+  "absent", "interval", "unit", "limit_is", "limit_because", "reason", "unsupported", "source",
+  "evidence", "exercise", "part", "item", "section", "from", "reading"
 )
 
 # Read a table with the column types that its column names imply.
@@ -69,7 +70,9 @@ written_number <- function(x) {
 read_replicates <- function(path) {
   # A metric that no replicate of a study has is NA, so derived metrics need no special cases.
   read_measured(path) |>
-    with_columns(measured_metrics) |>
+    with_columns(c(measured_metrics, "error_share")) |>
+    # Tables of earlier versions do not have it.
+    dplyr::mutate(error_share = dplyr::coalesce(as.numeric(error_share), 1)) |>
     dplyr::arrange(block, cell, replicate)
 }
 

@@ -102,7 +102,9 @@ with_note <- function(figure, note) {
 }
 
 empty_text <- function(note) {
-  wrapped(trimws(paste("Nothing to draw: too few of its cells have a valid replicate.", note)))
+  wrapped(trimws(paste(
+    "Nothing to draw: this campaign has too few of its cells, or they do not differ.", note
+  )))
 }
 
 empty_figure <- function(note) {

@@ -48,8 +48,8 @@ why_no_interval <- function(found) {
   "this statistic, or a mean of zero, has no confidence interval"
 }
 
-# Compute a claim's number, or the reason why it has none.
-measure_claim <- function(claim, data) {
+# Compute a claim's number with its interval, or the reason why it has none.
+measure_claim <- function(claim, data, level = interval_level) {
   kind <- claim_kinds[[claim$kind]]
   if (is.null(kind)) {
     stop(
@@ -58,7 +58,7 @@ measure_claim <- function(claim, data) {
     )
   }
   absent <- why_not_measured(data, claim)
-  found <- if (absent == "") kind(data, claim)
+  found <- if (absent == "") kind(data, claim, level)
   if (absent == "" && is.na(found$value)) {
     absent <- "one of its cells has no counterpart"
   }
@@ -72,18 +72,27 @@ measure_claim <- function(claim, data) {
   )
 }
 
+# Evaluate a study's claims to one row each.
+evaluate_claims <- function(claims, data, study) {
+  dplyr::bind_rows(Map(
+    \(claim, share) evaluate_claim(claim, data, study, level_of(share)),
+    claims, error_shares(claims, data)
+  ))
+}
+
 # Evaluate a claim to one row: the claim, its measured value, verdict and reason.
 #
 # `data` has the study's `cells` and `replicates`, with their derived metrics.
-evaluate_claim <- function(claim, data, study) {
-  found <- measure_claim(claim, data)
+evaluate_claim <- function(claim, data, study, level = interval_level) {
+  found <- measure_claim(claim, data, level)
   if (!is.null(claim$not_comparable) && found$verdict != "not measured") {
     found$verdict <- "not comparable"
     found$absent <- ""
   }
-  reason <- reason_of(claim, data, found$verdict)
+  reason <- reason_of(claim, data, found)
   # An observation has no confidence interval to show.
-  observed <- isTRUE(all.equal(found$low, found$high, tolerance = 1e-9))
+  deterministic <- found$n > 0 && all_deterministic(data, claim)
+  observed <- deterministic || isTRUE(all.equal(found$low, found$high, tolerance = 1e-9))
   # tibble() would evaluate `claim` as the new column in the arguments after it.
   tibble::as_tibble(list(
     study = study,
@@ -96,6 +105,7 @@ evaluate_claim <- function(claim, data, study) {
     low = if (observed) NA_real_ else found$low,
     high = if (observed) NA_real_ else found$high,
     n = found$n,
+    interval = interval_words(claim, found, deterministic, level),
     unit = unit_of(claim),
     tolerance = tolerance_text(claim),
     limit_is = or_empty(claim$limit_is),
@@ -108,36 +118,6 @@ evaluate_claim <- function(claim, data, study) {
 }
 
 or_empty <- function(text) if (is.null(text)) "" else text
-
-# Get the reason of a verdict, and why its support fails, if it does. The support is a claim on the
-# same cells that must itself be reproduced, or a test; losslab.study.claims checks that the test
-# exists.
-reason_of <- function(claim, data, verdict) {
-  if (verdict == "not comparable") {
-    return(list(text = claim$not_comparable, unsupported = ""))
-  }
-  if (verdict != "not reproduced") {
-    return(list(text = "", unsupported = ""))
-  }
-  if (is.null(claim$reason)) {
-    return(list(text = "", unsupported = "the claim has no reason"))
-  }
-  support <- claim$reason$shown_by
-  if (is.null(support)) {
-    return(list(text = claim$reason$text, unsupported = ""))
-  }
-  support$id <- paste0(claim$id, " (reason)")
-  found <- measure_claim(support, data)
-  unsupported <- if (found$verdict == "reproduced") {
-    ""
-  } else {
-    paste0(
-      "its reason is ", found$verdict, ": ", short(found$value, 4), " (",
-      short(found$low, 4), " to ", short(found$high, 4), "), ", tolerance_text(support)
-    )
-  }
-  list(text = claim$reason$text, unsupported = unsupported)
-}
 
 # Get the unit of a claim's number.
 unit_of <- function(claim) {

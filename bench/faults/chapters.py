@@ -66,7 +66,7 @@ def missing_cells(folder: Path) -> Outcome:
     done = run(
         *SNAKEMAKE, "--cores", "2", "--configfile", campaign, "--directory", folder,
         "results/report/report.html",
-        "--allowed-rules", *rules, "render_report",
+        "--allowed-rules", *rules, "render_report", "publish_report",
     )  # fmt: skip
     page = folder / "results" / "report" / "report.html"
     html = page.read_text() if page.exists() else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -101,12 +102,11 @@ def damaged_manifest(folder: Path) -> Outcome:
 def killed_measure(folder: Path) -> Outcome:
     """kill -9 of `losslab measure`, then the same command again."""
     words = [*LOSSLAB, "measure", *QUICK, "--out"]
-    others = _scratch()
     job = subprocess.Popen([*words, str(folder / "killed")], cwd=ROOT, stdout=subprocess.DEVNULL)
     wait_for(lambda: list(folder.glob(".losslab-*/started")), "the guest's start")
+    left = [*folder.glob(".losslab-*"), *_scratch(job.pid)]
     job.send_signal(signal.SIGKILL)
     job.wait()
-    left = [*folder.glob(".losslab-*"), *(_scratch() - others)]
     done = run(*words, folder / "out")
     remain = [str(path) for path in left if path.exists()]
     return Outcome(
@@ -116,9 +116,13 @@ def killed_measure(folder: Path) -> Outcome:
     )
 
 
-def _scratch() -> set[Path]:
-    """Return the folders of guests' memory."""
-    return set(resources.scratch_folder().glob("losslab-guest-*"))
+def _scratch(pid: int) -> set[Path]:
+    """Return the folders of guests' memory that a process holds; other jobs have such, too."""
+    opened = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            opened.add(Path(os.readlink(descriptor)))
+    return opened & set(resources.scratch_folder().glob("losslab-guest-*"))
 
 
 def interrupted_cell(folder: Path) -> Outcome:

@@ -137,7 +137,7 @@ def campaign(folder: Path) -> list[str]:
     config.write_text(
         "studies:\n  loss:\n    main: {replicates: 2, duration_s: 1, warmup_s: 0.1}\n"
     )
-    cells = design.load_cells(design.load_yaml(config), design.ROOT)
+    cells = design.load_cells(design.load_yaml(config), ROOT)
     begins = tuple(f"cubic_loss{percent}_symmetric_iperf3_" for percent in (8, 9))
     names = [cell.name for cell in cells if cell.name.startswith(begins)]
     return [

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from bench.fuzz.judging import require_finite
-from losslab import sweep
+from losslab import sweeps
 from losslab.emulation.link import traces
 from losslab.emulation.schemes import make_scheme
 from losslab.study import background, design, schedule
@@ -59,7 +59,7 @@ def check_number(value: float) -> None:
     assert float(f"{value!r}") == value
 
 
-def check_sweep(cells: list[sweep.Cell]) -> None:
+def check_sweep(cells: list[sweeps.Cell]) -> None:
     """Check each cell's condition."""
     for cell in cells:
         check_condition(cell.condition)

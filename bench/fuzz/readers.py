@@ -26,7 +26,7 @@ from bench.fuzz.checks import (
     nothing,
 )
 from bench.fuzz.judging import Reader, require_finite
-from losslab import cellspec, reading, sweep
+from losslab import cellspec, reading, sweeps, whatif
 from losslab.campaign import documents, scorecard, verdicts
 from losslab.emulation.link import traces
 from losslab.instrument import image, kernels
@@ -102,8 +102,8 @@ def read_number(data: bytes) -> float:
 
 def read_sweep(data: bytes) -> Any:
     """Return the cells of a sweep over an axis of numbers."""
-    found = sweep.values(AXES["loss_percent"], word(data))
-    return sweep.cells({"algorithm": ["cubic"], "loss_percent": found[:50]}, Path("sweep"))
+    found = sweeps.values(AXES["loss_percent"], word(data))
+    return sweeps.cells({"algorithm": ["cubic"], "loss_percent": found[:50]}, Path("sweep"))
 
 
 def read_study(path: Path) -> Any:
@@ -207,15 +207,15 @@ def _readers() -> list[Reader]:
         b"cubic,arrivals_per_s=20,size_kb=10,sizes=pareto+bbr,rate_mbit=1",
     ]  # fmt: skip
     words = [
-        b"at_s=4,rate_mbit=5,rtt_ms=30+at_s=7,outage_s=0.05",
-        b"none",
-        b"at_s=1,loss_percent=2",
-    ]
+        b"at_s=4,rate_mbit=5,rtt_ms=30+at_s=7,outage_s=0.05", b"none", b"at_s=1,loss_percent=2",
+    ]  # fmt: skip
     schemes = [b"ewma,alpha=0.9,scale=1.5", b"fixed,window=7", b"bbr", b"timely", b"template"]
     datagrams = {"app": "datagram"}
     return [
         Reader("flows", flows, axis("flows"), check_flows),
         Reader("changes", words, axis("changes"), check_changes),
+        Reader("drops", [b"data 12,57 ack 3", b"data none"], axis("drop_list"), check_condition),
+        Reader("packets", [b"57,58", b"ack:3"], lambda d: whatif.packets(word(d)), nothing),
         Reader("scheme", schemes, axis("scheme", **datagrams), check_scheme),
         Reader("queue", [b"red-step", b"codel"], axis("queue"), check_condition),
         Reader("algorithm", [b"cubic", b"bbr"], axis("algorithm"), check_condition),

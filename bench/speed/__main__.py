@@ -43,7 +43,8 @@ PARTS: dict[str, Callable[[Instrument, int], Any]] = {
 # Parts without guests.
 BASELINES: dict[str, Callable[[int], Any]] = {
     "ns-3": baselines.ns3, "statistics": baselines.statistics_in_r,
-    "snakemake": baselines.snakemake, "setup": baselines.setup,
+    "snakemake": baselines.snakemake, "own-algorithm": baselines.own_algorithm,
+    "setup": baselines.setup,
 }  # fmt: skip
 CONTAINERS = "containers"  # the part `fixed` in containers
 NAMED = ("many-flows", "setup")  # parts that run only if named

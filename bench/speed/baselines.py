@@ -10,11 +10,14 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bench.speed import workflow
 from losslab.errors import LosslabError
+from losslab.instrument import kernel, kernels
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -146,20 +149,51 @@ def setup(runs: int) -> dict[str, Any]:
         }
 
 
+def own_algorithm(runs: int) -> dict[str, Any]:
+    """Time the way to the first number of a new algorithm, on a machine after `make setup`.
+
+    Raises:
+        LosslabError: A command failed.
+    """
+    times: dict[str, list[float]] = {"new_s": [], "first_number_s": [], "next_number_s": []}
+    with tempfile.TemporaryDirectory(prefix="losslab-algorithm-") as name:
+        clone = Path(name) / "clone"
+        _output(["git", "clone", "--quiet", ROOT, clone])
+        for number in range(runs):
+            # A name that no earlier run had: the cache keeps every kernel.
+            algorithm = f"t{uuid.uuid4().hex[:8]}"
+            commands = {
+                "new_s": ["new", "algorithm", algorithm],
+                "first_number_s": ["measure", "--algorithm", algorithm, "--out", f"{number}-1"],
+                "next_number_s": ["measure", "--algorithm", algorithm, "--out", f"{number}-2"],
+            }
+            for what, words in commands.items():
+                begin = time.monotonic()
+                command = [sys.executable, "-m", "losslab.cli", *words]
+                _output(command, cwd=clone, PYTHONPATH=str(clone / "src"))
+                times[what].append(time.monotonic() - begin)
+            source = clone / "algorithms" / algorithm / f"tcp_{algorithm}.c"
+            made = replace(kernels.default(), algorithms=(source,))
+            shutil.rmtree(kernel.target(spec=made))
+    return {what: round(statistics.median(values), 1) for what, values in times.items()}
+
+
 def _children_s() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
-def _output(words: list[Any], limit_s: float | None = None, **variables: str) -> str:
-    """Run a program in the project's folder; return its output.
+def _output(
+    words: list[Any], limit_s: float | None = None, cwd: Path = ROOT, **variables: str
+) -> str:
+    """Run a program, in the project's folder by default; return its output.
 
     Raises:
         LosslabError: It failed.
     """
     command = [str(word) for word in words]
     done = subprocess.run(
-        command, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, check=False,
+        command, cwd=cwd, env=os.environ | variables, capture_output=True, text=True, check=False,
         timeout=limit_s,
     )  # fmt: skip
     if done.returncode:

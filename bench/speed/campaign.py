@@ -16,6 +16,8 @@ from pathlib import Path
 
 from losslab.campaign import cost
 from losslab.campaign.folder import HOST_FILE
+from losslab.errors import LosslabError
+from losslab.repository import ROOT
 from losslab.study import design
 
 
@@ -70,12 +72,12 @@ def cost_of(cell: design.Cell, results: Path | None) -> Row:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a row per block, the sum, and the duration."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--config", type=Path, default=design.ROOT / "config" / "quick.yaml")
+    parser.add_argument("--config", type=Path, default=ROOT / "config" / "quick.yaml")
     parser.add_argument("--results", type=Path, help="a results folder of this campaign")
     parser.add_argument("--cores", type=int, default=2)
     options = parser.parse_args(arguments)
     blocks: dict[tuple[str, str], Row] = defaultdict(Row)
-    for cell in design.load_cells(design.load_yaml(options.config), design.ROOT):
+    for cell in design.load_cells(design.load_yaml(options.config), ROOT):
         blocks[cell.study, cell.block] += cost_of(cell, options.results)
     head = "cells replicates emulated_s  core_s"
     print(f"{'':32} {head}" + ("  measured estimated_s  took_s  ratio" if options.results else ""))
@@ -92,4 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except LosslabError as error:
+        sys.exit(f"campaign: error: {error}")

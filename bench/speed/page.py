@@ -60,6 +60,12 @@ PARTS = {
     ),
     "statistics": ("R", "Summary and ratios of many replicates."),
     "snakemake": ("Snakemake", "Cost per cell of a campaign whose cells take no time themselves."),
+    "own-algorithm": (
+        "A new algorithm",
+        "Wall time on a machine after `make setup`: `losslab new algorithm`, its first "
+        "`losslab measure` (10 s of virtual time), which compiles the algorithm into the kernel, "
+        "and the next one.",
+    ),
     "setup": ("`make setup`", "With an empty cache, except for downloads."),
 }
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import yaml
 
+from losslab.repository import ROOT
 from losslab.study import design
 
 COPIED = (
@@ -29,7 +30,7 @@ def campaign(cells: int) -> dict[str, object]:
     studies: dict[str, dict[str, object]] = defaultdict(dict)
     for study, block in blocks:
         studies[study][block] = {"replicates": 1, "duration_s": 5, "warmup_s": 0}
-        if len(design.load_cells({"studies": dict(studies)}, design.ROOT)) >= cells:
+        if len(design.load_cells({"studies": dict(studies)}, ROOT)) >= cells:
             break
     return {"studies": dict(studies)}
 
@@ -37,7 +38,7 @@ def campaign(cells: int) -> dict[str, object]:
 def stand_in_clone(folder: Path, cells: int) -> int:
     """Copy the project with stand-ins for measuring; return its number of cells."""
     for name in COPIED:
-        source = design.ROOT / name
+        source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
@@ -51,7 +52,7 @@ def stand_in_clone(folder: Path, cells: int) -> int:
     (programs / "python").symlink_to(Path(sys.prefix) / "bin" / "python")
     (programs / "losslab").write_text(STAND_IN)
     (programs / "losslab").chmod(0o755)
-    return len(design.load_cells(content, design.ROOT))
+    return len(design.load_cells(content, ROOT))
 
 
 def run(folder: Path) -> tuple[float, float]:

@@ -16,11 +16,17 @@ lab.shade = ({ colour }) => {
   return `rgb(${part(1)}, ${part(3)}, ${part(5)})`;
 };
 
-// Get the colour of a flow's algorithm; a second flow may have another.
-const flowColour = (cell, flow) => {
-  const { competitor } = cell.condition;
-  return lab.shade(flow === "competitor" && competitor !== "none" ? lab.algorithm(competitor) : lab.controlOf(cell));
+// Get the colour of a flow's algorithm; a second flow may have another. In an overlay, runs of the
+// same algorithm differ: B is drawn in the colour of the text.
+const flowColour = (pane, flow) => {
+  const { competitor } = pane.cell.condition;
+  const [first] = lab.panes;
+  if (lab.overlaid() && pane !== first && lab.controlName(pane.cell) === lab.controlName(first.cell)) return css("--text");
+  return lab.shade(flow === "competitor" && competitor !== "none" ? lab.algorithm(competitor) : lab.controlOf(pane.cell));
 };
+
+// Tell whether the runs of both panes are drawn in the same figures.
+lab.overlaid = () => document.getElementById("overlay").checked && lab.panes.length === 2 && lab.panes.every((pane) => pane.run);
 
 const DASHED = ["ssthresh", "smoothed by TCP", "dropped at the bottleneck"];
 const dash = (line, cell) => {
@@ -46,7 +52,7 @@ lab.rangeOf = (panel) => {
     const margin = (pane.run?.end_s ?? 0) / lab.index.slices;
     for (const line of pane.run?.lines ?? []) {
       if (line.panel !== panel) continue;
-      line.values.forEach((value, at) => {
+      (line.high ?? line.values).forEach((value, at) => {
         if (value > most && pane.run.x[at] >= from - margin && pane.run.x[at] <= to + margin) most = value;
       });
     }
@@ -88,9 +94,30 @@ const nearest = (values, at) => {
   return at;
 };
 
-// Draw one panel of a run.
-lab.chart = (pane, panel, lines, host) => {
-  const { cell, run } = pane;
+// Build the series of a line: its values, and the edges of its band if it is a mean.
+const seriesOf = ({ pane, line }) => {
+  const { cell } = pane;
+  const label = lab.overlaid() ? `${pane.title}: ${line.name}` : line.name;
+  const stroke = () => flowColour(pane, line.flow);
+  const common = { spanGaps: true, points: { show: false }, stroke };
+  const drawn = {
+    ...common, label, dash: dash(line, cell), width: 1.2,
+    value: (_, value) => lab.number(value, 3), // values are rounded to a thousandth of the maximum
+  };
+  const edge = { ...common, class: "edge", label: `${label} (band)`, width: 0 };
+  return line.high ? [drawn, { ...edge }, { ...edge }] : [drawn];
+};
+
+const valuesOf = ({ line }) => (line.high ? [line.values, line.high, line.low] : [line.values]);
+
+// Draw one panel of one run, or of both in an overlay. `drawn` has the lines with their panes.
+lab.chart = (pane, panel, drawn, host) => {
+  const { cell } = pane;
+  const series = drawn.flatMap(seriesOf);
+  const lines = drawn.flatMap((each) => Array(valuesOf(each).length).fill(each.line));
+  // A band is filled between a line's upper and lower edge.
+  const bands = series.flatMap((each, at) => (each.class === "edge" && series[at - 1].class !== "edge"
+    ? [{ series: [at + 1, at + 2], fill: () => `color-mix(in srgb, ${each.stroke()} 18%, transparent)` }] : []));
   const axis = { stroke: () => css("--text"), grid: { stroke: () => css("--grid"), width: 1 }, ticks: { show: false } };
   const options = {
     width: host.clientWidth,
@@ -109,18 +136,8 @@ lab.chart = (pane, panel, lines, host) => {
       drag: { x: true, y: false, setScale: false },
       bind: { dblclick: () => () => { lab.zoom(0, Infinity); } },
     },
-    series: [
-      { label: "time", value: (_, value) => (value === null ? "–" : `${lab.number(value)} s`) },
-      ...lines.map((line) => ({
-        label: line.name,
-        stroke: () => flowColour(cell, line.flow),
-        dash: dash(line, cell),
-        width: 1.2,
-        spanGaps: true,
-        points: { show: false },
-        value: (_, value) => lab.number(value, 3), // values are rounded to a thousandth of the maximum
-      })),
-    ],
+    series: [{ label: "time", value: (_, value) => (value === null ? "–" : `${lab.number(value)} s`) }, ...series],
+    bands,
     hooks: {
       drawClear: [(chart) => shadeWarmup(chart, cell.condition.warmup_s)],
       setSelect: [(chart) => {
@@ -133,7 +150,10 @@ lab.chart = (pane, panel, lines, host) => {
       }],
     },
   };
-  return new uPlot(options, [run.x, ...lines.map((line) => line.values)], host);
+  // Runs of different lengths have different times.
+  const tables = [...new Set(drawn.map((each) => each.pane))].map((of) =>
+    [of.run.x, ...drawn.filter((each) => each.pane === of).flatMap(valuesOf)]);
+  return new uPlot(options, tables.length > 1 ? uPlot.join(tables) : tables[0], host);
 };
 
 // Draw all panels of a pane's run.
@@ -141,9 +161,13 @@ lab.drawCharts = (pane) => {
   for (const chart of pane.charts) chart.destroy();
   pane.charts = [];
   pane.chartsHost.replaceChildren();
-  if (!pane.run) return;
+  const overlaid = lab.overlaid();
+  // In an overlay, the first pane draws both runs.
+  if (!pane.run || (overlaid && pane !== lab.panes[0])) return;
   for (const panel of lab.index.panels) {
-    const lines = pane.run.lines.filter((line) => line.panel === panel.key);
+    const drawn = (overlaid ? lab.panes : [pane]).flatMap((each) =>
+      each.run.lines.filter((line) => line.panel === panel.key).map((line) => ({ pane: each, line })));
+    const lines = drawn.map(({ line }) => line);
     const host = lab.make("div", { className: "chart" });
     pane.chartsHost.append(lab.make("h4", { textContent: panel.title }), host);
     if (!lines.length) {
@@ -153,6 +177,6 @@ lab.drawCharts = (pane) => {
     const most = lines.map((line) => `${line.name} up to ${lab.number(Math.max(...line.values))}`);
     host.setAttribute("role", "img");
     host.setAttribute("aria-label", `${panel.title} over ${lab.number(pane.run.end_s)} s: ${most.join("; ")}`);
-    pane.charts.push(lab.chart(pane, panel, lines, host));
+    pane.charts.push(lab.chart(pane, panel, drawn, host));
   }
 };

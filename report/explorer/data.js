@@ -67,7 +67,8 @@ lab.key = (key) => {
 lab.algorithm = (name) => lab.index.algorithms[name] ?? { label: name, colour: "#666666" };
 
 // Get a cell's congestion control: the kernel's algorithm, or a scheme over UDP.
-lab.controlOf = ({ condition }) => lab.algorithm(condition.app === "datagram" ? condition.scheme.split(",")[0] : condition.algorithm);
+lab.controlName = ({ condition }) => (condition.app === "datagram" ? condition.scheme.split(",")[0] : condition.algorithm);
+lab.controlOf = (cell) => lab.algorithm(lab.controlName(cell));
 
 // Find, for each study, the axes in which its cells differ.
 lab.varyingAxes = () => {
@@ -110,6 +111,41 @@ lab.result = (cell) => {
   const metric = lab.index.metrics.find((name) => valid.some((summary) => name in summary));
   const of = (name) => valid.map((summary) => summary[name]).filter((value) => value !== undefined);
   return { n: valid.length, metric, mean: metric ? lab.mean(of(metric)) : null, retransmits: lab.mean(of("retransmits")) };
+};
+
+// Number in place of a replicate's: the mean of all.
+lab.MEAN = "mean";
+
+// Choose what to show of a cell: the mean of its replicates, if it has several.
+lab.meanRun = (cell) => (lab.averaged(cell).length > 1 ? lab.MEAN : lab.firstRun(cell));
+
+// List the numbers of the replicates of which the mean is drawn.
+lab.averaged = (cell) => [...cell.runs.keys()].filter((at) => cell.runs[at].valid && cell.runs[at].series >= 0);
+
+// Average the two values of a slice; null without any.
+const sliceMean = (values, slice) => lab.mean(values.slice(2 * slice, 2 * slice + 2).filter((value) => value !== null));
+
+// Compute the mean over replicates, and their lowest and highest value, in each time slice.
+lab.average = async (cell) => {
+  const runs = await Promise.all(lab.averaged(cell).map((at) => lab.series(cell, at)));
+  const end_s = Math.max(...runs.map((run) => run.end_s));
+  const slices = [...Array(lab.index.slices).keys()];
+  const x = slices.map((slice) => ((slice + 0.5) / lab.index.slices) * end_s);
+  const lines = runs[0].lines.map((line) => {
+    const alike = runs.map((run) => [run, run.lines.find((each) =>
+      each.panel === line.panel && each.name === line.name && each.flow === line.flow)]).filter(([, each]) => each);
+    // Runs end at slightly different times, so their slices differ slightly in length.
+    const at = x.map((t_s) => alike
+      .map(([run, each]) => sliceMean(each.values, Math.floor((t_s / run.end_s) * lab.index.slices)))
+      .filter((value) => value !== null));
+    return {
+      ...line,
+      values: at.map(lab.mean),
+      low: at.map((values) => (values.length ? Math.min(...values) : null)),
+      high: at.map((values) => (values.length ? Math.max(...values) : null)),
+    };
+  });
+  return { end_s, x, lines };
 };
 
 lab.find = (study, name) => lab.index.cells.find((cell) => cell.study === study && cell.cell === name);

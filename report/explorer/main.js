@@ -21,7 +21,10 @@ lab.pane = (key, title) => {
     const cell = lab.find(pane.cell.study, event.target.value);
     lab.choose(pane, cell, lab.firstRun(cell));
   });
-  pane.choosers.run.addEventListener("change", (event) => lab.choose(pane, pane.cell, Number(event.target.value)));
+  pane.choosers.run.addEventListener("change", (event) => {
+    const { value } = event.target;
+    lab.choose(pane, pane.cell, value === lab.MEAN ? value : Number(value));
+  });
   new ResizeObserver(() => {
     for (const chart of pane.charts) {
       const width = chart.root.parentElement.clientWidth;
@@ -41,14 +44,19 @@ lab.choose = async (pane, cell, number, jump = false) => {
   lab.writeAddress();
   const asked = `${cell.study}/${cell.cell}/${number}`;
   pane.asked = asked;
-  const run = await lab.series(cell, number);
+  const run = await (number === lab.MEAN ? lab.average(cell) : lab.series(cell, number));
   if (pane.asked !== asked) return; // the user chose another run meanwhile
   pane.run = run;
   lab.window = null;
-  lab.drawCharts(pane);
-  lab.redraw();
+  lab.drawAll();
   pane.root.dataset.shown = asked;
   if (jump) pane.root.scrollIntoView({ block: "start" });
+};
+
+// Draw both panes: in an overlay, each depends on the other.
+lab.drawAll = () => {
+  for (const pane of lab.panes) lab.drawCharts(pane);
+  lab.redraw();
 };
 
 lab.fillChoosers = (pane) => {
@@ -60,21 +68,32 @@ lab.fillChoosers = (pane) => {
   cell.replaceChildren(...[...blocks].map(([block, cells]) =>
     lab.make("optgroup", { label: block }, ...cells.map((each) => new Option(each.words, each.cell)))));
   cell.value = pane.cell.cell;
-  run.replaceChildren(...pane.cell.runs.map((each, at) => {
+  const count = lab.averaged(pane.cell).length;
+  const mean = count > 1 ? [new Option(`mean of ${count}`, lab.MEAN)] : [];
+  run.replaceChildren(...mean, ...pane.cell.runs.map((each, at) => {
     const state = each.valid ? "" : ", invalid";
     return new Option(`${at}${state}${each.series < 0 ? ", not drawn" : ""}`, at);
   }));
   run.value = pane.number;
 };
 
+// Summarise the mean of a cell's replicates like a run.
+const meanOfCell = (cell) => {
+  const valid = lab.averaged(cell).map((at) => cell.runs[at].summary);
+  const names = [...new Set(valid.flatMap((summary) => Object.keys(summary)))].sort();
+  const of = (name) => valid.map((summary) => summary[name]).filter((value) => value !== undefined);
+  return { valid: true, summary: Object.fromEntries(names.map((name) => [name, lab.mean(of(name))])), files: [], count: valid.length };
+};
+
 lab.showRun = (pane) => {
   const { cell, number, root } = pane;
-  const run = cell.runs[number];
+  const run = number === lab.MEAN ? meanOfCell(cell) : cell.runs[number];
   const verdict = root.querySelector(".verdict");
   verdict.classList.toggle("invalid", !run.valid);
   const known = `Replicate ${number} of ${cell.runs.length}, seed ${run.seed}`;
   const drawn = run.series < 0 ? " Its series are not on this page." : "";
-  verdict.textContent = (run.valid ? `${known}: valid.` : `${known}: INVALID, enters no statistic: ${run.reasons.join("; ")}.`) + drawn;
+  const mean = `Mean of ${run.count} valid replicates; the band shows the lowest and the highest of them in each slice.`;
+  verdict.textContent = number === lab.MEAN ? mean : (run.valid ? `${known}: valid.` : `${known}: INVALID, enters no statistic: ${run.reasons.join("; ")}.`) + drawn;
   root.querySelector(".numbers").replaceChildren(...Object.entries(run.valid ? run.summary : {}).map(([key, value]) => {
     const { name, unit } = lab.key(key);
     const shown = lab.make("dd", { textContent: `${lab.number(value)} ${unit}` });
@@ -84,17 +103,31 @@ lab.showRun = (pane) => {
     const { name, unit } = lab.key(axis);
     return `${name} ${value} ${unit}`.trim();
   }).join(", ")}`;
-  const folder = `${cell.study}/${cell.cell}/${number}`;
+  const folder = [cell.study, cell.cell, ...(number === lab.MEAN ? [] : [number])].join("/");
   const link = (file) => lab.make("a", { href: `${lab.index.cells_folder}/${folder}/${file}`, textContent: file });
   root.querySelector(".files").replaceChildren("Files: ", ...run.files.flatMap((file) => [link(file), " "]));
   const path = `${lab.index.cells_path}/${folder}`;
-  root.querySelector(".commands").textContent = `.venv/bin/losslab rerun ${path}\n.venv/bin/losslab plot ${path}`;
+  const again = number === lab.MEAN ? [] : [`.venv/bin/losslab rerun ${path}`];
+  root.querySelector(".commands").textContent = [...again, `.venv/bin/losslab plot ${path}`].join("\n");
 };
 
 lab.setCompare = (on) => {
   document.getElementById("compare").checked = on;
   document.getElementById("panes").classList.toggle("two", on);
   lab.panes[1].root.hidden = !on;
+  if (!on) lab.setOverlay(false);
+};
+
+lab.setOverlay = (on) => {
+  document.getElementById("overlay").checked = on;
+  document.getElementById("panes").classList.toggle("overlaid", on);
+};
+
+lab.toggleOverlay = (on) => {
+  lab.setOverlay(on);
+  if (on && !lab.panes[1].cell) lab.toggleCompare(true);
+  else lab.drawAll();
+  lab.writeAddress();
 };
 
 lab.toggleCompare = (on) => {
@@ -102,12 +135,11 @@ lab.toggleCompare = (on) => {
   lab.setCompare(on);
   if (on) {
     const partner = lab.partner(first.cell);
-    lab.choose(second, partner, lab.firstRun(partner));
+    lab.choose(second, partner, first.number === lab.MEAN ? lab.meanRun(partner) : lab.firstRun(partner));
   } else {
     second.run = null;
     second.cell = null;
-    lab.drawCharts(second);
-    lab.redraw();
+    lab.drawAll();
     lab.writeAddress();
   }
 };
@@ -122,6 +154,7 @@ lab.partner = (cell) => {
 lab.writeAddress = () => {
   const shown = lab.panes.filter((pane) => pane.cell);
   const words = shown.map((pane) => `${pane.key}=${pane.cell.study}/${pane.cell.cell}/${pane.number}`);
+  if (document.getElementById("overlay").checked) words.push("view=overlay");
   history.replaceState(null, "", `#${words.join("&")}`);
 };
 
@@ -139,8 +172,15 @@ lab.readAddress = () => {
     const cell = lab.find(of, name);
     if (!cell) continue;
     const there = Number(number) < cell.runs.length && number !== undefined && number !== "";
-    lab.choose(pane, cell, there ? Number(number) : lab.firstRun(cell));
+    const other = number === lab.MEAN ? lab.meanRun(cell) : lab.firstRun(cell);
+    lab.choose(pane, cell, there ? Number(number) : other);
     shown = shown || pane.key === "a";
+  }
+  if (named.get("view") === "overlay") lab.setOverlay(true);
+  const [preset] = lab.available();
+  if (!shown && !study && preset && !lab.panes[0].cell) {
+    lab.openPreset(preset);
+    return;
   }
   const first = lab.index.cells.find((cell) => !study || cell.study === study) ?? lab.index.cells[0];
   if (!shown && first && (study || !lab.panes[0].cell)) lab.choose(lab.panes[0], first, lab.firstRun(first));
@@ -149,7 +189,7 @@ lab.readAddress = () => {
 lab.setTheme = (theme) => {
   document.documentElement.dataset.theme = theme;
   document.getElementById("theme").textContent = theme === "dark" ? "Light" : "Dark";
-  for (const pane of lab.panes) lab.drawCharts(pane);
+  lab.drawAll();
 };
 
 lab.step = { in: [0.25, 0.75], out: [-0.5, 1.5], left: [-0.5, 0.5], right: [0.5, 1.5] };
@@ -167,6 +207,7 @@ lab.start = async () => {
   lab.setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   document.getElementById("theme").addEventListener("click", () => lab.setTheme(lab.dark() ? "light" : "dark"));
   document.getElementById("compare").addEventListener("change", (event) => lab.toggleCompare(event.target.checked));
+  document.getElementById("overlay").addEventListener("change", (event) => lab.toggleOverlay(event.target.checked));
   for (const button of document.querySelectorAll("[data-zoom]")) {
     button.addEventListener("click", () => {
       const [from, to] = lab.span();
@@ -184,6 +225,7 @@ lab.start = async () => {
     document.getElementById("cells").scrollIntoView();
     document.getElementById("cells").focus();
   });
+  lab.drawPresets();
   lab.drawHead();
   lab.drawRows();
   lab.readAddress();

@@ -10,15 +10,15 @@ lab.columns = [
   { title: "Block", of: (cell) => cell.block, wide: true },
   { title: "Cell", of: (cell) => cell.words, show: (cell) => lab.make("span", { textContent: cell.words, title: cell.cell }) },
   { title: "Algorithm", of: (cell) => lab.controlOf(cell).label, wide: true },
-  { title: "Loss %", of: condition("loss_percent"), number: true, wide: true },
-  { title: "RTT ms", of: condition("rtt_ms"), number: true, wide: true },
-  { title: "Rate Mbit/s", of: rate, number: true, wide: true, show: (cell) => (rate(cell) === null ? "trace" : lab.number(rate(cell))) },
-  { title: "Buffer packets", of: condition("buffer_packets"), number: true, wide: true },
-  { title: "Length s", of: condition("duration_s"), number: true, wide: true },
-  { title: "n", of: (cell) => cell.result.n, number: true },
-  { title: "Mean", of: (cell) => cell.result.mean, number: true, show: (cell) => lab.meanWords(cell) },
-  { title: "Retransmits", of: (cell) => cell.result.retransmits, number: true, wide: true },
-  { title: "Invalid", of: (cell) => cell.invalid, number: true, show: (cell) => lab.invalidWords(cell) },
+  { title: "Loss (%)", of: condition("loss_percent"), number: true, wide: true },
+  { title: "RTT (ms)", of: condition("rtt_ms"), number: true, wide: true },
+  { title: "Rate (Mbit/s)", of: rate, number: true, wide: true, show: (cell) => (rate(cell) === null ? "trace" : lab.number(rate(cell))) },
+  { title: "Buffer (packets)", of: condition("buffer_packets"), number: true, wide: true },
+  { title: "Length (s)", of: condition("duration_s"), number: true, wide: true },
+  { title: "Valid runs", of: (cell) => cell.result.n, number: true },
+  { title: "Mean of the main metric", of: (cell) => cell.result.mean, number: true, show: (cell) => lab.meanWords(cell) },
+  { title: "Retransmits (packets)", of: (cell) => cell.result.retransmits, number: true, wide: true },
+  { title: "Invalid runs", of: (cell) => cell.invalid, number: true, show: (cell) => lab.invalidWords(cell) },
 ];
 
 lab.meanWords = (cell) => {
@@ -43,12 +43,11 @@ lab.compare = (one, other) => {
 };
 
 lab.rows = () => {
-  const words = document.getElementById("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const tests = lab.parseQuery(document.getElementById("filter").value);
   const study = document.getElementById("filter-study").value;
   const invalid = document.getElementById("filter-invalid").checked;
-  const text = (cell) => `${cell.study} ${cell.block} ${cell.cell} ${cell.words}`.toLowerCase();
   const found = lab.index.cells.filter((cell) =>
-    (!study || cell.study === study) && (!invalid || cell.invalid > 0) && words.every((word) => text(cell).includes(word)));
+    (!study || cell.study === study) && (!invalid || cell.invalid > 0) && tests.every((test) => test(cell)));
   const { of } = lab.columns[lab.order.column];
   found.sort((one, other) => lab.compare(of(one), of(other)) * (lab.order.down ? -1 : 1));
   return found;
@@ -79,7 +78,7 @@ lab.drawRows = () => {
       const label = `Show ${cell.words} in ${pane.title}`;
       const button = lab.make("button", { type: "button", textContent: pane.key.toUpperCase(), title: label });
       button.setAttribute("aria-label", label);
-      button.addEventListener("click", () => lab.choose(pane, cell, lab.firstRun(cell), true));
+      button.addEventListener("click", () => lab.choose(pane, cell, lab.meanRun(cell), true));
       return button;
     });
     const cells = lab.columns.map((column) => {

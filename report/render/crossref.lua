@@ -71,9 +71,9 @@ local function number_blocks(block)
           block.content:remove(1)
         end
         if FORMAT:match("typst") then
-          local result = pandoc.Blocks({ pandoc.RawBlock("typst", "#callout[" .. title .. "][") })
+          local result = pandoc.Blocks({ pandoc.RawBlock("typst", "#callout(title: [" .. title .. "], body: [") })
           result:extend(block.content)
-          result:insert(pandoc.RawBlock("typst", "]"))
+          result:insert(pandoc.RawBlock("typst", "])"))
           return result
         end
         block.classes = { "callout", "callout-" .. style }
@@ -95,49 +95,6 @@ local function resolve(cite)
   return pandoc.Link(text, "#" .. id)
 end
 
--- typst has no classes: its template sets a verdict's colour.
-local function color_verdict(span)
-  local kind = nil
-  for _, class in ipairs(span.classes) do kind = class:match("^verdict%-(.+)$") or kind end
-  if not (kind and FORMAT:match("typst")) then return nil end
-  local inlines = pandoc.Inlines({ pandoc.RawInline("typst", '#verdict("' .. kind .. '")[') })
-  inlines:extend(span.content)
-  inlines:insert(pandoc.RawInline("typst", "]"))
-  if span.identifier ~= "" then
-    inlines:insert(pandoc.RawInline("typst", "<" .. span.identifier .. ">"))
-  end
-  return inlines
-end
-
-local function is_trace(block)
-  local span = block.t == "Para" and #block.content == 1 and block.content[1]
-  return span and span.t == "Span" and span.classes:includes("trace")
-end
-
--- Place the line with data and cells below each figure or table, in smaller print. In the PDF, links
--- become text. A figure may move to another page, so the line becomes part of its caption.
-local function place_traces(blocks)
-  local placed = pandoc.Blocks({})
-  for _, block in ipairs(blocks) do
-    local last = placed[#placed]
-    if not is_trace(block) then
-      placed:insert(block)
-    elseif not FORMAT:match("typst") then
-      placed:insert(pandoc.Div(pandoc.Para(block.content[1].content), { class = "trace" }))
-    else
-      local words = pandoc.Inlines({ pandoc.RawInline("typst", "#trace[") })
-      words:extend(block.content[1].content:walk({ Link = function(l) return l.content end }))
-      words:insert(pandoc.RawInline("typst", "]"))
-      if last and last.t == "Figure" then
-        last.caption.long:insert(pandoc.Para(words))
-      else
-        placed:insert(pandoc.Para(words))
-      end
-    end
-  end
-  return placed
-end
-
 function Pandoc(doc)
   local blocks = pandoc.Blocks({})
   for _, block in ipairs(doc.blocks) do
@@ -150,7 +107,6 @@ function Pandoc(doc)
       blocks:insert(new)
     end
   end
-  blocks = place_traces(blocks)
-  doc.blocks = blocks:walk({ Cite = resolve, Span = color_verdict })
+  doc.blocks = blocks:walk({ Cite = resolve })
   return doc
 end

@@ -1,3 +1,42 @@
 """losslab measures how loss, delay, buffers and path shape affect TCP congestion control."""
 
 __version__ = "0.1.0"
+
+TYPE_CHECKING = False  # as in `typing`, which guests need not import
+if TYPE_CHECKING:
+    from losslab.api import measure, read, sweep
+    from losslab.errors import HostError, LosslabError
+    from losslab.frames import InvalidRunError, Results, Run
+    from losslab.reading import UsageError
+
+# Modules of the Python interface, by name. They are imported at the first use of a name: commands
+# and guests need none of them.
+_MODULES = {
+    "HostError": "losslab.errors",
+    "InvalidRunError": "losslab.frames",
+    "LosslabError": "losslab.errors",
+    "Results": "losslab.frames",
+    "Run": "losslab.frames",
+    "UsageError": "losslab.reading",
+    "measure": "losslab.api",
+    "read": "losslab.api",
+    "sweep": "losslab.api",
+}
+__all__ = [
+    "HostError", "InvalidRunError", "LosslabError", "Results", "Run", "UsageError", "measure",
+    "read", "sweep",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    """Import a name of the Python interface."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """List all names, also those that are not imported yet."""
+    return sorted({*globals(), *__all__})

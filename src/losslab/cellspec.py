@@ -11,6 +11,7 @@ from losslab.backends.base import GUEST, VIRTUAL, Instrument
 from losslab.backends.registry import NAMES, PLACES
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, shown, whole_option
+from losslab.repository import ROOT
 from losslab.study import design
 from losslab.study.condition import Condition
 from losslab.study.names import Names
@@ -51,7 +52,7 @@ def condition(data: Any, names: Names | None = None) -> Condition:
         raise UsageError(shown(str(error.args[0]))) from error
     except LosslabError as error:
         raise UsageError(error.message) from error
-    names = names or design.load_names(design.ROOT)
+    names = names or design.load_names(ROOT)
     problems = made.problems() + names.problems(made)
     if problems:
         raise UsageError("; ".join(dict.fromkeys(problems)))
@@ -89,3 +90,12 @@ def video(condition: Condition, tools: Instrument, timeout_s: float | None = Non
     from losslab.campaign.instrument import video
 
     return video(condition.video, condition.duration_s, tools, timeout_s)
+
+
+def refuse_existing(out: Path) -> None:
+    """Refuse an existing output folder."""
+    if out.exists():
+        raise UsageError(
+            f"--out must name a new folder, found that {out} exists",
+            hint="remove it or choose another; losslab never overwrites results",
+        )

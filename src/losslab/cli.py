@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from losslab import __version__, examples, interrupts, steps
+from losslab.arguments import Parser
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, shown
 from losslab.reading.files import CONTROL
@@ -132,7 +133,7 @@ def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     For a step of the workflow it has the steps alone: a campaign starts hundreds of them, and
     importing the other commands takes longer than a step's own start.
     """
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = Parser(
         prog="losslab",
         description=__doc__,
         epilog=f"exit status:\n{STATUSES}",

@@ -8,18 +8,29 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from losslab import cellspec, demo, new, score, steps, sweep
+from losslab import cellspec, demo, init, new, score, steps, sweeps, whatif, why
 from losslab.artifact import commands as artifact
-from losslab.campaign import diff, export, inputs, provenance, rerun, staleness, verdicts
+from losslab.campaign import (
+    diff,
+    divergence,
+    export,
+    inputs,
+    provenance,
+    rerun,
+    staleness,
+    verdicts,
+)
 from losslab.campaign.replicate import run
-from losslab.errors import LosslabError
+from losslab.errors import LosslabError, did_you_mean
 from losslab.instrument import recipes
+from losslab.provide import at_first_use, provide
 from losslab.reading import UsageError, number_option, read_config
+from losslab.repository import ROOT
 from losslab.study import axisdocs, design
 from losslab.study.axes import NONE
 from losslab.study.condition import AXES, Condition
 from losslab.ui import commands as ui
-from losslab.ui import difftable
+from losslab.ui import difftable, runsummary
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -38,11 +49,12 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--capture", action="append", default=[], metavar="LINK",
         help="capture an interface's packets, such as r1-r2, in capture-LINK.pcap; may be repeated",
     )  # fmt: skip
+    measure.add_argument("--json", action="store_true", help="print the metrics as JSON")
     measure.set_defaults(run=_measure, interrupted="the unfinished run was removed")
 
     cells = commands.add_parser("cells", help="list the cells of a configuration")
     cells.add_argument("study", nargs="?")
-    cells.add_argument("--config", type=Path, default=design.ROOT / "config" / "config.yaml")
+    cells.add_argument("--config", type=Path, default=ROOT / "config" / "config.yaml")
     cells.add_argument("--json", action="store_true", help="print JSON, with the conditions")
     cells.add_argument(
         "--why", action="store_true", help="list the cells to be measured, with the reason"
@@ -66,10 +78,17 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     compared.add_argument(
         "--common", action="store_true", help="compare only cells and files that both have"
     )
+    compared.add_argument(
+        "--packets", action="store_true",
+        help="of two runs: print the first packet and the first sample that differ",
+    )  # fmt: skip
+    compared.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
     compared.add_argument("--json", action="store_true", help="print JSON")
     compared.set_defaults(run=_diff)
 
-    sweep.add_command(commands)
+    whatif.add_command(commands)
+    why.add_command(commands)
+    sweeps.add_command(commands)
     steps.add_commands(commands)
     _tool_commands(commands)
 
@@ -83,8 +102,14 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     doctor.add_argument(
         "--whole", action="store_true", help="also verify every file of kernels and images"
     )
+    cellspec.backend_options(doctor)
     doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.set_defaults(run=_doctor)
+
+    ready = commands.add_parser(
+        "setup", help="fetch or build the default kernel and image, and test them"
+    )
+    ready.set_defaults(run=_setup)
 
     shell = commands.add_parser("shell", help="open a shell inside the emulated path")
     axisdocs.add_options(shell, algorithm="cubic")
@@ -99,33 +124,27 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     verdicts.add_command(commands)
     provenance.add_command(commands)
     export.add_command(commands)
-    axisdocs.add_command(commands, design.ROOT)
+    axisdocs.add_command(commands, ROOT)
     recipes.add_commands(commands)
     ui.add_commands(commands)
     demo.add_command(commands)
     new.add_commands(commands)
+    init.add_command(commands)
     score.add_commands(commands)
     artifact.add_commands(commands)
 
 
-def _condition(options: argparse.Namespace) -> Condition:
+def condition_of(options: argparse.Namespace) -> Condition:
     """Make the condition from the axes' options."""
     if options.bring != NONE:
         options.bring = inputs.named(Path(options.bring))
     return cellspec.condition({name: getattr(options, name) for name in AXES})
 
 
-def _refuse_existing(out: Path) -> None:
-    if out.exists():
-        raise UsageError(
-            f"--out must name a new folder, found that {out} exists",
-            hint="remove it or choose another; losslab never overwrites results",
-        )
-
-
 def _measure(options: argparse.Namespace) -> int:
-    condition = _condition(options)
-    _refuse_existing(options.out)
+    condition = condition_of(options)
+    cellspec.refuse_existing(options.out)
+    at_first_use(condition, options.backend, options.where)
     tools = cellspec.instrument(options, condition)
     manifest = run(
         condition,
@@ -139,17 +158,20 @@ def _measure(options: argparse.Namespace) -> int:
     )
     for reason in manifest["reasons"]:
         print(f"losslab: invalid: {reason}", file=sys.stderr)
-    print(json.dumps(manifest["summary"], indent=1, sort_keys=True))
+    if options.json:
+        print(json.dumps(manifest["summary"], indent=1, sort_keys=True))
+    else:
+        ui.say(runsummary.text(manifest, options.out))
     return 0 if manifest["valid"] else 1
 
 
 def _cells(options: argparse.Namespace) -> int:
-    studies = design.load_studies(read_config(options.config), design.ROOT)
+    studies = design.load_studies(read_config(options.config), ROOT)
     names = [study.name for study in studies]
     if options.study not in (None, *names):
         raise UsageError(
             f"the study must be one that {options.config} measures ({', '.join(names)}), found "
-            f"{options.study}",
+            f"{options.study}{did_you_mean(options.study, names)}",
             hint="name another campaign with --config, such as config/quick.yaml",
         )
     cells = [c for study in studies for c in study.cells if options.study in (None, c.study)]
@@ -175,7 +197,7 @@ def _rerun(options: argparse.Namespace) -> int:
     rerun.require_result(manifest, "the run to repeat")
     original = options.manifest if options.manifest.is_dir() else options.manifest.parent
     if options.out is not None:
-        _refuse_existing(options.out)
+        cellspec.refuse_existing(options.out)
     what = rerun.ready(manifest, options.trust)
     with rerun.again(manifest, what, options.out) as (out, again):
         rerun.require_result(again, "the second run")
@@ -199,6 +221,12 @@ def _diff(options: argparse.Namespace) -> int:
             f"diff must compare two folders, found {options.first} twice",
             hint="every folder agrees with itself",
         )
+    if options.packets:
+        if options.json or options.metric or options.common:
+            raise UsageError("--packets must be the only option, found another")
+        lines, parted = divergence.report(options.first, options.second, options.trust)
+        print("\n".join(lines))
+        return int(parted)
     try:
         found = diff.compare_sets(options.first, options.second, options.metric, options.common)
     except LosslabError as error:  # of what was named; nothing was compared
@@ -215,21 +243,33 @@ def _doctor(options: argparse.Namespace) -> int:
     if options.self_test:
         print(self_test(instrument()))
         return 0
+    way = (options.backend, options.where)
     sections = doctor.examine(options.whole)
     if options.json:
         print(json.dumps([asdict(each) | {"usable": each.usable} for each in sections], indent=1))
     else:
-        print("\n\n".join(section.text() for section in sections))
-    required = [sections[0], *(sections[-1:] if options.whole else [])]
-    return 0 if all(section.usable for section in required) else 1
+        print(doctor.text(sections, way))
+    needed = [section for section in sections if section.way == way]
+    needed += sections[-1:] if options.whole else []
+    return 0 if all(section.usable for section in needed) else 1
+
+
+def _setup(options: argparse.Namespace) -> int:
+    from losslab.campaign.cellrun import SELF_TEST, self_test
+    from losslab.campaign.instrument import instrument
+
+    provide(SELF_TEST)
+    print(self_test(instrument()))
+    return 0
 
 
 def _shell(options: argparse.Namespace) -> int:
     from losslab import shell
     from losslab.campaign.instrument import instrument
 
-    condition = _condition(options)
+    condition = condition_of(options)
     command = shell.command_or_input(options.command)
+    at_first_use(condition)
     tools = instrument(condition=condition)
     if command is None:
         return shell.interact(condition, options.seed, tools)

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from losslab import sweep
+from losslab import sweeps
 from losslab.campaign.collect import read_csv
 from losslab.ui.commands import say
 
@@ -22,7 +22,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     """Add `demo`."""
     parser = commands.add_parser("demo", help="show how loss affects CUBIC and BBR, in a minute")
     parser.add_argument("--out", type=Path, default=Path("results", "demo"), help="folder")
-    parser.set_defaults(run=_demo, interrupted=sweep.KEPT)
+    parser.set_defaults(run=_demo, interrupted=sweeps.KEPT)
 
 
 def command(out: Path) -> list[str]:
@@ -35,7 +35,7 @@ def command(out: Path) -> list[str]:
 
 def _demo(options: argparse.Namespace) -> int:
     parser = argparse.ArgumentParser()
-    sweep.add_command(parser.add_subparsers())
+    sweeps.add_command(parser.add_subparsers())
     words = command(options.out)
     swept = parser.parse_args(words)
     status: int = swept.run(swept)

@@ -10,17 +10,26 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from losslab import processes, report
+from losslab import processes
 from losslab.backends import fixes, preflight, resources, runner, virtual
-from losslab.backends.base import Finding, Instrument, Job
+from losslab.backends.base import (
+    CONTAINERNET,
+    GUEST,
+    HOST,
+    VIRTUAL,
+    Finding,
+    Instrument,
+    Job,
+)
 from losslab.errors import LosslabError
-from losslab.instrument import image, integrity, kernel, kernels
-from losslab.instrument.cache import ROOT, cache_folder
+from losslab.instrument import image, integrity, kernel, kernels, quarto
+from losslab.instrument.cache import cache_folder
 from losslab.lock import own_folder
+from losslab.repository import FOR_CAMPAIGNS, SET_UP, debian_packages, install_command
 
 BOOT_TIMEOUT_S = 60.0
 # Size of a full campaign's raw files; the quick one needs a tenth.
@@ -43,6 +52,8 @@ class Section:
 
     name: str
     findings: list[Finding]
+    # Backend and place that need them, as `--backend` and `--where`; None: every campaign.
+    way: tuple[str, str] | None = None
 
     @property
     def usable(self) -> bool:
@@ -54,12 +65,16 @@ class Section:
         verdict = "ready" if self.usable else "not ready"
         return "\n".join([f"{self.name}: {verdict}", *(f.line() for f in self.findings)])
 
-
-def debian_packages(part: str) -> dict[str, str | None]:
-    """Return a part of scripts/packages.txt: packages, and a program of each, if named."""
-    lines = (ROOT / "scripts" / "packages.txt").read_text().splitlines()
-    rows = [line.split() for line in lines if not line.startswith("#")]
-    return {row[1]: row[2] if len(row) > 2 else None for row in rows if row[0] == part}
+    def brief(self) -> str:
+        """Format in one line, for a way to measure that the user did not choose."""
+        if self.usable or self.way is None:
+            return f"  {self.name}: ready"
+        unmet = sum(not f.good for f in self.findings if f.required)
+        backend, where = self.way
+        return (
+            f"  {self.name}: not set up ({unmet} of {len(self.findings)} requirements are not met; "
+            f"to list them: losslab doctor --backend {backend} --where {where})"
+        )
 
 
 def r_packages(part: str = "analysis") -> list[str]:
@@ -68,22 +83,34 @@ def r_packages(part: str = "analysis") -> list[str]:
     return [name.removeprefix(R_PREFIX) for name in names if name.startswith(R_PREFIX)]
 
 
+def text(sections: Sequence[Section], way: tuple[str, str]) -> str:
+    """Format for a terminal: the chosen way in full, every other in one line."""
+    chosen = [section for section in sections if section.way == way]
+    full = chosen + [section for section in sections if section.way is None]
+    others = [section.brief() for section in sections if section not in full]
+    return "\n\n".join(
+        [*(section.text() for section in full), "\n".join(["Other ways to measure", *others])]
+    )
+
+
 def examine(whole: bool = False) -> list[Section]:
     """Check this machine; the first section is the default backend.
 
     With `whole`, verify every file of the built kernels and images.
     """
     return [
-        Section("virtual backend (default)", list(_virtual())),
+        Section("virtual backend (default)", list(_virtual()), (VIRTUAL, GUEST)),
         Section("analysis and report", list(_analysis())),
-        Section("containernet backend in a guest", list(preflight.guest())),
+        Section("containernet backend in a guest", list(preflight.guest()), (CONTAINERNET, GUEST)),
         Section(
             "virtual backend's hosts on this kernel, in real time",
             list(preflight.host(_root(image.HOST), containers=False)),
+            (VIRTUAL, HOST),
         ),
         Section(
             "containernet backend on this kernel, in real time",
             list(preflight.host(_root(image.ENGINE))),
+            (CONTAINERNET, HOST),
         ),
         *([Section("every file of kernels and images", list(_whole()))] if whole else []),
     ]
@@ -94,9 +121,7 @@ def _root(name: str) -> Path | None:
     return folder / "root" if folder else None
 
 
-def _present(
-    title: str, found: object, absent: str = "not found", fix: str = "make setup"
-) -> Finding:
+def _present(title: str, found: object, absent: str = "not found", fix: str = SET_UP) -> Finding:
     return Finding(title, bool(found), str(found or absent), fix)
 
 
@@ -108,7 +133,8 @@ def _virtual() -> Iterable[Finding]:
         yield _present(title, folder, f"none in {cache_folder()}")
     if not all(built):
         for tool in filter(None, debian_packages("build").values()):
-            yield _present(f"{tool} (to build them)", shutil.which(tool))
+            fix = install_command("build")
+            yield _present(f"{tool} (to build them)", shutil.which(tool), fix=fix)
     for spec in kernels.declared().values():
         if spec != kernels.default():
             fix, there = spec.command(kernel.PLAIN), kernel.existing(spec=spec)
@@ -122,7 +148,7 @@ def _virtual() -> Iterable[Finding]:
     yield from resources.limits()
     yield from _allowed()
     if all(built):
-        yield _attempt("a guest boots", _boot_seconds, "make setup")
+        yield _attempt("a guest boots", _boot_seconds, SET_UP)
     free = shutil.disk_usage(Path.cwd()).free
     yield Finding(
         "disk space for a full campaign here",
@@ -150,7 +176,7 @@ def _digest(title: str, linux: Path | None, roots: list[Path]) -> Finding:
         (sha256,) = integrity.require(linux, roots, whole=True).values()
         return f"SHA-256 {sha256}"
 
-    return _attempt(title, action, "make setup")
+    return _attempt(title, action, SET_UP)
 
 
 def _allowed() -> Iterable[Finding]:
@@ -186,9 +212,10 @@ def _boot_seconds() -> str:
 
 
 def _analysis() -> Iterable[Finding]:
-    yield _present("Snakemake", "installed" if importlib.util.find_spec("snakemake") else "")
+    snakemake = "installed" if importlib.util.find_spec("snakemake") else ""
+    yield _present("Snakemake", snakemake, fix=FOR_CAMPAIGNS)
     rscript = shutil.which("Rscript")
-    yield _present("R", rscript)
+    yield _present("R", rscript, fix=install_command("analysis"))
     if rscript:
         required = r_packages()
         names = ", ".join(f"'{name}'" for name in required)
@@ -198,7 +225,7 @@ def _analysis() -> Iterable[Finding]:
         done = processes.attempt(command, limit_s=PROBE_TIMEOUT_S, more={"TZ": "UTC"})
         missing = done.out.split() if done.good else ["an answer"]
         found = f"without {', '.join(missing)}" if missing else ", ".join(required)
-        yield Finding("R packages", not missing, found, "make setup")
+        yield Finding("R packages", not missing, found, install_command("analysis"))
     installed = all(importlib.util.find_spec(name) for name in ("pypandoc", "typst"))
     fallback = "knitr, pandoc and typst (no Quarto >= 1.9)" if installed else ""
-    yield _present("a renderer", report.quarto() or fallback, "none")
+    yield _present("a renderer", quarto.program() or fallback, "none", FOR_CAMPAIGNS)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 OF_WORKFLOW = "(used by the workflow)"
 # Commands by purpose; any other command is listed under `more`.
 GROUPS = {
-    "check this machine": ("doctor", "pins", "instrument fetch", "instrument pack"),
+    "check this machine": ("doctor", "setup", "pins", "instrument fetch", "instrument pack"),
     "measure": ("demo", "measure", "sweep", "shell"),
     "inspect runs and campaigns": (
         "plot",
@@ -18,7 +18,9 @@ GROUPS = {
         "claims",
         "axes",
         "metrics",
+        "columns",
     ),
+    "ask what would have happened": ("whatif", "why"),
     "judge an algorithm": ("score",),
     "reproduce and verify": (
         "verify",
@@ -28,7 +30,7 @@ GROUPS = {
         "artifact verify",
         "artifact pack",
     ),
-    "add your own": ("new algorithm", "kernel", "image"),
+    "add your own": ("init", "new algorithm", "kernel", "image"),
     "shell completion": ("completion",),
 }
 _RESULTS = "results/summary/loss_cells.csv"
@@ -42,6 +44,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "losslab sweep --algorithm reno --rtt-ms 10,20,40 --rate-mbit 20 --replicates 3 --out rtts",
     ),
     "cells": ("losslab cells loss", "losslab cells --config config/quick.yaml --why"),
+    "columns": ("losslab columns my-run/tcp.csv", "losslab columns my-run/queue.csv --json"),
     "metrics": ("losslab metrics", "losslab metrics --json"),
     "score": (
         "losslab score cubic bbr --quick --out scores",
@@ -51,10 +54,20 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "losslab export my-run --qlog --out my-run.qlog",
         "losslab export my-run --pcap r1-r2 --out bottleneck.pcap",
     ),
+    "whatif": (
+        "losslab whatif my-run --at 3.2 --list",
+        "losslab whatif my-run --at 3.2 --spare 1461 --set loss_percent=0 --algorithm bbr",
+        "losslab whatif my-run --at 3.2 --drop 1500 --seeds 64 --figure futures.svg",
+    ),
+    "why": (
+        "losslab why my-run --stall --out cause",
+        "losslab why my-run --timeout --at 2.5 --out cause",
+    ),
     "rerun": ("losslab rerun my-run", "losslab rerun results/cells/loss/CELL/0 --out again"),
     "diff": (
         "losslab diff results other-results",
         "losslab diff A B --metric retransmits --common",
+        "losslab diff my-run other-run --packets",
     ),
     "smoke-test": ("losslab smoke-test --record results/instrument/smoke-test-virtual-guest.json",),
     "cell": (
@@ -65,13 +78,15 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "losslab collect results/cells/loss/*/cell.json --overview o.csv --replicates r.csv "
         "--intervals i.csv --flows f.csv --queue q.csv",
     ),
-    "doctor": ("losslab doctor", "losslab doctor --self-test", "losslab doctor --whole"),
+    "doctor": ("losslab doctor", "losslab doctor --where host", "losslab doctor --self-test"),
     "shell": (
         "losslab shell --path asymmetric --rtt-ms 20",
         "losslab shell -c 'sender ping -c 3 10.0.3.2'",
     ),
     "claims": (
         "losslab claims loss",
+        "losslab claims --history loss/cubic-1",
+        "losslab claims --freeze --why 'the source states this range'",
         "losslab claims --check report/verdicts/quick.tsv",
         "losslab claims --record report/verdicts/quick.tsv --why 'the warm-up is longer'",
     ),
@@ -93,6 +108,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "status": ("losslab status", "losslab status /data/campaign"),
     "explorer": (f"losslab explorer {_RESULTS} --out results/report/explorer.html",),
     "demo": ("losslab demo", "losslab demo --out /tmp/demo"),
+    "setup": ("losslab setup",),
+    "init": ("losslab init my-campaign",),
     "new algorithm": ("losslab new algorithm mine --label Mine",),
     "artifact pack": (
         "losslab artifact pack --campaign config/quick.yaml",

@@ -13,8 +13,12 @@ import re
 from xml.etree import ElementTree
 
 _IMAGE = re.compile(r'<img\b[^>]*\bsrc="data:image/svg\+xml;base64,([^"]+)"[^>]*>')
-_ALT = re.compile(r'\balt="([^"]*)"')
-_TABLE_BLOCK = re.compile(r'(<div\b[^>]*class="[^"]*\btable-block\b[^"]*")>')
+_ALT = re.compile(r'\b(?:alt|aria-label)="([^"]*)"')  # Quarto writes an aria-label
+# Around a table: pandoc's block, and Quarto's.
+_TABLE_BLOCK = re.compile(
+    r'(<div\b[^>]*class="[^"]*\btable-block\b[^"]*"'
+    r'|<div class="cell-output-display"(?=>\s*<table))>'
+)
 # A reference to an identifier in an SVG file.
 _USED = re.compile(r"(url\(#|^#)([^)]+)")
 SVG = "http://www.w3.org/2000/svg"

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from losslab.instrument import kernels
 from losslab.reading import UsageError
-from losslab.study import design
+from losslab.repository import INSTALLED, ROOT
+from losslab.study import palette
 from losslab.study.names import load_algorithms
 
 TEMPLATE = "template"
 # TCP_CA_NAME_MAX of the kernel is 16, with the zero at the end.
 NAME = r"[a-z][a-z0-9_]{0,14}"
-# Distinguishable colours (Okabe and Ito, 2008, without black) and shapes (ggplot2, filled first).
-COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
+# Distinguishable shapes (ggplot2, filled first).
 SHAPES = ("15", "16", "17", "18", "3", "4", "8", "0", "1", "2", "5", "6")
 
 
@@ -30,8 +30,14 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _algorithm(options: argparse.Namespace) -> int:
+    if INSTALLED:
+        raise UsageError(
+            f"an algorithm's file and row must be in a clone of losslab, found {ROOT}, an "
+            "installed package, whose files the next upgrade replaces",
+            hint="clone losslab's repository, and install it with `make setup`",
+        )
     name = options.name
-    path = new_algorithm(name, options.label or name, design.ROOT)
+    path = new_algorithm(name, options.label or name, ROOT)
     print(
         f"Wrote {path}, a copy of Reno to edit\n"
         f"Added a row to config/algorithms.tsv\n"
@@ -54,16 +60,16 @@ def new_algorithm(name: str, label: str, root: Path) -> Path:
         raise UsageError(f"an algorithm's name must match {NAME}, found {name!r}")
     table = root / "config" / "algorithms.tsv"
     rows = load_algorithms(table)
-    path = kernels.source_of(name).relative_to(design.ROOT)
+    path = kernels.source_of(name).relative_to(ROOT)
     if name in {row["name"] for row in rows} or (root / path).parent.exists():
         raise UsageError(
             f"an algorithm's name must be new, found {name} in config/algorithms.tsv or algorithms/"
         )
-    template = root / kernels.source_of(TEMPLATE).relative_to(design.ROOT)
+    template = root / kernels.source_of(TEMPLATE).relative_to(ROOT)
     text = re.sub(rf"(?<![a-z]){TEMPLATE}", name, template.read_text())
     (root / path).parent.mkdir()
     (root / path).write_text(text)
-    colour = min(COLOURS, key=[row["colour"] for row in rows].count)  # least used
+    colour = palette.next_colour([row["colour"] for row in rows])
     shape = min(SHAPES, key=[row["shape"] for row in rows].count)
     with table.open("a") as file:
         file.write("\t".join([name, label, colour, shape, "default"]) + "\n")

@@ -7,21 +7,26 @@ their sources. Both renderers read the same files.
 from __future__ import annotations
 
 import argparse
+import csv
 import datetime
 import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from losslab import htmlpage, processes
 from losslab.errors import LosslabError
-from losslab.reading import read_rows
+from losslab.instrument import quarto
+from losslab.reading import parse_json, read_rows
+from losslab.repository import ROOT
 
-RENDER = Path(__file__).resolve().parents[2] / "report" / "render"
-QUARTO_MINIMUM = (1, 9)  # earlier versions need the network for typst callouts
+RENDER = ROOT / "report" / "render"
+# Files that both renderers use.
+OF_BOTH = tuple(RENDER / name for name in ("marks.lua", "style.typ", "typst-show.typ"))
 INCLUDE = re.compile(r"^\{\{< include (\S+) >\}\}$", re.MULTILINE)
 # Figure that a chunk includes from a file, and figure in the text.
 PICTURE = re.compile(r"""include_graphics\("([^"]+)"\)|^!\[[^\n]*\]\(([^)\s]+)\)""", re.MULTILINE)
@@ -31,17 +36,6 @@ WARNINGS = {
     "citations must be in the bibliography": r"citation (\S+) not found",
     "pictures must exist": r"Could not fetch resource (\S+?):?(?:\s|$)",
 }
-
-
-def quarto() -> Path | None:
-    """Return the path of a new enough Quarto, or None."""
-    found = shutil.which("quarto")
-    if found is None:
-        return None
-    text = processes.attempt([found, "--version"]).out.strip()
-    match = re.match(r"(\d+)\.(\d+)", text)
-    new_enough = match is not None and (int(match[1]), int(match[2])) >= QUARTO_MINIMUM
-    return Path(found) if new_enough else None
 
 
 @dataclass(frozen=True)
@@ -54,26 +48,42 @@ class Parts:
     scripts: Sequence[Path] = ()  # scripts of the studies, to which the page links
     campaign: str = ""  # name of the campaign, if any
     command: str = ""  # command that measures it again
+    # Values of each axis that the studies declare, measured or not: `grid.declared_values`.
+    declared: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-def render(parts: Parts, html: Path, pdf: Path) -> str:
-    """Render a report to two files; return the renderer's name.
+@dataclass(frozen=True)
+class Rendered:
+    """Renderer of a report, and the report's sentences without numbers."""
+
+    renderer: str
+    unmeasured: Sequence[str]
+
+    def __str__(self) -> str:
+        left_out = f"sentences without numbers: {len(self.unmeasured)}"
+        return "\n".join([f"rendered with {self.renderer}", left_out, *self.unmeasured])
+
+
+def render(parts: Parts, html: Path, pdf: Path) -> Rendered:
+    """Render a report to two files.
 
     `tables/` (LaTeX tables) and `scripts/` are written next to the page. Raises LosslabError with a
     failed chunk, or a missing cross-reference, citation, picture or included file.
     """
     with tempfile.TemporaryDirectory(prefix="losslab-report-") as name:
         staging = Path(name)
-        for file in (parts.document, *parts.chapters, *parts.extra_files):
+        for file in (parts.document, *parts.chapters, *parts.extra_files, *OF_BOTH):
             shutil.copy(file, staging / file.name)
         includes = [f"{{{{< include {chapter.name} >}}}}\n" for chapter in parts.chapters]
         (staging / "_chapters.qmd").write_text("\n".join(includes))
         (staging / "tables").mkdir()
-        program = quarto()
-        renderer = "Quarto" if program else "knitr, pandoc and typst"
+        program = quarto.program()
+        renderer = f"Quarto {quarto.version(program)}" if program else "knitr, pandoc and typst"
         (staging / "renderer.txt").write_text(renderer + "\n")
         (staging / "campaign.txt").write_text(parts.campaign + "\n")
         (staging / "command.txt").write_text(parts.command + "\n")
+        if parts.declared:
+            _write_declared(parts.declared, staging / "declared.csv")
         document = parts.document
         check_pictures(expand_includes((staging / document.name).read_text(), staging), staging)
         if program:
@@ -88,7 +98,17 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
             shutil.copy(staging / (document.stem + suffix), target)
         shutil.copytree(staging / "tables", html.parent / "tables", dirs_exist_ok=True)
         copy_scripts(parts.scripts, html.parent / "scripts")
-    return renderer
+        unmeasured = staging / "unmeasured.txt"
+        lines = unmeasured.read_text().splitlines() if unmeasured.is_file() else []
+    return Rendered(renderer, lines)
+
+
+def _write_declared(declared: Mapping[str, Sequence[str]], path: Path) -> None:
+    """Write the declared values as a table, for the chapters."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("column", "value"))
+        writer.writerows((column, value) for column, values in declared.items() for value in values)
 
 
 def copy_scripts(scripts: Sequence[Path], folder: Path) -> None:
@@ -170,7 +190,7 @@ def _render_fallback(staging: Path, name: str) -> None:
         "--from", "markdown", "--standalone", "--number-sections",
         # In tables with lines up to this length, columns are as wide as their contents.
         "--columns", "200",
-        "--lua-filter", str(RENDER / "crossref.lua"), "--citeproc",
+        "--lua-filter", str(RENDER / "crossref.lua"), "--lua-filter", "marks.lua", "--citeproc",
     ]  # fmt: skip
     _run(
         [
@@ -182,7 +202,7 @@ def _render_fallback(staging: Path, name: str) -> None:
     )  # fmt: skip
     _run(
         [*common, "--to", "typst", "--template", str(RENDER / "template.typ"),
-         "--output", f"{stem}.typ"],
+         "--include-before-body", "style.typ", "--output", f"{stem}.typ"],
         staging,
     )  # fmt: skip
     try:
@@ -206,11 +226,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--pdf", type=Path, required=True)
     parser.add_argument("--campaign", default="", help="the campaign's name")
     parser.add_argument("--command", default="", help="command that measures it again")
+    parser.add_argument(
+        "--declared", type=partial(parse_json, where="--declared"), default={},
+        help="values of each axis that the studies declare, as JSON",
+    )  # fmt: skip
     options = vars(parser.parse_args(arguments))
     html, pdf = options.pop("html"), options.pop("pdf")
     try:
-        renderer = render(Parts(**options), html, pdf)
-        print("rendered with", renderer)
+        print(render(Parts(**options), html, pdf))
     except LosslabError as error:
         print(f"losslab: error: {error}", file=sys.stderr)
         return 1

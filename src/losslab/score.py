@@ -23,6 +23,7 @@ from losslab.campaign.folder import write_json
 from losslab.campaign.scorecard import STUDY, Card
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, read_yaml, whole_option
+from losslab.repository import ROOT
 from losslab.study import design, files, suite
 from losslab.study.design import Cell
 from losslab.study.names import load_algorithms
@@ -70,7 +71,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _score(options: argparse.Namespace) -> int:
-    root = design.ROOT
+    root = ROOT
     names = list(dict.fromkeys(options.names))
     available = [row["name"] for row in load_algorithms(root / "config" / "algorithms.tsv")]
     unknown = [name for name in names if name not in available]
@@ -119,7 +120,7 @@ def plan(selected: dict[str, Any], form: str, names: Sequence[str]) -> dict[str,
 
 def estimate(campaign: dict[str, Any], cores: int) -> str:
     """Return a text with a campaign's estimated time without finished runs."""
-    cells = design.load_cells(campaign, design.ROOT)
+    cells = design.load_cells(campaign, ROOT)
     runs = sum(cell.stopping.minimum for cell in cells)
     return (
         f"losslab: {len(cells)} cells, {runs} runs: about {minutes(cells, cores):.0f} min on "
@@ -147,10 +148,10 @@ def measure(campaign: dict[str, Any], out: Path, cores: int) -> None:
     file.write_text(yaml.safe_dump(campaign, sort_keys=False))
     command: list[str | Path] = [
         sys.executable, "-m", "snakemake", "--cores", str(cores),
-        "--snakefile", design.ROOT / "Snakefile", "--configfile", file, "--directory", out,
+        "--snakefile", ROOT / "Snakefile", "--configfile", file, "--directory", out,
         "--", CRITERIA, CELLS,
     ]  # fmt: skip
-    process = processes.spawn(command, cwd=design.ROOT)
+    process = processes.spawn(command, cwd=ROOT)
     try:
         status = process.wait()
     finally:
@@ -167,7 +168,7 @@ def write_pages(card: Card, out: Path) -> list[Path]:
 
     Returns the pages. Raises LosslabError if R or the renderer fails.
     """
-    root = design.ROOT
+    root = ROOT
     algorithms = root / "config" / "algorithms.tsv"
     labels = {row["name"]: row["label"] for row in load_algorithms(algorithms)}
     figures = out / "figures"
@@ -187,7 +188,7 @@ def write_pages(card: Card, out: Path) -> list[Path]:
 
 def _page(card: Card, name: str, label: str, out: Path, figures: Path) -> list[Path]:
     """Render one page as HTML and PDF."""
-    root = design.ROOT
+    root = ROOT
     kind = COMPARISON if name == COMPARISON else "algorithm"
     document = root / PAGES / f"{kind}.qmd"
     with tempfile.TemporaryDirectory(prefix="losslab-score-") as folder:

@@ -13,7 +13,8 @@ from losslab.campaign.folder import replace_json, write_json
 from losslab.campaign.instrument import instrument, require_first
 from losslab.instrument import image, kernels, records
 from losslab.lock import held
-from losslab.reading import number_option, parse_json, whole, whole_option
+from losslab.reading import UsageError, number_option, parse_json, whole, whole_option
+from losslab.study.seed_family import FIRST
 from losslab.study.stopping import StoppingRule
 
 NAMES = ("smoke-test", "cell", "collect")
@@ -49,6 +50,12 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         type=number_option("half-width-percent", above=0),
         help="half-width of the mean's 95 %% CI that ends a cell, in %% of the mean",
     )
+    cell.add_argument(
+        "--seed-family",
+        type=whole_option("seed-family", 1),
+        default=FIRST,
+        help="number of the family of seeds",
+    )
     cell.add_argument("--study", required=True)
     cell.add_argument("--block", required=True)
     cell.add_argument("--smoke-test", type=Path, help="record of `losslab smoke-test`")
@@ -76,6 +83,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="BLOCK=N",
         help="numbers of cells that were not run",
     )
+    collected.add_argument(
+        "--rules", nargs="*", default=[], metavar="MIN-MAX",
+        help="stopping rule of each cell, in their order; default: fixed numbers of replicates",
+    )  # fmt: skip
     collected.set_defaults(run=_collect)
 
 
@@ -119,7 +130,7 @@ def _cell(options: argparse.Namespace) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     # A job that outlived its workflow may still be measuring this cell.
     with held(folder):
-        count = cellrun.run_cell(condition, folder, rule, tools, movie)
+        count = cellrun.run_cell(condition, folder, rule, tools, movie, options.seed_family)
         result = cellrun.cell_result(options.study, options.block, condition, folder, count)
         replace_json(result, options.out)
     return 0
@@ -130,7 +141,12 @@ def _collect(options: argparse.Namespace) -> int:
 
     counts = (option.rpartition("=") for option in options.left_out)
     left_out = {block: whole(count, f"left-out {block}") for block, _, count in counts}
-    tables = collect.gather(options.cells, options.series, left_out)
+    rules = list(map(StoppingRule.parse, options.rules))
+    if rules and len(rules) != len(options.cells):
+        raise UsageError(
+            f"--rules must have one rule for each of {len(options.cells)} cells, found {len(rules)}"
+        )
+    tables = collect.gather(options.cells, options.series, left_out, rules)
     tables.write(
         options.overview, options.replicates, options.intervals, options.flows, options.queue
     )

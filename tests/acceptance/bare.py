@@ -106,7 +106,7 @@ def say(words: str) -> None:
 def _packed(folder: Path) -> Path:
     """Pack this machine's kernel and image, unless the folder has them."""
     wanted = processes.run([*LOSSLAB, "instrument", "fetch"]).splitlines()
-    names = [f"{Path(path).parent.name}-{Path(path).name}.tar.xz" for path in wanted]
+    names = [f"{Path(path).parent.name}-{Path(path).name}.tar.zst" for path in wanted]
     if not all((folder / name).is_file() for name in names):
         say("packing the instrument, some minutes")
         processes.run([*LOSSLAB, "instrument", "pack", "--out", folder])

@@ -26,8 +26,9 @@ from pathlib import Path
 
 from losslab import doctor, processes
 from losslab.errors import LosslabError
-from losslab.instrument.cache import ROOT, building, cache_folder, hash_files
+from losslab.instrument.cache import building, cache_folder, hash_files
 from losslab.instrument.debian import debian_archives
+from losslab.repository import ROOT
 
 SUITE = "trixie"
 # A kernel whose modules include netem, 9p and overlayfs, and packages that load it.

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel
-from losslab.instrument.cache import ROOT, cache_folder
+from losslab.instrument.cache import cache_folder
+from losslab.repository import ROOT
 from losslab.study import design
 from tests.acceptance import machine
 from tests.acceptance.options import Options

@@ -157,7 +157,7 @@ def test_explorer_table_filters_and_sorts(page, explored):
     assert reason
     page.click("#filter-invalid")
     page.ask("document.getElementById('filter-invalid').dispatchEvent(new Event('input'))")
-    column = page.ask("lab.columns.findIndex(c => c.title === 'Loss %')")
+    column = page.ask("lab.columns.findIndex(c => c.title === 'Loss (%)')")
     button = f"#table thead th:nth-child({column + 2}) button"
     losses = (
         f"[...document.querySelectorAll('#table tbody td:nth-child({column + 2})')]"
@@ -171,13 +171,14 @@ def test_explorer_table_filters_and_sorts(page, explored):
     heads = page.ask(
         "[...document.querySelectorAll('[aria-sort=descending]')].map(h => h.textContent)"
     )
-    assert heads == ["Loss %"]
+    assert heads == ["Loss (%)"]
 
 
 def test_datagram_runs_are_named_by_their_scheme(page, explored):
     cell = named(explored[1], "datagrams")
     shown = page.ask(
-        f"(c => [lab.controlOf(c).label, lab.columns.find(c => c.title === 'Rate Mbit/s').show(c)])"
+        "(c => [lab.controlOf(c).label,"
+        " lab.columns.find(c => c.title === 'Rate (Mbit/s)').show(c)])"
         f"(lab.find('seam', '{cell}'))"
     )
     assert shown == ["ewma", "trace"]

@@ -34,8 +34,8 @@ def snakemake(folder, *words):
     campaign = folder.parent / "campaign.yaml"
     campaign.write_text(yaml.safe_dump(CAMPAIGN))
     rules = ["collect_study", "summarise_study", "judge_claims", "tabulate_tiny", "plot_figure",
-             "test_agreement", "trace_origin", "draw_claims", "draw_path",
-             "render_report", "make_explorer", "all"]  # fmt: skip
+             "test_agreement", "compare_numbers", "trace_origin", "draw_claims", "draw_path",
+             "render_report", "publish_report", "make_explorer", "all"]  # fmt: skip
     return run(
         folder, "snakemake", "--cores", "2", "--configfile", str(campaign),
         "--allowed-rules", *rules, *words,
@@ -122,7 +122,7 @@ def made_again(done):
 
 ALL_R = {
     "summarise_study", "judge_claims", "draw_claims", "draw_path", "test_agreement",
-    "tabulate_tiny", "plot_figure",
+    "tabulate_tiny", "plot_figure", "compare_numbers",
 }  # fmt: skip
 
 
@@ -131,7 +131,7 @@ ALL_R = {
     [
         # Shared files can affect everything.
         ("analysis/R/theme.R", ALL_R),
-        ("analysis/studies/tiny/losses.R", {"plot_figure", "tabulate_tiny"}),
+        ("analysis/studies/tiny/losses.R", {"plot_figure", "tabulate_tiny", "compare_numbers"}),
         ("analysis/studies/tiny/figures/goodput.R", {"plot_figure"}),
         # Files of another study.
         ("analysis/studies/loss/figures/goodput.R", set()),
@@ -147,5 +147,16 @@ def test_edited_file_remakes_exactly_its_dependents(clone, file, rules):
         found.append(made_again(snakemake(clone, "-n")))
     path.write_text(text)
     # The report is rendered again because its copy of the scripts has other bytes.
-    assert found[0] <= {"render_report"}
-    assert found[1] == rules | ({"render_report"} if rules else set())
+    assert found[0] <= {"render_report", "publish_report"}
+    assert found[1] == rules | ({"render_report", "publish_report"} if rules else set())
+
+
+def test_failed_render_leaves_the_last_report(clone):
+    page, chapter = clone / "results/report/report.html", clone / "report/_tiny.qmd"
+    last, text = page.read_bytes(), chapter.read_text()
+    chapter.write_text(f"{text}\nSee @fig-nowhere.\n")
+    assert snakemake(clone).returncode != 0
+    assert "fig-nowhere" in (clone / "logs/render_report.log").read_text()
+    assert page.read_bytes() == last
+    assert made_again(snakemake(clone, "-n")) == {"render_report", "publish_report"}
+    chapter.write_text(text)

@@ -1,6 +1,7 @@
 """Commands of the README and the tutorial, run in order."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from tests import pages
 
 RUN = {"measure", "rerun", "plot"}
+OUTPUT = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
@@ -18,6 +20,7 @@ def test_commands_of_a_page_succeed(root, tmp_path, page):
     to_run = [c.words[1:] for c in shown if c.words[1:2] and c.words[1] in RUN]
     assert {words[0] for words in to_run} == RUN
     environment = {**os.environ, "NO_COLOR": "1"}
+    printed = ""
     for words in to_run:
         command = [str(Path(sys.executable).parent / "losslab"), *words]
         done = subprocess.run(
@@ -25,3 +28,6 @@ def test_commands_of_a_page_succeed(root, tmp_path, page):
         )
         assert done.returncode == 0, f"{words}: {done.stderr}"
         assert "\x1b" not in done.stdout + done.stderr
+        printed += done.stdout
+    # The output that the page shows is the real one.
+    assert [text for text in OUTPUT.findall((root / page).read_text()) if text not in printed] == []

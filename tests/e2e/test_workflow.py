@@ -20,9 +20,10 @@ REPORT = "results/report/report.html"
 def analysis(studies):
     """Return the rules that run after measuring and collecting."""
     return [
-        "summarise_study", "judge_claims", "test_agreement", "trace_origin", "draw_claims",
-        "draw_path", "check_verdicts",
-        *(f"tabulate_{study}" for study in studies), "plot_figure", "render_report", "all",
+        "summarise_study", "judge_claims", "test_agreement", "compare_numbers", "trace_origin",
+        "draw_claims", "draw_path", "check_verdicts",
+        *(f"tabulate_{study}" for study in studies), "plot_figure", "render_report",
+        "publish_report", "all",
     ]  # fmt: skip
 
 
@@ -71,12 +72,13 @@ def test_report_is_written_as_html_and_pdf(rendered):
 
 def test_every_figure_has_three_formats_data_and_description(root, rendered):
     names = [f"{s.name}_{figure}" for s in madeup.studies(root) for figure in s.figures]
-    # Three figures cover all studies: the claims, the path, and the agreement of the two paths.
-    drawn = [*names, "claims", "path", "agreement_paths"]
+    # Four figures cover all studies.
+    of_all = ("claims", "path", "agreement_paths", "factors_numbers")
+    drawn = [*names, *of_all]
     wanted = {f"{name}.{suffix}" for name in drawn for suffix in ("svg", "png", "pdf")}
     wanted |= {f"{name}.{more}" for name in names for more in ("csv", "cells.csv", "txt")}
     written = {path.name: path for path in (rendered / "results/figures").iterdir()}
-    wanted |= {"claims.txt", "path.txt", "agreement_paths.txt"}
+    wanted |= {f"{name}.txt" for name in of_all}
     assert set(written) == wanted
     for name, path in written.items():
         # Without data in made-up runs, a figure is a sheet with a message and a table without rows.
@@ -99,7 +101,7 @@ def test_first_section_has_question_result_and_command(rendered):
 
 def test_every_link_of_the_page_resolves(rendered):
     page = page_of(rendered)
-    ids = re.findall(r'\bid="([^"]+)"', page)
+    ids = re.findall(r'\sid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     targets = set(re.findall(r'<a\b[^>]*href="([^"]+)"', page))
     inner = {target[1:] for target in targets if target.startswith("#")}
@@ -121,7 +123,7 @@ def test_figures_link_to_reruns_and_failed_claims_to_reasons(rendered):
     there = page.index(f'id="{verdict[1]}"')
     reason = page[there : page.index("</li>", there)]
     # If made-up numbers contradict the reason, the page has a note instead.
-    assert "Our two reverse paths have the same delay" in reason or "its reason is" in reason
+    assert "Our two reverse paths have the same RTT" in reason or "its reason is" in reason
 
 
 def test_tables_are_written_as_latex(rendered):

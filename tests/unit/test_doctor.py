@@ -28,6 +28,22 @@ def test_optional_findings_keep_a_section_ready():
     assert "missing  room: 1 GiB" in section.text()
 
 
+def test_other_ways_to_measure_take_one_line_each():
+    broken = [doctor.Finding("Docker's engine", False, "none", "install it")]
+    sections = [
+        doctor.Section("default", [doctor.Finding("python", True, "3.12")], ("virtual", "guest")),
+        doctor.Section("report", [doctor.Finding("R", True, "4.2")]),
+        doctor.Section("containers", broken, ("containernet", "host")),
+    ]
+    lines = doctor.text(sections, ("virtual", "guest")).splitlines()
+    assert lines[0] == "default: ready"
+    assert not any("MISSING" in line for line in lines)
+    assert "1 of 1 requirements" in lines[-1]
+    assert "losslab doctor --backend containernet --where host" in lines[-1]
+    lines = doctor.text(sections, ("containernet", "host")).splitlines()
+    assert lines[:2] == ["containers: not ready", "  MISSING  Docker's engine: none"]
+
+
 @pytest.mark.parametrize(
     ("call", "what", "fix"),
     [

@@ -40,6 +40,14 @@ def test_scrolling_elements_are_in_the_tab_order():
     assert page.startswith('<div id="tbl-x" class="table-block" tabindex="0">')
 
 
+def test_quartos_tables_scroll_and_its_figures_are_described():
+    table = '<div class="cell-output-display">\n<table></table></div>'
+    assert 'class="cell-output-display" tabindex="0">' in htmlpage.finish(table)
+    assert "tabindex" not in htmlpage.finish('<div class="cell-output-display"><p></p></div>')
+    page = htmlpage.finish(image("Falls.").replace("alt=", "aria-label="))
+    assert 'aria-label="Falls."' in page
+
+
 def test_other_images_are_unchanged():
     page = '<img src="data:image/png;base64,AAAA" alt="A photograph">'
     assert htmlpage.finish(page) == page

@@ -5,13 +5,14 @@ import pytest
 from losslab import cli, new
 from losslab.cellspec import UsageError
 from losslab.instrument import kernels
-from losslab.study import design
+from losslab.repository import ROOT
+from losslab.study import palette
 from losslab.study.names import load_algorithms
 
 
 @pytest.fixture
 def copy(root, tmp_path):
-    for part in (design.ROOT / "config" / "algorithms.tsv", kernels.source_of(new.TEMPLATE)):
+    for part in (ROOT / "config" / "algorithms.tsv", kernels.source_of(new.TEMPLATE)):
         target = tmp_path / part.relative_to(root)
         target.parent.mkdir(parents=True)
         target.write_text(part.read_text())
@@ -31,7 +32,19 @@ def test_new_algorithm_adds_a_file_and_a_row(copy):
     assert rows[-1]["shape"] not in {row["shape"] for row in others}
     for name in ("a1", "a2", "a3", "a4"):
         new.new_algorithm(name, name, copy)
-    assert len(load_algorithms(copy / "config" / "algorithms.tsv")) == len(rows) + 4
+    rows = load_algorithms(copy / "config" / "algorithms.tsv")
+    assert [row["name"] for row in rows[-4:]] == ["a1", "a2", "a3", "a4"]
+
+
+def test_new_algorithm_has_a_colour_for_print_unlike_cubics_and_bbrs(copy):
+    new.new_algorithm("mine", "Mine", copy)
+    colours = {
+        row["name"]: row["colour"] for row in load_algorithms(copy / "config" / "algorithms.tsv")
+    }
+    assert palette.contrast(colours["mine"]) >= palette.MIN_CONTRAST
+    # More than half of the distance between blue and vermilion.
+    least = palette.distance(colours["cubic"], colours["bbr"]) / 2
+    assert all(palette.distance(colours["mine"], colours[n]) > least for n in ("cubic", "bbr"))
 
 
 @pytest.mark.parametrize("name", ["", "Mine", "1st", "two words", "a-b", "a" * 16, "../x"])

@@ -9,6 +9,8 @@ import pytest
 from losslab import cli, examples, steps
 from losslab.campaign import collect
 from losslab.instrument import records
+from losslab.study.stopping import StoppingRule
+from tests.golden import seam
 from tests.unit.study.test_condition import CONDITION
 
 WHY = "Containernet's commit must be had from somewhere, found: no route"
@@ -68,6 +70,22 @@ def test_collect_records_the_numbers_of_cells_not_run(tmp_path, absent):
         ("main", "3"),
         ("other", "88"),
     ]
+
+
+def test_collected_replicates_have_the_error_share_of_their_cells_rule(tmp_path):
+    cells = sorted(seam.unpack(tmp_path).glob("*/cell.json"))[:2]
+    rules = [StoppingRule(1, 9), StoppingRule(1, 1)]
+    rows = collect.gather(cells, rules=rules).replicates
+    assert {row["error_share"] for row in rows if row["cell"] == cells[0].parent.name} == {0.025}
+    assert {row["error_share"] for row in rows if row["cell"] == cells[1].parent.name} == {1}
+    assert {row["error_share"] for row in collect.gather(cells).replicates} == {1}
+
+
+def test_number_of_rules_must_be_that_of_the_cells(tmp_path, capsys):
+    files = [word for t in ("overview", "replicates", "intervals", "flows", "queue")
+             for word in (f"--{t}", str(tmp_path / f"{t}.csv"))]  # fmt: skip
+    assert cli.main(["collect", "a/cell.json", *files, "--rules", "5-10", "3"]) == 2
+    assert "one rule for each of 1 cells, found 2" in capsys.readouterr().err
 
 
 # Modules that other commands need.

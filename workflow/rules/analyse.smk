@@ -114,6 +114,33 @@ rule test_agreement:
         "../../analysis/agreement.R"
 
 
+rule compare_numbers:
+    input:
+        functions=ancient(analysis.functions(*campaign.studies)),
+        cells=campaign.summaries("cells"),
+        replicates=campaign.summaries("replicates"),
+        published=[
+            file for study in campaign.studies for file in analysis.published(study)
+        ],
+    output:
+        factors="results/tables/factors_numbers.csv",
+        sources="results/tables/factors_sources.csv",
+        figure=expand(
+            "results/figures/factors_numbers.{format}", format=["svg", "png", "pdf"]
+        ),
+        words="results/figures/factors_numbers.txt",
+    log:
+        "logs/compare_numbers.log",
+    conda:
+        "../envs/tools.yaml"
+    params:
+        code_digest=analysis.code_digest("factors.R", *campaign.studies),
+    message:
+        "Compare every published number with ours"
+    script:
+        "../../analysis/factors.R"
+
+
 rule trace_origin:
     input:
         campaign.summaries("cells"),
@@ -171,7 +198,7 @@ for study in campaign.studies:
             "../envs/tools.yaml"
         params:
             code_digest=analysis.code_digest(
-                "tabulate.R", study, analysis.table_code(study)
+                "tabulate.R", study, code=analysis.table_code(study)
             ),
         message:
             f"Write the tables of {study}"

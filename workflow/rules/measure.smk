@@ -51,11 +51,13 @@ rule collect_study:
         code=collect_digest(),
         series=lambda wildcards: campaign.studies[wildcards.study].series,
         left_out=campaign.left_out,
+        rules=campaign.rules,
         changed=campaign.changed("cells", "replicates", "intervals", "flows", "queue"),
     message:
         "Collect the cells of {wildcards.study}"
     shell:
         "losslab collect {input.cells:q} --series {params.series:q} --left-out {params.left_out:q}"
+        " --rules {params.rules:q}"
         " --overview {output.overview:q} --replicates {output.replicates:q}"
         " --intervals {output.intervals:q} --flows {output.flows:q} --queue {output.queue:q}"
         " &> {log:q}"

@@ -1,4 +1,4 @@
-"""Render the report as HTML and PDF."""
+"""Render the report as HTML and PDF, and replace the last one if that succeeds."""
 
 
 rule render_report:
@@ -16,25 +16,23 @@ rule render_report:
         extra=[
             workflow.source_path("../../report/references.bib"),
             workflow.source_path("../../report/style.css"),
-            workflow.source_path("../../report/quarto.typ"),
             workflow.source_path("../../config/algorithms.tsv"),
+            # The versions of the claims' limits, and verdicts on both families of seeds.
+            workflow.source_path("../../report/claims/history.tsv"),
+            *analysis.recorded_verdicts(),
             # Coverage of confidence intervals, from a simulation: the same in every campaign.
             workflow.source_path("../../report/coverage.csv"),
             # Recorded time per replicate, on the machine that measured it.
             workflow.source_path("../../report/speed.csv"),
         ],
-        renderer=[
-            workflow.source_path("../../src/losslab/report.py"),
-            workflow.source_path("../../src/losslab/htmlpage.py"),
-            workflow.source_path("../../report/render/template.html"),
-            workflow.source_path("../../report/render/crossref.lua"),
-            workflow.source_path("../../report/render/knit.R"),
-            workflow.source_path("../../report/render/template.typ"),
-        ],
+        renderer=analysis.renderer(),
         figures=[
             *analysis.figures(),
-            "results/figures/agreement_paths.svg",
-            "results/figures/agreement_paths.txt",
+            *expand(
+                "results/figures/{figure}.{suffix}",
+                figure=["agreement_paths", "factors_numbers"],
+                suffix=["svg", "txt"],
+            ),
             "results/figures/claims.svg",
             "results/figures/claims.txt",
             "results/figures/path.svg",
@@ -43,8 +41,14 @@ rule render_report:
         tables=[
             *analysis.tables(),
             *expand(
-                "results/tables/agreement_{table}.csv",
-                table=["seeds", "paths", "windows"],
+                "results/tables/{table}.csv",
+                table=[
+                    "agreement_seeds",
+                    "agreement_paths",
+                    "agreement_windows",
+                    "factors_numbers",
+                    "factors_sources",
+                ],
             ),
             "results/tables/origin.csv",
             "results/tables/digests.csv",
@@ -57,6 +61,33 @@ rule render_report:
         # If verdicts are recorded, a changed verdict stops the report.
         verdicts=["results/verdicts.checked"] if campaign.verdicts() else [],
     output:
+        # Not the report's own folder: Snakemake removes a rule's output before it runs, and the last
+        # report must outlast a failure. Not temp(): then a failed render would not be repeated.
+        directory(".snakemake/losslab/rendered"),
+    log:
+        "logs/render_report.log",
+    conda:
+        "../envs/tools.yaml"
+    params:
+        campaign=config.get("campaign", ""),
+        command=campaign.command(),
+        declared=campaign.declared,
+    message:
+        "Render the report"
+    shell:
+        "python -m losslab.report --document {input.document:q} --chapters {input.chapters:q}"
+        " --extra-files {input.parts:q} {input.functions:q} {input.extra:q} {input.figures:q} {input.tables:q}"
+        " {input.summaries:q} {input.invalid:q} {input.claims:q}"
+        " --scripts {input.scripts:q}"
+        " --campaign={params.campaign:q} --command={params.command:q}"
+        " --declared={params.declared:q}"
+        " --html {output:q}/report.html --pdf {output:q}/report.pdf &> {log:q}"
+
+
+rule publish_report:
+    input:
+        ".snakemake/losslab/rendered",
+    output:
         html=report(
             "results/report/report.html",
             caption="../captions/report.rst",
@@ -67,17 +98,10 @@ rule render_report:
         tables=directory("results/report/tables"),
         scripts=directory("results/report/scripts"),
     log:
-        "logs/render_report.log",
+        "logs/publish_report.log",
     conda:
         "../envs/tools.yaml"
-    params:
-        campaign=config.get("campaign", ""),
-        command=campaign.command(),
     message:
-        "Render the report"
+        "Publish the report"
     shell:
-        "python -m losslab.report --document {input.document:q} --chapters {input.chapters:q}"
-        " --extra-files {input.parts:q} {input.functions:q} {input.extra:q} {input.figures:q} {input.tables:q}"
-        " {input.summaries:q} {input.invalid:q} {input.claims:q}"
-        " --scripts {input.scripts:q}"
-        " --campaign={params.campaign:q} --command={params.command:q} --html {output.html:q} --pdf {output.pdf:q} &> {log:q}"
+        "cp -r {input:q}/. results/report/ &> {log:q}"

@@ -39,8 +39,6 @@ tables <- function(data, write) {
 
   cells |>
     filter(block == "fairness", metric == "jain_index") |>
-    # Jain's index is at most one.
-    mutate(mean_high = pmin(1, mean_high)) |>
     select(algorithm, n, mean, low = mean_low, high = mean_high, min) |>
     arrange(desc(algorithm)) |>
     write("fairness")
@@ -60,7 +58,8 @@ tables <- function(data, write) {
 write_size_ratios <- function(replicates) {
   replicates |>
     filter(block == "write-size", valid) |>
-    select(algorithm, loss_percent, replicate, write_kib, goodput_mbit) |>
+    select(algorithm, loss_percent, replicate, write_kib, goodput_mbit, error_share) |>
+    share_error(c("algorithm", "loss_percent")) |>
     mutate(size = ifelse(write_kib == min(write_kib), "small_mbit", "large_mbit")) |>
     select(-write_kib) |>
     tidyr::pivot_wider(names_from = size, values_from = goodput_mbit) |>
@@ -69,7 +68,9 @@ write_size_ratios <- function(replicates) {
     arrange(algorithm, loss_percent, replicate) |>
     group_by(algorithm, loss_percent) |>
     summarise(
-      n = n(), tibble::as_tibble(ratio_interval(small_mbit, large_mbit)),
+      n = n(), tibble::as_tibble(ratio_interval(
+        small_mbit, large_mbit, TRUE, level_of(min(error_share))
+      )),
       small_mbit = mean(small_mbit), large_mbit = mean(large_mbit), .groups = "drop"
     ) |>
     with_columns(c("value", "low", "high")) |>

@@ -41,7 +41,7 @@ tables <- function(data, write) {
     write("aimd")
 
   # Spread of the source's repeated runs, and of our runs on other traces.
-  theirs <- source_runs(published) |>
+  theirs <- without_copies(source_runs(published)) |>
     group_by(scheme) |>
     filter(n() > 1) |>
     summarise(

@@ -28,6 +28,15 @@ tables <- function(data, write) {
         select(algorithm, loss_percent, log_mbit = goodput_mbit),
       by = c("algorithm", "loss_percent")
     ) |>
+    left_join(
+      data$ratios |>
+        filter(app == "iperf3") |>
+        transmute(
+          block, algorithm = "bbr", loss_percent, ratio = mean, ratio_low = mean_low,
+          ratio_high = mean_high
+        ),
+      by = c("block", "algorithm", "loss_percent")
+    ) |>
     arrange(setup, desc(algorithm), loss_percent) |>
     write("goodput")
 
@@ -79,6 +88,11 @@ tables <- function(data, write) {
     ) |>
     left_join(
       of_metric("retransmits") |> select(block, algorithm, competitor, retransmits = mean),
+      by = c("block", "algorithm", "competitor")
+    ) |>
+    left_join(
+      of_metric("competitor_retransmits") |>
+        select(block, algorithm, competitor, second_retransmits = mean),
       by = c("block", "algorithm", "competitor")
     ) |>
     left_join(

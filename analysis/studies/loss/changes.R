@@ -7,28 +7,29 @@ changes_with_loss <- function(replicates) {
   runs <- dplyr::filter(replicates, valid, app == "iperf3", !is.na(goodput_mbit), offloads == "off")
   baseline <- function(of, its_path, its_algorithm) {
     own <- dplyr::filter(runs, path == its_path, algorithm == its_algorithm, loss_percent == 0)
-    its <- own$goodput_mbit[own$block == of]
-    if (length(its) > 0) its else own$goodput_mbit[own$block == "main"]
+    its <- own[own$block == of, ]
+    if (nrow(its) > 0) its else own[own$block == "main", ]
   }
   runs |>
     dplyr::filter(loss_percent > 0, block != "sensitivity") |>
     dplyr::group_by(block, path, algorithm, loss_percent) |>
     dplyr::group_modify(\(rows, key) {
-      change_between(rows$goodput_mbit, baseline(key$block, key$path, key$algorithm))
+      change_between(rows, baseline(key$block, key$path, key$algorithm))
     }) |>
     dplyr::ungroup() |>
     with_columns(c("measured", "low", "high", "n"))
 }
 
 change_between <- function(over, under) {
-  if (length(under) == 0) {
-    return(tibble::tibble(measured = NA_real_, low = NA_real_, high = NA_real_, n = length(over)))
+  if (nrow(under) == 0) {
+    return(tibble::tibble(measured = NA_real_, low = NA_real_, high = NA_real_, n = nrow(over)))
   }
-  found <- ratio_interval(over, under, paired = FALSE)
+  level <- level_of(max(share_of(over), share_of(under)))
+  found <- ratio_interval(over$goodput_mbit, under$goodput_mbit, paired = FALSE, level)
   percent <- function(ratio) 100 * (as.numeric(ratio) - 1)
   tibble::tibble(
     measured = percent(found$value), low = percent(found$low), high = percent(found$high),
-    n = length(over)
+    n = nrow(over)
   )
 }
 

@@ -10,8 +10,8 @@ gain_axes <- c("block", "rtt_ms", "rate_mbit", "buffer_packets", "loss_percent")
 # logarithms, because the cells of a condition may have different numbers of runs. `error` is the
 # logarithm's standard error and `df` its degrees of freedom; both are NA if there are too few runs
 # for an interval.
-ratio_of_means <- function(over, under) {
-  found <- ratio_interval(over, under, paired = FALSE)
+ratio_of_means <- function(over, under, level = interval_level) {
+  found <- ratio_interval(over, under, paired = FALSE, level)
   shares <- c(stats::var(log(over)) / length(over), stats::var(log(under)) / length(under))
   known <- !is.na(found$low)
   error <- if (known) sqrt(sum(shares)) else NA_real_
@@ -46,7 +46,10 @@ gains <- function(replicates) {
     dplyr::group_by(dplyr::across(dplyr::all_of(gain_axes))) |>
     dplyr::filter(dplyr::n_distinct(algorithm) == 2) |>
     dplyr::summarise(
-      ratio_of_means(goodput_mbit[algorithm == "bbr"], goodput_mbit[algorithm == "cubic"]),
+      ratio_of_means(
+        goodput_mbit[algorithm == "bbr"], goodput_mbit[algorithm == "cubic"],
+        level_of(max(error_share))
+      ),
       bbr_mbit = mean(goodput_mbit[algorithm == "bbr"]),
       cubic_mbit = mean(goodput_mbit[algorithm == "cubic"]),
       bbr_retransmits = mean(retransmits[algorithm == "bbr"]),

@@ -17,8 +17,9 @@ pacing_pairs <- function(replicates) {
       from_s = ifelse(block == start_block, 1, warmup_s),
       to_s = ifelse(block == start_block, 10, duration_s),
       replicate, sender = ifelse(sender_queue == "fq", "paced", "unpaced"),
-      mbit = goodput_mbit, again = retransmits
+      mbit = goodput_mbit, again = retransmits, error_share
     ) |>
+    share_error(c("algorithm", "rtt_ms", "rate_mbit", "buffer_packets", "from_s", "to_s")) |>
     tidyr::pivot_wider(names_from = sender, values_from = c(mbit, again)) |>
     with_columns(paste(rep(c("mbit", "again"), each = 2), c("paced", "unpaced"), sep = "_")) |>
     dplyr::filter(!is.na(mbit_paced), !is.na(mbit_unpaced))
@@ -27,11 +28,12 @@ pacing_pairs <- function(replicates) {
 # Summarise each algorithm, condition and time span: both goodputs with confidence intervals, the
 # factor by which fq changes them, and the minimum and maximum of the replication's kernels.
 pacing_rows <- function(replicates, published) {
-  interval_of <- function(x, name) {
-    stats::setNames(tibble::as_tibble(mean_interval(x)), paste(name, c("low", "high"), sep = "_"))
+  interval_of <- function(x, name, level) {
+    ends <- tibble::as_tibble(mean_interval(x, level))
+    stats::setNames(ends, paste(name, c("low", "high"), sep = "_"))
   }
-  factor_of <- function(paced, unpaced) {
-    found <- ratio_interval(paced, unpaced)
+  factor_of <- function(paced, unpaced, level) {
+    found <- ratio_interval(paced, unpaced, TRUE, level)
     tibble::tibble(
       factor = found$value, factor_low = as.numeric(found$low), factor_high = as.numeric(found$high)
     )
@@ -39,14 +41,15 @@ pacing_rows <- function(replicates, published) {
   pacing_pairs(replicates) |>
     dplyr::group_by(algorithm, rtt_ms, rate_mbit, buffer_packets, from_s, to_s) |>
     dplyr::summarise(
-      n = dplyr::n(),
-      factor_of(mbit_paced, mbit_unpaced),
-      paced_mbit = mean(mbit_paced), interval_of(mbit_paced, "paced"),
-      unpaced_mbit = mean(mbit_unpaced), interval_of(mbit_unpaced, "unpaced"),
+      n = dplyr::n(), level = level_of(min(error_share)),
+      factor_of(mbit_paced, mbit_unpaced, level),
+      paced_mbit = mean(mbit_paced), interval_of(mbit_paced, "paced", level),
+      unpaced_mbit = mean(mbit_unpaced), interval_of(mbit_unpaced, "unpaced", level),
       paced_again = mean(again_paced), unpaced_again = mean(again_unpaced),
       .groups = "drop"
     ) |>
     with_columns(c("factor", "factor_low", "factor_high")) |>
+    dplyr::select(-level) |>
     dplyr::left_join(
       replication_rows(published),
       by = c("algorithm", "rtt_ms", "rate_mbit", "buffer_packets", "from_s", "to_s")

@@ -4,7 +4,8 @@ condition <- tibble::tibble(
   app = "iperf3", rtt_ms = 0.4, rate_mbit = 1000, buffer_packets = 1000, offloads = "off",
   loss_direction = "data", competitor = "none", queue = "fifo", sender_delay_ms = 0,
   trace = "none", scheme = "none", video = "720p", receive_buffer = "linux", shaper = "tbf",
-  sender_queue = "fq", trace_back = "none", duration_s = 5, warmup_s = 1
+  sender_queue = "fq", trace_back = "none", duration_s = 5, warmup_s = 1,
+  error_share = 1
 )
 # Axes that no test uses.
 for (axis in setdiff(condition_columns, names(condition))) {

@@ -161,14 +161,14 @@ test_that("errors name an unknown kind or axis", {
 test_that("claims that are not reproduced have a reason, supported by a reproduced claim", {
   falls$at_most <- -90
   expect_equal(judge(falls)$unsupported, "the claim has no reason")
-  falls$reason <- list(text = "Ours is calmer.", test = "named")
+  falls$reason <- list(list(text = "Ours is calmer.", test = "named"))
   expect_equal(judge(falls)$reason, "Ours is calmer.")
   expect_equal(judge(falls)$unsupported, "")
-  falls$reason <- list(text = "It has 200 left.", shown_by = list(
+  falls$reason <- list(list(text = "It has 200 left.", shown_by = list(
     kind = "value", where = list(algorithm = "cubic", loss_percent = 1), at_least = 150
-  ))
+  )))
   expect_equal(judge(falls)$unsupported, "")
-  falls$reason$shown_by$at_least <- 300
+  falls$reason[[1]]$shown_by$at_least <- 300
   expect_match(judge(falls)$unsupported, "its reason is not reproduced: 200 .*, at least 300")
   # A reproduced claim needs no reason.
   falls$at_most <- -60

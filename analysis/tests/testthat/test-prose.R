@@ -66,3 +66,38 @@ test_that("a verdict without a text is an error", {
   )
   expect_error(say_verdict(claims, "x", "d", reproduced = "So it is."), "claim x, d, found 0")
 })
+
+test_that("a key that no study declares is an error with its sentence", {
+  declared <- file.path(tempdir(), "declared.csv")
+  writeLines(c("column,value", "algorithm,bbr", "algorithm,cubic", "loss_percent,0.1"), declared)
+  before <- setwd(tempdir())
+  on.exit(setwd(before))
+  on.exit(unlink(declared), add = TRUE)
+  goodput <- tibble::tibble(algorithm = "bbr", loss_percent = 1, mean = 900)
+  mean_of <- function(which) look_up(goodput, "mean", algorithm == which)
+  expect_equal(mean_of("bbr"), 900)
+  # Declared, but not in this campaign.
+  expect_equal(say(mean_of("cubic") > 1, "Fast."), "")
+  expect_equal(say(goodput$mean[goodput$loss_percent == 0.1] > 1, "Fast."), "")
+  expect_error(
+    say(mean_of("bbrr") > 1, "Fast.", "Slow."),
+    "the sentence \"Fast.\" names the algorithm bbrr, which no study declares"
+  )
+  expect_error(
+    say(goodput$mean[goodput$loss_percent == 0.2] > 1, "Fast.", "Slow."), "loss_percent 0.2"
+  )
+  expect_error(say(goodput$maen > 1, "Fast.", "Slow."), "names an unknown column.*maen")
+  expect_error(say(TRUE, "It is {look_up(goodput, 'maen')}."), "names the column maen")
+  expect_error(mean_of("bbrr"), class = "losslab_undeclared")
+})
+
+test_that("sentences without numbers are listed", {
+  file <- tempfile()
+  on.exit(unlink(file))
+  expect_equal(unmeasured_text(character(), file), "")
+  note_unmeasured("It is {x} times as fast (@fig-speed).")
+  expect_true("It is ... times as fast (fig-speed)." %in% unmeasured$sentences)
+  text <- unmeasured_text(c("a.qmd, line 3: One.", "Two."), file)
+  expect_match(text, "these sentences .2.")
+  expect_equal(readLines(file), c("a.qmd, line 3: One.", "Two."))
+})

@@ -10,7 +10,7 @@ from pathlib import Path
 from losslab import __version__
 from losslab.artifact.results import RESULTS, Run
 from losslab.campaign.verdicts import read_claims
-from losslab.instrument.cache import ROOT
+from losslab.repository import ROOT
 
 TEMPLATE = ROOT / "report" / "artifact" / "appendix.md"
 

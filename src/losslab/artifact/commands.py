@@ -12,8 +12,8 @@ from pathlib import Path
 
 from losslab.artifact import pack, statement, verify
 from losslab.campaign import recorded, rerun, verification
-from losslab.instrument.cache import ROOT
 from losslab.reading import UsageError, whole_option
+from losslab.repository import ROOT
 
 ALL = "all"
 
@@ -96,7 +96,7 @@ def _pack(options: argparse.Namespace) -> int:
     name = pack.campaign_file(options.campaign)
     archive = pack.pack(
         options.folder, name, options.out, options.raw_limit_mb, not options.no_instrument,
-        key=options.sign, processors=options.processors,
+        key=options.sign, processors=options.processors, say=verify.say,
     )  # fmt: skip
     print(archive)
     return 0

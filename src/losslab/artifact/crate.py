@@ -11,8 +11,8 @@ from typing import Any
 from losslab import __version__
 from losslab.artifact.results import RESULTS, Run
 from losslab.errors import LosslabError
-from losslab.instrument.cache import ROOT
 from losslab.reading import read_yaml
+from losslab.repository import ROOT
 
 LICENSE = "https://spdx.org/licenses/MIT"
 # Descriptions of files and folders for readers.

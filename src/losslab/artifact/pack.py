@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tarfile
 import tempfile
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
 
 from losslab import processes
-from losslab.artifact import appendix, crate, signing
+from losslab.artifact import appendix, crate, datapackage, signing
 from losslab.artifact.results import (
     CAMPAIGN,
     COMMIT,
@@ -29,10 +30,11 @@ from losslab.campaign import audit, integrity, recorded
 from losslab.campaign.cellrun import LOST_FILE
 from losslab.campaign.folder import CELL_FILE, read_json
 from losslab.campaign.recorded import CAMPAIGN_FILE, RecordedCampaign
-from losslab.campaign.verification import files, quoted, verify_results
+from losslab.campaign.verification import advice, files, quoted, verify_results
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel, packed
-from losslab.instrument.cache import ROOT, cache_folder
+from losslab.instrument.cache import cache_folder
+from losslab.repository import ROOT
 
 NAME = "losslab-artifact"
 # With more raw data, an archive has only the digests of raw files: public repositories accept some
@@ -50,15 +52,17 @@ def pack(
     key: Path | None = None,
     processors: int = 1,
     repository: Path = ROOT,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Path:
     """Write the archive and return its path.
 
     `work`: folder in which the campaign was measured; `name`: path of its configuration file in the
     repository; `instrument`: also pack the default kernel and image; `key`: SSH key that signs the
-    list of digests, or None. Raises LosslabError if the results are of another campaign or cannot
-    be verified, or the repository has uncommitted changes.
+    list of digests, or None; `say`: called with lines on the progress. Raises LosslabError if the
+    results are of another campaign or cannot be verified, or the repository has uncommitted
+    changes.
     """
-    campaign = _verified(work, name, repository, processors)
+    campaign = _verified(work, name, repository, processors, say)
     runs = measured(work, campaign)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{NAME}-", dir=out.parent) as folder:
@@ -73,16 +77,20 @@ def pack(
             # Link all files first: the list also has the digests of raw files that are not packed.
             link(work / path, root / path)
         if instrument:
+            say("packing kernel and image, unless the cache has them packed")
             for archive in packed_instrument():
                 link(archive, root / INSTRUMENTS / archive.name)
         (root / "APPENDIX.md").write_text(appendix.text(work, everything, runs, str(name), note))
         (root / CAMPAIGN).write_text(f"{name}\n")
-        crate.describe(root, str(name), runs, datetime.now(UTC).strftime("%Y-%m-%d"))
+        day = datetime.now(UTC).strftime("%Y-%m-%d")
+        datapackage.describe(root, str(name), everything, day)
+        crate.describe(root, str(name), runs, day)
         write_digests(root, map(Path, contents(root)), root / DIGESTS)
         for path in left_out:
             (root / path).unlink()
         if key is not None:
             signing.sign(root, key)
+        say(f"writing {out}")
         # In a folder with an unpredictable name: other users may be able to write next to `out`.
         partial = Path(folder) / f"{NAME}.tar.gz"
         # Most files are compressed already; level 1 compresses SVG and CSV to a fifth.
@@ -92,7 +100,9 @@ def pack(
     return out
 
 
-def _verified(work: Path, name: Path, repository: Path, processors: int) -> RecordedCampaign:
+def _verified(
+    work: Path, name: Path, repository: Path, processors: int, say: Callable[[str], None]
+) -> RecordedCampaign:
     """Return the campaign of verified results.
 
     Raises LosslabError if the results are of another campaign or verification has findings.
@@ -104,12 +114,14 @@ def _verified(work: Path, name: Path, repository: Path, processors: int) -> Reco
             f"{work / RESULTS} must have the campaign {name}, found {', '.join(record.names)}",
             hint=f"`make report CONFIG={name}`, or name the campaign that was measured",
         )
-    findings = verify_results(work / RESULTS, campaign, repository, processors).findings
+    # Before the verification, which takes minutes.
+    require_committed(repository)
+    findings = verify_results(work / RESULTS, campaign, repository, processors, say).findings
     if findings:
         raise LosslabError(
             "results must be verified before they are packed, found:\n"
             + "\n".join(quoted(findings)),
-            hint="`losslab verify` lists all; remove wrong files and the workflow makes them again",
+            hint="\n     ".join(advice(findings)),
         )
     return campaign
 
@@ -148,19 +160,35 @@ def result_files(work: Path, campaign: RecordedCampaign) -> list[Path]:
     return sorted(path.relative_to(work) for path in found)
 
 
-def _export_sources(root: Path, repository: Path) -> None:
-    """Copy the repository's commit.
-
-    Raises LosslabError if it is no repository or has uncommitted changes.
-    """
-    git = ("git", "-C", repository)
-    changes = processes.attempt([*git, "status", "--porcelain"])
-    if not changes.good or changes.out.strip():
+def require_committed(repository: Path) -> None:
+    """Raise LosslabError with all uncommitted files, or if there is no repository."""
+    changes = processes.attempt(["git", "-C", repository, "status", "--porcelain"])
+    if not changes.good:
         raise LosslabError(
-            f"{repository} must be a repository without uncommitted changes, found "
-            f"{changes.out.strip().splitlines()[0] if changes.good else 'no repository'}",
-            hint="commit the changes: an artifact names its commit",
+            f"{repository} must be a git repository, found none",
+            hint="clone losslab with git: an artifact names its commit",
         )
+    lines = changes.out.splitlines()
+    new = [line[3:] for line in lines if line.startswith("??")]
+    changed = [line[3:] for line in lines if not line.startswith("??")]
+    if not lines:
+        return
+    hints = [f"commit or undo the changes of {' '.join(changed)}"] if changed else []
+    if new:
+        hints.append(
+            "move what does not belong to the repository to `runs/`, which git ignores, or commit "
+            f"it: mkdir -p runs && mv {' '.join(new)} runs/"
+        )
+    raise LosslabError(
+        f"{repository} must have no uncommitted files, because an artifact names its commit; "
+        f"found {len(new)} new and {len(changed)} changed: {', '.join([*new, *changed])}",
+        hint="; ".join(hints),
+    )
+
+
+def _export_sources(root: Path, repository: Path) -> None:
+    """Copy the repository's commit."""
+    git = ("git", "-C", repository)
     root.mkdir()
     with tempfile.TemporaryDirectory(prefix="losslab-sources-") as folder:
         tar = Path(folder) / "sources.tar"
@@ -179,7 +207,7 @@ def packed_instrument() -> list[Path]:
             raise LosslabError(
                 f"the pinned {kind} must be built, found none", hint="run `make setup`"
             )
-        archive = out / f"{kind}-{folder.name}.tar.xz"
+        archive = out / f"{kind}-{folder.name}.tar.zst"
         if not archive.is_file():
             packed.pack(folder, kind, out)
         archives += [archive, archive.with_name(f"{kind}-{folder.name}.json")]

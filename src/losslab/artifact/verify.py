@@ -35,8 +35,8 @@ from losslab.campaign.audit import CELLS, Audit, Finding, path_of
 from losslab.campaign.recorded import CAMPAIGN_FILE, RecordedCampaign
 from losslab.campaign.verification import MADE, Verification, verify_results
 from losslab.errors import LosslabError
-from losslab.instrument.cache import ROOT
 from losslab.lock import own_folder
+from losslab.repository import ROOT
 
 # If 5 of 100 replicates are wrong, a sample of 20 has one with probability 68 %; 60 with 99 %.
 SAMPLE = 20

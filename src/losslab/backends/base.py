@@ -43,6 +43,7 @@ class Instrument:
     where: str = GUEST
     engine_root: Path | None = None  # if hosts are containers
     snapshots: bool = True  # its kernel supports snapshots
+    cuts: bool = True  # its kernel supports cuts
     boot: tuple[str, ...] = ()  # arguments of its kernel's command line
     kernel_sha256: str | None = None  # of its binary; None for this machine's own kernel
 
@@ -67,6 +68,9 @@ class Job:
     alone: bool = False
     # Keeps the snapshots for further jobs; by default, none is kept.
     snapshots: Snapshots | None = None
+    # Descriptor of a socket on which the job's guest waits for requests at its cut
+    # (`backends.cuts`).
+    control: int | None = None
 
     @property
     def preparation(self) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import time
+from collections.abc import Iterator
 
 from losslab import interrupts, processes
 from losslab.backends.base import (
@@ -56,18 +58,23 @@ def run(backend: Backend, tools: Instrument, job: Job) -> Outcome:
 
 def wait_for_end(start: Start, job: Job) -> End:
     """Run a job's process until its end or its time limit; then clean up."""
+    with begun(start, job) as process:
+        return _wait(process, start, job)
+
+
+@contextlib.contextmanager
+def begun(start: Start, job: Job) -> Iterator[processes.Running]:
+    """Run a job's process during the block; end it and clean up after it."""
     text = json.dumps(job.spec | dict(start.more), indent=1, sort_keys=True)
     (job.folder / JOB_FILE).write_text(text + "\n")
-    ended = End(None)
     with (job.folder / CONSOLE_FILE).open("wb") as console:
         process = start.begin(console)
         try:
-            ended = _wait(process, start, job)
+            yield process
         finally:
             processes.end_session(process, start.patience_s)
             if process.returncode != 0 and start.clean_up is not None:
                 start.clean_up()
-    return ended
 
 
 def _wait(process: processes.Running, start: Start, job: Job) -> End:

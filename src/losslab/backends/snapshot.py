@@ -14,12 +14,13 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Protocol
 
 from losslab import interrupts, processes
+from losslab.backends.fork import Fork
 from losslab.errors import HostError, LosslabError
 
 # Maximum length of a reply: a word and four numbers.
@@ -27,33 +28,6 @@ REPLY_BYTES = 256
 # Time limit for a snapshot's kernel to fork, on a busy machine.
 REPLY_LIMIT_S = 20.0
 POLL_S = 0.1
-
-
-class Fork:
-    """A guest that was forked from a snapshot; a `processes.Running`."""
-
-    def __init__(self, snapshot: Snapshot, pid: int) -> None:
-        self._snapshot, self.pid = snapshot, pid
-        self.returncode: int | None = None
-        self.cpu_s: float | None = None  # CPU time of its kernel and processes, after its end
-
-    def poll(self) -> int | None:
-        """Return the exit status; None while the guest runs."""
-        return self._status(0.0)
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for the guest's end; without a timeout, it must have been killed before."""
-        status = self._status(timeout)
-        if status is None:
-            raise processes.TimeoutExpired(f"guest {self.pid}", timeout or 0.0)
-        return status
-
-    def _status(self, limit_s: float | None) -> int | None:
-        if self.returncode is None:
-            found = self._snapshot.ended(self.pid, limit_s)
-            if found is not None:
-                self.returncode, self.cpu_s = found
-        return self.returncode
 
 
 class Snapshot:
@@ -87,14 +61,28 @@ class Snapshot:
                 return True
         return False
 
-    def fork(self, seed: int, folder: Path) -> Fork:
+    def fork(self, seed: int, folder: Path, control: int | None = None) -> Fork:
         """Fork the snapshot for a job; raise HostError if there is no room for another process.
 
         Args:
             seed: Seed of the fork's random generator.
             folder: Folder of its job.
+            control: Descriptor of the socket that controls the fork at its cut, if it has one.
         """
-        return Fork(self, self._fork(f"{seed} -", folder, []))
+        return Fork(self, self._fork(f"{seed} -", folder, control))
+
+    def fork_future(
+        self, folder: Path, cpu: int, orders: Sequence[str] = (), control: int | None = None
+    ) -> Fork:
+        """Fork a guest at its cut; the fork continues as the guest would have done.
+
+        Args:
+            folder: Folder of its job, with the same files as the guest's.
+            cpu: The host's CPU on which it runs.
+            orders: What its kernel does first (`snapshot_order`, kernel patch 0015).
+            control: Descriptor of the socket that controls it at another cut, if it has one.
+        """
+        return Fork(self, self._fork(f"- {cpu}", folder, control, orders))
 
     def fork_snapshot(self, folder: Path, cpu: int, control: int) -> int:
         """Fork the snapshot into another one; return its PID, which is also its process group.
@@ -107,14 +95,18 @@ class Snapshot:
         Raises:
             HostError: there is no room for another process.
         """
-        return self._fork(f"- {cpu}", folder, [control])
+        return self._fork(f"- {cpu}", folder, control)
 
-    def _fork(self, options: str, folder: Path, descriptors: list[int]) -> int:
+    def _fork(
+        self, options: str, folder: Path, control: int | None, orders: Sequence[str] = ()
+    ) -> int:
         with (folder / self._console.name).open("ab") as out:
             out.write(self._console.read_bytes())
         request = f"{options} ".encode() + os.fsencode(folder.resolve())
+        if orders:
+            request += b"\0" + "\n".join(orders).encode()
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            socket.send_fds(self._control, [request], descriptors)
+            socket.send_fds(self._control, [request], [] if control is None else [control])
         deadline = time.monotonic() + REPLY_LIMIT_S
         while (reply := self._next(max(0.0, deadline - time.monotonic()))) is not None:
             if reply[0] == "started":
@@ -188,7 +180,7 @@ def booted(spawn: Spawn, console: Path, limit_s: float, refuse: Refuse) -> Itera
         limit_s: Wall time limit for booting.
         refuse: Returns the error of a failed boot.
     """
-    ours, theirs = _control()
+    ours, theirs = control_sockets()
     with ours:
         with theirs, console.open("wb") as out:
             descriptor = theirs.fileno()
@@ -211,7 +203,7 @@ def forked(
 
     It runs on the host's `cpu`; the other arguments are those of `booted`.
     """
-    ours, theirs = _control()
+    ours, theirs = control_sockets()
     with ours:
         with theirs:
             pid = base.fork_snapshot(console.parent, cpu, theirs.fileno())
@@ -230,7 +222,8 @@ def forked(
                     os.killpg(pid, signal.SIGKILL)
 
 
-def _control() -> tuple[socket.socket, socket.socket]:
+def control_sockets() -> tuple[socket.socket, socket.socket]:
+    """Return two connected sockets: a snapshot's, and its guest's."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 

@@ -106,7 +106,7 @@ class Guest:
             purpose = (tools.kernel, *tools.image_roots, job.preparation)
             ready, before_s = snapshots.get(purpose, lambda: self._prepared(tools, job, snapshots))
             yield Start(
-                lambda _: ready.fork(_kernel_seed(job), job.folder),
+                lambda _: ready.fork(_kernel_seed(job), job.folder, job.control),
                 before_s=before_s,
                 start_limit_s=START_LIMIT_S,
                 scratch=ready.folder,

@@ -25,9 +25,11 @@ from losslab.instrument import image, kernel
 from losslab.instrument.kernelsource import DEBIAN, KERNEL_ORG
 from losslab.study.design import Cell
 from losslab.study.metrics import primary_value
-from losslab.study.seeds import replicate_seed
+from losslab.study.seed_family import seed_of
 
 CELLS = "cells"
+# A replicate that an earlier campaign with more replicates has left.
+SURPLUS = "not in cell.json: a surplus replicate"
 # Stages: digests that differ, and values that do not follow from raw files.
 DAMAGE, STAGE = "damage", "cells"
 
@@ -127,13 +129,18 @@ def _audit_cell(task: tuple[Path, Cell]) -> Audit:
         if path.name not in (CELL_FILE, cellrun.LOST_FILE) and not path.name.startswith(PARTIAL)
         and path.name not in map(str, range(count))
     )  # fmt: skip
-    found.findings += [Finding(STAGE, f"{place}/{name}", "not in cell.json") for name in extra]
+    found.findings += [
+        Finding(STAGE, f"{place}/{name}", SURPLUS if name.isdigit() else "not in cell.json")
+        for name in extra
+    ]
     if absent:
         if count or not cell.optional:
             found.findings.append(Finding(STAGE, place, "marked as absent, but is not optional"))
         return found
+    instrument = _expected(cell)
     manifests = [
-        _audit_replicate(cell, folder / str(number), number, found) for number in range(count)
+        _audit_replicate(cell, instrument, folder / str(number), number, found)
+        for number in range(count)
     ]
     if not _stops_here(cell, manifests):
         problem = f"has {count} replicates, contrary to the stopping rule ({cell.stopping})"
@@ -155,7 +162,32 @@ def _stops_here(cell: Cell, manifests: Sequence[Mapping[str, Any]]) -> bool:
     return cell.stopping.enough(len(manifests), values)
 
 
-def _audit_replicate(cell: Cell, folder: Path, number: int, found: Audit) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Expected:
+    """Content that the manifests of a cell's replicates must have."""
+
+    fingerprint: fingerprint.Fingerprint
+    hashes: dict[str, set[str]]  # of kernel and images, by part
+
+
+def _expected(cell: Cell) -> Expected:
+    """Return what the sources say about a cell's instrument."""
+    condition = cell.condition
+    needs = BACKENDS[cell.backend, cell.where].needs
+    hashes = {
+        part: {image.target(name).name}
+        for part, name in zip(PARTS, (image_of(condition), *needs.images[1:]), strict=False)
+    }
+    if needs.kernel is not None:
+        spec = kernel_of(condition)
+        targets = (kernel.target(needs.kernel, spec, source) for source in (DEBIAN, KERNEL_ORG))
+        hashes["kernel"] = {folder.name for folder in targets}
+    return Expected(fingerprint.of(condition, cell.backend, cell.where), hashes)
+
+
+def _audit_replicate(
+    cell: Cell, expected: Expected, folder: Path, number: int, found: Audit
+) -> dict[str, Any]:
     """Audit an undamaged replicate; return its manifest."""
     text = (folder / MANIFEST_FILE).read_text()
     manifest: dict[str, Any] = json.loads(text)
@@ -163,23 +195,23 @@ def _audit_replicate(cell: Cell, folder: Path, number: int, found: Audit) -> dic
     again = recompute(folder, manifest)
     problems = list(again.problems)
     measured_on = f"{manifest['backend']} ({tools.get('where', GUEST)})"
-    expected = f"{cell.backend} ({cell.where})"
-    elsewhere = measured_on != expected
+    planned = f"{cell.backend} ({cell.where})"
+    elsewhere = measured_on != planned
     checks = {
         f"{MANIFEST_FILE} was not written by losslab": text != as_json(manifest),
         "valid with violations, or invalid without violations":
             manifest["valid"] != (not manifest["reasons"]),
         f"seed {manifest['seed']} does not follow from its condition and number":
-            manifest["seed"] != replicate_seed(condition, number),
+            manifest["seed"] != seed_of(condition, number, cell.seed_family),
         "has a capture, which no campaign makes": bool(manifest.get("captures")),
-        f"backend must be {expected}, found {measured_on}": elsewhere,
+        f"backend must be {planned}, found {measured_on}": elsewhere,
         "traces differ from the sources'":
             manifest["trace_sha256"] != inputs.trace_digests(condition),
         "user files differ from the sources'":
             manifest.get("brought_sha256", {}) != inputs.digests(condition),
     }  # fmt: skip
     problems += [problem for problem, failed in checks.items() if failed]
-    problems += [] if elsewhere else _instrument_problems(cell, manifest)
+    problems += [] if elsewhere else _instrument_problems(expected, manifest)
     place = f"{path_of(cell)}/{number}"
     found.findings += [Finding(STAGE, place, problem) for problem in problems]
     suspect = not manifest["valid"] and not again.confirmed
@@ -191,30 +223,19 @@ def _audit_replicate(cell: Cell, folder: Path, number: int, found: Audit) -> dic
     return manifest
 
 
-def _instrument_problems(cell: Cell, manifest: Mapping[str, Any]) -> list[str]:
+def _instrument_problems(expected: Expected, manifest: Mapping[str, Any]) -> list[str]:
     """List the parts of a replicate's instrument that differ from the sources'."""
-    condition, tools = cell.condition, manifest["instrument"]
-    now = fingerprint.of(condition, cell.backend, cell.where)
-    recorded = manifest["fingerprint"]
+    tools, recorded = manifest["instrument"], manifest["fingerprint"]
     # Unpinned kernels and images, which are only counted, and a machine's own kernel may differ.
     pinned = [part for part in fingerprint.BUILT if (tools.get(part) or {}).get("pinned", False)]
     problems = [
         f"{part} in the fingerprint differs from the sources'"
-        for part in fingerprint.differences(recorded["parts"], now.parts)
+        for part in fingerprint.differences(recorded["parts"], expected.fingerprint.parts)
         if part in pinned or part not in fingerprint.BUILT
     ]
     if recorded["digest"] != fingerprint.digest_of(recorded["parts"]):
         problems.append("the fingerprint's digest does not follow from its parts")
-    needs = BACKENDS[cell.backend, cell.where].needs
-    expected = {
-        part: {image.target(name).name}
-        for part, name in zip(PARTS, (image_of(condition), *needs.images[1:]), strict=False)
-    }
-    if needs.kernel is not None:
-        spec = kernel_of(condition)
-        targets = (kernel.target(needs.kernel, spec, source) for source in (DEBIAN, KERNEL_ORG))
-        expected["kernel"] = {folder.name for folder in targets}
-    for part, hashes in expected.items():
+    for part, hashes in expected.hashes.items():
         found = tools.get(part) or {}
         if found.get("pinned", True) and found.get("hash") not in hashes:
             pins = " or ".join(sorted(hashes))

@@ -21,7 +21,7 @@ from losslab.errors import HostError
 from losslab.lock import own_folder, sweep
 from losslab.study.condition import Condition
 from losslab.study.metrics import primary_value
-from losslab.study.seeds import replicate_seed
+from losslab.study.seed_family import FIRST, seed_of
 from losslab.study.stopping import StoppingRule
 
 # Record of the last lost guest in a cell's folder. The workflow retries a cell that has one.
@@ -34,6 +34,7 @@ def run_cell(
     rule: StoppingRule,
     instrument: Instrument,
     video: Path | None = None,
+    family: int = FIRST,
 ) -> int:
     """Measure a cell's replicates into `folder`, and keep those that are already finished.
 
@@ -52,7 +53,7 @@ def run_cell(
     count = 0
     with Snapshots() as snapshots:
         while not rule.enough(count, values):
-            out, seed = folder / str(count), replicate_seed(condition, count)
+            out, seed = folder / str(count), seed_of(condition, count, family)
             manifest = finished(out, condition, seed, instrument)
             state = "kept, measured before"
             if manifest is None:

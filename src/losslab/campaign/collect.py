@@ -12,15 +12,17 @@ from types import MappingProxyType
 from typing import Any
 
 from losslab.backends.base import GUEST
-from losslab.campaign import integrity
+from losslab.campaign import integrity, limiters
 from losslab.emulation.apps.ffmpeg import SOURCE_PORT as VIDEO_PORT
 from losslab.emulation.apps.iperf3 import SOURCE_PORT
 from losslab.emulation.apps.web import PORT as WEB_PORT
 from losslab.emulation.background.outcome import TABLE as FLOW_TABLE
 from losslab.study.condition import AXES, Condition
+from losslab.study.stopping import StoppingRule
 
 SHARED = ("study", "block", "cell", *AXES, "replicate")
-REPLICATE_COLUMNS = (*SHARED, "seed", "valid", "reasons", "attempt", "earlier_reasons")
+REPLICATE_COLUMNS = (*SHARED, "seed", "valid", "reasons", "attempt", "earlier_reasons",
+                     "error_share")  # fmt: skip
 INTERVAL_COLUMNS = (*SHARED, "t_s", "goodput_mbit")
 # Source ports of the connections that carry data, not of iperf3's control connection.
 FLOW_NAMES = {
@@ -73,6 +75,7 @@ def gather(
     cells: Sequence[Path],
     series: Collection[str] = (),
     left_out: Mapping[str, int] = MappingProxyType({}),
+    rules: Sequence[StoppingRule] = (),
 ) -> Tables:
     """Read cells and their replicates into tables.
 
@@ -80,12 +83,14 @@ def gather(
         cells: The cell.json files, each in its cell's folder.
         series: Names of the cells whose first valid replicate adds samples of flows and queue.
         left_out: Number of cells, by block, that the campaign does not measure.
+        rules: Stopping rule of each cell; without them, every number of replicates was fixed.
 
     Raises:
         DamagedError: A cell is damaged.
     """
     tables = Tables()
-    for path in cells:
+    fixed = [StoppingRule(1, 1)] * len(cells)
+    for path, rule in zip(cells, rules or fixed, strict=True):
         cell = integrity.read_cell(path)
         condition = Condition.from_json(cell["condition"])
         needs_series = cell["cell"] in series
@@ -97,11 +102,15 @@ def gather(
                 "cell": cell["cell"],
                 **condition.to_json(),
                 "replicate": number,
+                "error_share": rule.error_share(len(cell["replicates"])),
             }
             tables.replicates.append(shared | _replicate_row(replicate))
             if not replicate["valid"]:
                 continue
             folder = path.parent / str(number)
+            samples = read_csv(folder / "tcp.csv") if (folder / "tcp.csv").is_file() else []
+            port = str(VIDEO_PORT if condition.app == "ffmpeg" else SOURCE_PORT)
+            tables.replicates[-1] |= limiters.of_samples(samples, port, condition)
             if condition.app == "iperf3":
                 rows = read_csv(folder / "intervals.csv")
                 tables.replicates[-1] |= other_windows(
@@ -118,7 +127,7 @@ def gather(
                 names = flow_names(folder)
                 tables.flows += [
                     shared | row | {"flow": names[row["flow"]]}
-                    for row in read_csv(folder / "tcp.csv")
+                    for row in samples
                     if row["flow"] in names
                 ]
                 tables.queue += [shared | row for row in read_csv(folder / "queue.csv")]

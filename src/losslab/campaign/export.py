@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.campaign import integrity, qlog, rerun
+from losslab.campaign.collect import flow_names
 from losslab.campaign.folder import MANIFEST_FILE, whole_file
 from losslab.emulation import capture
 from losslab.emulation.topology import interface
@@ -64,7 +65,7 @@ def _export(options: argparse.Namespace) -> int:
         title = f"losslab {Condition.from_json(manifest['cell']).slug()}, seed {manifest['seed']}"
         samples = read_rows(folder / "tcp.csv")
         try:
-            content = qlog.log(title, samples, segments, origin_ns)
+            content = qlog.log(title, samples, segments, origin_ns, flow_names(folder))
         except (KeyError, OverflowError, ValueError) as error:
             raise UsageError(
                 f"{folder / 'tcp.csv'} must have the format of this version, found: {error!r}",

@@ -10,9 +10,9 @@ from losslab.emulation.link.traces import parse
 from losslab.emulation.path.trace import DRAWN
 from losslab.errors import LosslabError
 from losslab.instrument.archive import digest
+from losslab.repository import ROOT
 from losslab.study.axes import NONE
 from losslab.study.condition import NO_TRACE, Condition
-from losslab.study.design import ROOT
 
 # Byte code of one run must not become an input of the next.
 IGNORED = "__pycache__"

@@ -17,6 +17,7 @@ from losslab.errors import HostError, LosslabError
 from losslab.instrument import image, integrity, kernel, kernels, packed
 from losslab.instrument.cache import building, cache_folder
 from losslab.instrument.kernels import Kernel
+from losslab.repository import ROOT, SET_UP
 from losslab.study import design, features
 from losslab.study.condition import DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
 from losslab.study.design import OWN_KERNEL
@@ -24,8 +25,8 @@ from losslab.study.names import Names, algorithms_of
 
 # The names of the images in a manifest.
 PARTS = ("image", "engine")
-# The patch that snapshots need. On a kernel without it, every job boots a guest.
-SNAPSHOT_PATCH = "0013-um-copies-of-copies.patch"
+# The patches that snapshots and cuts need. On a kernel without the first, every job boots a guest.
+SNAPSHOT_PATCH, CUT_PATCH = "0013-um-copies-of-copies.patch", "0015-um-cuts.patch"
 ENCODE_TIMEOUT_S = 600.0  # 60 s of 720p take half a minute on one core
 
 
@@ -68,12 +69,13 @@ def instrument(
     provenance |= runner.ready(roots[-1], condition)
     parts = (provenance[part] for part in ("kernel", *PARTS) if part in provenance)
     provenance["pinned"] = all(part.get("pinned", True) for part in parts)
-    snapshots = SNAPSHOT_PATCH in kernel.provenance(linux).get("patches", [])
+    patches = kernel.provenance(linux).get("patches", [])
     engine_root = roots[1] if len(roots) > 1 else None
     if spec.boot:
         provenance["kernel"] |= {"boot": list(spec.boot)}
     return Instrument(
-        binary, roots[0], provenance, backend, where, engine_root, snapshots, spec.boot,
+        binary, roots[0], provenance, backend, where, engine_root, SNAPSHOT_PATCH in patches,
+        CUT_PATCH in patches and runner.needs.kernel is not None, spec.boot,
         digests[binary] if runner.needs.kernel else None,
     )  # fmt: skip
 
@@ -148,6 +150,7 @@ def _packed(kind: str, target: Path) -> Path | None:
 def _built(folder: Path | None, name: str, command: str) -> Path:
     """Return the folder; raise HostError if it is None."""
     if folder is None:
+        command = command.replace("make setup", SET_UP)
         raise HostError(
             f"the pinned {name} is not built: {cache_folder()} does not contain it",
             hint=f"run `{command}` (or set LOSSLAB_CACHE to the cache that contains it)",
@@ -191,4 +194,4 @@ def image_of(condition: Condition) -> str:
 
 @functools.cache
 def _names() -> Names:
-    return design.load_names(design.ROOT)
+    return design.load_names(ROOT)

@@ -14,6 +14,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from losslab.emulation.capture import FILE_HEADER, RECORD
@@ -161,20 +162,30 @@ def _sacked(options: bytes) -> Iterator[tuple[int, int]]:
 
 
 def log(
-    title: str, samples: Iterable[Mapping[str, str]], segments: Sequence[Segment], origin_ns: int
+    title: str,
+    samples: Iterable[Mapping[str, str]],
+    segments: Sequence[Segment],
+    origin_ns: int,
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return a run's qlog from the rows of tcp.csv and the captured segments."""
+    """Return a run's qlog from the rows of tcp.csv and the captured segments.
+
+    `names` are those of the connections that carry data, by source port as in tcp.csv. Their traces
+    come first: qvis opens the first one. The others control the app's programs.
+    """
     by_port = defaultdict[int, list[Segment]](list)
     for segment in segments:
         by_port[segment.port].append(segment)
     rows, traces = list(samples), []
-    for port in dict.fromkeys(int(row["flow"]) for row in rows):
+    ports = dict.fromkeys(int(row["flow"]) for row in rows)
+    for port in sorted(ports, key=lambda port: str(port) not in names):
+        what = f"data of the flow {names[str(port)]}" if str(port) in names else "control"
         socket_events = [_metrics(row) for row in rows if int(row["flow"]) == port]
         packet_events = _events(by_port[port], origin_ns)
         events = sorted([*packet_events, *socket_events], key=lambda event: event["time"])
         traces.append(
             {
-                "title": f"{title}, TCP from port {port}",
+                "title": f"{what}, TCP port {port}, {title}",
                 "vantage_point": {"name": "sender", "type": "server"},
                 "common_fields": {
                     "ODCID": f"{port:04x}", "protocol_type": ["TCP"], "time_format": "relative",

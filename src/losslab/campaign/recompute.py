@@ -18,8 +18,9 @@ from typing import Any
 from losslab.backends.base import GUEST
 from losslab.backends.registry import BACKENDS
 from losslab.campaign.collect import read_csv
+from losslab.campaign.futures import FUTURE
 from losslab.campaign.inputs import trace_texts
-from losslab.emulation import hosts, outcome
+from losslab.emulation import cut, hosts, outcome
 from losslab.emulation.accounting import Traffic
 from losslab.emulation.apps import ffmpeg
 from losslab.emulation.flows import Timeline
@@ -77,6 +78,8 @@ def _without_plan(manifest: Mapping[str, Any]) -> Recomputed:
 def _recompute(folder: Path, manifest: Mapping[str, Any]) -> Recomputed:
     condition = Condition.from_json(manifest["cell"])
     plan = make_plan(condition, manifest["seed"], _video(condition, manifest))
+    if future := manifest.get(FUTURE):
+        plan = cut.with_algorithm(plan, future["algorithm"])
     result = Recomputed()
     if not _agree(json.loads(json.dumps(plan.to_json())), manifest["plan"]):
         result.problems.append("the plan does not follow from condition and seed")

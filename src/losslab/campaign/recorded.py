@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import platform
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import Any
 from losslab import processes
 from losslab.campaign.folder import read_json, replace_json
 from losslab.errors import LosslabError
+from losslab.instrument import quarto
+from losslab.repository import ROOT
 from losslab.study import design
 from losslab.study.design import Cell, Study
 
@@ -58,7 +59,7 @@ def record(results: Path, files: Iterable[str | Path], config: Mapping[str, Any]
     Raises:
         HostError: The file cannot be written.
     """
-    root = design.ROOT.resolve()
+    root = ROOT.resolve()
     paths = [Path(file).resolve() for file in files]
     names = [str(p.relative_to(root)) if p.is_relative_to(root) else p.name for p in paths]
     results.mkdir(exist_ok=True)
@@ -111,8 +112,8 @@ def software() -> dict[str, str]:
     lines = done.out.split()
     if not done.good or len(lines) != len(R_PACKAGES):
         return {}
-    quarto = shutil.which("quarto")
-    renderer = processes.attempt([quarto, "--version"]).out.strip() if quarto else "none"
+    program = quarto.program()
+    renderer = quarto.version(program) if program else "none"
     versions = dict(zip((f"r-{name}" for name in R_PACKAGES), lines, strict=True))
     python = ".".join(platform.python_version_tuple()[:2])
     return versions | {"quarto": renderer, "python": python}

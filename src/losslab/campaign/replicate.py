@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import platform
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from losslab import __version__, processes
 from losslab.backends import runner
-from losslab.backends.base import CONSOLE_FILE, Instrument, Job, Outcome
+from losslab.backends.base import CONSOLE_FILE, Backend, Instrument, Job, Outcome
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Snapshots
 from losslab.campaign import fingerprint, inputs, integrity
@@ -30,6 +30,7 @@ from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import integrity as instrument_integrity
 from losslab.instrument.archive import digest
 from losslab.lock import own_folder
+from losslab.repository import INSTALLED, ROOT
 from losslab.study.condition import Condition
 from losslab.study.metrics import undeclared
 
@@ -79,7 +80,39 @@ def run(
     Raises:
         HostError: The host or the instrument failed; `out` is unchanged.
     """
-    manifest = {
+    manifest = inputs_of(condition, seed, instrument, video, captures)
+    backend = BACKENDS[instrument.backend, instrument.where]
+    limit_s = timeout_s or limit_of(backend, condition)
+
+    def measure(folder: Path) -> Outcome:
+        _require_unchanged(instrument, CHECK_EVERY_S)
+        task = prepare(folder, condition, seed, video, captures)
+        job = Job(task, folder, seed, limit_s, alone=alone, snapshots=snapshots)
+        return runner.run(backend, instrument, job)
+
+    earlier_violations: list[str] = []
+    while True:
+        last = len(earlier_violations) + 1 >= attempts
+        try:
+            return attempt(manifest, measure, out, instrument, earlier_violations, last)
+        except GuestLostError as error:
+            earlier_violations.append(str(error))
+
+
+def limit_of(backend: Backend, condition: Condition) -> float:
+    """Return the limit of wall time for a replicate, in s."""
+    return backend.needs.start_s + WATCHDOG_S_PER_VIRTUAL_S * float(condition.duration_s)
+
+
+def inputs_of(
+    condition: Condition,
+    seed: int,
+    instrument: Instrument,
+    video: Path | None,
+    captures: Sequence[str],
+) -> dict[str, Any]:
+    """Return the entries of a manifest that do not depend on the results; arguments as of `run`."""
+    found = {
         "backend": instrument.backend,
         "cell": condition.to_json(),
         "seed": seed,
@@ -89,36 +122,23 @@ def run(
         "video_sha256": None if video is None else digest(video),
         "summary": {},
     }
-    manifest |= {"brought_sha256": found} if (found := inputs.digests(condition)) else {}
-    manifest |= {"captures": list(captures)} if captures else {}
-    backend = BACKENDS[instrument.backend, instrument.where]
-    limit_s = timeout_s or (backend.needs.start_s + WATCHDOG_S_PER_VIRTUAL_S * condition.duration_s)
-
-    def measure(folder: Path) -> Outcome:
-        _require_unchanged(instrument, CHECK_EVERY_S)
-        task = _prepare(folder, condition, seed, video, captures)
-        job = Job(task, folder, seed, limit_s, alone=alone, snapshots=snapshots)
-        return runner.run(backend, instrument, job)
-
-    earlier_violations: list[str] = []
-    while True:
-        last = len(earlier_violations) + 1 >= attempts
-        try:
-            return _attempt(manifest, measure, out, instrument, earlier_violations, last)
-        except GuestLostError as error:
-            earlier_violations.append(str(error))
+    found |= {"brought_sha256": digests} if (digests := inputs.digests(condition)) else {}
+    return found | ({"captures": list(captures)} if captures else {})
 
 
-def _attempt(
-    inputs_of_run: Mapping[str, Any],
+def attempt(
+    inputs_of_run: dict[str, Any],
     measure: Callable[[Path], Outcome],
     out: Path,
     instrument: Instrument,
     earlier_violations: list[str],
     last: bool,
 ) -> dict[str, Any]:
-    """Run the replicate's job and write its folder; raise GuestLostError except in the last."""
-    started, manifest, wall_s = datetime.now(UTC), dict(inputs_of_run), None
+    """Run the replicate's job and write its folder; raise GuestLostError except in the last.
+
+    `measure` runs the job in a folder. It may change `inputs_of_run` before it returns.
+    """
+    started, manifest, wall_s = datetime.now(UTC), dict[str, Any](), None
     with whole_folder(out) as folder, own_folder(out.parent, PARTIAL) as job_folder:
         try:
             outcome = measure(job_folder)
@@ -137,7 +157,7 @@ def _attempt(
             violations = [str(error)]
         if (job_folder / "raw").is_dir():
             violations = [*violations, *_take_raw_files(job_folder / "raw", folder)]
-        manifest |= {"valid": not violations, "reasons": violations}
+        manifest = inputs_of_run | manifest | {"valid": not violations, "reasons": violations}
         if violations and (job_folder / CONSOLE_FILE).exists():
             shutil.move(job_folder / CONSOLE_FILE, folder / CONSOLE_FILE)
         write_json(manifest | integrity.listed(folder), folder / MANIFEST_FILE)
@@ -162,7 +182,7 @@ def _take_raw_files(raw: Path, folder: Path) -> list[str]:
     return []
 
 
-def _prepare(
+def prepare(
     folder: Path, condition: Condition, seed: int, video: Path | None, captures: Sequence[str]
 ) -> dict[str, Any]:
     """Write a job's input files to its folder; return the job's task."""
@@ -206,7 +226,7 @@ def host(
         "kernel_sha256": kernel_sha256,
         "losslab": __version__,
         "format": FORMAT,
-        "git": git_state(Path(__file__).parent),
+        "git": git_state(ROOT) if not INSTALLED else {"commit": None, "dirty": None},
     }
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from losslab.backends.base import GUEST, Instrument
 from losslab.backends.registry import BACKENDS
-from losslab.campaign import inputs
+from losslab.campaign import futures, inputs
 from losslab.campaign.documents import read_host, read_manifest
 from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE
 from losslab.campaign.instrument import instrument, video
@@ -25,6 +25,7 @@ from losslab.errors import LosslabError
 from losslab.instrument.archive import digest
 from losslab.lock import own_folder
 from losslab.reading import UsageError
+from losslab.repository import ROOT
 from losslab.study import design
 from losslab.study.axes import NONE
 from losslab.study.condition import Condition
@@ -108,6 +109,9 @@ def again(
     condition, tools, movie = prepared
     with own_folder(Path(tempfile.gettempdir()), "losslab-rerun-") as folder:
         out = out or folder / "again"
+        if futures.FUTURE in manifest and not captures:
+            yield out, futures.again(manifest, prepared, out, folder)
+            return
         found = run(
             condition, manifest["seed"], out, tools, movie, attempts=attempts, captures=links
         )
@@ -205,7 +209,7 @@ def require_trusted(manifest: Mapping[str, Any], trust: bool) -> Condition:
         LosslabError: The manifest would run programs of its author, and `trust` is not set.
     """
     condition = Condition.from_json(manifest["cell"])
-    problems = condition.problems() + design.load_names(design.ROOT).problems(condition)
+    problems = condition.problems() + design.load_names(ROOT).problems(condition)
     if problems:
         raise UsageError(f"the manifest's condition cannot be measured: {'; '.join(problems)}")
     place = manifest["backend"], manifest["instrument"].get("where", GUEST)

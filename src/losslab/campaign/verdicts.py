@@ -18,6 +18,7 @@ from pathlib import Path
 
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, number, read_rows, shown
+from losslab.study import limits
 
 CLAIMS = Path("results", "claims.csv")
 RECORD_COLUMNS = ("study", "claim", "verdict", "why")
@@ -216,12 +217,14 @@ def table(claims: Sequence[Row]) -> str:
 
 
 def _number(row: Row) -> str:
-    """Format a claim's result: 4.57 [4.1, 5.0] times, n = 10."""
+    """Format a claim's result: 4.57 [4.1, 5.0] times, n = 10 (confidence, 95 %)."""
     if not row["measured"]:
         return "no result"
     interval = f" [{_short(row['low'])}, {_short(row['high'])}]" if row["low"] else ""
     unit = f" {row['unit']}" if row["unit"] else ""
-    return f"{_short(row['measured'])}{interval}{unit}, n = {row['n']}"
+    # Tables of earlier versions do not say what their intervals are.
+    kind = f" ({row['interval']})" if row.get("interval") else ""
+    return f"{_short(row['measured'])}{interval}{unit}, n = {row['n']}{kind}"
 
 
 def _short(number: str) -> str:
@@ -232,7 +235,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     """Add `claims`, which prints, checks or records verdicts."""
 
     def run(options: argparse.Namespace) -> int:
-        if options.check is not None:
+        if options.history or options.freeze:
+            print(limits.show(options))
+        elif options.check is not None:
             check(options.claims, options.check)
         elif options.record is not None:
             changed = record(options.claims, options.record, options.why)
@@ -244,6 +249,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
     command = commands.add_parser("claims", help="print the claims and their verdicts")
     command.add_argument("study", nargs="?", help="print only this study's claims")
+    limits.add_options(command)
     command.add_argument("--claims", type=Path, default=CLAIMS, help="table of judged claims")
     command.add_argument("--check", type=Path, metavar="TSV", help="compare with recorded verdicts")
     command.add_argument("--record", type=Path, metavar="TSV", help="record the verdicts")

@@ -6,13 +6,14 @@ import html
 import re
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from losslab import processes
 from losslab.campaign import recorded, rerun
-from losslab.campaign.audit import DAMAGE, Audit, Finding, audit, path_of
+from losslab.campaign.audit import DAMAGE, SURPLUS, Audit, Finding, audit, path_of
 from losslab.campaign.recompute import same_table
 from losslab.campaign.recorded import RecordedCampaign
 from losslab.errors import LosslabError
@@ -25,8 +26,8 @@ RESULTS = "results"
 # The workflow's rules after measuring; each study has another one for its tables.
 RULES = (
     "collect_study", "summarise_study", "judge_claims", "draw_claims", "draw_path",
-    "test_agreement", "trace_origin", "check_verdicts", "plot_figure", "render_report",
-    "make_explorer", "all",
+    "test_agreement", "compare_numbers", "trace_origin", "check_verdicts", "plot_figure",
+    "render_report", "publish_report", "make_explorer", "all",
 )  # fmt: skip
 # Folders and files of a results folder that the workflow makes from cells.
 MADE = ("summary", "tables", "figures", "report", "claims.csv")
@@ -119,6 +120,17 @@ def statement(found: Verification) -> str:
 def advice(findings: list[Finding]) -> list[str]:
     """Return the fixes for findings."""
     lines = []
+    surplus = defaultdict[str, list[str]](list)
+    for finding in findings:
+        if finding.what == SURPLUS:
+            surplus[finding.path.rpartition("/")[0]].append(finding.path)
+    if surplus:
+        lines.append(
+            "An earlier campaign with more replicates left surplus ones. Remove them in the "
+            "results folder:"
+        )
+        lines += [f"  rm -r {' '.join(paths)}" for paths in surplus.values()]
+    findings = [finding for finding in findings if finding.what != SURPLUS]
     if any(finding.stage == DAMAGE for finding in findings):
         lines.append("The next start of the workflow measures only the damaged replicates again.")
     if any(finding.stage != DAMAGE for finding in findings):

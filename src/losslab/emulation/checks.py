@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from losslab.emulation.accounting import OPTIONAL_COUNTS, Traffic
@@ -28,6 +28,9 @@ AGGREGATE_PACKETS_MAX = 45
 # A window or buffer that limits a flow for less than this share of its time changes the mean by
 # less than the variation between replicates.
 LIMITED_SHARE_MAX = 0.02
+# Payload of a full segment: an MTU of 1500 bytes without the headers of IP (20 bytes) and of TCP
+# with timestamps (32 bytes).
+SEGMENT_BYTES = 1448
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class Evidence:
     accurate_ecn: bool = False  # every connection of the flows negotiated Accurate ECN
     bypassed: int = 0  # packets from the sender that did not pass the bottleneck
     queue: Sequence[QueueSample] = ()  # of the bottleneck
+    # Acknowledged bytes of the app's TCP flows up to the configured end, by flow.
+    delivered_bytes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def rtt_tolerance_ms(self) -> float:
@@ -135,7 +140,10 @@ def _of_loss(e: Evidence) -> Iterator[str | None]:
     t, path = e.traffic, e.path_spec
     if path.mean_rate_mbit is not None:
         return  # checked by phase in `schedule_runner`
-    if path.loss_at_sender_percent is None:
+    checked = {way for each in path.mechanisms for way in each.checked_losses}
+    if "data" in checked:
+        pass
+    elif path.loss_at_sender_percent is None:
         offered, run = t.loss_offered, path.loss_run_packets
         yield outside_acceptance_interval("loss", path.loss_percent, offered, t.loss_drops, run)
     else:
@@ -147,6 +155,8 @@ def _of_loss(e: Evidence) -> Iterator[str | None]:
                 f"the sender's netem must lose {path.loss_at_sender_percent:g} % of at least "
                 f"{aggregates} aggregates, found {t.sender_drops} lost"
             )
+    if "back" in checked:
+        return
     offered = t.received_back + t.link_back_drops + t.loss_back_drops
     yield outside_acceptance_interval(
         "loss on the reverse path", path.loss_back_percent, offered, t.loss_back_drops,
@@ -162,6 +172,14 @@ def _of_flows(e: Evidence) -> Iterator[str]:
     ]
     if wrong:
         yield "; ".join(wrong)
+    for name, octets in e.delivered_bytes.items():
+        # Not even a starved flow: no acknowledgement has ever reached its congestion control.
+        if octets < SEGMENT_BYTES:
+            yield (
+                f"{name} must deliver at least one full segment ({SEGMENT_BYTES} bytes) before the "
+                f"configured end, found {octets} bytes acknowledged: nothing can be said about "
+                "its congestion control"
+            )
     if e.traffic.memory_pressures:
         yield f"TCP memory pressure must not occur, found {e.traffic.memory_pressures} times"
     limited = []

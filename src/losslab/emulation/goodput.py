@@ -115,6 +115,11 @@ class Deliveries:
         seconds = self.times_s[last] - self.times_s[first]
         return (self.octets[last] - self.octets[first]) * 8 / 1e6 / seconds
 
+    def until(self, end_s: float) -> int:
+        """Return the number of bytes delivered up to a time."""
+        found = bisect.bisect_right(self.times_s, end_s + ROUNDING_S)
+        return self.octets[found - 1] if found else 0
+
     def intervals(self) -> list[tuple[float, float]]:
         """List (end in s, Mbit/s) of consecutive intervals of `INTERVAL_S`, up to a sample each."""
         found = []

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import batch, capture, hosts, netns, preloaded, traffic
+from losslab.emulation import batch, capture, cut, hosts, netns, preloaded, traffic
 from losslab.emulation.outcome import Observations, summarise
 from losslab.emulation.plan import make_plan
 from losslab.emulation.probes import ping
@@ -89,7 +89,9 @@ def replicate(
     raw = folder / "raw"
     raw.mkdir()
     video = folder / "video.mp4" if job["video"] else None
-    result = measure(ready, int(job["seed"]), raw, video, watch, job.get("captures", []))
+    result = measure(
+        ready, int(job["seed"]), raw, video, watch, job.get("captures", []), job.get("cut_s")
+    )
     result["machine"] = {
         "kernel": os.uname().release,
         "version": os.uname().version,
@@ -105,6 +107,7 @@ def measure(
     video: Path | None = None,
     watch: Watch | None = None,
     captures: Sequence[str] = (),
+    cut_s: float | None = None,
 ) -> dict[str, Any]:
     """Run one replicate; return its result, as `outcome.summarise`.
 
@@ -115,6 +118,7 @@ def measure(
         video: The stream that the app `ffmpeg` sends.
         watch: Monitors the machine, in real time.
         captures: Interfaces to capture.
+        cut_s: Time of a cut (see `emulation.cut`).
     """
     plan = make_plan(ready.condition, seed, video)
     mechanisms = plan.path_spec.mechanisms
@@ -130,15 +134,22 @@ def measure(
             before = hosts.read_back(plan.hosts, ready.handles)
             runners = (each.session(plan, ready.handles) for each in mechanisms)
             sessions = [session for session in runners if session is not None]
+            cuts = [] if cut_s is None else [cut.Announcement(plan, cut_s)]
             noted: dict[str, Any] = {}
             with contextlib.ExitStack() as stack:
                 for each in mechanisms:
                     noted |= stack.enter_context(each.attached(plan, nodes, ready.handles, folder))
-                run = traffic.run(plan, nodes, folder, sessions)
+                run = traffic.run(plan, nodes, folder, [*cuts, *sessions])
         after = hosts.read_back_settled(plan.hosts, ready.handles, plan.path_spec.rtt_ms)
+    condition = ready.condition
+    if cut_s is not None:
+        condition, plan = cut.ended(plan, condition, seed, run, folder.parent, video)
+    for each in plan.path_spec.mechanisms:
+        each.settled(plan, run, folder)
     observations = Observations(idle, before, run, noted, after, sessions)
     result = summarise(plan, observations, folder, watch)
-    return result | {"reasons": result["reasons"] + incomplete}
+    own = {"cell": condition.to_json()} if cut_s is not None else {}
+    return result | {"reasons": result["reasons"] + incomplete} | own
 
 
 def _ping_idle(sender_pid: int, plan: Plan, folder: Path) -> list[tuple[float, float]]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
     from losslab.emulation.probes.queue import QueueSample
     from losslab.emulation.schedule_runner import ScheduleRunner
+    from losslab.emulation.traffic import Run
     from losslab.study.condition import Condition
 
 # Two-sided normal quantile for one false alarm in 16,000 replicates.
@@ -152,6 +153,9 @@ class Mechanism(Feature):
         """Run programs during the traffic; yield entries of `Observations.noted`."""
         return contextlib.nullcontext({})
 
+    def settled(self, plan: Plan, run: Run, folder: Path) -> None:
+        """Write raw files once the traffic is over and all queues are empty."""
+
     def note(self, plan: Plan, observations: Observations, folder: Path) -> MechanismResult:
         """Collect the mechanism's results after the traffic."""
         return MechanismResult()
@@ -164,6 +168,11 @@ class Mechanism(Feature):
     def loss_run_packets(self) -> float:
         """Return the mean length of a loss burst, in packets."""
         return 1.0
+
+    @property
+    def checked_losses(self) -> frozenset[str]:
+        """Return the directions, `data` and `back`, whose losses the mechanism checks itself."""
+        return frozenset()
 
     @property
     def below_ms(self) -> float:

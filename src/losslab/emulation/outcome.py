@@ -98,6 +98,7 @@ def summarise(
         ),
         bypassed=deltas.bypassed,
         queue=run.queue,
+        delivered_bytes=_delivered_bytes(tcp_flows, plan, folder) if not run.violations else {},
     )
     violations += checks.violations(evidence)
     changed: dict[str, Any] = {}
@@ -157,6 +158,16 @@ def summarise(
 
 def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
+
+
+def _delivered_bytes(flows: list[Flow], plan: Plan, folder: Path) -> dict[str, int]:
+    """Return what was acknowledged of each flow up to the configured end, by flow name."""
+    samples = goodput.Deliveries.read_all(folder / "tcp.csv")
+    return {
+        flow.name: samples[flow.source_port].until(plan.duration_s)
+        for flow in flows
+        if flow.source_port in samples
+    }
 
 
 def _of_first_flow(flows: list[Flow], plan: Plan, folder: Path) -> dict[str, float | None]:

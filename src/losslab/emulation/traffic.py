@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from losslab.emulation import netns
 from losslab.emulation.background.plan import caller
@@ -23,7 +23,6 @@ from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import Plan, Start
-    from losslab.emulation.schedule_runner import ScheduleRunner
 
 POLL_INTERVAL_S = 0.01
 # Rounding error of times in seconds.
@@ -33,6 +32,13 @@ ROUNDING_S = 1e-6
 GRACE_S = 120.0
 LISTEN_TIMEOUT_S = 30.0
 ARRIVAL_COLUMNS = "t_s,packets,bytes,tcp_segments,udp_datagrams"
+
+
+class Session(Protocol):
+    """Something that happens during the traffic."""
+
+    def running(self, origin_ns: int) -> contextlib.AbstractContextManager[None]:
+        """Begin, given the origin of the samples' time; end after the block."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +53,12 @@ class Run:
 
 
 def run(
-    plan: Plan, hosts: Mapping[str, Host], folder: Path, sessions: Sequence[ScheduleRunner] = ()
+    plan: Plan, hosts: Mapping[str, Host], folder: Path, sessions: Sequence[Session] = ()
 ) -> Run:
-    """Run all flows of a plan to their end; write logs and samples to `folder`."""
+    """Run all flows of a plan to their end; write logs and samples to `folder`.
+
+    Sessions run beside the flows, from the origin of the samples' time.
+    """
     sender, router = hosts["sender"], hosts[bottleneck().host]
     flows, limit_s = plan.flows, plan.duration_s + GRACE_S
     with contextlib.ExitStack() as stack:

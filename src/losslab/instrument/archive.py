@@ -41,6 +41,7 @@ RETRY_AFTER_S = (1.0, 5.0, 15.0, 30.0)
 UNREACHABLE = "cannot be reached"
 SILENT = "no answer from the name server"
 UNPINNED = "LOSSLAB_UNPINNED"
+SOURCES = "sources.tsv"  # in a build's folder
 ADVICE = (
     "check the network; use a cache that has it (LOSSLAB_CACHE), pin the archive's current "
     "versions (`make relock`, changes results), or build from them unpinned (`--unpinned`, or "
@@ -249,6 +250,6 @@ def quoted(path: str) -> str:
 
 
 def write_sources(found: Sequence[Download], folder: Path) -> None:
-    """Write `sources.tsv` into a build's folder: where its input files came from."""
+    """Write SOURCES into a build's folder: where its input files came from."""
     lines = [f"{f.file.name}\t{f.place.name}\t{f.place.url}\n" for f in found]
-    (folder / "sources.tsv").write_text("".join(lines))
+    (folder / SOURCES).write_text("".join(lines))

@@ -12,8 +12,6 @@ from typing import Any
 
 from losslab.lock import locked, own_folder
 
-ROOT = Path(__file__).resolve().parents[3]
-
 
 def cache_folder() -> Path:
     """Return $LOSSLAB_CACHE, or ~/.cache/losslab."""

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from losslab.errors import LosslabError
 from losslab.instrument import cache
-from losslab.instrument.cache import ROOT, cache_folder, hash_files
+from losslab.instrument.cache import cache_folder, hash_files
 from losslab.instrument.debian import Lock, read_lock
 from losslab.reading import UsageError, read_toml
+from losslab.repository import ROOT
 
 RECIPES = ROOT / "containers"
 HOST, ENGINE = "host", "engine"

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import tree
-from losslab.instrument.cache import ROOT
 from losslab.reading import read_rows
+from losslab.repository import ROOT, SET_UP
 
 PINS = ROOT / "containers" / "trees.tsv"
 PINS_COLUMNS = ("image", "recipe", "sha256")
@@ -28,7 +28,7 @@ LINUX_DIGEST = "linux.sha256"
 # times, inodes) for which its content was verified.
 TREE_ROOT, LIST, VERIFIED = "root", "tree.tsv", "tree.verified"
 LIST_BYTES = 64 * 2**20  # a list of 8,000 files has 1 MB
-HINT = "remove {folder} and run `make setup`; finished replicates are kept"
+HINT = f"remove {{folder}} and run `{SET_UP}`; finished replicates are kept"
 REPLACED_ON_PURPOSE = (
     "restore it; if you rebuilt it on purpose (another compiler builds another binary with the "
     "same results), remove {record} and start again"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
 import re
 import shutil
@@ -16,10 +14,11 @@ from typing import Any
 from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument import cache, integrity, kernels, kernelsource, kerneltree, packed
-from losslab.instrument.archive import UnavailableError, digest, write_sources
-from losslab.instrument.cache import ROOT, building, cache_folder, hash_files
+from losslab.instrument.archive import SOURCES, UnavailableError, digest, write_sources
+from losslab.instrument.cache import building, cache_folder, hash_files
 from losslab.instrument.kernels import Kernel
 from losslab.instrument.kernelsource import DEBIAN, KERNEL_ORG, Source
+from losslab.repository import ROOT
 
 RECIPE = ROOT / "containers" / "kernel"
 # Variants are built from the same source. A variant's configuration is the plain kernel's fragment
@@ -101,35 +100,70 @@ def build(variant: str = PLAIN, unpinned: bool = False, spec: Kernel | None = No
         return folder
     if not spec.algorithms and packed.install(packed.KERNEL, target(variant, spec)):
         return target(variant, spec)
-    source = _source(spec, unpinned)
-    made = target(variant, spec, source.origin, source.pinned)
     # Adding an algorithm needs the object files of the kernel without it (300 MB). Those of the
     # default kernel are always kept, because most users add their algorithm to it; those of other
     # kernels are kept on first use.
-    keeps_objects = spec.algorithms or (variant == PLAIN and spec == kernels.default())
-    # The ExitStack removes the source tree, 80,000 files, after the kernel is in the cache.
-    with contextlib.ExitStack() as left, building(made) as partial:
+    if spec.algorithms or (variant == PLAIN and spec == kernels.default()):
+        return _from_objects(variant, spec, unpinned)
+    source = _source(spec, unpinned)
+    made = target(variant, spec, source.origin, source.pinned)
+    with building(made) as partial:
         if partial is not None:
-            if keeps_objects:
-                kept = _kept_tree(variant, replace(spec, algorithms=()), source)
-                compiled = kerneltree.with_algorithms(kept, spec.algorithms, partial / LOG)
-                tree = left.enter_context(compiled)
-            else:
-                # In the cache, which has space, under a name that the next build removes.
-                work = tempfile.TemporaryDirectory(prefix=f"{partial.name}-", dir=made.parent)
-                folder = Path(left.enter_context(work))
-                tree = _compiled(variant, spec, source, folder, partial / LOG)
-            _finish(variant, spec, source, tree, partial)
+            # In the cache, which has space, under a name that the next build removes.
+            with tempfile.TemporaryDirectory(prefix=f"{partial.name}-", dir=made.parent) as work:
+                tree = _compiled(variant, spec, source, Path(work), partial / LOG)
+                write_sources([source.found], partial)
+                _finish(_provenance(variant, spec, source, tree), tree, partial)
     return made
 
 
-def _kept_tree(variant: str, spec: Kernel, source: Source) -> Path:
-    """Return the folder of a kernel's object files, compiled if missing."""
-    made = target(variant, spec, source.origin, source.pinned)
-    folder = cache_folder() / TREES / made.name
+def _from_objects(variant: str, spec: Kernel, unpinned: bool) -> Path:
+    """Build a kernel from the object files of the same kernel without added algorithms."""
+    kept = _objects(variant, replace(spec, algorithms=()), unpinned)
+    facts = provenance(kept)
+    source = facts["source"]
+    made = target(variant, spec, source["from"], facts["pinned"])
+    with building(made) as partial:
+        if partial is not None:
+            with kerneltree.with_algorithms(kept, spec.algorithms, partial / LOG) as tree:
+                facts["hash"] = _recipe(variant, spec, source, facts["pinned"])
+                if spec.algorithms:
+                    added = {path.name: digest(path) for path in spec.algorithms}
+                    facts |= {"name": spec.name, "algorithms": added}
+                shutil.copyfile(kept / SOURCES, partial / SOURCES)
+                _finish(facts, tree, partial)
+    return made
+
+
+def objects(variant: str, spec: Kernel, origin: str = DEBIAN, pinned: bool = True) -> Path:
+    """Return the folder of a kernel's object files, which another compiler cannot add to."""
+    made = target(variant, spec, origin, pinned)
+    return cache_folder() / TREES / f"{made.name}-{kerneltree.compiler()}"
+
+
+def existing_objects(variant: str, spec: Kernel) -> Path | None:
+    """Return the folder of a kernel's kept object files, or None."""
+    folders = (
+        objects(variant, spec),
+        objects(variant, spec, KERNEL_ORG),
+        objects(variant, spec, pinned=False),
+    )
+    return next((folder for folder in folders if folder.is_dir()), None)
+
+
+def _objects(variant: str, spec: Kernel, unpinned: bool) -> Path:
+    """Return the folder of a kernel's object files: kept, fetched or compiled."""
+    kept = existing_objects(variant, spec)
+    if kept is not None and (unpinned or kept != objects(variant, spec, pinned=False)):
+        return kept
+    built = existing(variant, spec) is not None
+    if packed.install(packed.OBJECTS, objects(variant, spec)):
+        return objects(variant, spec)
+    source = _source(spec, unpinned)
+    folder = objects(variant, spec, source.origin, source.pinned)
     with building(folder) as partial:
         if partial is not None:
-            if made.is_dir():
+            if built:
                 print(
                     f"losslab: note: compiling {spec.label} again, because its object files are "
                     "not in the cache (ten minutes of CPU time, 300 MB); adding further "
@@ -138,17 +172,17 @@ def _kept_tree(variant: str, spec: Kernel, source: Source) -> Path:
                 )
             tree = _compiled(variant, spec, source, partial, partial / LOG)
             kerneltree.prune(tree)
+            write_sources([source.found], partial)
+            facts = _provenance(variant, spec, source, tree) | {"hash": folder.name}
+            _write(facts, partial)
     return folder
 
 
 def quickly_made(variant: str, spec: Kernel) -> bool:
     """Return whether only added algorithms have to be compiled."""
-    return bool(spec.algorithms) and objects_kept(variant, replace(spec, algorithms=()))
-
-
-def objects_kept(variant: str, spec: Kernel) -> bool:
-    """Return whether a kernel's object files are in the cache."""
-    return (cache_folder() / TREES / target(variant, spec).name).is_dir()
+    if not spec.algorithms:
+        return False
+    return existing_objects(variant, replace(spec, algorithms=())) is not None
 
 
 def _source(spec: Kernel, unpinned: bool) -> Source:
@@ -189,30 +223,37 @@ def _compiled(variant: str, spec: Kernel, source: Source, work: Path, log: Path)
     return tree
 
 
-def _finish(variant: str, spec: Kernel, source: Source, tree: Path, folder: Path) -> None:
-    """Copy a compiled tree's binary and configuration to `folder`; write provenance."""
-    version = processes.run(["make", "-s", "ARCH=um", "kernelversion"], cwd=tree).strip()
+def _finish(facts: dict[str, Any], tree: Path, folder: Path) -> None:
+    """Copy a compiled tree's binary and configuration to `folder`; write its provenance."""
     shutil.copy2(tree / "linux", folder / "linux")
     processes.run(["strip", "--strip-debug", folder / "linux"], log=folder / LOG)
     # Not one of the facts below, which every manifest has: compilers differ, results do not.
     (folder / integrity.LINUX_DIGEST).write_text(digest(folder / "linux") + "\n")
     shutil.copyfile(tree / ".config", folder / "config")
-    write_sources([source.found], folder)
-    source_facts = source.provenance()
-    pins = kernelsource.pins(spec.series).facts(source.origin)
-    more: dict[str, Any] = {} if spec == kernels.default() else {"name": spec.name}
-    if spec.algorithms:
-        more["algorithms"] = {path.name: digest(path) for path in spec.algorithms}
+    _write(facts, folder)
+
+
+def _provenance(variant: str, spec: Kernel, source: Source, tree: Path) -> dict[str, Any]:
+    """Return what a compiled tree was made from."""
     facts = {
-        "version": version,
-        "hash": content_hash(variant, spec, pins if source.pinned else list(source_facts.values())),
+        "version": processes.run(["make", "-s", "ARCH=um", "kernelversion"], cwd=tree).strip(),
+        "hash": _recipe(variant, spec, source.provenance(), source.pinned),
         "pinned": source.pinned,
-        "source": source_facts,
+        "source": source.provenance(),
         "patches": spec.patch_names,
-        "config_sha256": hashlib.sha256((folder / "config").read_bytes()).hexdigest(),
+        "config_sha256": digest(tree / ".config"),
     }
-    text = json.dumps(facts | more, indent=1, sort_keys=True)
-    (folder / "provenance.json").write_text(text + "\n")
+    return facts if spec == kernels.default() else facts | {"name": spec.name}
+
+
+def _recipe(variant: str, spec: Kernel, source: dict[str, str], pinned: bool) -> str:
+    """Return the content hash of a kernel from a source with this provenance."""
+    pins = kernelsource.pins(spec.series).facts(source["from"])
+    return content_hash(variant, spec, pins if pinned else list(source.values()))
+
+
+def _write(facts: dict[str, Any], folder: Path) -> None:
+    (folder / "provenance.json").write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
 
 
 def dropped_symbols(fragment: str, config: str) -> list[str]:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from losslab.instrument.archive import Fetcher, File, Place, UnavailableError, digest
-from losslab.instrument.cache import ROOT
 from losslab.reading import UsageError, read_toml, shown
+from losslab.repository import ROOT
 
 FILE = ROOT / "config" / "kernels.toml"
 ALGORITHMS = ROOT / "algorithms"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import shutil
@@ -12,8 +13,8 @@ from pathlib import Path
 
 from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument.cache import ROOT
 from losslab.lock import locked
+from losslab.repository import ROOT
 
 # Names in a kept folder: the tree, and its net/ipv4 Makefile without added algorithms.
 NAME, MAKEFILE = "linux", "Makefile.before"
@@ -36,8 +37,25 @@ OF_SOURCE = re.compile(r" +[0-9]* +\|")
 KEPT = ("include/", "scripts/", "arch/um/", "arch/x86/um/", "arch/x86/include/", "net/ipv4/")
 
 
+def compiler() -> str:
+    """Return 8 hexadecimal digits, the hash of the versions of compiler and linker.
+
+    make compiles a whole tree again if one of them differs. Raises LosslabError if one is missing.
+    """
+    lines = []
+    for name in ("gcc", "ld"):
+        done = processes.attempt([name, "--version"])
+        if not done.good:
+            raise LosslabError(
+                f"a kernel with another algorithm needs a compiler, found no {name}",
+                hint="run `scripts/packages.sh build`",
+            )
+        lines += done.out.splitlines()[:1]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:8]
+
+
 def prune(tree: Path) -> None:
-    """Remove sources on which no object depends, according to the objects' .cmd files."""
+    """Remove links, and sources on which no object depends, according to the .cmd files."""
     needed = {
         os.path.normpath(word)
         for path in tree.rglob(".*.cmd")
@@ -47,7 +65,8 @@ def prune(tree: Path) -> None:
         inside = Path(folder).relative_to(tree)
         for name in names:
             path = str(inside / name)
-            if Path(name).suffix in SOURCES and not path.startswith(KEPT) and path not in needed:
+            unneeded = Path(name).suffix in SOURCES and not path.startswith(KEPT)
+            if (unneeded and path not in needed) or (tree / path).is_symlink():
                 (tree / path).unlink()
     shutil.copy2(tree / IPV4 / "Makefile", tree.parent / MAKEFILE)
 
@@ -60,13 +79,15 @@ def with_algorithms(folder: Path, algorithms: Sequence[Path], log: Path) -> Iter
     algorithm in the kernel.
     """
     tree = folder / NAME
-    with locked(folder / "lock"):
+    with contextlib.ExitStack() as left:
+        left.enter_context(locked(folder / "lock"))
         makefile = (folder / MAKEFILE).read_text()
         for path in algorithms:
             _refuse_misnamed(path, makefile)
             _update(tree / IPV4 / path.name, path.read_text())
         lines = "".join(f"obj-y += {path.stem}.o\n" for path in algorithms)
         _update(tree / IPV4 / "Makefile", makefile + lines)
+        left.callback(_remove, tree, algorithms, makefile)
         done = processes.attempt(MAKE_LINUX, limit_s=processes.WORK_LIMIT_S, log=log, cwd=tree)
         output = log.read_text(errors="replace")
         messages = "\n".join(_messages(path, output) for path in algorithms).strip()
@@ -95,6 +116,14 @@ def _refuse_misnamed(path: Path, makefile: str) -> None:
             f'{_shown(path)} must register an algorithm named like its folder (.name = "{name}"), '
             "found no such name"
         )
+
+
+def _remove(tree: Path, algorithms: Sequence[Path], makefile: str) -> None:
+    """Remove algorithms from a tree, which may be packed for others."""
+    for path in algorithms:
+        for made in (tree / IPV4).glob(f"*{path.stem}.*"):
+            made.unlink()
+    _update(tree / IPV4 / "Makefile", makefile)
 
 
 def _update(path: Path, text: str) -> None:

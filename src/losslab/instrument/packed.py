@@ -1,6 +1,7 @@
-"""Archives of kernels and images, which set-up unpacks instead of building them.
+"""Archives of kernels, their object files, and images, unpacked instead of built.
 
-An archive `KIND-HASH.tar.xz` has the hash of its recipe in its name. `KIND-HASH.json` next to it
+An archive `KIND-HASH.tar.zst` has the hash of its recipe in its name, and that of object files also
+the hash of their compiler. `KIND-HASH.json` next to it
 has its SHA-256, its size, and the provenance of its content. LOSSLAB_INSTRUMENTS is the folder or
 the http(s) address of these files.
 """
@@ -10,32 +11,35 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument import integrity
 from losslab.instrument.archive import Fetcher, digest
-from losslab.instrument.cache import ROOT, building
+from losslab.instrument.cache import building
 from losslab.instrument.unpacking import Limits, unpack
 from losslab.reading import read_rows
+from losslab.repository import ROOT
 
 PLACE = "LOSSLAB_INSTRUMENTS"
-KERNEL, IMAGE = "kernel", "image"
+KERNEL, OBJECTS, IMAGE = "kernel", "objects", "image"
 # Pinned archives: rows of file name and SHA-256.
 PINS = ROOT / "containers" / "instruments.tsv"
 # File in an unpacked folder: the archive's place and SHA-256.
 ORIGIN = "fetched.json"
 # Timeout of a silent server.
 SILENCE_S = 30.0
-# Several times the size of kernels (3 MB, 9 unpacked) and images (170 MB, 600 unpacked, 9,000
-# files).
+# Several times the size of kernels (3 MB, 9 unpacked), their object files (30 MB, 260 unpacked,
+# 20,000 files) and images (170 MB, 600 unpacked, 9,000 files).
 LIMITS = {
     KERNEL: Limits(packed_bytes=64 * 2**20, unpacked_bytes=256 * 2**20, members=100),
+    OBJECTS: Limits(packed_bytes=256 * 2**20, unpacked_bytes=2**30, members=200_000),
     IMAGE: Limits(packed_bytes=2**30, unpacked_bytes=4 * 2**30, members=100_000),
 }
 FACTS_BYTES = 2**18  # limit of a JSON file
@@ -44,27 +48,30 @@ MAX_QUOTED = 200  # characters that an error quotes
 # the optional ones; others are refused. Lists and objects contain strings only. The provenance next
 # to an archive is informative: losslab uses the one in the archive.
 FACTS = {"kind": str, "hash": str, "sha256": str, "size_bytes": int, "provenance": object}
+OF_KERNEL: dict[str, type] = {
+    "version": str, "hash": str, "pinned": bool, "source": dict, "patches": list,
+    "config_sha256": str,
+}  # fmt: skip
 PROVENANCE: dict[str, dict[str, type]] = {
-    KERNEL: {
-        "version": str, "hash": str, "pinned": bool, "source": dict, "patches": list,
-        "config_sha256": str,
-    },
+    KERNEL: OF_KERNEL,
+    OBJECTS: OF_KERNEL,
     IMAGE: {
         "suite": str, "hash": str, "pinned": bool, "packages_sha256": str, "packages": dict,
     },
 }  # fmt: skip
 MORE: dict[str, dict[str, type]] = {
     KERNEL: {"name": str, "algorithms": dict},
+    OBJECTS: {"name": str},
     IMAGE: {"containernet": str},
 }
-# Compresses an image from 565 MB to 167 MB in 150 s of CPU time, once per release.
-PACK = "xz -3 -T0"
-# Files of a build's folder that are not packed.
-NOT_PACKED = ("build.log", ORIGIN, integrity.VERIFIED)
+# Compresses an image from 565 MB to 184 MB in 14 s of CPU time; xz -3 takes 150 s for 167 MB.
+LEVEL = 9
+# Files of a build's folder that are not packed; make links a tree's binaries again.
+NOT_PACKED = ("build.log", ORIGIN, integrity.VERIFIED, "lock", "linux/linux", "linux/vmlinux*")
 
 
 def pack(folder: Path, kind: str, out: Path) -> Path:
-    """Write an archive of a kernel's or image's folder in the cache, and its JSON; return its path.
+    """Write an archive of a folder in the cache, and its JSON; return its path.
 
     Raises LosslabError if the folder is unpinned, was changed since its build, or cannot be packed.
     """
@@ -77,21 +84,23 @@ def pack(folder: Path, kind: str, out: Path) -> Path:
         )
     if kind == KERNEL:
         integrity.require(folder / "linux", [])
-    else:
+    elif kind == IMAGE:
         integrity.require(None, [folder / integrity.TREE_ROOT], whole=True)
     out.mkdir(parents=True, exist_ok=True)
-    archive = out / f"{kind}-{folder.name}.tar.xz"
+    archive = out / f"{kind}-{folder.name}.tar.zst"
+    # Imported here: every cell imports this module, and few pack or unpack.
+    import zstandard
+
     with tempfile.TemporaryDirectory(prefix=".losslab-", dir=out) as name:
         partial = Path(name) / archive.name
-        # Times in ns (pax), no owner names, and an order independent of the file system.
-        command: list[str | Path] = [
-            "tar", "--create", "--file", partial, "--use-compress-program", PACK,
-            "--format", "pax", "--pax-option", "delete=atime,delete=ctime", "--sort", "name",
-            "--owner", "0", "--group", "0", "--numeric-owner",
-            *(f"--exclude={folder.name}/{name}" for name in NOT_PACKED),
-            "--directory", folder.parent, folder.name,
-        ]  # fmt: skip
-        processes.run(command)
+        compressor = zstandard.ZstdCompressor(level=LEVEL, threads=-1)
+        with (
+            partial.open("wb") as file,
+            compressor.stream_writer(file) as stream,
+            # Times in ns (pax), and members sorted by name.
+            tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+        ):
+            tar.add(folder, folder.name, filter=_packed)
         partial.rename(archive)
     facts = {
         "kind": kind,
@@ -105,8 +114,18 @@ def pack(folder: Path, kind: str, out: Path) -> Path:
     return archive
 
 
+def _packed(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Return a member without its owner; None if it is not packed."""
+    _, _, name = member.name.partition("/")
+    if any(fnmatch(name, pattern) for pattern in NOT_PACKED):
+        return None
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
+
+
 def install(kind: str, target: Path) -> bool:
-    """Unpack a kernel or image from LOSSLAB_INSTRUMENTS; return whether `target` exists now.
+    """Unpack an archive from LOSSLAB_INSTRUMENTS; return whether `target` exists now.
 
     On a problem, print a note to stderr; the caller builds it. `target` is the folder in the cache,
     named after the hash of the recipe.
@@ -145,7 +164,7 @@ def _take(place: str, kind: str, name: str, target: Path) -> None:
                 f"a packed {kind} must have {limits.packed_bytes} bytes at most, its JSON says "
                 f"{size}"
             )
-        archive = _get(fetcher, place, folder / f"{kind}-{name}.tar.xz", size)
+        archive = _get(fetcher, place, folder / f"{kind}-{name}.tar.zst", size)
         found = digest(archive)
         if found != expected:
             raise LosslabError(
@@ -161,7 +180,7 @@ def _take(place: str, kind: str, name: str, target: Path) -> None:
         raise LosslabError(f"its content was built from {provenance['hash'][:MAX_QUOTED]!a}")
     if kind == IMAGE:
         integrity.record_tree(target, name)
-    else:
+    elif kind == KERNEL:
         integrity.require(target / "linux", [])
     origin = {"from": place, "sha256": found}
     (target / ORIGIN).write_text(json.dumps(origin, indent=1) + "\n")

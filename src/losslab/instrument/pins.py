@@ -16,17 +16,18 @@ from packaging.requirements import Requirement
 
 from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import image, imagebuild, kernel, kernels, kernelsource
+from losslab.instrument import image, imagebuild, kernel, kernels, kernelsource, quarto
 from losslab.instrument.archive import (
     ARCHIVE_PLACE,
     CHECK_TIMEOUT_S,
     SNAPSHOT_PLACE,
+    SOURCES,
     Fetcher,
     Place,
     UnavailableError,
 )
-from losslab.instrument.cache import ROOT
 from losslab.instrument.debian import AT_ONCE, debian_archives, debian_places
+from losslab.repository import ROOT
 
 PYTHON_LOCKS = (ROOT / "requirements-build.lock", ROOT / "requirements.lock")
 GIT_TIMEOUT_S = 20.0  # for 5 MB
@@ -64,6 +65,7 @@ def examine(check: bool = False) -> list[Pin]:
         *(_patch(spec, patch, check) for spec in declared for patch in spec.fetched),
         *(_image(name, fetcher) for name in image.names()),
         _containernet(check),
+        _quarto(fetcher),
         _python(check),
     ]
 
@@ -153,7 +155,7 @@ def _built(folder: Path | None, provenance: Callable[[Path], dict[str, object]])
     """Describe the origin of a build's files, from `archive.write_sources`."""
     if folder is None:
         return NOT_BUILT
-    sources = folder / "sources.tsv"
+    sources = folder / SOURCES
     rows = sources.read_text().splitlines() if sources.exists() else []
     places = Counter(row.split("\t")[1] for row in rows)
     found = ", ".join(f"{count} from the {place}" for place, count in sorted(places.items()))
@@ -180,6 +182,18 @@ def _fetch_commit(url: str, commit: str) -> str:
             more = {"GIT_TERMINAL_PROMPT": "0"}
             done = processes.attempt(["git", "-C", name, *fetch], limit_s=GIT_TIMEOUT_S, more=more)
     return "" if done.good else done.last_line.removeprefix("fatal: ")
+
+
+def _quarto(fetcher: Fetcher | None) -> Pin:
+    release = quarto.pinned()
+    otherwise = "a Quarto on PATH, or knitr, pandoc and typst"
+    if release is None:
+        return Pin("Quarto", "no release for this machine", NOT_BUILT, otherwise)
+    found = "installed" if release.program.is_file() else NOT_BUILT
+    if fetcher:
+        place, problem = fetcher.has([release.place])
+        found = f"{release.place.name} {'has it' if place else problem}"
+    return Pin("Quarto", release.version, found, otherwise)
 
 
 def locked_requirements(path: Path) -> list[Requirement]:

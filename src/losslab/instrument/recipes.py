@@ -23,11 +23,12 @@ from losslab.instrument import (
     pins,
     records,
 )
-from losslab.instrument.cache import ROOT
-from losslab.instrument.packed import IMAGE, KERNEL
+from losslab.instrument.packed import IMAGE, KERNEL, OBJECTS
 from losslab.reading import whole_option
+from losslab.repository import ROOT
 
 DEFAULT_PARTS = (f"{KERNEL}-{kernel.PLAIN}", f"{IMAGE}-{image.HOST}")
+WITH_OBJECTS = (*DEFAULT_PARTS, f"{OBJECTS}-{kernel.PLAIN}")
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -60,11 +61,11 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     taken = kinds.add_parser(
         "fetch", help=f"fetch kernels and images from the place in {packed.PLACE}"
     )
-    for command in (made, taken):
+    for command, parts in ((made, WITH_OBJECTS), (taken, DEFAULT_PARTS)):
         command.add_argument(
-            "parts", nargs="*", metavar="PART", default=DEFAULT_PARTS,
-            help="kernel-plain, kernel-containers, kernel-plain+6.1, image-host, image-engine ... "
-            f"(default: {' '.join(DEFAULT_PARTS)})",
+            "parts", nargs="*", metavar="PART", default=parts,
+            help="kernel-plain, kernel-containers, kernel-plain+6.1, objects-plain, image-host, "
+            f"image-engine ... (default: {' '.join(parts)})",
         )  # fmt: skip
     made.add_argument("--out", type=Path, default=Path("instruments"), help="folder to write to")
     made.add_argument(
@@ -111,14 +112,16 @@ def _build_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusi
 def _part(name: str) -> tuple[str, Path, Path | None]:
     """Return a part's kind, its folder in the cache, and the existing folder, if any."""
     kind, _, rest = name.partition("-")
-    if kind == KERNEL:
+    if kind in (KERNEL, OBJECTS):
         variant, spec = kernel.parsed(rest)
+        if variant in kernel.VARIANTS and kind == OBJECTS:
+            return kind, kernel.objects(variant, spec), kernel.existing_objects(variant, spec)
         if variant in kernel.VARIANTS:
             return kind, kernel.target(variant, spec), kernel.existing(variant, spec)
     elif kind == IMAGE and rest in image.names():
         return kind, image.target(rest), image.existing(rest)
     raise LosslabError(
-        f"a part must be a kernel ({', '.join(kernel.VARIANTS)}, with +NAME of "
+        f"a part must be a kernel or its objects ({', '.join(kernel.VARIANTS)}, with +NAME of "
         f"config/kernels.toml) or an image ({', '.join(image.names())}), found {name}",
         hint=f"such as {' '.join(DEFAULT_PARTS)}",
     )

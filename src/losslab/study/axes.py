@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from losslab.errors import LosslabError
+from losslab.errors import LosslabError, did_you_mean
 
 Value = float | int | str
 # The value of a text axis that is not used.
@@ -134,7 +134,7 @@ def settings(
         if key not in kinds:
             raise LosslabError(
                 f"keys of {language} must be among {', '.join(kinds)} (as in {example}), found "
-                f"{pair!r:.60}"
+                f"{pair!r:.60}{did_you_mean(key, kinds)}"
             )
         if key in found:
             raise LosslabError(
@@ -187,7 +187,10 @@ class Axis:
         """List what is wrong with a value, regardless of other axes; empty if it is valid."""
         if isinstance(value, str):
             if self.choices and value not in self.choices:
-                return [f"{self.name} must be one of {', '.join(self.choices)}, found {value!r}"]
+                return [
+                    f"{self.name} must be one of {', '.join(self.choices)}, found {value!r}"
+                    + did_you_mean(value, self.choices)
+                ]
             if self.pattern and not re.fullmatch(self.pattern, value):
                 return [f"{self.name} must match {self.pattern}, found {value!r}"]
         elif self.span and value not in self.span:

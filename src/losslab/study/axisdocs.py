@@ -15,10 +15,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tabulate import tabulate
+
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError
-from losslab.reading import number, read_text, whole
-from losslab.study import metrics
+from losslab.reading import input_errors, number, read_text, whole
+from losslab.study import dictionary, metrics
 from losslab.study.axes import Axis, short
 from losslab.study.background import NO_FLOWS
 from losslab.study.condition import AXES
@@ -27,6 +29,10 @@ README = Path("config", "README.md")
 R_COLUMNS = Path("analysis", "R", "axes.R")
 R_METRICS = Path("analysis", "R", "units.R")
 RESULTS = Path("docs", "reference", "results.md")
+# Larger files are no table of losslab's.
+MAX_TABLE_BYTES = 2**30
+DATA = Path("docs", "reference", "data.md")
+COLUMNS_BEGIN = "<!-- columns: written by `losslab axes --write` -->\n"
 HEAD = "| axis | unit | values | default | meaning |\n|---|---|---|---|---|"
 METRICS_HEAD = "| metric | unit | better | provided by | meaning |\n|---|---|---|---|---|"
 
@@ -55,6 +61,27 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser], r
     listing = commands.add_parser("metrics", help="list the metrics of results")
     listing.add_argument("--json", action="store_true", help="print JSON")
     listing.set_defaults(run=list_metrics)
+    described = commands.add_parser("columns", help="explain the columns of a CSV file")
+    described.add_argument("file", type=Path, help="CSV file of a run, a sweep or a campaign")
+    described.add_argument("--json", action="store_true", help="print a Table Schema")
+    described.set_defaults(run=_list_columns)
+
+
+def _list_columns(options: argparse.Namespace) -> int:
+    path = str(options.file.resolve())
+    with input_errors():
+        names = read_text(options.file, MAX_TABLE_BYTES).partition("\n")[0].split(",")
+        found = dictionary.schema(path, names)
+    if options.json:
+        print(json.dumps(found, indent=1))
+    else:
+        rows = [
+            [f["name"], f["type"], f.get("unit", ""), f["description"]] for f in found["fields"]
+        ]
+        print(
+            tabulate(rows, ["column", "type", "unit", "meaning"], maxcolwidths=[None, None, 14, 70])
+        )
+    return 0
 
 
 def add_options(parser: argparse.ArgumentParser, algorithm: str | None = None) -> None:
@@ -189,12 +216,13 @@ def _r_named(values: Mapping[str, str]) -> str:
 
 def write(root: Path) -> list[str]:
     """Update the files that document axes and metrics; return those that changed."""
-    results = read_text(root / RESULTS)
+    results, (data, *_) = read_text(root / RESULTS), read_text(root / DATA).split(COLUMNS_BEGIN)
     files = {
         README: readme(read_text(root / README)),
         R_COLUMNS: r_columns(),
         R_METRICS: r_metrics(),
         RESULTS: _with_table(RESULTS, results, METRICS_HEAD, metrics_table()),
+        DATA: f"{data}{COLUMNS_BEGIN}\n{dictionary.page()}\n",
     }
     changed = []
     for path, text in files.items():

@@ -6,14 +6,16 @@ Without it, a misspelt value would select no cell or another number, and still l
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from losslab.errors import did_you_mean
 from losslab.reading import UsageError, input_errors, number, read_rows, read_text, read_yaml, shown
+from losslab.repository import ROOT
 from losslab.study import files, metrics, schemas
 from losslab.study.condition import AXES
-from losslab.study.design import ROOT
 from losslab.study.grid import as_list, block_grid, matches
 from losslab.study.suite import load_study
 
@@ -33,6 +35,12 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "largest_rise_percent": ("along",),
     "largest_loss_z": (),
 }
+# Kinds whose number can be compared with published runs, and with published runs and their scatter.
+OF_RUNS = {
+    "published_runs": ("value", "change_percent", "smallest_ratio", "largest_ratio",
+                       "value_over_largest"),
+    "published_sd": ("value",),
+}  # fmt: skip
 # Kinds whose `where` must select exactly one cell.
 OF_ONE_CELL = ("value", "change_percent", "value_over_largest")
 
@@ -71,13 +79,15 @@ def check_claims(path: Path, study: str, points: list[Point]) -> None:
         )
     if content["study"] != study:
         raise UsageError(f"study must be {study} in {path}, found {content['study']}")
+    tables = files.published(path.parents[2], study)
+    published = [row for table in tables for row in read_rows(table)]
     names: set[str] = set()
     for claim in claims:
         name = shown(claim.get("id", "without an id") if isinstance(claim, dict) else claim)
         problems = schemas.problems(claim, "claims")
         if not problems:
             problems = _parameter_problems(claim) or _cell_problems(claim, points)
-            problems += _reason_problems(claim.get("reason", {}), points)
+            problems += _reason_problems(claim.get("reason", []), points, published)
         if name in names:
             problems.append("another claim of the file has the same id")
         names.add(name)
@@ -139,6 +149,8 @@ def _parameter_problems(claim: Mapping[str, Any]) -> list[str]:
         f"{', '.join(comparisons) or 'none'}"
     ]  # fmt: skip
     problems += metrics.problems(claim["metric"]) if "metric" in claim else []
+    if claim.get("metric") in AXES:
+        problems.append(f"metric must not be an axis, found {claim['metric']}")
     required: tuple[str, ...] = NEEDS[kind]
     optional: tuple[str, ...] = PARAMETERS
     if kind == "largest_loss_z":
@@ -147,6 +159,12 @@ def _parameter_problems(claim: Mapping[str, Any]) -> list[str]:
         required += ("where",)
     problems += [f"kind {kind} needs {key}, found none" for key in required if key not in claim]
     excess = [key for key in optional if key in claim and key not in required]
+    of_runs = [key for key in OF_RUNS if key in claim]
+    excess += [key for key in of_runs if kind not in OF_RUNS[key]]
+    if of_runs and claim.get("statistic", "mean") != "mean":
+        problems.append(f"statistic must be mean with {of_runs[0]}, found {claim['statistic']}")
+    if "published_sd" in claim and claim["published_runs"] == 1:
+        problems.append("published_runs must be at least 2 with published_sd, found 1")
     return problems + [f"kind {kind} takes no {key}, found one" for key in excess]
 
 
@@ -154,7 +172,9 @@ def _cell_problems(claim: Mapping[str, Any], points: list[Point]) -> list[str]:
     """List the selectors of a claim that select no cell of the complete design, or too many."""
     kind, where = claim["kind"], claim.get("where", {})
     selectors = {"where": where, "others": claim.get("others", {})}
-    selectors["against"] = where | claim.get("against", {})
+    # With a wrong `where`, `against`, which completes it, would repeat the error.
+    if not _unmatched(where, points):
+        selectors["against"] = where | claim.get("against", {})
     if problems := [
         f"{key} must select a cell of the study: {problem}"
         for key, selector in selectors.items()
@@ -185,18 +205,44 @@ def _cell_problems(claim: Mapping[str, Any], points: list[Point]) -> list[str]:
     return []
 
 
-def _reason_problems(reason: Mapping[str, Any], points: list[Point]) -> list[str]:
-    """List what is wrong with the evidence for a claim's reason."""
-    if "shown_by" in reason:
-        support = reason["shown_by"]
-        problems = _parameter_problems(support) or _cell_problems(support, points)
-        return [f"reason: {problem}" for problem in problems]
-    if "test" in reason:
-        name, function = reason["test"].split("::")
-        path = ROOT / name
-        if not path.is_file() or f"def {function}(" not in read_text(path):
-            return [f"reason: test must exist in the repository, found {reason['test']}"]
-    return []
+def _reason_problems(
+    reason: Sequence[Mapping[str, Any]], points: list[Point], published: Sequence[Mapping[str, str]]
+) -> list[str]:
+    """List what is wrong with the evidence for the sentences of a claim's reason."""
+    found = []
+    for sentence in reason:
+        if "shown_by" in sentence:
+            support = sentence["shown_by"]
+            found += _parameter_problems(support) or _cell_problems(support, points)
+        elif "published" in sentence:
+            found += published_problems(sentence["published"], published)
+        else:
+            name, function = sentence["test"].split("::")
+            path = ROOT / name
+            if not path.is_file() or f"def {function}(" not in read_text(path):
+                found.append(f"test must exist in the repository, found {sentence['test']}")
+    return [f"reason: {problem}" for problem in found]
+
+
+def published_problems(
+    support: Mapping[str, Any], published: Sequence[Mapping[str, str]]
+) -> list[str]:
+    """List the published numbers that contradict a sentence, or report that none is selected."""
+    column = support["column"]
+    values = [
+        number(row[column])
+        for row in published
+        if row.get(column) and all(row.get(k) == f"{v}" for k, v in support["where"].items())
+    ]
+    if not values:
+        return [f"where must select rows with a published {column}, found none"]
+    low, high = support.get("at_least", -math.inf), support.get("at_most", math.inf)
+    return [
+        f"published {column} must be {'at least' if value < low else 'at most'} "
+        f"{low if value < low else high}, found {value}"
+        for value in values
+        if not low <= value <= high
+    ]
 
 
 def _selected(selector: Mapping[str, Any], points: list[Point]) -> list[Point]:
@@ -219,7 +265,7 @@ def _unmatched(selector: Mapping[str, Any], points: list[Point]) -> list[str]:
         if unknown:
             return [
                 f"{axis} must be one of {', '.join(map(str, values))}, found "
-                f"{', '.join(map(str, unknown))}"
+                f"{', '.join(map(str, unknown))}" + did_you_mean(str(unknown[0]), map(str, values))
             ]
     pairs = ", ".join(f"{axis} {value}" for axis, value in selector.items())
     return [] if selected else [f"no cell has {pairs} together"]

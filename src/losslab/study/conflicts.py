@@ -70,7 +70,10 @@ def _flow_conflicts(condition: Condition) -> Iterator[str]:
     competing = [name for name, app in apps.items() if app.with_competitor]
     alone = [name for name, app in apps.items() if not app.with_flows]
     if condition.competitor != NO_COMPETITOR and condition.app not in competing:
-        yield f"competitor needs the app {' or '.join(competing)}, found {condition.app}"
+        instead = "" if condition.app in alone else (
+            f"; with {condition.app}, use flows instead, such as flows {condition.competitor}"
+        )  # fmt: skip
+        yield f"competitor needs the app {' or '.join(competing)}, found {condition.app}{instead}"
     if with_flows and (condition.competitor != NO_COMPETITOR or condition.app in alone):
         yield (
             "flows exclude competitor (add the competitor to the flows) and the apps "

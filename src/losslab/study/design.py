@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from losslab.errors import LosslabError
+from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import input_errors, read_toml, read_yaml
 from losslab.reading.files import repeats
 from losslab.study.condition import DEFAULT_KERNEL, Condition
 from losslab.study.grid import as_list, block_grid, matches
 from losslab.study.names import Names, images_of, load_algorithms
 from losslab.study.schemas import check_schema
+from losslab.study.seed_family import FIRST
 from losslab.study.stopping import StoppingRule
 from losslab.study.suite import Point, form_runs, load_study
-
-ROOT = Path(__file__).resolve().parents[3]
 
 # For modules that load campaigns with studies.
 load_yaml = read_yaml
@@ -41,6 +40,8 @@ class Cell:
     where: str = DEFAULT_WHERE
     # Whether a campaign skips the cell if its kernel or image is not available.
     optional: bool = False
+    # losslab.study.seed_family
+    seed_family: int = FIRST
 
     @property
     def name(self) -> str:
@@ -114,6 +115,7 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> li
     if unknown := sorted(set(runs) - set(blocks)):
         raise LosslabError(
             f"blocks of study {name} must be among {', '.join(blocks)}, found {', '.join(unknown)}"
+            + did_you_mean(unknown[0], blocks)
         )
     cells = []
     for block, run in ((block, run) for block, given in runs.items() for run in as_list(given)):
@@ -149,7 +151,9 @@ def _cell(study: str, block: str, point: Point, run: dict[str, Any], names: Name
             hint=f"edit config/studies/{study}.yaml or the configuration",
         )
     rule = StoppingRule(minimum, maximum, run.get("half_width_percent"))
-    return Cell(study, block, condition, rule, backend, where, run.get("optional", False))
+    family = run.get("seed_family", FIRST)
+    optional = run.get("optional", False)
+    return Cell(study, block, condition, rule, backend, where, optional, family)
 
 
 @input_errors()
@@ -159,11 +163,15 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
     names = load_names(root)
     # The campaign's backend and place apply to runs that do not set a backend.
     common = {key: config[key] for key in ("backend", "where") if key in config}
+    family = {"seed_family": config.get("seed_family", FIRST)}
     studies = []
     for name, runs in blocks_to_run(config, root).items():
         study = load_study(name, root, config.get("algorithms", ()))
         complete_runs = {
-            block: [_complete(run, common, config.get("stop_early")) for run in as_list(block_runs)]
+            block: [
+                _complete(run, common, config.get("stop_early")) | family
+                for run in as_list(block_runs)
+            ]
             for block, block_runs in runs.items()
         }
         cells = study_cells(study, complete_runs, names)

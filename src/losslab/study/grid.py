@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from losslab.errors import LosslabError
@@ -47,6 +47,20 @@ def block_grid(
             for axis in named.keys() & point.keys():
                 point[axis] = named[axis].get(point[axis], point[axis])
             yield point
+
+
+def declared_values(studies: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the values that studies declare for each axis, and their blocks, as text.
+
+    A campaign may measure fewer. An axis that a block does not set has its default there.
+    """
+    found = {name: {str(each.default): None} for name, each in AXES.items()}
+    for study in studies:
+        for name, block in study["blocks"].items():
+            found.setdefault("block", {})[name] = None
+            for axis, value in itertools.chain(*(p.items() for p in block_grid(study, block))):
+                found[axis][str(value)] = None
+    return {axis: list(values) for axis, values in found.items()}
 
 
 def matches(values: Mapping[str, Any], selector: Mapping[str, Any]) -> bool:

@@ -55,6 +55,19 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval | N
     return _exp(centre - half), _exp(centre + half)
 
 
+def difference_interval(differences: Sequence[float], level: float = LEVEL) -> Interval | None:
+    """Return the confidence interval of the mean difference of pairs, by Student's t.
+
+    It is None for fewer than five pairs.
+    """
+    n = len(differences)
+    if n < MIN_RUNS:
+        return None
+    mean = statistics.fmean(differences)
+    half = t_quantile(level, n - 1) * statistics.stdev(differences) / math.sqrt(n)
+    return mean - half, mean + half
+
+
 def ratio_interval(
     a: Sequence[float], b: Sequence[float], paired: bool, level: float = LEVEL
 ) -> Ratio:

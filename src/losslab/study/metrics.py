@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from losslab.errors import did_you_mean
 from losslab.reading import UsageError, read_rows
 from losslab.reading.files import LARGEST, repeats
+from losslab.repository import ROOT
 from losslab.study import features
 from losslab.study.schemas import check_schema
 
-FILE = Path(__file__).resolve().parents[3] / "config" / "metrics.tsv"
+FILE = ROOT / "config" / "metrics.tsv"
 Summary = Mapping[str, Any]
-CLOSE_NAMES = 3
 
 
 @dataclass(frozen=True)
@@ -113,5 +113,4 @@ def undeclared(summary: Summary) -> list[str]:
 
 
 def _suggestion(metric: str, names: Sequence[str]) -> str:
-    close = difflib.get_close_matches(metric, names, CLOSE_NAMES, cutoff=0.5)
-    return f"did you mean {', '.join(close)}?" if close else f"choose from {', '.join(names)}"
+    return did_you_mean(metric, names).removeprefix("; ") or f"choose from {', '.join(names)}"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from losslab.emulation.schemes import make_scheme
-from losslab.errors import LosslabError
+from losslab.emulation.schemes import SCHEMES, make_scheme
+from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import UsageError, read_rows
 from losslab.reading.files import repeats
-from losslab.study import background
+from losslab.study import background, palette
 from losslab.study.condition import (
     DEFAULT_IMAGE,
     DEFAULT_KERNEL,
@@ -47,6 +48,7 @@ class Names:
         kernels, images = {*self.kernels, DEFAULT_KERNEL}, {*self.images, DEFAULT_IMAGE}
         found = [
             f"{axis} must be one of {place} ({', '.join(sorted(declared))}), found {name!r}"
+            + did_you_mean(name, declared)
             for axis, names, place, declared in (
                 ("algorithm", used, "config/algorithms.tsv", {*self.algorithms}),
                 ("kernel", [condition.kernel], "config/kernels.toml", kernels),
@@ -95,6 +97,24 @@ def load_algorithms(path: Path) -> list[dict[str, str]]:
     check_schema(rows, "algorithms", str(path))
     if repeated := repeats(row["name"] for row in rows):
         raise UsageError(f"names must be unique in {path}, found {repeated} more than once")
+    for one, other in itertools.combinations(rows, 2):
+        if palette.distance(one["colour"], other["colour"]) < palette.MIN_DISTANCE:
+            free = palette.next_colour([row["colour"] for row in rows])
+            raise UsageError(
+                f"colours must differ in {path}, found {one['colour']} for {one['name']} and "
+                f"{other['colour']} for {other['name']}",
+                hint=f"give {other['name']} another colour, such as {free}",
+            )
+    return rows
+
+
+def drawn_controls(path: Path) -> list[dict[str, str]]:
+    """Read algorithms.tsv and add a row, with a colour of its own, for each scheme over UDP."""
+    rows = load_algorithms(path)
+    for name in sorted(SCHEMES.keys() - {row["name"] for row in rows}):
+        colour = palette.next_colour([row["colour"] for row in rows])
+        row = {"name": name, "label": name, "colour": colour, "shape": "16", "kernel": "default"}
+        rows.append(row)
     return rows
 
 

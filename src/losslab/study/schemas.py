@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from losslab.errors import did_you_mean
 from losslab.reading import UsageError, parse_yaml, read_text, read_yaml, shown
+from losslab.repository import ROOT
 from losslab.study.condition import AXES
 
 if TYPE_CHECKING:
     import jsonschema
 
-SCHEMAS = Path(__file__).resolve().parents[3] / "workflow" / "schemas"
+SCHEMAS = ROOT / "workflow" / "schemas"
 HINT = "config/README.md explains every key"
 # Limits of the number and length of reported errors.
 MAX_ERRORS = 20
@@ -63,10 +65,21 @@ def problems(data: Any, name: str) -> list[str]:
     """List where and how data violate a schema."""
     errors = sorted(validator(name).iter_errors(data), key=lambda e: list(map(str, e.path)))
     found = [
-        f"{'.'.join(map(shown, e.path)) or '(top level)'}: {_shortened(e.message)}"
+        f"{'.'.join(map(shown, e.path)) or '(top level)'}: {_shortened(e.message)}{_suggestion(e)}"
         for e in errors[:MAX_ERRORS]
     ]
     return found + [f"and {len(errors) - MAX_ERRORS} more"] * (len(errors) > MAX_ERRORS)
+
+
+def _suggestion(error: Any) -> str:
+    """Return the names similar to a misspelt value or key, for the end of an error message."""
+    if error.validator == "enum" and isinstance(error.instance, str):
+        return did_you_mean(error.instance, map(str, error.validator_value))
+    if error.validator in ("additionalProperties", "unevaluatedProperties"):
+        known = {*error.schema.get("properties", {}), *AXES} - {*error.instance}
+        unexpected = (key for key in error.instance if repr(key) in error.message)
+        return "".join(did_you_mean(key, known) for key in unexpected)
+    return ""
 
 
 def _shortened(message: str) -> str:

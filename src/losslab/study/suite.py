@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab.errors import LosslabError
+from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import input_errors
 from losslab.reading.files import repeats
 from losslab.study import metrics
@@ -41,6 +41,12 @@ def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[st
     `algorithms` replace those of such a study.
     """
     path = root / "config" / "studies" / f"{name}.yaml"
+    if not path.is_file():
+        names = sorted(each.stem for each in path.parent.glob("*.yaml"))
+        raise LosslabError(
+            f"a study must be one of {', '.join(names)}, found {name}{did_you_mean(name, names)}",
+            hint=f"to add a study, write {path}",
+        )
     study: dict[str, Any] = load_checked(path, "study")
     if "suite" not in study:
         return study

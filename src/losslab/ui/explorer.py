@@ -15,11 +15,11 @@ from typing import Any
 from losslab.campaign.documents import read_cell
 from losslab.campaign.folder import MANIFEST_FILE
 from losslab.errors import LosslabError
-from losslab.instrument.cache import ROOT
 from losslab.reading import read_rows
+from losslab.repository import ROOT
 from losslab.study.condition import AXES
 from losslab.study.metrics import primary_names
-from losslab.study.names import load_algorithms
+from losslab.study.names import drawn_controls
 from losslab.ui import series
 from losslab.ui.series import PANELS, Series
 
@@ -27,7 +27,10 @@ FOLDER = ROOT / "report" / "explorer"
 STYLES = ("uplot/uPlot.min.css", "explorer.css")
 # uPlot has 50 kB and no dependencies, draws thousands of samples, zooms, and shares the cursor of
 # several figures. Vega-Lite is many times larger; Observable Plot cannot zoom.
-SCRIPTS = ("uplot/uPlot.iife.min.js", "data.js", "charts.js", "table.js", "main.js")
+SCRIPTS = (
+    "uplot/uPlot.iife.min.js", "data.js", "charts.js", "search.js", "table.js", "presets.js",
+    "main.js",
+)  # fmt: skip
 # Number of time slices of a run, each drawn by its minimum and maximum. A pane is about 500 pixels
 # wide.
 SLICES = 150
@@ -69,7 +72,7 @@ def build(overviews: Sequence[Path], cells: Path, out: Path, processes: int = 1)
         "axes": [{"name": name, "unit": axis.unit, "default": axis.default, "help": axis.help}
                  for name, axis in AXES.items()],
         "algorithms": {row["name"]: {"label": row["label"], "colour": row["colour"]}
-                       for row in load_algorithms(ROOT / "config" / "algorithms.tsv")},
+                       for row in drawn_controls(ROOT / "config" / "algorithms.tsv")},
         "metrics": primary_names(),
         "slices": SLICES,
         "steps": STEPS,

@@ -11,15 +11,16 @@ from pathlib import Path
 from losslab import processes
 from losslab.campaign.collect import write_csv
 from losslab.errors import LosslabError
-from losslab.instrument.cache import ROOT
+from losslab.repository import ROOT, require_programs
 from losslab.study import files
+from losslab.study.names import drawn_controls
 from losslab.ui import series
 from losslab.ui.series import PANELS, Run, Series
 
 FORMATS = (".png", ".svg", ".pdf")
 COLUMNS = (
     "run", "algorithm", "condition", "valid", "reasons", "warmup_s", "panel", "name", "flow",
-    "t_s", "value",
+    "t_s", "value", "cut",
 )  # fmt: skip
 # Conditions side by side on one page that are still readable.
 MAX_CONDITIONS = 4
@@ -36,6 +37,10 @@ IN_TERMINAL = {
     "queue": ("queue",),
     "retransmits": ("retransmissions",),
 }
+# Peaks of the warm-up, and values of other series, that exceed the largest value after the warm-up
+# by the first factor are cut off at the second: the rest of the panel would be a flat line.
+PEAK_FACTOR, CUT_FACTOR = 5.0, 1.25
+COUNTERS = ("retransmits",)
 
 
 def load(folders: Sequence[Path]) -> list[Run]:
@@ -66,6 +71,7 @@ def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
             f"{len(set(conditions))}",
             hint="plot fewer runs at once, or omit --out to plot them in the terminal",
         )
+    limits = axis_limits(runs)
     rows = [
         {
             "run": number,
@@ -78,7 +84,8 @@ def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
             "name": each.name,
             "flow": each.flow,
             "t_s": t_s,
-            "value": "" if value is None else value,
+            "value": "" if value is None or value > limits[each.panel] else value,
+            "cut": "TRUE" if value is not None and value > limits[each.panel] else "FALSE",
         }
         for number, run in enumerate(runs)
         for each in sorted(run.series, key=lambda line: list(PANELS).index(line.panel))
@@ -87,10 +94,34 @@ def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
     draw("runs.R", COLUMNS, rows, paths)
 
 
+def axis_limits(runs: Sequence[Run]) -> dict[str, float]:
+    """Return the value of each panel above which nothing is drawn; infinity if all is drawn."""
+    limits = dict.fromkeys(PANELS, math.inf)
+    for panel in PANELS.keys() - COUNTERS:
+        lines = [(run, each) for run in runs for each in run.series if each.panel == panel]
+        later = [
+            value
+            for run, each in lines
+            for t_s, value in zip(each.t_s, each.values, strict=True)
+            if each.name in IN_TERMINAL[panel]
+            and value is not None
+            and t_s > run.condition.warmup_s
+        ]
+        highest = max((v for _, each in lines for v in each.values if v is not None), default=0.0)
+        top = max(later, default=0.0)
+        if top > 0 and highest > PEAK_FACTOR * top:
+            limits[panel] = CUT_FACTOR * top
+    return limits
+
+
 def draw(
     script: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]], paths: Sequence[Path]
 ) -> None:
-    """Plot a table with an R script of analysis/, in the report's theme and colours."""
+    """Plot a table with an R script of analysis/, in the report's theme and colours.
+
+    Raises HostError without R.
+    """
+    require_programs("analysis", "a figure")
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
     code = ROOT / "analysis" / script
@@ -98,7 +129,10 @@ def draw(
     with tempfile.TemporaryDirectory(prefix="losslab-plot-") as name:
         table = Path(name, "table.csv")
         write_csv(table, columns, [dict(row) for row in rows])
-        algorithms = ROOT / "config" / "algorithms.tsv"
+        algorithms = Path(name, "algorithms.tsv")
+        controls = drawn_controls(ROOT / "config" / "algorithms.tsv")
+        lines = ["\t".join(line) for line in (controls[0], *(row.values() for row in controls))]
+        algorithms.write_text("\n".join(lines) + "\n")
         targets = [str(path.resolve()) for path in paths]
         command = ["Rscript", "--vanilla", str(code), str(table), str(algorithms)]
         # In a temporary folder, because ggplot2 leaves an Rplots.pdf in its working directory.
@@ -118,12 +152,13 @@ def text(runs: Sequence[Run], width: int) -> str:
         lines.append(f"{number}  {name}  ({run.folder})")
         lines += [f"   INVALID, do not use this run's values: {each}" for each in run.violations]
     end_s = max((each.t_s[-1] for run in runs for each in run.series), default=0.0)
+    limits = axis_limits(runs)
     for panel in PANELS:
-        lines += _panel(panel, runs, end_s or 1.0, width)
+        lines += _panel(panel, runs, end_s or 1.0, width, limits[panel])
     return "\n".join(lines)
 
 
-def _panel(key: str, runs: Sequence[Run], end_s: float, width: int) -> Iterator[str]:
+def _panel(key: str, runs: Sequence[Run], end_s: float, width: int, limit: float) -> Iterator[str]:
     drawn = [
         (number, each)
         for number, run in enumerate(runs, 1)
@@ -132,9 +167,9 @@ def _panel(key: str, runs: Sequence[Run], end_s: float, width: int) -> Iterator[
     ]
     if not drawn:
         return
-    top = max(value for _, each in drawn for value in each.values if value is not None)
+    top = min(limit, max(v for _, each in drawn for v in each.values if v is not None))
     yield ""
-    yield PANELS[key].title
+    yield PANELS[key].title + (", without the peak in the warm-up" if limit < math.inf else "")
     for number, each in drawn:
         heading = f"{number}  {each.label}"
         yield f"{heading:<40}{_reading(key, runs[number - 1], each)}"
@@ -155,7 +190,7 @@ def _strip(line: Series, end_s: float, top: float, width: int) -> list[str]:
     plotext.xlim(0, end_s)
     plotext.ylim(0, top)
     samples = zip(line.t_s, line.values, strict=True)
-    for absent, group in itertools.groupby(samples, key=lambda sample: sample[1] is None):
+    for absent, group in itertools.groupby(samples, key=lambda s: s[1] is None or s[1] > top):
         if not absent:
             t_s, values = zip(*group, strict=True)
             plotext.plot(t_s, values, marker="braille")

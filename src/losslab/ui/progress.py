@@ -26,11 +26,13 @@ RULES = {
     "judge_claims": "tables",
     "check_verdicts": "tables",
     "test_agreement": "tables",
+    "compare_numbers": "tables",
     "trace_origin": "tables",
     "plot_figure": "figures",
     "draw_claims": "figures",
     "draw_path": "figures",
     "render_report": "report",
+    "publish_report": "report",
     "make_explorer": "report",
 }
 TABULATE = "tabulate_"  # prefix of a rule per study

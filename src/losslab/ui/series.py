@@ -236,10 +236,10 @@ def labels(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]:
         for name in AXES
         if name not in without and len({each[name] for each in conditions}) > 1
     ]
-    return [", ".join(_value(name, each[name]) for name in different) for each in conditions]
+    return [", ".join(axis_text(name, each[name]) for name in different) for each in conditions]
 
 
-def _value(name: str, value: Value) -> str:
+def axis_text(name: str, value: Value) -> str:
     """Format an axis and its value: `rate 5 Mbit/s`."""
     axis = AXES[name]
     if isinstance(value, str):

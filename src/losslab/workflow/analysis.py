@@ -14,7 +14,8 @@ from typing import Any
 
 from losslab.campaign import codedigest, fingerprint
 from losslab.errors import LosslabError
-from losslab.study import design, files
+from losslab.repository import ROOT
+from losslab.study import files
 from losslab.study.design import Study
 
 # Top-level definitions of R files.
@@ -43,7 +44,7 @@ def require_defined_once(functions: Iterable[Path]) -> None:
 class Analysis:
     """The analysis files of a campaign's studies."""
 
-    def __init__(self, studies: Mapping[str, Study], root: Path = design.ROOT) -> None:
+    def __init__(self, studies: Mapping[str, Study], root: Path = ROOT) -> None:
         """Check the studies' R functions."""
         self._studies, self._root = studies, root
         self._scripts = root / "analysis"
@@ -53,17 +54,21 @@ class Analysis:
         """List the R files with functions: the shared ones, and the given studies' own."""
         return [str(path) for path in files.functions(self._root, studies)]
 
-    def code_digest(self, script: str, study: str | None = None, code: str | None = None) -> str:
+    def recorded_verdicts(self) -> list[str]:
+        """List the files of recorded verdicts: the report compares two families of seeds."""
+        return [str(path) for path in sorted((self._root / "report" / "verdicts").glob("*.tsv"))]
+
+    def code_digest(self, script: str, *studies: str, code: str | None = None) -> str:
         """Return the digest of a job's R code, a parameter that replaces its files' times.
 
         It does not use the job's `input`, because Snakemake ignores changes of parameters that do.
 
         Args:
             script: The script that the job runs.
-            study: The study of the job, if it has one.
+            studies: The studies whose functions the job uses.
             code: The R file of the job's table or figure, if it has one.
         """
-        functions = files.functions(self._root, [study] if study else [])
+        functions = files.functions(self._root, studies)
         own = [Path(code)] if code else []
         return codedigest.of_files([*functions, self._scripts / script, *own])
 
@@ -93,7 +98,8 @@ class Analysis:
 
     def figure_code_digest(self, wildcards: Any) -> str:
         """Return the digest of the R code of a job's figure."""
-        return self.code_digest("figure.R", wildcards.study, self.figure_code(wildcards))
+        code = self.figure_code(wildcards)
+        return self.code_digest("figure.R", wildcards.study, code=code)
 
     # The report
 
@@ -115,9 +121,15 @@ class Analysis:
         """List the studies' tables."""
         return [file for study in self._studies for file in self.table_files(study).values()]
 
+    def renderer(self) -> list[str]:
+        """List the source files of the report's renderer."""
+        names = ("report.py", "htmlpage.py", "instrument/quarto.py")
+        modules = [fingerprint.PACKAGE / name for name in names]
+        return list(map(str, [*modules, *sorted((self._root / "report" / "render").iterdir())]))
+
     def scripts(self) -> list[str]:
         """List the R scripts that the report links to."""
-        found = [self._scripts / "agreement.R"]
+        found = [self._scripts / "agreement.R", self._scripts / "factors.R"]
         for study in self._studies.values():
             found.append(files.tables(self._root, study.name))
             found += [files.figure(self._root, study.name, name) for name in study.figures]

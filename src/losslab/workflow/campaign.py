@@ -26,8 +26,12 @@ from losslab.campaign.staleness import Ledger
 from losslab.campaign.verdicts import CLAIMS
 from losslab.errors import LosslabError
 from losslab.instrument import kernels, packed, records
+from losslab.repository import ROOT
 from losslab.study import claims, design, files, metrics
 from losslab.study.design import Cell
+from losslab.study.grid import declared_values
+from losslab.study.seed_family import FIRST
+from losslab.study.suite import load_study
 from losslab.workflow.analysis import Analysis
 from losslab.workflow.instruments import parts_of, smoke_test_record
 
@@ -66,7 +70,7 @@ class Campaign:
 
     @as_workflow_error
     def __init__(
-        self, config: Mapping[str, Any], configfiles: Iterable[str | Path], root: Path = design.ROOT
+        self, config: Mapping[str, Any], configfiles: Iterable[str | Path], root: Path = ROOT
     ) -> None:
         """Load and check the studies of a configuration."""
         self._config, self._configfiles, self._root = config, list(configfiles), root
@@ -167,6 +171,8 @@ class Campaign:
             options |= {
                 "max-replicates": rule.maximum, "half-width-percent": rule.half_width_percent,
             }  # fmt: skip
+        if cell.seed_family != FIRST:
+            options["seed-family"] = cell.seed_family
         return [part for name, value in options.items() for part in (f"--{name}", str(value))]
 
     def real_time(self, wildcards: Any) -> int:
@@ -209,6 +215,10 @@ class Campaign:
         """List the results of a study's cells, or of all cells."""
         return [_result(*key) for key in self.cells if study in (None, key[0])]
 
+    def rules(self, wildcards: Any) -> list[str]:
+        """List the stopping rules of a study's cells, in the order of `results`."""
+        return [str(c.stopping) for (study, _), c in self.cells.items() if study == wildcards.study]
+
     def left_out(self, wildcards: Any) -> list[str]:
         """List the numbers of cells, by block, that the campaign does not measure of a study."""
         return [f"{b}={count}" for b, count in self.studies[wildcards.study].left_out.items()]
@@ -216,6 +226,16 @@ class Campaign:
     def summaries(self, *tables: str) -> list[str]:
         """List the files of the given tables of every study."""
         return [study_tables(study)[table] for study in self.studies for table in tables]
+
+    def declared(self, _: Any) -> str:
+        """Return the values of each axis that all studies declare, as JSON.
+
+        A chapter may ask for these values only, measured in this campaign or not.
+        """
+        known = (path.stem for path in (self._root / "config" / "studies").glob("*.yaml"))
+        names, own = sorted({*self.studies, *known}), self._config.get("algorithms", ())
+        studies = (load_study(name, self._root, own) for name in names)
+        return json.dumps(declared_values(studies))
 
     def changed(self, *tables: str) -> Callable[[Any], str]:
         """Return a parameter: when the given tables of a job's study were last found changed."""
@@ -244,11 +264,14 @@ class Campaign:
         named = [path for path in paths if path != root / FULL]
         if not named:
             return "snakemake --cores all"
-        if len(named) == 1 and named[0].is_relative_to(root):
-            name = named[0].relative_to(root).as_posix()
-            return "make report" if name == QUICK else f"make report CONFIG={name}"
         # Files outside the repository: by name only, because their folders differ elsewhere.
-        return " ".join(["snakemake --cores all --configfile", *(path.name for path in named)])
+        names = [
+            path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+            for path in named
+        ]
+        if len(named) == 1 and named[0].is_relative_to(root):
+            return "make report" if names == [QUICK] else f"make report CONFIG={names[0]}"
+        return " ".join(["snakemake --cores all --configfile", *names])
 
 
 def study_tables(study: str) -> dict[str, str]:

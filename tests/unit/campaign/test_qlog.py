@@ -69,6 +69,14 @@ def test_qlog_has_sent_acknowledged_and_lost_packets():
     assert flying == [1000, 2000, 3000, 1000, 0]
 
 
+def test_data_connections_come_first_and_are_named():
+    origin_ns, seen = qlog.segments(capture(data(0)))
+    rows = [ROW | {"flow": "51776"}, ROW]
+    first, second = qlog.log("run", rows, seen, origin_ns, {str(PORT): "first"})["traces"]
+    assert first["title"] == "data of the flow first, TCP port 40001, run"
+    assert second["title"] == "control, TCP port 51776, run"
+
+
 def test_qlog_has_the_kernels_samples_in_bytes_and_ms():
     found = events(data(0), data(1000))
     time_ms, _, metrics = next(e for e in found if "congestion_window" in e[2])

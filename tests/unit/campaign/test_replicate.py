@@ -13,6 +13,7 @@ from losslab.backends.base import Instrument, Outcome
 from losslab.campaign import cellrun, fingerprint, folder, replicate
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import archive, integrity
+from losslab.study.seed_family import seed_of
 from losslab.study.seeds import replicate_seed
 from losslab.study.stopping import StoppingRule
 from tests.unit.study.test_condition import CONDITION
@@ -88,6 +89,15 @@ def test_host_error_becomes_no_row_and_is_retried(tmp_path, tools, guests):
     guests(GOOD)
     rows = measured(tmp_path, tools, StoppingRule(2, 2))
     assert [row["valid"] for row in rows] == [True, True]
+
+
+def test_another_family_of_seeds_is_measured_again(tmp_path, tools, guests):
+    guests(GOOD, GOOD)
+    first = measured(tmp_path, tools)
+    cellrun.run_cell(CONDITION, tmp_path / "cell", ONE, tools, family=2)
+    rows = cellrun.cell_result("study", "block", CONDITION, tmp_path / "cell", 1)["replicates"]
+    assert [row["seed"] for row in first] == [seed_of(CONDITION, 0)]
+    assert [row["seed"] for row in rows] == [seed_of(CONDITION, 0, 2)]
 
 
 def test_lost_guest_is_retried_once(tmp_path, tools, guests):

@@ -3,6 +3,7 @@
 import pytest
 
 from losslab.campaign import recorded, verification
+from losslab.campaign.audit import SURPLUS, Finding
 from losslab.campaign.recorded import RecordedCampaign
 
 HERE = {"r-base": "4.5.0", "python": "3.13"}
@@ -77,3 +78,12 @@ def test_own_campaign_is_written_to_the_remade_folder(tmp_path):
     [written] = other.files(tmp_path, tmp_path / "folder")
     assert written == tmp_path / "folder/mine.yaml"
     assert '"b"' in written.read_text()
+
+
+def test_surplus_replicates_come_with_the_command_that_removes_them():
+    surplus = [Finding("cells", f"cells/loss/{c}/{n}", SURPLUS) for c in "ab" for n in (5, 6)]
+    assert verification.advice(surplus)[1:] == [
+        "  rm -r cells/loss/a/5 cells/loss/a/6", "  rm -r cells/loss/b/5 cells/loss/b/6",
+    ]  # fmt: skip
+    other = Finding("cells", "cells/loss/a/notes", "not in cell.json")
+    assert verification.advice([*surplus, other])[-1].startswith("Remove the other files")

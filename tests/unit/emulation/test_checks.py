@@ -54,6 +54,10 @@ def test_valid_run_has_no_violation():
     assert violations() == []
 
 
+def test_starved_flow_that_delivers_a_segment_is_valid():
+    assert violations(delivered_bytes={"iperf3": 1_448}) == []
+
+
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
@@ -70,6 +74,7 @@ def test_valid_run_has_no_violation():
         ({"received_back": 49_999, "loss_back_drops": 1}, "loss on the reverse path must be 0 %"),
         ({"goodput_mbit": 1_001.0}, "at most the link"),
         ({"memory_pressures": 1}, "memory pressure"),
+        ({"delivered_bytes": {"iperf3": 1_447}}, "at least one full segment (1448 bytes)"),
         ({"buffer_limited_share": 0.5}, "buffers must not limit"),
     ],
 )

@@ -15,6 +15,7 @@ def server(monkeypatch, tmp_path):
     monkeypatch.setenv("LOSSLAB_ARCHIVE", f"{running.url}/debian")
     monkeypatch.setenv("LOSSLAB_SNAPSHOT", f"{running.url}/snapshot")
     monkeypatch.setenv("LOSSLAB_KERNEL_ORG", f"{running.url}/kernel")
+    monkeypatch.setenv("LOSSLAB_QUARTO_SOURCE", f"{running.url}/quarto")
     monkeypatch.delenv(archive.UNPINNED, raising=False)
     monkeypatch.setattr("losslab.instrument.archive.RETRY_AFTER_S", (0, 0))
     yield running

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import kernel, kernels, kernelsource, kerneltree, packed
+from losslab.instrument import archive, kernel, kernels, kernelsource, kerneltree, packed
 
 MAKEFILE = """\
 linux: $(wildcard net/ipv4/*.c) net/ipv4/Makefile
@@ -125,12 +125,21 @@ def compilations(kept, monkeypatch, tmp_path):
         subprocess.run(["make", "-s", "-C", tree, "linux"], check=True)
         return tree
 
-    def finish(variant, which, source, tree, folder):
+    def finish(facts, tree, folder):
         shutil.copy2(tree / "linux", folder / "linux")
 
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv(packed.PLACE, raising=False)
-    source = SimpleNamespace(origin=kernelsource.DEBIAN, pinned=True)
+    origin = {"from": kernelsource.DEBIAN}
+    source = SimpleNamespace(
+        origin=kernelsource.DEBIAN, pinned=True, provenance=lambda: origin, found=None
+    )
+    facts = {"pinned": True, "source": origin, "version": "6.12.1", "patches": []}
+    known = facts | {"config_sha256": "0"}
+    monkeypatch.setattr(kernel, "_provenance", lambda *_: dict(known))
+    monkeypatch.setattr(
+        kernel, "write_sources", lambda _, folder: (folder / archive.SOURCES).write_text("")
+    )
     monkeypatch.setattr(kernel, "_source", lambda which, unpinned: source)
     monkeypatch.setattr(kernel, "_compiled", compile_)
     monkeypatch.setattr(kernel, "_finish", finish)
@@ -144,7 +153,7 @@ def linux(*build):
 
 def test_algorithm_is_added_to_the_default_kernels_objects(compilations, mine, capsys):
     assert linux() == ["obj-y := tcp.o tcp_cubic.o"]
-    assert kernel.objects_kept(kernel.PLAIN, kernels.default())
+    assert kernel.existing_objects(kernel.PLAIN, kernels.default())
     added = linux(kernel.PLAIN, False, kernels.get("default", ["mine"]))
     assert added == ["obj-y := tcp.o tcp_cubic.o", "obj-y += tcp_mine.o"]
     assert compilations == ["plain"]
@@ -160,7 +169,46 @@ def test_default_kernel_can_be_rebuilt_from_its_objects(compilations, mine):
 def test_other_kernels_keep_their_objects_for_an_algorithm(compilations, mine, capsys):
     name = "6.1"
     kernel.build(kernel.PLAIN, False, kernels.get(name))
-    assert not kernel.objects_kept(kernel.PLAIN, kernels.get(name))
+    assert not kernel.existing_objects(kernel.PLAIN, kernels.get(name))
     kernel.build(kernel.PLAIN, False, kernels.get(name, ["mine"]))
     assert compilations == ["plain+6.1", "plain+6.1"]
     assert "compiling Linux 6.1 again" in capsys.readouterr().err
+
+
+@pytest.fixture
+def fetched(compilations, mine, monkeypatch, tmp_path):
+    """Pack the default kernel's objects, and return a new cache that can fetch them."""
+    linux(kernel.PLAIN, False, kernels.get("default", ["mine"]))
+    packed.pack(kernel.existing_objects(kernel.PLAIN, kernels.default()), packed.OBJECTS, tmp_path)
+    compilations.clear()
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "another"))
+    monkeypatch.setenv(packed.PLACE, str(tmp_path))
+
+
+def test_fetched_objects_replace_compiling_a_kernel_for_an_algorithm(fetched, compilations):
+    added = linux(kernel.PLAIN, False, kernels.get("default", ["mine"]))
+    assert added == ["obj-y := tcp.o tcp_cubic.o", "obj-y += tcp_mine.o"]
+    assert compilations == []
+
+
+def test_packed_objects_have_no_algorithm_of_the_one_who_packed(fetched):
+    kernel.build(kernel.PLAIN, False, kernels.get("default", ["mine"]))
+    folder = kernel.existing_objects(kernel.PLAIN, kernels.default())
+    assert not list(folder.rglob("*mine*"))
+    assert (folder / "linux/net/ipv4/Makefile").read_text() == "obj-y := tcp.o tcp_cubic.o\n"
+
+
+def test_objects_of_another_compiler_are_not_fetched(fetched, compilations, monkeypatch, capsys):
+    monkeypatch.setattr(kerneltree, "compiler", lambda: "01234567")
+    linux(kernel.PLAIN, False, kernels.get("default", ["mine"]))
+    assert compilations == ["plain"]
+    assert "was not fetched" in capsys.readouterr().err
+
+
+def test_algorithm_without_a_compiler_is_refused_with_the_command_that_installs_it(
+    compilations, mine, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LosslabError, match="found no gcc") as error:
+        kernel.build(kernel.PLAIN, False, kernels.get("default", ["mine"]))
+    assert "scripts/packages.sh build" in error.value.hint

@@ -10,7 +10,7 @@ from losslab.errors import LosslabError
 from losslab.instrument import archive, image, imagebuild, integrity, kernel, packed
 
 NAME = "0123456789abcdef"
-ARCHIVE, FACTS = f"kernel-{NAME}.tar.xz", f"kernel-{NAME}.json"
+ARCHIVE, FACTS = f"kernel-{NAME}.tar.zst", f"kernel-{NAME}.json"
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +69,7 @@ def test_symlink_at_an_archives_path_is_not_followed(tmp_path):
     victim, out = tmp_path / "victim", tmp_path / "instruments"
     victim.write_text("as it was")
     out.mkdir()
-    name = f"{packed.KERNEL}-{NAME}.tar.xz"
+    name = f"{packed.KERNEL}-{NAME}.tar.zst"
     for planted in (f".{name}.partial", name):
         (out / planted).symlink_to(victim)
     packed.pack(built(tmp_path / "built"), packed.KERNEL, out)
@@ -130,7 +130,7 @@ def made_of_another(archives):
     """Rename the archive of another instrument."""
     other = built(archives.parent / "more", "fedcba9876543210")
     packed.pack(other, packed.KERNEL, archives)
-    (archives / "kernel-fedcba9876543210.tar.xz").rename(archives / ARCHIVE)
+    (archives / "kernel-fedcba9876543210.tar.zst").rename(archives / ARCHIVE)
     facts = json.loads((archives / "kernel-fedcba9876543210.json").read_text())
     (archives / FACTS).write_text(json.dumps(facts | {"hash": NAME}))
 
@@ -144,7 +144,7 @@ def others_than_recorded(archives):
     [
         (corrupted, "expected "),
         (truncated, "bytes, sha256"),
-        (larger, "tar.xz: more than "),
+        (larger, "tar.zst: more than "),
         (missing, f"{ARCHIVE}: not there"),
         (no_facts, f"{FACTS} must be JSON"),
         (facts_of_another, "its JSON describes 'kernel' 'fedcba9876543210'"),
@@ -242,4 +242,4 @@ def test_changed_build_is_not_packed(tmp_path):
     (folder / "linux").write_bytes(b"another")
     with pytest.raises(LosslabError, match="found another"):
         packed.pack(folder, packed.KERNEL, tmp_path / "out")
-    assert not list((tmp_path / "out").glob("*.xz"))
+    assert not list((tmp_path / "out").glob("*.zst"))

@@ -122,9 +122,8 @@ def test_conda_environment_has_the_listed_packages(root, file):
     ]
     packages = {re.split("[<>=]", name)[0] for name in names}
     r = {name.removeprefix("r-") for name in packages if name.startswith("r-")}
-    # Quarto knits with rmarkdown, its replacement with knitr. tidyverse contains ggplot2.
     debian = {name.removeprefix(doctor.R_PREFIX) for name in everything(root)}
-    assert r - {"base", "rmarkdown", "ggplot2"} <= debian
+    assert r - {"base"} <= debian
     assert {"tidyverse"} <= r
     assert ("util-linux" in packages) == (file == "workflow/envs/tools.yaml")
     assert "util-linux" in everything(root)

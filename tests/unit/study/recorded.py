@@ -9,6 +9,7 @@ import hashlib
 import random
 from pathlib import Path
 
+from losslab.repository import ROOT
 from losslab.study import design
 from losslab.study.condition import Condition
 from losslab.study.seeds import replicate_seed
@@ -72,4 +73,4 @@ def read():
 if __name__ == "__main__":
     with RECORDED.open("w", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        writer.writerows([COLUMNS, *((*key, *row) for key, row in rows(design.ROOT).items())])
+        writer.writerows([COLUMNS, *((*key, *row) for key, row in rows(ROOT).items())])

@@ -36,7 +36,8 @@ def test_names_and_seeds_of_recorded_cells_do_not_change(root):
 
 
 def test_lists_of_axes_in_files_are_up_to_date(root, tmp_path):
-    for path in (axisdocs.README, axisdocs.R_COLUMNS, axisdocs.R_METRICS, axisdocs.RESULTS):
+    listed = (axisdocs.README, axisdocs.R_COLUMNS, axisdocs.R_METRICS, axisdocs.RESULTS)
+    for path in (*listed, axisdocs.DATA):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / path, tmp_path / path)
     assert axisdocs.write(tmp_path) == [], "run `losslab axes --write`"
@@ -179,7 +180,7 @@ def test_axis_is_named_only_where_it_is_declared_and_used(root, word):
 def test_new_algorithm_is_one_row(root, tmp_path):
     table = tmp_path / "algorithms.tsv"
     table.write_text(
-        (root / "config/algorithms.tsv").read_text() + "scalable\tScalable\t#CC79A7\t18\tdefault\n"
+        (root / "config/algorithms.tsv").read_text() + "scalable\tScalable\t#CC00EE\t18\tdefault\n"
     )
     names = Names({row["name"]: row["kernel"] for row in load_algorithms(table)})
     study = yaml.safe_load((root / "config/studies/loss.yaml").read_text())

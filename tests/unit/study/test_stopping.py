@@ -2,6 +2,7 @@ import math
 
 import pytest
 
+from losslab.errors import LosslabError
 from losslab.study.intervals import mean_interval
 from losslab.study.stopping import StoppingRule, half_width_percent
 
@@ -35,3 +36,24 @@ def test_without_a_half_width_the_number_of_replicates_is_fixed():
     rule = StoppingRule(3, 3)
     assert [rule.enough(n, []) for n in (2, 3)] == [False, True]
     assert str(rule) == "3"
+
+
+def test_looks_of_a_cell_share_the_error():
+    rule = StoppingRule(5, 10, 0.5)
+    shares = [rule.error_share(count) for count in range(5, 11)]
+    assert sum(shares) == pytest.approx(1)
+    assert shares[0] == shares[4] < shares[5]
+    assert StoppingRule(10, 10).error_share(10) == 1
+    # A lost guest can end a cell before its first look.
+    assert rule.error_share(3) == shares[0]
+
+
+@pytest.mark.parametrize("rule", [StoppingRule(5, 10), StoppingRule(3, 3)])
+def test_rules_are_parsed_as_they_are_written(rule):
+    assert StoppingRule.parse(str(rule)) == rule
+
+
+@pytest.mark.parametrize("text", ["", "5-", "5-10-20", "10-5", "few"])
+def test_malformed_rule_is_refused(text):
+    with pytest.raises(LosslabError, match="of replicates must"):
+        StoppingRule.parse(text)

@@ -1,5 +1,7 @@
 """`losslab plot`, in the terminal and as a file."""
 
+import dataclasses
+import math
 import re
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from losslab import cli
 from losslab.errors import LosslabError
 from losslab.ui import plot, series
+from tests.unit.study.test_condition import CONDITION
 
 
 def test_terminal_shows_each_panel_of_each_run_with_its_number(recorded):
@@ -34,6 +37,27 @@ def test_gap_in_a_series_stays_a_gap():
     line = series.Series("cwnd", "cwnd", "", (0.0, 1.0, 9.0, 10.0), (5.0, None, 5.0, 5.0))
     drawn = "".join(plot._strip(line, 10.0, 5.0, 80))
     assert sum(0x2800 < ord(character) < 0x2900 for character in drawn) < 15
+
+
+def test_peak_of_the_warm_up_does_not_set_the_axis(tmp_path):
+    """A start at 500 packets would make a flat line of a window of 11."""
+    cell = dataclasses.replace(CONDITION, duration_s=10.0, warmup_s=2.0).to_json()
+    manifest = {"cell": cell, "seed": 7, "reasons": [], "summary": {}}
+    times = tuple(map(float, range(10)))
+
+    def run(peak, ssthresh):
+        return series.Run(tmp_path, manifest, (
+            series.Series("cwnd", "cwnd", "first", times, (10.0, peak, *[11.0] * 8)),
+            series.Series("cwnd", "ssthresh", "first", times, (None, *[ssthresh] * 9)),
+            series.Series("retransmits", "retransmissions", "first", times, (0.0,) * 10),
+        ))  # fmt: skip
+
+    assert plot.axis_limits([run(500.0, 7.0)])["cwnd"] == 1.25 * 11
+    assert plot.axis_limits([run(10.0, 400.0)])["cwnd"] == 1.25 * 11
+    assert plot.axis_limits([run(50.0, 7.0)])["cwnd"] == math.inf
+    lines = plot.text([run(500.0, 7.0)], 80).splitlines()
+    at = lines.index("Congestion window (packets), without the peak in the warm-up")
+    assert lines[at + 2].split()[0].startswith("13.75")
 
 
 def test_invalid_run_has_violations_and_no_number(recorded):

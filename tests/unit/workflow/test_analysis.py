@@ -45,7 +45,7 @@ def test_changed_r_code_redraws_its_dependents(project, tmp_path, name, redrawn)
             for figure in ("one", "two")
         }
         return its | {
-            "tables": project.code_digest("tabulate.R", "loss", project.table_code("loss"))
+            "tables": project.code_digest("tabulate.R", "loss", code=project.table_code("loss"))
         }
 
     path = tmp_path / "analysis" / name

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -31,6 +32,9 @@ def test_cell_rule_has_the_parameters_of_staleness(campaign, job):
     assert campaign.fingerprint(job) == fingerprint.of(cell.condition, "virtual", "guest").digest
     assert campaign.real_time(job) == 0
     assert instruments.smoke_test_record(cell) == "results/instrument/smoke-test-virtual-guest.json"
+    family = replace(cell, seed_family=2)
+    campaign.cells[job.study, job.cell] = family
+    assert campaign.options(job) == [*words, "--seed-family", "2"]
     code, *metrics = stopping_rule()
     assert re.fullmatch("[0-9a-f]{16}", code)
     assert "goodput_mbit" in metrics
@@ -77,6 +81,13 @@ def test_edited_table_changes_a_parameter(campaign, tmp_path):
     assert Campaign(CONFIG, []).changed("summary")(wildcards) != ""
 
 
+def test_declared_values_include_cells_that_the_campaign_leaves_out(campaign):
+    declared = json.loads(campaign.declared(None))
+    measured = {cell.block for cell in campaign.cells.values()}
+    assert "sensitivity" in set(declared["block"]) - measured
+    assert {"0", "10"} <= set(declared["loss_percent"])
+
+
 def test_invalid_configuration_is_an_error_of_snakemake(tmp_path):
     from snakemake.exceptions import WorkflowError
 
@@ -92,7 +103,7 @@ def test_invalid_configuration_is_an_error_of_snakemake(tmp_path):
         (["config/map.yaml"], "make report CONFIG=config/map.yaml"),
         (
             ["config/map.yaml", "config/imc.yaml"],
-            "snakemake --cores all --configfile map.yaml imc.yaml",
+            "snakemake --cores all --configfile config/map.yaml config/imc.yaml",
         ),
         (["../mine.yaml"], "snakemake --cores all --configfile mine.yaml"),
     ],

@@ -105,7 +105,12 @@ class Ffmpeg(App):
     after = "sender_delay_ms"
     axes = {
         "video": axis(
-            "720p", help="video stream of the app `ffmpeg`", choices={"720p": "", "128x64": ""}
+            "720p",
+            help="video stream of the app `ffmpeg`: H.264 with 30 frames per second",
+            choices={
+                name: f"{size} pixels, {BIT_RATES[name][0][:-1]} {BIT_RATES[name][0][-1]}bit/s"
+                for name, size in SIZES.items()
+            },
         )
     }
 

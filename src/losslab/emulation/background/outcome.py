@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
 
 TABLE = "flows.csv"
-# Goodput metrics of the foreground flow's app, in this order; a web page has none.
-OWN = ("total_goodput_mbit", "throughput_mbit", "goodput_mbit")
+# Metrics of an app whose TCP ports losslab does not know; they cover the same time.
+UNSAMPLED = ("throughput_mbit", "goodput_mbit")
 # Tolerance of start times: clock reads, and other events that are due at the same time.
 START_TOLERANCE_S = 0.001
 # The kernel counts whole microseconds.
@@ -72,7 +72,7 @@ def collect(
         records.append(FlowRecord(stream, sender_report, read, start_s, end_s, rate))
     lines = [",".join(metrics.COLUMNS), *(record.row() for record in records)]
     (folder / TABLE).write_text("\n".join(lines) + "\n")
-    own = next((float(summary[name]) for name in OWN if name in summary), 0.0)
+    own = _foreground_mbit(summary, samples, plan)
     over = dict.fromkeys(BOTTLENECKS, 0.0)
     for record in records:
         over[record.stream.over] += metrics.carried(record, samples, plan)
@@ -98,6 +98,21 @@ def collect(
         if real_time
         else [*violations, *_not_on_time(records, plan, timeline)],
     )
+
+
+def _foreground_mbit(
+    summary: Mapping[str, Any], samples: Mapping[int, Deliveries], plan: Plan
+) -> float:
+    """Return the goodput of the app's own flows, in Mbit/s, in the window of the background flows.
+
+    An app's own throughput may cover another time. A video's lasts until its last frame, which can
+    arrive long after the configured end.
+    """
+    ports = [flow.source_port for flow in plan.flows if flow.protocol == "tcp"]
+    if ports and None not in ports:
+        found = (samples.get(port) for port in ports if port is not None)
+        return sum(metrics.mbit(its, plan.warmup_s, plan.duration_s) or 0.0 for its in found)
+    return next((float(summary[name]) for name in UNSAMPLED if name in summary), 0.0)
 
 
 def _violations(record: FlowRecord, plan: Plan) -> Iterator[str]:

@@ -51,6 +51,8 @@ def collected(
     edit=None,
     own_late_s=0.0,
     real_time=False,
+    app="iperf3",
+    throughput_mbit=None,
     **changes,
 ):
     """Collect from made-up files; all flows have constant rates."""
@@ -60,7 +62,8 @@ def collected(
     (tmp_path / "flows-sender.log").write_text(json.dumps(sent))
     (tmp_path / "flows-receiver.log").write_text(json.dumps(received))
     rows = ["t_s,flow,delivered_bytes"]
-    streams = [(40_001, 0.0, DURATION_S, first_mbit)]
+    own_port = plan.flows[0].source_port
+    streams = [(own_port, 0.0, DURATION_S, first_mbit)] if own_port else []
     streams += [
         (s.source_port, s.start_s, s.end_s, rate)
         for s, rate in zip(plan.background.streams, rates_mbit, strict=True)
@@ -72,7 +75,9 @@ def collected(
                 rows.append(f"{number / 10},{port},{octets}")
     (tmp_path / "tcp.csv").write_text("\n".join(rows) + "\n")
     summary = {"goodput_mbit": first_mbit, "total_goodput_mbit": first_mbit}
-    timeline = Timeline(ORIGIN_NS, {"iperf3": plan.starts[0].at_s + own_late_s})
+    if throughput_mbit is not None:
+        summary = {"throughput_mbit": throughput_mbit}
+    timeline = Timeline(ORIGIN_NS, {app: plan.starts[0].at_s + own_late_s})
     return outcome.collect(plan.background, summary, plan, tmp_path, timeline, real_time=real_time)
 
 
@@ -92,6 +97,29 @@ def test_shares_cover_flows_that_run_together(tmp_path):
     assert len(lines) == 3
     assert collected(tmp_path, made(), [90.0, 90.0], first_mbit=1.0).summary["starved_flows"] == 1
     assert collected(tmp_path, made(), [9.0, 11.0]).summary["time_to_fairness_s"] == 1.0
+
+
+def test_total_goodput_of_a_late_video_covers_the_flows_window(tmp_path):
+    """The video's own throughput lasts until its last frame, here twice the run's time."""
+    condition = dataclasses.replace(
+        CONDITION, app="ffmpeg", flows="same", duration_s=DURATION_S, warmup_s=WARMUP_S,
+        rate_mbit=5.0, rtt_ms=20.0,
+    )  # fmt: skip
+    plan = make_plan(condition, 7, tmp_path / "video.mp4")
+    found = collected(tmp_path, plan, [4.0], first_mbit=0.5, app="ffmpeg", throughput_mbit=2.0)
+    assert found.summary["total_goodput_mbit"] == pytest.approx(4.5, rel=0.02)
+    assert found.first_mbit == pytest.approx(4.5, rel=0.02)
+
+
+def test_total_goodput_of_other_programs_adds_their_throughput(tmp_path):
+    """losslab does not know the ports of a user's programs; it counts what reaches the receiver."""
+    condition = dataclasses.replace(
+        CONDITION, app="command", sender_command="nc", receiver_command="nc", flows="same",
+        duration_s=DURATION_S, warmup_s=WARMUP_S, rate_mbit=100.0,
+    )  # fmt: skip
+    plan = make_plan(condition, 7)
+    found = collected(tmp_path, plan, [30.0], app="command", throughput_mbit=20.0)
+    assert found.summary["total_goodput_mbit"] == pytest.approx(50, rel=1e-3)
 
 
 def test_fairness_covers_the_time_in_which_all_flows_run(tmp_path):

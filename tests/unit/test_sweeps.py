@@ -1,10 +1,11 @@
 """Values, cells and table of a sweep, without measuring."""
 
+import csv
 import math
 
 import pytest
 
-from losslab import cli, sweep
+from losslab import cli, sweeps
 from losslab.cellspec import UsageError
 from losslab.errors import LosslabError
 from losslab.study import design
@@ -26,33 +27,33 @@ from tests import sealed
     ],
 )
 def test_values_are_lists_and_ranges(name, said, meant):
-    assert sweep.values(AXES[name], said) == meant
+    assert sweeps.values(AXES[name], said) == meant
 
 
 @pytest.mark.parametrize("said", ["", "a", "5:1", "1:5:0", "1:2:3:4", "1:", "1,1", "1:3,2"])
 def test_malformed_list_of_numbers_is_refused(said):
     with pytest.raises(UsageError, match="loss_percent must"):
-        sweep.values(AXES["loss_percent"], said)
+        sweeps.values(AXES["loss_percent"], said)
 
 
 def test_every_combination_is_a_cell_with_its_own_folder(tmp_path):
     given = {"algorithm": ["cubic", "bbr"], "loss_percent": [0.0, 1.0], "rate_mbit": [10.0]}
-    found = sweep.cells(given, tmp_path)
+    found = sweeps.cells(given, tmp_path)
     assert len({cell.folder for cell in found}) == 4
     assert {(c.condition.algorithm, c.condition.loss_percent) for c in found} == {
         (a, loss) for a in given["algorithm"] for loss in given["loss_percent"]
     }
-    found = sweep.cells({"algorithm": ["cubic", "bbr"], "competitor": ["same"]}, tmp_path)
+    found = sweeps.cells({"algorithm": ["cubic", "bbr"], "competitor": ["same"]}, tmp_path)
     assert [c.condition.competitor for c in found] == ["cubic", "bbr"]
     with pytest.raises(UsageError, match="rtt_ms must be"):
-        sweep.cells({"algorithm": ["cubic"], "rtt_ms": [-1.0]}, tmp_path)
+        sweeps.cells({"algorithm": ["cubic"], "rtt_ms": [-1.0]}, tmp_path)
     with pytest.raises(UsageError, match="at most"):
-        sweep.cells({"algorithm": ["cubic"], "rtt_ms": list(range(1, 10_003))}, tmp_path)
+        sweeps.cells({"algorithm": ["cubic"], "rtt_ms": list(range(1, 10_003))}, tmp_path)
 
 
 def test_written_study_has_the_sweeps_cells(root, tmp_path):
     given = {"algorithm": ["cubic", "bbr"], "rtt_ms": [20.0], "duration_s": [3.0]}
-    left = sweep.study(given, 7)
+    left = sweeps.study(given, 7)
     study = design.load_yaml(root / "config/studies/loss.yaml")
     study = {k: v for k, v in study.items() if k != "time_series"} | {"defaults": {}} | left
     design.check_schema(study, "study", "study.yaml")
@@ -60,7 +61,7 @@ def test_written_study_has_the_sweeps_cells(root, tmp_path):
     run = left["runs"]["main"]
     assert run == {"replicates": 7, "duration_s": 3.0, "warmup_s": 1.0}
     slugs = [Condition(**p, duration_s=3, warmup_s=1).slug() for p in points]
-    assert slugs == [cell.condition.slug() for cell in sweep.cells(given, tmp_path)]
+    assert slugs == [cell.condition.slug() for cell in sweeps.cells(given, tmp_path)]
 
 
 def cell(folder, algorithm, *goodputs, metric="goodput_mbit"):
@@ -71,7 +72,7 @@ def cell(folder, algorithm, *goodputs, metric="goodput_mbit"):
             "valid": value is not None, "reasons": [] if value else ["lost"],
             "summary": {metric: value},
         }  # fmt: skip
-        sealed.replicate(folder / str(number), manifest)
+        sealed.replicate(folder / str(number), manifest, {"intervals.csv": "t_s,goodput_mbit\n"})
     return condition, sealed.cell(folder, condition.to_json(), len(goodputs))
 
 
@@ -121,12 +122,17 @@ def test_sweep_succeeds_only_if_every_cell_has_a_value(
             each.folder.parent.mkdir(parents=True, exist_ok=True)
             cell(each.folder, each.condition.algorithm, next(numbers))
 
-    monkeypatch.setattr(sweep, "measure", measure)
+    monkeypatch.setattr(sweeps, "measure", measure)
     monkeypatch.setattr(plot, "draw", lambda *_: None)
     words = ["sweep", "--algorithm", "cubic,bbr", "--out", str(tmp_path)]
     assert cli.main(words) == status
     said = "no valid run with a value of goodput_mbit in 1 of 2 cells"
     assert (said in capsys.readouterr().err) == bool(status)
+    with (tmp_path / "replicates.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["algorithm"] for row in rows] == ["cubic", "bbr"]
+    assert [row["valid"] for row in rows] == ["TRUE", "TRUE" if second else "FALSE"]
+    assert rows[0]["goodput_mbit"] == "5"
 
 
 def test_impossible_cell_of_a_sweep_is_refused_before_measuring(capsys, tmp_path):

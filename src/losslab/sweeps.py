@@ -21,16 +21,19 @@ import yaml
 
 from losslab import cellspec, interrupts, processes
 from losslab.backends import snapshot_server
+from losslab.campaign import collect
 from losslab.campaign.folder import CELL_FILE
 from losslab.errors import LosslabError
+from losslab.provide import at_first_use
 from losslab.reading import UsageError, input_errors, number, shown, whole_option
+from losslab.repository import ROOT
 from losslab.study import design
 from losslab.study.axes import Axis
 from losslab.study.condition import AXES, Condition
 from losslab.study.grid import POINTS_MAX, block_grid
 from losslab.ui import cellstable
 
-LISTS = ("scheme", "flows", "changes", "sender_command", "receiver_command", "bring")
+LISTS = ("scheme", "flows", "changes", "drop_list", "sender_command", "receiver_command", "bring")
 POLL_S = 0.1
 KEPT = "finished runs are kept; repeat the same command to continue"
 
@@ -96,7 +99,7 @@ def cells(given: Mapping[str, Sequence[str | float]], folder: Path) -> list[Cell
     Raises:
         UsageError: a combination is impossible, or there are too many.
     """
-    names = design.load_names(design.ROOT)
+    names = design.load_names(ROOT)
     block = {name: list(each) for name, each in given.items()}
     with input_errors():
         conditions = [
@@ -160,6 +163,14 @@ def _say(done: int, total: int) -> None:
         print(f"losslab: measured {total} cells", file=sys.stderr)
 
 
+def write_replicates(todo: Sequence[Cell], out: Path) -> Path:
+    """Write replicates.csv, a row per run of the cells; return its path."""
+    tables, path = collect.gather([each.file for each in todo]), out / "replicates.csv"
+    columns = (*collect.REPLICATE_COLUMNS, *tables.metrics())
+    collect.write_csv(path, columns, tables.replicates)
+    return path
+
+
 def study(given: Mapping[str, Sequence[str | float]], replicates: int) -> dict[str, Any]:
     """Return the sweep as a study's block, for use in a campaign."""
     block = {
@@ -208,11 +219,13 @@ def _sweep(options: argparse.Namespace) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     block = study(given, options.replicates)
     (options.out / "study.yaml").write_text(yaml.safe_dump(block, sort_keys=False))
+    for each in todo:
+        at_first_use(each.condition, options.backend, options.where)
     where = ["--backend", options.backend, "--where", options.where]
     measure(todo, options.replicates, options.cores, where)
     measured = [(each.condition, each.file) for each in todo]
     found = cellstable.rows(measured, varied, options.metric)
-    files = cellstable.write(found, varied, options.out)
+    files = [*cellstable.write(found, varied, options.out), write_replicates(todo, options.out)]
     print(cellstable.text(found, varied))
     print("\n" + "\n".join(map(str, files)))
     for row in found:

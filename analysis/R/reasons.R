@@ -1,0 +1,84 @@
+# Reasons of verdicts. A reason is a list of sentences, each with evidence that states the same: a
+# claim on the study's cells that must itself be reproduced (`shown_by`), published numbers
+# (`published`) or a test (`test`). losslab.study.claims checks the last two before a campaign.
+
+# Get the reason of a verdict, and why its evidence fails, if it does. A claim that is not
+# reproduced must have a reason that holds. An inconclusive one has a generated cause, and its own
+# reason only as long as that holds.
+reason_of <- function(claim, data, found) {
+  if (found$verdict == "not comparable") {
+    return(list(text = claim$not_comparable, unsupported = ""))
+  }
+  if (!found$verdict %in% c("not reproduced", "inconclusive")) {
+    return(list(text = "", unsupported = ""))
+  }
+  own <- lapply(claim$reason, judge_sentence, data = data, claim = claim)
+  text <- paste(vapply(own, \(sentence) sentence$text, ""), collapse = " ")
+  false <- Filter(\(sentence) sentence$unsupported != "", own)
+  if (found$verdict == "inconclusive") {
+    cause <- why_inconclusive(found, allowed_range(claim), claim$published_runs)
+    parts <- c(cause, if (length(false) == 0) text)
+    return(list(text = paste(parts[parts != ""], collapse = " "), unsupported = ""))
+  }
+  unsupported <- if (length(own) == 0) {
+    "the claim has no reason"
+  } else {
+    paste(vapply(false, \(sentence) sentence$unsupported, ""), collapse = "; ")
+  }
+  list(text = text, unsupported = unsupported)
+}
+
+# Judge the evidence of one sentence; `{value}` in its text becomes the evidence's number.
+judge_sentence <- function(sentence, data, claim) {
+  support <- sentence$shown_by
+  if (is.null(support)) {
+    return(list(text = sentence$text, unsupported = ""))
+  }
+  support$id <- paste0(claim$id, " (reason)")
+  found <- measure_claim(support, data)
+  text <- gsub("{value}", short(found$value, 3), sentence$text, fixed = TRUE)
+  unsupported <- if (found$verdict == "reproduced") {
+    ""
+  } else {
+    paste0(
+      "its reason is ", found$verdict, ": ", short(found$value, 4), " (",
+      short(found$low, 4), " to ", short(found$high, 4), "), ", tolerance_text(support)
+    )
+  }
+  list(text = text, unsupported = unsupported)
+}
+
+# State the likely cause of an inconclusive verdict from its numbers: how far the value is from the
+# limit that the confidence interval crosses, compared with how far the interval reaches beyond the
+# value. That falls with the square root of the number of runs, except for a prediction interval,
+# which keeps the scatter of the source's own `published_runs`.
+why_inconclusive <- function(found, range, published_runs = NULL) {
+  if (is.na(found$low) || is.na(found$high)) {
+    return(full_stop(capital(found$absent)))
+  }
+  inside <- found$value >= range[1] && found$value <= range[2]
+  distance <- abs(found$value - range)
+  reach <- if (inside) {
+    c(found$value - found$low, found$high - found$value)
+  } else {
+    c(found$high - found$value, found$value - found$low)
+  }
+  crossed <- which.max(reach / distance)
+  runs <- ceiling(found$n * (reach[crossed] / distance[crossed])^2)
+  enough <- if (!is.null(published_runs)) {
+    paste0(
+      "The source has ", published_runs, if (published_runs == 1) " run" else " runs",
+      ", which may be anywhere in this interval, so more runs of ours would not decide."
+    )
+  } else if (runs > 1000) {
+    "More than 1000 runs would be needed: the value is at the edge of the limit."
+  } else {
+    paste("With the same scatter, about", runs, "runs would decide.")
+  }
+  paste0(
+    "The value is ", if (inside) "within" else "beyond", " the limit by ",
+    short(distance[crossed], 2), ", and the ", found$n,
+    " runs scatter so much that the confidence interval reaches ", short(reach[crossed], 2),
+    " further. ", enough
+  )
+}

@@ -1,0 +1,36 @@
+# Agreement factors of all published numbers: their table, a summary by source, and the figure.
+for (path in unlist(snakemake@input[["functions"]])) source(path)
+begin_script(snakemake)
+library(ggplot2)
+library(dplyr, warn.conflicts = FALSE)
+
+# No study of the campaign may have published numbers.
+study_of <- function(paths, suffix) sub(suffix, "", basename(as.character(paths)))
+cells <- unlist(snakemake@input[["cells"]])
+replicates <- unlist(snakemake@input[["replicates"]])
+published <- unlist(snakemake@input[["published"]])
+studies <- study_of(published, ".csv")
+numbers <- Map(\(study, path) published_numbers(study, read_published(path)), studies, published)
+factors <- Map(function(study, numbers) {
+  data <- list(
+    cells = read_cells(cells[study_of(cells, "_cells.csv") == study]),
+    replicates = derive_metrics(
+      read_replicates(replicates[study_of(replicates, "_replicates.csv") == study])
+    )
+  )
+  agreement_factors(numbers, data)
+}, studies, numbers) |>
+  bind_rows()
+# Write all columns even if the campaign has no published number.
+if (nrow(factors) == 0) factors <- no_factors
+numbers <- bind_rows(numbers)
+write_table(factors, snakemake@output[["factors"]])
+write_table(summarise_factors(numbers, factors), snakemake@output[["sources"]])
+
+figure <- draw_factors(factors)
+save_figure(
+  figure, unlist(snakemake@output[["figure"]]),
+  height_cm = 4 + 0.55 * length(unique(paste(factors$source, factors$metric))),
+  missing = tibble(cell = character())
+)
+writeLines(describe_figure(figure), snakemake@output[["words"]])

@@ -1,0 +1,51 @@
+# The numbers of the source, of the paper that it follows and of that paper's replication, for the
+# agreement factors. The replication's two kernels repeat each other. It did not pace CUBIC.
+map_numbers <- function(published) {
+  condition <- c("rtt_ms", "buffer_packets", "loss_percent", "rate_mbit")
+  # The log of the source has no condition, and some rows of the replication are of seconds.
+  of_condition <- dplyr::filter(published, is.na(from_s))
+  by_algorithm <- of_condition |>
+    dplyr::select(-goodput_mbit) |>
+    dplyr::rename(bbr_goodput_mbit = bbr_mbit, cubic_goodput_mbit = cubic_mbit) |>
+    tidyr::pivot_longer(
+      c(bbr_goodput_mbit, cubic_goodput_mbit, bbr_retransmits, cubic_retransmits),
+      names_to = c("algorithm", "metric"), names_pattern = "([a-z]+)_(.+)",
+      values_to = "published", values_drop_na = TRUE
+    ) |>
+    dplyr::mutate(
+      blocks = dplyr::case_when(
+        source == "kim" ~ "published", algorithm == "cubic" ~ "shallow-unpaced paper imc",
+        TRUE ~ "shallow paper imc"
+      )
+    )
+  gains <- of_condition |>
+    dplyr::filter(!is.na(gain_percent)) |>
+    dplyr::mutate(
+      algorithm = "bbr", over = "cubic", metric = "goodput_mbit", blocks = "shallow paper imc",
+      published = 1 + gain_percent / 100
+    )
+  of_seconds <- published |>
+    dplyr::filter(startsWith(source, "datta2023"), !is.na(from_s)) |>
+    tidyr::pivot_longer(
+      c(goodput_mbit, retransmits_first_second),
+      names_to = "metric", values_to = "published", values_drop_na = TRUE
+    ) |>
+    dplyr::mutate(algorithm = "cubic", sender_queue = "fq_codel", blocks = start_block)
+  dplyr::bind_rows(by_algorithm, gains, of_seconds) |>
+    dplyr::mutate(
+      place = ifelse(is.na(row), source, paste("row", row)),
+      repeats = ifelse(
+        startsWith(source, "datta2023"),
+        paste(algorithm, rtt_ms, buffer_packets, rate_mbit, from_s), NA
+      ),
+      published_runs = dplyr::case_when(
+        source == "kim" ~ 1, startsWith(source, "datta2023") ~ 5, TRUE ~ NA_real_
+      ),
+      source = sub(" \\(.*", "", source),
+      family = paste(metric, blocks == start_block)
+    ) |>
+    dplyr::select(
+      source, place, blocks, algorithm, dplyr::all_of(condition), sender_queue, metric, over,
+      published, published_runs, repeats, family
+    )
+}

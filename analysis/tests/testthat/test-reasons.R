@@ -1,0 +1,123 @@
+# Reasons of verdicts: every sentence with evidence on cells holds on some data and falls on others.
+
+claims_folder <- normalizePath(file.path("..", "..", "..", "report", "claims"))
+
+# Make the cells of one selector: all combinations of its values.
+cells_like <- function(selector) {
+  do.call(conditions, as.list(expand.grid(selector, stringsAsFactors = FALSE)))
+}
+
+# Make the data of a claim: its own cells have the value `own`, the cells that they are compared
+# with have 1. The runs scatter by 0.1 %.
+data_for <- function(claim, own) {
+  where <- as.list(claim$where)
+  if (claim$kind == "gain_factor") {
+    where$algorithm <- c("bbr", "cubic")
+  }
+  rivals <- c(
+    if (!is.null(claim$against)) list(utils::modifyList(where, as.list(claim$against))),
+    if (!is.null(claim$others)) list(utils::modifyList(list(scheme = "other"), claim$others))
+  )
+  mine <- cells_like(where)
+  mine$mean <- ifelse(claim$kind == "gain_factor" & mine$algorithm == "cubic", 1, own)
+  theirs <- lapply(rivals, \(selector) dplyr::mutate(cells_like(selector), mean = 1))
+  cells <- dplyr::bind_rows(mine, theirs)
+  cells$cell <- paste0("cell", seq_len(nrow(cells)))
+  cells$n_replicates <- cells$n_valid <- 6
+  runs <- cells[rep(seq_len(nrow(cells)), each = 6), ]
+  runs$replicate <- runs$seed <- rep(0:5, nrow(cells))
+  runs$valid <- TRUE
+  runs[[metric_of(claim)]] <- runs$mean * (1 + 0.001 * seq(-1, 1, length.out = 6))
+  list(cells = cells[c("block", "cell", "n_replicates", "n_valid", condition_columns)],
+    replicates = runs)
+}
+
+sentences <- list()
+for (path in Sys.glob(file.path(claims_folder, "*.yaml"))) {
+  for (claim in yaml::read_yaml(path)$claims) {
+    for (sentence in claim$reason) {
+      if (!is.null(sentence$shown_by)) {
+        name <- paste(sub("[.]yaml$", "", basename(path)), claim$id)
+        sentences <- c(sentences, list(list(name = name, claim = claim, sentence = sentence)))
+      }
+    }
+  }
+}
+
+test_that("the claims have reasons with evidence on cells", {
+  expect_gt(length(sentences), 30)
+})
+
+for (found in sentences) {
+  test_that(paste("the reason of", found$name, "holds on some data and falls on others"), {
+    support <- found$sentence$shown_by
+    limit <- range(Filter(is.finite, allowed_range(support)))
+    values <- c(mean(limit), limit * 1.5, limit / 1.5, limit + 2, limit - 2, 1e-6, 1e6)
+    fails <- vapply(values, function(own) {
+      judge_sentence(found$sentence, data_for(support, own), found$claim)$unsupported
+    }, "")
+    expect_true(any(fails == ""))
+    expect_true(any(grepl("its reason is not reproduced", fails)))
+  })
+}
+
+# A claim that is not reproduced, with data on which the evidence holds.
+broken <- list(
+  id = "c", sentence = "s", source = "a test", kind = "value", where = list(block = "main"),
+  at_least = 10
+)
+broken$reason <- list(
+  list(text = "It has {value} left.", shown_by = list(
+    kind = "value", where = list(block = "main"), at_most = 3
+  )),
+  list(text = "As printed.", published = list(where = list(a = 1), column = "b", at_least = 1))
+)
+
+test_that("a reason has the numbers of its evidence, and falls with one of its sentences", {
+  judged <- evaluate_claim(broken, data_for(broken, 2), "loss")
+  expect_equal(judged$verdict, "not reproduced")
+  expect_equal(judged$reason, "It has 2 left. As printed.")
+  expect_equal(judged$unsupported, "")
+  judged <- evaluate_claim(broken, data_for(broken, 5), "loss")
+  expect_match(judged$unsupported, "its reason is not reproduced: 5 .*, at most 3")
+})
+
+test_that("an inconclusive claim has a cause made of its numbers, and a reason that holds", {
+  scattered <- data_for(broken, 9.9)
+  scattered$replicates$goodput_mbit <- c(9, 9.4, 9.8, 10, 10.4, 10.8)
+  near <- broken
+  near$reason <- broken$reason[2]
+  judged <- evaluate_claim(near, scattered, "loss")
+  expect_equal(judged$verdict, "inconclusive")
+  reach <- judged$high - judged$measured
+  runs <- ceiling(6 * (reach / (10 - judged$measured))^2)
+  expect_match(judged$reason, "beyond the limit by 0.1, and the 6 runs scatter so much")
+  expect_match(judged$reason, paste("about", runs, "runs would decide. As printed.$"))
+  # A reason that does not hold is not printed.
+  judged <- evaluate_claim(broken, scattered, "loss")
+  expect_false(grepl("left", judged$reason))
+  expect_equal(judged$unsupported, "")
+  # Few runs have no interval.
+  few <- scattered
+  few$replicates <- few$replicates[1:4, ]
+  judged <- evaluate_claim(near, few, "loss")
+  expect_match(judged$reason, "N = 4, but a confidence interval needs 5.")
+})
+
+test_that("the limit that the interval crosses decides how many runs are needed", {
+  # Twice as far from the crossed limit as the interval reaches needs four times the runs.
+  above <- list(value = 8, low = 7.5, high = 12, n = 5)
+  expect_match(why_inconclusive(above, c(5, 10)), "by 2, .* reaches 4 further. .* about 20 runs")
+  below <- list(value = 4, low = 3, high = 6, n = 5)
+  expect_match(why_inconclusive(below, c(5, 10)), "beyond the limit by 1, .* reaches 2 further")
+})
+
+test_that("more runs do not decide where the source has a single run", {
+  found <- list(value = 8, low = 4, high = 12, n = 10)
+  expect_match(why_inconclusive(found, c(5, 10), 1), "The source has 1 run, .* would not decide.$")
+})
+
+test_that("a value at the edge of its limit cannot be decided by more runs", {
+  edge <- list(value = 10.001, low = 9, high = 11, n = 6)
+  expect_match(why_inconclusive(edge, c(10, Inf)), "within the limit by 0.001.*More than 1000 runs")
+})

@@ -1,0 +1,66 @@
+-- What both renderers do with the chapters' marks: minus signs, the colours of verdicts, and the line
+-- with data and cells below each figure and table.
+
+-- A hyphen before a number is a minus sign.
+function Str(str)
+  local text, count = str.text:gsub("^([%[%(]*)%-(%d)", "%1\u{2212}%2")
+  if count > 0 then return pandoc.Str(text) end
+end
+
+-- typst has no classes: style.typ sets a verdict's colour.
+function Span(span)
+  local kind = nil
+  for _, class in ipairs(span.classes) do kind = class:match("^verdict%-(.+)$") or kind end
+  if not (kind and FORMAT:match("typst")) then return nil end
+  local inlines = pandoc.Inlines({ pandoc.RawInline("typst", '#verdict("' .. kind .. '")[') })
+  inlines:extend(span.content)
+  inlines:insert(pandoc.RawInline("typst", "]"))
+  if span.identifier ~= "" then
+    inlines:insert(pandoc.RawInline("typst", "<" .. span.identifier .. ">"))
+  end
+  return inlines
+end
+
+local function is_trace(block)
+  local span = block.t == "Para" and #block.content == 1 and block.content[1]
+  return span and span.t == "Span" and span.classes:includes("trace")
+end
+
+-- Add words to the caption of the figure that a block is or ends with; return whether there is one.
+-- Quarto's figures are Divs of two parts, picture and caption, in further Divs.
+local function add_to_caption(block, words)
+  if block.t == "Figure" then
+    block.caption.long:insert(pandoc.Para(words))
+    return true
+  end
+  if block.t ~= "Div" or #block.content == 0 then return false end
+  if block.attributes.__quarto_custom_type ~= "FloatRefTarget" then
+    return add_to_caption(block.content[#block.content], words)
+  end
+  local shown, caption = block.content[1].content[1], block.content[2].content[1]
+  if not (shown.t == "Plain" and shown.content[1].t == "Image") then return false end
+  caption.content:insert(pandoc.LineBreak())
+  caption.content:extend(words)
+  return true
+end
+
+-- Print the line in smaller print. In the PDF, links become text. A figure may move to another page,
+-- so the line becomes part of its caption.
+function Blocks(blocks)
+  local placed = pandoc.Blocks({})
+  for _, block in ipairs(blocks) do
+    if not is_trace(block) then
+      placed:insert(block)
+    elseif not FORMAT:match("typst") then
+      placed:insert(pandoc.Div(pandoc.Para(block.content[1].content), { class = "trace" }))
+    else
+      local words = pandoc.Inlines({ pandoc.RawInline("typst", "#trace[") })
+      words:extend(block.content[1].content:walk({ Link = function(l) return l.content end }))
+      words:insert(pandoc.RawInline("typst", "]"))
+      if #placed == 0 or not add_to_caption(placed[#placed], words) then
+        placed:insert(pandoc.Para(words))
+      end
+    end
+  end
+  return placed
+end

@@ -1,0 +1,44 @@
+"""Plot past and futures of a replicate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from losslab.campaign.futures import Future
+from losslab.errors import LosslabError
+from losslab.reading import read_rows
+from losslab.ui import plot
+
+COLUMNS = ("run", "future", "cut_s", "panel", "t_s", "value")
+# Panels: title, column of tcp.csv and its factor.
+PANELS = (
+    ("Delivered data (MB)", "delivered_bytes", 1e-6),
+    ("Congestion window (packets)", "cwnd_packets", 1.0),
+)
+
+
+def figure(futures: Sequence[Future], at_s: float, paths: Sequence[Path]) -> None:
+    """Plot futures of one past, the untouched first, to files of the suffixes' formats.
+
+    Raises:
+        LosslabError: The replicate has no TCP connection.
+    """
+    rows = [row for number, each in enumerate(futures) for row in _rows(number, each, at_s)]
+    plot.draw("futures.R", COLUMNS, rows, paths)
+
+
+def _rows(number: int, future: Future, at_s: float) -> Iterator[dict[str, Any]]:
+    samples = read_rows(future.folder / "tcp.csv")
+    delivered = {row["flow"]: int(row["delivered_bytes"]) for row in samples}
+    if not delivered:
+        raise LosslabError("--figure needs a TCP connection of the sender, found none")
+    flow = max(delivered, key=delivered.__getitem__)
+    for row in samples:
+        for title, column, factor in PANELS:
+            if row["flow"] == flow:
+                yield {
+                    "run": number, "future": future.change.label, "cut_s": at_s, "panel": title,
+                    "t_s": float(row["t_s"]), "value": factor * float(row[column]),
+                }  # fmt: skip

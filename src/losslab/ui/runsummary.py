@@ -1,0 +1,110 @@
+"""Summary of a run for a terminal: valid or why not, main metrics, files and next steps."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from losslab.study import metrics
+from losslab.study.condition import AXES, NO_TRACE, Condition
+from losslab.ui.series import axis_text
+
+# Metrics of the summary; a run has those of its app and path. manifest.json has all.
+SHOWN = (
+    "goodput_mbit", "throughput_mbit", "download_s", "time_to_first_frame_s",
+    "frames_on_time_percent", "stall_s", "competitor_goodput_mbit", "bulk_goodput_mbit",
+    "flows_goodput_mbit", "total_goodput_mbit", "jain_index", "starved_flows", "fct_median_s",
+    "rtt_ms", "rtt_loaded_ms", "queue_delay_p95_ms", "retransmits", "loss_measured_percent",
+    "bottleneck_drops", "policer_drops", "ecn_marks", "cwnd_median_packets",
+)  # fmt: skip
+QUEUEING = "Queueing delay"
+# Axes that describe the path even with their default values.
+ALWAYS = ("algorithm", "app", "rate_mbit", "rtt_ms", "buffer_packets", "duration_s")
+LABEL_WIDTH = 30
+FILES = {
+    "manifest.json": "all metrics, the settings read back, the checks",
+    "intervals.csv": "goodput over time",
+    "frames.csv": "the video's frames",
+    "flows.csv": "a row per background flow",
+    "tcp.csv": "cwnd, RTT and rates of each TCP connection over time",
+    "queue.csv": "the bottleneck's queue over time",
+    "ping.csv": "the RTT during the traffic",
+}
+
+
+def text(manifest: Mapping[str, Any], out: Path) -> str:
+    """Return the summary of the run in folder `out`; messages before it list the violations."""
+    return "\n".join([
+        _verdict(manifest), f"  {_condition(manifest)}", "", *_numbers(manifest["summary"]),
+        *_files(out), "", *_next_steps(manifest, out),
+    ])  # fmt: skip
+
+
+def _verdict(manifest: Mapping[str, Any]) -> str:
+    if manifest["valid"]:
+        return "valid: all checks passed"
+    count = len(manifest["reasons"])
+    return (
+        f"INVALID: {count} check{'s' * (count > 1)} failed, so do not use these numbers; the "
+        "reasons are above and in manifest.json"
+    )
+
+
+def _condition(manifest: Mapping[str, Any]) -> str:
+    condition = Condition.from_json(manifest["cell"])
+    values = (
+        axis_text(name, getattr(condition, name))
+        for name, axis in AXES.items()
+        if getattr(condition, name) != axis.default
+        # A trace replaces the rate.
+        or (name in ALWAYS and not (name == "rate_mbit" and condition.trace != NO_TRACE))
+    )
+    return ", ".join([*values, f"seed {manifest['seed']}"])
+
+
+def _numbers(summary: Mapping[str, Any]) -> Iterator[str]:
+    declared = metrics.declared()
+    for name in SHOWN:
+        number = metrics.value(summary, name)
+        # The total of a single flow is its own goodput.
+        single = name == "total_goodput_mbit" and number == metrics.value(summary, "goodput_mbit")
+        if number is not None and not single:
+            yield _line(declared[name].label, number, declared[name].unit)
+        if name == "rtt_loaded_ms" and (delay_ms := _queueing_ms(summary)) is not None:
+            yield _line(f"{QUEUEING} (mean)", delay_ms, "ms, the loaded RTT without the idle RTT")
+
+
+def _queueing_ms(summary: Mapping[str, Any]) -> float | None:
+    idle, loaded = (metrics.value(summary, name) for name in ("rtt_ms", "rtt_loaded_ms"))
+    # To a microsecond: pings of an empty queue differ by the clock reads of the probe.
+    return None if idle is None or loaded is None else max(0.0, round(loaded - idle, 3))
+
+
+def _line(label: str, number: float, unit: str) -> str:
+    # Four digits, but counts in full.
+    shown = f"{number:.0f}" if abs(number) >= 1000 else f"{number:.4g}"
+    return f"  {label:<{LABEL_WIDTH}}{shown} {unit}".rstrip()
+
+
+def _files(out: Path) -> Iterator[str]:
+    there = {name: what for name, what in FILES.items() if (out / name).is_file()}
+    if there:
+        yield ""
+        yield f"Files in {out}"
+        yield from (f"  {name:<{LABEL_WIDTH}}{what}" for name, what in there.items())
+
+
+def _next_steps(manifest: Mapping[str, Any], out: Path) -> Iterator[str]:
+    folder = shlex.quote(str(out))
+    steps = {f"losslab plot {folder}": "draw it"}
+    if manifest["valid"]:
+        steps |= {
+            f"losslab rerun {folder}": "repeat it and compare every byte",
+            f"losslab export {folder} --pcap r1-r2 --out {shlex.quote(f'{out}.pcap')}":
+                "its packets, for Wireshark",
+        }  # fmt: skip
+    yield "Next"
+    for command, what in steps.items():
+        yield f"  {command}\n      {what}"

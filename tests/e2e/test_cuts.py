@@ -1,0 +1,190 @@
+"""Cuts: untouched futures, futures as standalone replicates, and causes of a symptom."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from bench import cuts, golden
+from losslab import cli
+from losslab.campaign import rerun
+from losslab.why import COUNTER
+
+RECORD = golden.load()
+WORDS = [
+    "--algorithm",
+    "cubic",
+    "--loss-percent",
+    "2",
+    "--rtt-ms",
+    "40",
+    "--rate-mbit",
+    "20",
+    "--buffer-packets",
+    "66",
+    "--duration-s",
+    "3",
+    "--warmup-s",
+    "0.5",
+    "--seed",
+    "7",
+]
+# A flow that keeps up with single losses, and the loss of a window between them.
+WINDOW = range(560, 576)
+SINGLE = (200, 300, 400, 500, 700, 800)
+TIMEOUT = [
+    "--algorithm",
+    "cubic",
+    "--rtt-ms",
+    "40",
+    "--rate-mbit",
+    "2",
+    "--buffer-packets",
+    "5",
+    "--duration-s",
+    "6",
+    "--seed",
+    "3",
+    "--drop-list",
+]
+
+
+def losslab(*words):
+    return cli.main([*map(str, words)])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cuts") / "run"
+    assert losslab("measure", *WORDS, "--out", folder) == 0
+    return folder
+
+
+@pytest.mark.parametrize("name", ["flows", "web", "video-128x64", "changing", "capture"])
+def test_future_of_a_guest_that_was_cut_five_times_has_the_bytes_of_the_uncut_run(name, tmp_path):
+    words = "--algorithm bbr --loss-percent 1 --duration-s 2 --warmup-s 0.5 --capture r1-r2"
+    words = words if name == "capture" else RECORD.conditions[name].measure
+    assert cuts.check(words, tmp_path, 5) is None
+
+
+def test_futures_with_other_losses_are_replicates_that_can_be_measured_from_the_start(
+    run, tmp_path, capsys
+):
+    assert losslab("whatif", run, "--at", 1.5, "--list", "--json") == 0
+    first = json.loads(capsys.readouterr().out)[0]
+    assert first["direction"] == "data"
+    assert first["t_s"] > 1.5
+    out = tmp_path / "futures"
+    words = ["--spare", first["number"], "--drop", first["number"] + 3, "--set", "loss_percent=0"]
+    assert losslab("whatif", run, "--at", 1.5, *words, "--json", "--out", out) == 0
+    untouched, dropped, spared, lossless = json.loads(capsys.readouterr().out)
+    assert untouched["value"] == rerun.load_manifest(run)["summary"]["goodput_mbit"]
+    assert lossless["drops_after_cut"] == 0
+    assert lossless["value"] > untouched["value"]
+    assert dropped["effect"] == dropped["value"] - untouched["value"]
+    assert str(first["number"]) in spared["future"]
+    for name in (f"spare-{first['number']}", "loss-0"):
+        assert losslab("rerun", out / name) == 0
+        assert "same bytes in 9 of 9 files" in capsys.readouterr().out
+        assert losslab("plot", out / name) == 0
+        capsys.readouterr()
+
+
+def test_future_with_another_algorithm_can_be_repeated(run, tmp_path, capsys):
+    out = tmp_path / "futures"
+    words = ["--algorithm", "bbr", "--out", out, "--figure", tmp_path / "futures.svg"]
+    assert losslab("whatif", run, "--at", 1.5, *words) == 0
+    assert "algorithm bbr" in (tmp_path / "futures.svg").read_text()
+    manifest = rerun.load_manifest(out / "algorithm-bbr")
+    assert manifest["reasons"] == []
+    assert manifest["future"] == {"algorithm": "bbr", "at_s": 1.5}
+    assert losslab("rerun", out / "algorithm-bbr") == 0
+    assert "same bytes in 8 of 8 files" in capsys.readouterr().out
+
+
+def test_effects_over_draws_are_of_pairs_with_the_same_draw(run, capsys):
+    words = ["--at", 1.5, "--set", "loss_percent=0", "--set", "loss_percent=2", "--seeds", 5]
+    assert losslab("whatif", run, *words, "--json") == 0
+    _, redrawn, none, same = json.loads(capsys.readouterr().out)
+    assert len({*redrawn["values"]}) > 1
+    # Draws at the loss of the replicate are those of the unchanged futures.
+    assert same["values"] == redrawn["values"]
+    assert same["effect_interval"] == [0.0, 0.0]
+    assert none["effect_interval"][0] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--at", 3.5], "must be within the run, 0 to 3 s, found 3.5"),
+        (["--at", 1, "--spare", 1], "must name packets that were dropped after the cut"),
+        (["--at", 1, "--drop", "5,4"], "must be rising packet numbers"),
+        (["--at", 1, "--set", "rate_mbit=5"], "--set must be loss_percent=X"),
+        (["--at", 1, "--algorithm", "nobody"], "must be one of the replicate's kernel"),
+    ],
+)
+def test_impossible_futures_are_refused_with_the_reason(run, words, message, capsys):
+    assert losslab("whatif", run, *words) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_run_without_a_stall_is_refused(tmp_path, capsys):
+    words = [
+        "--algorithm",
+        "bbr",
+        "--rtt-ms",
+        "20",
+        "--rate-mbit",
+        "20",
+        "--duration-s",
+        "1",
+        "--warmup-s",
+        "0.2",
+    ]
+    assert losslab("measure", *words, "--out", tmp_path / "run") == 0
+    capsys.readouterr()
+    assert losslab("why", tmp_path / "run", "--stall", "--out", tmp_path / "why") == 2
+    assert "must have a stall of at least 0.1 s, 3 RTTs" in capsys.readouterr().err
+    assert losslab("why", tmp_path / "run", "--timeout", "--out", tmp_path / "why") == 2
+    assert "must have a retransmission timeout, found none" in capsys.readouterr().err
+
+
+def test_replicate_whose_bytes_do_not_repeat_is_refused(run, tmp_path, capsys):
+    for path in run.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    table = tmp_path / "queue.csv"
+    table.write_text(table.read_text().replace(",0\n", ",1\n", 1))
+    assert losslab("whatif", tmp_path, "--at", 1.5) == 1
+    assert "must equal the recorded replicate, found: queue.csv: line" in capsys.readouterr().err
+
+
+def test_planted_cause_of_a_timeout_is_found(tmp_path, capsys):
+    numbers = ",".join(map(str, sorted((*SINGLE, *WINDOW))))
+    assert losslab("measure", *TIMEOUT, f"data {numbers}", "--out", tmp_path / "run") == 0
+    capsys.readouterr()
+    assert losslab("why", tmp_path / "run", "--timeout", "--out", tmp_path / "why") == 0
+    said = capsys.readouterr().out
+    cause = {int(number) for number in re.findall(r"^  data packet (\d+)", said, re.MULTILINE)}
+    assert cause & {*WINDOW}
+    # The others came long before or after it.
+    assert cause <= {*WINDOW, 500}
+    assert timeouts(tmp_path / "why" / "cause") == 1
+    assert timeouts(tmp_path / "why" / "without") == 0
+    assert losslab("rerun", tmp_path / "why" / "cause") == 0
+
+
+def timeouts(folder: Path) -> int:
+    return rerun.load_manifest(folder)["observed"]["state"]["sender"]["counters"][COUNTER]
+
+
+def test_future_parts_from_its_run_at_the_first_packet_after_the_change(run, tmp_path, capsys):
+    words = ["--at", 1.5, "--set", "loss_percent=0", "--out", tmp_path / "futures"]
+    assert losslab("whatif", run, *words) == 0
+    capsys.readouterr()
+    assert losslab("diff", run, tmp_path / "futures" / "untouched", "--packets") == 0
+    assert losslab("diff", run, tmp_path / "futures" / "loss-0", "--packets") == 1
+    said = capsys.readouterr().out
+    first_s = float(re.search(r"^  A +([0-9.]+) s ", said, re.MULTILINE)[1])
+    assert 1.5 < first_s < 3
+    assert "  both  " in said

@@ -1,0 +1,67 @@
+"""Code of a page, run block by block; `python -m tests.executed PAGE` writes its output there.
+
+A block in ```python or ```r is followed by its output in ```text. All blocks of a language run in
+one program, in an empty folder.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+BLOCK = re.compile(r"^```(python|r)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.M | re.S)
+PROGRAMS = {"python": [sys.executable, "-"], "r": ["Rscript", "--vanilla", "-"]}
+# Printed between the outputs of blocks.
+MARK = "--- end of a block ---"
+AFTER = {"python": f'\nprint("{MARK}")\n', "r": f'\ncat("{MARK}\\n")\n'}
+
+
+def outputs(page: str, folder: Path) -> list[str]:
+    """Run the blocks of a page; return their outputs."""
+    blocks = [(found[1], found[2]) for found in BLOCK.finditer(page)]
+    printed = {language: _run(language, blocks, folder) for language, _ in blocks}
+    return [printed[language].pop(0) for language, _ in blocks]
+
+
+def shown(page: str) -> list[str]:
+    """Return the outputs that a page shows."""
+    return [found[3] or "" for found in BLOCK.finditer(page)]
+
+
+def written(page: str, folder: Path) -> str:
+    """Return a page with the outputs of its blocks."""
+    found = iter(outputs(page, folder))
+
+    def block(match: re.Match[str]) -> str:
+        output = next(found)
+        text = f"\n```text\n{output}```\n" if match[3] is not None else ""
+        return f"```{match[1]}\n{match[2]}```\n{text}"
+
+    return BLOCK.sub(block, page)
+
+
+def _run(language: str, blocks: list[tuple[str, str]], folder: Path) -> list[str]:
+    code = "".join(text + AFTER[language] for name, text in blocks if name == language)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        PROGRAMS[language], input=code, cwd=folder, env={**os.environ, "PATH": path},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split(f"{MARK}\n")[:-1]
+
+
+def main() -> None:
+    """Write the outputs of the code of pages."""
+    parser = argparse.ArgumentParser(prog="python -m tests.executed", description=main.__doc__)
+    parser.add_argument("pages", nargs="+", type=Path, help="pages to update")
+    for page in parser.parse_args().pages:
+        with tempfile.TemporaryDirectory() as empty:
+            page.write_text(written(page.read_text(), Path(empty)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Simulated error rates of the verdicts, and their page."""
+
+import csv
+
+import pytest
+
+from bench import verdict_errors
+from losslab.campaign import collect
+
+DRAWS = 400
+# Four standard errors of a rate of 5 % in so many draws.
+CHANCE = 4.4
+
+
+@pytest.fixture(scope="module")
+def rows(root, tmp_path_factory):
+    """Return the rates for cells whose runs scatter by 1 to 10 %."""
+    folder = tmp_path_factory.mktemp("results")
+    recorded = root / "tests/expected/analysis/input/cloud_replicates.csv"
+    one = next(row for row in collect.read_csv(recorded) if row["app"] == "iperf3")
+    made_up = [
+        one | {"cell": f"made-up-{cell}", "replicate": number,
+               "goodput_mbit": 100 * (1 + cell / 100 * (number - 2))}
+        for cell in range(1, 7)
+        for number in range(5)
+    ]  # fmt: skip
+    (folder / "summary").mkdir()
+    collect.write_csv(folder / "summary" / "cloud_replicates.csv", list(one), made_up)
+    verdict_errors.simulate(folder, folder / "rates.csv", DRAWS)
+    return verdict_errors.read(folder / "rates.csv")
+
+
+def rates(rows, part, column, **chosen):
+    found = [
+        float(row[column])
+        for row in rows
+        if row["part"] == part and all(row[key] == value for key, value in chosen.items())
+    ]
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("column", verdict_errors.ERRORS)
+def test_verdicts_on_a_threshold_have_their_nominal_error(rows, column):
+    errors = rates(rows, "verdicts", column, kind="threshold")
+    # 2.5 % on each side.
+    assert max(errors) < 2.5 + CHANCE
+    assert sum(errors) / len(errors) == pytest.approx(2.5, abs=1.2)
+
+
+@pytest.mark.parametrize("kind", ["prediction of one run", "two samples, five published runs"])
+def test_comparisons_with_published_runs_are_rarely_wrong(rows, kind):
+    for column in verdict_errors.ERRORS:
+        assert max(rates(rows, "verdicts", column, kind=kind)) < 5 + CHANCE
+
+
+def test_a_means_interval_is_often_wrong_about_a_single_run(rows):
+    kind = "for comparison: mean and one run"
+    assert max(rates(rows, "verdicts", "wrongly_reproduced", kind=kind)) > 15
+
+
+def test_holms_method_controls_the_error_of_a_family(rows):
+    assert max(rates(rows, "family", "holm")) < 5 + 2 * CHANCE
+    assert min(rates(rows, "family", "alone")) > 20
+
+
+def test_intervals_of_cells_that_end_early_are_valid(rows):
+    assert max(rates(rows, "stopping", "shared")) < 5 + CHANCE / 1.4
+    assert max(rates(rows, "stopping", "ordinary")) > 5
+
+
+def test_page_has_the_recorded_rates():
+    text = verdict_errors.PAGE.read_text()
+    assert verdict_errors.page(text, verdict_errors.read()) == text
+
+
+def test_results_without_cells_are_refused(tmp_path, capfd):
+    (tmp_path / "summary").mkdir()
+    assert verdict_errors.main([str(tmp_path), "--draws", "1"]) == 1
+    assert "must have a cell with 5 runs that vary" in capfd.readouterr().err
+
+
+def test_table_shows_the_worse_distribution(tmp_path):
+    columns = ("part", "kind", "n", "spread", *verdict_errors.RATES)
+    path = tmp_path / "rates.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerow(["verdicts", "threshold", 5, 0.1, 1, 4, 90, 70])
+        writer.writerow(["verdicts", "threshold", 5, 0.1, 2, 3, 80, 75])
+    (line,) = verdict_errors._worst(verdict_errors.read(path))
+    assert line == ["threshold", "5", "10", "2.0", "4.0", "80.0", "70.0"]

@@ -1,0 +1,101 @@
+"""Data dictionary: every column of recorded tables has a type, a unit and a meaning."""
+
+import csv
+import gzip
+import json
+
+import pytest
+
+from losslab import cli
+from losslab.errors import LosslabError
+from losslab.study import dictionary, files, metrics
+from losslab.study.condition import AXES
+from losslab.ui import cellstable
+from tests.conftest import ROOT
+
+RECORDED = sorted(
+    path
+    for folder in ("tests/golden/cells", "tests/golden/expected", "tests/expected/analysis/output")
+    for path in (ROOT / folder).rglob("*.csv*")
+)
+
+
+def header(path):
+    data = path.read_bytes()
+    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+    return next(csv.reader(text.splitlines()), [])
+
+
+def test_no_column_of_a_recorded_table_is_undeclared():
+    assert len({path.name for path in RECORDED}) > 25
+    missing = {
+        str(path.relative_to(ROOT)): found
+        for path in RECORDED
+        if (found := dictionary.undeclared(str(path).removesuffix(".gz"), header(path)))
+    }
+    assert missing == {}, "declare them in config/columns.tsv"
+
+
+def test_columns_of_a_sweep_are_declared():
+    columns = [*AXES, "metric", *cellstable.STATISTICS, *cellstable.MORE, "reasons"]
+    assert dictionary.undeclared("my-sweep/sweep.csv", columns) == []
+
+
+def test_undeclared_column_is_named_without_a_type():
+    assert dictionary.undeclared("a/tcp.csv", ["t_s", "colour"]) == ["colour"]
+    assert dictionary.schema("a/tcp.csv", ["colour"])["fields"][0]["type"] == "any"
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "unit", "said"),
+    [
+        ("my-run/ping.csv", "rtt_ms", "ms", "Round-trip time of the ping."),
+        ("results/summary/map_replicates.csv", "rtt_ms", "ms", "Axis of the cell"),
+        ("results/summary/map_replicates.csv", "jain_index", "", "Jain's fairness index"),
+        ("results/tables/map_effects.csv", "factor", "", "Factor by which"),
+        ("results/tables/cloud_flow.csv", "step", "", "losslab's, in words"),
+        ("results/tables/any_table.csv", "goodput_mbit_low", "Mbit/s", "Lower end of the 95 %"),
+        ("results/summary/loss_flows.csv", "flow", "", "first (the flow under test)"),
+        ("my-run/tcp.csv", "flow", "", "Source port of the connection"),
+    ],
+)
+def test_column_has_the_meaning_of_its_table(path, name, unit, said):
+    (column,) = dictionary.describe(path, [name])
+    assert column.unit == unit
+    assert said in column.description
+
+
+def test_every_axis_and_metric_is_a_column_of_replicates():
+    names = [*AXES, *metrics.declared()]
+    assert dictionary.undeclared("results/summary/map_replicates.csv", names) == []
+
+
+def test_columns_of_a_study_are_in_a_file_with_the_studys_name():
+    studies = set(files.study_names(ROOT))
+    assert {path.stem for path in dictionary.STUDIES.glob("*.tsv")} <= studies
+
+
+def test_column_of_a_table_without_description_is_refused(monkeypatch, tmp_path):
+    path = tmp_path / "columns.tsv"
+    path.write_text("tables\tcolumn\ttype\tunit\tdescription\nx.csv\ta\tnumber\t\tA number.\n")
+    monkeypatch.setattr(dictionary, "FILE", path)
+    dictionary.tables.cache_clear()
+    try:
+        with pytest.raises(LosslabError, match=r"found none of x\.csv for the column a"):
+            dictionary.tables()
+    finally:
+        dictionary.tables.cache_clear()
+
+
+def test_command_prints_the_columns_of_a_file(capsys):
+    path = next(path for path in RECORDED if path.name == "queue.csv")
+    assert cli.main(["columns", str(path)]) == 0
+    assert "Packets in the queue." in capsys.readouterr().out
+    assert cli.main(["columns", str(path), "--json"]) == 0
+    fields = json.loads(capsys.readouterr().out)["fields"]
+    assert [field["name"] for field in fields] == header(path)
+
+
+def test_command_refuses_a_file_that_is_missing(capsys, tmp_path):
+    assert cli.main(["columns", str(tmp_path / "none.csv")]) == 2
+    assert "none.csv" in capsys.readouterr().err

@@ -1,0 +1,181 @@
+"""Python interface: names, refusals before anything runs, and results as data frames."""
+
+import math
+import subprocess
+import sys
+
+import pytest
+
+import losslab
+from losslab import api
+from losslab.campaign.folder import read_json, write_json
+from losslab.study.condition import Condition
+from tests import sealed
+
+INTERVALS = "t_s,goodput_mbit\n0.5,4\n1.0,6\n2.0,8\n"
+
+
+def write_cell(folder, goodputs, **axes):
+    """Write a cell with a replicate per goodput; None is an invalid one."""
+    condition = Condition(**{"algorithm": "cubic", "warmup_s": 0, "duration_s": 2} | axes)
+    for number, value in enumerate(goodputs):
+        manifest = {
+            "cell": condition.to_json(), "seed": number, "instrument": {},
+            "valid": value is not None, "reasons": [] if value else ["lost"],
+            "summary": {"goodput_mbit": value, "rtt_ms": 40.0},
+        }  # fmt: skip
+        sealed.replicate(folder / str(number), manifest, {"intervals.csv": INTERVALS})
+    sealed.cell(folder, condition.to_json(), len(goodputs))
+
+
+@pytest.fixture
+def results(tmp_path):
+    write_cell(tmp_path / "cells" / "s" / "a", [1, 2, 3, 4, 5], loss_percent=1)
+    write_cell(tmp_path / "cells" / "s" / "b", [7, None], algorithm="bbr", loss_percent=1)
+    return losslab.read(tmp_path)
+
+
+def test_import_loads_neither_pandas_nor_commands():
+    code = "import losslab, sys; print([m for m in ('pandas', 'losslab.api') if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )  # fmt: skip
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_public_name_is_there_and_others_are_not():
+    assert {name: getattr(losslab, name).__name__ for name in losslab.__all__} == {
+        name: name for name in losslab.__all__
+    }
+    assert set(losslab.__all__) <= set(dir(losslab))
+    with pytest.raises(AttributeError, match="no attribute 'mesure'"):
+        _ = losslab.mesure
+
+
+@pytest.mark.parametrize(
+    ("axes", "said"),
+    [
+        ({"algorithm": "bbr", "los": 1}, "los"),
+        ({"algorithm": "bbr", "loss_percent": 400}, "loss_percent must be in"),
+        ({"algorithm": "nobody"}, "found 'nobody'"),
+        ({}, "algorithm"),
+        ({"algorithm": "bbr", "seed": -1}, "seed must be from 0"),
+        ({"algorithm": "bbr", "backend": "qemu"}, "found qemu on guest"),
+        ({"algorithm": "bbr", "captures": ["r9-r8"]}, "found r9-r8"),
+    ],
+)
+def test_impossible_run_is_refused_before_it_begins(axes, said, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(losslab.UsageError, match=said):
+        losslab.measure(**axes)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("axes", "said"),
+    [
+        ({"algorithm": ["cubic", "nobody"]}, "found 'nobody'"),
+        ({"algorithm": "cubic", "los": [1]}, "los"),
+        ({"algorithm": "cubic", "replicates": 0}, "replicates must be from 1"),
+        ({"algorithm": "cubic", "cores": 0}, "cores must be from 1"),
+        ({"algorithm": "cubic", "where": "mars"}, "found virtual on mars"),
+    ],
+)
+def test_impossible_sweep_is_refused_before_it_begins(axes, said, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(losslab.UsageError, match=said):
+        losslab.sweep(**axes)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_sweep_measures_each_combination_once(monkeypatch, tmp_path):
+    numpy = pytest.importorskip("numpy")
+    asked = []
+    monkeypatch.setattr(api, "at_first_use", lambda *_: None)
+    monkeypatch.setattr(api.sweeps, "measure", lambda *words: asked.append(words))
+    swept = losslab.sweep(
+        algorithm=("cubic", "bbr", "cubic"),
+        loss_percent=numpy.arange(2),
+        replicates=3,
+        out=tmp_path,
+    )
+    ((todo, replicates, _, options),) = asked
+    assert [(c.condition.algorithm, c.condition.loss_percent) for c in todo] == [
+        ("cubic", 0), ("cubic", 1), ("bbr", 0), ("bbr", 1),
+    ]  # fmt: skip
+    assert (replicates, options) == (3, ["--backend", "virtual", "--where", "guest"])
+    assert swept.files == tuple(cell.file for cell in todo)
+
+
+def test_results_have_a_row_per_cell_and_per_replicate(results):
+    assert results.cells[["cell", "n_replicates", "n_valid"]].to_numpy().tolist() == [
+        ["a", 5, 5], ["b", 2, 1],
+    ]  # fmt: skip
+    replicates = results.replicates
+    assert replicates["valid"].tolist() == [True] * 6 + [False]
+    assert replicates["goodput_mbit"].tolist()[:5] == [1, 2, 3, 4, 5]
+    assert set(replicates["rtt_measured_ms"]) == {40.0}
+    assert results.intervals["goodput_mbit"].tolist()[:2] == [5.0, 8.0]
+
+
+def test_means_have_the_reports_confidence_intervals(results):
+    one, other = results.means().to_dict("records")
+    assert (one["algorithm"], one["mean"], one["n_values"]) == ("cubic", 3, 5)
+    # R: mean_interval(1:5)
+    assert (one["low"], one["high"]) == pytest.approx((1.318, 7.710), abs=1e-3)
+    assert math.isnan(other["low"])
+    assert results.means("rtt_ms")["mean"].tolist() == [40.0, 40.0]
+    with pytest.raises(losslab.UsageError, match="did you mean goodput_mbit"):
+        results.means("goodputt_mbit")
+
+
+def test_runs_are_selected_by_axes_without_invalid_ones(results):
+    assert [run.folder.name for run in results.runs(algorithm="bbr")] == ["0"]
+    assert len(results.runs(loss_percent=1)) == 6
+    assert results.runs(loss_percent=2) == []
+    with pytest.raises(losslab.UsageError, match="found los"):
+        results.runs(los=1)
+
+
+def test_run_has_its_summary_condition_and_tables(results):
+    (run,) = results.runs(algorithm="bbr")
+    assert (run.valid, run.violations) == (True, [])
+    assert run.summary == {"goodput_mbit": 7, "rtt_ms": 40.0}
+    assert run.condition["algorithm"] == "bbr"
+    assert run.intervals["t_s"].tolist() == [0.5, 1.0, 2.0]
+    with pytest.raises(losslab.LosslabError, match="this run has intervals"):
+        _ = run.tcp
+
+
+def test_edited_run_is_refused(results):
+    (run,) = results.runs(algorithm="bbr")
+    path = run.folder / "manifest.json"
+    write_json(read_json(path) | {"summary": {"goodput_mbit": 900}}, path)
+    with pytest.raises(losslab.LosslabError):
+        _ = run.summary
+
+
+def test_invalid_run_raises_with_its_files(monkeypatch, tmp_path):
+    write_cell(tmp_path / "a", [None])
+    monkeypatch.setattr(api, "at_first_use", lambda *_: None)
+    monkeypatch.setattr(api, "instrument", lambda *_: None)
+    monkeypatch.setattr(api, "finished", lambda *_: {})
+    with pytest.raises(losslab.InvalidRunError, match="found: lost") as error:
+        losslab.measure(algorithm="cubic", out=tmp_path / "a" / "0")
+    assert error.value.run.folder == tmp_path / "a" / "0"
+    kept = losslab.measure(algorithm="cubic", out=tmp_path / "a" / "0", allow_invalid=True)
+    assert kept.violations == ["lost"]
+
+
+def test_folder_with_another_run_is_refused(monkeypatch, tmp_path):
+    write_cell(tmp_path / "a", [3])
+    monkeypatch.setattr(api, "at_first_use", lambda *_: None)
+    monkeypatch.setattr(api, "instrument", lambda *_: None)
+    monkeypatch.setattr(api, "finished", lambda *_: None)
+    with pytest.raises(losslab.UsageError, match="losslab never overwrites results"):
+        losslab.measure(algorithm="cubic", out=tmp_path / "a" / "0")
+
+
+def test_folder_without_cells_is_refused(tmp_path):
+    with pytest.raises(losslab.LosslabError, match="must contain measured cells"):
+        losslab.read(tmp_path)

@@ -1,0 +1,54 @@
+"""First use of the instrument: what is built, and the error without compilers."""
+
+import pytest
+
+from losslab import provide, repository
+from losslab.backends.preflight import COMMON
+from losslab.errors import HostError
+from losslab.instrument import image, imagebuild, kernel, packed
+
+
+@pytest.fixture
+def built(monkeypatch, tmp_path):
+    """Record builds in an empty cache instead of running them."""
+    found = []
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path))
+    monkeypatch.delenv(packed.PLACE, raising=False)
+
+    def record(kind):
+        return lambda name, unpinned: found.append((kind, name))
+
+    monkeypatch.setattr(imagebuild, "build", record("image"))
+    monkeypatch.setattr(kernel, "build", record("kernel"))
+    return found
+
+
+def test_empty_cache_gets_the_default_kernel_and_image(built, capsys):
+    provide.provide(COMMON)
+    assert built == [("image", image.HOST), ("kernel", kernel.PLAIN)]
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if "ten minutes of CPU time" in line]
+    assert [line for line in lines if line.startswith("losslab: kernel plain: ready after")]
+
+
+def test_complete_cache_builds_nothing(built, capsys):
+    for folder in (kernel.target(), image.target()):
+        folder.mkdir(parents=True)
+        (folder / "provenance.json").write_text('{"version": "1"}')
+    provide.provide(COMMON)
+    assert (built, capsys.readouterr().err) == ([], "")
+
+
+def test_missing_compiler_is_named_with_the_command_that_installs_it(built, monkeypatch):
+    monkeypatch.setattr(repository.shutil, "which", lambda name: None if name == "flex" else name)
+    with pytest.raises(HostError, match="found missing: flex") as error:
+        provide.provide(COMMON)
+    assert "apt-get install --no-install-recommends gcc" in error.value.hint
+    assert built == []
+
+
+def test_files_compiled_so_far_are_counted_in_the_builds_log(built, tmp_path):
+    log = tmp_path / "tree" / ".abc.partial-1" / kernel.LOG
+    log.parent.mkdir(parents=True)
+    log.write_text("  CC      a.o\n  LD      b.o\n  CC      c.o\n")
+    assert provide._compiled() == 2
