@@ -37,13 +37,13 @@ figure: tools ## Measure and draw the README's figure, and write its caption
 		--configfile config/quick.yaml
 	.venv/bin/python -m bench.readme
 
-artifact: tools ## Pack a measured campaign with its instrument: losslab-artifact.tar.gz
+artifact: tools ## Pack a measured campaign: losslab-artifact.tar.gz (WHEELS=1: with Python packages)
 	@scripts/group.sh artifact
-	.venv/bin/losslab artifact pack --campaign $(CONFIG)
+	.venv/bin/losslab artifact pack --campaign $(CONFIG) $(if $(WHEELS),--wheels)
 
 verify-artifact: ## In an unpacked artifact: re-run a random sample, compare every byte
 	@LOSSLAB_INSTRUMENTS="$${LOSSLAB_INSTRUMENTS:-instruments}" scripts/setup.sh
-	.venv/bin/losslab artifact verify
+	.venv/bin/losslab artifact verify $(if $(SAMPLE),--sample $(SAMPLE))
 
 docs: tools ## Build the documentation's site, site/index.html
 	@scripts/group.sh docs

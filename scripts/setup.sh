@@ -47,6 +47,9 @@ if [ "$(cat .venv/losslab-stamp 2>/dev/null || true)" != "$stamp" ]; then
     rm -rf .venv
     "$python" -m venv .venv
     install=".venv/bin/pip install --quiet --disable-pip-version-check"
+    # An artifact may have the packages for this version of Python.
+    wheels="wheels/$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
+    [ ! -d "$wheels" ] || install="$install --no-index --find-links $wheels"
     # Install every package by its hash; first the build tools of packages that have only sources.
     if $install --require-hashes -r requirements-build.lock &&
         $install --require-hashes --no-build-isolation --use-pep517 -r requirements.lock; then

@@ -30,7 +30,7 @@ GROUPS = {
         "artifact verify",
         "artifact pack",
     ),
-    "add your own": ("init", "new algorithm", "kernel", "image"),
+    "add your own": ("init", "new algorithm", "new study", "kernel", "image"),
     "shell completion": ("completion",),
 }
 _RESULTS = "results/summary/loss_cells.csv"
@@ -111,9 +111,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "setup": ("losslab setup",),
     "init": ("losslab init my-campaign",),
     "new algorithm": ("losslab new algorithm mine --label Mine",),
+    "new study": ('losslab new study mine --title "My question"',),
     "artifact pack": (
         "losslab artifact pack --campaign config/quick.yaml",
         "losslab artifact pack --raw-limit-mb 0 --no-instrument --out small.tar.gz",
+        "losslab artifact pack --wheels",
         "losslab artifact pack --sign ~/.ssh/id_ed25519",
     ),
     "artifact verify": (

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from losslab.reading import UsageError
+from losslab.repository import MARK
 
 SNAKEFILE = '''\
 """Measure the campaign of config/config.yaml with losslab's workflow."""
@@ -61,12 +62,18 @@ README = """\
 
 An interrupted campaign continues with the same command. Edit `config/config.yaml` to measure other
 studies, and `workflow/Snakefile` to add rules of your own.
+
+    losslab new algorithm NAME         # your own congestion control in C
+    losslab new study NAME             # your own study: cells, figure, table, claim and chapter
+
+In this folder, losslab also reads the algorithms and studies that these commands write.
 """
 FILES = {
     "workflow/Snakefile": SNAKEFILE,
     "config/config.yaml": CONFIG,
     "README.md": README,
-    ".gitignore": "results/\nlogs/\n.snakemake/\n",
+    ".gitignore": "results/\nruns/\nlogs/\n.snakemake/\n",
+    MARK: "In this folder, losslab also reads the folder's own algorithms and studies.\n",
 }
 
 

@@ -1,4 +1,4 @@
-"""`losslab new`: skeletons for a user's own algorithm."""
+"""`losslab new`: skeletons for a user's own algorithm or study."""
 
 from __future__ import annotations
 
@@ -8,39 +8,40 @@ from pathlib import Path
 
 from losslab.instrument import kernels
 from losslab.reading import UsageError
-from losslab.repository import INSTALLED, ROOT
+from losslab.repository import ALGORITHMS, INSTALLED, MARK, ROOT
 from losslab.study import palette
 from losslab.study.names import load_algorithms
 
 TEMPLATE = "template"
 # TCP_CA_NAME_MAX of the kernel is 16, with the zero at the end.
 NAME = r"[a-z][a-z0-9_]{0,14}"
+STUDY_NAME = r"[a-z][a-z0-9]*"
+# Title in the study's template.
+TITLE = f"The title of {TEMPLATE}"
 # Distinguishable shapes (ggplot2, filled first).
 SHAPES = ("15", "16", "17", "18", "3", "4", "8", "0", "1", "2", "5", "6")
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `new`."""
-    command = commands.add_parser("new", help="make a skeleton of your own congestion control")
+    command = commands.add_parser("new", help="make a skeleton of your own algorithm or study")
     kinds = command.add_subparsers(required=True, metavar="KIND")
     made = kinds.add_parser("algorithm", help="a congestion control, compiled into the kernel")
     made.add_argument("name", help="its name in the kernel: lower-case letters, digits and _")
     made.add_argument("--label", help="its name in figures and tables (default: NAME)")
     made.set_defaults(run=_algorithm)
+    study = kinds.add_parser("study", help="cells, a figure, a table, a claim and a chapter")
+    study.add_argument("name", help="its name in files: lower-case letters and digits")
+    study.add_argument("--title", help="its title in the report (default: NAME)")
+    study.set_defaults(run=_study)
 
 
 def _algorithm(options: argparse.Namespace) -> int:
-    if INSTALLED:
-        raise UsageError(
-            f"an algorithm's file and row must be in a clone of losslab, found {ROOT}, an "
-            "installed package, whose files the next upgrade replaces",
-            hint="clone losslab's repository, and install it with `make setup`",
-        )
     name = options.name
-    path = new_algorithm(name, options.label or name, ROOT)
+    path = new_algorithm(name, options.label or name, _folder())
     print(
         f"Wrote {path}, a copy of Reno to edit\n"
-        f"Added a row to config/algorithms.tsv\n"
+        f"Added a row to {ALGORITHMS}\n"
         f"Next: losslab measure --algorithm {name} --loss-percent 1 --out my-run\n"
         f"      losslab kernel --algorithm {name}    # compiles the kernel; needed once if this "
         "machine has not compiled one yet"
@@ -48,29 +49,87 @@ def _algorithm(options: argparse.Namespace) -> int:
     return 0
 
 
-def new_algorithm(name: str, label: str, root: Path) -> Path:
-    """Write an algorithm's file and its row; return the file, relative to the repository.
+def _study(options: argparse.Namespace) -> int:
+    name = options.name
+    folder = _folder()
+    written = new_study(name, options.title or name, folder)
+    print(
+        "\n".join(f"Wrote {path}" for path in written) + f"\nNext: add it to your campaign's "
+        f"`studies`, for example to config/config.yaml:\n"
+        f"        {name}: {{ main: {{ replicates: 5, duration_s: 4, warmup_s: 2 }} }}\n"
+        "      losslab cells --config config/config.yaml\n"
+        "      snakemake --cores all"
+    )
+    return 0
+
+
+def _folder() -> Path:
+    """Return the folder for own algorithms and studies: a campaign's, or else the clone."""
+    if Path(MARK).is_file():
+        return Path().resolve()
+    if INSTALLED:
+        raise UsageError(
+            f"own algorithms and studies must be in a campaign's folder, found no {MARK} in "
+            f"{Path.cwd()}",
+            hint="make such a folder: `losslab init my-campaign && cd my-campaign`",
+        )
+    return ROOT
+
+
+def new_study(name: str, title: str, folder: Path) -> list[Path]:
+    """Write a study's files; return them, relative to the folder.
+
+    Args:
+        name: Its name, not in use yet.
+        title: Its title in the report.
+        folder: A campaign's folder, or the clone.
+    """
+    if not re.fullmatch(STUDY_NAME, name):
+        raise UsageError(f"a study's name must match {STUDY_NAME}, found {name!r}")
+    if not title.strip() or not title.isprintable() or set(title) & set("{}`#"):
+        raise UsageError(f"a title must be a line of text without {{, }}, ` and #, found {title!r}")
+    template = ROOT / "config" / "template" / "study"
+    files = {
+        Path(str(path.relative_to(template)).replace(TEMPLATE, name)): path
+        for path in sorted(template.rglob("*"))
+        if path.is_file()
+    }
+    present = [str(path) for path in files if (ROOT / path).exists() or (folder / path).exists()]
+    if present:
+        raise UsageError(f"a study's name must be new, found {', '.join(present)}")
+    for path, source in files.items():
+        text = source.read_text().replace(TITLE, title).replace(TEMPLATE, name)
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    return list(files)
+
+
+def new_algorithm(name: str, label: str, folder: Path) -> Path:
+    """Write an algorithm's file and its row; return the file, relative to the folder.
 
     Args:
         name: Its name in the kernel, not in use yet.
         label: Its name in figures and tables.
-        root: The repository.
+        folder: A campaign's folder, or the clone.
     """
     if not re.fullmatch(NAME, name):
         raise UsageError(f"an algorithm's name must match {NAME}, found {name!r}")
-    table = root / "config" / "algorithms.tsv"
-    rows = load_algorithms(table)
+    table = folder / ALGORITHMS
+    known = {path for path in (ROOT / ALGORITHMS, table) if path.is_file()}
+    rows = [row for path in sorted(known) for row in load_algorithms(path)]
     path = kernels.source_of(name).relative_to(ROOT)
-    if name in {row["name"] for row in rows} or (root / path).parent.exists():
+    if name in {row["name"] for row in rows} or (folder / path).parent.exists():
         raise UsageError(
-            f"an algorithm's name must be new, found {name} in config/algorithms.tsv or algorithms/"
+            f"an algorithm's name must be new, found {name} in {ALGORITHMS} or algorithms/"
         )
-    template = root / kernels.source_of(TEMPLATE).relative_to(ROOT)
-    text = re.sub(rf"(?<![a-z]){TEMPLATE}", name, template.read_text())
-    (root / path).parent.mkdir()
-    (root / path).write_text(text)
+    text = re.sub(rf"(?<![a-z]){TEMPLATE}", name, kernels.source_of(TEMPLATE).read_text())
+    (folder / path).parent.mkdir(parents=True)
+    (folder / path).write_text(text)
     colour = palette.next_colour([row["colour"] for row in rows])
     shape = min(SHAPES, key=[row["shape"] for row in rows].count)
+    if not table.exists():
+        table.parent.mkdir(exist_ok=True)
+        table.write_text((ROOT / ALGORITHMS).read_text().partition("\n")[0] + "\n")
     with table.open("a") as file:
         file.write("\t".join([name, label, colour, shape, "default"]) + "\n")
     return path

@@ -71,7 +71,7 @@ def test_installed_command_sweeps_in_any_folder(losslab, tmp_path):
 def test_installed_package_refuses_an_algorithm_that_an_upgrade_would_delete(losslab):
     done = losslab("new", "algorithm", "mine")
     assert done.returncode == 2
-    assert "clone losslab's repository" in done.stderr
+    assert "losslab init my-campaign" in done.stderr
 
 
 def test_doctor_of_an_installed_package_names_no_make_target(losslab):
@@ -89,17 +89,51 @@ def test_installed_command_needs_no_package_of_a_campaign(installed):
     assert not {"snakemake", "pypandoc", "typst"} & names
 
 
-def test_init_makes_a_campaign_that_uses_the_installed_workflow(tmp_path, tmp_path_factory):
+@pytest.fixture(scope="module")
+def campaigns(tmp_path_factory):
+    """Return the programs of an installation with the extra for campaigns."""
     folder = tmp_path_factory.mktemp("campaign")
-    programs = wheel.install(wheel.build(folder), folder / "venv", ("", "campaign"))
+    return wheel.install(wheel.build(folder), folder / "venv", ("", "campaign"))
+
+
+def run(folder, *words):
+    """Run an installed program."""
     variables = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    command = [programs / "losslab", "init", "mine"]
-    subprocess.run(command, cwd=tmp_path, env=variables, check=True)
     done = subprocess.run(
-        [programs / "python", "-m", "snakemake", "--dry-run", "--quiet", "rules"],
-        cwd=tmp_path / "mine", env=variables, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        words, cwd=folder, env=variables, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    counts = dict(line.split() for line in done.stdout.splitlines() if len(line.split()) == 2)
+    return done.stdout
+
+
+def jobs(folder, python):
+    """Return the number of jobs of each rule of a folder's workflow."""
+    printed = run(folder, python, "-m", "snakemake", "--dry-run", "--quiet", "rules")
+    return dict(line.split() for line in printed.splitlines() if len(line.split()) == 2)
+
+
+def test_init_makes_a_campaign_that_uses_the_installed_workflow(campaigns, tmp_path):
+    run(tmp_path, campaigns / "losslab", "init", "mine")
+    counts = jobs(tmp_path / "mine", campaigns / "python")
     assert counts["losslab_measure_cell"] == "44"
     assert counts["losslab_render_report"] == "1"
+
+
+def test_own_algorithm_and_study_in_a_campaigns_folder(campaigns, tmp_path):
+    losslab = campaigns / "losslab"
+    run(tmp_path, losslab, "init", "here")
+    here = tmp_path / "here"
+    run(here, losslab, "new", "algorithm", "mine")
+    run(here, losslab, "new", "study", "mystudy", "--title", "My question")
+    study = here / "config" / "studies" / "mystudy.yaml"
+    study.write_text(study.read_text().replace("[cubic, bbr]", "[cubic, bbr, mine]"))
+    blocks = "  mystudy:\n    main: { replicates: 2, duration_s: 1, warmup_s: 0 }\n"
+    (here / "config" / "config.yaml").write_text(f"campaign: mine\nstudies:\n{blocks}")
+    assert "mine_loss1" in run(here, losslab, "cells", "--config", "config/config.yaml")
+    counts = jobs(here, campaigns / "python")
+    assert (counts["losslab_measure_cell"], counts["losslab_tabulate_mystudy"]) == ("6", "1")
+    run(here, losslab, "measure", "--algorithm", "mine", "--rate-mbit", "20", "--duration-s", "2",
+        "--out", "runs/mine")  # fmt: skip
+    assert json.loads((here / "runs" / "mine" / "manifest.json").read_text())["valid"]
+    # The package is unchanged: another folder does not have them.
+    assert "mystudy" not in run(tmp_path, losslab, "cells")

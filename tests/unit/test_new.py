@@ -1,11 +1,13 @@
 import re
+import subprocess
+import sys
 
 import pytest
 
 from losslab import cli, new
 from losslab.cellspec import UsageError
 from losslab.instrument import kernels
-from losslab.repository import ROOT
+from losslab.repository import ALGORITHMS, MARK, ROOT
 from losslab.study import palette
 from losslab.study.names import load_algorithms
 
@@ -71,3 +73,48 @@ def test_every_algorithms_file_registers_its_folders_name():
     for path in found:
         assert path == kernels.source_of(path.parent.name)
         assert f'"{path.parent.name}"' in path.read_text()
+
+
+def test_new_study_is_a_valid_campaign(tmp_path, root, monkeypatch):
+    (tmp_path / MARK).write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["new", "study", "mine", "--title", "My question"]) == 0
+    (tmp_path / "campaign.yaml").write_text(
+        "studies: { mine: { main: { replicates: 2, duration_s: 1, warmup_s: 0 } } }"
+    )
+    code = (
+        "from losslab.reading import read_yaml; from losslab.workflow.campaign import Campaign;"
+        "print(*sorted(Campaign(read_yaml('campaign.yaml'), []).cells))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("'mine'") == 4
+    assert "# My question {#sec-mine}" in (tmp_path / "report/_mine.qmd").read_text()
+    left = [p for p in tmp_path.rglob("*") if "template" in p.name and ".snakemake" not in p.parts]
+    assert left == []
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["loss"], "must be new, found"),
+        (["My"], "must match"),
+        (["../x"], "must match"),
+        (["mine", "--title", "a `code`"], "must be a line of text"),
+    ],
+)
+def test_invalid_study_is_refused(tmp_path, monkeypatch, capsys, words, problem):
+    (tmp_path / MARK).write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["new", "study", *words]) == 2
+    assert problem in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == [MARK]
+
+
+def test_algorithm_of_a_campaigns_folder_has_its_own_table(tmp_path, monkeypatch):
+    (tmp_path / MARK).write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["new", "algorithm", "mine"]) == 0
+    assert [row["name"] for row in load_algorithms(tmp_path / ALGORITHMS)] == ["mine"]

@@ -1,52 +1,177 @@
-"""Artifact appendix for review committees, made from a campaign's results."""
+"""Artifact appendix for review committees, made from a campaign's results.
+
+Its headings are those of the templates of ACM (cTuning's artifact appendix) and of USENIX
+(sysartifacts). Claims are numbered C1, C2, ... and experiments E1, E2, ...; E1 verifies the
+archive, and each other experiment measures one study again.
+"""
 
 from __future__ import annotations
 
 import csv
+import math
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
+import yaml
+
 from losslab import __version__
-from losslab.artifact.results import RESULTS, Run
+from losslab.artifact.results import COMMIT, EXPERIMENTS, RESULTS, WHEELS, Run
+from losslab.artifact.verify import SAMPLE
+from losslab.campaign.recompute import RELATIVE
+from losslab.campaign.recorded import RecordedCampaign
 from losslab.campaign.verdicts import read_claims
-from losslab.repository import ROOT
+from losslab.reading import read_yaml
+from losslab.repository import ROOT, debian_packages
+from losslab.study import design
 
-TEMPLATE = ROOT / "report" / "artifact" / "appendix.md"
+FOLDER = ROOT / "report" / "artifact"
+TEMPLATE, EXPERIMENT = FOLDER / "appendix.md", FOLDER / "experiment.md"
+COMMANDS = re.compile(r"^```sh\n(.*?)^```", re.M | re.S)
+# Minutes of a person for each command: to type it, and to read its last lines.
+HUMAN_MIN = 1
+# Parts of scripts/packages.txt that `make verify-artifact` installs.
+PARTS = ("python", "analysis", "tests")
 
 
-def text(
-    root: Path, files: Iterable[Path], runs: list[Run], campaign: str, archive_note: str
-) -> str:
-    """Return the appendix in Markdown. `files`: result files, relative to `root`."""
-    wall_s = sum(run.wall_s for run in runs)
+@dataclass(frozen=True)
+class Packing:
+    """Facts about an archive that only packing knows."""
+
+    campaign: str  # path of the configuration file in the repository
+    day: str  # as 2026-01-31
+    result_bytes: int
+    raw_bytes: int
+    with_raw: bool  # False if the archive has only the digests of raw files
+    with_instrument: bool
+    verification_s: float  # CPU time of the verification, while packing
+
+
+def write(root: Path, runs: Sequence[Run], campaign: RecordedCampaign, packing: Packing) -> None:
+    """Write the appendix, and the configuration file of each experiment, to an archive's folder."""
+    (root / EXPERIMENTS).mkdir()
+    for study, blocks in design.blocks_to_run(dict(campaign.config), root).items():
+        config = {**campaign.config, "studies": {study: blocks}, "others": False}
+        (root / EXPERIMENTS / f"{study}.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    (root / "APPENDIX.md").write_text(text(root, runs, [s.name for s in campaign.studies], packing))
+
+
+def text(root: Path, runs: Sequence[Run], studies: Sequence[str], packing: Packing) -> str:
+    """Return the appendix in Markdown; `root`: the archive's folder."""
     claims = read_claims(root / RESULTS / "claims.csv")
-    verdicts = Counter(row["verdict"] for row in claims)
-    return TEMPLATE.read_text().format(
+    numbers = {study: number for number, study in enumerate(studies, start=2)}
+    wall_s = sum(run.wall_s for run in runs)
+    sample = min(SAMPLE, len(runs)) if packing.with_raw else len(runs)
+    verify_s = packing.verification_s + sample * wall_s / max(len(runs), 1)
+    template = TEMPLATE.read_text()
+    commands = {heading: _commands(part) for heading, part in _sections(template).items()}
+    return template.format(
         version=__version__,
-        campaign=campaign,
+        abstract=" ".join(read_yaml(ROOT / "CITATION.cff")["abstract"].split()),
+        campaign=packing.campaign,
+        commit=(root / COMMIT).read_text().strip(),
+        day=packing.day,
         runs=len(runs),
         cells=len({Path(run.path).parent for run in runs}),
+        claims=len(claims),
+        verdicts=", ".join(
+            f"{n} {verdict}" for verdict, n in Counter(r["verdict"] for r in claims).most_common()
+        ),
+        algorithms=", ".join(sorted({run.algorithm for run in runs if run.algorithm})),
+        experiments=f"E1 to E{len(studies) + 1}",
+        human_min=HUMAN_MIN,
+        human_setup=HUMAN_MIN * (commands["Installation"] + commands["Basic test"]),
         machine=_origin(root, "machine"),
         kernel=_origin(root, "kernel"),
-        size_mb=sum((root / path).stat().st_size for path in files) / 1e6,
+        snakemake=metadata.version("snakemake"),
+        instrument="in the archive" if packing.with_instrument else "built by `make setup`",
+        contents="results, kernel and image" if packing.with_instrument else "results",
+        registries=registries(root),
+        archive_note=f"{packing.raw_bytes / 1e6:.0f} MB, "
+        + ("in the archive" if packing.with_raw else "digests only"),
+        size_mb=packing.result_bytes / 1e6,
         wall_min=wall_s / 60,
-        sample_min=20 * wall_s / max(len(runs), 1) / 60,
-        archive_note=archive_note,
-        claims=len(claims),
-        verdicts=", ".join(f"{n} {verdict}" for verdict, n in verdicts.most_common()),
-        claim_rows="\n".join(map(_claim, claims)),
+        sample=sample,
+        verify=f"make verify-artifact{'' if packing.with_raw else ' SAMPLE=all'}",
+        verify_human=HUMAN_MIN,
+        verify_min=verify_s / 60,
+        digits=-round(math.log10(RELATIVE)),
+        claim_rows="\n".join(
+            _claim(f"C{n}", row, numbers) for n, row in enumerate(claims, start=1)
+        ),
+        experiment_texts="\n".join(
+            _experiment(study, number, runs, [row["study"] for row in claims])
+            for study, number in numbers.items()
+        ),
     )
 
 
-def _claim(row: dict[str, str]) -> str:
+def registries(root: Path) -> str:
+    """Return which registries an evaluator's machine must reach to install the archive."""
+    count = sum(len(debian_packages(part)) for part in PARTS)
+    debian = f"{count} Debian packages (`scripts/packages.txt`: {', '.join(PARTS)}) from a mirror"
+    versions = sorted(path.name for path in (root / WHEELS).glob("*"))
+    if not versions:
+        return (
+            f"Installation needs two registries: PyPI for the Python packages, and {debian} unless "
+            "they are installed. Other software is in the archive."
+        )
+    return (
+        f"The archive has the Python packages for Python {', '.join(versions)} in `{WHEELS}`, so "
+        f"installation does not need PyPI. It needs {debian} unless they are installed; with them, "
+        "it needs no network."
+    )
+
+
+def _sections(template: str) -> dict[str, str]:
+    """Return the text below each heading."""
+    parts = re.split(r"^#+ (.*)\n", template, flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def _commands(section: str) -> int:
+    """Count the lines of commands."""
+    return sum(found[1].count("\n") for found in COMMANDS.finditer(section))
+
+
+def _claim(name: str, row: dict[str, str], experiments: dict[str, int]) -> str:
     """Return a claim's row of the table."""
     interval = f" [{float(row['low']):.4g}, {float(row['high']):.4g}]" if row["low"] else ""
     measured = f"{float(row['measured']):.4g}{interval} {row['unit']}" if row["measured"] else ""
-    claim = f"{row['study']}/{row['claim']}: {row['sentence']}"
-    command = f"`losslab claims {row['study']}`"
-    cells = (claim, row["published"], measured.strip(), row["n"], row["verdict"], command)
+    statement = f"{row['study']}/{row['claim']}: {row['sentence']}"
+    cells = (
+        name, statement, row["published"], row["tolerance"], measured.strip(), row["n"],
+        row["verdict"], f"E{experiments[row['study']]}",
+    )  # fmt: skip
     return f"| {' | '.join(_escaped(cell) for cell in cells)} |"
+
+
+def _experiment(study: str, number: int, runs: Sequence[Run], claimed: Sequence[str]) -> str:
+    """Return the section of the experiment that measures one study again.
+
+    `claimed`: the study of each claim, in the claims' order.
+    """
+    own = [run for run in runs if Path(run.path).parts[2] == study]
+    proves = [f"C{n}" for n, each in enumerate(claimed, start=1) if each == study]
+    virtual = all(run.virtual for run in own)
+    template = EXPERIMENT.read_text()
+    return template.format(
+        number=number,
+        study=study,
+        human=HUMAN_MIN * _commands(template),
+        machine_min=sum(run.wall_s for run in own) / 60,
+        replicates=len(own),
+        cells=len({Path(run.path).parent for run in own}),
+        claims=f"Proves {', '.join(proves)}." if proves else "It has no claims.",
+        expected="`same bytes` for every cell, and the verdicts and numbers of the table above. "
+        "Tolerance: none, because time is virtual."
+        if virtual
+        else "`no significant difference` for every cell, and the verdicts of the table above. "
+        "Tolerance: the 95 % confidence intervals, because time is real.",
+    )
 
 
 def _escaped(cell: str) -> str:

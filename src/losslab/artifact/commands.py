@@ -13,7 +13,7 @@ from pathlib import Path
 from losslab.artifact import pack, statement, verify
 from losslab.campaign import recorded, rerun, verification
 from losslab.reading import UsageError, whole_option
-from losslab.repository import ROOT
+from losslab.repository import BASE, ROOT
 
 ALL = "all"
 
@@ -32,6 +32,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     made.add_argument("--raw-limit-mb", type=float, default=pack.RAW_LIMIT_MB,
                       help="pack only digests of more raw data (default %(default)g)")  # fmt: skip
     made.add_argument("--no-instrument", action="store_true", help="do not pack kernel and image")
+    made.add_argument("--wheels", action="store_true",
+                      help="pack the Python packages, for machines without PyPI")  # fmt: skip
     made.add_argument("--sign", type=Path, metavar="KEY", help="sign it with this SSH key")
     _processors(made)
     made.set_defaults(run=_pack)
@@ -96,13 +98,19 @@ def _pack(options: argparse.Namespace) -> int:
     name = pack.campaign_file(options.campaign)
     archive = pack.pack(
         options.folder, name, options.out, options.raw_limit_mb, not options.no_instrument,
-        key=options.sign, processors=options.processors, say=verify.say,
+        key=options.sign, with_wheels=options.wheels, processors=options.processors, say=verify.say,
     )  # fmt: skip
     print(archive)
     return 0
 
 
 def _verify_artifact(options: argparse.Namespace) -> int:
+    if ROOT != BASE:
+        raise UsageError(
+            "an artifact must be verified by losslab's own files, found a campaign's folder with "
+            f"algorithms or studies of its own: {Path.cwd()}",
+            hint="repeat the command in another folder",
+        )
     day = options.day or datetime.datetime.now(datetime.UTC).date().isoformat()
     request = verify.Options(day, options.sample, options.signer, options.trust, options.processors)
     verdict = verify.verify(options.folder, request)

@@ -7,7 +7,7 @@ are thousands, have one schema per file name, in the property `replicateTables`.
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,9 @@ PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
 
 def describe(folder: Path, campaign: str, files: Sequence[Path], day: str) -> None:
     """Write `datapackage.json` of an artifact's folder; `files` are paths in it."""
-    tables = sorted(path for path in files if path.suffix == ".csv")
-    of_replicates = {path.name: path for path in reversed(tables) if is_raw(path)}
+    of_replicates = {
+        path.name: path for path in sorted(files, reverse=True) if _is_table(path) and is_raw(path)
+    }
     write_json(
         {
             "$schema": PROFILE,
@@ -31,7 +32,7 @@ def describe(folder: Path, campaign: str, files: Sequence[Path], day: str) -> No
             "title": f"losslab {__version__}, campaign {campaign}",
             "created": f"{day}T00:00:00Z",
             "licenses": [{"name": "MIT"}],
-            "resources": [_resource(folder, path) for path in tables if not is_raw(path)],
+            "resources": [_resource(folder, path) for path in tables(files)],
             "replicateTables": {
                 name: _schema(folder, path) for name, path in sorted(of_replicates.items())
             },
@@ -40,9 +41,29 @@ def describe(folder: Path, campaign: str, files: Sequence[Path], day: str) -> No
     )
 
 
+def tables(files: Iterable[Path]) -> list[Path]:
+    """List the tables of a campaign among its files, without those of replicates."""
+    return sorted(path for path in files if _is_table(path) and not is_raw(path))
+
+
+def identifier(path: Path) -> str:
+    """Return a table's name in descriptions of the artifact."""
+    return "-".join(path.with_suffix("").parts[1:]).lower()
+
+
+def header(path: Path) -> list[str]:
+    """Return the names of a table's columns."""
+    with path.open(newline="") as file:
+        return next(csv.reader(file), [])
+
+
+def _is_table(path: Path) -> bool:
+    return path.suffix == ".csv"
+
+
 def _resource(folder: Path, path: Path) -> dict[str, Any]:
     return {
-        "name": "-".join(path.with_suffix("").parts[1:]).lower(),
+        "name": identifier(path),
         "path": path.as_posix(),
         "type": "table",
         "format": "csv",
@@ -53,5 +74,4 @@ def _resource(folder: Path, path: Path) -> dict[str, Any]:
 
 
 def _schema(folder: Path, path: Path) -> dict[str, Any]:
-    with (folder / path).open(newline="") as file:
-        return dictionary.schema(str(path), next(csv.reader(file), []))
+    return dictionary.schema(str(path), header(folder / path))

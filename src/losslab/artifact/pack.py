@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tarfile
 import tempfile
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from losslab import processes
-from losslab.artifact import appendix, crate, datapackage, signing
+from losslab.artifact import appendix, crate, croissant, datapackage, signing, wheels
 from losslab.artifact.results import (
     CAMPAIGN,
     COMMIT,
@@ -26,9 +27,9 @@ from losslab.artifact.results import (
     link,
     write_digests,
 )
-from losslab.campaign import audit, integrity, recorded
+from losslab.campaign import audit, recorded
 from losslab.campaign.cellrun import LOST_FILE
-from losslab.campaign.folder import CELL_FILE, read_json
+from losslab.campaign.folder import CELL_FILE, HOST_FILE, MANIFEST_FILE, read_json
 from losslab.campaign.recorded import CAMPAIGN_FILE, RecordedCampaign
 from losslab.campaign.verification import advice, files, quoted, verify_results
 from losslab.errors import LosslabError
@@ -50,6 +51,7 @@ def pack(
     instrument: bool,
     *,
     key: Path | None = None,
+    with_wheels: bool = False,
     processors: int = 1,
     repository: Path = ROOT,
     say: Callable[[str], None] = lambda line: None,
@@ -62,7 +64,9 @@ def pack(
     results are of another campaign or cannot be verified, or the repository has uncommitted
     changes.
     """
+    before = os.times()
     campaign = _verified(work, name, repository, processors, say)
+    spent_s = sum(os.times()[:4]) - sum(before[:4])
     runs = measured(work, campaign)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{NAME}-", dir=out.parent) as folder:
@@ -72,7 +76,6 @@ def pack(
         raw = {path for path in everything if is_raw(path)}
         raw_bytes = sum((work / path).stat().st_size for path in raw)
         left_out = raw if raw_bytes > limit_mb * 1e6 else set()
-        note = f"{raw_bytes / 1e6:.0f} MB, " + ("digests only" if left_out else "in the archive")
         for path in everything:
             # Link all files first: the list also has the digests of raw files that are not packed.
             link(work / path, root / path)
@@ -80,10 +83,18 @@ def pack(
             say("packing kernel and image, unless the cache has them packed")
             for archive in packed_instrument():
                 link(archive, root / INSTRUMENTS / archive.name)
-        (root / "APPENDIX.md").write_text(appendix.text(work, everything, runs, str(name), note))
+        if with_wheels:
+            say("fetching the Python packages")
+            wheels.fetch(repository, root)
         (root / CAMPAIGN).write_text(f"{name}\n")
         day = datetime.now(UTC).strftime("%Y-%m-%d")
+        size = sum((work / path).stat().st_size for path in everything)
+        packing = appendix.Packing(
+            str(name), day, size, raw_bytes, not left_out, instrument, spent_s
+        )
+        appendix.write(root, runs, campaign, packing)
         datapackage.describe(root, str(name), everything, day)
+        croissant.describe(root, str(name), everything, day)
         crate.describe(root, str(name), runs, day)
         write_digests(root, map(Path, contents(root)), root / DIGESTS)
         for path in left_out:
@@ -129,17 +140,21 @@ def _verified(
 def measured(work: Path, campaign: RecordedCampaign) -> list[Run]:
     """List the valid replicates of a campaign's cells."""
     found = []
-    for place in _cells(campaign):
+    for cell in campaign.cells:
+        place = audit.path_of(cell)
         rows = read_json(work / RESULTS / place / CELL_FILE)["replicates"]
         for number in (number for number, row in enumerate(rows) if row["valid"]):
-            manifest, host = integrity.read_replicate(work / RESULTS / place / str(number))
+            # Without a check of digests: the results are verified.
+            folder = work / RESULTS / place / str(number)
+            manifest, host = read_json(folder / MANIFEST_FILE), read_json(folder / HOST_FILE)
             path = str(RESULTS / place / str(number))
-            found.append(Run(path, manifest["instrument"], float(host["wall_s"] or 0.0)))
+            found.append(
+                Run(
+                    path, str(cell.condition.algorithm), manifest["instrument"],
+                    host["started_utc"], float(host["wall_s"] or 0.0), not cell.real_time,
+                )
+            )  # fmt: skip
     return found
-
-
-def _cells(campaign: RecordedCampaign) -> list[str]:
-    return [audit.path_of(cell) for cell in campaign.cells]
 
 
 def result_files(work: Path, campaign: RecordedCampaign) -> list[Path]:
@@ -150,7 +165,7 @@ def result_files(work: Path, campaign: RecordedCampaign) -> list[Path]:
     results = work / RESULTS
     found = [results / CAMPAIGN_FILE, *(results / name for name in files(results))]
     found += (results / INSTRUMENT).glob("*.json")
-    for place in _cells(campaign):
+    for place in map(audit.path_of, campaign.cells):
         count = len(read_json(results / place / CELL_FILE)["replicates"])
         found.append(results / place / CELL_FILE)
         lost = results / place / LOST_FILE

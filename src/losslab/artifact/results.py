@@ -21,12 +21,14 @@ HEAD = "sha256\tsize_bytes\tpath"
 # Files: the sources' commit, the commit's text in git, and the name of the configuration file.
 COMMIT, COMMIT_TEXT, CAMPAIGN = Path("COMMIT"), Path("COMMIT.text"), Path("campaign")
 INSTRUMENTS = Path("instruments")
+# Folders: Python packages by version of Python, and configuration files of single studies.
+WHEELS, EXPERIMENTS = Path("wheels"), Path("experiments")
 # Folder of the results: the records of kernels and images.
 INSTRUMENT = "instrument"
 # Files and folders that `artifact pack` adds to the commit's files.
 ADDED = frozenset(map(str, (
-    RESULTS, INSTRUMENTS, DIGESTS, SIGNATURE, COMMIT, COMMIT_TEXT, CAMPAIGN, "APPENDIX.md",
-    "datapackage.json", "ro-crate-metadata.json",
+    RESULTS, INSTRUMENTS, WHEELS, EXPERIMENTS, DIGESTS, SIGNATURE, COMMIT, COMMIT_TEXT, CAMPAIGN,
+    "APPENDIX.md", "croissant.json", "datapackage.json", "ro-crate-metadata.json",
 )))  # fmt: skip
 # Files of a replicate that are not raw files. Consoles of two runs of a seed differ.
 NOT_RAW = (MANIFEST_FILE, HOST_FILE, CONSOLE_FILE)
@@ -37,11 +39,14 @@ MADE_THERE = frozenset({".venv", "src/losslab.egg-info"})
 
 @dataclass(frozen=True)
 class Run:
-    """Valid replicate: its folder's path from the root, its instrument and its wall time."""
+    """Valid replicate of a campaign."""
 
-    path: str
+    path: str  # its folder, from the root
+    algorithm: str
     instrument: dict[str, Any]
+    started_utc: str  # as 2026-01-31T12:00:00+00:00
     wall_s: float
+    virtual: bool = True  # in virtual time: the same seed gives the same bytes
 
 
 def is_source(name: str) -> bool:

@@ -118,7 +118,10 @@ def _audit_cell(task: tuple[Path, Cell]) -> Audit:
         found.findings += [Finding(DAMAGE, place, problem) for problem in problems]
         return found
     absent = {"absent": content["absent"]} if "absent" in content else {}
-    expected = cellrun.cell_result(cell.study, cell.block, cell.condition, folder, count) | absent
+    # `cell_problems` has compared the rows with their replicates.
+    rows = content["replicates"]
+    expected = cellrun.cell_content(cell.study, cell.block, cell.condition, folder.name, rows)
+    expected |= absent
     if (folder / CELL_FILE).read_text() != as_json(expected):
         found.findings.append(
             Finding(STAGE, place, f"{CELL_FILE} does not follow from its replicates and campaign")

@@ -103,16 +103,24 @@ def cell_result(
     Raises:
         DamagedError: A replicate is damaged.
     """
+    rows = [
+        integrity.replicate_row(*integrity.read_replicate(folder / str(number)))
+        for number in range(replicates)
+    ]
+    return cell_content(study, block, condition, folder.name, rows)
+
+
+def cell_content(
+    study: str, block: str, condition: Condition, name: str, rows: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the content of cell.json; `rows`: its replicates, as of `integrity.replicate_row`."""
     return {
         "format": FORMAT,
         "study": study,
         "block": block,
-        "cell": folder.name,
+        "cell": name,
         "condition": condition.to_json(),
-        "replicates": [
-            integrity.replicate_row(*integrity.read_replicate(folder / str(number)))
-            for number in range(replicates)
-        ],
+        "replicates": rows,
     }
 
 

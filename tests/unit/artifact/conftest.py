@@ -16,7 +16,9 @@ loss,two,BBR loses little.,slide 2,order,8,,NA,NA,0,%,at most 8,theirs,,not meas
 RUNS = [
     results.Run(
         f"results/cells/loss/cell/{number}",
+        "cubic",
         {"kernel": {"version": "6.12.1", "hash": "0123", "pinned": True}},
+        f"2026-01-31T12:0{number}:00+00:00",
         30.0,
     )
     for number in range(3)
@@ -33,6 +35,8 @@ def campaign(tmp_path):
     (tmp_path / "results/claims.csv").write_text(CLAIMS)
     (tmp_path / "results/tables").mkdir()
     (tmp_path / "results/tables/origin.csv").write_text("part,what,cells\nmachine,A box,1\n")
+    (tmp_path / results.COMMIT).write_text("0123\n")
+    (tmp_path / results.COMMIT_TEXT).write_text("tree 1\ncommitter Ada <a@b> 1 +0000\n\nFirst\n")
     results.write_digests(tmp_path, listed(tmp_path), tmp_path / results.DIGESTS)
     return tmp_path
 

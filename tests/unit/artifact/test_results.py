@@ -10,7 +10,7 @@ from losslab.errors import LosslabError
 
 def test_integrity_finds_changed_missing_and_extra_files(campaign):
     digests = results.read_digests(campaign)
-    assert len(digests) == 5
+    assert len(digests) == 7
     assert results.wrong_files(campaign, digests) == {}
     changed = campaign / "results/cells/loss/cell/1/tcp.csv"
     changed.write_text(changed.read_text().replace("1", "2"))
