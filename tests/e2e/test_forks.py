@@ -277,7 +277,7 @@ def test_ended_job_leaves_no_process_behind(number, tmp_path):
 
 
 def leads(pid):
-    """Tell whether a process leads its group; a short-lived one may have ended meanwhile."""
+    """Return whether a process leads its group; a short-lived one may have ended meanwhile."""
     with contextlib.suppress(ProcessLookupError):
         return os.getpgid(pid) == pid
     return False
