@@ -56,9 +56,7 @@ def check(words: str, folder: Path, count: int) -> str | None:
     tools = cellspec.instrument(options, condition)
     if not tools.cuts:
         return "its kernel has no cuts"
-    film = (
-        video(condition.video, condition.duration_s, tools) if condition.app == "ffmpeg" else None
-    )
+    film = video(condition, tools)
     captures = cellspec.links(options.capture, condition)
     whole = run(condition, options.seed, folder / "whole", tools, film, captures=captures)
     rerun.require_result(whole, "the uncut replicate")

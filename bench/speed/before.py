@@ -22,7 +22,7 @@ from bench.speed import parts
 from bench.speed.__main__ import machine
 from losslab.backends.snapshot import Snapshots
 from losslab.campaign.instrument import instrument
-from losslab.emulation.path.trace import DRAWN
+from losslab.emulation.link.traces import DRAWN
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 

@@ -5,22 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from losslab import cellspec, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.backends.registry import BACKENDS
 from losslab.campaign import cellfiles, fingerprint, inputs, replicate
 from losslab.campaign.cellrun import finished
-from losslab.campaign.instrument import instrument
+from losslab.campaign.instrument import instrument, video
 from losslab.frames import InvalidRunError, Results, Run, Value
 from losslab.provide import at_first_use
 from losslab.reading import UsageError, input_errors, whole_option
 from losslab.study.axes import NONE
 from losslab.study.condition import Condition
-
-if TYPE_CHECKING:
-    pass
 
 # Default folders of runs and sweeps, in the current folder.
 RUNS, SWEEPS = Path("results", "runs"), Path("results", "sweeps")
@@ -69,9 +66,9 @@ def measure(
                 f"out must name a new folder or this run's, found other files in {folder}",
                 hint="remove it or choose another; losslab never overwrites results",
             )
-        video = cellspec.video(condition, tools, timeout_s)
         replicate.run(
-            condition, seed, folder, tools, video, timeout_s, attempts=1, captures=links
+            condition, seed, folder, tools, video(condition, tools, timeout_s), timeout_s,
+            attempts=1, captures=links,
         )  # fmt: skip
     run = Run(folder)
     if not (run.valid or allow_invalid):

@@ -83,15 +83,6 @@ def links(names: Sequence[str], condition: Condition) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def video(condition: Condition, tools: Instrument, timeout_s: float | None = None) -> Path | None:
-    """Return the video that a condition streams, if any."""
-    if condition.app != "ffmpeg":
-        return None
-    from losslab.campaign.instrument import video
-
-    return video(condition.video, condition.duration_s, tools, timeout_s)
-
-
 def refuse_existing(out: Path) -> None:
     """Refuse an existing output folder."""
     if out.exists():

@@ -20,6 +20,7 @@ from losslab.campaign import (
     staleness,
     verdicts,
 )
+from losslab.campaign.instrument import video
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError, did_you_mean
 from losslab.instrument import recipes
@@ -151,7 +152,7 @@ def _measure(options: argparse.Namespace) -> int:
         options.seed,
         options.out,
         tools,
-        cellspec.video(condition, tools, options.timeout_s),
+        video(condition, tools, options.timeout_s),
         timeout_s=options.timeout_s,
         attempts=1,
         captures=cellspec.links(options.capture, condition),

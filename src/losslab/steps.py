@@ -10,7 +10,7 @@ from losslab import cellspec
 from losslab.backends.registry import BACKENDS
 from losslab.campaign import cellrun
 from losslab.campaign.folder import replace_json, write_json
-from losslab.campaign.instrument import instrument, require_first
+from losslab.campaign.instrument import instrument, require_first, video
 from losslab.instrument import image, kernels, records
 from losslab.lock import held
 from losslab.reading import UsageError, number_option, parse_json, whole, whole_option
@@ -126,7 +126,7 @@ def _cell(options: argparse.Namespace) -> int:
         require_first(tools, options.smoke_test.parent)
     maximum = options.max_replicates or options.replicates
     rule = StoppingRule(options.replicates, maximum, options.half_width_percent)
-    movie = cellspec.video(condition, tools)
+    movie = video(condition, tools)
     folder.mkdir(parents=True, exist_ok=True)
     # A job that outlived its workflow may still be measuring this cell.
     with held(folder):

@@ -28,9 +28,9 @@ DEFAULT_SOCKET = Path("/var/run/docker.sock")
 ALGORITHMS_ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 TOOLS = ("nsenter", "setpriv", "tc", "ip", "bash", "iperf3", "ffmpeg", "curl", "python3")
 # Condition whose requirements `losslab doctor` checks; most studies have the same.
-COMMON = Condition(
-    algorithm="bbr", competitor="cubic", loss_percent=1, path="symmetric", app="iperf3",
-    rtt_ms=0.44, rate_mbit=1000, buffer_packets=1000,
+COMMON = Condition.from_json(
+    {"algorithm": "bbr", "competitor": "cubic", "loss_percent": 1, "path": "symmetric",
+     "app": "iperf3", "rtt_ms": 0.44, "rate_mbit": 1000, "buffer_packets": 1000}
 )  # fmt: skip
 ALTERNATIVES = (
     "a condition without delay and loss needs neither netem nor fq: --rtt-ms 0 --rate-mbit 10; a "

@@ -13,10 +13,7 @@ from typing import Any
 
 from losslab.backends.base import GUEST
 from losslab.campaign import integrity, limiters
-from losslab.emulation.apps.ffmpeg import SOURCE_PORT as VIDEO_PORT
-from losslab.emulation.apps.iperf3 import SOURCE_PORT
-from losslab.emulation.apps.web import PORT as WEB_PORT
-from losslab.emulation.background.outcome import TABLE as FLOW_TABLE
+from losslab.study import features
 from losslab.study.condition import AXES, Condition
 from losslab.study.stopping import StoppingRule
 
@@ -24,12 +21,9 @@ SHARED = ("study", "block", "cell", *AXES, "replicate")
 REPLICATE_COLUMNS = (*SHARED, "seed", "valid", "reasons", "attempt", "earlier_reasons",
                      "error_share")  # fmt: skip
 INTERVAL_COLUMNS = (*SHARED, "t_s", "goodput_mbit")
-# Source ports of the connections that carry data, not of iperf3's control connection.
+# Names of connections that carry data, by source port.
 FLOW_NAMES = {
-    str(SOURCE_PORT): "first",
-    str(SOURCE_PORT + 1): "competitor",
-    str(WEB_PORT): "web",
-    str(VIDEO_PORT): "video",
+    str(port): name for app in features.apps().values() for port, name in app.ports.items()
 }
 # More flows would make the figures unreadable.
 MAX_BACKGROUND_FLOWS = 9
@@ -109,9 +103,10 @@ def gather(
                 continue
             folder = path.parent / str(number)
             samples = read_csv(folder / "tcp.csv") if (folder / "tcp.csv").is_file() else []
-            port = str(VIDEO_PORT if condition.app == "ffmpeg" else SOURCE_PORT)
+            app = features.apps()[condition.app]
+            port = str(next(iter(app.ports), ""))
             tables.replicates[-1] |= limiters.of_samples(samples, port, condition)
-            if condition.app == "iperf3":
+            if app.per_second:
                 rows = read_csv(folder / "intervals.csv")
                 tables.replicates[-1] |= other_windows(
                     rows, condition.warmup_s, condition.duration_s
@@ -141,7 +136,7 @@ def flow_names(folder: Path) -> dict[str, str]:
 
     Background flows with a limited size are left out, and so are all after the first nine.
     """
-    table = folder / FLOW_TABLE
+    table = folder / features.background().table
     rows = [row for row in read_csv(table) if not row["size_bytes"]] if table.is_file() else []
     rows.sort(key=lambda row: [int(part) for part in row["name"].split("-")])
     return FLOW_NAMES | {

@@ -10,7 +10,7 @@ import math
 
 from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.emulation.link.traces import MEAN_MBIT
-from losslab.study import background, features
+from losslab.study import features
 from losslab.study.condition import NO_TRACE, Condition
 
 # Times in seconds of one core of an AMD EPYC (family 25, model 17), by least squares on the
@@ -24,9 +24,6 @@ AWAKE_PER_S, AWAKE_MBIT = 0.014, 10.0
 PER_GB_S = 1.85
 # Slowdown of two guests at once (measured on two cores: 1.03-1.06).
 SIDE_BY_SIDE = 1.05
-# Cost of background flows: the start of their programs, per second of a flow, and per short flow
-# (`python -m bench.speed --parts many-flows`).
-FLOWS_START_S, PER_FLOW_S, PER_SHORT_FLOW_S = 0.5, 0.001, 0.001
 SEGMENT_BITS = 1448 * 8
 # Algorithms whose window follows the loss, by the square-root law of Mathis et al. (1997).
 LOSS_BASED = {"reno", "cubic", "htcp", "westwood", "illinois", "yeah", "vegas", "dctcp"}
@@ -44,7 +41,7 @@ def expected_mbit(condition: Condition) -> float:
         return rate_mbit * (1 - loss)
     # rtt_ms is not 0: a bare path has no loss.
     window = max(1.0, math.sqrt(1.5 / loss))
-    count = 1 + sum(group.count for group in background.parse(c.flows))
+    count = 1 + sum(feature.more_flows(c) for feature in features.used_by(c))
     return min(rate_mbit, count * window * SEGMENT_BITS / (c.rtt_ms * 1000))
 
 
@@ -54,13 +51,8 @@ def replicate_s(condition: Condition, backend: str) -> float:
     mbit = expected_mbit(c)
     app = features.apps()[c.app]
     per_s = app.per_s + AWAKE_PER_S * min(1.0, mbit / AWAKE_MBIT)
-    per_gb_s = PER_GB_S + sum(feature.per_gb_s for feature in features.used_by(c))
+    used = features.used_by(c)
+    per_gb_s = PER_GB_S + sum(feature.per_gb_s for feature in used)
     gigabytes = mbit * c.duration_s / 8000
-    flows_s = 0.0
-    for group in background.parse(c.flows):
-        bulk = 0 if group.short else group.count
-        flows_s += PER_FLOW_S * bulk * c.duration_s
-        flows_s += PER_SHORT_FLOW_S * background.expected_arrivals(group, c.duration_s)
-    if c.flows != background.NO_FLOWS:
-        flows_s += FLOWS_START_S
-    return FIXED_S[backend] + app.start_s + per_s * c.duration_s + per_gb_s * gigabytes + flows_s
+    more_s = app.start_s + sum(feature.cost_s(c) for feature in used)
+    return FIXED_S[backend] + per_s * c.duration_s + per_gb_s * gigabytes + more_s

@@ -2,7 +2,7 @@
 
 Every manifest contains it. The workflow, `losslab cell`, `verify` and `rerun` compare it to decide
 whether a replicate is already measured. A cell's code consists of the modules that its guest
-imports, without those that the cell does not use: other features, schemes and background flows.
+imports and of the features that it uses, without schemes that it does not use.
 """
 
 from __future__ import annotations
@@ -22,15 +22,12 @@ from losslab.emulation.schemes import make_scheme
 from losslab.instrument import image, kernel
 from losslab.instrument.kernels import Kernel
 from losslab.study import features
-from losslab.study.background import NO_FLOWS
 from losslab.study.condition import NO_SCHEME, Condition
 from losslab.study.features import Feature
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # Modules that every backend uses: the start of jobs, and the rule of the seeds.
 RUNNER, SEEDS = "backends/runner.py", "study/seeds.py"
-# The program of background flows, which no module imports. Features name their own programs.
-BACKGROUND, BACKGROUND_PACKAGE = "emulation/background/program.py", "emulation/background/"
 # Imported modules without influence on results: errors, an interactive shell, captures, checks of
 # the machine. Kernels and images have their own parts, so the code that builds them is ignored.
 IGNORED = {
@@ -107,19 +104,18 @@ def _code(condition: Condition, backend: str, where: str) -> Mapping[str, str]:
     scheme = None
     if condition.scheme != NO_SCHEME:
         scheme = type(make_scheme(condition.scheme)).__module__.rpartition(".")[2]
-    background = condition.flows != NO_FLOWS
     used = tuple(
         file
         for feature in features.used_by(condition)
         for dotted in (type(feature).__module__, *feature.programs)
         for file in _files_of(dotted)
     )
-    return _modules(used, background, scheme, backend, where)
+    return _modules(used, scheme, backend, where)
 
 
 @functools.cache
 def _modules(
-    used: tuple[str, ...], background: bool, scheme: str | None, backend: str, where: str
+    used: tuple[str, ...], scheme: str | None, backend: str, where: str
 ) -> Mapping[str, str]:
     """Follow the imports from a cell's entry modules; return each module's code digest.
 
@@ -129,9 +125,6 @@ def _modules(
     def unused(importer: str, imported: str) -> bool:
         if imported in IGNORED or imported.startswith(BUILDERS) or _empty(imported):
             return True
-        in_background = imported.startswith(BACKGROUND_PACKAGE)
-        if in_background and not importer.startswith(BACKGROUND_PACKAGE):
-            return not background
         if importer == SCHEMES:
             return imported not in ("emulation/schemes/base.py", f"emulation/schemes/{scheme}.py")
         return False
@@ -139,7 +132,6 @@ def _modules(
     runner = BACKENDS[backend, where]
     pending = [RUNNER, SEEDS, *_files_of(type(runner).__module__), runner.needs.job]
     pending += used
-    pending += [BACKGROUND] if background else []
     digests: dict[str, str] = {}
     modules = codedigest.modules()
     while pending:

@@ -6,8 +6,7 @@ import hashlib
 import shutil
 from pathlib import Path
 
-from losslab.emulation.link.traces import parse
-from losslab.emulation.path.trace import DRAWN
+from losslab.emulation.link.traces import DRAWN, parse
 from losslab.errors import LosslabError
 from losslab.instrument.archive import digest
 from losslab.repository import ROOT

@@ -12,7 +12,6 @@ from typing import Any
 from losslab.backends import preflight, runner, virtual
 from losslab.backends.base import GUEST, VIRTUAL, Instrument, Job, Needs
 from losslab.backends.registry import BACKENDS
-from losslab.emulation.apps import ffmpeg
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import image, integrity, kernel, kernels, packed
 from losslab.instrument.cache import building, cache_folder
@@ -158,13 +157,15 @@ def _built(folder: Path | None, name: str, command: str) -> Path:
     return folder
 
 
-def video(name: str, duration_s: float, tools: Instrument, timeout_s: float | None = None) -> Path:
-    """Return one of condition.VIDEOS, encoded by the image's ffmpeg and cached.
+def video(condition: Condition, tools: Instrument, timeout_s: float | None = None) -> Path | None:
+    """Return the video that a condition's app sends, if any: encoded in the image, and cached.
 
     Raises:
         LosslabError: Encoding took longer than `timeout_s` (default ENCODE_TIMEOUT_S) of wall time.
     """
-    command = ffmpeg.encode_command(name, duration_s, "video.mp4")
+    command = features.apps()[condition.app].input_command(condition, "video.mp4")
+    if command is None:
+        return None
     key = hashlib.sha256(repr((command, tools.provenance["image"])).encode()).hexdigest()[:16]
     folder = cache_folder() / "video" / key
     if not folder.is_dir():

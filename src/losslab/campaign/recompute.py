@@ -22,13 +22,13 @@ from losslab.campaign.futures import FUTURE
 from losslab.campaign.inputs import trace_texts
 from losslab.emulation import cut, hosts, outcome
 from losslab.emulation.accounting import Traffic
-from losslab.emulation.apps import ffmpeg
 from losslab.emulation.flows import Timeline
 from losslab.emulation.link import traces
 from losslab.emulation.plan import Plan, make_plan
 from losslab.emulation.probes import queue, tcp
 from losslab.emulation.traffic import Run
 from losslab.errors import LosslabError
+from losslab.study import features
 from losslab.study.condition import Condition
 
 # Tolerances: raw tables have six decimals, the original values had more.
@@ -77,7 +77,8 @@ def _without_plan(manifest: Mapping[str, Any]) -> Recomputed:
 
 def _recompute(folder: Path, manifest: Mapping[str, Any]) -> Recomputed:
     condition = Condition.from_json(manifest["cell"])
-    plan = make_plan(condition, manifest["seed"], _video(condition, manifest))
+    video = features.apps()[condition.app].input_of(manifest["observed"]["commands"])
+    plan = make_plan(condition, manifest["seed"], video)
     if future := manifest.get(FUTURE):
         plan = cut.with_algorithm(plan, future["algorithm"])
     result = Recomputed()
@@ -100,14 +101,6 @@ def _recompute(folder: Path, manifest: Mapping[str, Any]) -> Recomputed:
     elif not _real_time(manifest):
         _compare_violations(again["reasons"], manifest, plan, result)
     return result
-
-
-def _video(condition: Condition, manifest: Mapping[str, Any]) -> Path | None:
-    """Return the path of the video in the guest, which is part of the sender's command."""
-    if condition.app != "ffmpeg":
-        return None
-    command = manifest["observed"]["commands"]["sender"]
-    return Path(command[command.index("-i") + 1])
 
 
 def _write_traces(plan: Plan, condition: Condition, folder: Path) -> None:
@@ -161,16 +154,9 @@ def _observations(
 
 def _timeline(plan: Plan, folder: Path, observed: Mapping[str, Any]) -> Timeline:
     """Return the origin of the tables' times and the start times of a replicate's flows."""
-    origin_ns = 0
-    if plan.app == "ffmpeg":
-        [(_, stamp_ns, _), *_] = ffmpeg.parse_frames((folder / "receiver.log").read_text())
-        first = read_csv(folder / "frames.csv")[0]
-        origin_ns = round(stamp_ns - 1e9 * float(first["arrival_s"]))
+    origin_ns = features.apps()[plan.app].origin_ns(folder)
     if plan.background is not None:
-        sent = json.loads((folder / plan.background.flow.caller.log).read_text())
-        first = read_csv(folder / "flows.csv")[0]
-        started_ns = sent[first["source_port"]]["started_ns"]
-        origin_ns = started_ns - round(1e9 * float(first["start_s"]))
+        origin_ns = features.background().origin_ns(plan.background, folder)
     return Timeline(origin_ns, observed["started_s"])
 
 

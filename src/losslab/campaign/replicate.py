@@ -25,7 +25,7 @@ from losslab.campaign.folder import (
     whole_folder,
     write_json,
 )
-from losslab.emulation.apps.command import USER_FILES
+from losslab.emulation.app import USER_FILES
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import integrity as instrument_integrity
 from losslab.instrument.archive import digest

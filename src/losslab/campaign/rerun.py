@@ -82,10 +82,7 @@ def ready(manifest: Mapping[str, Any], trust: bool) -> Ready:
     condition = require_trusted(manifest, trust)
     where = manifest["instrument"].get("where", GUEST)
     tools = instrument(manifest["backend"], where, condition)
-    movie = None
-    if condition.app == "ffmpeg":
-        movie = video(condition.video, condition.duration_s, tools)
-    return condition, tools, movie
+    return condition, tools, video(condition, tools)
 
 
 @contextlib.contextmanager

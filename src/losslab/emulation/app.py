@@ -5,7 +5,7 @@ Each app is a module of `apps` with a `FEATURE`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from losslab.study.features import Feature
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from losslab.emulation.flows import Flow, Timeline
     from losslab.emulation.plan import Plan
     from losslab.study.condition import Condition
+
+# Folder of the user's files in a job's folder.
+USER_FILES = "brought"
 
 
 class App(Feature):
@@ -33,6 +36,10 @@ class App(Feature):
     setup_rtts: ClassVar[int] = 0  # round trips from its caller's start to its data connection
     start_s: ClassVar[float] = 0.1  # wall time of starting its programs
     per_s: ClassVar[float] = 0.004  # wall time of its probes and timers per second of the run
+    # Names of its data connections in figures, by source port; the first is the one to judge.
+    ports: ClassVar[Mapping[int, str]] = {}
+    # Its intervals.csv gives goodputs per second and over parts of the run.
+    per_second: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
@@ -60,6 +67,18 @@ class App(Feature):
         `folder` contains its logs and tcp.csv, and receives the tables.
         """
         raise NotImplementedError
+
+    def input_command(self, condition: Condition, output: str) -> list[str] | None:
+        """Return the command that makes its input file on the image; None if it has none."""
+        return None
+
+    def input_of(self, commands: Mapping[str, list[str]]) -> Path | None:
+        """Return the path of its input file in the guest, given a replicate's commands."""
+        return None
+
+    def origin_ns(self, folder: Path) -> int:
+        """Return the origin of its tables' times, if its raw files depend on it."""
+        return 0
 
     def expected_mbit(self, condition: Condition, rate_mbit: float) -> float | None:
         """Estimate the app's rate on a link in Mbit/s; None if the network limits the rate."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import accounting, checks, goodput, hosts
-from losslab.emulation.background import outcome as background
 from losslab.emulation.flows import Flow
 from losslab.emulation.plan import Plan
 from losslab.emulation.probes import queue, tcp
@@ -45,7 +44,7 @@ def summarise(
     The result has `summary` (metrics), `reasons` (violations; empty if valid), `observed` (state
     and counts) and `plan`. `watch` has monitored the machine, in real time.
     """
-    run = observations.run
+    run, background = observations.run, features.background()
     violations = hosts.deviations(plan.hosts, observations.before)
     violations += [
         f"after the traffic: {r}" for r in hosts.deviations(plan.hosts_at_end, observations.after)
@@ -125,8 +124,7 @@ def summarise(
         "rwnd_limited_percent": 100 * evidence.flows[0].window_limited_share
         if evidence.flows
         else None,
-        **(background.of_the_link(counted) if background_results else {}),
-        **(background.second(plan.background, deltas) if plan.background else {}),
+        **(background.link_metrics(plan.background, counted, deltas) if plan.background else {}),
         **_of_first_flow(tcp_flows, plan, folder),
         **_queue_summary(waiting, plan),
         **plan.path_spec.summary(counted),

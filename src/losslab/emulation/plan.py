@@ -10,11 +10,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import mechanism
 from losslab.emulation.accounting import Traffic
-from losslab.emulation.background.plan import BackgroundFlows, own_start_s, plan_background_flows
 from losslab.emulation.flows import Flow
 from losslab.emulation.mechanism import Mechanism, loss_percent
 from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc
@@ -31,6 +30,9 @@ from losslab.emulation.topology import (
 from losslab.study import features
 from losslab.study.condition import NO_TRACE, Condition
 from losslab.study.seeds import derived_seed
+
+if TYPE_CHECKING:
+    from losslab.emulation.background.plan import BackgroundFlows
 
 # A compromise: a sample costs as much CPU time as about 100 packets.
 SAMPLE_INTERVAL_S = 0.02
@@ -190,7 +192,8 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
     app = features.apps()[condition.app]
     flows = app.flows(condition, video)
     path_spec = _path_spec(condition)
-    background = plan_background_flows(condition, seed, app.setup_rtts)
+    flows_beside = features.background()
+    background = flows_beside.plan(condition, seed, app.setup_rtts)
     bulk = sum(stream.bulk for stream in background.streams) if background else 0
     extension = background.network if background else NetworkExtension()
     ends = [*INTERFACES, *extension.ends]
@@ -211,7 +214,7 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
             for host in (*HOSTS, *extension.hosts)
         },
         back_router=reverse_router(condition.path),
-        starts=_starts(flows, seed, 0.0 if background is None else own_start_s(seed)),
+        starts=_starts(flows, seed, 0.0 if background is None else flows_beside.own_start_s(seed)),
         start_jitter_s=_jitter_s(seed, "start"),
         sample_interval_s=sample_interval_s(condition.rate_mbit, bulk),
         background=background,

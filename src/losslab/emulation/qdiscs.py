@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from losslab.emulation.topology import Interface
 
-MTU_BYTES = 1500
 FRAME_BYTES = 1514  # MTU and Ethernet header: size of a full packet in a qdisc
 
 # netem stores probabilities as 32-bit integers (tc_netem_corr.loss_corr, linux/pkt_sched.h).

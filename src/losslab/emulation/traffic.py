@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from losslab.emulation import netns
-from losslab.emulation.background.plan import caller
 from losslab.emulation.flows import ANY, ANY_PORT, Flow, Host, Timeline
 from losslab.emulation.probes import tcp
 from losslab.emulation.probes.ping import DURING_INTERVAL_S, EchoProbe, write_csv
@@ -85,7 +84,7 @@ def run(
         if any(flow.protocol == ANY for flow in flows):
             name = interface("receiver", "r2").name
             log.arrivals = Path(f"/proc/{hosts['receiver'].pid}/net"), name
-        background = None if plan.background is None else caller(plan.background, log.origin_ns)
+        background = plan.background.caller(log.origin_ns) if plan.background else None
         waiting = list(plan.starts)
         unset = [flow for flow in flows if flow.receive_block_bytes]
         due_s = _due_s(waiting, 0.0)

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 from losslab.errors import LosslabError
 from losslab.study import features
 from losslab.study.axes import NONE, Seed, axis, declared
-from losslab.study.background import NO_FLOWS, PATTERN
 
-NO_COMPETITOR = NO_TRACE = NO_SCHEME = NONE
+NO_TRACE = NO_SCHEME = NONE
 DEFAULT_KERNEL = DEFAULT_IMAGE = "default"
 # Queues that the shaper htb-netem can emulate.
 ONE_INTERFACE_QUEUES = ("fifo", "two-fifos")
@@ -30,7 +29,7 @@ class Condition:
     """One point of a study's design: with a seed, it determines a measurement.
 
     Each field declares an axis: its default, its allowed values, and its part in names and seeds.
-    Apps and path mechanisms declare their axes in their own modules (`study/features.py`).
+    Features declare their axes in their own modules (`study/features.py`).
     """
 
     algorithm: str = axis(
@@ -84,12 +83,6 @@ class Condition:
         },
         named="loss-{}", seed=Seed.ALWAYS,
     )  # fmt: skip
-    competitor: str = axis(
-        NO_COMPETITOR,
-        help="congestion control of a second bulk flow over the same bottleneck; `none`: no such "
-        "flow; `same` (in a study): that of the foreground flow",
-        named="vs-{}", seed=Seed.WHETHER_DEFAULT,
-    )  # fmt: skip
     queue: str = axis(
         "fifo",
         help="queue discipline of the bottleneck",
@@ -136,18 +129,6 @@ class Condition:
         help="kernel of the hosts, a name of `kernels.toml` (quoted in a study: YAML reads 6.1 as "
         "a number); `default`: the one that `algorithms.tsv` has for the algorithm, or else 6.12",
         pattern="[a-z0-9.-]+", named="kernel-{}", seed=Seed.NEVER,
-    )  # fmt: skip
-    flows: str = axis(
-        NO_FLOWS,
-        help="TCP background flows: `ALGORITHM,key=value,...` joined by `+`, or a name of the "
-        "study's own `flows`; docs/how-to/flows.md has the keys",
-        pattern=PATTERN, named="flows-{}", seed=Seed.NEVER,
-    )  # fmt: skip
-    second_rate_mbit: float = axis(
-        0.0,
-        help="rate of a second bottleneck behind the first, with the same buffer and queue; 0 "
-        "for none; the foreground flow passes both, `flows` choose with `over`",
-        span="[0, 10000]", unit="Mbit/s", named="second{}",
     )  # fmt: skip
     image: str = axis(
         DEFAULT_IMAGE,

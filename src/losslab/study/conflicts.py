@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from losslab.study import background, features
+from losslab.study import features
 from losslab.study.condition import (
     BARE_RATE_MAX_MBIT,
-    NO_COMPETITOR,
     NO_TRACE,
     ONE_INTERFACE_QUEUES,
 )
@@ -59,41 +58,13 @@ def conflicts(condition: Condition) -> Iterator[str]:
             "sender_queue must be fq with rtt_ms 0 or sender_delay_ms, which leave no qdisc to "
             f"choose on the sender's interface, found {condition.sender_queue}"
         )
-    yield from _flow_conflicts(condition)
     yield from _mechanism_conflicts(condition)
     for feature in features.all_features():
         yield from feature.conflicts(condition)
 
 
-def _flow_conflicts(condition: Condition) -> Iterator[str]:
-    apps, with_flows = features.apps(), condition.flows != background.NO_FLOWS
-    competing = [name for name, app in apps.items() if app.with_competitor]
-    alone = [name for name, app in apps.items() if not app.with_flows]
-    if condition.competitor != NO_COMPETITOR and condition.app not in competing:
-        instead = "" if condition.app in alone else (
-            f"; with {condition.app}, use flows instead, such as flows {condition.competitor}"
-        )  # fmt: skip
-        yield f"competitor needs the app {' or '.join(competing)}, found {condition.app}{instead}"
-    if with_flows and (condition.competitor != NO_COMPETITOR or condition.app in alone):
-        yield (
-            "flows exclude competitor (add the competitor to the flows) and the apps "
-            f"{' and '.join(alone)}"
-        )
-    one_queue = condition.shaper == "tbf" and condition.queue != "two-fifos"
-    if with_flows and (not one_queue or condition.sender_delay_ms > 0):
-        yield "flows need one queue, the shaper tbf and no sender_delay_ms"
-    yield from background.problems(condition)
-
-
 def _mechanism_conflicts(condition: Condition) -> Iterator[str]:
     mechanisms = [each for each in features.mechanisms() if each.on(condition)]
-    simple = condition.trace == NO_TRACE and all(each.with_second for each in mechanisms)
-    with_flows = condition.flows != background.NO_FLOWS
-    if condition.second_rate_mbit > 0 and (not with_flows or condition.bare or not simple):
-        yield (
-            "second_rate_mbit needs flows, an rtt_ms above 0, and a path without changes, ecn, "
-            "trace, jitter, reordering and duplicates"
-        )
     axes = ", ".join(next(iter(each.axes)) for each in mechanisms if each.needs_netem_links)
     on_routers = (
         condition.rtt_ms > 0 and condition.sender_delay_ms == 0 and condition.shaper == "tbf"

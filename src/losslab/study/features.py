@@ -1,8 +1,9 @@
-"""The registry of features: apps and path mechanisms, each declared in a module of its own.
+"""The registry of features: apps, path mechanisms and background flows.
 
 Every module of `emulation/apps` and `emulation/path` without an underscore in its name has a
-`FEATURE`, which this module discovers. A feature declares its axes, constraints, programs, metrics
-and costs. Modules with an underscore in their names are programs that apps start.
+`FEATURE`, which this module discovers, and so has `emulation/background/feature.py`. A feature
+declares its axes, constraints, programs, metrics and costs. Modules with an underscore in their
+names are programs that apps start.
 
 The guest imports this module and the features: use only the standard library. Features must not
 import `study/condition.py`, which imports them.
@@ -12,38 +13,45 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from losslab.emulation.app import App
+    from losslab.emulation.background.feature import Background
     from losslab.emulation.mechanism import Mechanism
     from losslab.study.condition import Condition
 
 PACKAGE = Path(__file__).resolve().parents[1]
 APPS, PATH = "losslab.emulation.apps", "losslab.emulation.path"
+BACKGROUND = "losslab.emulation.background.feature"
 Cls = TypeVar("Cls", bound=type)
 
 
 class Feature:
-    """An app or a path mechanism.
+    """An app, a path mechanism or the background flows.
 
     Attributes:
         order: Sort key in lists, on the path and in reports.
         axes: Axes by name, each declared with `axes.axis`.
         after: The axis after which they follow in tables.
+        apart: Axes that do not follow the one before, each with the axis that it follows.
         metrics: Rows for metrics in addition to `config/metrics.tsv`, with its columns.
         per_gb_s: Wall time in seconds that its programs need for a gigabyte.
         programs: Modules of its package that it starts on hosts.
+        named: Axes for whose values a study may declare names, each with the function that turns a
+            declaration into a value.
     """
 
     order: ClassVar[float] = 100
     axes: ClassVar[Mapping[str, Any]] = {}
     after: ClassVar[str] = "image"
+    apart: ClassVar[Mapping[str, str]] = {}
     metrics: ClassVar[Sequence[Mapping[str, str]]] = ()
     per_gb_s: ClassVar[float] = 0.0
     programs: ClassVar[Sequence[str]] = ()
+    named: ClassVar[Mapping[str, Callable[[Any], str]]] = {}
 
     def used(self, condition: Condition) -> bool:
         """Return whether a condition uses the feature."""
@@ -65,6 +73,18 @@ class Feature:
         """Return further inputs of its results, by part of the fingerprint."""
         return {}
 
+    def algorithms(self, condition: Condition) -> set[str]:
+        """Return the kernel's congestion controls that it uses besides the axis `algorithm`."""
+        return set()
+
+    def more_flows(self, condition: Condition) -> int:
+        """Return the number of long flows that it adds to the app's own, for estimates of cost."""
+        return 0
+
+    def cost_s(self, condition: Condition) -> float:
+        """Estimate the wall time in seconds of its programs, besides `per_gb_s`."""
+        return 0.0
+
 
 @functools.cache
 def modules(package: str) -> dict[str, Any]:
@@ -85,9 +105,16 @@ def mechanisms() -> list[Mechanism]:
     return [*modules(PATH).values()]
 
 
+@functools.cache
+def background() -> Background:
+    """Return the feature of background flows."""
+    found: Background = importlib.import_module(BACKGROUND).FEATURE
+    return found
+
+
 def all_features() -> list[Feature]:
     """List all features."""
-    return [*apps().values(), *mechanisms()]
+    return [background(), *apps().values(), *mechanisms()]
 
 
 def used_by(condition: Condition) -> list[Feature]:
@@ -100,9 +127,10 @@ def with_features(cls: Cls) -> Cls:
     kinds = dict(cls.__annotations__)
     names = list(kinds)
     for feature in all_features():
-        at = names.index(feature.after) + 1
-        names[at:at] = feature.axes
+        before = feature.after
         for name, field in feature.axes.items():
+            names.insert(names.index(feature.apart.get(name, before)) + 1, name)
+            before = name
             kinds[name] = type(field.metadata["axis"].default).__name__
             setattr(cls, name, field)
     cls.__annotations__ = {name: kinds[name] for name in names}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from losslab.errors import LosslabError
-from losslab.study import background, schedule
+from losslab.study import features
 from losslab.study.condition import AXES
 
 # The value of `competitor` that stands for the foreground flow's algorithm.
@@ -22,16 +22,13 @@ def block_grid(
 ) -> Iterator[dict[str, Any]]:
     """Yield the points of a block: the cross product of its axes, or of each of its products.
 
-    Axes that the block does not set have the study's defaults. The names that a study gives to
-    values of `flows` and `changes` are replaced by these values.
+    Axes that the block does not set have the study's defaults. Names that the study declares for
+    values, such as those of `flows` and `changes`, are replaced by these values.
     """
     named = {
-        "flows": {
-            name: background.to_text(groups) for name, groups in study.get("flows", {}).items()
-        },
-        "changes": {
-            name: schedule.to_text(changes) for name, changes in study.get("changes", {}).items()
-        },
+        axis: {name: value_of(declared) for name, declared in study.get(axis, {}).items()}
+        for feature in features.all_features()
+        for axis, value_of in feature.named.items()
     }
     for product in as_list(block):
         axes = {axis: as_list(value) for axis, value in (study["defaults"] | product).items()}

@@ -11,11 +11,10 @@ from losslab.emulation.schemes import SCHEMES, make_scheme
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import UsageError, read_rows
 from losslab.reading.files import repeats
-from losslab.study import background, palette
+from losslab.study import features, palette
 from losslab.study.condition import (
     DEFAULT_IMAGE,
     DEFAULT_KERNEL,
-    NO_COMPETITOR,
     NO_SCHEME,
     Condition,
 )
@@ -87,8 +86,8 @@ class Names:
 
 def algorithms_of(condition: Condition) -> set[str]:
     """Return the kernel's congestion controls that a condition uses."""
-    others = background.algorithms(condition.flows)
-    return {condition.algorithm, condition.competitor, *others} - {NO_COMPETITOR}
+    others = (feature.algorithms(condition) for feature in features.used_by(condition))
+    return {condition.algorithm}.union(*others)
 
 
 def load_algorithms(path: Path) -> list[dict[str, str]]:

@@ -9,6 +9,7 @@ from losslab.campaign import instrument
 from losslab.campaign.replicate import Instrument
 from losslab.errors import GuestLostError, HostError
 from losslab.instrument import archive, image, integrity, kernel, packed
+from losslab.study.condition import Condition
 
 
 @pytest.fixture
@@ -73,5 +74,5 @@ def test_encoder_gets_the_requested_time_limit(monkeypatch, tmp_path, asked_s, l
     monkeypatch.setattr(runner, "run", run)
     tools = Instrument(tmp_path / "linux", tmp_path / "root", {"image": {"hash": "0"}})
     with pytest.raises(GuestLostError):
-        instrument.video("128x64", 1.0, tools, asked_s)
+        instrument.video(Condition(algorithm="cubic", app="ffmpeg"), tools, asked_s)
     assert limits == [limit_s]

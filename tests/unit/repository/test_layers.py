@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from losslab.backends import payload
+from losslab.campaign import codedigest
 from losslab.emulation.topology import INTERFACES
 from losslab.instrument import image
 
@@ -16,7 +17,8 @@ PACKAGE = payload.PACKAGE
 BASE = {"errors", "interrupts", "processes", "lock", "reading", "repository"}
 PACKAGES = {
     # Loading a study checks names of schemes, and finds features by their packages and types.
-    "study": BASE | {"emulation.schemes", "emulation.app", "emulation.mechanism"},
+    "study": BASE
+    | {f"emulation.{name}" for name in ("schemes", "app", "mechanism", "background.feature")},
     "emulation": {
         "errors",
         "study.axes",
@@ -140,6 +142,16 @@ def test_only_backends_depend_on_their_names(root):
     lines = {f"{p}: {line}" for p in named for line in p.read_text().splitlines()
              if comparison.search(line)}  # fmt: skip
     assert lines == set()
+
+
+def test_core_imports_no_feature():
+    """`study/features.py` finds apps, path mechanisms and background flows by their files."""
+    features = tuple(f"emulation.{name}" for name in ("apps", "path", "background"))
+    for module in MODULES:
+        if not module.startswith(tuple(f"{name.replace('.', '/')}/" for name in features)):
+            named = codedigest.of_python((PACKAGE / module).read_text()).imports
+            found = {n for n in named if n.startswith("losslab.") and under(n[8:], features)}
+            assert found == set(), f"{module} must not name features"
 
 
 def test_programs_are_started_by_one_module():

@@ -172,7 +172,8 @@ def test_axis_is_named_only_where_it_is_declared_and_used(root, word):
     whole = re.compile(rf"(?<!after = \")(?<![\w-]){word}(?![\w-])")
     naming = {str(p.relative_to(root)) for p in code if whole.search(p.read_text())}
     assert "src/losslab/study/condition.py" in naming
-    acting = naming - {f"src/losslab/study/{name}.py" for name in ("condition", "conflicts")}
+    constraints = ("study/condition", "study/conflicts", "emulation/background/feature")
+    acting = naming - {f"src/losslab/{name}.py" for name in constraints}
     assert 1 <= len(acting) <= ACTING[word]
     assert all(path.startswith("src/losslab/emulation/") for path in acting)
 

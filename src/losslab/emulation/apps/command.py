@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation.app import App
+from losslab.emulation.app import USER_FILES, App
 from losslab.emulation.flows import ANY, ANY_PORT, Flow, Timed, Timeline
 from losslab.emulation.goodput import INTERVAL_S, ROUNDING_S, read_rows, write_intervals
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
     from losslab.study.condition import Condition
 
-# In the job's folder: the user's files, and the logs that the programs write themselves.
-USER_FILES, LOGS = "brought", "raw/logs"
+# In the job's folder: the logs that the programs write themselves.
+LOGS = "raw/logs"
 JOB = Path("/mnt/out")
 # Headers of Ethernet, IP without options, TCP with timestamps, and UDP.
 ETHERNET_BYTES, IP_BYTES, TCP_BYTES, UDP_BYTES = 14, 20, 32, 8

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
 from losslab.emulation.flows import Flow, Program, Timeline
+from losslab.emulation.goodput import read_rows
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.axes import axis
@@ -102,6 +103,7 @@ class Ffmpeg(App):
     order = 2
     meaning = "live video"
     start_s, per_s = 0.6, 0.011
+    ports = {SOURCE_PORT: "video"}
     after = "sender_delay_ms"
     axes = {
         "video": axis(
@@ -153,6 +155,17 @@ class Ffmpeg(App):
                 bulk=False,
             )
         ]
+
+    def input_command(self, condition: Condition, output: str) -> list[str] | None:
+        return encode_command(condition.video, condition.duration_s, output)
+
+    def input_of(self, commands: Mapping[str, list[str]]) -> Path | None:
+        return Path(commands["sender"][commands["sender"].index("-i") + 1])
+
+    def origin_ns(self, folder: Path) -> int:
+        [(_, stamp_ns, _), *_] = parse_frames((folder / "receiver.log").read_text())
+        first = read_rows(folder / "frames.csv")[0]
+        return round(stamp_ns - 1e9 * float(first["arrival_s"]))
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
         """Write frames.csv from receiver.log and return the summary."""

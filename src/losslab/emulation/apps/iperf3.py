@@ -123,6 +123,8 @@ class Iperf3(App):
     meaning = "bulk"
     with_competitor = True
     start_s = 0.0
+    ports = {SOURCE_PORT: "first", SOURCE_PORT + 1: "competitor"}
+    per_second = True
     # Control connection, parameters, request to create streams, and data connection.
     setup_rtts = 4
     after = "second_rate_mbit"

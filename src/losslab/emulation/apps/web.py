@@ -46,6 +46,7 @@ class Web(App):
     meaning = "a page of 177,669 bytes"
     with_competitor = True
     start_s = 0.03
+    ports = {iperf3.SOURCE_PORT: "first", PORT: "web"}
     programs = (SERVER,)
 
     def conflicts(self, condition: Condition) -> Iterator[str]:

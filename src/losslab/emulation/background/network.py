@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import TYPE_CHECKING
 
 from losslab.emulation.mechanism import netem_link
 from losslab.emulation.qdiscs import Qdisc, netem
@@ -32,8 +33,10 @@ from losslab.emulation.topology import (
     link,
 )
 from losslab.study import background
-from losslab.study.condition import Condition
 from losslab.study.seeds import derived_seed
+
+if TYPE_CHECKING:
+    from losslab.study.condition import Condition
 
 # Access links use 10.0.21.0/24 and up; the path's own links use lower numbers.
 FIRST = 20

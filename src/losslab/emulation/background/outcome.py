@@ -192,13 +192,13 @@ def of_all_links(counted: Traffic, background: BackgroundFlows, between: Counter
     )
 
 
-def of_the_link(counted: Traffic) -> dict[str, float]:
-    """Return the percentage of packets that the bottleneck's full buffer dropped."""
+def link_metrics(
+    background: BackgroundFlows, counted: Traffic, between: CounterDeltas
+) -> dict[str, float]:
+    """Return the share of packets that the first buffer dropped, and the drops of the second."""
     offered = counted.received + counted.loss_drops + counted.bottleneck_drops
-    return {"bottleneck_loss_percent": 100 * counted.bottleneck_drops / offered if offered else 0.0}
-
-
-def second(background: BackgroundFlows, between: CounterDeltas) -> dict[str, int]:
-    """Return the drops of the second bottleneck; empty where there is none."""
-    there = SECOND in background.network.links
-    return {"second_bottleneck_drops": between.qdisc(SECOND[0])} if there else {}
+    lost_percent = 100 * counted.bottleneck_drops / offered if offered else 0.0
+    found: dict[str, float] = {"bottleneck_loss_percent": lost_percent}
+    if SECOND in background.network.links:
+        found["second_bottleneck_drops"] = between.qdisc(SECOND[0])
+    return found

@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from losslab.emulation.background.network import DESTINATIONS, network_of, qdiscs_of, source_address
 from losslab.emulation.flows import Flow, Program
@@ -15,8 +16,10 @@ from losslab.emulation.qdiscs import Qdisc
 from losslab.emulation.topology import NetworkExtension
 from losslab.study import background
 from losslab.study.background import SAME, Group
-from losslab.study.condition import Condition
 from losslab.study.seeds import derived_seed
+
+if TYPE_CHECKING:
+    from losslab.study.condition import Condition
 
 PORT = 5_300
 # Below Linux's ephemeral ports (ip_local_port_range), so that none is in use.
@@ -38,7 +41,8 @@ SENT = (
     "source", "source_port", "destination", "algorithm", "start_s", "end_s", "size_bytes",
     "rate_mbit",
 )  # fmt: skip
-PROGRAM = [*PYTHON, "losslab.emulation.background.program"]
+MODULE = "losslab.emulation.background.program"
+PROGRAM = [*PYTHON, MODULE]
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,13 @@ class BackgroundFlows:
     network: NetworkExtension  # extra hosts and links
     qdiscs: list[Qdisc]  # of the extra links
     second_rate_mbit: float  # 0: no second bottleneck
+
+    def caller(self, origin_ns: int) -> Program:
+        """Return the sender's program with the monotonic clock at the replicate's 0 s."""
+        values = [[getattr(stream, name) for name in SENT] for stream in self.streams]
+        chunks = [json.dumps(values[at : at + CHUNK]) for at in range(0, len(values), CHUNK)]
+        program = self.flow.caller
+        return replace(program, command=[*program.command, str(origin_ns), *chunks])
 
 
 def own_start_s(seed: int) -> float:
@@ -115,14 +126,6 @@ def plan_background_flows(
         qdiscs=qdiscs_of(condition, seed),
         second_rate_mbit=condition.second_rate_mbit,
     )
-
-
-def caller(background: BackgroundFlows, origin_ns: int) -> Program:
-    """Return the sender's program with the monotonic clock at the replicate's 0 s."""
-    values = [[getattr(stream, name) for name in SENT] for stream in background.streams]
-    chunks = [json.dumps(values[at : at + CHUNK]) for at in range(0, len(values), CHUNK)]
-    program = background.flow.caller
-    return replace(program, command=[*program.command, str(origin_ns), *chunks])
 
 
 def _algorithm(group: Group, condition: Condition) -> str:

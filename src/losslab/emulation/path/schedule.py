@@ -117,6 +117,7 @@ class Schedule(Mechanism):
     order = 1
     with_others = True
     after = "write_kib"
+    named = {"changes": schedule.to_text}
     axes = {
         "changes": axis(
             NONE,

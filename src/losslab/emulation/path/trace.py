@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
     from losslab.study.condition import Condition
 
-# A trace that is drawn for each replicate.
-DRAWN = "cellular"
 # Length of the queue behind the link, which never fills.
 SPARE_PACKETS = 1000
 # A trace begins one to two seconds later; a link's program is ready within one.
@@ -81,7 +79,7 @@ class Trace(Mechanism):
             "links": [
                 forward.LinkPlan(
                     way, queue, condition.buffer_packets,
-                    derived_seed(seed, purpose) if trace == DRAWN else None, mean_mbit,
+                    derived_seed(seed, purpose) if trace == traces.DRAWN else None, mean_mbit,
                 )
                 for way, trace, queue, purpose, mean_mbit in ways
                 if trace != NONE

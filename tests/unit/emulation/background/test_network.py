@@ -157,8 +157,10 @@ def test_packets_of_every_route_are_accounted_for():
         "sender_drops": 2,
     }  # fmt: skip
     between = CounterDeltas(before, after)
-    assert outcome.second(made.background, between) == {"second_bottleneck_drops": 2}
-    assert outcome.second(make_plan(OWN, 7).background, between) == {}
+    both = outcome.link_metrics(made.background, TRAFFIC, between)
+    assert both["second_bottleneck_drops"] == 2
+    one = outcome.link_metrics(make_plan(OWN, 7).background, TRAFFIC, between)
+    assert one == {"bottleneck_loss_percent": both["bottleneck_loss_percent"]}
 
 
 def test_second_bottleneck_needs_flows_and_a_plain_path():

@@ -91,7 +91,7 @@ def test_sizes_of_short_flows_have_the_specified_mean(sizes, median_kb):
 def test_senders_arguments_have_every_flow_within_the_limit():
     condition = dataclasses.replace(CONDITION, duration_s=10.0, flows="same,count=1000")
     made = background.plan_background_flows(condition, 7, 0)
-    command = background.caller(made, 123).command
+    command = made.caller(123).command
     assert command[:5] == ["python3", "-m", "losslab.emulation.background.program", "send", "5300"]
     assert command[5] == "123"
     flows_sent = [values for chunk in command[6:] for values in json.loads(chunk)]
