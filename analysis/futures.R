@@ -1,17 +1,18 @@
 # Draw past and futures of a replicate (`losslab whatif`): a row per quantity, a line per future.
-#
-# Arguments: the table, algorithms.tsv, the number of function files, these files, and the figures'
-# files.
-arguments <- commandArgs(trailingOnly = TRUE)
-n_functions <- as.integer(arguments[3])
-for (path in arguments[3 + seq_len(n_functions)]) source(path)
-one_locale()
-library(ggplot2)
-library(dplyr, warn.conflicts = FALSE)
 
-in_order <- function(x) factor(x, levels = unique(x))
+height_cm <- 12
 
-draw_futures <- function(samples) {
+read <- function(path) {
+  readr::read_csv(
+    path,
+    col_types = readr::cols(
+      run = "i", future = "c", cut_s = "d", panel = "c", t_s = "d", value = "d"
+    )
+  ) |>
+    mutate(future = in_order(future), panel = in_order(sub(" (", "\n(", panel, fixed = TRUE)))
+}
+
+draw <- function(samples, algorithms) {
   cut_s <- samples$cut_s[1]
   past <- filter(samples, run == 0, t_s <= cut_s)
   later <- filter(samples, t_s >= cut_s)
@@ -33,17 +34,3 @@ draw_futures <- function(samples) {
     n_distinct(samples$run), " futures."
   ))
 }
-
-samples <- readr::read_csv(
-  arguments[1],
-  col_types = readr::cols(
-    run = "i", future = "c", cut_s = "d", panel = "c", t_s = "d", value = "d"
-  )
-) |>
-  mutate(future = in_order(future), panel = in_order(sub(" (", "\n(", panel, fixed = TRUE)))
-save_figure(
-  draw_futures(samples),
-  utils::tail(arguments, -(3 + n_functions)),
-  height_cm = 12,
-  missing = tibble(cell = character())
-)

@@ -1,16 +1,5 @@
 # Draw single runs (`losslab plot`): a row per quantity, a column per condition, and all algorithms
 # in one panel.
-#
-# Arguments: the table, algorithms.tsv, the number of function files, these files, and the figures'
-# files.
-arguments <- commandArgs(trailingOnly = TRUE)
-n_functions <- as.integer(arguments[3])
-for (path in arguments[3 + seq_len(n_functions)]) source(path)
-one_locale()
-library(ggplot2)
-library(dplyr, warn.conflicts = FALSE)
-
-in_order <- function(x) factor(x, levels = unique(x))
 
 # Quantities drawn with a solid line.
 solid <- c(
@@ -19,7 +8,7 @@ solid <- c(
 )
 line_types <- c("dashed", "dotted", "dotdash", "longdash", "twodash")
 
-read_runs <- function(path) {
+read <- function(path) {
   readr::read_csv(
     path,
     col_types = readr::cols(
@@ -69,7 +58,7 @@ caption_words <- function(runs) {
   words
 }
 
-draw_runs <- function(runs, algorithms) {
+draw <- function(runs, algorithms) {
   other <- setdiff(unique(runs$kind), "")
   warmup <- runs |>
     filter(warmup_s > 0) |>
@@ -103,13 +92,6 @@ draw_runs <- function(runs, algorithms) {
   with_note(figure, caption_words(runs))
 }
 
-runs <- read_runs(arguments[1])
-n_conditions <- nlevels(runs$condition)
 # Width of the report's figures for one or two conditions, and 5.5 cm more for each further one.
-figure_width_cm <- 16 + 5.5 * max(0, n_conditions - 2)
-save_figure(
-  draw_runs(runs, read_algorithms(arguments[2])),
-  utils::tail(arguments, -(3 + n_functions)),
-  height_cm = 3.5 + 3.6 * nlevels(runs$panel),
-  missing = tibble(cell = character())
-)
+width_cm <- function(runs) 16 + 5.5 * max(0, nlevels(runs$condition) - 2)
+height_cm <- function(runs) 3.5 + 3.6 * nlevels(runs$panel)

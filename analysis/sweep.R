@@ -1,11 +1,4 @@
-# Draw a sweep's cells (`losslab sweep`): means with confidence intervals. The arguments are those
-# of runs.R.
-arguments <- commandArgs(trailingOnly = TRUE)
-n_functions <- as.integer(arguments[3])
-for (path in arguments[3 + seq_len(n_functions)]) source(path)
-one_locale()
-library(ggplot2)
-library(dplyr, warn.conflicts = FALSE)
+# Draw a sweep's cells (`losslab sweep`): means with confidence intervals.
 
 # Lines are algorithms, in the report's colours, or values of another axis.
 line_scales <- function(lines, algorithms) {
@@ -15,7 +8,18 @@ line_scales <- function(lines, algorithms) {
   list(scale_shape_manual(values = seq_along(unique(lines))), labs(colour = NULL, shape = NULL))
 }
 
-draw_sweep <- function(cells, algorithms) {
+height_cm <- 9
+
+read <- function(path) {
+  readr::read_csv(
+    path,
+    col_types = readr::cols(
+      line = "c", panel = "c", x_label = "c", y_label = "c", .default = "d"
+    )
+  )
+}
+
+draw <- function(cells, algorithms) {
   cells <- filter(cells, !is.na(mean))
   across <- !all(is.na(cells$x))
   if (!across) cells$x <- 0
@@ -52,18 +56,3 @@ draw_sweep <- function(cells, algorithms) {
   intervals <- if (none) "." else "; vertical lines: their 95 % confidence intervals."
   with_note(figure, paste0("Means of runs with different seeds, n = ", counts, " each", intervals))
 }
-
-save_figure(
-  draw_sweep(
-    readr::read_csv(
-      arguments[1],
-      col_types = readr::cols(
-        line = "c", panel = "c", x_label = "c", y_label = "c", .default = "d"
-      )
-    ),
-    read_algorithms(arguments[2])
-  ),
-  utils::tail(arguments, -(3 + n_functions)),
-  height_cm = 9,
-  missing = tibble(cell = character())
-)

@@ -61,6 +61,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "why": (
         "losslab why my-run --stall --out cause",
+        "losslab why my-run --below 2.5 --out cause",
+        "losslab why my-run --metric fct_p99_s --out cause",
         "losslab why my-run --timeout --at 2.5 --out cause",
     ),
     "rerun": ("losslab rerun my-run", "losslab rerun results/cells/loss/CELL/0 --out again"),

@@ -223,12 +223,17 @@ def _require_dropped_later(spared: droplist.Lists, untouched: Future, at_s: floa
 def _run(past: Past, changes: Sequence[Change], draws: int, out: Path) -> list[list[Future]]:
     """Run all futures, by change; with draws, those without a change come first."""
     if not draws:
-        return [[past.run(each, out / _name(each))] for each in changes]
-    numbers = range(1, draws + 1)
-    return [
-        [past.run(each, out / _name(each) / f"{draw:03}", draw) for draw in numbers]
-        for each in (futures.REDRAWN, *changes)
-    ]
+        return [
+            [its] for its in past.run_all([(each, out / _name(each), None) for each in changes])
+        ]
+    found = past.run_all(
+        [
+            (each, out / _name(each) / f"{draw:03}", draw)
+            for each in (futures.REDRAWN, *changes)
+            for draw in range(1, draws + 1)
+        ]
+    )
+    return [found[at : at + draws] for at in range(0, len(found), draws)]
 
 
 def _name(change: Change) -> str:

@@ -1,51 +1,46 @@
-"""`losslab why`: the dropped packets that caused a stall or a timeout.
+"""`losslab why`: the dropped packets that caused a stall, a timeout or a bad metric.
 
 The replicate is cut before the symptom. Of the packets dropped from then on, delta debugging keeps
-those without which the symptom does not occur: a 1-minimal cause. The past stays exact.
+those without which the symptom does not occur: a 1-minimal cause. The past stays exact. The cause
+alone and the run without it are then measured from the start, with captures.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from losslab.campaign import rerun
-from losslab.campaign.futures import Change, Future, Past
+from losslab.campaign import capturing, explanation, futures, rerun, symptoms
+from losslab.campaign.futures import Change, Drop, Future, Past
+from losslab.campaign.symptoms import Symptom
+from losslab.emulation import droplist
 from losslab.errors import LosslabError
-from losslab.reading import UsageError, number_option, read_rows
+from losslab.reading import number_option
 from losslab.study.axes import short
 from losslab.study.condition import AXES, Condition
-from losslab.study.ddmin import minimise
+from losslab.study.ddmin import minimise, shortest_prefix
 from losslab.whatif import Recorded
 
-# A future has the stall if one of its stalls after the cut lasts this share of the original.
-SAME_STALL = 0.8
 # First distance of the cut from the symptom; doubled if the symptom no longer depends on later
 # drops.
 BEFORE_S = 0.5
-# A future's stall may end this much later than the original.
-LATER_S = 0.5
-# Shorter times without delivered data occur without any loss, such as in slow start.
-MIN_STALL_RTTS, MIN_STALL_S = 3, 0.1
-COUNTER = "TcpExtTCPTimeouts"
 CAUSE, WITHOUT = "cause", "without"
 
 
 @dataclass(frozen=True)
-class Stall:
-    """The longest time in which a replicate's largest flow delivered nothing."""
+class Cause:
+    """A 1-minimal cause of a symptom, given the past up to a cut."""
 
-    begin_s: float
-    length_s: float
-
-    @property
-    def until_s(self) -> float:
-        """Return the time by which a future has the same stall, if it has it."""
-        return self.begin_s + self.length_s + LATER_S
+    symptom: Symptom
+    at_s: float  # time of the cut
+    packets: list[Drop]
+    candidates: int  # drops after the cut
+    futures: int
+    folders: dict[str, Path]  # of the run with the cause alone, and of the one without it
 
 
 @dataclass
@@ -53,15 +48,30 @@ class Search:
     """A search for the cause of a symptom after a cut."""
 
     past: Past
+    untouched: Future
     folder: Path
-    shows: Callable[[Future], bool]
-    runs: list[Future] = field(default_factory=list)
+    count: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    runs: int = 0
 
-    def with_drops(self, numbers: Sequence[int], name: str = "") -> Future:
-        """Run the future that drops exactly these data packets after the cut."""
-        change = Change(name or "only", only={"data": tuple(numbers)})
-        self.runs.append(self.past.run(change, self.folder / (name or f"{len(self.runs):04}")))
-        return self.runs[-1]
+    def __post_init__(self) -> None:
+        self.drops = [drop for drop in self.untouched.drops if drop.t_s > self.past.at_s]
+        # Every direction that drops packets: a future may have packets that the run did not have.
+        self.ways = {"data", *(drop.direction for drop in self.untouched.drops)}
+        self.spared = self.dropping([])
+
+    def dropping(self, places: Sequence[int]) -> Future:
+        """Run the future that drops exactly these of `drops` after the cut."""
+        only: dict[str, tuple[int, ...]] = {
+            way: tuple(self.drops[at].number for at in places if self.drops[at].direction == way)
+            for way in droplist.DIRECTIONS
+            if way in self.ways
+        }
+        self.runs = next(self.count)
+        return self.past.run(Change("only", only=only), self.folder / f"{self.runs:04}")
+
+    def shows(self, symptom: Symptom, places: Sequence[int]) -> bool:
+        """Return whether the future that drops exactly these packets has a symptom."""
+        return symptom.shows(self.dropping(places), self.spared)
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -73,9 +83,17 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--stall", action="store_true", help="the longest time without delivered data"
     )
     symptom.add_argument("--timeout", action="store_true", help="a retransmission timeout")
+    symptom.add_argument(
+        "--below", type=number_option("below", above=0), metavar="MBIT",
+        help="the slowest second of the largest flow, if its goodput is below this",
+    )  # fmt: skip
+    symptom.add_argument(
+        "--metric", metavar="NAME",
+        help="a metric of the run that is worse than without any drop, such as fct_p99_s",
+    )  # fmt: skip
     command.add_argument(
         "--at", type=number_option("at", above=0), metavar="S",
-        help="time of the cut in s (default: shortly before the longest stall)",
+        help="time of the cut in s (default: shortly before the symptom)",
     )  # fmt: skip
     command.add_argument(
         "--out", type=Path, required=True,
@@ -87,83 +105,88 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def _why(options: argparse.Namespace) -> int:
     recorded = Recorded.of(options)
-    stall = longest_stall(recorded.folder, end_s=recorded.condition.duration_s)
-    timeouts = _timeouts(recorded.manifest)
-    min_s = max(MIN_STALL_S, MIN_STALL_RTTS * recorded.condition.rtt_ms / 1e3)
-    if options.stall and stall.length_s < min_s:
-        raise UsageError(
-            f"the run must have a stall of at least {min_s:g} s, {MIN_STALL_RTTS} RTTs, found at "
-            f"most {stall.length_s:.3f} s without delivered data"
+    cause = find(recorded, _symptom(recorded, options), options.out, options.at)
+    print(f"{cause.symptom.text}: caused by {len(cause.packets)} of {cause.candidates} packets")
+    for line in explanation.packets(cause.folders[CAUSE], cause.packets):
+        print(f"  {line}")
+    print(f"dropped after the cut at {cause.at_s:g} s; without any one of them it does not occur.")
+    print(f"{cause.futures} futures.\n")
+    ends = cause.at_s, cause.symptom.until_s
+    folders = cause.folders[CAUSE], cause.folders[WITHOUT]
+    print("\n".join(explanation.lines(*folders, cause.packets, *ends)))
+    manifest = rerun.load_manifest(cause.folders[CAUSE])
+    condition = Condition.from_json(manifest["cell"])
+    print(f"\nReproduce it from the start: {measure_command(condition, manifest['seed'])}")
+    return 0
+
+
+def _symptom(recorded: Recorded, options: argparse.Namespace) -> Symptom:
+    """Return the symptom that the options name; UsageError if the run does not have it."""
+    folder, condition = recorded.folder, recorded.condition
+    if options.stall:
+        return symptoms.stall(folder, condition)
+    if options.timeout:
+        return symptoms.timeout(folder, condition, recorded.manifest)
+    if options.below is not None:
+        return symptoms.slow(folder, condition, options.below)
+    return _worse(recorded, options.metric)
+
+
+def _worse(recorded: Recorded, metric: str) -> Symptom:
+    """Return a metric that drops made worse, and the time of the drop at which it became so."""
+    with recorded.cut(0.0) as (past, untouched, work):
+        search = Search(past, untouched, work)
+        lossless = search.spared.manifest["summary"]
+        end_s = recorded.condition.duration_s
+        found = symptoms.worse(metric, untouched.manifest["summary"], lossless, end_s)
+        prefix = shortest_prefix(
+            range(len(search.drops)), lambda part: search.shows(found, part), futures.at_once()
         )
-    if options.timeout and not timeouts:
-        raise UsageError("the run must have a retransmission timeout, found none")
+        last_s = search.drops[prefix[-1]].t_s
+    return replace(found, begin_s=last_s)
+
+
+def find(recorded: Recorded, symptom: Symptom, out: Path, at_s: float | None = None) -> Cause:
+    """Find the cause of a replicate's symptom; write the runs with and without it to a new folder.
+
+    Args:
+        recorded: The replicate.
+        symptom: The symptom that it has.
+        out: The folder to write.
+        at_s: Time of the cut; by default `BEFORE_S` before the symptom, or earlier if needed.
+
+    Raises:
+        LosslabError: The symptom does not depend on packets dropped after the cut.
+    """
     before_s = BEFORE_S
     while True:
-        at_s = options.at or max(0.0, stall.begin_s - before_s)
-        with recorded.cut(at_s) as (past, untouched, work):
-            if _search(past, untouched, work, stall, options):
-                return 0
-        if options.at or at_s == 0:
+        cut_s = max(0.0, symptom.begin_s - before_s) if at_s is None else at_s
+        with recorded.cut(cut_s) as (past, untouched, work):
+            search = Search(past, untouched, work)
+            shows = (symptom.shows(each, search.spared) for each in (search.spared, untouched))
+            if [*shows] == [False, True]:
+                return _minimised(search, symptom, recorded, out)
+        if at_s is not None or cut_s == 0:
             raise LosslabError(
-                f"the symptom must depend on packets dropped after {at_s:g} s, found that it also "
+                f"the symptom must depend on packets dropped after {cut_s:g} s, found that it also "
                 "occurs without them",
                 hint="name an earlier time with --at"
-                if at_s
+                if cut_s
                 else "packets that the bottleneck drops are no part of the search",
             )
         before_s *= 2
 
 
-def _search(
-    past: Past, untouched: Future, work: Path, stall: Stall, options: argparse.Namespace
-) -> bool:
-    """Find and print the cause; return False if the symptom does not depend on later drops."""
-    later = [drop for drop in untouched.drops if drop.t_s > past.at_s and drop.direction == "data"]
-    search = Search(past, work, lambda _: False)
-    none = search.with_drops([])
-    if options.timeout:
-        search.shows = lambda its: _timeouts(its.manifest) > _timeouts(none.manifest)
-    else:
-        search.shows = lambda its: (
-            longest_stall(its.folder, past.at_s, stall.until_s).length_s
-            >= SAME_STALL * stall.length_s
-        )
-    numbers = [drop.number for drop in later]
-    if search.shows(none) or not search.shows(untouched):
-        return False
-    cause = minimise(numbers, lambda part: search.shows(search.with_drops(part)))
-    for name, its in ((CAUSE, cause), (WITHOUT, [n for n in numbers if n not in cause])):
-        past.run(Change(name, only={"data": tuple(its)}), options.out / name)
-    times = {drop.number: drop.t_s for drop in later}
-    # The number of timeouts is known, but not their times.
-    what = f"stall of {stall.length_s:.3f} s at {stall.begin_s:.3f} s"
-    what = "timeout after the cut" if options.timeout else what
-    print(f"{what}: caused by {len(cause)} of {len(numbers)} packets")
-    for number in cause:
-        print(f"  data packet {number}, dropped at {times[number]:.6f} s")
-    print(f"dropped after the cut at {past.at_s:g} s; without any one of them it does not occur.")
-    print(f"{len(search.runs)} futures.\n")
-    print("\n".join(_explained(past, stall, options.out)))
-    return True
-
-
-def _explained(past: Past, stall: Stall, out: Path) -> Iterator[str]:
-    """Yield what the sender did with the cause alone and without it, and the reproducer."""
-    for name, words in ((CAUSE, "only the cause"), (WITHOUT, "all drops but the cause")):
-        folder = out / name
-        manifest = rerun.load_manifest(folder)
-        found = longest_stall(folder, past.at_s, stall.until_s)
-        windows = [
-            int(row["cwnd_packets"])
-            for row in _samples(folder)
-            if past.at_s < float(row["t_s"]) <= stall.until_s
-        ]
-        yield (
-            f"{words}: until {stall.until_s:.3g} s, longest stall {found.length_s:.3f} s, "
-            f"timeouts: {_timeouts(manifest)}, cwnd from {min(windows)} to {max(windows)} packets"
-        )
-    cell = Condition.from_json(rerun.load_manifest(out / CAUSE)["cell"])
-    yield f"\nReproduce it from the start: {measure_command(cell, past.seed)}"
+def _minimised(search: Search, symptom: Symptom, recorded: Recorded, out: Path) -> Cause:
+    """Minimise the drops after a cut, and measure the runs with and without the cause."""
+    every = range(len(search.drops))
+    cause = minimise(every, lambda part: search.shows(symptom, part), futures.at_once())
+    folders = {}
+    for name, places in ((CAUSE, cause), (WITHOUT, [at for at in every if at not in cause])):
+        folders[name] = out / name
+        capturing.from_start(search.dropping(places), recorded.prepared, out / name)
+    packets = [search.drops[at] for at in cause]
+    return Cause(symptom, search.past.at_s, packets, len(every), search.runs, folders)
 
 
 def measure_command(condition: Condition, seed: int) -> str:
@@ -174,38 +197,3 @@ def measure_command(condition: Condition, seed: int) -> str:
         if value != axis.default:
             words += [f"--{name.replace('_', '-')}", short(value)]
     return shlex.join([*words, "--seed", str(seed), "--out", "reproduced"])
-
-
-def longest_stall(folder: Path, from_s: float = 0.0, end_s: float = float("inf")) -> Stall:
-    """Return the longest stall of a replicate's largest flow that begins and ends in a period.
-
-    Raises:
-        LosslabError: The replicate has no TCP connection.
-    """
-    last: tuple[float, int] | None = None
-    longest = Stall(from_s, 0.0)
-    for row in _samples(folder):
-        t_s, delivered = float(row["t_s"]), int(row["delivered_bytes"])
-        if t_s > end_s:
-            break
-        if not delivered:
-            continue  # before the first data
-        if last is None or delivered != last[1]:
-            if last is not None and last[0] >= from_s and t_s - last[0] > longest.length_s:
-                longest = Stall(last[0], t_s - last[0])
-            last = t_s, delivered
-    return longest
-
-
-def _samples(folder: Path) -> list[dict[str, str]]:
-    """Return the rows of tcp.csv of the flow that delivered most."""
-    rows = read_rows(folder / "tcp.csv")
-    delivered = {row["flow"]: int(row["delivered_bytes"]) for row in rows}
-    if not delivered:
-        raise LosslabError("the run must have a TCP connection of its sender, found none")
-    flow = max(delivered, key=delivered.__getitem__)
-    return [row for row in rows if row["flow"] == flow]
-
-
-def _timeouts(manifest: Mapping[str, Any]) -> int:
-    return int(manifest["observed"]["state"]["sender"]["counters"].get(COUNTER, 0))

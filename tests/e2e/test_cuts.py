@@ -9,7 +9,7 @@ import pytest
 from bench import cuts, golden
 from losslab import cli
 from losslab.campaign import rerun
-from losslab.why import COUNTER
+from losslab.campaign.symptoms import COUNTER
 
 RECORD = golden.load()
 WORDS = [
@@ -172,6 +172,29 @@ def test_planted_cause_of_a_timeout_is_found(tmp_path, capsys):
     assert timeouts(tmp_path / "why" / "cause") == 1
     assert timeouts(tmp_path / "why" / "without") == 0
     assert losslab("rerun", tmp_path / "why" / "cause") == 0
+    # Each packet is named by its bytes, and the captures are part of the run.
+    assert len(re.findall(r"dropped at [0-9.]+ s: bytes \d+ to \d+", said)) == len(cause)
+    capsys.readouterr()
+    pcap = tmp_path / "cause.pcap"
+    assert losslab("export", tmp_path / "why" / "cause", "--pcap", "--out", pcap) == 0
+    assert pcap.read_bytes() == (tmp_path / "why" / "cause" / "capture-sender-r1.pcap").read_bytes()
+
+
+def test_cause_of_a_bad_metric_is_found(run, tmp_path, capsys):
+    assert losslab("why", run, "--metric", "goodput_mbit", "--out", tmp_path / "why") == 0
+    said = capsys.readouterr().out
+    recorded, cause = (
+        rerun.load_manifest(folder)["summary"]["goodput_mbit"]
+        for folder in (run, tmp_path / "why" / "cause")
+    )
+    words = re.match(r"Goodput \(Mbit/s\) ([0-9.]+), without any drop ([0-9.]+): caused by", said)
+    assert float(words[1]) == pytest.approx(recorded, rel=1e-3)
+    assert cause <= 1.001 * (float(words[2]) - 0.8 * (float(words[2]) - recorded))
+
+
+def test_slow_second_that_does_not_depend_on_drops_is_refused(run, tmp_path, capsys):
+    assert losslab("why", run, "--below", 50, "--out", tmp_path / "why") == 1
+    assert "found that it also occurs without them" in capsys.readouterr().err
 
 
 def timeouts(folder: Path) -> int:

@@ -3,7 +3,7 @@
 losslab's kernels can fork themselves (containers/kernel/patches/0005 and 0013). A guest boots,
 makes hosts and links, and waits: the base snapshot, which is the same for all cells. A fork of it
 is set up for a cell except for what depends on the seed, and waits: the cell's snapshot. Each job
-runs in a fork of that, with its own random seed. A fork behaves exactly as the guest itself would.
+runs in a fork of that, with its own seed. A fork behaves exactly as the guest itself would.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import select
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -31,7 +32,7 @@ POLL_S = 0.1
 
 
 class Snapshot:
-    """A booted guest that can be forked."""
+    """A booted guest that can be forked, by several threads at once."""
 
     def __init__(self, control: socket.socket, console: Path) -> None:
         """Connect to a snapshot.
@@ -42,15 +43,15 @@ class Snapshot:
         """
         self._control, self._console = control, console
         self.folder = console.parent
+        self.forks_cpu_s = 0.0  # CPU time of the forks that have ended
         self._ended: dict[int, tuple[int, float]] = {}
-        self._gone = False
+        self._gone, self._lock = False, threading.Lock()  # of all that reads from the socket
 
     @property
     def alive(self) -> bool:
         """Return whether the snapshot still runs."""
-        while (reply := self._next(0.0)) is not None:
-            self._record_end(reply)
-        return not self._gone
+        with self._lock:
+            return self._record_ends()
 
     def ready(self, limit_s: float) -> bool:
         """Wait until it waits for requests; return False if it ends or takes too long."""
@@ -105,17 +106,17 @@ class Snapshot:
         request = f"{options} ".encode() + os.fsencode(folder.resolve())
         if orders:
             request += b"\0" + "\n".join(orders).encode()
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            socket.send_fds(self._control, [request], [] if control is None else [control])
-        deadline = time.monotonic() + REPLY_LIMIT_S
-        while (reply := self._next(max(0.0, deadline - time.monotonic()))) is not None:
-            if reply[0] == "started":
-                # A killed fork may have had this PID before.
-                self._ended.pop(int(reply[1]), None)
-                return int(reply[1])
-            if reply[0] == "failed":
-                break
-            self._record_end(reply)
+        with self._lock:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                socket.send_fds(self._control, [request], [] if control is None else [control])
+            deadline = time.monotonic() + REPLY_LIMIT_S
+            while (reply := self._next(max(0.0, deadline - time.monotonic()))) is not None:
+                if reply[0] == "started":
+                    self._ended.pop(int(reply[1]), None)  # of a killed fork
+                    return int(reply[1])
+                if reply[0] == "failed":
+                    break
+                self._record_end(reply)
         raise HostError(
             "the snapshot must fork a guest, found: "
             + (os.strerror(int(reply[1])) if reply else "no reply"),
@@ -129,21 +130,31 @@ class Snapshot:
         within REPLY_LIMIT_S, the snapshot itself is considered lost.
         """
         deadline = time.monotonic() + (REPLY_LIMIT_S if limit_s is None else limit_s)
-        while pid not in self._ended:
-            reply = self._next(max(0.0, deadline - time.monotonic()))
-            if reply is None and (self._gone or limit_s is None):
-                self._gone = True
-                return -signal.SIGKILL, 0.0  # forks end with the snapshot
-            if reply is None:
+        while True:
+            with self._lock:
+                runs, left_s = self._record_ends(), deadline - time.monotonic()
+                if pid in self._ended:
+                    return self._ended.pop(pid)
+                if not runs or (left_s <= 0 and limit_s is None):
+                    self._gone = True
+                    return -signal.SIGKILL, 0.0  # forks end with the snapshot
+            if left_s <= 0:
                 return None
+            # Another thread may receive the reply meanwhile, and record it.
+            select.select([self._control], [], [], min(left_s, POLL_S))
+
+    def _record_ends(self) -> bool:
+        """Record the replies that have arrived; return whether the snapshot still runs."""
+        while (reply := self._next(0.0)) is not None:
             self._record_end(reply)
-        return self._ended.pop(pid)
+        return not self._gone
 
     def _record_end(self, reply: list[str]) -> None:
         """Record the exit status and CPU time of a fork."""
         if reply[0] == "ended":
             status = os.waitstatus_to_exitcode(int(reply[2]))
-            self._ended[int(reply[1])] = (status, float(reply[3]) + float(reply[4]))
+            self._ended[int(reply[1])] = status, float(reply[3]) + float(reply[4])
+            self.forks_cpu_s += self._ended[int(reply[1])][1]
 
     def _next(self, limit_s: float) -> list[str] | None:
         """Return the fields of the next reply; None after `limit_s` or the snapshot's end."""

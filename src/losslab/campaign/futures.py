@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,9 +71,15 @@ class Future:
 
     change: Change
     draw: int | None
+    at_s: float  # time of the cut
     folder: Path
     manifest: dict[str, Any]
     drops: list[Drop]
+
+
+def at_once() -> int:
+    """Return the number of futures that run at the same time."""
+    return len(os.sched_getaffinity(0))
 
 
 UNTOUCHED, REDRAWN = Change("untouched"), Change("losses drawn anew")
@@ -120,7 +128,12 @@ class Past:
 
         drops: list[Drop] = []
         manifest = replicate.attempt(inputs, measure, out, tools, [], last=True)
-        return Future(change, draw, out, manifest, drops)
+        return Future(change, draw, self.at_s, out, manifest, drops)
+
+    def run_all(self, wanted: Sequence[tuple[Change, Path, int | None]]) -> list[Future]:
+        """Run futures, one on each CPU at a time; each has the arguments of `run`."""
+        with ThreadPoolExecutor(at_once()) as pool:
+            return [*pool.map(lambda each: self.run(*each), wanted)]
 
     def orders(self, change: Change, draw: int | None = None) -> list[str]:
         """Return the orders to the kernel for a change; see `run`."""

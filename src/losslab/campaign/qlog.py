@@ -117,20 +117,39 @@ def segments(capture: bytes) -> tuple[int, list[Segment]]:
     Raises:
         LosslabError: The capture has no such ping.
     """
-    origins, found = [], []
+    origin_ns, found = _traffic(capture)
+    return origin_ns, [segment for _, segment in found if segment is not None]
+
+
+def sent(capture: bytes) -> tuple[int, list[Segment | None]]:
+    """Read the sender's packets of the traffic; None for those that are not TCP.
+
+    The time and the error are those of `segments`. Pings on the idle path are before the traffic.
+    """
+    origin_ns, found = _traffic(capture)
+    own = [(at_ns, segment) for at_ns, segment in found if segment is None or segment.sent]
+    first = next(n for n, (at_ns, its) in enumerate(own) if its is not None or at_ns >= origin_ns)
+    return origin_ns, [segment for _, segment in own[first:]]
+
+
+def _traffic(capture: bytes) -> tuple[int, list[tuple[int, Segment | None]]]:
+    """Return the origin of `segments`, and all TCP segments and the sender's other packets."""
+    origins, found = [], list[tuple[int, Segment | None]]()
     sender = bytes(map(int, SENDER_ADDRESS.split(".")))
     for at_ns, frame in packets(capture):
         if struct.unpack_from("!H", frame, 12)[0] != IPV4:
             continue
         header = ETHERNET_BYTES + 4 * (frame[ETHERNET_BYTES] & 0x0F)
-        protocol, sent = frame[ETHERNET_BYTES + 9], frame[26:30] == sender
+        protocol, own = frame[ETHERNET_BYTES + 9], frame[26:30] == sender
         if protocol == ICMP:
             kind, _, _, identifier, number = struct.unpack_from("!BBHHH", frame, header)
             if (kind, identifier, number) == (ECHO_REQUEST, IDENTIFIER, 0):
                 origins.append(at_ns)
         if protocol == TCP:
             end = ETHERNET_BYTES + struct.unpack_from("!H", frame, ETHERNET_BYTES + 2)[0]
-            found.append(_segment(at_ns, frame, header, end, sent))
+            found.append((at_ns, _segment(at_ns, frame, header, end, own)))
+        elif own:
+            found.append((at_ns, None))
     # The first origin is that of the pings on the idle path.
     if len(origins) < 2:
         raise LosslabError("a capture must contain the first ping of the traffic, found none")
@@ -159,6 +178,21 @@ def _sacked(options: bytes) -> Iterator[tuple[int, int]]:
             for block in range(at + 2, at + length, 8):
                 yield struct.unpack_from("!II", options, block)
         at += max(2, length)
+
+
+def outstanding(segments: Sequence[Segment]) -> list[tuple[int, int]]:
+    """Return a connection's packets in flight over time: neither acknowledged nor sent again.
+
+    Each entry has the time in ns and the number of packets.
+    """
+    connection, found = _Connection(), list[tuple[int, int]]()
+    for segment in segments:
+        if segment.sent and segment.octets > 0:
+            list(connection.send(segment))
+        elif not segment.sent:
+            connection.acknowledge(segment)
+        found.append((segment.at_ns, len(connection.in_flight)))
+    return found
 
 
 def log(

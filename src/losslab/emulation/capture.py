@@ -91,6 +91,12 @@ def running(
             violations += _write(capture, link, folder / name(link))
 
 
+def ring_bytes(rate_mbit: float, duration_s: float) -> int:
+    """Return the size of a capture's ring."""
+    packets = ROOM * rate_mbit * 1e6 / 8 / FRAME_BYTES * (duration_s + MORE_S)
+    return min(RING_MAX_BYTES, BLOCK_BYTES * (1 + int(packets * FRAME_ROOM_BYTES) // BLOCK_BYTES))
+
+
 def _open(link: str, plan: Plan, nodes: Mapping[str, Host], stack: contextlib.ExitStack) -> Capture:
     host = next((host for host, setup in plan.hosts.items() if link in setup.interfaces), None)
     if host is None:
@@ -99,9 +105,7 @@ def _open(link: str, plan: Plan, nodes: Mapping[str, Host], stack: contextlib.Ex
     # Imported only when a capture is requested.
     import mmap
 
-    seconds = plan.duration_s + MORE_S
-    packets = ROOM * plan.path_spec.rate_mbit * 1e6 / 8 / FRAME_BYTES * seconds
-    octets = min(RING_MAX_BYTES, BLOCK_BYTES * (1 + int(packets * FRAME_ROOM_BYTES) // BLOCK_BYTES))
+    octets = ring_bytes(plan.path_spec.rate_mbit, plan.duration_s)
     frames = octets // FRAME_ROOM_BYTES
     with netns.inside(nodes[host].pid):
         # Protocol 0: the socket receives nothing until it has its ring and is bound.

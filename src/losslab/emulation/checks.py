@@ -141,12 +141,10 @@ def _of_loss(e: Evidence) -> Iterator[str | None]:
     if path.mean_rate_mbit is not None:
         return  # checked by phase in `schedule_runner`
     checked = {way for each in path.mechanisms for way in each.checked_losses}
-    if "data" in checked:
-        pass
-    elif path.loss_at_sender_percent is None:
+    if "data" not in checked and path.loss_at_sender_percent is None:
         offered, run = t.loss_offered, path.loss_run_packets
         yield outside_acceptance_interval("loss", path.loss_percent, offered, t.loss_drops, run)
-    else:
+    if path.loss_at_sender_percent is not None:
         # A lower bound: aggregates, and those that netem's full queue drops, are not counted.
         aggregates = t.sent // AGGREGATE_PACKETS_MAX
         minimum = path.loss_at_sender_percent / 100 * t.sent / AGGREGATE_PACKETS_MAX
@@ -155,13 +153,12 @@ def _of_loss(e: Evidence) -> Iterator[str | None]:
                 f"the sender's netem must lose {path.loss_at_sender_percent:g} % of at least "
                 f"{aggregates} aggregates, found {t.sender_drops} lost"
             )
-    if "back" in checked:
-        return
-    offered = t.received_back + t.link_back_drops + t.loss_back_drops
-    yield outside_acceptance_interval(
-        "loss on the reverse path", path.loss_back_percent, offered, t.loss_back_drops,
-        path.loss_run_packets,
-    )  # fmt: skip
+    if "back" not in checked:
+        offered = t.received_back + t.link_back_drops + t.loss_back_drops
+        yield outside_acceptance_interval(
+            "loss on the reverse path", path.loss_back_percent, offered, t.loss_back_drops,
+            path.loss_run_packets,
+        )  # fmt: skip
 
 
 def _of_flows(e: Evidence) -> Iterator[str]:

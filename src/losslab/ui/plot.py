@@ -117,14 +117,14 @@ def axis_limits(runs: Sequence[Run]) -> dict[str, float]:
 def draw(
     script: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]], paths: Sequence[Path]
 ) -> None:
-    """Plot a table with an R script of analysis/, in the report's theme and colours.
+    """Plot a table with an R script of analysis/ (see plot.R there), in the report's theme.
 
     Raises HostError without R.
     """
     require_programs("analysis", "a figure")
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
-    code = ROOT / "analysis" / script
+    folder = ROOT / "analysis"
     functions = files.functions(ROOT, [])
     with tempfile.TemporaryDirectory(prefix="losslab-plot-") as name:
         table = Path(name, "table.csv")
@@ -134,7 +134,8 @@ def draw(
         lines = ["\t".join(line) for line in (controls[0], *(row.values() for row in controls))]
         algorithms.write_text("\n".join(lines) + "\n")
         targets = [str(path.resolve()) for path in paths]
-        command = ["Rscript", "--vanilla", str(code), str(table), str(algorithms)]
+        scripts = [str(folder / "plot.R"), str(folder / script)]
+        command = ["Rscript", "--vanilla", *scripts, str(table), str(algorithms)]
         # In a temporary folder, because ggplot2 leaves an Rplots.pdf in its working directory.
         processes.run(
             [*command, str(len(functions)), *map(str, functions), *targets],

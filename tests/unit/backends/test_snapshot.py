@@ -5,6 +5,7 @@ import signal
 import socket
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -143,6 +144,15 @@ def test_forks_end_in_any_order(tmp_path):
             slow.wait(0.05)
         assert slow.wait(10) == 5
         assert quick.wait(10) == 3
+
+
+def test_threads_may_wait_for_forks_at_the_same_time(tmp_path):
+    with booted_snapshot(tmp_path) as guest, ThreadPoolExecutor(8) as pool:
+
+        def status(number):
+            return fork(guest, tmp_path / str(number), 0.01 * (number % 3), number).wait(20)
+
+        assert [*pool.map(status, range(24))] == [*range(24)]
 
 
 def test_fork_is_killed_with_its_process_group(tmp_path):

@@ -43,6 +43,18 @@ def capture(*frames):
     return FILE_HEADER + b"".join(records)
 
 
+def test_packets_are_outstanding_until_acknowledged_or_sent_again():
+    frames = data(0), data(1000), data(2000), ack(1000, (2000, 3000)), data(1000), ack(3000)
+    _, seen = qlog.segments(capture(*frames))
+    assert [packets for _, packets in qlog.outstanding(seen)] == [1, 2, 3, 1, 1, 0]
+
+
+def test_packets_of_the_sender_are_numbered_from_the_start_of_the_traffic():
+    ping_of_traffic = frame(1, ping.request(1))
+    _, seen = qlog.sent(capture(data(0), ack(1000), ping_of_traffic, data(1000)))
+    assert [its and its.begin for its in seen] == [None, START, None, START + 1000 - 2**32]
+
+
 ROW = {
     "t_s": "0.0015", "flow": str(PORT), "cwnd_packets": "10", "ssthresh_packets": "",
     "srtt_ms": "20.5", "rttvar_ms": "1.25", "pacing_mbit": "8.000",

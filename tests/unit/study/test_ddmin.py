@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from losslab.study.ddmin import minimise
+from losslab.study.ddmin import minimise, shortest_prefix
 
 
-def minimal(items, shows):
+def minimal(items, shows, at_once=1):
     """Minimise, and count the calls; none may repeat."""
     seen = []
 
@@ -16,14 +16,21 @@ def minimal(items, shows):
         seen.append(tuple(part))
         return shows(part)
 
-    return minimise(items, counted), len(seen)
+    return minimise(items, counted, at_once), len(seen)
 
 
 @pytest.mark.parametrize("cause", [(7,), (1, 2), (0, 99), (3, 40, 77), tuple(range(10, 20))])
-def test_the_only_cause_is_found(cause):
-    found, runs = minimal(range(100), lambda part: {*cause} <= {*part})
+@pytest.mark.parametrize("at_once", [1, 2, 5])
+def test_the_only_cause_is_found(cause, at_once):
+    found, runs = minimal(range(100), lambda part: {*cause} <= {*part}, at_once)
     assert found == [*cause]
-    assert runs < 150
+    assert runs < 150 + 30 * at_once
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3])
+@pytest.mark.parametrize("last", [0, 1, 49, 98, 99])
+def test_the_shortest_prefix_ends_with_the_last_item_of_the_cause(last, at_once):
+    assert shortest_prefix(range(100), lambda part: last in part, at_once) == [*range(last + 1)]
 
 
 def test_a_symptom_without_any_item_has_an_empty_cause():
