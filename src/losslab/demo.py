@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from losslab import sweeps
-from losslab.campaign.collect import read_csv
+from losslab.emulation.goodput import read_rows
 from losslab.ui.commands import say
 
 LABELS = {"cubic": "CUBIC", "bbr": "BBR"}
@@ -45,7 +45,7 @@ def _demo(options: argparse.Namespace) -> int:
 
 def text(out: Path) -> str:
     """Describe the path and the goodput lost to packet loss, from the sweep's table."""
-    rows = read_csv(out / "sweep.csv")
+    rows = read_rows(out / "sweep.csv")
     means = {(row["algorithm"], float(row["loss_percent"])): row["mean"] for row in rows}
     return "\n".join(
         [

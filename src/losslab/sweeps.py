@@ -33,7 +33,6 @@ from losslab.study.condition import AXES, Condition
 from losslab.study.grid import POINTS_MAX, block_grid
 from losslab.ui import cellstable
 
-LISTS = ("scheme", "flows", "changes", "drop_list", "sender_command", "receiver_command", "bring")
 POLL_S = 0.1
 KEPT = "finished runs are kept; repeat the same command to continue"
 
@@ -57,8 +56,7 @@ def values(its: Axis, text: str) -> list[str | float]:
         UsageError: the text is no list of values, or a value occurs twice.
     """
     if its.kind == "str":
-        # Values of some axes contain commas.
-        found: list[str | float] = [text] if its.name in LISTS else [*text.split(",")]
+        found: list[str | float] = [text] if its.commas else [*text.split(",")]
     else:
         found = []
         for part in text.split(","):

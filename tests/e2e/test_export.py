@@ -5,7 +5,7 @@ import json
 import pytest
 
 from losslab.campaign import qlog
-from losslab.campaign.collect import read_csv
+from losslab.emulation.goodput import read_rows
 from tests.e2e.test_measure import contents, losslab, measure
 
 pytestmark = pytest.mark.usefixtures("shared_guests")
@@ -42,7 +42,7 @@ def test_capture_has_as_many_packets_as_the_links_counted(runs):
     summary = json.loads((runs / "with" / "manifest.json").read_text())["summary"]
     # After the bottleneck, the lossy interface is also offered the pings: 20 before the flow, and
     # those during it.
-    pings = 20 + len(read_csv(runs / "with" / "ping.csv"))
+    pings = 20 + len(read_rows(runs / "with" / "ping.csv"))
     forward = sum(segment.sent for segment in seen)
     assert 0 <= summary["loss_offered_packets"] - forward - pings + 20 <= 2
 
@@ -50,7 +50,7 @@ def test_capture_has_as_many_packets_as_the_links_counted(runs):
 def test_qlog_has_the_kernels_losses_and_bytes(runs):
     log = json.loads((runs / "run.qlog").read_text())
     assert log["qlog_version"] == "0.3"
-    rows = read_csv(runs / "without" / "tcp.csv")
+    rows = read_rows(runs / "without" / "tcp.csv")
     ports = [trace["common_fields"]["ODCID"] for trace in log["traces"]]
     bulk = log["traces"][ports.index(f"{40001:04x}")]["events"]
     names = [event["name"] for event in bulk]

@@ -96,11 +96,11 @@ def test_new_studys_figure_table_claim_and_chapter_are_in_the_report(clone):
     results = clone / "results"
     for format in ("svg", "png", "pdf"):
         assert (results / f"figures/tiny_goodput.{format}").stat().st_size > 3000
-    table = collect.read_csv(results / "tables/tiny_goodput.csv")
+    table = collect.read_rows(results / "tables/tiny_goodput.csv")
     assert [(row["algorithm"], row["published_mbit"]) for row in table] == [
         ("bbr", "9.4"), ("bbr", "NA"), ("cubic", "9.5"), ("cubic", "NA"),
     ]  # fmt: skip
-    [claim] = collect.read_csv(results / "claims.csv")
+    [claim] = collect.read_rows(results / "claims.csv")
     assert (claim["study"], claim["claim"], claim["verdict"]) == (
         "tiny",
         "tiny-cubic",

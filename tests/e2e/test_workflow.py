@@ -59,7 +59,7 @@ def rendered(root, tmp_path_factory):
 
 
 def rows(path):
-    return collect.read_csv(path)
+    return collect.read_rows(path)
 
 
 def test_report_is_written_as_html_and_pdf(rendered):

@@ -64,7 +64,7 @@ def test_collect_records_the_numbers_of_cells_not_run(tmp_path, absent):
     }
     options = [word for table, path in files.items() for word in (f"--{table}", str(path))]
     assert cli.main(["collect", str(cell), *options, "--left-out", "main=3", "other=88"]) == 0
-    rows = collect.read_csv(files["overview"])
+    rows = collect.read_rows(files["overview"])
     assert [(r["block"], r["n_left_out"]) for r in rows] == [
         ("b", ""),
         ("main", "3"),

@@ -13,6 +13,7 @@ from typing import Any
 
 from losslab.backends.base import GUEST
 from losslab.campaign import integrity, limiters
+from losslab.emulation.goodput import read_rows
 from losslab.study import features
 from losslab.study.condition import AXES, Condition
 from losslab.study.stopping import StoppingRule
@@ -102,12 +103,12 @@ def gather(
             if not replicate["valid"]:
                 continue
             folder = path.parent / str(number)
-            samples = read_csv(folder / "tcp.csv") if (folder / "tcp.csv").is_file() else []
+            samples = read_rows(folder / "tcp.csv") if (folder / "tcp.csv").is_file() else []
             app = features.apps()[condition.app]
             port = str(next(iter(app.ports), ""))
             tables.replicates[-1] |= limiters.of_samples(samples, port, condition)
             if app.per_second:
-                rows = read_csv(folder / "intervals.csv")
+                rows = read_rows(folder / "intervals.csv")
                 tables.replicates[-1] |= other_windows(
                     rows, condition.warmup_s, condition.duration_s
                 )
@@ -125,7 +126,7 @@ def gather(
                     for row in samples
                     if row["flow"] in names
                 ]
-                tables.queue += [shared | row for row in read_csv(folder / "queue.csv")]
+                tables.queue += [shared | row for row in read_rows(folder / "queue.csv")]
     studies = {row["study"] for row in tables.cells}
     tables.cells += [row for study in studies for row in left_out_rows(study, left_out)]
     return tables
@@ -137,7 +138,7 @@ def flow_names(folder: Path) -> dict[str, str]:
     Background flows with a limited size are left out, and so are all after the first nine.
     """
     table = folder / features.background().table
-    rows = [row for row in read_csv(table) if not row["size_bytes"]] if table.is_file() else []
+    rows = [row for row in read_rows(table) if not row["size_bytes"]] if table.is_file() else []
     rows.sort(key=lambda row: [int(part) for part in row["name"].split("-")])
     return FLOW_NAMES | {
         row["source_port"]: f"{row['algorithm']} {row['name']}"
@@ -239,12 +240,6 @@ def one_second_means(
         if warmup_s <= middle_s < duration_s:
             seconds[math.ceil(middle_s)].append(float(row["goodput_mbit"]))
     return [(end, sum(values) / len(values)) for end, values in sorted(seconds.items())]
-
-
-def read_csv(path: Path) -> list[dict[str, str]]:
-    """Read a table as a list of rows."""
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> None:

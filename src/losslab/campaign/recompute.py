@@ -17,12 +17,12 @@ from typing import Any
 
 from losslab.backends.base import GUEST
 from losslab.backends.registry import BACKENDS
-from losslab.campaign.collect import read_csv
 from losslab.campaign.futures import FUTURE
 from losslab.campaign.inputs import trace_texts
 from losslab.emulation import cut, hosts, outcome
 from losslab.emulation.accounting import Traffic
 from losslab.emulation.flows import Timeline
+from losslab.emulation.goodput import read_rows
 from losslab.emulation.link import traces
 from losslab.emulation.plan import Plan, make_plan
 from losslab.emulation.probes import queue, tcp
@@ -140,7 +140,7 @@ def _observations(
     timeline = _timeline(plan, folder, observed)
     backlog = [
         queue.QueueSample(float(row["t_s"]), *(int(row[key]) for key in list(row)[1:]))
-        for row in read_csv(folder / "queue.csv")
+        for row in read_rows(folder / "queue.csv")
     ]
     replies = [(t_s, rtt) for t_s, rtt in _pings(folder / "ping.csv") if t_s >= plan.warmup_s]
     run = Run(timeline, _last_samples(plan, observed), backlog, replies, failures)
@@ -180,7 +180,7 @@ def _last_samples(plan: Plan, observed: Mapping[str, Any]) -> list[tcp.TcpSample
 
 
 def _pings(table: Path) -> list[tuple[float, float]]:
-    return [(float(row["t_s"]), float(row["rtt_ms"])) for row in read_csv(table)]
+    return [(float(row["t_s"]), float(row["rtt_ms"])) for row in read_rows(table)]
 
 
 def _compare_summary(

@@ -16,7 +16,7 @@ from typing import Any
 
 from losslab.backends.base import GUEST, Instrument
 from losslab.backends.registry import BACKENDS
-from losslab.campaign import futures, inputs
+from losslab.campaign import futures
 from losslab.campaign.documents import read_host, read_manifest
 from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE
 from losslab.campaign.instrument import instrument, video
@@ -26,8 +26,7 @@ from losslab.instrument.archive import digest
 from losslab.lock import own_folder
 from losslab.reading import UsageError
 from losslab.repository import ROOT
-from losslab.study import design
-from losslab.study.axes import NONE
+from losslab.study import design, features
 from losslab.study.condition import Condition
 
 TRUST = "--trust"
@@ -226,15 +225,6 @@ def require_trusted(manifest: Mapping[str, Any], trust: bool) -> Condition:
 
 
 def _foreign(condition: Condition, own_kernel: bool) -> list[str]:
-    """List programs that are not losslab's; commands are quoted to escape control characters."""
-    found = []
-    if condition.app == "command":
-        found += [
-            f"on the receiver: {condition.receiver_command!r}",
-            f"on the sender: {condition.sender_command!r}",
-        ]
-        if condition.bring != NONE:
-            found.append(f"both with copies of the files in {inputs.source(condition)}")
-    if own_kernel:
-        found.append("on this machine's own kernel, as root")
-    return found
+    """List programs that are not losslab's."""
+    found = [line for each in features.used_by(condition) for line in each.foreign(condition)]
+    return found + ["on this machine's own kernel, as root"] * own_kernel

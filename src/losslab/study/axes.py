@@ -158,6 +158,7 @@ class Axis:
         named: Format of the axis's part of a cell's name.
         always_named: Whether the name has the part for the default value, too.
         digested: Whether the part is a digest of the value, for free text.
+        commas: Whether text values may contain commas.
         seed: How the axis enters the seeds.
         of_campaign: Whether campaigns set the axis, and not studies.
         name: Name of the axis's field.
@@ -173,6 +174,7 @@ class Axis:
     named: str = "{}"
     always_named: bool = False
     digested: bool = False
+    commas: bool = False
     seed: Seed = Seed.UNLESS_DEFAULT
     of_campaign: bool = False
     name: str = ""

@@ -13,14 +13,10 @@ from typing import TYPE_CHECKING, Any
 from losslab.errors import LosslabError
 from losslab.study import features
 from losslab.study.axes import NONE, Seed, axis, declared
+from losslab.study.conflicts import BARE_RATE_MAX_MBIT, conflicts
 
 NO_TRACE = NO_SCHEME = NONE
 DEFAULT_KERNEL = DEFAULT_IMAGE = "default"
-# Queues that the shaper htb-netem can emulate.
-ONE_INTERFACE_QUEUES = ("fifo", "two-fifos")
-# On a bare path, the serialization delay replaces the propagation delay. At this rate it is
-# 0.24 ms, several times the time in which a machine forwards a packet between two hosts.
-BARE_RATE_MAX_MBIT = 50.0
 
 
 @dataclass(frozen=True)
@@ -159,8 +155,6 @@ class Condition:
 
     def problems(self) -> list[str]:
         """List what is wrong with the values; empty if the condition can be measured."""
-        from losslab.study.conflicts import conflicts  # imports this module
-
         problems = [
             problem
             for name, declaration in AXES.items()

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from losslab.study import features
-from losslab.study.condition import (
-    BARE_RATE_MAX_MBIT,
-    NO_TRACE,
-    ONE_INTERFACE_QUEUES,
-)
+from losslab.study.axes import NONE
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition
+
+# Queues that the shaper htb-netem can emulate.
+ONE_INTERFACE_QUEUES = ("fifo", "two-fifos")
+# On a bare path, the serialization delay replaces the propagation delay. At this rate it is
+# 0.24 ms, several times the time in which a machine forwards a packet between two hosts.
+BARE_RATE_MAX_MBIT = 50.0
 
 
 def conflicts(condition: Condition) -> Iterator[str]:
@@ -42,7 +44,7 @@ def conflicts(condition: Condition) -> Iterator[str]:
             f"warmup_s must be below duration_s ({condition.duration_s:g}), found "
             f"{condition.warmup_s:g}"
         )
-    excluded = (condition.loss_percent, condition.sender_delay_ms, condition.trace != NO_TRACE)
+    excluded = (condition.loss_percent, condition.sender_delay_ms, condition.trace != NONE)
     if one_interface and (condition.bare or any(excluded)):
         yield (
             "shaper htb-netem sets rate, delay and buffer on one interface: it needs an rtt_ms "

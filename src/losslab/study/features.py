@@ -73,6 +73,10 @@ class Feature:
         """Return further inputs of its results, by part of the fingerprint."""
         return {}
 
+    def foreign(self, condition: Condition) -> list[str]:
+        """List programs of the condition's author, quoted to escape control characters."""
+        return []
+
     def algorithms(self, condition: Condition) -> set[str]:
         """Return the kernel's congestion controls that it uses besides the axis `algorithm`."""
         return set()

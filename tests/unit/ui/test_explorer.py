@@ -155,7 +155,7 @@ def test_same_runs_give_the_same_bytes(campaign):
 def test_missing_cell_is_named(campaign):
     overview, cells, out = campaign
     overview.write_text(overview.read_text().replace("seam,video", "seam,gone", 1))
-    rows = collect.read_csv(overview)
+    rows = collect.read_rows(overview)
     rows[0]["cell"] = "gone"
     collect.write_csv(overview, collect.CELL_COLUMNS, rows)
     with pytest.raises(LosslabError, match=r"gone/cell\.json does not exist"):

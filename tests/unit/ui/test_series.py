@@ -4,7 +4,8 @@ import shutil
 
 import pytest
 
-from losslab.campaign.collect import read_csv, write_csv
+from losslab.campaign.collect import write_csv
+from losslab.emulation.goodput import read_rows
 from losslab.errors import LosslabError
 from losslab.ui import series
 from tests import sealed
@@ -26,7 +27,7 @@ def test_bulk_run_has_every_panel_with_the_files_numbers(recorded):
     }
     by_name = {each.name: each for each in run.series if each.flow != "competitor"}
     for name, (file, column) in columns.items():
-        rows = read_csv(folder / file)
+        rows = read_rows(folder / file)
         assert by_name[name].values == tuple(float(row[column]) for row in rows)
         assert by_name[name].t_s == tuple(float(row["t_s"]) for row in rows)
 
@@ -59,7 +60,7 @@ def test_flow_without_receiver_samples_has_the_senders_values(recorded, tmp_path
         ("goodput", "acknowledged", "competitor"),
     }
     lines = {(each.name, each.flow): each for each in series.load(tmp_path / "run").series}
-    rows = read_csv(tmp_path / "run" / "tcp.csv")
+    rows = read_rows(tmp_path / "run" / "tcp.csv")
     counts = [int(row["delivered_bytes"]) for row in rows if row["flow"] == "40002"]
     drawn = sum(lines["acknowledged", "competitor"].values) * series.BIN_S / 8 * 1e6
     assert drawn == pytest.approx(counts[-1])
@@ -68,7 +69,7 @@ def test_flow_without_receiver_samples_has_the_senders_values(recorded, tmp_path
 def test_runs_of_an_older_version_have_tcps_delivery_rate(recorded, tmp_path):
     shutil.copytree(recorded("rivals") / "0", tmp_path / "run")
     (tmp_path / "run" / "competitor-intervals.csv").unlink()
-    rows = read_csv(tmp_path / "run" / "tcp.csv")
+    rows = read_rows(tmp_path / "run" / "tcp.csv")
     kept = [column for column in rows[0] if column != "delivered_bytes"]
     write_csv(tmp_path / "run" / "tcp.csv", kept, rows)
     sealed.reseal(tmp_path / "run")
@@ -91,7 +92,7 @@ def test_trace_driven_link_has_its_carried_rate(recorded):
 def test_video_goodput_is_computed_from_frames(recorded):
     folder = recorded("video") / "0"
     (received,) = (s for s in series.load(folder).series if s.name == "received")
-    sent_bits = 8 * sum(int(row["bytes"]) for row in read_csv(folder / "frames.csv"))
+    sent_bits = 8 * sum(int(row["bytes"]) for row in read_rows(folder / "frames.csv"))
     drawn_bits = sum(received.values) * series.BIN_S * series.BITS_PER_MBIT
     assert drawn_bits == pytest.approx(sent_bits)
 

@@ -90,18 +90,18 @@ class Command(App):
         "sender_command": axis(
             NONE,
             help="shell command at the sender (app `command`); sends to `$RECEIVER`",
-            named="sends-{}", digested=True,
+            named="sends-{}", digested=True, commas=True,
         ),
         "receiver_command": axis(
             NONE,
             help="shell command at the receiver (app `command`); starts first and listens on a "
             "port",
-            named="receives-{}", digested=True,
+            named="receives-{}", digested=True, commas=True,
         ),
         "bring": axis(
             NONE,
             help="folder with your files (app `command`); the commands run in a copy of it",
-            named="bring-{}", digested=True, seed=Seed.NEVER,
+            named="bring-{}", digested=True, commas=True, seed=Seed.NEVER,
         ),
     }  # fmt: skip
 
@@ -114,6 +114,14 @@ class Command(App):
             )
         if condition.bring != NONE and not self.used(condition):
             yield f"bring needs the app command, found {condition.app}"
+
+    def foreign(self, condition: Condition) -> list[str]:
+        return [
+            f"on the receiver: {condition.receiver_command!r}",
+            f"on the sender: {condition.sender_command!r}",
+            *([f"both with copies of the files in {condition.bring!r}"]
+              if condition.bring != NONE else []),
+        ]  # fmt: skip
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
         return [

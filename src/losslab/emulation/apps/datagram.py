@@ -38,9 +38,9 @@ class Datagram(App):
             NONE,
             help="congestion control of the app `datagram`, with parameters: "
             "`ewma,alpha=0.9,scale=1.5`",
-            seed=Seed.NEVER,
+            commas=True, seed=Seed.NEVER,
         )
-    }
+    }  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
         scheme, app = condition.scheme, condition.app

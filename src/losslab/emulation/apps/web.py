@@ -7,7 +7,6 @@ the same queue.
 
 from __future__ import annotations
 
-import csv
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,12 +106,11 @@ class Web(App):
                 f"curl must get {PAGE_BYTES} bytes with status 200, found "
                 f"{report['size_download']} with {report['http_code']}"
             )
-        with (folder / "ping.csv").open(newline="") as file:
-            before = [
-                float(row["rtt_ms"])
-                for row in csv.DictReader(file)
-                if plan.warmup_s <= float(row["t_s"]) < timeline.started_s["web"]
-            ]
+        before = [
+            float(row["rtt_ms"])
+            for row in read_rows(folder / "ping.csv")
+            if plan.warmup_s <= float(row["t_s"]) < timeline.started_s["web"]
+        ]
         summary = {
             "download_s": report["time_total"],
             "connect_s": report["time_connect"],

@@ -39,7 +39,7 @@ class Background(Feature):
             background.NO_FLOWS,
             help="TCP background flows: `ALGORITHM,key=value,...` joined by `+`, or a name of the "
             "study's own `flows`; docs/how-to/flows.md has the keys",
-            pattern=background.PATTERN, named="flows-{}", seed=Seed.NEVER,
+            pattern=background.PATTERN, named="flows-{}", commas=True, seed=Seed.NEVER,
         ),
         "second_rate_mbit": axis(
             0.0,

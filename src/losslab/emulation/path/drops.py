@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import droplist
+from losslab.emulation.goodput import read_rows
 from losslab.emulation.mechanism import Mechanism, MechanismResult
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, Seed, axis
@@ -42,7 +42,7 @@ class Drops(Mechanism):
             help="packets that are dropped, by number, instead of random ones: `data 12,57 ack 3`; "
             "numbers count the packets of a direction from the start of the traffic, `data none` "
             "drops none; a direction without a list loses packets at random",
-            pattern="[a-z0-9, ]+", named="drops-{}", seed=Seed.NEVER,
+            pattern="[a-z0-9, ]+", named="drops-{}", commas=True, seed=Seed.NEVER,
         )
     }  # fmt: skip
 
@@ -71,8 +71,7 @@ class Drops(Mechanism):
 
     def note(self, plan: Plan, observations: Observations, folder: Path) -> MechanismResult:
         """Count the listed packets that arrived and were not dropped, and unlisted drops."""
-        with (folder / TABLE).open(newline="") as file:
-            rows = list(csv.DictReader(file))
+        rows = read_rows(folder / TABLE)
         passed = sum(row["outcome"] == "passed" for row in rows)
         lists = droplist.parse(self.drop_list)
         unlisted = sum(row["listed"] == "0" and row["direction"] in lists for row in rows)

@@ -124,7 +124,7 @@ class Schedule(Mechanism):
             help="path schedule, changes while the traffic runs: `at_s=10,rate_mbit=2+at_s=15,"
             "rate_mbit=20`; keys are `rate_mbit`, `rtt_ms`, `loss_percent`, and `outage_s`, the "
             "time for which every packet is lost",
-            pattern="[a-z0-9_=.,+]+", named="changes-{}",
+            pattern="[a-z0-9_=.,+]+", named="changes-{}", commas=True,
         )
     }  # fmt: skip
 
