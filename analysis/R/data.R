@@ -3,10 +3,10 @@
 # Readers of the tables that a rule names.
 table_readers <- function() {
   list(
-    algorithms = read_algorithms, published = read_published, cells = read_cells,
-    summary = read_measured, ratios = read_measured, replicates = read_replicates,
-    intervals = read_measured, flows = read_measured, queue = read_measured,
-    suite = yaml::read_yaml
+    algorithms = read_algorithms, published = read_published, curves = read_measured,
+    cells = read_cells, summary = read_measured, ratios = read_measured,
+    replicates = read_replicates, intervals = read_measured, flows = read_measured,
+    queue = read_measured, suite = yaml::read_yaml
   )
 }
 

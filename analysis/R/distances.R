@@ -102,7 +102,8 @@ draw_distance_column <- function(rows) {
     ggplot2::scale_x_continuous(
       trans = scales::pseudo_log_trans(sigma = 15), limits = edge_percent,
       breaks = c(-100, -30, 0, 30, 100, 300, 1000),
-      labels = c("-100", "-30", "0", "30", "100", "300", "+"), expand = ggplot2::expansion(0.01),
+      labels = c("\u2212100", "\u221230", "0", "30", "100", "300", "+"),
+      expand = ggplot2::expansion(0.01),
       guide = ggplot2::guide_axis(check.overlap = TRUE)
     ) +
     ggplot2::scale_y_discrete(

@@ -55,31 +55,45 @@ log_mbit <- function() {
   )
 }
 
-# Save a figure under each of the paths: SVG with searchable text, PNG at 200 dpi, PDF.
+# Save a figure under each of the paths: SVG with searchable text, PNG at 200 dpi, PDF. A path that
+# ends in `.narrow.svg` gets the figure redrawn for a phone.
 #
 # `missing` are its cells without a valid result (`missing_cells()`); a note below the figure names
 # them. A figure without any data is only a note.
 save_figure <- function(figure, paths, height_cm, missing) {
   note <- missing_note(missing)
+  devices <- list(svg = svglite::svglite, pdf = grDevices::cairo_pdf, png = ragg::agg_png)
+  versions <- list(wide = wide_version(figure, height_cm, note))
+  if (any(is_narrow(paths))) versions$narrow <- narrow_version(figure, height_cm, note)
+  for (path in paths) {
+    format <- tools::file_ext(path)
+    version <- versions[[if (is_narrow(path)) "narrow" else "wide"]]
+    ggplot2::ggsave(
+      path,
+      # Evaluate on the open device, which determines the width of text.
+      plot = if (is.null(version$built)) version$figure else ggplot2::ggplot_gtable(version$built),
+      device = devices[[format]], width = version$width_cm, height = version$height_cm,
+      units = "cm", dpi = 200, bg = "white"
+    )
+  }
+}
+
+is_narrow <- function(path) endsWith(path, ".narrow.svg")
+
+wide_version <- function(figure, height_cm, note) {
   if (NROW(figure$data) == 0) {
     figure <- empty_figure(note)
     height_cm <- empty_height_cm(note)
   } else if (note != "") {
     figure <- with_note(figure, note)
   }
+  version_of(figure, figure_width_cm, height_cm)
+}
+
+version_of <- function(figure, width_cm, height_cm) {
   # A patchwork is built when it is drawn.
   built <- if (!inherits(figure, "patchwork")) ggplot2::ggplot_build(figure)
-  devices <- list(svg = svglite::svglite, pdf = grDevices::cairo_pdf, png = ragg::agg_png)
-  for (path in paths) {
-    format <- tools::file_ext(path)
-    ggplot2::ggsave(
-      path,
-      # Evaluate on the open device, which determines the width of text.
-      plot = if (is.null(built)) figure else ggplot2::ggplot_gtable(built),
-      device = devices[[format]], width = figure_width_cm, height = height_cm,
-      units = "cm", dpi = 200, bg = "white"
-    )
-  }
+  list(figure = figure, built = built, width_cm = width_cm, height_cm = height_cm)
 }
 
 note_style <- function() {
@@ -91,27 +105,30 @@ note_style <- function() {
   )
 }
 
-# Approximate number of characters that fit below a figure.
-wrapped <- function(text) paste(strwrap(text, 105), collapse = "\n")
-
-with_note <- function(figure, note) {
-  if (inherits(figure, "patchwork")) {
-    return(figure + patchwork::plot_annotation(caption = wrapped(note), theme = note_style()))
-  }
-  figure + ggplot2::labs(caption = wrapped(note)) + note_style()
+# Break text into lines of about as many characters as fit below a figure.
+wrapped <- function(text, width_cm = figure_width_cm) {
+  paste(strwrap(text, 6.5 * width_cm), collapse = "\n")
 }
 
-empty_text <- function(note) {
+with_note <- function(figure, note, width_cm = figure_width_cm) {
+  text <- wrapped(note, width_cm)
+  if (inherits(figure, "patchwork")) {
+    return(figure + patchwork::plot_annotation(caption = text, theme = note_style()))
+  }
+  figure + ggplot2::labs(caption = text) + note_style()
+}
+
+empty_text <- function(note, width_cm = figure_width_cm) {
   wrapped(trimws(paste(
     "Nothing to draw: this campaign has too few of its cells, or they do not differ.", note
-  )))
+  )), width_cm)
 }
 
-empty_figure <- function(note) {
+empty_figure <- function(note, width_cm = figure_width_cm) {
   ggplot2::ggplot() +
     ggplot2::annotate(
       "text", 0, 0,
-      label = empty_text(note), size = 3, family = "DejaVu Sans"
+      label = empty_text(note, width_cm), size = 3, family = "DejaVu Sans"
     ) +
     ggplot2::theme_void()
 }

@@ -1,7 +1,8 @@
-# Line below each figure and table of a chapter: data, script, cells, and the command that reruns
-# one of them. A table's chunk names its data, `#| data: loss_ratio, loss_summary`. Its cells are
-# those whose condition matches a row of the first table in their common columns. If the rows do not
-# identify the cells, the chunk names them: `#| cells: block=main long, app=iperf3`.
+# Line below each figure and table of a chapter: data, code, cells, the command that repeats one of
+# them, and its link to the explorer. A table's chunk names its data,
+# `#| data: loss_ratio, loss_summary`. Its cells are those whose condition matches a row of the
+# first table in their common columns. If the rows do not identify the cells, the chunk names them:
+# `#| cells: block=main long, app=iperf3`.
 
 # Append the line to the output of every chunk, for both renderers.
 trace_chunks <- function() {
@@ -20,7 +21,7 @@ trace_of <- function(options) {
   if (is.null(parts)) {
     return("")
   }
-  paste0("\n\n[", paste(parts[parts != ""], collapse = "; "), "]{.trace}\n")
+  paste0("\n\n[", paste(parts, collapse = " \u00b7 "), "]{.trace}\n")
 }
 
 trace_of_figure <- function(name) {
@@ -30,7 +31,7 @@ trace_of_figure <- function(name) {
   suffixes <- c(if (!is.null(rows)) "csv", "svg", "pdf", "png")
   links <- sprintf("[%s](../figures/%s.%s)", toupper(suffixes), name, suffixes)
   c(
-    paste0(if (is.null(rows)) "Figure: " else "Figure and data: ", paste(links, collapse = ", ")),
+    paste0("data: ", paste(links, collapse = ", ")),
     script_link(study, paste0("figures/", sub(paste0("^", study, "_"), "", name))),
     cells_again(study, rows$cell)
   )
@@ -41,8 +42,10 @@ trace_of_table <- function(label, data, cells) {
   # The data are in summary/ or in tables/.
   place <- ifelse(grepl("_(cells|intervals|flows|queue|ratios)$", data), "../summary", "../tables")
   c(
-    paste0("Data: ", paste0("[", data, ".csv](", place, "/", data, ".csv)", collapse = ", ")),
-    paste0("as shown: [LaTeX](tables/", label, ".tex)"),
+    paste0(
+      "data: ", paste0("[", data, ".csv](", place, "/", data, ".csv)", collapse = ", "),
+      ", [LaTeX](tables/", label, ".tex)"
+    ),
     script_link(study, "tables"),
     cells_again(study, cells_of_table(study, data[[1]], cells))
   )
@@ -59,7 +62,7 @@ study_of_name <- function(name) {
 script_link <- function(study, script) {
   of_study <- file.exists(paste0(study, "_cells.csv"))
   path <- if (of_study) paste0(study, "/", script, ".R") else paste0(study, ".R")
-  paste0("script: [", path, "](scripts/", path, ")")
+  paste0("code: [", path, "](scripts/", path, ")")
 }
 
 # Read a table's rows as text, with numbers normalised: 0.0 is 0.
@@ -94,21 +97,25 @@ cells_of_table <- function(study, name, values = NULL) {
   cells$cell[agrees]
 }
 
-# Count the cells with a valid run, and write the command that reruns one of them.
+# Count the cells with a valid run, link them in the explorer, and write the command that reruns one
+# of them.
 cells_again <- function(study, names) {
   runs <- text_rows(paste0(study, "_replicates.csv"))
   runs <- runs[runs$valid == "TRUE", ]
   cells <- text_rows(paste0(study, "_cells.csv"))
   cells <- cells[cells$cell %in% names & cells$cell %in% runs$cell, ]
   if (NROW(cells) == 0) {
-    return("")
+    return(character())
   }
-  count <- range(as.integer(cells$n_valid))
-  one <- paste(study, cells$cell[[1]], runs$replicate[match(cells$cell[[1]], runs$cell)], sep = "/")
-  paste0(
-    if (nrow(cells) == 1) "1 cell" else paste(nrow(cells), "cells"),
-    ", n = ", paste(unique(count), collapse = " to "), ", ",
-    if (nrow(cells) == 1) "" else "one of them ",
-    "[over time](explorer.html#a=", one, "), to rerun: `losslab rerun results/cells/", one, "`"
+  count <- unique(range(as.integer(cells$n_valid)))
+  first <- match(cells$cell, runs$cell)
+  addresses <- paste(study, cells$cell, runs$replicate[first], sep = "/")
+  c(
+    paste0(
+      "[", nrow(cells), if (nrow(cells) == 1) " cell" else " cells", "](explorer.html#study=",
+      study, "), n = ", paste(count, collapse = " to ")
+    ),
+    paste0("repeat: `losslab rerun results/cells/", addresses[1], "`"),
+    paste0("[[open in the explorer](explorer.html#a=", addresses[1], ")]{.web}")
   )
 }

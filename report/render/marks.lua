@@ -1,5 +1,5 @@
--- What both renderers do with the chapters' marks: minus signs, the colours of verdicts, and the line
--- with data and cells below each figure and table.
+-- What both renderers do with the chapters' marks: minus signs, the colours of verdicts, the line
+-- with data and cells below each figure and table, and parts that the page folds.
 
 -- A hyphen before a number is a minus sign.
 function Str(str)
@@ -19,6 +19,14 @@ function Span(span)
     inlines:insert(pandoc.RawInline("typst", "<" .. span.identifier .. ">"))
   end
   return inlines
+end
+
+-- Links that only the page has.
+local function without_web(inlines)
+  return inlines:walk({
+    Span = function(span) if span.classes:includes("web") then return {} end end,
+    Link = function(link) return link.content end,
+  })
 end
 
 local function is_trace(block)
@@ -55,7 +63,7 @@ function Blocks(blocks)
       placed:insert(pandoc.Div(pandoc.Para(block.content[1].content), { class = "trace" }))
     else
       local words = pandoc.Inlines({ pandoc.RawInline("typst", "#trace[") })
-      words:extend(block.content[1].content:walk({ Link = function(l) return l.content end }))
+      words:extend(without_web(block.content[1].content))
       words:insert(pandoc.RawInline("typst", "]"))
       if #placed == 0 or not add_to_caption(placed[#placed], words) then
         placed:insert(pandoc.Para(words))
@@ -63,4 +71,33 @@ function Blocks(blocks)
     end
   end
   return placed
+end
+
+-- Fold what follows a header of the class `folded`, up to the next header of its level, on the page.
+-- The content is in a Div of its own, so that sections stay within it.
+function Pandoc(doc)
+  if not FORMAT:match("html") then return nil end
+  local placed, folded, level = pandoc.Blocks({}), nil, 0
+  local function close()
+    if not folded then return end
+    placed:insert(pandoc.Div({
+      pandoc.RawBlock("html", "<details><summary>Show this part</summary>"), pandoc.Div(folded),
+      pandoc.RawBlock("html", "</details>"),
+    }))
+    folded = nil
+  end
+  for _, block in ipairs(doc.blocks) do
+    if block.t == "Header" and block.level <= level then close() end
+    if folded then
+      folded:insert(block)
+    else
+      placed:insert(block)
+      if block.t == "Header" and block.classes:includes("folded") then
+        folded, level = pandoc.Blocks({}), block.level
+      end
+    end
+  end
+  close()
+  doc.blocks = placed
+  return doc
 end

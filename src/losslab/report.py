@@ -92,7 +92,7 @@ def render(parts: Parts, html: Path, pdf: Path) -> Rendered:
         else:
             _render_fallback(staging, document.name)
         page = staging / f"{document.stem}.html"
-        page.write_text(htmlpage.finish(page.read_text()))
+        page.write_text(htmlpage.finish(page.read_text(), htmlpage.narrow_versions(staging)))
         for suffix, target in ((".html", html), (".pdf", pdf)):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(staging / (document.stem + suffix), target)

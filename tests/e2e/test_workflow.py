@@ -75,7 +75,9 @@ def test_every_figure_has_three_formats_data_and_description(root, rendered):
     # Four figures cover all studies.
     of_all = ("claims", "path", "agreement_paths", "factors_numbers")
     drawn = [*names, *of_all]
-    wanted = {f"{name}.{suffix}" for name in drawn for suffix in ("svg", "png", "pdf")}
+    wanted = {
+        f"{name}.{suffix}" for name in drawn for suffix in ("svg", "narrow.svg", "png", "pdf")
+    }
     wanted |= {f"{name}.{more}" for name in names for more in ("csv", "cells.csv", "txt")}
     written = {path.name: path for path in (rendered / "results/figures").iterdir()}
     wanted |= {f"{name}.txt" for name in of_all}
@@ -151,6 +153,83 @@ def test_page_fits_phones_and_passes_accessibility_checks(rendered, tmp_path):
             page.scheme(scheme)
             assert axe.faults(page) == []
         assert page.complaints == []
+
+
+# Elements that end right of the window, or scroll sideways.
+TOO_WIDE = """
+[...document.querySelectorAll('main *, nav *')].filter(e => {
+  const style = getComputedStyle(e);
+  const scrolls = style.overflowX === 'auto' && e.scrollWidth > e.clientWidth + 1;
+  const box = e.getBoundingClientRect();
+  return box.width > 0 && !e.closest('svg, pre, math') && style.position !== 'absolute'
+    && (scrolls || box.right > innerWidth + 1);
+}).map(e => `${e.tagName} in ${e.closest('[id]').id}`).slice(0, 9)
+"""
+FILLS = """
+[...document.querySelectorAll('.plot.wide svg')].slice(0, 5).map(s =>
+  [...s.querySelectorAll('rect, text')].slice(0, 40).map(e => getComputedStyle(e).fill).join(' '))
+"""
+
+
+@pytest.fixture(scope="module")
+def chromium(rendered, tmp_path_factory):
+    """Yield the report in a browser."""
+    if browser.program() is None:
+        pytest.skip("no Chromium here: apt-get install chromium")
+    with browser.page(tmp_path_factory.mktemp("chromium")) as page:
+        page.size(1280, 900)
+        page.open(rendered / REPORT)
+        page.wait("document.readyState === 'complete'")
+        yield page
+        assert page.complaints == []
+
+
+def test_report_has_at_most_40_screens(chromium):
+    chromium.size(1280, 900)
+    assert chromium.ask("document.documentElement.scrollHeight") / 900 <= 40
+
+
+def test_nothing_is_wider_than_a_phone_and_figures_are_redrawn(chromium):
+    chromium.size(390, 844, phone=True)
+    chromium.ask("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    assert chromium.ask(TOO_WIDE) == []
+    # A point of a figure redrawn for phones is as large as a point of the page, or larger.
+    scales = chromium.ask(
+        "[...document.querySelectorAll('.plot svg')].filter(s => s.clientWidth > 0)"
+        ".map(s => s.clientWidth / s.viewBox.baseVal.width)"
+    )
+    assert len(scales) > 20
+    assert min(scales) > 1.2
+    chromium.ask("document.querySelectorAll('details').forEach(d => { d.open = false; })")
+
+
+def test_figures_change_their_colours_on_a_dark_page(chromium):
+    chromium.size(1280, 900)
+    found = {}
+    for scheme in ("light", "dark"):
+        chromium.scheme(scheme)
+        found[scheme] = chromium.ask(FILLS)
+    chromium.scheme("light")
+    assert len(found["light"]) == 5
+    assert all(light != dark for light, dark in zip(found["light"], found["dark"], strict=True))
+    assert all("rgb(255, 255, 255)" not in fills for fills in found["dark"])
+
+
+def test_contents_mark_the_section_in_view(chromium):
+    chromium.size(1280, 900)
+    for target in ("sec-method", "sec-loss"):
+        chromium.ask(f"document.getElementById('{target}').scrollIntoView()")
+        chromium.wait(
+            "document.querySelector('nav#TOC a[aria-current]')?.getAttribute('href')"
+            f" === '#{target}'",
+            limit_s=10,
+        )
+
+
+def test_a_link_opens_the_folded_part_that_it_leads_to(chromium):
+    target = chromium.ask("document.querySelector('details:not([open]) [id]').id")
+    chromium.ask(f"location.hash = '#{target}'")
+    chromium.wait(f"document.getElementById('{target}').getBoundingClientRect().height > 0", 10)
 
 
 def test_invalid_replicates_are_listed_and_excluded_from_means(rendered):

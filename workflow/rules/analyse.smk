@@ -54,7 +54,10 @@ rule draw_claims:
         functions=ancient(analysis.functions()),
         claims="results/claims.csv",
     output:
-        figure=expand("results/figures/claims.{format}", format=["svg", "png", "pdf"]),
+        figure=expand(
+            "results/figures/claims.{format}",
+            format=["svg", "narrow.svg", "png", "pdf"],
+        ),
         words="results/figures/claims.txt",
     log:
         "logs/draw_claims.log",
@@ -73,7 +76,9 @@ rule draw_path:
         functions=ancient(analysis.functions()),
         cells=campaign.summaries("cells"),
     output:
-        figure=expand("results/figures/path.{format}", format=["svg", "png", "pdf"]),
+        figure=expand(
+            "results/figures/path.{format}", format=["svg", "narrow.svg", "png", "pdf"]
+        ),
         words="results/figures/path.txt",
     log:
         "logs/draw_path.log",
@@ -99,7 +104,8 @@ rule test_agreement:
         paths="results/tables/agreement_paths.csv",
         windows="results/tables/agreement_windows.csv",
         figure=expand(
-            "results/figures/agreement_paths.{format}", format=["svg", "png", "pdf"]
+            "results/figures/agreement_paths.{format}",
+            format=["svg", "narrow.svg", "png", "pdf"],
         ),
         words="results/figures/agreement_paths.txt",
     log:
@@ -126,7 +132,8 @@ rule compare_numbers:
         factors="results/tables/factors_numbers.csv",
         sources="results/tables/factors_sources.csv",
         figure=expand(
-            "results/figures/factors_numbers.{format}", format=["svg", "png", "pdf"]
+            "results/figures/factors_numbers.{format}",
+            format=["svg", "narrow.svg", "png", "pdf"],
         ),
         words="results/figures/factors_numbers.txt",
     log:
@@ -212,6 +219,7 @@ rule plot_figure:
         code=ancient(analysis.figure_code),
         algorithms=workflow.source_path("../../config/algorithms.tsv"),
         published=lambda wildcards: analysis.published(wildcards.study),
+        curves=lambda wildcards: analysis.curves(wildcards.study),
         suite=lambda wildcards: analysis.suite(wildcards.study),
         cells="results/summary/{study}_cells.csv",
         summary="results/summary/{study}.csv",
@@ -228,6 +236,7 @@ rule plot_figure:
                 category="{study}",
                 labels={"figure": "{figure}"},
             ),
+            "results/figures/{study}_{figure}.narrow.svg",
             "results/figures/{study}_{figure}.png",
             "results/figures/{study}_{figure}.pdf",
         ],

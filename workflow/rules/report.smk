@@ -30,13 +30,9 @@ rule render_report:
             *analysis.figures(),
             *expand(
                 "results/figures/{figure}.{suffix}",
-                figure=["agreement_paths", "factors_numbers"],
-                suffix=["svg", "txt"],
+                figure=["agreement_paths", "factors_numbers", "claims", "path"],
+                suffix=["svg", "narrow.svg", "txt"],
             ),
-            "results/figures/claims.svg",
-            "results/figures/claims.txt",
-            "results/figures/path.svg",
-            "results/figures/path.txt",
         ],
         tables=[
             *analysis.tables(),

@@ -12,13 +12,31 @@ label_losses <- function(loss_percent) {
   factor(paste(loss_percent, "%"), levels = paste(levels, "%"))
 }
 
-# Congestion windows over time in both set-ups, one colour per algorithm.
+# Add the curves of the source's log to our samples, as a panel of its own.
+with_source <- function(samples, curves, of_app) {
+  log_panel <- "The source's log (n = 1)"
+  theirs <- curves |>
+    dplyr::filter(app == of_app, loss_percent %in% samples$loss_percent) |>
+    dplyr::mutate(setup = log_panel)
+  samples |>
+    dplyr::mutate(setup = as.character(label_setups(sender_delay_ms))) |>
+    dplyr::bind_rows(theirs) |>
+    dplyr::mutate(setup = factor(setup, c(log_panel, setup_labels)))
+}
+
+# A row of panels, whose titles may have two lines.
+panels_by_setup <- function() {
+  ggplot2::facet_wrap(
+    ggplot2::vars(setup), nrow = 1, labeller = ggplot2::label_wrap_gen(20)
+  )
+}
+
+# Congestion windows over time in the source's log and both set-ups, one colour per algorithm.
 draw_windows <- function(cwnd, algorithms, since) {
-  cwnd <- dplyr::mutate(cwnd, setup = label_setups(sender_delay_ms))
   ends <- line_ends(cwnd, "t_s", "cwnd_packets", "algorithm", "setup", also = 0)
   ggplot2::ggplot(cwnd, ggplot2::aes(t_s, cwnd_packets, colour = algorithm)) +
     ggplot2::geom_step(linewidth = 0.4) +
-    ggplot2::facet_wrap(ggplot2::vars(setup)) +
+    panels_by_setup() +
     ggplot2::scale_y_continuous(limits = c(0, NA)) +
     algorithm_scales(algorithms) +
     name_lines(ends, "t_s", "algorithm", \(name) label_algorithms(name, algorithms)) +
@@ -31,15 +49,15 @@ draw_windows <- function(cwnd, algorithms, since) {
 draw_windows_by_loss <- function(cwnd, algorithms) {
   cwnd <- dplyr::mutate(
     cwnd,
-    setup = label_setups(sender_delay_ms), loss = label_losses(loss_percent),
-    label = label_algorithms(algorithm, algorithms)
+    loss = label_losses(loss_percent), label = label_algorithms(algorithm, algorithms)
   )
   ggplot2::ggplot(cwnd, ggplot2::aes(t_s, cwnd_packets, colour = loss)) +
     # Dashes keep overlapping lines visible.
     ggplot2::geom_step(ggplot2::aes(linetype = loss), linewidth = 0.4) +
     ggplot2::scale_linetype_manual(values = c("solid", "62", "32", "12", "6212")) +
     ggplot2::facet_grid(
-      rows = ggplot2::vars(label), cols = ggplot2::vars(setup), scales = "free_y"
+      rows = ggplot2::vars(label), cols = ggplot2::vars(setup), scales = "free_y",
+      labeller = ggplot2::labeller(setup = ggplot2::label_wrap_gen(20))
     ) +
     ggplot2::scale_colour_viridis_d(end = 0.85) +
     wide_keys() +

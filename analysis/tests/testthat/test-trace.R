@@ -23,8 +23,9 @@ test_that("the line below a figure links its files, script, cells and a rerun", 
   )))
   for (words in c(
     "[CSV](../figures/x_lines.csv)", "[PDF](../figures/x_lines.pdf)",
-    "script: [x/figures/lines.R](scripts/x/figures/lines.R)", "2 cells, n = 3 to 5",
-    "[over time](explorer.html#a=x/a/1)", "`losslab rerun results/cells/x/a/1`", "]{.trace}"
+    "code: [x/figures/lines.R](scripts/x/figures/lines.R)",
+    "[2 cells](explorer.html#study=x), n = 3 to 5", "repeat: `losslab rerun results/cells/x/a/1`",
+    "[[open in the explorer](explorer.html#a=x/a/1)]{.web}", "]{.trace}"
   )) {
     expect_true(grepl(words, line, fixed = TRUE), label = words)
   }
@@ -34,10 +35,11 @@ test_that("the line below a table links its chunk's data and the matching cells"
   line <- in_folder(trace_of(list(label = "tbl-rows", code = "rows", data = "x_rows, x_cells")))
   # The only cell with a loss of 1 % and a valid run.
   expect_identical(line, paste0(
-    "\n\n[Data: [x_rows.csv](../tables/x_rows.csv), [x_cells.csv](../summary/x_cells.csv); ",
-    "as shown: [LaTeX](tables/tbl-rows.tex); script: [x/tables.R](scripts/x/tables.R); ",
-    "1 cell, n = 5, [over time](explorer.html#a=x/b/0), to rerun: ",
-    "`losslab rerun results/cells/x/b/0`]{.trace}\n"
+    "\n\n[data: [x_rows.csv](../tables/x_rows.csv), [x_cells.csv](../summary/x_cells.csv), ",
+    "[LaTeX](tables/tbl-rows.tex) \u00b7 code: [x/tables.R](scripts/x/tables.R) \u00b7 ",
+    "[1 cell](explorer.html#study=x), n = 5 \u00b7 repeat: ",
+    "`losslab rerun results/cells/x/b/0` \u00b7 ",
+    "[[open in the explorer](explorer.html#a=x/b/0)]{.web}]{.trace}\n"
   ))
 })
 
@@ -45,7 +47,7 @@ test_that("a chunk can name the cells of a table", {
   cells <- "block=fair gone, algorithm=cubic"
   options <- list(label = "tbl-fair", code = "", data = "x_other", cells = cells)
   line <- in_folder(trace_of(options))
-  expect_true(grepl("1 cell, n = 5, [over time](explorer.html#a=x/d/0)", line, fixed = TRUE))
+  expect_true(grepl("[open in the explorer](explorer.html#a=x/d/0)", line, fixed = TRUE))
 })
 
 test_that("chapters without a study have a script of their name", {
@@ -54,7 +56,7 @@ test_that("chapters without a study have a script of their name", {
     list(label = "tbl-seeds", code = "", data = "other_seeds")
   )) {
     line <- in_folder(trace_of(options))
-    expect_true(grepl("script: [other.R](scripts/other.R)]", line, fixed = TRUE))
+    expect_true(grepl("code: [other.R](scripts/other.R)]", line, fixed = TRUE))
   }
 })
 

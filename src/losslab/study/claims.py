@@ -54,7 +54,7 @@ def check(studies: Iterable[str], root: Path) -> None:
         study = load_study(name, root)
         points = design_points(study)
         check_claims(files.claims(root, name), name, points)
-        for published in files.published(root, name):
+        for published in (*files.published(root, name), *files.curves(root, name)):
             check_published(published, points, study.get("published_numbers", []))
 
 

@@ -25,6 +25,12 @@ def published(root: Path, study: str) -> list[Path]:
     return [path] if path.exists() else []
 
 
+def curves(root: Path, study: str) -> list[Path]:
+    """List the file of a study's published curves, if it has one."""
+    path = root / "config" / "published" / f"{study}_curves.csv"
+    return [path] if path.exists() else []
+
+
 def suite(root: Path, study: str) -> list[Path]:
     """List the file of the suite that a study runs, if it runs one."""
     named = load_study(study, root).get("suite")

@@ -88,6 +88,10 @@ class Analysis:
         """List the file of a study's published numbers, if it has one."""
         return list(map(str, files.published(self._root, study)))
 
+    def curves(self, study: str) -> list[str]:
+        """List the file of a study's published curves, if it has one."""
+        return list(map(str, files.curves(self._root, study)))
+
     def suite(self, study: str) -> list[str]:
         """List the file of the suite that a study runs, if it runs one."""
         return list(map(str, files.suite(self._root, study)))
@@ -114,7 +118,7 @@ class Analysis:
             f"results/figures/{study.name}_{figure}.{suffix}"
             for study in self._studies.values()
             for figure in study.figures
-            for suffix in ("svg", "txt", "cells.csv")
+            for suffix in ("svg", "narrow.svg", "txt", "cells.csv")
         ]
 
     def tables(self) -> list[str]:
@@ -123,7 +127,7 @@ class Analysis:
 
     def renderer(self) -> list[str]:
         """List the source files of the report's renderer."""
-        names = ("report.py", "htmlpage.py", "instrument/quarto.py")
+        names = ("report.py", "htmlpage.py", "darkfigures.py", "instrument/quarto.py")
         modules = [fingerprint.PACKAGE / name for name in names]
         return list(map(str, [*modules, *sorted((self._root / "report" / "render").iterdir())]))
 

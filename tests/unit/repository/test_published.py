@@ -6,11 +6,14 @@ them to those of `config/published`.
 
 import re
 from collections import defaultdict
+from itertools import accumulate, pairwise
 from statistics import fmean
 
 import pytest
 
-from tests.unit.repository.transcriptions import mbit, number, ours, same, theirs
+from losslab.reading import read_yaml
+from losslab.study import schemas
+from tests.unit.repository.transcriptions import ROOT, mbit, number, ours, same, theirs
 
 # 100 KB and 10 MB in frames of 1514 bytes.
 BUFFERS = {"100KB": 66.0, "10MB": 6605.0, "100": 66.0, "10000": 6605.0}
@@ -206,3 +209,34 @@ def test_video_log_of_the_cloud_study_has_other_rtts_than_its_text():
     assert undelayed < 1
     assert len(means) == 5
     assert all(21.2 < mean < 21.5 for mean in means.values())
+
+
+def test_curves_have_a_recorded_origin():
+    sources = read_yaml(ROOT / "config/published/sources.yaml")
+    assert schemas.problems(sources, "sources") == []
+    curves = {path.name for path in (ROOT / "config/published").glob("*_curves.csv")}
+    assert curves == set(sources)
+    cited = (ROOT / "report/references.bib").read_text()
+    assert all(f"{{{source['citation']}," in cited for source in sources.values())
+
+
+def test_cloud_curves_have_the_medians_of_the_second_transcription():
+    """Each curve's median over time is the median of all samples, which was read independently."""
+    windows = defaultdict(list)
+    for axes, numbers in ours("cloud_curves", ("app", "algorithm", "loss_percent")):
+        windows[axes].append((numbers["t_s"], numbers["cwnd_packets"]))
+    assert len(windows) == 12
+    compared = 0
+    for row in theirs("cloud"):
+        axes = (row["app"], row["algorithm"].lower(), row["loss"].rstrip("%") or "0")
+        if row["what"] == "median cwnd" and axes in windows:
+            samples = windows[axes]
+            lasting = sorted(
+                (window, end - begin) for (begin, window), (end, _) in pairwise(samples)
+            )
+            half = sum(duration for _, duration in lasting) / 2
+            passed = accumulate(duration for _, duration in lasting)
+            at = next(number for number, total in enumerate(passed) if total >= half)
+            assert lasting[at][0] == pytest.approx(float(row["value"]), rel=0.01)
+            compared += 1
+    assert compared == 12

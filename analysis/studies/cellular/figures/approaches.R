@@ -1,4 +1,5 @@
 # Exercise D: throughput over signal delay, the best of every kind and the kernel's algorithms.
+# Small crosses: all of the source's runs.
 height_cm <- 9.5
 shown <- function(cells) filter(cells, block != "grid")
 
@@ -14,6 +15,8 @@ draw <- function(data) {
     slice_max(power, n = 1, with_ties = FALSE) |>
     ungroup() |>
     inner_join(select(best, label, name, number), by = "label")
+  # All of the source's runs, as in its own figures.
+  every <- source_runs(published)
   powers <- c(5, 10, 20, 40)
   # Points of equal power lie on a straight line through the origin, a curve over logarithms.
   highest <- 1.15 * max(best$high_throughput, theirs$throughput_mbit, na.rm = TRUE)
@@ -31,6 +34,10 @@ draw <- function(data) {
       aes(delay, throughput, label = power),
       data = slice_max(group_by(lines, power), throughput, n = 1, with_ties = FALSE),
       size = 2.3, colour = "grey55", vjust = -0.4
+    ) +
+    geom_point(
+      aes(signal_delay_p95_ms, throughput_mbit),
+      data = every, shape = 4, size = 0.7, stroke = 0.3, colour = "grey55"
     ) +
     geom_linerange(
       aes(ymin = low_throughput, ymax = high_throughput), colour = "#0072B2", alpha = 0.3

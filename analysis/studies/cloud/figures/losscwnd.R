@@ -4,6 +4,7 @@ shown <- function(cells) filter(cells, block %in% c("published", "routers"))
 
 draw <- function(data) {
   cwnd <- data$flows |>
-    filter(block %in% c("published", "routers"))
+    filter(block %in% c("published", "routers")) |>
+    with_source(data$curves, "iperf3")
   draw_windows_by_loss(cwnd, data$algorithms)
 }

@@ -6,6 +6,7 @@ shown <- function(cells) {
 
 draw <- function(data) {
   cwnd <- data$flows |>
-    filter(block %in% c("published-video", "routers-video"), loss_percent == 0)
+    filter(block %in% c("published-video", "routers-video"), loss_percent == 0) |>
+    with_source(data$curves, "ffmpeg")
   draw_windows(cwnd, data$algorithms, "stream's")
 }

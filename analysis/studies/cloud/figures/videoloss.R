@@ -4,6 +4,7 @@ shown <- function(cells) filter(cells, block %in% c("published-video", "routers-
 
 draw <- function(data) {
   cwnd <- data$flows |>
-    filter(block %in% c("published-video", "routers-video"))
+    filter(block %in% c("published-video", "routers-video")) |>
+    with_source(data$curves, "ffmpeg")
   draw_windows_by_loss(cwnd, data$algorithms)
 }

@@ -1,0 +1,70 @@
+# Figures redrawn for a phone: as wide as its screen at the same size of print, with the panels
+# below one another and the legends' keys in two columns.
+
+narrow_width_cm <- 9
+
+# Minimum height of a panel, height of its title, and of the axis and margins of a plot.
+narrow_panel_cm <- 3.4
+narrow_title_cm <- 0.8
+narrow_rest_cm <- 2
+
+# The arguments are those of `wide_version()`.
+narrow_version <- function(figure, height_cm, note) {
+  if (NROW(figure$data) == 0) {
+    return(version_of(empty_figure("", narrow_width_cm), narrow_width_cm, 2.5))
+  }
+  plots <- plots_of(figure)
+  heights_cm <- vapply(plots, stacked_height_cm, 0, height_cm)
+  plots <- lapply(plots, stacked)
+  figure <- if (length(plots) == 1) {
+    plots[[1]]
+  } else {
+    patchwork::wrap_plots(plots, ncol = 1, heights = heights_cm) +
+      patchwork::plot_layout(guides = "collect") &
+      ggplot2::theme(legend.position = "top", legend.justification = "left")
+  }
+  if (note != "") figure <- with_note(figure, note, narrow_width_cm)
+  lines <- length(strsplit(wrapped(note, narrow_width_cm), "\n")[[1]])
+  version_of(figure, narrow_width_cm, sum(heights_cm) + 0.35 * lines)
+}
+
+# Put a plot's panels below one another, and its legends' keys into two columns.
+stacked <- function(plot) {
+  params <- plot$facet$params
+  facets <- c(params$facets, params$rows, params$cols)
+  if (length(facets) > 0) {
+    plot <- plot + ggplot2::facet_wrap(
+      facets,
+      ncol = 1, scales = free_scales(params$free),
+      labeller = ggplot2::label_wrap_gen(42, multi_line = FALSE)
+    )
+  }
+  for (scale in ggplot2::ggplot_build(plot)$plot$scales$scales) {
+    aesthetic <- scale$aesthetics[1]
+    guide <- if (is.null(plot$guides[[aesthetic]])) scale$guide else plot$guides[[aesthetic]]
+    if (identical(guide, "legend")) guide <- ggplot2::guide_legend()
+    if (inherits(guide, "legend")) {
+      guide$ncol <- 2
+      plot$guides[[aesthetic]] <- guide
+    }
+  }
+  for (axis in c("x", "y")) {
+    title <- plot$labels[[axis]]
+    if (is.character(title)) plot$labels[[axis]] <- paste(strwrap(title, 36), collapse = "\n")
+  }
+  plot + ggplot2::theme(legend.box = "vertical", legend.box.just = "left")
+}
+
+# The `scales` argument of a facet whose parameter `free` is a list of two logical values.
+free_scales <- function(free) {
+  free <- names(Filter(isTRUE, free))
+  if (length(free) == 0) "fixed" else if (length(free) == 2) "free" else paste0("free_", free)
+}
+
+# Height of a stacked plot whose wide version has `height_cm`: each panel keeps its height.
+stacked_height_cm <- function(plot, height_cm) {
+  layout <- ggplot2::ggplot_build(plot)$layout$layout
+  panel_cm <- max((height_cm - narrow_rest_cm) / max(layout$ROW), narrow_panel_cm)
+  title_cm <- if (nrow(layout) > 1) narrow_title_cm else 0
+  narrow_rest_cm + nrow(layout) * (panel_cm + title_cm)
+}
