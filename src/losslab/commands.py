@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from losslab import cellspec, demo, init, new, score, steps, sweeps, whatif, why
+from losslab import bisection, cellspec, check, demo, init, new, score, steps, sweeps, whatif, why
 from losslab.artifact import commands as artifact
 from losslab.campaign import (
     diff,
@@ -89,6 +89,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     whatif.add_command(commands)
     why.add_command(commands)
+    check.add_command(commands)
+    bisection.add_command(commands)
     sweeps.add_command(commands)
     steps.add_commands(commands)
     _tool_commands(commands)

@@ -21,7 +21,7 @@ GROUPS = {
         "columns",
     ),
     "ask what would have happened": ("whatif", "why"),
-    "judge an algorithm": ("score",),
+    "judge an algorithm or a change": ("score", "check", "bisect"),
     "reproduce and verify": (
         "verify",
         "rerun",
@@ -64,6 +64,16 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "losslab why my-run --below 2.5 --out cause",
         "losslab why my-run --metric fct_p99_s --out cause",
         "losslab why my-run --timeout --at 2.5 --out cause",
+    ),
+    "check": (
+        "losslab check tcp_cubic.c --out check",
+        "losslab check series/ --only loss --only deep/bbr --fail-on worse --out check",
+        "losslab check net/ipv4/tcp_input.c=new.c --base net/ipv4/tcp_input.c=old.c --out check",
+    ),
+    "bisect": (
+        "losslab bisect --git ~/linux --good v1 --bad v2 --out bisect",
+        "losslab bisect --patches series --metric goodput_mbit --at-least 9 --out bisect",
+        "losslab bisect --releases 6.1,6.12,7.2 --only loss --out bisect",
     ),
     "rerun": ("losslab rerun my-run", "losslab rerun results/cells/loss/CELL/0 --out again"),
     "diff": (

@@ -114,7 +114,38 @@ def measure(todo: Sequence[Cell], replicates: int, cores: int, options: Sequence
     Raises:
         LosslabError: a cell has no result.
     """
-    waiting, running, done = list(todo), dict[processes.Process, Cell](), 0
+    jobs = [
+        Job(
+            each.file,
+            (
+                "cell", "--study", "sweep", "--block", "main", "--replicates", str(replicates),
+                "--condition", json.dumps(each.condition.to_json()), "--out", str(each.file),
+                *options,
+            ),
+        )
+        for each in todo
+    ]  # fmt: skip
+    for each in todo:
+        each.folder.mkdir(parents=True, exist_ok=True)
+    run_jobs(jobs, cores, "cells")
+
+
+class Job(NamedTuple):
+    """A command of losslab and the file that it writes."""
+
+    file: Path
+    words: tuple[str, ...]
+    # `losslab measure` ends with 1 if its run is invalid.
+    statuses: tuple[int, ...] = (0,)
+
+
+def run_jobs(jobs: Sequence[Job], cores: int, title: str) -> None:
+    """Run commands, `cores` at a time; their guests are forks of shared snapshots.
+
+    Raises:
+        LosslabError: a command fails or does not write its file.
+    """
+    waiting, running, done = list(jobs), dict[processes.Process, tuple[Job, Path]](), 0
     with (
         snapshot_server.serving() as shared,
         tempfile.TemporaryDirectory(prefix="losslab-sweep-") as logs,
@@ -123,42 +154,38 @@ def measure(todo: Sequence[Cell], replicates: int, cores: int, options: Sequence
             while waiting or running:
                 interrupts.heed()
                 while waiting and len(running) < cores:
-                    cell = waiting.pop(0)
-                    cell.folder.mkdir(parents=True, exist_ok=True)
-                    command = [
-                        sys.executable, "-m", "losslab.cli", "cell", "--study", "sweep",
-                        "--block", "main", "--replicates", str(replicates),
-                        "--condition", json.dumps(cell.condition.to_json()),
-                        "--out", str(cell.file), *options,
-                    ]  # fmt: skip
-                    with Path(logs, cell.folder.name).open("wb") as console:
+                    job, log = waiting.pop(0), Path(logs, str(len(waiting)))
+                    command = [sys.executable, "-m", "losslab.cli", *job.words]
+                    with log.open("wb") as console:
                         environment = os.environ | shared
                         process = processes.spawn(command, console=console, variables=environment)
-                        running[process] = cell
+                        running[process] = job, log
                 for process in [one for one in running if one.poll() is not None]:
-                    cell = running.pop(process)
-                    if process.returncode != 0:
-                        words = Path(logs, cell.folder.name).read_text(errors="replace").strip()
+                    job, log = running.pop(process)
+                    if process.returncode not in job.statuses or not job.file.is_file():
+                        words = log.read_text(errors="replace").strip()
                         raise LosslabError(
-                            f"`losslab cell` must write {cell.file}, found that it failed: "
-                            + words.removeprefix("losslab: error: "),
+                            f"`losslab {job.words[0]}` must write {job.file}, found that it "
+                            "failed: " + words.removeprefix("losslab: error: "),
                             hint=KEPT,
                         )
                     done += 1
-                    _say(done, len(todo))
+                    _say(done, len(jobs), title)
                 time.sleep(POLL_S)
         finally:
             for process in running:
                 processes.end_session(process, processes.PATIENCE_S)
 
 
-def _say(done: int, total: int) -> None:
+def _say(done: int, total: int, title: str) -> None:
     """Update the progress line; without a terminal print only the end."""
     if sys.stderr.isatty():
         end = "\n" if done == total else ""
-        print(f"\rlosslab: measured {done} of {total} cells", end=end, file=sys.stderr, flush=True)
+        print(
+            f"\rlosslab: measured {done} of {total} {title}", end=end, file=sys.stderr, flush=True
+        )
     elif done == total:
-        print(f"losslab: measured {total} cells", file=sys.stderr)
+        print(f"losslab: measured {total} {title}", file=sys.stderr)
 
 
 def write_replicates(todo: Sequence[Cell], out: Path) -> Path:

@@ -140,7 +140,7 @@ def lock_of_build(monkeypatch, where, obstruct):
 
 def lock_of_tree(monkeypatch, where, obstruct):
     obstruct(where / "lock")
-    with kerneltree.with_algorithms(where, [], where / "log"):
+    with kerneltree.with_additions(where, [], [], where / "log"):
         pass
 
 

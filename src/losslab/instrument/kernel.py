@@ -7,7 +7,6 @@ import re
 import shutil
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,12 +97,13 @@ def build(variant: str = PLAIN, unpinned: bool = False, spec: Kernel | None = No
     folder = existing(variant, spec)
     if folder is not None and (unpinned or folder != target(variant, spec, pinned=False)):
         return folder
-    if not spec.algorithms and packed.install(packed.KERNEL, target(variant, spec)):
+    own = spec != spec.base
+    if not own and packed.install(packed.KERNEL, target(variant, spec)):
         return target(variant, spec)
     # Adding an algorithm needs the object files of the kernel without it (300 MB). Those of the
     # default kernel are always kept, because most users add their algorithm to it; those of other
     # kernels are kept on first use.
-    if spec.algorithms or (variant == PLAIN and spec == kernels.default()):
+    if own or (variant == PLAIN and spec == kernels.default()):
         return _from_objects(variant, spec, unpinned)
     source = _source(spec, unpinned)
     made = target(variant, spec, source.origin, source.pinned)
@@ -118,21 +118,31 @@ def build(variant: str = PLAIN, unpinned: bool = False, spec: Kernel | None = No
 
 
 def _from_objects(variant: str, spec: Kernel, unpinned: bool) -> Path:
-    """Build a kernel from the object files of the same kernel without added algorithms."""
-    kept = _objects(variant, replace(spec, algorithms=()), unpinned)
+    """Build a kernel from the object files of the same kernel without additions."""
+    kept = kept_objects(variant, spec.base, unpinned)
     facts = provenance(kept)
     source = facts["source"]
     made = target(variant, spec, source["from"], facts["pinned"])
     with building(made) as partial:
         if partial is not None:
-            with kerneltree.with_algorithms(kept, spec.algorithms, partial / LOG) as tree:
+            with kerneltree.with_additions(
+                kept, spec.algorithms, spec.replaced, partial / LOG
+            ) as tree:
                 facts["hash"] = _recipe(variant, spec, source, facts["pinned"])
-                if spec.algorithms:
-                    added = {path.name: digest(path) for path in spec.algorithms}
-                    facts |= {"name": spec.name, "algorithms": added}
+                facts |= _additions(spec)
                 shutil.copyfile(kept / SOURCES, partial / SOURCES)
                 _finish(facts, tree, partial)
     return made
+
+
+def _additions(spec: Kernel) -> dict[str, Any]:
+    """Return the entries of a provenance on added algorithms and replaced files."""
+    found: dict[str, Any] = {} if spec == spec.base else {"name": spec.name}
+    if spec.algorithms:
+        found["algorithms"] = {path.name: digest(path) for path in spec.algorithms}
+    if spec.replaced:
+        found["replaced"] = {each.path: each.sha256 for each in spec.replaced}
+    return found
 
 
 def objects(variant: str, spec: Kernel, origin: str = DEBIAN, pinned: bool = True) -> Path:
@@ -151,7 +161,7 @@ def existing_objects(variant: str, spec: Kernel) -> Path | None:
     return next((folder for folder in folders if folder.is_dir()), None)
 
 
-def _objects(variant: str, spec: Kernel, unpinned: bool) -> Path:
+def kept_objects(variant: str, spec: Kernel, unpinned: bool) -> Path:
     """Return the folder of a kernel's object files: kept, fetched or compiled."""
     kept = existing_objects(variant, spec)
     if kept is not None and (unpinned or kept != objects(variant, spec, pinned=False)):
@@ -179,10 +189,8 @@ def _objects(variant: str, spec: Kernel, unpinned: bool) -> Path:
 
 
 def quickly_made(variant: str, spec: Kernel) -> bool:
-    """Return whether only added algorithms have to be compiled."""
-    if not spec.algorithms:
-        return False
-    return existing_objects(variant, replace(spec, algorithms=())) is not None
+    """Return whether only added algorithms and replaced files have to be compiled."""
+    return spec != spec.base and existing_objects(variant, spec.base) is not None
 
 
 def _source(spec: Kernel, unpinned: bool) -> Source:

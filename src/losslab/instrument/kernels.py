@@ -5,9 +5,10 @@ An algorithm of a study that has a file in `algorithms/` is compiled into its ke
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ ALGORITHMS = ROOT / "algorithms"
 DEFAULT = "default"
 # Name of the place of a public patch, as users see it.
 PUBLIC_PLACE = "public"
+# Environment variable that names a folder of files. They replace the files of the kernel's source
+# that have the same path below it, or are added: `net/ipv4/tcp_cubic.c`.
+REPLACED_FILES = "LOSSLAB_KERNEL_FILES"
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,15 @@ class PublicPatch:
 
 
 @dataclass(frozen=True)
+class ReplacedFile:
+    """File that replaces one of a kernel's source, or is added to it."""
+
+    path: str  # in the source
+    file: Path
+    sha256: str
+
+
+@dataclass(frozen=True)
 class Kernel:
     """Kernel on which losslab can measure."""
 
@@ -94,13 +107,20 @@ class Kernel:
     fetched: tuple[PublicPatch, ...] = ()  # public patches, applied after the series' own
     patches: tuple[Path, ...] = ()  # losslab's, applied last
     algorithms: tuple[Path, ...] = ()  # source files of added congestion controls
+    replaced: tuple[ReplacedFile, ...] = ()
     boot: tuple[str, ...] = ()  # additional parameters of its command line
 
     @property
     def title(self) -> str:
         """Name for messages, with the added algorithms."""
         added = [path.parent.name for path in self.algorithms]
+        added += [f"another {each.path}" for each in self.replaced]
         return f"{self.name} with {' and '.join(added)}" if added else self.name
+
+    @property
+    def base(self) -> Kernel:
+        """Kernel to whose object files algorithms and other files are added."""
+        return replace(self, algorithms=(), replaced=())
 
     @property
     def key(self) -> str:
@@ -118,6 +138,7 @@ class Kernel:
         return [
             *(f"{patch.name} {patch.sha256}" for patch in self.fetched),
             *(f"{path.name} {digest(path)}" for path in (*self.patches, *self.algorithms)),
+            *(f"{each.path} {each.sha256}" for each in self.replaced),
         ]
 
     def command(self, variant: str) -> str:
@@ -142,7 +163,7 @@ def default() -> Kernel:
 
 
 def get(name: str, algorithms: Iterable[str] = ()) -> Kernel:
-    """Return a kernel by its name, or `default`, with algorithms compiled in.
+    """Return a kernel by its name, or `default`, with algorithms and replaced files compiled in.
 
     Algorithms without a file in `algorithms/` are part of the kernel.
     """
@@ -153,7 +174,11 @@ def get(name: str, algorithms: Iterable[str] = ()) -> Kernel:
             f"{shown(name)}"
         )
     sources = sorted({source_of(each) for each in algorithms})
-    return replace(kernel, algorithms=tuple(path for path in sources if path.is_file()))
+    return replace(
+        kernel,
+        algorithms=tuple(path for path in sources if path.is_file()),
+        replaced=replaced_files(),
+    )
 
 
 def of_key(key: str) -> Kernel:
@@ -165,6 +190,41 @@ def of_key(key: str) -> Kernel:
 def source_of(algorithm: str) -> Path:
     """Return the path of a user's algorithm, which may not exist."""
     return ALGORITHMS / algorithm / f"tcp_{algorithm}.c"
+
+
+def replaced_files() -> tuple[ReplacedFile, ...]:
+    """Return the files of the folder that `REPLACED_FILES` names, by path; none if it is unset.
+
+    Raises:
+        UsageError: The folder has no files.
+    """
+    name = os.environ.get(REPLACED_FILES, "")
+    if not name:
+        return ()
+    folder = Path(name).resolve()
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    if not files:
+        raise UsageError(
+            f"{REPLACED_FILES} must name a folder with files of the kernel's source, found none "
+            f"in {shown(name)}",
+            hint="such as net/ipv4/tcp_cubic.c in it",
+        )
+    return tuple(ReplacedFile(str(p.relative_to(folder)), p, digest(p)) for p in files)
+
+
+@contextlib.contextmanager
+def replacing(folder: Path | None) -> Iterator[None]:
+    """Set `REPLACED_FILES` for the block, in this process and the programs that it starts.
+
+    None or an empty folder means the kernel's own files.
+    """
+    before = os.environ.get(REPLACED_FILES, "")
+    has_files = folder is not None and any(path.is_file() for path in folder.rglob("*"))
+    os.environ[REPLACED_FILES] = str(folder.resolve()) if folder and has_files else ""
+    try:
+        yield
+    finally:
+        os.environ[REPLACED_FILES] = before
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Compiled kernel trees, kept so that adding a congestion control takes seconds."""
+"""Compiled kernel trees, kept so that a changed file or another algorithm takes seconds."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from losslab import processes
 from losslab.errors import LosslabError
+from losslab.instrument.kernels import ReplacedFile
 from losslab.lock import locked
 from losslab.repository import ROOT
 
 # Names in a kept folder: the tree, and its net/ipv4 Makefile without added algorithms.
 NAME, MAKEFILE = "linux", "Makefile.before"
 IPV4 = Path("net", "ipv4")
+# Folder of a kept folder: the tree's own files while others replace them, and the suffix of empty
+# files that stand for added ones.
+ORIGINALS, ADDED = "originals", ".added"
 # The build writes these into the binary; fixed values make builds of equal sources equal.
 FIXED = {
     "KBUILD_BUILD_TIMESTAMP": "2024-01-01 00:00:00 UTC",
@@ -72,27 +76,49 @@ def prune(tree: Path) -> None:
 
 
 @contextlib.contextmanager
-def with_algorithms(folder: Path, algorithms: Sequence[Path], log: Path) -> Iterator[Path]:
-    """Compile algorithms (files tcp_NAME.c) into the kept tree of `folder`; lock it for the block.
+def own_files(folder: Path) -> Iterator[Path]:
+    """Yield the kept tree of `folder` with its own files; lock it for the block."""
+    with locked(folder / "lock"):
+        _restore(folder)  # a killed build leaves others
+        yield folder / NAME
 
-    Raises LosslabError if one does not compile, with the compiler's messages, or has the name of an
-    algorithm in the kernel.
+
+@contextlib.contextmanager
+def with_additions(
+    folder: Path, algorithms: Sequence[Path], replaced: Sequence[ReplacedFile], log: Path
+) -> Iterator[Path]:
+    """Compile the kept tree of `folder` with additions; lock it for the block.
+
+    Args:
+        folder: Folder of the kept tree.
+        algorithms: Source files tcp_NAME.c of added congestion controls.
+        replaced: Files that replace the tree's, or are added.
+        log: File to which the compiler's output is appended.
+
+    Raises:
+        LosslabError: A file does not compile (with the compiler's messages), or an algorithm has
+            the name of one in the kernel.
     """
-    tree = folder / NAME
+    sources = {str(IPV4 / path.name): path for path in algorithms}
+    sources |= {each.path: each.file for each in replaced}
     with contextlib.ExitStack() as left:
-        left.enter_context(locked(folder / "lock"))
+        tree = left.enter_context(own_files(folder))
         makefile = (folder / MAKEFILE).read_text()
         for path in algorithms:
             _refuse_misnamed(path, makefile)
-            _update(tree / IPV4 / path.name, path.read_text())
-        lines = "".join(f"obj-y += {path.stem}.o\n" for path in algorithms)
-        _update(tree / IPV4 / "Makefile", makefile + lines)
+            _update(tree / IPV4 / path.name, path.read_bytes())
         left.callback(_remove, tree, algorithms, makefile)
+        left.callback(_restore, folder)
+        for each in replaced:
+            _replace(folder, each)
+        lines = "".join(f"obj-y += {path.stem}.o\n" for path in algorithms)
+        own = sources.get(str(IPV4 / "Makefile"), folder / MAKEFILE)
+        _update(tree / IPV4 / "Makefile", (own.read_text() + lines).encode())
         done = processes.attempt(MAKE_LINUX, limit_s=processes.WORK_LIMIT_S, log=log, cwd=tree)
         output = log.read_text(errors="replace")
-        messages = "\n".join(_messages(path, output) for path in algorithms).strip()
+        messages = _messages(sources, output).strip()
         if not done.good:
-            names = " and ".join(_shown(path) for path in algorithms)
+            names = " and ".join(map(_shown, sources.values()))
             last = "\n".join(output.strip().splitlines()[-processes.QUOTED_LINES :])
             raise LosslabError(
                 f"{names} must compile, found:\n{messages or last}",
@@ -101,6 +127,32 @@ def with_algorithms(folder: Path, algorithms: Sequence[Path], log: Path) -> Iter
         if messages:
             print(messages, file=sys.stderr)
         yield tree
+
+
+def _replace(folder: Path, each: ReplacedFile) -> None:
+    """Replace or add a file of the tree; keep the original, even if this process is killed."""
+    path, kept = folder / NAME / each.path, folder / ORIGINALS / each.path
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_file():
+        whole = kept.with_name(f"{kept.name}.partial")
+        shutil.copyfile(path, whole)
+        whole.replace(kept)
+    else:
+        kept.with_name(kept.name + ADDED).touch()
+        path.parent.mkdir(parents=True, exist_ok=True)
+    _update(path, each.file.read_bytes())
+
+
+def _restore(folder: Path) -> None:
+    """Restore the tree's own files, with new times: make must compile them again."""
+    originals = folder / ORIGINALS
+    for kept in originals.rglob("*"):
+        path = folder / NAME / kept.relative_to(originals)
+        if kept.name.endswith(ADDED):
+            path.with_name(path.name.removesuffix(ADDED)).unlink(missing_ok=True)
+        elif kept.is_file() and not kept.name.endswith(".partial"):
+            _update(path, kept.read_bytes())
+    shutil.rmtree(originals, ignore_errors=True)
 
 
 def _refuse_misnamed(path: Path, makefile: str) -> None:
@@ -123,24 +175,25 @@ def _remove(tree: Path, algorithms: Sequence[Path], makefile: str) -> None:
     for path in algorithms:
         for made in (tree / IPV4).glob(f"*{path.stem}.*"):
             made.unlink()
-    _update(tree / IPV4 / "Makefile", makefile)
+    _update(tree / IPV4 / "Makefile", makefile.encode())
 
 
-def _update(path: Path, text: str) -> None:
-    """Write a file only if its text changes, because make compares times."""
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
+def _update(path: Path, content: bytes) -> None:
+    """Write a file only if its content changes, because make compares times."""
+    if not path.exists() or path.read_bytes() != content:
+        path.write_bytes(content)
 
 
-def _messages(path: Path, output: str) -> str:
-    """Return the compiler's messages on a file, with the file's path in the repository."""
-    there = str(IPV4 / path.name)
-    lines, within = [], False
-    for line in output.splitlines():
-        # The quoted source line that follows belongs to the message.
-        within = line.startswith(there) or (within and bool(OF_SOURCE.match(line)))
-        if within or (path.stem in line and "undefined reference" in line):
-            lines.append(line.replace(there, _shown(path)))
+def _messages(sources: Mapping[str, Path], output: str) -> str:
+    """Return the compiler's messages on files of the tree, with the paths of their sources."""
+    lines = []
+    for there, path in sources.items():
+        within = False
+        for line in output.splitlines():
+            # The quoted source line that follows belongs to the message.
+            within = line.startswith(there) or (within and bool(OF_SOURCE.match(line)))
+            if within or (path.stem in line and "undefined reference" in line):
+                lines.append(line.replace(there, _shown(path)))
     return "\n".join(lines)
 
 

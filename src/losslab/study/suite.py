@@ -1,4 +1,4 @@
-"""Suites: criteria for congestion controls, and the scenarios in which they are measured.
+"""Suites: scenarios, and criteria for congestion controls or metrics that a change may move.
 
 If a study names a suite (`suite: rfc9743`), the suite's scenarios are the study's blocks, for each
 of the study's algorithms. A campaign may replace the algorithms, as `losslab score` does.
@@ -84,6 +84,10 @@ def load_suite(name: str, root: Path) -> dict[str, Any]:
 
 def _problems(suite: dict[str, Any]) -> Iterator[str]:
     """Yield what is inconsistent in a suite: unknown names, and sections without criteria."""
+    for metric in suite.get("compared", []):
+        yield from metrics.problems(metric)
+    if "criteria" not in suite:
+        return
     criteria = suite["criteria"]
     if twice := repeats(criterion["id"] for criterion in criteria):
         yield f"id of a criterion must be unique, found twice: {twice}"

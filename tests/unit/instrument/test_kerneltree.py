@@ -41,7 +41,7 @@ def mine(tmp_path):
 
 
 def compiled(kept, *algorithms):
-    with kerneltree.with_algorithms(kept, algorithms, kept.parent / "log") as tree:
+    with kerneltree.with_additions(kept, algorithms, (), kept.parent / "log") as tree:
         return (tree / "linux").read_text()
 
 
@@ -54,6 +54,73 @@ def test_algorithm_is_compiled_in_and_removed_again(kept, mine):
     other.parent.mkdir()
     other.write_text(SOURCE.replace("mine", "other"))
     assert compiled(kept, other).splitlines()[1:] == ["obj-y += tcp_other.o"]
+
+
+def replaced(path, file):
+    return kernels.ReplacedFile(path, file, archive.digest(file))
+
+
+def test_replaced_files_are_compiled_and_restored(kept, tmp_path):
+    tree, its = kept / "linux" / "net" / "ipv4", tmp_path / "its.c"
+    its.write_text("/* ours */\n")
+    both = [replaced("net/ipv4/tcp.c", its), replaced("net/ipv4/tcp_new.h", its)]
+    with kerneltree.with_additions(kept, (), both, tmp_path / "log"):
+        assert (tree / "tcp.c").read_text() == (tree / "tcp_new.h").read_text() == "/* ours */\n"
+        changed_ns = (tree / "tcp.c").stat().st_mtime_ns
+    assert (tree / "tcp.c").read_text() == ""
+    assert not (tree / "tcp_new.h").exists()
+    assert not (kept / kerneltree.ORIGINALS).exists()
+    assert (tree / "tcp.c").stat().st_mtime_ns > changed_ns, "make must compile it again"
+
+
+def test_files_of_a_killed_build_are_restored_by_the_next(kept, tmp_path):
+    its = tmp_path / "its.c"
+    its.write_text("/* ours */\n")
+    for path in ("net/ipv4/tcp.c", "net/ipv4/tcp_new.h"):
+        kerneltree._replace(kept, replaced(path, its))
+    with kerneltree.own_files(kept) as tree:
+        assert (tree / "net/ipv4/tcp.c").read_text() == ""
+        assert not (tree / "net/ipv4/tcp_new.h").exists()
+
+
+def test_replaced_makefile_keeps_added_algorithms(kept, mine, tmp_path):
+    its = tmp_path / "Makefile"
+    its.write_text("obj-y := tcp_cubic.o tcp.o\n")
+    both = [replaced("net/ipv4/Makefile", its)]
+    with kerneltree.with_additions(kept, [mine], both, tmp_path / "log") as tree:
+        assert (tree / "linux").read_text() == "obj-y := tcp_cubic.o tcp.o\nobj-y += tcp_mine.o\n"
+    assert (tree / "net/ipv4/Makefile").read_text() == (kept / kerneltree.MAKEFILE).read_text()
+
+
+def test_compiler_messages_of_a_replaced_file_name_it(kept, mine, tmp_path):
+    mine.write_text(SOURCE + "BROKEN\n")
+    both = [replaced("net/ipv4/tcp_mine.c", mine)]
+    with (
+        pytest.raises(LosslabError, match=f"{mine}:7:2: error: BROKEN"),
+        kerneltree.with_additions(kept, (), both, tmp_path / "log"),
+    ):
+        pass
+
+
+def test_folder_of_replaced_files_makes_another_kernel(monkeypatch, tmp_path):
+    path = tmp_path / "net" / "ipv4" / "tcp_cubic.c"
+    path.parent.mkdir(parents=True)
+    path.write_text("/* ours */")
+    with kernels.replacing(tmp_path):
+        which = kernels.get("default")
+        assert [each.path for each in which.replaced] == ["net/ipv4/tcp_cubic.c"]
+        assert which.title == "6.12 with another net/ipv4/tcp_cubic.c"
+        before = kernel.content_hash(spec=which)
+        path.write_text("/* other */")
+        assert kernel.content_hash(spec=kernels.get("default")) != before
+    assert kernels.get("default") == kernels.default() == which.base
+    assert before != kernel.content_hash()
+    path.unlink()
+    with kernels.replacing(tmp_path):
+        assert kernels.get("default") == kernels.default()
+    monkeypatch.setenv(kernels.REPLACED_FILES, str(tmp_path))
+    with pytest.raises(LosslabError, match="found none in"):
+        kernels.get("default")
 
 
 def test_compiler_messages_name_the_authors_file(kept, mine):

@@ -95,6 +95,7 @@ def test_every_package_has_a_layer():
     commands = {"__init__", "cellspec", "cli", "demo", "doctor", "examples", "htmlpage", "new"}
     commands |= {"commands", "report", "score", "shell", "steps", "sweeps", "workflow"}
     commands |= {"api", "arguments", "darkfigures", "frames", "init", "provide", "whatif", "why"}
+    commands |= {"bisection", "changecells", "check"}
     assert {part(module) for module in MODULES} == BASE | set(PACKAGES) | commands
 
 

@@ -5,7 +5,14 @@ import subprocess
 import pytest
 
 from losslab.study import intervals
-from losslab.study.intervals import adjusted, mean_interval, ratio_interval, t_quantile, t_tails
+from losslab.study.intervals import (
+    adjusted,
+    holm,
+    mean_interval,
+    ratio_interval,
+    t_quantile,
+    t_tails,
+)
 
 WIDE = [10.0, 200.0, 50.0, 400.0, 90.0]
 NEAR = [9.41, 9.43, 9.4, 9.44, 9.42, 9.43, 9.39]
@@ -110,9 +117,11 @@ def test_students_distribution_equals_rs(root, freedom):
 
 
 def test_adjusted_p_values_equal_rs(root):
-    theirs = by_r(root, [f'p.adjust({r_vector(P_VALUES)}, "BH")'])
-    same(adjusted(P_VALUES), theirs[0])
-    assert adjusted([]) == []
+    methods = {"BH": adjusted, "holm": holm}
+    theirs = by_r(root, [f'p.adjust({r_vector(P_VALUES)}, "{name}")' for name in methods])
+    for ours, values in zip(methods.values(), theirs, strict=True):
+        same(ours(P_VALUES), values)
+        assert ours([]) == []
 
 
 def test_zero_mean_has_a_p_value_but_no_ratio():

@@ -1,0 +1,204 @@
+"""Cells that show what a change does, and their measurement before and after it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from losslab import sweeps
+from losslab.campaign import inputs
+from losslab.campaign.export import SENDERS_LINK
+from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE
+from losslab.campaign.instrument import instrument
+from losslab.instrument import kernels
+from losslab.provide import at_first_use
+from losslab.reading import UsageError, whole_option
+from losslab.repository import ROOT
+from losslab.study import design, suite
+from losslab.study.axes import NONE
+from losslab.study.condition import DEFAULT_KERNEL, Condition
+from losslab.study.names import load_algorithms
+from losslab.why import measure_command
+
+SUITE = "ci"
+# Axes of scenarios that the app `command` does not have.
+TCP_ONLY = ("flows", "competitor")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a suite, and its number of runs."""
+
+    condition: Condition
+    replicates: int
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: replaced files of the kernel, and the user's files."""
+
+    files: Path | None  # folder, as in `kernels.REPLACED_FILES`
+    bring: str = NONE
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Use its kernel in the block, in this process and the programs that it starts."""
+        with kernels.replacing(self.files):
+            yield
+
+    def of(self, condition: Condition) -> Condition:
+        """Return a condition with its user files."""
+        return condition if self.bring == NONE else _with(condition, bring=self.bring)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose cells."""
+    parser.add_argument("--suite", default=SUITE, help="suite of config/suites (default ci)")
+    parser.add_argument(
+        "--algorithm", action="append", default=[], metavar="NAME",
+        help="also run the scenarios with this algorithm; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="SCENARIO[/ALGORITHM]",
+        help="use only these cells; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--full", action="store_true", help="use more and longer runs")
+    parser.add_argument(
+        "--kernel", default=DEFAULT_KERNEL, help="kernel of config/kernels.toml to change"
+    )
+    parser.add_argument(
+        "--sender-command", default=NONE, help="measure this program at the sender instead of TCP"
+    )
+    parser.add_argument("--receiver-command", default=NONE, help="and this one at the receiver")
+    parser.add_argument("--bring", type=Path, metavar="FOLDER", help="files of the changed program")
+    parser.add_argument(
+        "--cores", type=whole_option("cores", 1), default=len(os.sched_getaffinity(0)),
+        help="runs to measure at a time (default: all cores)",
+    )  # fmt: skip
+
+
+def plan(options: argparse.Namespace) -> dict[str, Cell]:
+    """Return the cells of a suite by SCENARIO/ALGORITHM.
+
+    Raises:
+        UsageError: An algorithm, a cell or a program is unknown or impossible.
+    """
+    selected = suite.load_suite(options.suite, ROOT)
+    if "compared" not in selected:
+        raise UsageError(
+            f"the suite must name metrics to compare (`compared`), found none in {options.suite}"
+        )
+    rows = load_algorithms(ROOT / "config" / "algorithms.tsv")
+    known = [row["name"] for row in rows]
+    if unknown := [name for name in options.algorithm if name not in known]:
+        raise UsageError(
+            f"algorithms must be in config/algorithms.tsv, found {', '.join(unknown)}",
+            hint="add your own with `losslab new algorithm NAME`",
+        )
+    algorithms = list(dict.fromkeys([*options.algorithm, *selected["baselines"]]))
+    blocks = suite.blocks(selected, algorithms)
+    runs = suite.runs(selected, suite.FULL if options.full else suite.QUICK)
+    more: dict[str, Any] = {}
+    if options.kernel != DEFAULT_KERNEL:
+        more["kernel"] = options.kernel
+    if (options.sender_command, options.receiver_command) != (NONE, NONE):
+        more |= {
+            "app": "command", "sender_command": options.sender_command,
+            "receiver_command": options.receiver_command,
+        }  # fmt: skip
+        # The algorithm of TCP does not matter to a program over UDP.
+        blocks = {
+            name: [p for p in points if not {*TCP_ONLY} & p.keys()][:1]
+            for name, points in blocks.items()
+        }
+    study = {
+        "study": options.suite,
+        "defaults": selected["defaults"],
+        "blocks": {name: [point | more for point in points] for name, points in blocks.items()},
+    }
+    runs = {name: run for name, run in runs.items() if study["blocks"][name]}
+    cells: dict[str, Cell] = {}
+    for each in design.study_cells(study, runs, design.load_names(ROOT)):
+        name = f"{each.block}/{each.condition.algorithm}"
+        same = sum(1 for other in cells if other == name or other.startswith(f"{name}-"))
+        name = f"{name}-{same + 1}" if same else name
+        cells[name] = Cell(each.condition, each.stopping.minimum)
+    return _only(cells, options.only)
+
+
+def _only(cells: dict[str, Cell], names: Sequence[str]) -> dict[str, Cell]:
+    """Return the cells with these names or scenarios; all if there are no names."""
+    for name in names:
+        if not any(name in (cell, cell.split("/")[0]) for cell in cells):
+            raise UsageError(f"--only must name one of {', '.join(cells)}, found {name}")
+    return {
+        cell: its
+        for cell, its in cells.items()
+        if not names or {cell, cell.split("/")[0]} & {*names}
+    }
+
+
+def brought(folder: Path | None) -> str:
+    """Return the name of a folder of user files in conditions."""
+    return NONE if folder is None else inputs.named(folder)
+
+
+def kernel_digests(cells: Mapping[str, Cell], side: Side) -> dict[str, str | None]:
+    """Return the digest of each cell's kernel on a side; build changed kernels.
+
+    Raises:
+        LosslabError: A changed file does not compile, or a kernel is not built.
+    """
+    found: dict[str, str | None] = {}
+    with side.active():
+        for name, cell in cells.items():
+            condition = side.of(cell.condition)
+            at_first_use(condition)
+            found[name] = instrument(condition=condition).kernel_sha256
+    return found
+
+
+def measure(cells: Mapping[str, Cell], side: Side, out: Path, cores: int) -> None:
+    """Measure all runs of cells on a side into folders of `out`; finished runs are kept."""
+    jobs = []
+    for name, cell in cells.items():
+        file = out / name / CELL_FILE
+        file.parent.mkdir(parents=True, exist_ok=True)
+        condition = json.dumps(side.of(cell.condition).to_json())
+        jobs.append(
+            sweeps.Job(
+                file,
+                (
+                    "cell", "--study", "check", "--block", name.split("/")[0],
+                    "--replicates", str(cell.replicates), "--condition", condition,
+                    "--out", str(file),
+                ),
+            )
+        )  # fmt: skip
+    with side.active():
+        sweeps.run_jobs(jobs, cores, "cells")
+
+
+def capture(runs: Mapping[Path, tuple[Condition, int]], side: Side, cores: int, title: str) -> None:
+    """Measure single runs, condition and seed by folder, with the packets of the sender's link."""
+    jobs = []
+    for folder, (condition, seed) in runs.items():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        words = shlex.split(measure_command(side.of(condition), seed))[1:]
+        words[words.index("--out") + 1] = str(folder)
+        jobs.append(sweeps.Job(folder / MANIFEST_FILE, (*words, "--capture", SENDERS_LINK), (0, 1)))
+    with side.active():
+        sweeps.run_jobs(jobs, cores, title)
+
+
+def _with(condition: Condition, **axes: Any) -> Condition:
+    return Condition.from_json(condition.to_json() | axes)

@@ -1,0 +1,207 @@
+"""`losslab check`: report what a change of a kernel file or a program does to a suite's cells.
+
+A cell whose kernel has the same binary before and after the change is not measured: it cannot
+differ. Of the other cells, all runs are measured with the same seeds on both sides and compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from losslab import changecells
+from losslab.campaign import behaviour, divergence, verdicts
+from losslab.campaign.behaviour import Baseline, CellChange, Run
+from losslab.changecells import Cell, Side
+from losslab.errors import LosslabError
+from losslab.instrument import changes, kernels
+from losslab.reading import UsageError
+from losslab.repository import ROOT
+from losslab.study import suite
+from losslab.study.schemas import check_schema
+from losslab.ui import checkreport
+from losslab.why import measure_command
+
+BASELINE, CHANGE, FIRST = "baseline", "change", "first-difference"
+REPORT, DATA = "report.md", "check.json"
+# What fails: any changed byte, a significant difference, or one for the worse.
+CHANGED, MOVED, WORSE = FAILS = ("changed", "moved", "worse")
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `check`."""
+    command = commands.add_parser("check", help="report what a change does to a suite's cells")
+    command.add_argument(
+        "change", nargs="*",
+        help="changed file of the kernel (tcp_cubic.c, PATH=FILE), patch, or folder of patches; "
+        "without one, only the baseline is recorded",
+    )  # fmt: skip
+    command.add_argument(
+        "--base", action="append", default=[], metavar="CHANGE",
+        help="compare with this version instead of the kernel's own; may be repeated",
+    )  # fmt: skip
+    changecells.add_options(command)
+    command.add_argument(
+        "--base-bring", type=Path, metavar="FOLDER", help="files of the program before the change"
+    )
+    command.add_argument(
+        "--baseline", type=Path, metavar="FILE",
+        help="record of the runs before the change; read if it exists, written otherwise "
+        f"(default: {BASELINE}.json in --out)",
+    )  # fmt: skip
+    command.add_argument("--out", type=Path, required=True, help="folder; finished runs are kept")
+    command.add_argument(
+        "--fail-on", choices=FAILS, default=CHANGED,
+        help="exit with 1 if a cell changed (default), a metric moved, or a metric is worse",
+    )  # fmt: skip
+    command.add_argument(
+        "--measure-all", action="store_true",
+        help="also measure cells whose kernel has the same binary",
+    )  # fmt: skip
+    command.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
+    kept = "finished runs are kept; repeat the same command to continue"
+    command.set_defaults(run=_check, interrupted=kept)
+
+
+def _check(options: argparse.Namespace) -> int:
+    out: Path = options.out.resolve()
+    if (options.bring is None) != (options.base_bring is None):
+        raise UsageError("--bring and --base-bring need each other")
+    cells = changecells.plan(options)
+    compared = suite.load_suite(options.suite, ROOT)["compared"]
+    spec = kernels.get(options.kernel).base
+    sides, made = [], []
+    for name, given, bring in (
+        (BASELINE, options.base, options.base_bring),
+        (CHANGE, options.change, options.bring),
+    ):
+        files = out / name / "files"
+        shutil.rmtree(files, ignore_errors=True)
+        made.append(changes.of_files(given, spec, files))
+        sides.append(Side(files, changecells.brought(bring)))
+    before, after = sides
+    file = options.baseline or out / f"{BASELINE}.json"
+    if not options.change and after.bring == before.bring:
+        _before(cells, before, Baseline(file, options.suite), out, compared, options.cores)
+        print(f"recorded {len(cells)} cells in {file}")
+        return 0
+    old, new = (changecells.kernel_digests(cells, side) for side in sides)
+    differ = {
+        name: cell
+        for name, cell in cells.items()
+        if options.measure_all or old[name] != new[name] or before.bring != after.bring
+    }
+    baseline = Baseline(file, options.suite)
+    then = _before(differ, before, baseline, out, compared, options.cores)
+    changecells.measure(differ, after, out / CHANGE, options.cores)
+    found = behaviour.compare(then, _runs(differ, out / CHANGE, compared), compared)
+    data = {
+        "format": behaviour.FORMAT,
+        "suite": options.suite,
+        "change": [*options.change, *([after.bring] if options.bring else [])],
+        "replaced": list(made[1].paths),
+        "skipped": list(made[1].skipped),
+        "cells": list(cells),
+        "same_kernel": [name for name in cells if name not in differ],
+        "runs": sum(cell.replicates for cell in cells.values()),
+        "changed": _with_first(found, cells, then, sides, out, options.cores),
+    }
+    check_schema(data, "check", "the report")
+    text = checkreport.markdown(data)
+    (out / DATA).write_text(json.dumps(data, indent=1) + "\n")
+    (out / REPORT).write_text(text)
+    print(json.dumps(data, indent=1) if options.json else text, end="\n" if options.json else "")
+    verdicts.require_as_recorded(
+        list(failures(found, options.fail_on)), "cells", file,
+        f"see {out / REPORT}; --fail-on chooses what fails",
+    )  # fmt: skip
+    return 0
+
+
+def _before(
+    cells: Mapping[str, Cell],
+    side: Side,
+    baseline: Baseline,
+    out: Path,
+    compared: Sequence[str],
+    cores: int,
+) -> dict[str, list[Run]]:
+    """Return the runs before the change: recorded ones, and those measured and recorded now."""
+    conditions = {name: side.of(cell.condition) for name, cell in cells.items()}
+    replicates = {name: cell.replicates for name, cell in cells.items()}
+    with side.active():
+        known = baseline.read(conditions, replicates)
+        missing = {name: cell for name, cell in cells.items() if name not in known}
+        if missing:
+            changecells.measure(missing, side, out / BASELINE, cores)
+            known |= _runs(missing, out / BASELINE, compared)
+            baseline.write(conditions, known)
+    return known
+
+
+def _runs(cells: Mapping[str, Cell], out: Path, compared: Sequence[str]) -> dict[str, list[Run]]:
+    return {
+        name: [
+            behaviour.read_run(out / name / str(number), compared)
+            for number in range(cell.replicates)
+        ]
+        for name, cell in cells.items()
+    }
+
+
+def _with_first(
+    found: Sequence[CellChange],
+    cells: Mapping[str, Cell],
+    then: Mapping[str, Sequence[Run]],
+    sides: Sequence[Side],
+    out: Path,
+    cores: int,
+) -> list[dict[str, Any]]:
+    """Return changed cells as data, each with the first difference of its first changed run."""
+    first = {
+        change.cell: (cells[change.cell].condition, then[change.cell][change.changed[0]].seed)
+        for change in found
+    }
+    for side, name in zip(sides, (BASELINE, CHANGE), strict=True):
+        runs = {out / FIRST / cell / name: run for cell, run in first.items()}
+        changecells.capture(runs, side, cores, f"runs with their packets ({name})")
+    rows = behaviour.as_json(found)
+    for row in rows:
+        folder = out / FIRST / row["cell"]
+        condition, row["seed"] = first[row["cell"]]
+        row["first_difference"] = parted(folder / BASELINE, folder / CHANGE)
+        command = measure_command(sides[1].of(condition), row["seed"])
+        files = sides[1].files
+        if files and any(files.iterdir()):
+            command = f"{kernels.REPLACED_FILES}={shlex.quote(str(files))} {command}"
+        row["command"] = command
+    return rows
+
+
+def parted(first: Path, second: Path) -> list[str]:
+    """Return the lines of the first packet and the first sample in which two runs differ."""
+    try:
+        return divergence.report(first, second, trusted=True)[0]
+    except (LosslabError, OSError, KeyError) as error:
+        return [f"not found: {error}"]
+
+
+def failures(found: Sequence[CellChange], fail_on: str) -> list[str]:
+    """List what fails, a line each."""
+    lines = []
+    for cell in found:
+        if fail_on == CHANGED:
+            lines.append(f"{cell.cell}: {len(cell.changed)} of {cell.runs} runs have other bytes")
+        lines += [f"{cell.cell}: {reason}" for reason in cell.reasons]
+        lines += [
+            f"{cell.cell}: {each.metric} was {each.before:.4g}, is {each.after:.4g}"
+            f" ({each.verdict})"
+            for each in cell.differences
+            if each.verdict == WORSE or (each.verdict and fail_on != WORSE)
+        ]
+    return lines

@@ -1,0 +1,208 @@
+"""Changes of a kernel's source, as folders of files that replace the source's own.
+
+A change is a file, a patch, a series of patches, or a commit of a repository. Files of which the
+kernel has no object change no result, so their changes are skipped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from losslab import processes
+from losslab.errors import LosslabError
+from losslab.instrument import kernel, kernels, kerneltree
+from losslab.instrument.archive import unpinned_allowed
+from losslab.instrument.kernels import Kernel
+from losslab.reading import UsageError
+
+PATCHES = (".patch", ".diff", ".mbox", ".eml")
+SOURCES = (".c", ".h")
+# The configuration is pinned with the kernel.
+CONFIGURATION = "Kconfig"
+SHOWN = 5  # names in an error
+CREATED = re.compile(r"^ create mode \d+ (.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change: a folder of replaced files, their paths in the source, and skipped paths."""
+
+    folder: Path
+    paths: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+
+def of_files(given: Sequence[str], spec: Kernel, into: Path) -> Change:
+    """Write the files that a change replaces to the new folder `into`.
+
+    Args:
+        given: Files of the source (`tcp_cubic.c`, or `PATH=FILE` with the path in the source),
+            patches, and folders of patches, applied in the order of their names.
+        spec: The kernel.
+        into: A folder that does not exist.
+
+    Raises:
+        LosslabError: A file's place is unknown, or a patch does not apply.
+    """
+    into.mkdir(parents=True)
+    skipped: list[str] = []
+    with kerneltree.own_files(_kept(spec)) as tree:
+        for text in given:
+            path, _, name = text.rpartition("=")
+            file = Path(name)
+            if file.is_dir():
+                for patch in series(file):
+                    skipped += _apply(patch, tree, into)
+            elif file.is_file() and file.suffix in PATCHES:
+                skipped += _apply(file, tree, into)
+            elif file.is_file():
+                place = into / (path or _place(name, tree))
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, place)
+            else:
+                raise UsageError(
+                    "a change must be a file of the kernel's source, a patch or a folder of "
+                    f"patches, found no file {name}"
+                )
+        return _change(tree, into, skipped)
+
+
+def of_commit(repository: Path, commit: str, spec: Kernel, into: Path) -> Change:
+    """Write the files of a commit that differ from the kernel's to the new folder `into`.
+
+    A file at the top of the repository that is not at the top of the source, such as
+    `tcp_cubic.c`, replaces the only file of its name.
+
+    Raises:
+        LosslabError: git fails, or the repository has no file of the kernel.
+    """
+    into.mkdir(parents=True)
+    listed = processes.run(["git", "-C", repository, "ls-tree", "-r", "-z", commit])
+    found, placed = 0, dict[str, str]()
+    with kerneltree.own_files(_kept(spec)) as tree:
+        for row in filter(None, listed.split("\0")):
+            about, _, path = row.partition("\t")
+            place = path
+            if "/" not in path and Path(path).suffix in SOURCES and not (tree / path).exists():
+                place = _place(path, tree)
+            if (tree / place).is_file():
+                found += 1
+                if _blob(tree / place) != about.split()[2]:
+                    placed[path] = place
+        if not found:
+            raise LosslabError(
+                f"{repository} must have files of the kernel's source at {commit}, found none",
+                hint="their paths must be those of the source, such as net/ipv4/tcp_cubic.c",
+            )
+        _extract(repository, commit, placed, into)
+        return _change(tree, into, [])
+
+
+def series(folder: Path) -> list[Path]:
+    """List the patches of a folder in the order of their names.
+
+    Raises:
+        UsageError: There are none.
+    """
+    found = sorted(path for path in folder.iterdir() if path.suffix in PATCHES)
+    if not found:
+        raise UsageError(
+            f"a series must be a folder with patches ({', '.join(PATCHES)}), found none in {folder}"
+        )
+    return found
+
+
+def _kept(spec: Kernel) -> Path:
+    return kernel.kept_objects(kernel.PLAIN, spec.base, unpinned_allowed(False))
+
+
+def _place(given: str, tree: Path) -> str:
+    """Return the path in the source of a file: the end of its own path, or the only such name."""
+    parts = Path(given).parts
+    for at in range(len(parts) - 1):
+        if not Path(*parts[at:]).is_absolute() and (tree / Path(*parts[at:])).is_file():
+            return str(Path(*parts[at:]))
+    name = parts[-1]
+    found = sorted(str(path.relative_to(tree)) for path in tree.rglob(name) if path.is_file())
+    own = name.removeprefix("tcp_").removesuffix(".c")
+    if not found and kernels.source_of(own).is_file():
+        return str(kerneltree.IPV4 / name)
+    if len(found) != 1:
+        what = ", ".join(found[:SHOWN]) if found else "none"
+        raise UsageError(
+            f"the kernel's source must have one file {name}, found {what}",
+            hint=f"name its place: PATH={name}; `losslab new algorithm NAME` adds an algorithm",
+        )
+    return found[0]
+
+
+def _apply(patch: Path, tree: Path, into: Path) -> Iterator[str]:
+    """Apply a patch to the files of `into`, or copies of the tree's; yield skipped paths."""
+    # Above it, git looks for no repository.
+    more = {"GIT_CEILING_DIRECTORIES": str(into.resolve().parent)}
+    command, file = ["git", "apply"], patch.resolve()
+    rows = processes.run([*command, "--numstat", "-z", file], cwd=into, more=more).split("\0")
+    paths = [row.split("\t", 2)[2] for row in rows if row.count("\t") == 2]
+    created = CREATED.findall(processes.run([*command, "--summary", file], cwd=into, more=more))
+    excluded = []
+    for path in paths:
+        own = into / path
+        if Path(path).name == CONFIGURATION:
+            excluded.append(path)
+        elif (tree / path).is_file() and not own.exists():
+            own.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(tree / path, own)
+        elif not own.exists() and path not in created:
+            excluded.append(path)
+    if set(excluded) != set(paths):
+        excludes = [f"--exclude={path}" for path in excluded]
+        done = processes.attempt([*command, *excludes, file], cwd=into, more=more)
+        if not done.good:
+            raise LosslabError(
+                f"{patch} must apply to the kernel's source, found:\n{done.err.strip()}",
+                hint="make it from the source that `losslab kernel` builds, without fuzz",
+            )
+    yield from excluded
+
+
+def _change(tree: Path, into: Path, skipped: Sequence[str]) -> Change:
+    """Remove files equal to the tree's from `into`."""
+    paths = []
+    for file in sorted(path for path in into.rglob("*") if path.is_file()):
+        path = file.relative_to(into)
+        if (tree / path).is_file() and (tree / path).read_bytes() == file.read_bytes():
+            file.unlink()
+        else:
+            paths.append(str(path))
+    return Change(into, tuple(paths), tuple(dict.fromkeys(skipped)))
+
+
+def _blob(path: Path) -> str:
+    """Return the name of a file's content in a git repository with SHA-1."""
+    content = path.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+def _extract(repository: Path, commit: str, placed: dict[str, str], into: Path) -> None:
+    """Write files of a commit to their places in `into`."""
+    if not placed:
+        return
+    with tempfile.TemporaryDirectory(prefix="losslab-commit-") as folder:
+        archive = Path(folder, "files.tar")
+        processes.run(
+            ["git", "-C", repository, "archive", f"--output={archive}", commit, "--", *placed]
+        )
+        with tarfile.open(archive) as files:
+            for path, place in placed.items():
+                content = files.extractfile(path)
+                assert content is not None  # ls-tree lists it as a file
+                target = into / place
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content.read())
