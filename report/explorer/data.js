@@ -128,7 +128,8 @@ const sliceMean = (values, slice) => lab.mean(values.slice(2 * slice, 2 * slice 
 // Compute the mean over replicates, and their lowest and highest value, in each time slice.
 lab.average = async (cell) => {
   const runs = await Promise.all(lab.averaged(cell).map((at) => lab.series(cell, at)));
-  const end_s = Math.max(...runs.map((run) => run.end_s));
+  // The mean ends with the shortest run, so that it is always a mean of all.
+  const end_s = Math.min(...runs.map((run) => run.end_s));
   const slices = [...Array(lab.index.slices).keys()];
   const x = slices.map((slice) => ((slice + 0.5) / lab.index.slices) * end_s);
   const lines = runs[0].lines.map((line) => {

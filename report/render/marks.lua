@@ -73,31 +73,39 @@ function Blocks(blocks)
   return placed
 end
 
--- Fold what follows a header of the class `folded`, up to the next header of its level, on the page.
--- The content is in a Div of its own, so that sections stay within it.
+-- A part of the page that is folded. The content is in a Div of its own, so that its sections end
+-- within it.
+local function folded(blocks)
+  return pandoc.Div({
+    pandoc.RawBlock("html", "<details><summary>Show this part</summary>"), pandoc.Div(blocks),
+    pandoc.RawBlock("html", "</details>"),
+  })
+end
+
+-- Fold the sections of each chapter of the class `folded` on the page, or all of a chapter without
+-- sections.
 function Pandoc(doc)
   if not FORMAT:match("html") then return nil end
-  local placed, folded, level = pandoc.Blocks({}), nil, 0
-  local function close()
-    if not folded then return end
-    placed:insert(pandoc.Div({
-      pandoc.RawBlock("html", "<details><summary>Show this part</summary>"), pandoc.Div(folded),
-      pandoc.RawBlock("html", "</details>"),
-    }))
-    folded = nil
+  local placed, chapter, part, open = pandoc.Blocks({}), false, pandoc.Blocks({}), false
+  local function close(is_chapter)
+    -- What a chapter says before its first section stays visible.
+    if #part > 0 and (open or is_chapter) then placed:insert(folded(part)) else placed:extend(part) end
+    part, open = pandoc.Blocks({}), false
   end
   for _, block in ipairs(doc.blocks) do
-    if block.t == "Header" and block.level <= level then close() end
-    if folded then
-      folded:insert(block)
+    local level = block.t == "Header" and block.level or 9
+    if level <= 2 then
+      close(chapter and level == 1 and not open)
+      if level == 1 then chapter = block.classes:includes("folded") end
+      placed:insert(block)
+      open = chapter and level == 2
+    elseif chapter then
+      part:insert(block)
     else
       placed:insert(block)
-      if block.t == "Header" and block.classes:includes("folded") then
-        folded, level = pandoc.Blocks({}), block.level
-      end
     end
   end
-  close()
+  close(chapter)
   doc.blocks = placed
   return doc
 end
