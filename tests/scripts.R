@@ -15,12 +15,12 @@ begin_script <- function(snakemake) NULL
 # This process knits more than once, so names cannot be locked.
 lock_names <- function(place) NULL
 # Made-up numbers need not agree with the chapters' sentences.
-report_false_sentence <- function(words, what, numbers) ""
+mark_untrue <- function(text, needs, found, place) ""
 methods::setClass("Snakemake", slots = c(input = "list", output = "list"))
 grDevices::pdf(NULL)
 
 draw_figure <- save_figure
-build_figure <- function(figure, paths, height_cm, missing) {
+build_figure <- function(figure, paths, height_cm, missing, width_cm = NULL) {
   ggplot_build(
     if (NROW(figure$data) == 0) empty_figure(missing_note(missing)) else figure
   )
@@ -113,6 +113,7 @@ knit_report <- function(job) {
   file.create(file.path(
     folder, c("factors_numbers.svg", "agreement_paths.svg", "claims.svg", "path.svg")
   ))
+  writeLines(character(), file.path(folder, "labels.txt"))
   writeLines("nothing", file.path(folder, "renderer.txt"))
   writeLines("made-up", file.path(folder, "campaign.txt"))
   writeLines("made up", file.path(folder, "command.txt"))
@@ -122,9 +123,10 @@ knit_report <- function(job) {
     if (part == line) {
       return(line)
     }
-    unlist(lapply(
-      if (part == "_chapters.qmd") chapters else file.path("report", part), readLines
-    ))
+    if (part != "_chapters.md") {
+      return(readLines(file.path("report", part)))
+    }
+    unlist(lapply(chapters, function(chapter) c(readLines(chapter), "<!-- end of chapter -->")))
   }))
   writeLines(text, file.path(folder, "index.Rmd"))
   old <- setwd(folder)

@@ -53,9 +53,9 @@ missing_note <- function(missing) {
   paste("Missing cells, without a valid replicate:", enumerate(missing$cell, 4))
 }
 
-# Write the note at the start of a chapter: its cells without a valid replicate, by block, with the
-# reason, and the blocks that the campaign omits. "" if nothing is missing.
-missing_cells_text <- function(cells) {
+# List a study's cells without a valid replicate, by block, with the reason, and the blocks that the
+# campaign omits.
+missing_cells_lines <- function(cells) {
   missing <- missing_cells(cells)
   lines <- c(
     vapply(split(missing, factor(missing$block, unique(missing$block))), function(block) {
@@ -63,16 +63,13 @@ missing_cells_text <- function(cells) {
       names <- paste0("`", block$cell, "`")
       which <- if (nrow(block) == all) "all" else paste(nrow(block), "of", all)
       paste0(
-        "- Block `", block$block[1], "`: no valid replicate in ", which, " cells: ",
+        "Block `", block$block[1], "`: no valid replicate in ", which, " cells: ",
         enumerate(names), ". ", reasons_text(block$why)
       )
     }, ""),
-    sprintf("- %s", unmeasured_blocks(cells))
+    unmeasured_blocks(cells)
   )
-  if (length(lines) == 0) {
-    return("")
-  }
-  paste(c("**Missing results.** This chapter is without these cells:", "", lines), collapse = "\n")
+  if (length(lines) == 0) character() else paste0(cells$study[1], ": ", lines)
 }
 
 # Join the distinct reasons, escaped for Markdown.

@@ -52,6 +52,7 @@ verdict_in_cell <- function(claims) {
 show_claims <- function(claims) {
   claims |>
     dplyr::transmute(
+      Study = study,
       Claim = paste0(
         sentence, " (", ifelse(is.na(source), "", paste0(source, "; ")), evidence, ")"
       ),
@@ -60,7 +61,7 @@ show_claims <- function(claims) {
       n = ifelse(n > 0, as.character(n), "")
     ) |>
     dplyr::mutate(dplyr::across(dplyr::everything(), \(x) dplyr::coalesce(x, ""))) |>
-    show_table(align = "lllllr", widths = c(40, 17, 11, 21, 13, 6))
+    show_table(align = "llllllr", widths = c(12, 36, 17, 10, 20, 12, 5))
 }
 
 # Count the reproduced claims: "3 of 12".
@@ -165,6 +166,19 @@ explain_limits <- function(claims) {
     )
   }, "")
   paste(c("Reasons for the limits:", "", lines), collapse = "\n")
+}
+
+# Explain verdicts and limits: a section per study.
+explain_by_study <- function(claims) {
+  parts <- lapply(unique(claims$study), function(name) {
+    own <- claims[claims$study == name, ]
+    words <- c(explain_verdicts(own), explain_limits(own))
+    if (all(words == "")) {
+      return(NULL)
+    }
+    c(paste0("## Reasons: ", name, " {#sec-reasons-", name, "}"), words[words != ""])
+  })
+  paste(unlist(parts), collapse = "\n\n")
 }
 
 capital <- function(text) paste0(toupper(substr(text, 1, 1)), substr(text, 2, nchar(text)))

@@ -6,6 +6,27 @@ lock_names <- function(place = knitr::knit_global()) {
   for (name in ls(place)) lockBinding(name, place)
 }
 
+# Let the finished document have its details in the appendix, and no reference without a target.
+finish_document <- function() {
+  whole <- knitr::knit_hooks$get("document")
+  knitr::knit_hooks$set(document = function(x) whole(without_dangling(with_details_moved(x))))
+}
+
+# Move the details of each chapter to the line `<!-- all details -->`.
+with_details_moved <- function(document) {
+  lines <- unlist(strsplit(paste(document, collapse = "\n"), "\n", fixed = TRUE))
+  # A line is a detail if the last mark before it begins details.
+  begins <- "<!-- details -->"
+  marks <- which(lines %in% c(begins, "<!-- end of chapter -->"))
+  is_detail <- c(FALSE, lines[marks] == begins)[findInterval(seq_along(lines), marks) + 1]
+  place <- which(lines == "<!-- all details -->")
+  if (length(place) == 0) {
+    return(lines)
+  }
+  lines[place] <- paste(lines[is_detail], collapse = "\n")
+  lines[!is_detail]
+}
+
 # Set the alternative text of each picture from the file beside it. Both renderers read it from the
 # chunk's options.
 describe_pictures <- function() {

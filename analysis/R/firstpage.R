@@ -1,4 +1,4 @@
-# First page of the report: the main results, and the box that describes the campaign.
+# First page of the report: three findings, a line per source, and the campaign's description.
 
 # Read a table of the report, or return NULL: not every campaign has every study.
 table_if_there <- function(path, words = character()) {
@@ -10,84 +10,95 @@ number_if_there <- function(data, column, ...) {
   if (is.null(data)) NA else look_up(data, column, ...)
 }
 
-main_results <- function(claims) {
-  sentences <- c(result_on_loss(), result_on_buffers(), result_on_claims(claims))
-  paste(sentences[sentences != ""], collapse = "\n")
+# Goodput in Mbit/s on the loss study's symmetric path.
+loss_mbit <- function(which, loss) {
+  number_if_there(
+    table_if_there("loss.csv"), "mean",
+    block == "main", algorithm == which, path == "symmetric", loss_percent == loss,
+    app == "iperf3", metric == "goodput_mbit", statistic_over == "replicates"
+  )
 }
 
-# State the effect of random loss.
-result_on_loss <- function(path = "loss.csv") {
-  goodput <- table_if_there(path)
-  mbit <- function(which, loss) {
-    number_if_there(
-      goodput, "mean",
-      block == "main", algorithm == which, path == "symmetric", loss_percent == loss,
-      app == "iperf3", metric == "goodput_mbit", statistic_over == "replicates"
-    )
+# Download time in s of a page beside a CUBIC flow, by the name of the link's queue.
+page_s <- function(name, column = "mean_download") {
+  rows <- table_if_there("bufferbloat_aqm.csv", words = "queue")
+  if (!is.null(rows)) rows <- dplyr::filter(rows, queue == name, algorithm == "cubic")
+  # The block `web` comes first, with the most runs.
+  number_if_there(rows, column, dplyr::row_number() == 1)
+}
+
+# Download time in s of the page without another flow; the algorithm makes no difference.
+page_alone_s <- function() {
+  number_if_there(
+    table_if_there("bufferbloat_web.csv", words = "load"), "mean_download",
+    block == "web", algorithm == "reno", buffer_packets == 100, load == "alone"
+  )
+}
+
+# Goodput of BBR over that of CUBIC in a set-up of the cloud study, without added loss.
+gap_ratio <- function(at, column = "ratio") {
+  number_if_there(table_if_there("cloud_gap.csv", words = "step"), column, block == at)
+}
+
+# Show a finding: one sentence and who should care, beside a small figure. "" without the sentence.
+finding <- function(picture, sentence, who) {
+  if (sentence == "") {
+    return("")
   }
-  cubic <- c(mbit("cubic", 0), mbit("cubic", 1))
-  bbr <- c(mbit("bbr", 0), mbit("bbr", 1))
-  say(
-    cubic[2] < 0.5 * cubic[1] & bbr[2] > 0.9 * bbr[1],
-    paste(
-      "*Loss*: on a fast, short path, one percent of random loss reduces CUBIC's goodput from",
-      "{short(cubic[1])} to {short(cubic[2])} Mbit/s, because it treats every loss as congestion.",
-      "BBR does not; its goodput goes from {short(bbr[1])} to {short(bbr[2])} Mbit/s (@sec-loss)."
-    ),
-    paste(
-      "*Loss*: on a fast, short path, one percent of random loss changes CUBIC's goodput from",
-      "{short(cubic[1])} to {short(cubic[2])} Mbit/s, and BBR's from {short(bbr[1])} to",
-      "{short(bbr[2])} Mbit/s (@sec-loss)."
-    )
+  words <- paste(c("", picture_words(picture)), collapse = "")
+  paste(
+    "::: {.finding}", "```{=typst}", "#finding([", "```", "",
+    paste0(sentence, " *Who should care:* ", who), "", "```{=typst}", "], [", "```", "",
+    sprintf('![](%s){alt="%s" fig-alt="%s"}', picture, words, words), "",
+    "```{=typst}", "])", "```", ":::",
+    sep = "\n"
   )
 }
 
-# State the effect of buffers on a page, and on the ratio of BBR to CUBIC.
-result_on_buffers <- function(path = "bufferbloat_web.csv", gaps = "cloud_gap.csv") {
-  web <- table_if_there(path, words = "load")
-  gap <- table_if_there(gaps, words = "step")
-  page <- function(which, beside) {
-    number_if_there(
-      web, "mean_download",
-      block == "web", algorithm == which, buffer_packets == 100, load == beside
+# Count the predictions of each source by verdict, and its reproduced orders and signs. A source is
+# named by its chapter's title.
+count_by_source <- function(claims) {
+  of_sources <- unique(claims$study[claims$evidence == "predicted"])
+  dplyr::bind_rows(lapply(of_sources, function(name) {
+    own <- claims[claims$study == name, ]
+    predicted <- own$verdict[own$evidence == "predicted"]
+    tibble::tibble(
+      Source = chapter_link(name), Tried = sum(!predicted %in% c("not measured", "not comparable")),
+      Within = sum(predicted == "reproduced"), Outside = sum(predicted == "not reproduced"),
+      Inconclusive = sum(predicted == "inconclusive"),
+      `Orders and signs` = share_reproduced(own[own$evidence == "order", ])
     )
+  }))
+}
+
+# Link a chapter by its title.
+chapter_link <- function(study, chapter = paste0("_", study, ".qmd")) {
+  title <- if (file.exists(chapter)) grep("^# ", readLines(chapter), value = TRUE)[1] else study
+  paste0("[", sub("^# (.*) [{]#.*", "\\1", title), "](#sec-", study, ")")
+}
+
+# State what the report does with a sentence that does not hold.
+sentences_text <- function(recorded) {
+  if (recorded) {
+    return("in this one, all of them hold; a false one would have stopped the build.")
   }
-  ratio <- function(at) number_if_there(gap, "ratio", block == at)
-  # Without a second flow, the algorithm makes no difference.
-  alone <- page("reno", "alone")
-  loaded <- page("cubic", "loaded")
-  of_page <- say(
-    loaded > alone,
-    paste(
-      "*Buffers*: beside a CUBIC flow that fills a queue of 100 packets, a page takes",
-      "{fixed(loaded, 1)} s instead of {fixed(alone, 1)} s (@sec-bufferbloat)."
-    ),
-    "*Buffers*: a full queue does not slow a page down (@sec-bufferbloat)."
-  )
-  small <- ratio("published")
-  large <- ratio("routers")
-  of_gap <- say(
-    large < 1.1 & small > 2,
-    paste(
-      "A published gap between BBR and CUBIC is {fixed(small, 1)} to 1 with a small buffer; it",
-      "disappears with a buffer of one bandwidth-delay product (@sec-cloud)."
-    ),
-    paste(
-      "The ratio of BBR to CUBIC is {fixed(small, 1)} with a small buffer and {fixed(large, 1)}",
-      "with a buffer of one bandwidth-delay product (@sec-cloud)."
-    )
-  )
-  parts <- c(of_page, of_gap)
-  paste(parts[parts != ""], collapse = " ")
+  "a sentence that does not hold is marked *not so in this campaign*, and @tbl-untrue explains it."
 }
 
-# State how many claims are reproduced. Every campaign has this sentence.
-result_on_claims <- function(claims) {
-  paste0(
-    "*Reproduction*: ", count_verdicts_text(claims), " (@tbl-verdicts). Numbers to which the ",
-    "set-up was fitted or configured are not counted. Each verdict *not reproduced* has a reason. ",
-    "The same seed gives the same bytes on any machine, so one command reproduces every number of ",
-    "this report."
+# Largest number of pages before the appendix, in the PDF of a recorded campaign.
+body_pages <- 22
+
+# End the report's body: its number of pages is limited if the campaign is recorded.
+end_of_body <- function(recorded) {
+  if (!recorded) {
+    return("")
+  }
+  paste(
+    "```{=typst}", "#context {", "  let pages = counter(page).get().first()",
+    sprintf("  if pages > %d {", body_pages),
+    sprintf('    panic("the body must have at most %d pages, found " + str(pages))', body_pages),
+    "  }", "}", "```",
+    sep = "\n"
   )
 }
 

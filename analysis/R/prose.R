@@ -1,68 +1,70 @@
-# Sentences that depend on results: a chapter's sentence appears only if the tables support it.
+# Sentences about results. A chapter's text describes the recorded reference campaign; each such
+# sentence states its assertion, which is checked against the campaign at hand.
 # CONTRIBUTING.md explains how to write one.
 
-# Return `text` if every part of the assertion holds, `otherwise` if one does not, and `if_missing`
-# if a number is missing. Without `otherwise`, a false assertion stops the build.
+# Return `text` if every part of the assertion holds. If one does not, the sentence is marked as not
+# so in this campaign, or stops the build if the campaign's verdicts are recorded. If a number is
+# missing, return "", and list the sentence.
 #
-# R code in braces in the texts is replaced by its value. An assertion on no values at all counts as
-# missing. A column or value that no campaign has is an error; sentences whose numbers are missing
-# are listed at the end.
-say <- function(assertion, text, otherwise = NULL, if_missing = "") {
+# R code in braces in the text is replaced by its value. An assertion on no values at all counts as
+# missing. A column or value that no campaign has is an error.
+say <- function(assertion, text) {
   asked <- substitute(assertion)
   place <- parent.frame()
   tryCatch(
-    chosen_text(asked, text, otherwise, if_missing, place),
+    checked_text(asked, text, place),
     losslab_undeclared = function(error) {
-      report_false_sentence(c(text, strings_in(asked)), conditionMessage(error))
+      stop_at_sentence(c(text, strings_in(asked)), conditionMessage(error))
     }
   )
 }
 
-chosen_text <- function(asked, text, otherwise, if_missing, place) {
+checked_text <- function(asked, text, place) {
   holds <- evaluate_assertion(asked, place)
   if (is.na(holds)) {
     require_declared_parts(asked, place)
     note_unmeasured(text)
-    return(filled(if_missing, place))
+    return("")
   }
   if (holds) {
     return(filled(text, place))
   }
-  if (is.null(otherwise)) {
-    return(report_false_sentence(
-      c(text, strings_in(asked)),
-      paste0("needs `", one_line(deparse(asked)), "`, found ", compared_values(asked, place))
-    ))
+  needs <- one_line(deparse(asked))
+  found <- compared_values(asked, place)
+  if (is_recorded()) {
+    words <- c(text, strings_in(asked))
+    return(stop_at_sentence(words, paste0("needs `", needs, "`, found ", found)))
   }
-  filled(otherwise, place)
+  mark_untrue(text, needs, found, place)
 }
 
-# Return the text for a claim's verdict. A verdict without a text or a missing claim stops the
-# build.
-say_verdict <- function(claims, study, claim, reproduced = NULL, not_reproduced = NULL,
-                         inconclusive = NULL, not_comparable = NULL, if_missing = "") {
-  row <- claims[claims$study == study & claims$claim == claim, ]
+# Return the verdict of a claim, "STUDY/CLAIM", or NA if it is not measured. A claim that does not
+# exist is an error.
+verdict <- function(claims, name) {
+  row <- claims[paste0(claims$study, "/", claims$claim) == name, ]
   if (nrow(row) != 1) {
-    stop("say_verdict() needs one claim ", study, ", ", claim, ", found ", nrow(row))
+    stop("a verdict needs one claim ", name, ", found ", nrow(row))
   }
-  if (row$verdict == "not measured") {
-    note_unmeasured(c(reproduced, not_reproduced, inconclusive, not_comparable)[1])
-    return(filled(if_missing, parent.frame()))
-  }
-  text <- list(
-    reproduced = reproduced, "not reproduced" = not_reproduced,
-    inconclusive = inconclusive, "not comparable" = not_comparable
-  )[[row$verdict]]
-  if (is.null(text)) {
-    return(report_false_sentence(
-      c(reproduced, not_reproduced, inconclusive, not_comparable),
-      paste0(
-        "needs a text for the verdict `", row$verdict, "`, found measured = ",
-        short(row$measured, 6), ", ", row$tolerance
-      )
-    ))
-  }
-  filled(text, parent.frame())
+  if (row$verdict == "not measured") NA_character_ else row$verdict
+}
+
+# Tell whether the report's sentences must hold: the verdicts of its campaign are recorded.
+is_recorded <- function() file.exists("recorded.txt")
+
+# Sentences that do not hold in this campaign.
+untrue <- new.env()
+untrue$rows <- NULL
+
+# Mark a sentence that does not hold, and note what it needs for the appendix's table.
+mark_untrue <- function(text, needs, found, place) {
+  words <- tryCatch(filled(text, place), error = function(error) without_code(text))
+  untrue$rows <- dplyr::bind_rows(untrue$rows, tibble::tibble(
+    No. = NROW(untrue$rows) + 1L, Sentence = without_references(words),
+    Needs = paste0("`", gsub("[`|]", "'", needs), "`"), Found = escape_markdown(found)
+  ))
+  paste0(
+    "[Not so in this campaign (@tbl-untrue, no. ", nrow(untrue$rows), "):]{.untrue} \"", words, "\""
+  )
 }
 
 # Evaluate an assertion to TRUE, FALSE, or NA if a number is missing. `all()` of no values would be
@@ -99,29 +101,15 @@ unmeasured <- new.env()
 unmeasured$sentences <- character()
 
 note_unmeasured <- function(text) {
-  # Without the code in braces, whose values are missing.
-  words <- gsub("\\{[^{}]*\\}", "...", one_line(text[1]))
-  # A name instead of a reference: what it refers to may be left out, too.
-  words <- gsub("@((fig|tbl|sec)-)", "\\1", words)
-  unmeasured$sentences <- union(unmeasured$sentences, paste0(locate_text(text[1]), words))
+  words <- without_references(without_code(one_line(text)))
+  unmeasured$sentences <- union(unmeasured$sentences, paste0(locate_text(text), words))
 }
 
-# List the sentences that the report leaves out, or return "" if it has them all. Write them to a
-# file, too, for the build's log.
-unmeasured_text <- function(sentences = unmeasured$sentences, path = "unmeasured.txt") {
-  writeLines(sentences, path)
-  if (length(sentences) == 0) {
-    return("")
-  }
-  paste(c(
-    "## Sentences without numbers {#sec-unmeasured}", "",
-    paste0(
-      "This campaign does not measure the numbers of these sentences (", length(sentences),
-      "), so the report leaves them out:"
-    ),
-    "", paste("-", escape_markdown(sentences))
-  ), collapse = "\n")
-}
+# Replace the code in braces, whose values are missing.
+without_code <- function(text) gsub("\\{[^{}]*\\}", "...", text)
+
+# Replace references by the names that they refer to, because those may not be printed.
+without_references <- function(text) gsub("@((fig|tbl|sec)-)", "\\1", text)
 
 # Format the sides of each comparison that are not literals, with their values.
 compared_values <- function(asked, place) {
@@ -176,11 +164,8 @@ filled <- function(text, place) {
 
 # Stop the build with the sentence's place and its problem. In a draft (environment variable
 # LOSSLAB_DRAFT), return this message in place of the sentence.
-report_false_sentence <- function(words, problem) {
-  message <- paste0(
-    locate_text(words), "the sentence \"", words[1], "\" ", problem,
-    "; correct it, or add a text for the other case"
-  )
+stop_at_sentence <- function(words, problem) {
+  message <- paste0(locate_text(words), "the sentence \"", words[1], "\" ", problem)
   if (Sys.getenv("LOSSLAB_DRAFT") != "") {
     return(paste0("**(", escape_markdown(message), ")**"))
   }

@@ -17,6 +17,14 @@ theme_losslab <- function() {
     )
 }
 
+# A small figure of the first page.
+theme_finding <- function() {
+  theme_losslab() +
+    ggplot2::theme(
+      text = ggplot2::element_text(size = 8), plot.margin = ggplot2::margin(2, 4, 2, 2)
+    )
+}
+
 algorithm_scales <- function(algorithms) {
   list(
     ggplot2::scale_colour_manual(
@@ -60,10 +68,10 @@ log_mbit <- function() {
 #
 # `missing` are its cells without a valid result (`missing_cells()`); a note below the figure names
 # them. A figure without any data is only a note.
-save_figure <- function(figure, paths, height_cm, missing) {
+save_figure <- function(figure, paths, height_cm, missing, width_cm = figure_width_cm) {
   note <- missing_note(missing)
   devices <- list(svg = svglite::svglite, pdf = grDevices::cairo_pdf, png = ragg::agg_png)
-  versions <- list(wide = wide_version(figure, height_cm, note))
+  versions <- list(wide = wide_version(figure, height_cm, note, width_cm))
   if (any(is_narrow(paths))) versions$narrow <- narrow_version(figure, height_cm, note)
   for (path in paths) {
     format <- tools::file_ext(path)
@@ -80,14 +88,15 @@ save_figure <- function(figure, paths, height_cm, missing) {
 
 is_narrow <- function(path) endsWith(path, ".narrow.svg")
 
-wide_version <- function(figure, height_cm, note) {
+wide_version <- function(figure, height_cm, note, width_cm) {
   if (NROW(figure$data) == 0) {
     figure <- empty_figure(note)
     height_cm <- empty_height_cm(note)
+    width_cm <- figure_width_cm
   } else if (note != "") {
-    figure <- with_note(figure, note)
+    figure <- with_note(figure, note, width_cm)
   }
-  version_of(figure, figure_width_cm, height_cm)
+  version_of(figure, width_cm, height_cm)
 }
 
 version_of <- function(figure, width_cm, height_cm) {
@@ -110,6 +119,9 @@ wrapped <- function(text, width_cm = figure_width_cm) {
   paste(strwrap(text, 6.5 * width_cm), collapse = "\n")
 }
 
+# What a figure without data says; the report does not print it (exhibits.R).
+nothing_to_draw <- "Nothing to draw:"
+
 with_note <- function(figure, note, width_cm = figure_width_cm) {
   text <- wrapped(note, width_cm)
   if (inherits(figure, "patchwork")) {
@@ -120,7 +132,7 @@ with_note <- function(figure, note, width_cm = figure_width_cm) {
 
 empty_text <- function(note, width_cm = figure_width_cm) {
   wrapped(trimws(paste(
-    "Nothing to draw: this campaign has too few of its cells, or they do not differ.", note
+    nothing_to_draw, "this campaign has too few of its cells, or they do not differ.", note
   )), width_cm)
 }
 

@@ -26,7 +26,13 @@ local function label_caption(caption, text)
   return caption
 end
 
+local numbered
+
 local function number_blocks(block)
+  if block.t == "Div" and block.classes:includes("filterable") then
+    block.content = numbered(block.content)
+    return block
+  end
   if block.t == "Header" then
     if not block.classes:includes("unnumbered") then
       section[block.level] = section[block.level] + 1
@@ -95,18 +101,22 @@ local function resolve(cite)
   return pandoc.Link(text, "#" .. id)
 end
 
-function Pandoc(doc)
-  local blocks = pandoc.Blocks({})
-  for _, block in ipairs(doc.blocks) do
+numbered = function(blocks)
+  local result = pandoc.Blocks({})
+  for _, block in ipairs(blocks) do
     local new = number_blocks(block)
     if new == nil then
-      blocks:insert(block)
+      result:insert(block)
     elseif pandoc.utils.type(new) == "Blocks" then
-      blocks:extend(new)
+      result:extend(new)
     else
-      blocks:insert(new)
+      result:insert(new)
     end
   end
-  doc.blocks = blocks:walk({ Cite = resolve })
+  return result
+end
+
+function Pandoc(doc)
+  doc.blocks = numbered(doc.blocks):walk({ Cite = resolve })
   return doc
 end

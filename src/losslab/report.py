@@ -27,7 +27,13 @@ from losslab.repository import ROOT
 RENDER = ROOT / "report" / "render"
 # Files that both renderers use.
 OF_BOTH = tuple(RENDER / name for name in ("marks.lua", "style.typ", "typst-show.typ"))
+# Line of a chapter after which its details follow, and line after each chapter. R runs a chapter as
+# a whole and then moves its details to the appendix (analysis/R/document.R).
+DETAILS = "\n<!-- details -->\n"
+END = "\n<!-- end of chapter -->\n"
 INCLUDE = re.compile(r"^\{\{< include (\S+) >\}\}$", re.MULTILINE)
+# Label of a figure, table or section.
+LABEL = re.compile(r"^#\| label: ((?:fig|tbl)-\S+)$|\{#((?:fig|tbl|sec)-[\w-]+)", re.MULTILINE)
 # Figure that a chunk includes from a file, and figure in the text.
 PICTURE = re.compile(r"""include_graphics\("([^"]+)"\)|^!\[[^\n]*\]\(([^)\s]+)\)""", re.MULTILINE)
 # Renderers' warnings that are errors here, by the error message.
@@ -42,12 +48,14 @@ WARNINGS = {
 class Parts:
     """Inputs of a report."""
 
-    document: Path  # main file, whose `_chapters.qmd` includes the chapters
+    # Main file. It includes the chapters by `_chapters.md`.
+    document: Path
     chapters: Sequence[Path] = ()  # chapters of the studies, in order
     extra_files: Sequence[Path] = ()  # files that the document and chapters read
     scripts: Sequence[Path] = ()  # scripts of the studies, to which the page links
     campaign: str = ""  # name of the campaign, if any
     command: str = ""  # command that measures it again
+    recorded: bool = False  # the campaign's verdicts are recorded, so each sentence must hold
     # Values of each axis that the studies declare, measured or not: `grid.declared_values`.
     declared: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
@@ -74,14 +82,19 @@ def render(parts: Parts, html: Path, pdf: Path) -> Rendered:
         staging = Path(name)
         for file in (parts.document, *parts.chapters, *parts.extra_files, *OF_BOTH):
             shutil.copy(file, staging / file.name)
-        includes = [f"{{{{< include {chapter.name} >}}}}\n" for chapter in parts.chapters]
-        (staging / "_chapters.qmd").write_text("\n".join(includes))
+        texts = [c.read_text() + END for c in parts.chapters if has_data(c, staging)]
+        (staging / "_chapters.md").write_text("\n".join(texts))
+        # A reference to one of these that has no data is removed; any other is an error.
+        labels = labels_of([*(ROOT / "report").glob("*.qmd"), *parts.chapters])
+        (staging / "labels.txt").write_text("\n".join(labels) + "\n")
         (staging / "tables").mkdir()
         program = quarto.program()
         renderer = f"Quarto {quarto.version(program)}" if program else "knitr, pandoc and typst"
         (staging / "renderer.txt").write_text(renderer + "\n")
         (staging / "campaign.txt").write_text(parts.campaign + "\n")
         (staging / "command.txt").write_text(parts.command + "\n")
+        if parts.recorded:
+            (staging / "recorded.txt").touch()
         if parts.declared:
             _write_declared(parts.declared, staging / "declared.csv")
         document = parts.document
@@ -101,6 +114,20 @@ def render(parts: Parts, html: Path, pdf: Path) -> Rendered:
         unmeasured = staging / "unmeasured.txt"
         lines = unmeasured.read_text().splitlines() if unmeasured.is_file() else []
     return Rendered(renderer, lines)
+
+
+def labels_of(documents: Sequence[Path]) -> list[str]:
+    """List the labels of figures, tables and sections that documents define."""
+    found = [pair for path in documents for pair in LABEL.findall(path.read_text())]
+    return sorted({chunk or inline for chunk, inline in found})
+
+
+def has_data(chapter: Path, staging: Path) -> bool:
+    """Return whether a study's chapter has a cell with a valid run; other chapters have data."""
+    cells = staging / f"{chapter.stem.removeprefix('_')}_cells.csv"
+    if not cells.is_file():
+        return True
+    return any(row["n_valid"] not in ("", "0") for row in read_rows(cells, columns=("n_valid",)))
 
 
 def _write_declared(declared: Mapping[str, Sequence[str]], path: Path) -> None:
@@ -226,6 +253,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--pdf", type=Path, required=True)
     parser.add_argument("--campaign", default="", help="the campaign's name")
     parser.add_argument("--command", default="", help="command that measures it again")
+    parser.add_argument(
+        "--recorded", action="store_true", help="stop if a sentence does not hold in this campaign"
+    )
     parser.add_argument(
         "--declared", type=partial(parse_json, where="--declared"), default={},
         help="values of each axis that the studies declare, as JSON",

@@ -91,12 +91,11 @@ def page_of(rendered):
     return (rendered / "results/report/report.html").read_text()
 
 
-def test_first_section_has_question_result_and_command(rendered):
+def test_first_page_has_sources_campaign_and_command(rendered):
     page = " ".join(page_of(rendered).split())
-    first = page.index('id="sec-read"')
-    asked, found = "Can others reproduce the numbers?", "<em>Reproduction</em>"
+    first = page.index('id="sec-findings"')
     again = "--configfile campaign.yaml"
-    order = (asked, found, "This campaign", again, 'id="fig-claims"', "How to read")
+    order = ('id="tbl-sources"', "This campaign", again, 'id="sec-method"', 'id="sec-claims"')
     places = [page.index(words, first) for words in order]
     assert places == sorted(places)
 
@@ -336,7 +335,7 @@ def test_clone_path_may_contain_spaces(copy):
     assert (copy / "results/report/report.pdf").read_bytes().startswith(b"%PDF")
     html = (copy / "results/report/report.html").read_text()
     assert "<svg" in html
-    assert "Missing results." in html
+    assert "backends: Block" in html
     assert lost in html
     explorer = (copy / "results/report/explorer.html").read_text()
     assert f"{len(study.cells)} cells" in (copy / "logs/make_explorer.log").read_text()

@@ -29,7 +29,7 @@ A callout.
 :::
 {more}
 
-{{{{< include _chapters.qmd >}}}}
+{{{{< include _chapters.md >}}}}
 """
 
 
@@ -126,7 +126,7 @@ QUARTO = """#!/bin/sh
 # Stands in for Quarto: prints its version, and writes a page or PDF of the document's name.
 [ "$1" = --version ] && { echo "$QUARTO_SAYS"; exit 0; }
 echo "$@" >> "$QUARTO_CALLS"
-test -f _chapters.qmd && test -f renderer.txt && test -f style.css || exit 3
+test -f _chapters.md && test -f renderer.txt && test -f style.css || exit 3
 stem=${2%.qmd}
 echo "$QUARTO_WARNS" >&2
 case $4 in
@@ -174,75 +174,22 @@ def test_quartos_warnings_are_errors(quarto, monkeypatch, tmp_path, warning, wor
         render(tmp_path)
 
 
-SENTENCE = """
-```{r}
-source("prose.R")
-source("script.R")
-bbr <- 3
-```
-
-BBR is `r say(
-  bbr > LIMIT, "faster, by {round(bbr)}, than the
-  others of them"OTHERWISE)` here.
-"""
-
-
-@pytest.mark.parametrize(
-    ("limit", "otherwise", "found"),
-    [("2", "", "faster, by 3, than the others of them"), ("4", ', "no faster"', "no faster")],
-)
-def test_true_sentence_is_rendered(fallback, root, tmp_path, limit, otherwise, found):
-    text = SENTENCE.replace("LIMIT", limit).replace("OTHERWISE", otherwise)
-    html, _ = render_sentences(root, tmp_path, text)
-    assert f"BBR is {found} here." in " ".join(html.split())
-
-
-def test_untrue_sentence_stops_the_report(fallback, root, tmp_path):
-    text = SENTENCE.replace("LIMIT", "4").replace("OTHERWISE", "")
-    with pytest.raises(LosslabError) as failure:
-        render_sentences(root, tmp_path, text)
-    words = str(failure.value)
-    assert '_chapter.qmd, line 10: the sentence "faster, by' in words
-    assert "needs `bbr > 4`, found bbr = 3" in words
-
-
-ASKED = """
-```{r}
-for (file in Sys.glob("*.R")) source(file)
-runs <- tibble::tibble(algorithm = "bbr", mean = 900)
-```
-
-`r say(look_up(runs, "mean", algorithm == "KEY") > 1, "It is fast.", "It is slow.")`
-`r unmeasured_text()`
-"""
-
-
-def test_sentence_with_an_undeclared_key_stops_the_report(fallback, root, tmp_path):
-    with pytest.raises(LosslabError) as failure:
-        render_sentences(root, tmp_path, ASKED.replace("KEY", "bbrr"))
-    words = str(failure.value)
-    assert '_chapter.qmd, line 8: the sentence "It is fast." names the algorithm bbrr' in words
-
-
-def test_sentence_without_a_measured_number_is_listed(fallback, root, tmp_path):
-    html, rendered = render_sentences(root, tmp_path, ASKED.replace("KEY", "cubic"))
-    assert "does not measure the numbers of these sentences (1)" in " ".join(html.split())
-    assert list(rendered.unmeasured) == ["_chapter.qmd, line 8: It is fast."]
-    assert "sentences without numbers: 1" in str(rendered)
-
-
-def render_sentences(root, tmp_path, text):
-    functions = [*(root / "analysis/R").glob("*.R")]
-    chapter = tmp_path / "_chapter.qmd"
-    chapter.write_text(f"# Chapter\n{text}")
+def test_chapter_of_a_study_without_a_valid_run_is_not_printed(fallback, tmp_path):
+    for study, count in (("lost", "0"), ("some", "2")):
+        (tmp_path / f"{study}_cells.csv").write_text(f"cell,n_valid\na,0\nb,{count}\n,\n")
+        chapter = tmp_path / f"_{study}.qmd"
+        chapter.write_text(f"# Chapter {study}\n")
     document = tmp_path / "doc.qmd"
-    document.write_text("---\ntitle: Test\n---\n\n{{< include _chapters.qmd >}}\n")
-    (tmp_path / "style.css").write_text("body { color: black }")
-    beside = [tmp_path / "style.css", *functions]
-    declared = {"algorithm": ["cubic", "bbr"]}
-    parts = report.Parts(document, [chapter], beside, declared=declared)
-    rendered = report.render(parts, tmp_path / "o.html", tmp_path / "o.pdf")
-    return (tmp_path / "o.html").read_text(), rendered
+    document.write_text(DOCUMENT.replace("{{", "{").replace("}}", "}").replace("{more}", ""))
+    (tmp_path / "known.bib").touch()
+    (tmp_path / "style.css").touch()
+    names = ("known.bib", "style.css", "lost_cells.csv", "some_cells.csv")
+    beside = [tmp_path / name for name in names]
+    chapters = [tmp_path / "_lost.qmd", tmp_path / "_some.qmd"]
+    report.render(report.Parts(document, chapters, beside), tmp_path / "o.html", tmp_path / "o.pdf")
+    html = (tmp_path / "o.html").read_text()
+    assert "Chapter some" in html
+    assert "lost" not in html
 
 
 def test_report_renders_in_folders_with_spaces(fallback, tmp_path):

@@ -6,7 +6,9 @@ rule render_report:
         document=workflow.source_path("../../report/index.qmd"),
         # Parts of the document that are not chapters.
         parts=[
+            workflow.source_path("../../report/_conclusion.qmd"),
             workflow.source_path("../../report/_limits.qmd"),
+            workflow.source_path("../../report/_claims.qmd"),
             workflow.source_path("../../report/_glossary.qmd"),
             workflow.source_path("../../report/_appendix.qmd"),
         ],
@@ -68,6 +70,7 @@ rule render_report:
         campaign=config.get("campaign", ""),
         command=campaign.command(),
         declared=campaign.declared,
+        recorded="--recorded" if campaign.verdicts() else "",
     message:
         "Render the report"
     shell:
@@ -76,6 +79,7 @@ rule render_report:
         " {input.summaries:q} {input.invalid:q} {input.claims:q}"
         " --scripts {input.scripts:q}"
         " --campaign={params.campaign:q} --command={params.command:q}"
+        " {params.recorded}"
         " --declared={params.declared:q}"
         " --html {output:q}/report.html --pdf {output:q}/report.pdf &> {log:q}"
 

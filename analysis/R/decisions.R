@@ -1,0 +1,111 @@
+# Decisions for operators: two options on one path, and the one that the measurements favour.
+
+# A difference of less than this share is of no importance to users.
+unimportant_share <- 0.05
+
+# Compare two options of an axis, such as `c(CUBIC = "cubic", BBR = "bbr")`, on one path.
+#
+# `...` selects the means of the path in the study's summary; of several blocks with the same cell,
+# the one with most runs counts. An option is chosen if its whole confidence interval is better, and
+# its mean by more than 5 %. Returns one row, or none if the campaign does not have both.
+decision <- function(situation, study, metric_name, options, ..., by = "algorithm",
+                     more_is_better = TRUE) {
+  rows <- table_if_there(paste0(study, ".csv"))
+  if (is.null(rows)) {
+    return(NULL)
+  }
+  rows <- dplyr::filter(
+    rows, statistic_over == "replicates", metric == metric_name, .data[[by]] %in% options, ...
+  )
+  of_option <- function(value) {
+    dplyr::slice_max(rows[rows[[by]] == value, ], n, n = 1, with_ties = FALSE)
+  }
+  both <- dplyr::bind_rows(lapply(options, of_option))
+  if (nrow(both) < 2 || anyNA(both$mean_low)) {
+    return(NULL)
+  }
+  tibble::tibble(
+    Situation = situation,
+    Compared = paste0(
+      names(options), ": ", with_interval(both$mean, both$mean_low, both$mean_high, 3, as = short),
+      collapse = "; "
+    ),
+    Unit = metric_units[[metric_name]],
+    Choose = names_of_best(both, names(options), more_is_better),
+    `Measured at` = range_text(both)
+  )
+}
+
+# Name the better of two options, or "either".
+names_of_best <- function(both, names, more_is_better) {
+  gain <- both$mean[1] / both$mean[2]
+  apart <- both$mean_low[1] > both$mean_high[2] || both$mean_low[2] > both$mean_high[1]
+  if (!apart || abs(log(gain)) < log(1 + unimportant_share)) {
+    return("either")
+  }
+  paste0("**", if ((gain > 1) == more_is_better) names[1] else names[2], "**")
+}
+
+# State the range in which a comparison was measured.
+range_text <- function(rows) {
+  of <- function(column, unit, zero = NULL) {
+    if (!is.null(zero) && all(rows[[column]] == 0)) {
+      return(zero)
+    }
+    paste(from_to(min(rows[[column]]), max(rows[[column]])), unit)
+  }
+  paste(
+    c(
+      if (all(rows$trace == "none")) of("rate_mbit", "Mbit/s"),
+      of("rtt_ms", "ms"), if (all(rows$trace == "none")) of("buffer_packets", "packets"),
+      of("loss_percent", "% loss", "no loss"), paste0("n = ", from_to(min(rows$n), max(rows$n)))
+    ),
+    collapse = ", "
+  )
+}
+
+# Compare the options of an operator in this campaign's studies.
+decisions <- function() {
+  kernels <- c(CUBIC = "cubic", BBR = "bbr")
+  dplyr::bind_rows(
+    decision(
+      "Random loss on a fast, short path", "loss", "goodput_mbit", kernels,
+      block == "main", path == "symmetric", app == "iperf3", loss_percent == 1
+    ),
+    decision(
+      "The same with a hundredth of the loss", "loss", "goodput_mbit", kernels,
+      block == "small", loss_percent == 0.01
+    ),
+    decision(
+      "No random loss, buffer of one bandwidth-delay product", "cloud", "goodput_mbit", kernels,
+      block == "routers", app == "iperf3", competitor == "none", loss_percent == 0
+    ),
+    decision(
+      "No random loss, buffer far below it", "map", "goodput_mbit", kernels,
+      block == "shallow", rtt_ms == 100, rate_mbit == 250, buffer_packets == 66
+    ),
+    decision(
+      "A CUBIC flow's share beside one of these, shallow buffer", "score",
+      "competitor_goodput_mbit", kernels,
+      block == "beside-cubic", buffer_packets == 17
+    ),
+    decision(
+      "Mean queue in a FIFO of eight bandwidth-delay products", "score", "queue_mean_packets",
+      kernels, block == "fifo", buffer_packets == 264,
+      more_is_better = FALSE
+    ),
+    decision(
+      "A page beside a CUBIC flow on a slow link: its queue", "bufferbloat", "download_s",
+      c(FIFO = "fifo", "FQ-CoDel" = "fq_codel"),
+      block %in% c("web", "aqm"), algorithm == "cubic", competitor == "cubic",
+      buffer_packets == 100,
+      by = "queue", more_is_better = FALSE
+    ),
+    decision(
+      "CUBIC on a cellular link: its queue", "cellular", "power",
+      c("unlimited FIFO" = "fifo", CoDel = "codel"),
+      block == "kernel", algorithm == "cubic",
+      by = "queue"
+    )
+  )
+}
