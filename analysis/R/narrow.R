@@ -8,8 +8,18 @@ narrow_panel_cm <- 3.4
 narrow_title_cm <- 0.8
 narrow_rest_cm <- 2
 
-# The arguments are those of `wide_version()`.
+# Width of the panels and of a name's characters, and number of characters below an x axis.
+narrow_across_cm <- 7
+narrow_character_cm <- 0.17
+narrow_label_characters <- 34
+
+# Draw the narrow version of a figure. The arguments are those of `wide_version()`. A figure that is
+# not a chart has its own narrow version in the attribute `narrow`.
 narrow_version <- function(figure, height_cm, note) {
+  own <- attr(figure, "narrow")
+  if (!is.null(own)) {
+    return(version_of(own$figure, narrow_width_cm, own$height_cm))
+  }
   if (NROW(figure$data) == 0) {
     return(version_of(empty_figure("", narrow_width_cm), narrow_width_cm, 2.5))
   }
@@ -45,14 +55,40 @@ stacked <- function(plot) {
     if (identical(guide, "legend")) guide <- ggplot2::guide_legend()
     if (inherits(guide, "legend")) {
       guide$ncol <- 2
+      guide$title.position <- "top"
       plot$guides[[aesthetic]] <- guide
     }
   }
   for (axis in c("x", "y")) {
     title <- plot$labels[[axis]]
-    if (is.character(title)) plot$labels[[axis]] <- paste(strwrap(title, 36), collapse = "\n")
+    if (is.character(title)) plot$labels[[axis]] <- paste(strwrap(title, 30), collapse = "\n")
   }
-  plot + ggplot2::theme(legend.box = "vertical", legend.box.just = "left")
+  slanted <- function(hjust) ggplot2::element_text(angle = 45, hjust = hjust)
+  x_scale <- ggplot2::ggplot_build(plot)$layout$panel_scales_x[[1]]
+  if (x_scale$is_discrete() && sum(nchar(x_scale$get_labels())) > narrow_label_characters) {
+    plot <- plot + ggplot2::theme(axis.text.x = slanted(1), axis.text.x.top = slanted(0))
+  }
+  with_room_for_names(plot) +
+    ggplot2::theme(legend.box = "vertical", legend.box.just = "left")
+}
+
+# Expand the x axis by the width of the longest name at the end of a line.
+with_room_for_names <- function(plot) {
+  names <- unlist(lapply(plot$layers, \(layer) {
+    if ("name_at_end" %in% names(layer$data)) layer$data$name_at_end
+  }))
+  scale <- plot$scales$get_scales("x")
+  if (length(names) == 0 || is.null(scale) || scale$is_discrete()) {
+    return(plot)
+  }
+  width_cm <- narrow_character_cm * max(nchar(names))
+  # The original belongs to the wide version, too.
+  plot$scales <- plot$scales$clone()
+  scale <- plot$scales$get_scales("x")
+  scale$expand <- ggplot2::expansion(
+    c(0.05, 1.05 * width_cm / (narrow_across_cm - width_cm))
+  )
+  plot
 }
 
 # The `scales` argument of a facet whose parameter `free` is a list of two logical values.

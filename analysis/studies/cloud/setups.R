@@ -14,7 +14,7 @@ label_losses <- function(loss_percent) {
 
 # Add the curves of the source's log to our samples, as a panel of its own.
 with_source <- function(samples, curves, of_app) {
-  log_panel <- "The source's log (n = 1)"
+  log_panel <- "The source's log (n\u00a0=\u00a01)"
   theirs <- curves |>
     dplyr::filter(app == of_app, loss_percent %in% samples$loss_percent) |>
     dplyr::mutate(setup = log_panel)
@@ -40,7 +40,7 @@ draw_windows <- function(cwnd, algorithms, since) {
     ggplot2::scale_y_continuous(limits = c(0, NA)) +
     algorithm_scales(algorithms) +
     name_lines(ends, "t_s", "algorithm", \(name) label_algorithms(name, algorithms)) +
-    ggplot2::scale_x_continuous(expand = room_for_names()) +
+    ggplot2::scale_x_continuous(expand = room_for_names(0.42)) +
     ggplot2::labs(x = paste("Time since the", since, "start (s)"), y = window_title) +
     theme_losslab()
 }

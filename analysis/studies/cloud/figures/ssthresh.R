@@ -16,7 +16,7 @@ draw <- function(data) {
     geom_step(linewidth = 0.5) +
     panels_by_setup() +
     name_lines(ends, "t_s", "algorithm", \(name) label_algorithms(name, data$algorithms)) +
-    scale_x_continuous(limits = c(0, NA), expand = room_for_names()) +
+    scale_x_continuous(limits = c(0, NA), expand = room_for_names(0.42)) +
     scale_y_log10() +
     algorithm_scales(data$algorithms) +
     labs(x = "Time since the flow's start (s)", y = "Slow start threshold (packets)") +
