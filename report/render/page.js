@@ -1,5 +1,5 @@
 "use strict";
-// Mark the section in view in the contents, and open folded parts that a link leads to.
+// Mark the section in view in the contents, open folded parts that a link leads to, and filter tables.
 (() => {
   const links = new Map([...document.querySelectorAll("nav#TOC a[href^='#']")]
     .map((link) => [document.getElementById(decodeURIComponent(link.hash.slice(1))), link]));
@@ -40,6 +40,31 @@
   };
   addEventListener("hashchange", unfold);
   addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
+
+  for (const block of document.querySelectorAll(".filterable")) {
+    const input = document.createElement("input");
+    const count = document.createElement("output");
+    input.type = "search";
+    input.placeholder = "Words that a row must have";
+    input.setAttribute("aria-label", "Filter the table");
+    const rows = [...block.querySelectorAll("tbody tr")];
+    const filter = () => {
+      const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let shown = 0;
+      for (const row of rows) {
+        const text = row.textContent.toLowerCase();
+        row.hidden = !words.every((word) => text.includes(word));
+        shown += row.hidden ? 0 : 1;
+      }
+      count.textContent = `${shown} of ${rows.length} rows`;
+    };
+    input.addEventListener("input", filter);
+    filter();
+    const tools = document.createElement("p");
+    tools.className = "filter";
+    tools.append(input, " ", count);
+    block.before(tools);
+  }
 
   if (location.hash) unfold();
   mark();
