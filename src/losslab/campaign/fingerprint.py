@@ -18,11 +18,10 @@ from typing import Any
 from losslab.backends.registry import BACKENDS
 from losslab.campaign import codedigest, folder, inputs
 from losslab.campaign.instrument import image_of, kernel_of
-from losslab.emulation.schemes import make_scheme
 from losslab.instrument import image, kernel
 from losslab.instrument.kernels import Kernel
 from losslab.study import features
-from losslab.study.condition import NO_SCHEME, Condition
+from losslab.study.condition import Condition
 from losslab.study.features import Feature
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -101,22 +100,17 @@ def _values(condition: Condition, used: Sequence[Feature]) -> dict[str, Any]:
 
 
 def _code(condition: Condition, backend: str, where: str) -> Mapping[str, str]:
-    scheme = None
-    if condition.scheme != NO_SCHEME:
-        scheme = type(make_scheme(condition.scheme)).__module__.rpartition(".")[2]
     used = tuple(
         file
         for feature in features.used_by(condition)
-        for dotted in (type(feature).__module__, *feature.programs)
+        for dotted in feature.modules(condition)
         for file in _files_of(dotted)
     )
-    return _modules(used, scheme, backend, where)
+    return _modules(used, backend, where)
 
 
 @functools.cache
-def _modules(
-    used: tuple[str, ...], scheme: str | None, backend: str, where: str
-) -> Mapping[str, str]:
+def _modules(used: tuple[str, ...], backend: str, where: str) -> Mapping[str, str]:
     """Follow the imports from a cell's entry modules; return each module's code digest.
 
     The features that a cell uses are entry modules, as no import names them.
@@ -126,7 +120,7 @@ def _modules(
         if imported in IGNORED or imported.startswith(BUILDERS) or _empty(imported):
             return True
         if importer == SCHEMES:
-            return imported not in ("emulation/schemes/base.py", f"emulation/schemes/{scheme}.py")
+            return imported not in ("emulation/schemes/base.py", *used)
         return False
 
     runner = BACKENDS[backend, where]

@@ -15,7 +15,7 @@ from losslab.study import features
 from losslab.study.axes import NONE, Seed, axis, declared
 from losslab.study.conflicts import BARE_RATE_MAX_MBIT, conflicts
 
-NO_TRACE = NO_SCHEME = NONE
+NO_TRACE = NONE
 DEFAULT_KERNEL = DEFAULT_IMAGE = "default"
 
 

@@ -69,6 +69,10 @@ class Feature:
         """Yield the constraints between its axes and others that a condition violates."""
         yield from ()
 
+    def modules(self, condition: Condition) -> list[str]:
+        """List the modules of its code; their imports follow."""
+        return [type(self).__module__, *self.programs]
+
     def inputs(self, condition: Condition) -> Mapping[str, Mapping[str, Any]]:
         """Return further inputs of its results, by part of the fingerprint."""
         return {}

@@ -7,17 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from losslab.emulation.schemes import SCHEMES, make_scheme
+from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import UsageError, read_rows
 from losslab.reading.files import repeats
 from losslab.study import features, palette
-from losslab.study.condition import (
-    DEFAULT_IMAGE,
-    DEFAULT_KERNEL,
-    NO_SCHEME,
-    Condition,
-)
+from losslab.study.condition import DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
 
 # The image of the container engine, which hosts cannot have.
@@ -67,11 +62,6 @@ class Names:
                 f"kernel must be {', '.join(required)} for {' and '.join(used)}, found "
                 f"{condition.kernel}"
             )
-        if condition.scheme != NO_SCHEME:
-            try:
-                make_scheme(condition.scheme)
-            except LosslabError as error:
-                found.append(str(error))
         return found
 
     def kernel(self, condition: Condition) -> str:

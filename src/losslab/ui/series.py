@@ -16,8 +16,8 @@ from losslab.campaign.rerun import load_manifest
 from losslab.emulation.link.forward import LOG as LINK_LOG
 from losslab.reading import UsageError, read_rows, read_text
 from losslab.reading.files import TABLE_BYTES
-from losslab.study.axes import Value
-from losslab.study.condition import AXES, NO_SCHEME, Condition
+from losslab.study.axes import NONE, Value
+from losslab.study.condition import AXES, Condition
 
 # Width of the bins of a rate. Video has 30 frames per second, and slow links carry as few packets:
 # in shorter bins the rate would alternate between 0 and peaks.
@@ -90,7 +90,7 @@ class Run:
         """Congestion control: the kernel's algorithm, or a scheme."""
         condition = self.condition
         scheme = condition.scheme
-        return condition.algorithm if scheme == NO_SCHEME else scheme.split(",")[0]
+        return condition.algorithm if scheme == NONE else scheme.split(",")[0]
 
     @property
     def violations(self) -> list[str]:

@@ -11,7 +11,7 @@ import yaml
 
 from losslab.emulation import shaping
 from losslab.errors import LosslabError
-from losslab.study import axes, axisdocs, condition, design, features, schemas
+from losslab.study import axes, axisdocs, design, features, schemas
 from losslab.study.condition import AXES, Condition
 from losslab.study.names import Names, load_algorithms
 from losslab.study.seeds import replicate_seed
@@ -189,4 +189,4 @@ def test_new_algorithm_is_one_row(root, tmp_path):
     run = {"replicates": 1, "duration_s": 5, "warmup_s": 1}
     (cell,) = design.study_cells(study, {"main": run}, names)
     assert cell.condition.algorithm == "scalable"
-    assert cell.condition.scheme == condition.NO_SCHEME
+    assert cell.condition.scheme == "none"

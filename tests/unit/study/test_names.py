@@ -45,7 +45,8 @@ def test_algorithm_selects_its_kernel(values, kernel):
     ],
 )
 def test_unknown_or_conflicting_names_are_refused(values, words):
-    (problem,) = NAMES.problems(condition(**values))
+    its = condition(**values)
+    (problem,) = its.problems() + NAMES.problems(its)
     assert words in problem
 
 

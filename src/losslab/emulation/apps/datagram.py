@@ -11,6 +11,7 @@ from losslab.emulation.apps.datagram_program import DATAGRAM_BYTES
 from losslab.emulation.flows import Flow, Program, Timeline
 from losslab.emulation.goodput import read_report
 from losslab.emulation.preloaded import PYTHON
+from losslab.emulation.schemes import make_scheme
 from losslab.emulation.topology import RECEIVER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, Seed, axis
@@ -48,6 +49,14 @@ class Datagram(App):
             yield (
                 f"scheme and the app datagram need each other, found scheme {scheme} and app {app}"
             )
+        if scheme != NONE:
+            try:
+                make_scheme(scheme)
+            except LosslabError as error:
+                yield error.message
+
+    def modules(self, condition: Condition) -> list[str]:
+        return [*super().modules(condition), type(make_scheme(condition.scheme)).__module__]
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
         end = [*PYTHON, PROGRAM]
