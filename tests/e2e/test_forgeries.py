@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -77,6 +78,25 @@ def archive(work, repository, tmp_path_factory):
     )  # fmt: skip
     subprocess.run(["tar", "-xzf", packed, "-C", folder], check=True)
     return folder / pack.NAME
+
+
+def test_experiment_of_the_appendix_gives_the_same_bytes_and_verdicts(archive):
+    """Run the commands of E2 as an evaluator does, with this environment instead of .venv."""
+    appendix = (archive / "APPENDIX.md").read_text()
+    section = appendix.partition("#### E2: the study tiny")[2]
+    commands = section.partition("```sh\n")[2].partition("```")[0]
+    done = subprocess.run(
+        ["sh", "-ec", commands.replace(".venv/bin/", f"{Path(sys.executable).parent}/")],
+        cwd=archive, env=os.environ | {"PYTHONPATH": str(archive / "src")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(" same bytes\n") == 5
+    claims = [
+        f"again-tiny/{results.RESULTS}/claims.csv",
+        f"{pack.NAME}/{results.RESULTS}/claims.csv",
+    ]
+    assert len({(archive.parent / path).read_bytes() for path in claims}) == 1
 
 
 @pytest.fixture

@@ -19,9 +19,12 @@ CONFORMS_TO = "http://mlcommons.org/croissant/1.0"
 LICENSE = "https://spdx.org/licenses/MIT"
 # Types of Table Schema; Croissant has no type for any other.
 TYPES = {"integer": "sc:Integer", "number": "sc:Float", "boolean": "sc:Boolean"}
+# Readers warn of a context without all terms of the standard.
 TERMS = (
-    "citeAs", "column", "extract", "field", "fileObject", "fileSet", "includes", "isLiveDataset",
-    "recordSet", "references", "source", "transform",
+    "citeAs", "column", "equivalentProperty", "extract", "field", "fileObject", "fileProperty",
+    "fileSet", "format", "includes", "isLiveDataset", "jsonPath", "key", "md5", "parentField",
+    "path", "recordSet", "references", "regex", "repeated", "replace", "samplingRate", "separator",
+    "source", "subField", "transform",
 )  # fmt: skip
 CONTEXT: dict[str, Any] = {
     "@language": "en",
@@ -29,7 +32,10 @@ CONTEXT: dict[str, Any] = {
     "cr": "http://mlcommons.org/croissant/",
     "dct": "http://purl.org/dc/terms/",
     "sc": "https://schema.org/",
+    "rai": "http://mlcommons.org/croissant/RAI/",
     "conformsTo": "dct:conformsTo",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
     **{term: f"cr:{term}" for term in TERMS},
 }

@@ -6,6 +6,7 @@ consistently forged raw files, the replicate must be run again.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import shutil
@@ -110,8 +111,14 @@ def _write_traces(plan: Plan, condition: Condition, folder: Path) -> None:
         if link.drawn_seed is None:
             text = texts[link.file]
         else:
-            text = traces.write(traces.generate(link.drawn_seed, mean=link.drawn_mbit))
+            text = _drawn_trace(link.drawn_seed, link.drawn_mbit)
         (folder / link.file).write_text(text)
+
+
+# Algorithms are compared on the same traces, so neighbouring cells share them.
+@functools.lru_cache(maxsize=32)
+def _drawn_trace(seed: int, mean_mbit: float) -> str:
+    return traces.write(traces.generate(seed, mean=mean_mbit))
 
 
 def _summarise(
