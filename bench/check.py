@@ -119,13 +119,14 @@ def spaces(text: str, path: str, draw: random.Random) -> str:
 def renamed(text: str, path: str, draw: random.Random) -> str:
     """Rename a local."""
     known = [name for name in LOCALS[path] if re.search(rf"\b{name}\b", text)]
-    return re.sub(rf"\b{draw.choice(known)}\b", f"its_{draw.randrange(1000)}", text)
+    name = draw.choice(known or sorted(set(re.findall(r"\bits_\d+\b", text))))
+    return re.sub(rf"\b{name}\b", f"its_{draw.randrange(100_000)}", text)
 
 
 def equivalent(text: str, path: str, draw: random.Random) -> str:
     """Write a statement in another way."""
-    before, after = draw.choice(EQUIVALENT[path])
-    assert before in text
+    pairs = [*EQUIVALENT[path], *((after, before) for before, after in EQUIVALENT[path])]
+    before, after = draw.choice([pair for pair in pairs if pair[0] in text])
     return text.replace(before, after)
 
 
@@ -175,12 +176,15 @@ def losslab(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def check(path: str, text: str, out: Path, baseline: Path, *more: str) -> dict[str, object]:
-    """Run `losslab check` on a changed file; return its report."""
+def check(texts: dict[str, str], out: Path, baseline: Path, *more: str) -> dict[str, object]:
+    """Run `losslab check` on changed files, texts by path; return its report."""
     out.mkdir()
-    (out / "changed").write_text(text)
-    change = f"{path}={out / 'changed'}"
-    done = losslab("check", change, "--baseline", baseline, "--out", out, "--json", *more)
+    change = []
+    for path, text in texts.items():
+        file = out / Path(path).name
+        file.write_text(text)
+        change.append(f"{path}={file}")
+    done = losslab("check", *change, "--baseline", baseline, "--out", out, "--json", *more)
     if done.returncode not in (0, 1) or not done.stdout:
         raise SystemExit(f"check: error: {done.stderr}")
     found: dict[str, object] = json.loads(done.stdout)
@@ -189,18 +193,26 @@ def check(path: str, text: str, out: Path, baseline: Path, *more: str) -> dict[s
 
 def neutral_part(folder: Path, options: argparse.Namespace) -> int:
     """Check changes without effect; return how many were reported."""
-    texts, wrong, same = sources(), 0, 0
-    for number in range(options.count):
-        kind, path, text = neutral(number, texts)
-        assert text != texts[path], f"{kind} {number} changes nothing"
-        found = check(path, text, folder / f"{number}", folder / "baseline.json", *options.more)
+    own, wrong, same = sources(), 0, 0
+    for first in range(0, options.count, options.at_once):
+        texts, kinds = dict(own), []
+        numbers = range(first, min(first + options.at_once, options.count))
+        for number in numbers:
+            kind, path, text = neutral(number, texts)
+            assert text != texts[path], f"{kind} {number} changes nothing"
+            texts[path] = text
+            kinds.append(f"{kind} of {Path(path).name}")
+        changed_texts = {path: text for path, text in texts.items() if text != own[path]}
+        found = check(changed_texts, folder / f"{first}", folder / "baseline.json", *options.more)
         changed, all_same = found["changed"], found["same_kernel"] == found["cells"]
-        wrong, same = wrong + bool(changed), same + all_same
+        wrong += len(numbers) * bool(changed)
+        same += len(numbers) * all_same
         how = "the kernel has the same binary" if all_same else f"{found['runs']} runs measured"
-        state = f"REPORTED: {[row['cell'] for row in changed]}" if changed else "nothing"  # type: ignore
-        print(f"{number:3} {kind:12} {path:22} {how:32} {state}", flush=True)
-    print(f"{options.count - wrong} of {options.count} changes without effect report nothing; "
-          f"{same} leave the kernel's binary as it was")  # fmt: skip
+        cells = [row["cell"] for row in changed]  # type: ignore[attr-defined]
+        state = f"REPORTED: {cells}" if cells else "nothing"
+        print(f"{first:3} {', '.join(kinds)}: {how}: {state}", flush=True)
+    print(f"{options.count - wrong} of {options.count} changes without effect report nothing, "
+          f"{options.at_once} in a check; {same} leave the kernel's binary as it was")  # fmt: skip
     return wrong
 
 
@@ -209,7 +221,7 @@ def planted_part(folder: Path, options: argparse.Namespace) -> int:
     texts, wrong, times = sources(), 0, []
     for number, its in enumerate(MUTATIONS):
         begin = time.monotonic()
-        found = check(its.path, its.applied(texts[its.path]), folder / f"mutation-{number}",
+        found = check({its.path: its.applied(texts[its.path])}, folder / f"mutation-{number}",
                       folder / "baseline.json", *options.more)  # fmt: skip
         times.append(time.monotonic() - begin)
         rows: list[dict[str, object]] = found["changed"]  # type: ignore[assignment]
@@ -296,6 +308,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )  # fmt: skip
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="default: all")
     parser.add_argument("--count", type=int, default=NEUTRAL, help="changes without effect")
+    parser.add_argument("--at-once", type=int, default=1, help="changes without effect in a check")
     parser.add_argument("--commits", type=int, default=COMMITS, help="commits of a tree")
     parser.add_argument("--only", action="append", default=[], help="cells, as of `losslab check`")
     options = parser.parse_args(arguments)

@@ -10,13 +10,14 @@ import argparse
 import json
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from losslab import changecells
-from losslab.campaign import behaviour, divergence, verdicts
+from losslab.campaign import behaviour, cellfiles, divergence, verdicts
 from losslab.campaign.behaviour import Baseline, CellChange, Run
+from losslab.campaign.folder import CELL_FILE
 from losslab.changecells import Cell, Side
 from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels
@@ -144,13 +145,14 @@ def _before(
     return known
 
 
-def _runs(cells: Mapping[str, Cell], out: Path, compared: Sequence[str]) -> dict[str, list[Run]]:
+def _runs(cells: Iterable[str], out: Path, compared: Sequence[str]) -> dict[str, list[Run]]:
+    """Read the runs of cells; a cell ends early with a replicate whose guest was lost."""
     return {
         name: [
-            behaviour.read_run(out / name / str(number), compared)
-            for number in range(cell.replicates)
+            behaviour.read_run(each.folder, compared)
+            for each in cellfiles.load_cell(out / name / CELL_FILE).replicates
         ]
-        for name, cell in cells.items()
+        for name in cells
     }
 
 

@@ -115,7 +115,8 @@ def compare(before: Runs, after: Runs, compared: Sequence[str]) -> list[CellChan
     """
     found = []
     for cell, now in after.items():
-        pairs = list(zip(before[cell], now, strict=True))
+        # A cell ends with a replicate whose guest was lost.
+        pairs = list(zip(before[cell], now, strict=False))
         changed = [at for at, (one, other) in enumerate(pairs) if one.digest != other.digest]
         if changed:
             new = dict.fromkeys(r for one, other in pairs if not one.reasons for r in other.reasons)
@@ -166,11 +167,13 @@ class Baseline:
     suite: str
 
     def write(self, conditions: Mapping[str, Condition], runs: Runs) -> None:
-        """Record runs, with what their results depend on."""
+        """Record runs, with what their results depend on; keep the records of other cells."""
+        known = self._data()["cells"] if self.file.is_file() else {}
         data = {
             "format": FORMAT,
             "suite": self.suite,
-            "cells": {
+            "cells": known
+            | {
                 name: {
                     "condition": condition.to_json(),
                     "fingerprint": _fingerprint(condition),
@@ -189,9 +192,12 @@ class Baseline:
         """Return the recorded runs of cells whose results they still are; {} without a record."""
         if not self.file.is_file():
             return {}
+        return dict(self._current(self._data()["cells"], conditions, replicates))
+
+    def _data(self) -> Any:
         data = read_json(self.file)
         check_schema(data, "baseline", str(self.file), "remove the file to record it again")
-        return dict(self._current(data["cells"], conditions, replicates))
+        return data
 
     @staticmethod
     def _current(

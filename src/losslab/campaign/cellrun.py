@@ -18,6 +18,7 @@ from losslab.campaign import fingerprint, integrity
 from losslab.campaign.folder import FORMAT, PARTIAL, write_json
 from losslab.campaign.replicate import run
 from losslab.errors import HostError
+from losslab.instrument import kernels
 from losslab.lock import own_folder, sweep
 from losslab.study.condition import Condition
 from losslab.study.metrics import primary_value
@@ -74,13 +75,15 @@ def run_cell(
 def _judge_loss(folder: Path, out: Path, manifest: dict[str, Any], instrument: Instrument) -> None:
     """Record a lost guest if the instrument passes its self-test.
 
-    A machine's own kernel has no self-test, as its requirements depend on the cell.
+    A machine's own kernel has no self-test, as its requirements depend on the cell. A kernel with
+    replaced files has none, because these may be the cause.
 
     Raises:
         HostError: The self-test failed, too.
     """
     try:
-        if BACKENDS[instrument.backend, instrument.where].needs.kernel:
+        needs = BACKENDS[instrument.backend, instrument.where].needs
+        if needs.kernel and not kernels.replaced_files():
             self_test(instrument)
     except HostError as error:
         shutil.rmtree(out)

@@ -82,6 +82,12 @@ def test_json_has_no_infinite_number():
     assert row["differences"][0]["ratio_interval"] == [0.0, None]
 
 
+def test_cell_that_ends_with_a_lost_guest_is_reported():
+    lost = [Run(0, "lost", ["a panic"], {})]
+    [found] = behaviour.compare({"x": runs(BEFORE)}, {"x": lost}, METRICS)
+    assert (found.changed, found.runs, found.reasons) == ([0], 1, ["a panic"])
+
+
 CONDITION = Condition(algorithm="cubic", rtt_ms=10)
 
 
@@ -92,6 +98,8 @@ def test_record_is_read_if_the_results_are_still_its_own(tmp_path, monkeypatch):
     assert baseline.read({"x": CONDITION}, {"x": 5}) == {"x": runs(BEFORE)[:5]}
     assert baseline.read({"x": CONDITION}, {"x": 7}) == {}, "it has too few runs"
     assert baseline.read({"y": CONDITION}, {"y": 5}) == {}
+    baseline.write({"y": CONDITION}, {"y": runs(BEFORE)})
+    assert set(baseline.read({"x": CONDITION, "y": CONDITION}, {"x": 5, "y": 5})) == {"x", "y"}
     monkeypatch.setattr(behaviour, "_fingerprint", lambda _: "another")
     assert baseline.read({"x": CONDITION}, {"x": 5}) == {}
 

@@ -12,7 +12,7 @@ from losslab.backends import runner
 from losslab.backends.base import Instrument, Outcome
 from losslab.campaign import cellrun, fingerprint, folder, replicate
 from losslab.errors import GuestLostError, HostError, LosslabError
-from losslab.instrument import archive, integrity
+from losslab.instrument import archive, integrity, kernels
 from losslab.study.seed_family import seed_of
 from losslab.study.seeds import replicate_seed
 from losslab.study.stopping import StoppingRule
@@ -130,6 +130,17 @@ def test_losing_every_guest_stops_the_cell(tmp_path, tools, guests):
         measured(tmp_path, tools)
     assert error.value.hint == "make setup"
     assert names(tmp_path) == []
+
+
+def test_lost_guest_of_a_changed_kernel_is_its_result(tmp_path, tools, guests):
+    """Without a self-test, which the changed file may break, too."""
+    path = tmp_path / "files" / "net" / "ipv4" / "tcp_cubic.c"
+    path.parent.mkdir(parents=True)
+    path.write_text("")
+    guests(LOST, LOST)
+    with kernels.replacing(tmp_path / "files"):
+        (row,) = measured(tmp_path, tools)
+    assert (row["lost"], row["reasons"]) == (True, [str(LOST)])
 
 
 def test_full_disk_is_a_host_error(tmp_path, tools, guests, monkeypatch):
