@@ -146,7 +146,7 @@ show_factors <- function(factors) {
     dplyr::transmute(
       Place = paste0(ifelse(source == study, study, paste0(study, ": ", source)), ", ", place),
       Cell = breakable(cell),
-      Metric = ifelse(is.na(over), metric, paste0(metric, " over ", over)),
+      Metric = breakable(ifelse(is.na(over), metric, paste0(metric, " over ", over))),
       Published = short_or_empty(published), n, Ours = short_or_empty(measured),
       Factor = ifelse(
         is.na(within) | within == 1, short_or_empty(factor), paste0("**", short(factor), "**")
@@ -157,7 +157,7 @@ show_factors <- function(factors) {
       ),
       Margin = short_or_empty(margin)
     ) |>
-    show_table(align = "lllrrrrlr", widths = c(14, 30, 15, 9, 4, 8, 7, 13, 7))
+    show_table(align = "lllrrrrlr", widths = c(14, 44, 14, 9, 4, 8, 7, 12, 7))
 }
 
 margin_looks <- tibble::tibble(

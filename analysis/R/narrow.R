@@ -41,7 +41,7 @@ narrow_version <- function(figure, height_cm, note) {
 # Put a plot's panels below one another, and its legends' keys into two columns.
 stacked <- function(plot) {
   params <- plot$facet$params
-  facets <- c(params$facets, params$rows, params$cols)
+  facets <- unname(c(params$facets, params$rows, params$cols))
   if (length(facets) > 0) {
     plot <- plot + ggplot2::facet_wrap(
       facets,
