@@ -272,8 +272,8 @@ def tree(folder: Path, planted: Mutation, at: int, commits: int, seed: int) -> l
 def bisect_part(folder: Path, options: argparse.Namespace) -> int:
     """Search for planted commits; return how many were not found."""
     wrong, draw = 0, random.Random(32)
-    for number in range(TREES):
-        planted, at = MUTATIONS[draw.randrange(len(MUTATIONS))], draw.randrange(1, options.commits)
+    for number, planted in enumerate(draw.sample(MUTATIONS, options.trees)):
+        at = draw.randrange(1, options.commits)
         repository = folder / f"tree-{number}"
         commits = tree(repository, planted, at, options.commits, number)
         begin = time.monotonic()
@@ -289,7 +289,8 @@ def bisect_part(folder: Path, options: argparse.Namespace) -> int:
         print(f"{_word(right)}  commit {at} ({planted.name}), cell {found['cell']}: "
               f"{found['title']}, {time.monotonic() - begin:.0f} s; "
               f"{found['first_difference'][0]}", flush=True)  # fmt: skip
-    print(f"{TREES - wrong} of {TREES} planted commits are found in trees of {options.commits}")
+    print(f"{options.trees - wrong} of {options.trees} planted commits are found in trees of "
+          f"{options.commits}")  # fmt: skip
     return wrong
 
 
@@ -310,6 +311,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=NEUTRAL, help="changes without effect")
     parser.add_argument("--at-once", type=int, default=1, help="changes without effect in a check")
     parser.add_argument("--commits", type=int, default=COMMITS, help="commits of a tree")
+    parser.add_argument("--trees", type=int, default=TREES, help="trees")
     parser.add_argument("--only", action="append", default=[], help="cells, as of `losslab check`")
     options = parser.parse_args(arguments)
     options.more = [word for name in options.only for word in ("--only", name)]

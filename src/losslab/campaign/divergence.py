@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -13,6 +14,7 @@ from losslab.reading import read_rows
 
 # Packets shown before the first that differs, and after it.
 BEFORE, AFTER = 3, 2
+DIGITS = 8  # of a frame's digest
 TABLES = ("tcp.csv", "queue.csv", "ping.csv")
 
 
@@ -72,8 +74,18 @@ def first_packet(one: Sequence[str], other: Sequence[str]) -> PacketDivergence |
 def _packets(folder: Path, trusted: bool) -> list[str]:
     manifest = rerun.load_manifest(folder)
     with export.captured(folder, manifest, export.SENDERS_LINK, trusted) as path:
-        origin_ns, segments = qlog.segments(path.read_bytes())
-    return [described(segment, origin_ns) for segment in segments]
+        content = path.read_bytes()
+    origin_ns, segments = qlog.segments(content)
+    if segments:
+        return [described(segment, origin_ns) for segment in segments]
+    # Without TCP, any packets, such as QUIC's.
+    return [frame_text(at_ns - origin_ns, frame) for at_ns, frame in qlog.packets(content)]
+
+
+def frame_text(at_ns: int, frame: bytes) -> str:
+    """Describe a captured frame; its time is since the origin of the tables."""
+    digest = hashlib.sha256(frame).hexdigest()[:DIGITS]
+    return f"{at_ns / 1e9:.9f} s {len(frame)} captured bytes, SHA-256 {digest}"
 
 
 def described(segment: Segment, origin_ns: int) -> str:
