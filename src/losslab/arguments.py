@@ -22,6 +22,11 @@ class Parser(argparse.ArgumentParser):
             self.error(f"unrecognized arguments: {' '.join(unknown)}{''.join(words)}")
         return found
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse as argparse does, and keep the words for the message of an error."""
+        self._words = [*(args or ())]
+        return super().parse_known_args(args, namespace)
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         try:
             super()._check_value(action, value)
@@ -37,6 +42,13 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2 and the error, without the usage of fifty options."""
+        if "required" in message:
+            # A misspelt option leaves the one that it stands for missing.
+            options = option_names(self, ())
+            names = {word.partition("=")[0] for word in self._words if word.startswith("--")}
+            for name in sorted(names):
+                if not any(option.startswith(name) for option in options):
+                    message += f", found {name}{did_you_mean(name, options)}"
         self.exit(2, f"{self.prog}: error: {message}\n  -> {self.prog} --help lists all options\n")
 
 

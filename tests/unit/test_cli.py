@@ -163,6 +163,16 @@ def test_unknown_arguments_are_wrong_usage(capsys, tmp_path, words, said):
     assert said in capsys.readouterr().err
 
 
+def test_misspelt_required_option_is_named(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["measure", "--algoritm", "cubic", "--out", "x"])
+    message = "are required: --algorithm, found --algoritm; did you mean --algorithm?"
+    assert message in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["measure", "--loss-percent", "1", "--out", "x"])
+    assert "are required: --algorithm\n" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("text", ["0:1000000000", "0:1:1e-300", "0:5,0:9999"])
 def test_sweep_of_too_many_cells_is_refused_at_once(capsys, tmp_path, text):
     words = ["sweep", "--algorithm", "cubic", "--loss-percent", text, "--out", str(tmp_path / "o")]
