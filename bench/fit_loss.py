@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rtt-ms", type=float, nargs="+", default=[0.40, 0.42, 0.44, 0.46])
     parser.add_argument("--receive-buffer", nargs="+", default=["linux", "large"])
+    parser.add_argument("--sender-queue", default="fq")
     parser.add_argument("--replicates", type=int, default=10)
     parser.add_argument("--duration-s", type=float, default=10)
     parser.add_argument("--cores", type=int, default=1)
@@ -48,8 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for receive in options.receive_buffer:
             for rtt_ms in options.rtt_ms:
                 setup = replace(
-                    SETUP, rtt_ms=rtt_ms, receive_buffer=receive, duration_s=options.duration_s
-                )
+                    SETUP, rtt_ms=rtt_ms, receive_buffer=receive, duration_s=options.duration_s,
+                    sender_queue=options.sender_queue,
+                )  # fmt: skip
                 n = options.replicates
                 found = list(pool.map(one, n * [setup], range(n)))
                 goodputs, limited = zip(*found, strict=True)

@@ -188,6 +188,19 @@ claim_kinds <- list(
     pooled <- pooled_loss(data$replicates)
     z <- max(abs(pooled$z[pooled$cell %in% cells$cell]))
     list(value = z, low = z, high = z, n = min(cells$n))
+  },
+  # Correlation of two metrics over the replicates of a cell, or of two cells with equal seeds.
+  correlation = function(data, claim, level) {
+    of <- function(claim, metric) {
+      cell <- only(select_cells(data, claim), claim)$cell
+      tibble::as_tibble(runs_of(data, cell, metric)[c("replicate", "seed", "value")])
+    }
+    other <- if (is.null(claim$others)) claim else rivals_of(claim)
+    both <- dplyr::inner_join(
+      of(claim, metric_of(claim)), of(other, claim[["with"]]),
+      by = c("replicate", "seed")
+    )
+    correlation_interval(both$value.x, both$value.y, level)
   }
 )
 

@@ -97,13 +97,18 @@ count_verdicts_text <- function(claims) {
   parts <- vapply(shown, function(kind) {
     rows <- claims[claims$evidence == kind, ]
     name <- evidence_names[[kind]][[if (nrow(rows) == 1) 1 else 2]]
-    paste0("of ", nrow(rows), " ", name, ", ", count_text(rows))
+    caused <- sum(as_text(rows$cause, "") != "")
+    paste0(
+      "of ", nrow(rows), " ", name, ", ", count_text(rows),
+      if (caused > 0) paste0(" (of the others, runs show the cause of ", caused, ")")
+    )
   }, "")
   paste(parts, collapse = "; ")
 }
 
 # Tabulate the verdicts: a row per study. Predictions are counted by verdict; of the other kinds of
-# evidence, the reproduced claims.
+# evidence, the reproduced claims. `Cause shown` counts predictions of any other verdict whose cause
+# runs show.
 count_verdicts <- function(claims) {
   groups <- split(claims, factor(claims$study, unique(claims$study)))
   if (length(groups) > 1) {
@@ -116,12 +121,15 @@ count_study <- function(name, claims) {
   of <- function(kind) claims[claims$evidence == kind, ]
   share <- function(kind) if (nrow(of(kind)) == 0) "" else share_reproduced(of(kind))
   predicted <- of("predicted")$verdict
+  caused <- sum(as_text(of("predicted")$cause, "") != "")
   count <- function(verdict) {
     if (length(predicted) == 0) "" else as.character(sum(predicted == verdict))
   }
   tibble::tibble(
     Study = name, Predictions = share("predicted"), `Not reproduced` = count("not reproduced"),
-    Inconclusive = count("inconclusive"), Orders = share("order"), Fitted = share("fitted"),
+    Inconclusive = count("inconclusive"),
+    `Cause shown` = if (length(predicted) == 0) "" else as.character(caused),
+    Orders = share("order"), Fitted = share("fitted"),
     Configured = share("configured"), Own = share("own")
   )
 }

@@ -171,3 +171,17 @@ ratio_prediction <- function(a, b, runs, level = interval_level) {
   ratio <- mean(log(a)) - mean(log(b))
   list(low = exp(ratio - half), high = exp(ratio + half))
 }
+
+# Compute Spearman's rank correlation with its interval by Fisher's transformation, with the
+# variance of Bonett and Wright (Psychometrika 65, 2000).
+correlation_interval <- function(x, y, level = interval_level) {
+  n <- length(x)
+  if (n < min_runs || is_deterministic(x) || is_deterministic(y)) {
+    return(c(list(value = NA_real_), no_interval, n = n))
+  }
+  r <- stats::cor(x, y, method = "spearman")
+  half <- stats::qnorm((1 + level) / 2) * sqrt((1 + r^2 / 2) / (n - 3))
+  # A perfect correlation has no finite transform.
+  ends <- tanh(atanh(max(min(r, 0.999), -0.999)) + c(-1, 1) * half)
+  list(value = r, low = ends[1], high = ends[2], n = n)
+}

@@ -1,38 +1,43 @@
 # Reasons of verdicts. A reason is a list of sentences, each with evidence that states the same: a
 # claim on the study's cells that must itself be reproduced (`shown_by`), published numbers
-# (`published`) or a test (`test`). losslab.study.claims checks the last two before a campaign.
+# (`published`) or a test (`test`). losslab.study.claims checks the last two before a campaign. A
+# sentence with `cause` states the cause of the verdict, which its runs show.
 
 # Get the reason of a verdict, and why its evidence fails, if it does. A claim that is not
 # reproduced must have a reason that holds. An inconclusive one has a generated cause, and its own
 # reason only as long as that holds.
 reason_of <- function(claim, data, found) {
   if (found$verdict == "not comparable") {
-    return(list(text = claim$not_comparable, unsupported = ""))
+    return(list(text = claim$not_comparable, unsupported = "", cause = FALSE))
   }
   if (!found$verdict %in% c("not reproduced", "inconclusive")) {
-    return(list(text = "", unsupported = ""))
+    return(list(text = "", unsupported = "", cause = FALSE))
   }
-  own <- lapply(claim$reason, judge_sentence, data = data, claim = claim)
+  judged <- lapply(claim$reason, judge_sentence, data = data, claim = claim)
+  # Not every campaign measures the cells that show a cause.
+  own <- Filter(\(sentence) sentence$measured || !sentence$cause, judged)
   text <- paste(vapply(own, \(sentence) sentence$text, ""), collapse = " ")
   false <- Filter(\(sentence) sentence$unsupported != "", own)
+  cause <- length(false) == 0 && any(vapply(own, \(sentence) sentence$cause, TRUE))
   if (found$verdict == "inconclusive") {
-    cause <- why_inconclusive(found, allowed_range(claim), claim$published_runs)
-    parts <- c(cause, if (length(false) == 0) text)
-    return(list(text = paste(parts[parts != ""], collapse = " "), unsupported = ""))
+    scatter <- why_inconclusive(found, allowed_range(claim), claim$published_runs)
+    parts <- c(scatter, if (length(false) == 0) text)
+    text <- paste(parts[parts != ""], collapse = " ")
+    return(list(text = text, unsupported = "", cause = cause))
   }
   unsupported <- if (length(own) == 0) {
     "the claim has no reason"
   } else {
     paste(vapply(false, \(sentence) sentence$unsupported, ""), collapse = "; ")
   }
-  list(text = text, unsupported = unsupported)
+  list(text = text, unsupported = unsupported, cause = cause)
 }
 
 # Judge the evidence of one sentence; `{value}` in its text becomes the evidence's number.
 judge_sentence <- function(sentence, data, claim) {
   support <- sentence$shown_by
   if (is.null(support)) {
-    return(list(text = sentence$text, unsupported = ""))
+    return(list(text = sentence$text, unsupported = "", cause = FALSE, measured = TRUE))
   }
   support$id <- paste0(claim$id, " (reason)")
   found <- measure_claim(support, data)
@@ -45,7 +50,10 @@ judge_sentence <- function(sentence, data, claim) {
       short(found$low, 4), " to ", short(found$high, 4), "), ", tolerance_text(support)
     )
   }
-  list(text = text, unsupported = unsupported)
+  list(
+    text = text, unsupported = unsupported, cause = isTRUE(sentence$cause),
+    measured = found$verdict != "not measured"
+  )
 }
 
 # State the likely cause of an inconclusive verdict from its numbers: how far the value is from the

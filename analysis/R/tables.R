@@ -17,7 +17,8 @@ word_columns <- c(
   "hosts", "place", "digest",
   "metric", "statistic_over", "whose", "setup", "load", "runs_download", "label", "winner", "sign",
   "effect", "kind", "rule", "choose", "feature", "claim", "sentence", "tolerance", "verdict",
-  "absent", "interval", "unit", "limit_is", "limit_because", "reason", "unsupported", "source",
+  "absent", "cause", "interval", "unit", "limit_is", "limit_because", "reason", "unsupported",
+  "source",
   "evidence", "exercise", "part", "item", "section", "from", "reading"
 )
 

@@ -22,8 +22,8 @@ from bench.speed import parts
 from bench.speed.__main__ import machine
 from losslab.backends.snapshot import Snapshots
 from losslab.campaign.instrument import instrument
-from losslab.emulation.link.traces import DRAWN
 from losslab.errors import LosslabError
+from losslab.study.axes import DRAWN_TRACE
 from losslab.study.condition import Condition
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,8 +39,8 @@ FLOWS = (
 )
 # A condition of the cellular study: losslab's programs on five hosts, and two trace-driven links.
 CELLULAR = Condition(
-    algorithm="cubic", app="datagram", scheme="bbr,tuned=0", trace=DRAWN,
-    trace_back=DRAWN, rtt_ms=40, rate_mbit=1000, buffer_packets=1_000_000,
+    algorithm="cubic", app="datagram", scheme="bbr,tuned=0", trace=DRAWN_TRACE,
+    trace_back=DRAWN_TRACE, rtt_ms=40, rate_mbit=1000, buffer_packets=1_000_000,
     receive_buffer="large", duration_s=10, warmup_s=0,
 )  # fmt: skip
 # Number of replicates for the median of a round's fixed cost.

@@ -14,7 +14,7 @@ cellular_numbers <- function(published) {
     ) |>
     dplyr::transmute(
       place = paste("exercise", exercise),
-      blocks = "windows aimd aimd-single threshold approaches ewma grid", scheme,
+      blocks = "source-trace windows aimd aimd-single threshold approaches ewma grid", scheme,
       metric = unname(measured[metric]), published, published_runs = 1,
       repeats = paste(exercise, scheme)
     )

@@ -21,13 +21,16 @@ label_schemes <- function(scheme, algorithm, queue) {
 }
 
 # Summarise each scheme: the mean of each metric, and the confidence interval of its power.
+# The scores are over drawn traces; those on the source's own are in the agreement factors.
 scheme_scores <- function(summary) {
   wanted <- c(
     throughput = "link_throughput_mbit", queue_delay = "queue_delay_p95_ms",
     signal_delay = "signal_delay_p95_ms", power = "power"
   )
   summary |>
-    dplyr::filter(statistic_over == "replicates", metric %in% wanted) |>
+    dplyr::filter(
+      statistic_over == "replicates", metric %in% wanted, block != "source-trace"
+    ) |>
     dplyr::mutate(
       metric = names(wanted)[match(metric, wanted)],
       label = label_schemes(scheme, algorithm, queue)

@@ -7,7 +7,7 @@ tables <- function(data, write) {
   }
   published <- data$published
   write(published, "published")
-  replicates <- data$replicates
+  replicates <- filter(data$replicates, block != "source-trace")
   scores <- scheme_scores(data$summary)
   # A scheme in two blocks is measured once.
   once <- scores |>

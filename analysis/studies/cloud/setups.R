@@ -80,7 +80,8 @@ jain <- function(a, b) (a + b)^2 / (2 * (a^2 + b^2))
 
 # Steps from the source's set-up to the corrected one.
 step_levels <- c(
-  log = "Source's log", published = "As published", large = "Window without limit",
+  log = "Source's log", logged = "As logged", published = "As published",
+  large = "Window without limit",
   aggregates = "Loss of aggregates", "routers-unpaced" = "Delay on routers, no fq",
   "routers-shallow" = "Delay on routers",
   routers = "Corrected"

@@ -1,5 +1,8 @@
 # Changes of goodput with loss, against the same path without loss and against the main set-up.
 
+# Blocks whose path is not that of the main block, with which they are not compared.
+other_paths <- c("sensitivity", "fq-codel-fitted", "bdp")
+
 # Compute each condition's change of goodput in percent against the same algorithm and path without
 # loss, with its confidence interval. Conditions have different seeds, so runs are not paired. A
 # block without a cell without loss is compared with the main block.
@@ -11,7 +14,7 @@ changes_with_loss <- function(replicates) {
     if (nrow(its) > 0) its else own[own$block == "main", ]
   }
   runs |>
-    dplyr::filter(loss_percent > 0, block != "sensitivity") |>
+    dplyr::filter(loss_percent > 0, !block %in% other_paths) |>
     dplyr::group_by(block, path, algorithm, loss_percent) |>
     dplyr::group_modify(\(rows, key) {
       change_between(rows, baseline(key$block, key$path, key$algorithm))

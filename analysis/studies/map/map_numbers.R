@@ -14,10 +14,12 @@ map_numbers <- function(published) {
     ) |>
     dplyr::mutate(
       blocks = dplyr::case_when(
-        source == "kim" ~ "published", algorithm == "cubic" ~ "shallow-unpaced paper imc",
+        source == "kim" & row %in% c(3, 8) ~ lan_block, source == "kim" ~ "published",
+        algorithm == "cubic" ~ "shallow-unpaced paper imc",
         TRUE ~ "shallow paper imc"
       )
     )
+  by_algorithm$rate_mbit[by_algorithm$blocks == lan_block] <- 100
   gains <- of_condition |>
     dplyr::filter(!is.na(gain_percent)) |>
     dplyr::mutate(

@@ -5,7 +5,7 @@ tables <- function(data, write) {
   # A condition in two blocks counts once, with fq as in all other studies, except for the source's
   # own block.
   conditions <- measured |>
-    filter(block != unpaced_block) |>
+    filter(!block %in% c(unpaced_block, lan_block)) |>
     distinct(rtt_ms, rate_mbit, buffer_packets, loss_percent, .keep_all = TRUE)
 
   published |>
@@ -33,7 +33,7 @@ tables <- function(data, write) {
 
   # Conditions of the paper and its replication that were measured here, without random loss.
   compared <- measured |>
-    filter(!block %in% c("published", unpaced_block)) |>
+    filter(!block %in% c("published", unpaced_block, lan_block)) |>
     distinct(rtt_ms, rate_mbit, buffer_packets, .keep_all = TRUE)
   of_map <- filter(published, !startsWith(source, "kim"), is.na(from_s))
   others <- of_map |>

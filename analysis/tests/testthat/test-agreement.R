@@ -89,16 +89,21 @@ test_that("verdicts are counted in text and tables", {
   claims <- tibble::tibble(
     study = c("x", "x", "y", "y", "z"),
     verdict = c("reproduced", "not reproduced", "reproduced", "reproduced", "inconclusive"),
-    evidence = c("predicted", "predicted", "order", "fitted", "own")
+    evidence = c("predicted", "predicted", "order", "fitted", "own"),
+    cause = c("", "run", "", "", "")
   )
   expect_equal(
     count_verdicts_text(claims),
-    "of 2 predictions, 1 is reproduced and 1 is not reproduced; of 1 order or sign, 1 is reproduced"
+    paste0(
+      "of 2 predictions, 1 is reproduced and 1 is not reproduced (of the others, runs show ",
+      "the cause of 1); of 1 order or sign, 1 is reproduced"
+    )
   )
   found <- count_verdicts(claims)
   expect_equal(found$Study, c("x", "y", "z", "all"))
   expect_equal(found$Predictions, c("1 of 2", "", "", "1 of 2"))
   expect_equal(found$`Not reproduced`, c("1", "", "", "1"))
+  expect_equal(found$`Cause shown`, c("1", "", "", "1"))
   expect_equal(found$Orders, c("", "1 of 1", "", "1 of 1"))
   expect_equal(found$Fitted, c("", "1 of 1", "", "1 of 1"))
   expect_equal(found$Own, c("", "", "0 of 1", "0 of 1"))

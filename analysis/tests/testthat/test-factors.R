@@ -95,5 +95,5 @@ test_that("margins of claims are the repeatability limits that they name", {
       checked <- checked + 1
     }
   }
-  expect_equal(checked, 12)
+  expect_equal(checked, 19)
 })

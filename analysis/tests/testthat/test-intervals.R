@@ -66,3 +66,16 @@ test_that("with zeros, the ratio is that of the means", {
   expect_true(is.na(ratio_interval(rep(0, 6), six)$low))
   expect_true(is.na(ratio_interval(six, rep(0, 6))$value))
 })
+
+test_that("a rank correlation has the sign and the interval of its ranks", {
+  x <- c(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+  up <- correlation_interval(x, x^3)
+  expect_equal(up$value, 1)
+  expect_gt(up$low, 0.9)
+  down <- correlation_interval(x, -x + c(0, 2, 0, 2, 0, 2, 0, 2, 0, 2))
+  expect_lt(down$high, 0)
+  none <- correlation_interval(x, c(5, 6, 4, 7, 3, 8, 2, 9, 1, 10))
+  expect_true(none$low < 0 && none$high > 0)
+  expect_true(is.na(correlation_interval(x, rep(1, 10))$value))
+  expect_true(is.na(correlation_interval(x[1:4], x[1:4])$low))
+})

@@ -28,6 +28,10 @@ data_for <- function(claim, own) {
   runs$replicate <- runs$seed <- rep(0:5, nrow(cells))
   runs$valid <- TRUE
   runs[[metric_of(claim)]] <- runs$mean * (1 + 0.001 * seq(-1, 1, length.out = 6))
+  # The second metric of a correlation rises with the first, or falls.
+  if (!is.null(claim[["with"]])) {
+    runs[[claim[["with"]]]] <- sign(own - 1) * runs[[metric_of(claim)]]
+  }
   list(cells = cells[c("block", "cell", "n_replicates", "n_valid", condition_columns)],
     replicates = runs)
 }
@@ -80,6 +84,21 @@ test_that("a reason has the numbers of its evidence, and falls with one of its s
   expect_equal(judged$unsupported, "")
   judged <- evaluate_claim(broken, data_for(broken, 5), "loss")
   expect_match(judged$unsupported, "its reason is not reproduced: 5 .*, at most 3")
+})
+
+test_that("a cause counts only with a verdict that it explains, and while its evidence holds", {
+  cause <- broken
+  cause$reason[[1]]$cause <- TRUE
+  expect_equal(evaluate_claim(cause, data_for(cause, 2), "loss")$cause, "run")
+  expect_equal(evaluate_claim(cause, data_for(cause, 5), "loss")$cause, "")
+  expect_equal(evaluate_claim(cause, data_for(cause, 20), "loss")$cause, "")
+  expect_equal(evaluate_claim(broken, data_for(broken, 2), "loss")$cause, "")
+  # A campaign without the cells of the cause has the other sentences.
+  cause$reason[[1]]$shown_by$where$block <- "elsewhere"
+  judged <- evaluate_claim(cause, data_for(cause, 2), "loss")
+  expect_equal(judged[c("reason", "unsupported", "cause")], tibble::tibble(
+    reason = "As printed.", unsupported = "", cause = ""
+  ))
 })
 
 test_that("an inconclusive claim has a cause made of its numbers, and a reason that holds", {

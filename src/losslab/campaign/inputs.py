@@ -6,11 +6,11 @@ import hashlib
 import shutil
 from pathlib import Path
 
-from losslab.emulation.link.traces import DRAWN, parse
+from losslab.emulation.link.traces import parse
 from losslab.errors import LosslabError
 from losslab.instrument.archive import digest
 from losslab.repository import ROOT
-from losslab.study.axes import NONE
+from losslab.study.axes import DRAWN_TRACE, NONE
 from losslab.study.condition import NO_TRACE, Condition
 
 # Byte code of one run must not become an input of the next.
@@ -113,7 +113,9 @@ def trace_texts(condition: Condition) -> dict[str, str]:
         LosslabError: A file does not exist or is not a trace.
     """
     named = {"trace": condition.trace, "trace-back": condition.trace_back}
-    return {name: _trace(trace) for name, trace in named.items() if trace not in (NO_TRACE, DRAWN)}
+    return {
+        name: _trace(trace) for name, trace in named.items() if trace not in (NO_TRACE, DRAWN_TRACE)
+    }
 
 
 def _trace(trace: str) -> str:
@@ -121,7 +123,7 @@ def _trace(trace: str) -> str:
     if not path.is_file():
         raise LosslabError(
             f"trace {trace} must be a file in {TRACES}, found none",
-            hint=f"put it there, or use `{DRAWN}`, which is drawn for each replicate",
+            hint=f"put it there, or use `{DRAWN_TRACE}`, which is drawn for each replicate",
         )
     text = path.read_text()
     parse(text, str(path))

@@ -212,7 +212,10 @@ def table(claims: Sequence[Row]) -> str:
         counts = Counter(row["verdict"] for row in claims if row["evidence"] == evidence)
         if counts:
             found = ", ".join(f"{counts[each]} {each}" for each in ORDER[::-1] if counts[each])
-            lines.append(f"{evidence:14}  {found}")
+            # Tables of earlier versions have no causes.
+            caused = sum(r.get("cause") == "run" for r in claims if r["evidence"] == evidence)
+            shown = f"; runs show the cause of {caused}" if caused else ""
+            lines.append(f"{evidence:14}  {found}{shown}")
     return "\n".join(lines)
 
 

@@ -250,7 +250,7 @@ def _path_spec(condition: Condition) -> PathSpec:
             and not any(m.below_ms or m.above_ms or m.mean_rate_mbit for m in mechanisms)
         ),
         by_trace=condition.trace != NO_TRACE,
-        window_may_limit=condition.receive_buffer == "linux",
+        window_may_limit=condition.receive_buffer != "large",
     )
 
 

@@ -31,6 +31,8 @@ MAX_SOCKET_BUFFER_BYTES = 512 * 2**20
 # their congestion window. A buffer that is large from the beginning does not.
 RECEIVE_BUFFER_BYTES = {
     "linux": f"4096 131072 {6 * 2**20}",
+    # tcp_init allows 1/128 of the free memory, if that is less than 6 MiB.
+    "linux-2mib": f"4096 131072 {2 * 2**20}",
     "large": f"4096 {MAX_SOCKET_BUFFER_BYTES} {MAX_SOCKET_BUFFER_BYTES}",
 }
 # ECN is neither requested nor accepted; both; both with Accurate ECN, since Linux 7.0

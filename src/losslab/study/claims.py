@@ -21,7 +21,7 @@ from losslab.study.suite import load_study
 
 COMPARISONS = ("at_most", "at_least", "within")
 # Parameters besides `where`, and those that each kind requires; it accepts no others.
-PARAMETERS = ("against", "others", "along")
+PARAMETERS = ("against", "others", "along", "with")
 NEEDS: dict[str, tuple[str, ...]] = {
     "value": (),
     "largest": (),
@@ -34,6 +34,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "value_over_largest": ("others",),
     "largest_rise_percent": ("along",),
     "largest_loss_z": (),
+    "correlation": ("with",),
 }
 # Kinds whose number can be compared with published runs, and with published runs and their scatter.
 OF_RUNS = {
@@ -42,7 +43,7 @@ OF_RUNS = {
     "published_sd": ("value",),
 }  # fmt: skip
 # Kinds whose `where` must select exactly one cell.
-OF_ONE_CELL = ("value", "change_percent", "value_over_largest")
+OF_ONE_CELL = ("value", "change_percent", "value_over_largest", "correlation")
 
 Point = dict[str, Any]
 
@@ -87,7 +88,7 @@ def check_claims(path: Path, study: str, points: list[Point]) -> None:
         problems = schemas.problems(claim, "claims")
         if not problems:
             problems = _parameter_problems(claim) or _cell_problems(claim, points)
-            problems += _reason_problems(claim.get("reason", []), points, published)
+            problems += _reason_problems(claim, points, published)
         if name in names:
             problems.append("another claim of the file has the same id")
         names.add(name)
@@ -148,7 +149,8 @@ def _parameter_problems(claim: Mapping[str, Any]) -> list[str]:
         f"a claim must have exactly one of {', '.join(COMPARISONS)}, found "
         f"{', '.join(comparisons) or 'none'}"
     ]  # fmt: skip
-    problems += metrics.problems(claim["metric"]) if "metric" in claim else []
+    for key in ("metric", "with"):
+        problems += metrics.problems(claim[key]) if key in claim else []
     if claim.get("metric") in AXES:
         problems.append(f"metric must not be an axis, found {claim['metric']}")
     required: tuple[str, ...] = NEEDS[kind]
@@ -158,6 +160,8 @@ def _parameter_problems(claim: Mapping[str, Any]) -> list[str]:
     else:
         required += ("where",)
     problems += [f"kind {kind} needs {key}, found none" for key in required if key not in claim]
+    if kind == "correlation":
+        optional = tuple(key for key in optional if key != "others")
     excess = [key for key in optional if key in claim and key not in required]
     of_runs = [key for key in OF_RUNS if key in claim]
     excess += [key for key in of_runs if kind not in OF_RUNS[key]]
@@ -206,14 +210,16 @@ def _cell_problems(claim: Mapping[str, Any], points: list[Point]) -> list[str]:
 
 
 def _reason_problems(
-    reason: Sequence[Mapping[str, Any]], points: list[Point], published: Sequence[Mapping[str, str]]
+    claim: Mapping[str, Any], points: list[Point], published: Sequence[Mapping[str, str]]
 ) -> list[str]:
     """List what is wrong with the evidence for the sentences of a claim's reason."""
     found = []
-    for sentence in reason:
+    for sentence in claim.get("reason", []):
         if "shown_by" in sentence:
             support = sentence["shown_by"]
             found += _parameter_problems(support) or _cell_problems(support, points)
+            if "cause" in sentence and not _shows_cause(claim, support, points):
+                found.append("a cause must be shown by other cells than the claim's, or correlated")
         elif "published" in sentence:
             found += published_problems(sentence["published"], published)
         else:
@@ -222,6 +228,13 @@ def _reason_problems(
             if not path.is_file() or f"def {function}(" not in read_text(path):
                 found.append(f"test must exist in the repository, found {sentence['test']}")
     return [f"reason: {problem}" for problem in found]
+
+
+def _shows_cause(claim: Mapping[str, Any], support: Mapping[str, Any], points: list[Point]) -> bool:
+    """Return whether a support changes a setting of the claim's cells, or correlates metrics."""
+    own = _selected(claim.get("where", {}), points)
+    others = _selected(support.get("where", {}), points)
+    return support["kind"] == "correlation" or not any(cell in own for cell in others)
 
 
 def published_problems(

@@ -101,6 +101,7 @@ class Condition:
         help="receive buffer",
         choices={
             "linux": "Linux's autotuning, from 128 KiB to 6 MiB",
+            "linux-2mib": "the same up to 2 MiB, the limit of a host with little memory",
             "large": "maximum size from the start",
         },
         named="receive-{}", seed=Seed.NEVER,

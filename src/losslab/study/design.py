@@ -10,7 +10,9 @@ from typing import Any
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import input_errors, read_toml, read_yaml
 from losslab.reading.files import repeats
-from losslab.study.condition import DEFAULT_KERNEL, Condition
+from losslab.repository import ROOT
+from losslab.study.axes import DRAWN_TRACE
+from losslab.study.condition import DEFAULT_KERNEL, NO_TRACE, Condition
 from losslab.study.grid import as_list, block_grid, matches
 from losslab.study.names import Names, images_of, load_algorithms
 from losslab.study.schemas import check_schema
@@ -38,7 +40,7 @@ class Cell:
     backend: str = DEFAULT_BACKEND
     # `guest` or `host`, which is this machine's own kernel.
     where: str = DEFAULT_WHERE
-    # Whether a campaign skips the cell if its kernel or image is not available.
+    # Whether a campaign skips the cell if its kernel, image or trace is not available.
     optional: bool = False
     # losslab.study.seed_family
     seed_family: int = FIRST
@@ -127,10 +129,17 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> li
                 + ", ".join(f"{axis} {value}" for axis, value in only.items()),
                 hint=f"compare with the block in config/studies/{name}.yaml",
             )
-        cells += [_cell(name, block, point, run, names) for point in chosen]
+        found = [_cell(name, block, point, run, names) for point in chosen]
+        cells += [cell for cell in found if not (cell.optional and _lacks_trace(cell.condition))]
     if repeated := repeats(cell.name for cell in cells):
         raise LosslabError(f"study {name} must have each cell once, found twice: {repeated}")
     return cells
+
+
+def _lacks_trace(condition: Condition) -> bool:
+    """Return whether a trace of a condition is a file that this repository does not have."""
+    named = {condition.trace, condition.trace_back} - {NO_TRACE, DRAWN_TRACE}
+    return not all((ROOT / "config" / "traces" / name).is_file() for name in named)
 
 
 def _cell(study: str, block: str, point: Point, run: dict[str, Any], names: Names) -> Cell:

@@ -24,7 +24,6 @@ OTHERS = {
     ("cellular", "5.04 Mbit/s"): "mean rate of the source's trace",
     ("claims", "5 %"): "error of a 95 % confidence interval",
     ("cloud", "3 to 39 s"): "measured once; not a result of the campaign",
-    ("cloud", "64 KiB"): "largest aggregate of Linux (GSO)",
     ("cloud", "30.5 s"): "the source's log of the video",
     ("cloud", "112 to 151 Mbit/s"): "measured once, with two block sizes of iperf3",
     ("conclusion", "100 packets"): "settings of the exercise, in its command",

@@ -15,8 +15,6 @@ from collections.abc import Iterator, Sequence
 
 from losslab.errors import LosslabError
 
-# Name of a trace that is drawn for each replicate.
-DRAWN = "cellular"
 OPPORTUNITY_BYTES = 1500
 # Statistics of the source's traces, Verizon-LTE-short: 140 s, with 58,655 opportunities on the
 # forward path and 69,367 on the reverse path. (Its 5.04 Mbit/s count 1504 bytes per opportunity, 4

@@ -15,7 +15,7 @@ from losslab.emulation.mechanism import Mechanism, MechanismResult
 from losslab.emulation.probes.queue import QueueSample
 from losslab.emulation.qdiscs import Qdisc
 from losslab.emulation.timers import NS_PER_S, sleep_until
-from losslab.study.axes import NONE, Seed, axis
+from losslab.study.axes import DRAWN_TRACE, NONE, Seed, axis
 from losslab.study.seeds import derived_seed
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Trace(Mechanism):
             "links": [
                 forward.LinkPlan(
                     way, queue, condition.buffer_packets,
-                    derived_seed(seed, purpose) if trace == traces.DRAWN else None, mean_mbit,
+                    derived_seed(seed, purpose) if trace == DRAWN_TRACE else None, mean_mbit,
                 )
                 for way, trace, queue, purpose, mean_mbit in ways
                 if trace != NONE
