@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 from losslab.errors import HostError, LosslabError
@@ -34,15 +35,31 @@ RELATIVE = ("workflow/rules/",)
 
 
 def _place() -> Path:
-    """Return the folder of files to read: losslab's own, or a tree of links."""
-    folder = Path(os.environ.get(VARIABLE, ".")).resolve()
+    """Return the folder of files to read: losslab's own, or a tree of links.
+
+    Every command needs it before it can print an error, so an error ends the program here.
+    """
+    try:
+        folder = Path(os.environ.get(VARIABLE) or Path.cwd()).resolve()
+    except OSError:  # the current folder was removed
+        return BASE
     if folder == BASE or not (folder / MARK).is_file():
         return BASE
-    added = sorted({path.relative_to(folder) for each in ADDED for path in folder.glob(each)})
-    if not added:
-        return BASE
-    os.environ[VARIABLE] = str(folder)
-    return linked(BASE, folder, added)
+    try:
+        added = sorted({path.relative_to(folder) for each in ADDED for path in folder.glob(each)})
+        if not added:
+            return BASE
+        os.environ[VARIABLE] = str(folder)
+        return linked(BASE, folder, added)
+    except LosslabError as error:
+        print(f"losslab: error: {error}", file=sys.stderr)
+    except OSError as error:
+        print(
+            f"losslab: error: {folder} must be readable and writable, found: {error}\n"
+            f"  -> change its permissions, or remove {MARK} there",
+            file=sys.stderr,
+        )
+    sys.exit(2)
 
 
 def linked(base: Path, folder: Path, added: list[Path]) -> Path:

@@ -86,3 +86,26 @@ def test_only_a_marked_folder_adds_files(folder, marked):
     )
     found = Path(done.stdout.strip())
     assert found == (folder / repository.TREE if marked else repository.BASE)
+
+
+def test_conflict_is_an_error_without_a_traceback(folder):
+    (folder / repository.MARK).write_text("")
+    (folder / "config/studies/loss.yaml").write_text("mine")
+    done = subprocess.run(
+        [sys.executable, "-m", "losslab.cli", "--version"], cwd=folder, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    first, second = done.stderr.splitlines()
+    assert first.endswith("must not replace losslab's, found config/studies/loss.yaml")
+    assert second == "  -> rename it"
+
+
+def test_removed_current_folder_is_no_error(tmp_path):
+    code = "import os; os.rmdir(os.getcwd()); from losslab.repository import ROOT; print(ROOT)"
+    (tmp_path / "gone").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path / "gone", capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.stdout.strip() == str(repository.BASE), done.stderr
