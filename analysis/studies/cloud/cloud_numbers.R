@@ -20,7 +20,7 @@ cloud_numbers <- function(published) {
       place = ifelse(from == "text", paste("section", section), "log"),
       blocks = dplyr::case_when(
         app == "ffmpeg" ~ "published-video", competitor != "none" ~ "published-fairness",
-        from != "text" ~ "logged", TRUE ~ "published"
+        from != "text" ~ "logged published", TRUE ~ "published"
       ),
       app, algorithm, competitor, loss_percent,
       metric = ifelse(app == "ffmpeg" & metric == "goodput_mbit", "throughput_mbit", metric),
