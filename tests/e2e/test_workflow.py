@@ -160,7 +160,7 @@ TOO_WIDE = """
   const style = getComputedStyle(e);
   const scrolls = style.overflowX === 'auto' && e.scrollWidth > e.clientWidth + 1;
   const box = e.getBoundingClientRect();
-  return box.width > 0 && !e.closest('svg, pre, math') && style.position !== 'absolute'
+  return box.width > 0 && !e.closest('svg, math') && style.position !== 'absolute'
     && (scrolls || box.right > innerWidth + 1);
 }).map(e => `${e.tagName} in ${e.closest('[id]').id}`).slice(0, 9)
 """
@@ -178,7 +178,7 @@ def chromium(rendered, tmp_path_factory):
     with browser.page(tmp_path_factory.mktemp("chromium")) as page:
         page.size(1280, 900)
         page.open(rendered / REPORT)
-        page.wait("document.readyState === 'complete'")
+        page.wait("!!document.querySelector('#refs')")
         yield page
         assert page.complaints == []
 
