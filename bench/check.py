@@ -259,7 +259,10 @@ def tree(folder: Path, planted: Mutation, at: int, commits: int, seed: int) -> l
         if number == at:
             texts[planted.path] = planted.applied(texts[planted.path])
         elif number:
-            texts[path] = draw.choice((comment, spaces))(texts[path], path, draw)
+            text = draw.choice((comment, spaces))(texts[path], path, draw)
+            # The mutation must still find its place.
+            if number > at or path != planted.path or planted.before in text:
+                texts[path] = text
         for name, text in texts.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
