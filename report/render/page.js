@@ -5,12 +5,13 @@
     .map((link) => [document.getElementById(decodeURIComponent(link.hash.slice(1))), link]));
   links.delete(null);
 
-  // The section in view is the last one that begins in the upper third of the window.
+  // The section in view is the last one that begins above this height.
+  const READING_PX = 100;
   const mark = () => {
     let current = null;
     for (const [section, link] of links) {
       const { top, height } = section.getBoundingClientRect();
-      if (height > 0 && top < innerHeight / 3) current = link;
+      if (height > 0 && top < READING_PX) current = link;
     }
     for (const link of links.values()) {
       if (link === current) link.setAttribute("aria-current", "true");

@@ -229,12 +229,12 @@ def test_claims_are_filtered_by_words(chromium):
     shown = "[...document.querySelectorAll('#tbl-claims tbody tr:not([hidden])')]"
     every = chromium.ask(f"{shown}.length")
     chromium.ask(
-        "(i => { i.value = 'Loss not reproduced'; i.dispatchEvent(new Event('input')); })"
+        "(i => { i.value = 'BBR inconclusive'; i.dispatchEvent(new Event('input')); })"
         "(document.querySelector('.filter input'))"
     )
     found = chromium.ask(f"{shown}.map(row => row.textContent)")
     assert 0 < len(found) < every
-    assert all("loss" in row.lower() and "not reproduced" in row for row in found)
+    assert all("bbr" in row.lower() and "inconclusive" in row for row in found)
 
 
 def test_a_link_opens_the_folded_part_that_it_leads_to(chromium):
