@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import shlex
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,6 +41,7 @@ class Cause:
     packets: list[Drop]
     candidates: int  # drops after the cut
     futures: int
+    core_s: float  # CPU time of the futures, of their guests and of losslab
     folders: dict[str, Path]  # of the run with the cause alone, and of the one without it
 
 
@@ -72,6 +74,16 @@ class Search:
     def shows(self, symptom: Symptom, places: Sequence[int]) -> bool:
         """Return whether the future that drops exactly these packets has a symptom."""
         return symptom.shows(self.dropping(places), self.spared)
+
+    def cause(self, symptom: Symptom) -> list[int] | None:
+        """Return the 1-minimal cause of a symptom; None if it does not depend on `drops`."""
+        spared, untouched = (
+            symptom.shows(each, self.spared) for each in (self.spared, self.untouched)
+        )
+        if spared or not untouched:
+            return None
+        every = range(len(self.drops))
+        return minimise(every, lambda part: self.shows(symptom, part), futures.at_once())
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -110,7 +122,7 @@ def _why(options: argparse.Namespace) -> int:
     for line in explanation.packets(cause.folders[CAUSE], cause.packets):
         print(f"  {line}")
     print(f"dropped after the cut at {cause.at_s:g} s; without any one of them it does not occur.")
-    print(f"{cause.futures} futures.\n")
+    print(f"{cause.futures} futures, {cause.core_s:.1f} core-s.\n")
     ends = cause.at_s, cause.symptom.until_s
     folders = cause.folders[CAUSE], cause.folders[WITHOUT]
     print("\n".join(explanation.lines(*folders, cause.packets, *ends)))
@@ -158,14 +170,18 @@ def find(recorded: Recorded, symptom: Symptom, out: Path, at_s: float | None = N
     Raises:
         LosslabError: The symptom does not depend on packets dropped after the cut.
     """
-    before_s = BEFORE_S
+    before_s, core_s = BEFORE_S, -time.process_time()
     while True:
         cut_s = max(0.0, symptom.begin_s - before_s) if at_s is None else at_s
         with recorded.cut(cut_s) as (past, untouched, work):
             search = Search(past, untouched, work)
-            shows = (symptom.shows(each, search.spared) for each in (search.spared, untouched))
-            if [*shows] == [False, True]:
-                return _minimised(search, symptom, recorded, out)
+            places = search.cause(symptom)
+            core_s += past.guest.snapshot.forks_cpu_s
+            if places is not None:
+                core_s += time.process_time()
+                folders = _measured(search, places, recorded, out)
+                packets, count = [search.drops[at] for at in places], len(search.drops)
+                return Cause(symptom, cut_s, packets, count, search.runs, core_s, folders)
         if at_s is not None or cut_s == 0:
             raise LosslabError(
                 f"the symptom must depend on packets dropped after {cut_s:g} s, found that it also "
@@ -177,16 +193,15 @@ def find(recorded: Recorded, symptom: Symptom, out: Path, at_s: float | None = N
         before_s *= 2
 
 
-def _minimised(search: Search, symptom: Symptom, recorded: Recorded, out: Path) -> Cause:
-    """Minimise the drops after a cut, and measure the runs with and without the cause."""
-    every = range(len(search.drops))
-    cause = minimise(every, lambda part: search.shows(symptom, part), futures.at_once())
-    folders = {}
-    for name, places in ((CAUSE, cause), (WITHOUT, [at for at in every if at not in cause])):
-        folders[name] = out / name
-        capturing.from_start(search.dropping(places), recorded.prepared, out / name)
-    packets = [search.drops[at] for at in cause]
-    return Cause(symptom, search.past.at_s, packets, len(every), search.runs, folders)
+def _measured(
+    search: Search, cause: Sequence[int], recorded: Recorded, out: Path
+) -> dict[str, Path]:
+    """Measure the runs with the cause alone and without it from the start; return their folders."""
+    rest = [at for at in range(len(search.drops)) if at not in cause]
+    folders = {CAUSE: out / CAUSE, WITHOUT: out / WITHOUT}
+    for folder, places in zip(folders.values(), (cause, rest), strict=True):
+        capturing.from_start(search.dropping(places), recorded.prepared, folder)
+    return folders
 
 
 def measure_command(condition: Condition, seed: int) -> str:

@@ -62,7 +62,8 @@ class Cut:
     def _task(self, folder: Path, more: Callable[[Path], None] | None) -> Job:
         """Copy the guest's files to an existing folder, and return the job of a future there."""
         without = shutil.ignore_patterns(CONSOLE_FILE)
-        shutil.copytree(self.job.folder, folder, ignore=without, dirs_exist_ok=True)
+        # A guest with containers has a link to their image.
+        shutil.copytree(self.job.folder, folder, symlinks=True, ignore=without, dirs_exist_ok=True)
         if more is not None:
             more(folder)
         return replace(self.job, folder=folder, control=None, snapshots=None)
