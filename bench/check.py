@@ -92,7 +92,7 @@ FUNCTION = re.compile(r"^(?:__bpf_kfunc )?static [^;=]*\n\{\n.*?^\}\n\n", re.M |
 
 def sources() -> dict[str, str]:
     """Return the files of the kernel that are changed here, by path."""
-    kept = kernel.kept_objects(kernel.PLAIN, kernels.default(), unpinned_allowed(False))
+    kept = kernel.kept_objects(kernels.default(), unpinned_allowed(False))
     with kerneltree.own_files(kept) as tree:
         found = {path: (tree / path).read_text() for path in (CUBIC, BBR)}
     return found | {MAKEFILE: (kept / kerneltree.MAKEFILE).read_text()}

@@ -60,7 +60,7 @@ class Row:
 def main(words: Sequence[str] | None = None) -> int:
     """Measure and print the table; return 1 if a condition could not be measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    built = [name for name, which in kernels.declared().items() if kernel.existing(spec=which)]
+    built = [name for name, which in kernels.declared().items() if kernel.existing(which)]
     parser.add_argument("--kernel", nargs="+", choices=built, default=built)
     parser.add_argument(
         "--only", nargs="+", metavar="CONDITION", help="of tests/golden/golden.yaml"
@@ -95,7 +95,7 @@ def main(words: Sequence[str] | None = None) -> int:
             table.append((row.condition, row.kernel, row.found, row.same))
             print(_line(table[-1], widths), flush=True)
     for name in missing:
-        print(f"not built: {name}; `{kernels.get(name).command(kernel.PLAIN)}`")
+        print(f"not built: {name}; `{kernels.get(name).command}`")
     if options.csv:
         options.csv.write_text("".join(",".join(row) + "\n" for row in table))
     if options.write:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prepare the containernet backend, after setup.sh: build the engine image (Docker's engine and
-# Containernet on Debian 13) and the kernel that runs containers in a guest. Safe to run again.
+# Containernet on Debian 13). Safe to run again.
 #
 #   scripts/containernet.sh          for containers in a guest; needs no root
 #   scripts/containernet.sh host     also for this machine's own kernel: installs Docker; needs root
@@ -11,14 +11,8 @@ set -eu
 cd "$(dirname "$0")/.."
 where="${1:-guest}"
 
-if [ "$where" = host ]; then
-    scripts/packages.sh containers engine
-else
-    scripts/packages.sh containers
-fi
+[ "$where" != host ] || scripts/packages.sh engine
 
 echo "losslab: engine image (takes a few minutes if it is not in the cache)"
 .venv/bin/losslab image --variant engine
-echo "losslab: kernel for containers (takes ten minutes of CPU time if it is not in the cache)"
-.venv/bin/losslab kernel --variant containers
 .venv/bin/losslab doctor --backend containernet --where "$where" | sed "/^\$/,\$d"

@@ -78,16 +78,21 @@ if [ "${1:-}" = tools ]; then
     wait "$later" || exit 1
     exit 0
 fi
-# Adding an algorithm to a fetched kernel needs its object files, of use only with their compiler.
-if [ -n "${LOSSLAB_INSTRUMENTS:-}" ] && command -v gcc >/dev/null; then
-    .venv/bin/losslab instrument fetch objects-plain || true
+if [ -n "${LOSSLAB_INSTRUMENTS:-}" ]; then
+    .venv/bin/losslab instrument fetch image-engine || true
+    # Adding an algorithm to a fetched kernel needs its object files, of use only with their compiler.
+    ! command -v gcc >/dev/null || .venv/bin/losslab instrument fetch objects-6.12 || true
 fi
 # The report has another renderer where the pinned Quarto cannot be fetched.
 timeout 900 .venv/bin/python -m losslab.instrument.quarto &
 quarto=$!
 others="$quarto"
-echo "losslab: host image and kernel (take ten minutes of CPU time if they are not in the cache)"
-.venv/bin/losslab image &
+echo "losslab: images and kernel (take ten minutes of CPU time if they are not in the cache)"
+{
+    .venv/bin/losslab image
+    # The main study runs in containers if Containernet's source can be fetched, or else in plain hosts.
+    [ -n "${LOSSLAB_INSTRUMENTS:-}" ] || .venv/bin/losslab image --variant engine --optional
+} &
 image=$!
 others="$quarto $image"
 kernel=built

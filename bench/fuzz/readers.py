@@ -229,7 +229,7 @@ def _readers() -> list[Reader]:
             check_condition, "json",
         ),
         Reader(
-            "campaign", [_of(CONFIG / f"{name}.yaml") for name in ("quic", "containernet")],
+            "campaign", [_of(CONFIG / f"{name}.yaml") for name in ("quic", "backends")],
             file_reader("fuzzed.yaml", lambda p: design.load_studies(reading.read_config(p), ROOT)),
             check_studies, "yaml",
         ),

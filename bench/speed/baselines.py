@@ -174,7 +174,7 @@ def own_algorithm(runs: int) -> dict[str, Any]:
                 times[what].append(time.monotonic() - begin)
             source = clone / "algorithms" / algorithm / f"tcp_{algorithm}.c"
             made = replace(kernels.default(), algorithms=(source,))
-            shutil.rmtree(kernel.target(spec=made))
+            shutil.rmtree(kernel.target(made))
     return {what: round(statistics.median(values), 1) for what, values in times.items()}
 
 

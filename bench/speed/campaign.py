@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from losslab.campaign import cost
+from losslab.campaign import cost, hosts
 from losslab.campaign.folder import HOST_FILE
 from losslab.errors import LosslabError
 from losslab.repository import ROOT
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cores", type=int, default=2)
     options = parser.parse_args(arguments)
     blocks: dict[tuple[str, str], Row] = defaultdict(Row)
-    for cell in design.load_cells(design.load_yaml(options.config), ROOT):
+    for cell in design.load_cells(hosts.chosen(design.load_yaml(options.config)), ROOT):
         blocks[cell.study, cell.block] += cost_of(cell, options.results)
     head = "cells replicates emulated_s  core_s"
     print(f"{'':32} {head}" + ("  measured estimated_s  took_s  ratio" if options.results else ""))

@@ -14,6 +14,7 @@ from losslab.campaign import (
     diff,
     divergence,
     export,
+    hosts,
     inputs,
     provenance,
     rerun,
@@ -169,7 +170,7 @@ def _measure(options: argparse.Namespace) -> int:
 
 
 def _cells(options: argparse.Namespace) -> int:
-    studies = design.load_studies(read_config(options.config), ROOT)
+    studies = design.load_studies(hosts.chosen(read_config(options.config)), ROOT)
     names = [study.name for study in studies]
     if options.study not in (None, *names):
         raise UsageError(

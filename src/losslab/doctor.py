@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import os
 import platform
 import shutil
@@ -137,7 +136,7 @@ def _virtual() -> Iterable[Finding]:
             yield _present(f"{tool} (to build them)", shutil.which(tool), fix=fix)
     for spec in kernels.declared().values():
         if spec != kernels.default():
-            fix, there = spec.command(kernel.PLAIN), kernel.existing(spec=spec)
+            fix, there = spec.command, kernel.existing(spec)
             other = _present(f"kernel {spec.name}", there, "not built", fix)
             yield replace(other, required=False)
     yield _attempt(
@@ -162,9 +161,9 @@ def _virtual() -> Iterable[Finding]:
 
 def _whole() -> Iterable[Finding]:
     """Verify kernels and images against their digests, and show these."""
-    for spec, variant in itertools.product(kernels.declared().values(), kernel.VARIANTS):
-        if folder := kernel.existing(variant, spec):
-            yield _digest(f"kernel {kernel.named(variant, spec)}", folder / "linux", [])
+    for spec in kernels.declared().values():
+        if folder := kernel.existing(spec):
+            yield _digest(f"kernel {spec.name}", folder / "linux", [])
     for name in image.names():
         if root := _root(name):
             pinned = "pinned" if root.parent.name in integrity.pins() else "not pinned"

@@ -112,7 +112,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "image": ("losslab image", "losslab image --variant engine"),
     "instrument pack": (
         "losslab instrument pack --out instruments",
-        "losslab instrument pack kernel-plain+6.1 image-engine",
+        "losslab instrument pack kernel-6.1 image-engine",
     ),
     "instrument fetch": ("LOSSLAB_INSTRUMENTS=/media/usb/instruments losslab instrument fetch",),
     "pins": ("losslab pins", "losslab pins --check"),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign.instrument import image_of, kernel_of
-from losslab.instrument import image, imagebuild, kernel, packed, records
+from losslab.instrument import image, imagebuild, kernel, kernels, packed, records
 from losslab.instrument.archive import unpinned_allowed
 from losslab.instrument.cache import cache_folder
 from losslab.repository import INSTALLED, require_programs
@@ -20,7 +20,7 @@ from losslab.workflow import instruments
 
 # CPU time of a build, as the documentation states it.
 TAKES = {packed.KERNEL: "ten minutes", packed.IMAGE: "one minute"}
-DEFAULT = (image.HOST, kernel.PLAIN)
+DEFAULT = (image.HOST, kernels.default().key)
 TERMINAL_EVERY_S, LOG_EVERY_S = 1.0, 60.0
 COMPILED = b"  CC      "  # begins make's line of a compiled file
 
@@ -44,7 +44,7 @@ def provide(condition: Condition, backend: str = VIRTUAL, where: str = GUEST) ->
             if kind == packed.IMAGE:
                 imagebuild.build(name, unpinned)
             else:
-                kernel.build(name, unpinned)
+                kernel.build(unpinned)
 
 
 def at_first_use(condition: Condition, backend: str = VIRTUAL, where: str = GUEST) -> None:

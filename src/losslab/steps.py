@@ -98,7 +98,7 @@ def _smoke_test(options: argparse.Namespace) -> int:
         return 0
     # On the machine's own kernel, each cell checks what it needs.
     found = "not run: each cell refuses a machine that cannot measure it"
-    if BACKENDS[options.backend, options.where].needs.kernel:
+    if BACKENDS[options.backend, options.where].needs.guest:
         spec = kernels.of_key(options.kernel)
         hosts = cellrun.self_test_on(options.image)
         tools = instrument(options.backend, options.where, hosts, spec)

@@ -98,10 +98,8 @@ def _compare(models: Sequence[str], names: Sequence[str], work: Path, kept: Path
 
 def _pack(work: Path, backends: set[str]) -> Path:
     """Pack the sources, and the kernels and images of backends, on a disk."""
-    built = [image.target()]
-    built += [kernel.target()] if golden.VIRTUAL in backends else []
-    if golden.CONTAINERNET in backends:
-        built += [kernel.target(kernel.CONTAINERS), image.target(image.ENGINE)]
+    built = [image.target(), kernel.target()]
+    built += [image.target(image.ENGINE)] if golden.CONTAINERNET in backends else []
     trees = {f"cache/{folder.relative_to(cache_folder())}": folder for folder in built}
     return machine.pack(machine.sources() | trees, work / "data.img")
 

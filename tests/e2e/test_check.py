@@ -11,7 +11,7 @@ from losslab import cli
 from losslab.instrument import kernel, kernels
 
 pytestmark = pytest.mark.skipif(
-    not (shutil.which("gcc") and kernel.existing_objects(kernel.PLAIN, kernels.default())),
+    not (shutil.which("gcc") and kernel.existing_objects(kernels.default())),
     reason="no object files of the kernel: run `losslab kernel --algorithm gaimd`",
 )
 CELL = ["--only", "loss/cubic", "--only", "loss/bbr"]

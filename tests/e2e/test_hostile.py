@@ -43,8 +43,8 @@ def copy_of_the_instrument(cache, name):
 def name(request):
     """Return the name of a built kernel; the default one always is."""
     which = kernels.get(request.param)
-    if which != kernels.default() and kernel.existing(spec=which) is None:
-        pytest.skip(f"`{which.command(kernel.PLAIN)}`: ten minutes")
+    if which != kernels.default() and kernel.existing(which) is None:
+        pytest.skip(f"`{which.command}`: ten minutes")
     return request.param
 
 

@@ -17,8 +17,8 @@ CELL = [
 
 @pytest.fixture(params=OTHERS)
 def name(request):
-    if kernel.existing(spec=kernels.get(request.param)) is None:
-        pytest.skip(f"`{kernels.get(request.param).command(kernel.PLAIN)}`: ten minutes")
+    if kernel.existing(kernels.get(request.param)) is None:
+        pytest.skip(f"`{kernels.get(request.param).command}`: ten minutes")
     return request.param
 
 
@@ -52,7 +52,7 @@ def test_kernels_without_the_snapshot_patch_boot_each_job(name):
 
 
 def test_algorithm_selects_its_kernel(tmp_path):
-    if kernel.existing(spec=kernels.get("6.12-bbr3")) is None:
+    if kernel.existing(kernels.get("6.12-bbr3")) is None:
         pytest.skip("`losslab kernel --name 6.12-bbr3`: ten minutes")
     status, manifest = measured(tmp_path / "out", "--algorithm", "bbr3")
     assert (status, manifest["cell"]["kernel"]) == (0, "default")
@@ -69,8 +69,8 @@ def test_missing_kernel_is_named_with_its_build_command(monkeypatch, tmp_path, c
 
 def test_features_of_newer_kernels_mark_and_are_counted(tmp_path):
     """DualPI2 with Accurate ECN; every other kernel refuses both."""
-    if kernel.existing(spec=kernels.get("7.2")) is None:
-        pytest.skip(f"`{kernels.get('7.2').command(kernel.PLAIN)}`: ten minutes")
+    if kernel.existing(kernels.get("7.2")) is None:
+        pytest.skip(f"`{kernels.get('7.2').command}`: ten minutes")
     words = ("--algorithm", "cubic", "--loss-percent", "0", "--ecn", "accurate")
     status, manifest = measured(tmp_path / "a", *words, "--queue", "dualpi2", "--kernel", "7.2")
     assert (status, manifest["reasons"]) == (0, [])

@@ -14,7 +14,7 @@ from losslab.instrument import kernel, kernels
 from losslab.study.condition import Condition
 
 pytestmark = pytest.mark.skipif(
-    not (shutil.which("gcc") and kernel.existing_objects(kernel.PLAIN, kernels.default())),
+    not (shutil.which("gcc") and kernel.existing_objects(kernels.default())),
     reason="no object files of the kernel: run `losslab kernel --algorithm gaimd`",
 )
 TEMPLATE = kernels.source_of(new.TEMPLATE).read_text()

@@ -5,7 +5,7 @@ import pytest
 from losslab import provide, repository
 from losslab.backends.preflight import COMMON
 from losslab.errors import HostError
-from losslab.instrument import image, imagebuild, kernel, packed
+from losslab.instrument import image, imagebuild, kernel, kernels, packed
 
 
 @pytest.fixture
@@ -15,20 +15,18 @@ def built(monkeypatch, tmp_path):
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path))
     monkeypatch.delenv(packed.PLACE, raising=False)
 
-    def record(kind):
-        return lambda name, unpinned: found.append((kind, name))
-
-    monkeypatch.setattr(imagebuild, "build", record("image"))
-    monkeypatch.setattr(kernel, "build", record("kernel"))
+    default = kernels.default().key
+    monkeypatch.setattr(imagebuild, "build", lambda name, unpinned: found.append(("image", name)))
+    monkeypatch.setattr(kernel, "build", lambda unpinned: found.append(("kernel", default)))
     return found
 
 
 def test_empty_cache_gets_the_default_kernel_and_image(built, capsys):
     provide.provide(COMMON)
-    assert built == [("image", image.HOST), ("kernel", kernel.PLAIN)]
+    assert built == [("image", image.HOST), ("kernel", kernels.default().key)]
     lines = capsys.readouterr().err.splitlines()
     assert [line for line in lines if "ten minutes of CPU time" in line]
-    assert [line for line in lines if line.startswith("losslab: kernel plain: ready after")]
+    assert [line for line in lines if line.startswith("losslab: kernel 6.12: ready after")]
 
 
 def test_complete_cache_builds_nothing(built, capsys):

@@ -128,10 +128,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Needs:
-    """Kernel, images and job program of a backend, which affect its results."""
+    """Place, images and job program of a backend, which affect its results."""
 
     job: str  # module of its first program
-    kernel: str | None  # a variant of losslab's kernel; None: this machine's own kernel
+    guest: bool  # in a guest with losslab's kernel, not on this machine's own
     images: tuple[str, ...]  # the host image first
     command: str  # builds kernel and images
     start_s: float  # for a job to start, on a busy machine

@@ -43,7 +43,7 @@ class EngineGuest(virtual.Guest):
     """Containers of an engine in a guest."""
 
     needs = Needs(
-        job="emulation/jobs/engineguest.py", kernel="containers", images=IMAGES,
+        job="emulation/jobs/engineguest.py", guest=True, images=IMAGES,
         command="make containernet", start_s=START_S,
     )  # fmt: skip
     host_mounts = virtual.Guest.host_mounts + 1  # the hosts' image
@@ -65,7 +65,7 @@ class EngineOnHost(onhost.OnHost):
     """Containers of this machine's engine, which are removed at the end."""
 
     needs = Needs(
-        job="emulation/jobs/enginehost.py", kernel=None, images=IMAGES,
+        job="emulation/jobs/enginehost.py", guest=False, images=IMAGES,
         command="make containernet", start_s=START_S,
     )  # fmt: skip
 

@@ -154,7 +154,7 @@ class OnHost:
     """Mininet hosts on this machine's kernel."""
 
     needs = Needs(
-        job="emulation/jobs/hostjob.py", kernel=None, images=("host",), command="make setup",
+        job="emulation/jobs/hostjob.py", guest=False, images=("host",), command="make setup",
         start_s=START_S,
     )  # fmt: skip
 

@@ -64,7 +64,7 @@ def require(root: Path, condition: Condition, containers: bool) -> dict[str, str
 def guest() -> Iterator[Finding]:
     """Yield the requirements of containers in a guest."""
     for name, found in (
-        ("kernel that runs containers", kernel.existing(kernel.CONTAINERS)),
+        ("pinned kernel", kernel.existing()),
         ("engine image (Docker, Containernet)", image.existing(image.ENGINE)),
         ("host image", image.existing()),
     ):

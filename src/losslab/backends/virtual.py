@@ -61,7 +61,7 @@ class Guest:
     """Mininet hosts in a guest."""
 
     needs = Needs(
-        job="emulation/jobs/guest.py", kernel="plain", images=("host",), command="make setup",
+        job="emulation/jobs/guest.py", guest=True, images=("host",), command="make setup",
         start_s=START_S,
     )  # fmt: skip
     # Number of host folders that /init mounts, including the root folder; the kernel refuses more.

@@ -16,7 +16,7 @@ from typing import Any
 
 from losslab.backends.base import GUEST
 from losslab.backends.registry import BACKENDS
-from losslab.campaign import cellrun, fingerprint, inputs, integrity
+from losslab.campaign import cellrun, fingerprint, hosts, inputs, integrity
 from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, PARTIAL, as_json, read_json
 from losslab.campaign.instrument import PARTS, image_of, kernel_of
 from losslab.campaign.recompute import recompute
@@ -140,6 +140,7 @@ def _audit_cell(task: tuple[Path, Cell]) -> Audit:
         if count or not cell.optional:
             found.findings.append(Finding(STAGE, place, "marked as absent, but is not optional"))
         return found
+    cell = hosts.measured(cell, rows)
     instrument = _expected(cell)
     manifests = [
         _audit_replicate(cell, instrument, folder / str(number), number, found)
@@ -181,9 +182,9 @@ def _expected(cell: Cell) -> Expected:
         part: {image.target(name).name}
         for part, name in zip(PARTS, (image_of(condition), *needs.images[1:]), strict=False)
     }
-    if needs.kernel is not None:
+    if needs.guest:
         spec = kernel_of(condition)
-        targets = (kernel.target(needs.kernel, spec, source) for source in (DEBIAN, KERNEL_ORG))
+        targets = (kernel.target(spec, source) for source in (DEBIAN, KERNEL_ORG))
         hashes["kernel"] = {folder.name for folder in targets}
     return Expected(fingerprint.of(condition, cell.backend, cell.where), hashes)
 

@@ -217,7 +217,7 @@ def _must_agree(one: dict[str, Any], other: dict[str, Any]) -> bool:
     where = instrument.get("where", GUEST) if isinstance(instrument, dict) else None
     backend = BACKENDS.get((str(one.get("backend")), str(where)))
     # A machine's own kernel runs in real time.
-    return backend is not None and backend.needs.kernel is not None
+    return backend is not None and backend.needs.guest
 
 
 def load_cells(folder: Path) -> dict[str, Cell]:

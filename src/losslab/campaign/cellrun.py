@@ -83,7 +83,7 @@ def _judge_loss(folder: Path, out: Path, manifest: dict[str, Any], instrument: I
     """
     try:
         needs = BACKENDS[instrument.backend, instrument.where].needs
-        if needs.kernel and not kernels.replaced_files():
+        if needs.guest and not kernels.replaced_files():
             self_test(instrument)
     except HostError as error:
         shutil.rmtree(out)

@@ -168,12 +168,12 @@ def _built(spec: Kernel, hosts: str, backend: str, where: str) -> Mapping[str, s
         or image.content_hash(name)
         for part, name in zip(IMAGES, (hosts, *needs.images[1:]), strict=False)
     }
-    if needs.kernel is None:
+    if not needs.guest:
         own = os.uname()
         return found | {KERNEL: digest_of([own.release, own.version])}
-    unpinned = kernel.target(needs.kernel, spec, pinned=False)
-    identity = _unpinned_identity(kernel.existing(needs.kernel, spec), unpinned, kernel)
-    identity = identity or kernel.content_hash(needs.kernel, spec)
+    unpinned = kernel.target(spec, pinned=False)
+    identity = _unpinned_identity(kernel.existing(spec), unpinned, kernel)
+    identity = identity or kernel.content_hash(spec)
     return found | {KERNEL: digest_of([identity, *spec.boot])}
 
 

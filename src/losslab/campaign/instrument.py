@@ -50,8 +50,8 @@ def instrument(
     """
     runner = BACKENDS[backend, where]
     spec = _spec(runner.needs, condition) if spec is None else spec
-    variant, command = runner.needs.kernel or kernel.PLAIN, runner.needs.command
-    linux = _kernel(variant, spec, command)
+    command = runner.needs.command
+    linux = _kernel(spec, command)
     names = (image_of(condition), *runner.needs.images[1:])
     folders = [_image(name, command) for name in names]
     roots = [folder / "root" for folder in folders]
@@ -62,7 +62,7 @@ def instrument(
         for part, root in zip(PARTS, roots, strict=False)
     }
     provenance["kernel"] = kernel.provenance(linux)
-    if runner.needs.kernel is None:
+    if not runner.needs.guest:
         # Without `pinned`: nothing can pin this machine's own kernel.
         provenance["kernel"] = {"version": os.uname().release, "hash": os.uname().version}
     provenance |= runner.ready(roots[-1], condition)
@@ -74,8 +74,8 @@ def instrument(
         provenance["kernel"] |= {"boot": list(spec.boot)}
     return Instrument(
         binary, roots[0], provenance, backend, where, engine_root, SNAPSHOT_PATCH in patches,
-        CUT_PATCH in patches and runner.needs.kernel is not None, spec.boot,
-        digests[binary] if runner.needs.kernel else None,
+        CUT_PATCH in patches and runner.needs.guest, spec.boot,
+        digests[binary] if runner.needs.guest else None,
     )  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def require_first(tools: Instrument, records: Path) -> None:
         HostError: The kernel or an image differs.
     """
     needs = BACKENDS[tools.backend, tools.where].needs
-    linux = tools.kernel if needs.kernel else None
+    linux = tools.kernel if needs.guest else None
     digests = integrity.require(linux, tools.image_roots, recent_s=math.inf)
     integrity.same_in_campaign(digests, records)
 
@@ -112,24 +112,24 @@ def installed() -> list[str]:
 
 def _spec(needs: Needs, condition: Condition) -> Kernel:
     """Return a condition's kernel; on this machine's own, the kernel that encodes the videos."""
-    if needs.kernel is not None:
+    if needs.guest:
         return kernel_of(condition)
     if condition.kernel != DEFAULT_KERNEL:
         raise LosslabError(OWN_KERNEL.format(condition.kernel), hint="or measure in a guest")
     return kernels.default()
 
 
-def _kernel(variant: str, spec: Kernel, command: str) -> Path:
+def _kernel(spec: Kernel, command: str) -> Path:
     """Return a kernel's folder; build a kernel whose build takes only seconds.
 
     Such a build adds only algorithms to a kernel whose object files are kept.
     """
-    folder = kernel.existing(variant, spec) or _packed(packed.KERNEL, kernel.target(variant, spec))
+    folder = kernel.existing(spec) or _packed(packed.KERNEL, kernel.target(spec))
     if spec == kernels.default():
         return _built(folder, "kernel", command)
-    if folder is None and kernel.quickly_made(variant, spec):
-        folder = kernel.build(variant, spec=spec)
-    return _built(folder, f"kernel {spec.title}", spec.command(variant))
+    if folder is None and kernel.quickly_made(spec):
+        folder = kernel.build(spec=spec)
+    return _built(folder, f"kernel {spec.title}", spec.command)
 
 
 def _image(name: str, command: str) -> Path:

@@ -226,7 +226,7 @@ def _compare_violations(
 def _real_time(manifest: Mapping[str, Any]) -> bool:
     """Return whether a replicate was measured on a machine's own kernel."""
     where = manifest["instrument"].get("where", GUEST)
-    return BACKENDS[manifest["backend"], where].needs.kernel is None
+    return not BACKENDS[manifest["backend"], where].needs.guest
 
 
 def _close(then: Any, again: Any) -> bool:

@@ -204,7 +204,7 @@ def prepare(
 def _require_unchanged(instrument: Instrument, recent_s: float = 0.0) -> None:
     """Raise HostError if the kernel or an image has changed since it was built."""
     needs = BACKENDS[instrument.backend, instrument.where].needs
-    linux = instrument.kernel if needs.kernel else None
+    linux = instrument.kernel if needs.guest else None
     instrument_integrity.require(linux, instrument.image_roots, recent_s=recent_s)
 
 

@@ -214,7 +214,7 @@ def require_trusted(manifest: Mapping[str, Any], trust: bool) -> Condition:
             "a manifest must name one of the backends "
             f"{', '.join(' '.join(each) for each in BACKENDS)}, found {' '.join(map(str, place))}"
         )
-    found = [] if trust else _foreign(condition, own_kernel=BACKENDS[place].needs.kernel is None)
+    found = [] if trust else _foreign(condition, own_kernel=not BACKENDS[place].needs.guest)
     if found:
         raise LosslabError(
             "the manifest would run programs that are not losslab's:\n"

@@ -120,7 +120,7 @@ def series(folder: Path) -> list[Path]:
 
 
 def _kept(spec: Kernel) -> Path:
-    return kernel.kept_objects(kernel.PLAIN, spec.base, unpinned_allowed(False))
+    return kernel.kept_objects(spec.base, unpinned_allowed(False))
 
 
 def _place(given: str, tree: Path) -> str:

@@ -20,10 +20,6 @@ from losslab.instrument.kernelsource import DEBIAN, KERNEL_ORG, Source
 from losslab.repository import ROOT
 
 RECIPE = ROOT / "containers" / "kernel"
-# Variants are built from the same source. A variant's configuration is the plain kernel's fragment
-# followed by its own.
-PLAIN, CONTAINERS = "plain", "containers"
-VARIANTS = (PLAIN, CONTAINERS)
 # Configuration fragment of every kernel; a series' folder may have its own.
 FRAGMENT = "fragment.config"
 LOG = "build.log"  # in a kernel's folder
@@ -31,21 +27,18 @@ TREES = "tree"  # folder of the cache: object files of kernels to which algorith
 provenance = cache.provenance
 
 
-def fragments(variant: str, spec: Kernel) -> list[Path]:
-    """List a configuration's fragments: of every kernel, of the variant, of the series."""
+def fragments(spec: Kernel) -> list[Path]:
+    """List a configuration's fragments: of every kernel, and of the series if it has one."""
     base, own = RECIPE / FRAGMENT, spec.series.folder / FRAGMENT
-    found = [base] if variant == PLAIN else [base, RECIPE / f"{variant}.config"]
-    return found if own == base or not own.exists() else [*found, own]
+    return [base] if own == base or not own.exists() else [base, own]
 
 
-def content_hash(
-    variant: str = PLAIN, spec: Kernel | None = None, source: list[str] | None = None
-) -> str:
+def content_hash(spec: Kernel | None = None, source: list[str] | None = None) -> str:
     """Hash all inputs of a kernel's build, from Debian's pinned source or another."""
     spec = spec or kernels.default()
     settings = [
         line
-        for part in fragments(variant, spec)
+        for part in fragments(spec)
         for line in part.read_text().splitlines()
         if line.startswith("CONFIG_")
     ]
@@ -53,40 +46,20 @@ def content_hash(
     return hash_files(spec.series.patches, *settings, *source, *spec.facts())
 
 
-def target(
-    variant: str = PLAIN,
-    spec: Kernel | None = None,
-    origin: str = DEBIAN,
-    pinned: bool = True,
-) -> Path:
+def target(spec: Kernel | None = None, origin: str = DEBIAN, pinned: bool = True) -> Path:
     """Return the folder of the kernel of the current recipe, built or not."""
     spec = spec or kernels.default()
-    name = content_hash(variant, spec, kernelsource.pins(spec.series).facts(origin))
+    name = content_hash(spec, kernelsource.pins(spec.series).facts(origin))
     return cache_folder() / "kernel" / (name if pinned else f"{name}-unpinned")
 
 
-def existing(variant: str = PLAIN, spec: Kernel | None = None) -> Path | None:
+def existing(spec: Kernel | None = None) -> Path | None:
     """Return the built kernel's folder, a pinned one if there is one, or None."""
-    folders = (
-        target(variant, spec),
-        target(variant, spec, KERNEL_ORG),
-        target(variant, spec, pinned=False),
-    )
+    folders = (target(spec), target(spec, KERNEL_ORG), target(spec, pinned=False))
     return next((folder for folder in folders if folder.is_dir()), None)
 
 
-def named(variant: str, spec: Kernel) -> str:
-    """Return a kernel's name in one word: its variant, and its key if not the default's."""
-    return variant if spec == kernels.default() else f"{variant}+{spec.key}"
-
-
-def parsed(name: str) -> tuple[str, Kernel]:
-    """Return variant and kernel of a name from `named`; UsageError if there is none."""
-    variant, _, key = name.partition("+")
-    return variant, kernels.of_key(key or kernels.DEFAULT)
-
-
-def build(variant: str = PLAIN, unpinned: bool = False, spec: Kernel | None = None) -> Path:
+def build(unpinned: bool = False, spec: Kernel | None = None) -> Path:
     """Build a kernel unless the cache has it; return its folder (linux, config, provenance.json).
 
     If the pinned source is unavailable, `unpinned` uses Debian's newest; otherwise this raises
@@ -94,41 +67,41 @@ def build(variant: str = PLAIN, unpinned: bool = False, spec: Kernel | None = No
     symbol is missing from the finished configuration.
     """
     spec = spec or kernels.default()
-    folder = existing(variant, spec)
-    if folder is not None and (unpinned or folder != target(variant, spec, pinned=False)):
+    folder = existing(spec)
+    if folder is not None and (unpinned or folder != target(spec, pinned=False)):
         return folder
     own = spec != spec.base
-    if not own and packed.install(packed.KERNEL, target(variant, spec)):
-        return target(variant, spec)
+    if not own and packed.install(packed.KERNEL, target(spec)):
+        return target(spec)
     # Adding an algorithm needs the object files of the kernel without it (300 MB). Those of the
     # default kernel are always kept, because most users add their algorithm to it; those of other
     # kernels are kept on first use.
-    if own or (variant == PLAIN and spec == kernels.default()):
-        return _from_objects(variant, spec, unpinned)
+    if own or spec == kernels.default():
+        return _from_objects(spec, unpinned)
     source = _source(spec, unpinned)
-    made = target(variant, spec, source.origin, source.pinned)
+    made = target(spec, source.origin, source.pinned)
     with building(made) as partial:
         if partial is not None:
             # In the cache, which has space, under a name that the next build removes.
             with tempfile.TemporaryDirectory(prefix=f"{partial.name}-", dir=made.parent) as work:
-                tree = _compiled(variant, spec, source, Path(work), partial / LOG)
+                tree = _compiled(spec, source, Path(work), partial / LOG)
                 write_sources([source.found], partial)
-                _finish(_provenance(variant, spec, source, tree), tree, partial)
+                _finish(_provenance(spec, source, tree), tree, partial)
     return made
 
 
-def _from_objects(variant: str, spec: Kernel, unpinned: bool) -> Path:
+def _from_objects(spec: Kernel, unpinned: bool) -> Path:
     """Build a kernel from the object files of the same kernel without additions."""
-    kept = kept_objects(variant, spec.base, unpinned)
+    kept = kept_objects(spec.base, unpinned)
     facts = provenance(kept)
     source = facts["source"]
-    made = target(variant, spec, source["from"], facts["pinned"])
+    made = target(spec, source["from"], facts["pinned"])
     with building(made) as partial:
         if partial is not None:
             with kerneltree.with_additions(
                 kept, spec.algorithms, spec.replaced, partial / LOG
             ) as tree:
-                facts["hash"] = _recipe(variant, spec, source, facts["pinned"])
+                facts["hash"] = _recipe(spec, source, facts["pinned"])
                 facts |= _additions(spec)
                 shutil.copyfile(kept / SOURCES, partial / SOURCES)
                 _finish(facts, tree, partial)
@@ -145,32 +118,28 @@ def _additions(spec: Kernel) -> dict[str, Any]:
     return found
 
 
-def objects(variant: str, spec: Kernel, origin: str = DEBIAN, pinned: bool = True) -> Path:
+def objects(spec: Kernel, origin: str = DEBIAN, pinned: bool = True) -> Path:
     """Return the folder of a kernel's object files, which another compiler cannot add to."""
-    made = target(variant, spec, origin, pinned)
+    made = target(spec, origin, pinned)
     return cache_folder() / TREES / f"{made.name}-{kerneltree.compiler()}"
 
 
-def existing_objects(variant: str, spec: Kernel) -> Path | None:
+def existing_objects(spec: Kernel) -> Path | None:
     """Return the folder of a kernel's kept object files, or None."""
-    folders = (
-        objects(variant, spec),
-        objects(variant, spec, KERNEL_ORG),
-        objects(variant, spec, pinned=False),
-    )
+    folders = (objects(spec), objects(spec, KERNEL_ORG), objects(spec, pinned=False))
     return next((folder for folder in folders if folder.is_dir()), None)
 
 
-def kept_objects(variant: str, spec: Kernel, unpinned: bool) -> Path:
+def kept_objects(spec: Kernel, unpinned: bool) -> Path:
     """Return the folder of a kernel's object files: kept, fetched or compiled."""
-    kept = existing_objects(variant, spec)
-    if kept is not None and (unpinned or kept != objects(variant, spec, pinned=False)):
+    kept = existing_objects(spec)
+    if kept is not None and (unpinned or kept != objects(spec, pinned=False)):
         return kept
-    built = existing(variant, spec) is not None
-    if packed.install(packed.OBJECTS, objects(variant, spec)):
-        return objects(variant, spec)
+    built = existing(spec) is not None
+    if packed.install(packed.OBJECTS, objects(spec)):
+        return objects(spec)
     source = _source(spec, unpinned)
-    folder = objects(variant, spec, source.origin, source.pinned)
+    folder = objects(spec, source.origin, source.pinned)
     with building(folder) as partial:
         if partial is not None:
             if built:
@@ -180,17 +149,17 @@ def kept_objects(variant: str, spec: Kernel, unpinned: bool) -> Path:
                     "algorithms takes seconds",
                     file=sys.stderr,
                 )
-            tree = _compiled(variant, spec, source, partial, partial / LOG)
+            tree = _compiled(spec, source, partial, partial / LOG)
             kerneltree.prune(tree)
             write_sources([source.found], partial)
-            facts = _provenance(variant, spec, source, tree) | {"hash": folder.name}
+            facts = _provenance(spec, source, tree) | {"hash": folder.name}
             _write(facts, partial)
     return folder
 
 
-def quickly_made(variant: str, spec: Kernel) -> bool:
+def quickly_made(spec: Kernel) -> bool:
     """Return whether only added algorithms and replaced files have to be compiled."""
-    return spec != spec.base and existing_objects(variant, spec.base) is not None
+    return spec != spec.base and existing_objects(spec.base) is not None
 
 
 def _source(spec: Kernel, unpinned: bool) -> Source:
@@ -206,7 +175,7 @@ def _source(spec: Kernel, unpinned: bool) -> Source:
         return kernelsource.fetch_newest(spec.series)
 
 
-def _compiled(variant: str, spec: Kernel, source: Source, work: Path, log: Path) -> Path:
+def _compiled(spec: Kernel, source: Source, work: Path, log: Path) -> Path:
     """Unpack, patch, configure and compile a source in `work`; return the tree."""
     log.touch()
     tree = work / kerneltree.NAME
@@ -215,12 +184,12 @@ def _compiled(variant: str, spec: Kernel, source: Source, work: Path, log: Path)
     for patch in (*spec.series.patches, *fetched, *spec.patches):
         processes.run(["patch", "-p1", "--forward", "--fuzz=0", "-i", patch], log=log, cwd=tree)
     fragment = work / FRAGMENT
-    fragment.write_text("".join(part.read_text() for part in fragments(variant, spec)))
+    fragment.write_text("".join(part.read_text() for part in fragments(spec)))
     configure = [*kerneltree.MAKE, "allnoconfig", f"KCONFIG_ALLCONFIG={fragment}"]
     processes.run(configure, log=log, cwd=tree)
     missing = dropped_symbols(fragment.read_text(), (tree / ".config").read_text())
     if missing:
-        parts = " and ".join(map(str, fragments(variant, spec)))
+        parts = " and ".join(map(str, fragments(spec)))
         raise LosslabError(
             f"every symbol of {parts} must be in the finished .config, found missing: "
             f"{', '.join(missing)}",
@@ -241,11 +210,11 @@ def _finish(facts: dict[str, Any], tree: Path, folder: Path) -> None:
     _write(facts, folder)
 
 
-def _provenance(variant: str, spec: Kernel, source: Source, tree: Path) -> dict[str, Any]:
+def _provenance(spec: Kernel, source: Source, tree: Path) -> dict[str, Any]:
     """Return what a compiled tree was made from."""
     facts = {
         "version": processes.run(["make", "-s", "ARCH=um", "kernelversion"], cwd=tree).strip(),
-        "hash": _recipe(variant, spec, source.provenance(), source.pinned),
+        "hash": _recipe(spec, source.provenance(), source.pinned),
         "pinned": source.pinned,
         "source": source.provenance(),
         "patches": spec.patch_names,
@@ -254,10 +223,10 @@ def _provenance(variant: str, spec: Kernel, source: Source, tree: Path) -> dict[
     return facts if spec == kernels.default() else facts | {"name": spec.name}
 
 
-def _recipe(variant: str, spec: Kernel, source: dict[str, str], pinned: bool) -> str:
+def _recipe(spec: Kernel, source: dict[str, str], pinned: bool) -> str:
     """Return the content hash of a kernel from a source with this provenance."""
     pins = kernelsource.pins(spec.series).facts(source["from"])
-    return content_hash(variant, spec, pins if pinned else list(source.values()))
+    return content_hash(spec, pins if pinned else list(source.values()))
 
 
 def _write(facts: dict[str, Any], folder: Path) -> None:

@@ -141,14 +141,15 @@ class Kernel:
             *(f"{each.path} {each.sha256}" for each in self.replaced),
         ]
 
-    def command(self, variant: str) -> str:
-        """Return the command that builds it."""
-        return " ".join(["losslab kernel", *self.options(variant)])
+    @property
+    def command(self) -> str:
+        """The command that builds it."""
+        return " ".join(["losslab kernel", *self.options])
 
-    def options(self, variant: str) -> list[str]:
-        """Return the options of `losslab kernel` that select it."""
-        words = ["--variant", variant] if variant != "plain" else []
-        words += ["--name", self.name] if self.name != default().name else []
+    @property
+    def options(self) -> list[str]:
+        """The options of `losslab kernel` that select it."""
+        words = ["--name", self.name] if self.name != default().name else []
         return words + [w for path in self.algorithms for w in ("--algorithm", path.parent.name)]
 
 

@@ -82,7 +82,7 @@ def _kernel(spec: kernels.Kernel, fetcher: Fetcher | None) -> Pin:
         name += f" {spec.name}"
     pinned = f"Linux {pins.version}, Debian's"
     if fetcher is None:
-        return Pin(name, pinned, _built(kernel.existing(spec=spec), kernel.provenance), otherwise)
+        return Pin(name, pinned, _built(kernel.existing(spec), kernel.provenance), otherwise)
     places = [place for _, place in kernelsource.candidates(pins, debian_archives())]
     if not pins.kernel_org_sha256:
         places.append(kernelsource.kernel_org_place(pins.kernel_org_path))
@@ -103,7 +103,7 @@ def _kernel(spec: kernels.Kernel, fetcher: Fetcher | None) -> Pin:
 
 def _patch(spec: kernels.Kernel, patch: kernels.PublicPatch, check: bool) -> Pin:
     otherwise = f"any copy of it that {patch.variable} names, by the same sha256"
-    built = kernel.existing(spec=spec) is not None
+    built = kernel.existing(spec) is not None
     found, lost = f"in the kernel {spec.name}" if built else NOT_BUILT, False
     if check:
         try:

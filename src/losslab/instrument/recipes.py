@@ -27,14 +27,13 @@ from losslab.instrument.packed import IMAGE, KERNEL, OBJECTS
 from losslab.reading import whole_option
 from losslab.repository import ROOT
 
-DEFAULT_PARTS = (f"{KERNEL}-{kernel.PLAIN}", f"{IMAGE}-{image.HOST}")
-WITH_OBJECTS = (*DEFAULT_PARTS, f"{OBJECTS}-{kernel.PLAIN}")
+DEFAULT_PARTS = (f"{KERNEL}-{kernels.default().key}", f"{IMAGE}-{image.HOST}")
+WITH_OBJECTS = (*DEFAULT_PARTS, f"{OBJECTS}-{kernels.default().key}")
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `kernel`, `image`, `instrument` and `pins`."""
     made = commands.add_parser("kernel", help="build the pinned kernel and print its folder")
-    made.add_argument("--variant", choices=kernel.VARIANTS, default=kernel.VARIANTS[0])
     made.add_argument(
         "--name",
         default=kernels.DEFAULT,
@@ -64,8 +63,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     for command, parts in ((made, WITH_OBJECTS), (taken, DEFAULT_PARTS)):
         command.add_argument(
             "parts", nargs="*", metavar="PART", default=parts,
-            help="kernel-plain, kernel-containers, kernel-plain+6.1, objects-plain, image-host, "
-            f"image-engine ... (default: {' '.join(parts)})",
+            help="kernel-6.12, kernel-6.1, objects-6.12, image-host, image-engine ... "
+            f"(default: {' '.join(parts)})",
         )  # fmt: skip
     made.add_argument("--out", type=Path, default=Path("instruments"), help="folder to write to")
     made.add_argument(
@@ -97,14 +96,7 @@ def _build_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusi
         help="build counter; increment it to force a rebuild",
     )  # fmt: skip
     parser.add_argument(
-        "--only-with",
-        type=Path,
-        nargs="*",
-        default=[],
-        help="skip if one of these records an absent part",
-    )
-    parser.add_argument(
-        "--optional", action="store_true", help="record unavailable sources instead of failing"
+        "--optional", action="store_true", help="succeed if its sources are unavailable"
     )
     return choice
 
@@ -113,16 +105,15 @@ def _part(name: str) -> tuple[str, Path, Path | None]:
     """Return a part's kind, its folder in the cache, and the existing folder, if any."""
     kind, _, rest = name.partition("-")
     if kind in (KERNEL, OBJECTS):
-        variant, spec = kernel.parsed(rest)
-        if variant in kernel.VARIANTS and kind == OBJECTS:
-            return kind, kernel.objects(variant, spec), kernel.existing_objects(variant, spec)
-        if variant in kernel.VARIANTS:
-            return kind, kernel.target(variant, spec), kernel.existing(variant, spec)
-    elif kind == IMAGE and rest in image.names():
+        spec = kernels.of_key(rest)
+        if kind == OBJECTS:
+            return kind, kernel.objects(spec), kernel.existing_objects(spec)
+        return kind, kernel.target(spec), kernel.existing(spec)
+    if kind == IMAGE and rest in image.names():
         return kind, image.target(rest), image.existing(rest)
     raise LosslabError(
-        f"a part must be a kernel or its objects ({', '.join(kernel.VARIANTS)}, with +NAME of "
-        f"config/kernels.toml) or an image ({', '.join(image.names())}), found {name}",
+        f"a part must be a kernel or its objects ({', '.join(kernels.declared())}) "
+        f"or an image ({', '.join(image.names())}), found {name}",
         hint=f"such as {' '.join(DEFAULT_PARTS)}",
     )
 
@@ -171,8 +162,7 @@ def _build_kernel(options: argparse.Namespace) -> int:
                 hint=f"`losslab new algorithm {name}` makes its skeleton",
             )
     unpinned = archive.unpinned_allowed(options.unpinned)
-    name = kernel.named(options.variant, spec)
-    return _build(KERNEL, name, lambda: kernel.build(options.variant, unpinned, spec), options)
+    return _build(KERNEL, spec.key, lambda: kernel.build(unpinned, spec), options)
 
 
 def _build_image(options: argparse.Namespace) -> int:
@@ -203,12 +193,7 @@ def _pin_tree(name: str) -> str:
 
 def _build(kind: str, name: str, build: Callable[[], Path], options: argparse.Namespace) -> int:
     """Build; print the folder, or write the record for the workflow."""
-    if options.record is None:
-        print(build())
-    else:
-        records.make(
-            kind, name, build, options.record, options.number, options.only_with, options.optional
-        )
+    records.make(kind, name, build, options.record, options.number, options.optional)
     return 0
 
 

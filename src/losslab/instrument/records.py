@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from losslab.errors import LosslabError
-from losslab.instrument import image, kernel, packed
+from losslab.instrument import image, kernel, kernels, packed
 from losslab.instrument.archive import UnavailableError
 from losslab.reading import UsageError, read_json
 
@@ -22,7 +22,7 @@ FOLDER = Path("results", "instrument")
 
 
 def path(kind: str, name: str) -> Path:
-    """Return the path of the record of a kernel (`kernel.named`) or an image."""
+    """Return the path of the record of a kernel (by its key) or an image."""
     return FOLDER / f"{kind}-{name}.json"
 
 
@@ -38,7 +38,7 @@ def read(record: Path) -> dict[str, Any]:
 def in_cache(kind: str, name: str) -> dict[str, Any] | None:
     """Return the provenance of the current recipe's kernel or image in the cache, or None."""
     if kind == KERNEL:
-        folder = kernel.existing(*kernel.parsed(name))
+        folder = kernel.existing(kernels.of_key(name))
         return None if folder is None else kernel.provenance(folder)
     folder = image.existing(name)
     return None if folder is None else image.provenance(folder)
@@ -62,37 +62,34 @@ def make(
     kind: str,
     name: str,
     build: Callable[[], Path],
-    record: Path,
+    record: Path | None,
     number: int,
-    only_with: Sequence[Path] = (),
     optional: bool = False,
 ) -> None:
-    """Build a kernel or image unless the cache has it; record it.
+    """Build a kernel or image unless the cache has it; record it or print its folder.
 
     Args:
         kind: KERNEL or IMAGE.
-        name: Name of the image, or of the kernel as in `kernel.named`.
+        name: Name of the image, or the kernel's key.
         build: Function that builds it.
-        record: File to write.
+        record: File to write; without one, the folder is printed.
         number: Build counter.
-        only_with: Records of other parts that this one needs.
         optional: If its sources are unavailable, record that instead of failing.
     """
     content: dict[str, Any] = {"number": number}
-    missing = next(filter(None, map(absent, only_with)), "")
-    if missing and in_cache(kind, name) is None:
-        content["absent"] = missing
-    else:
-        try:
-            build()
-            content["made_of"] = in_cache(kind, name)
-        except UnavailableError as error:
-            if not optional:
-                raise
-            # The terminal shows the whole message.
-            content["absent"] = error.message.partition(", found")[0] + ", which failed"
-            print(f"losslab: note: no {name} {kind}: {error}", file=sys.stderr)
-    write(content, record)
+    try:
+        folder = build()
+        content["made_of"] = in_cache(kind, name)
+        if record is None:
+            print(folder)
+    except UnavailableError as error:
+        if not optional:
+            raise
+        # The terminal shows the whole message.
+        content["absent"] = error.message.partition(", found")[0] + ", which failed"
+        print(f"losslab: note: no {name} {kind}: {error}", file=sys.stderr)
+    if record is not None:
+        write(content, record)
 
 
 def write(content: dict[str, Any], record: Path) -> None:

@@ -25,6 +25,8 @@ load_yaml = read_yaml
 
 # Defaults of a campaign.
 DEFAULT_BACKEND, DEFAULT_WHERE = "virtual", "guest"
+# A backend of the configuration: the one that the key `hosts` names.
+ANY = "any"
 HOST = "host"
 OWN_KERNEL = "kernel must be default with where: host, which uses this machine's kernel, found {}"
 
@@ -44,13 +46,15 @@ class Cell:
     optional: bool = False
     # losslab.study.seed_family
     seed_family: int = FIRST
+    # Whether the study accepts any backend, because the results do not depend on it.
+    any_backend: bool = False
 
     @property
     def name(self) -> str:
-        """The name of the cell's folder; it differs between backends."""
+        """The name of the cell's folder; it differs between backends that a study chooses."""
         slug = self.condition.slug()
         name = slug if self.block == "main" else f"{self.block}_{slug}"
-        if (self.backend, self.where) == (DEFAULT_BACKEND, DEFAULT_WHERE):
+        if self.any_backend or (self.backend, self.where) == (DEFAULT_BACKEND, DEFAULT_WHERE):
             return name
         return f"{name}_{self.backend}-{self.where}"
 
@@ -145,6 +149,9 @@ def _lacks_trace(condition: Condition) -> bool:
 def _cell(study: str, block: str, point: Point, run: dict[str, Any], names: Names) -> Cell:
     """Build one cell and check its condition."""
     backend, where = run.get("backend", DEFAULT_BACKEND), run.get("where", DEFAULT_WHERE)
+    any_backend = backend == ANY
+    if any_backend:
+        backend = run.get("hosts", DEFAULT_BACKEND)
     lengths = {name: float(run[name]) for name in ("duration_s", "warmup_s")}
     condition = Condition.from_json(point | lengths)
     problems = condition.problems() + names.problems(condition)
@@ -162,7 +169,7 @@ def _cell(study: str, block: str, point: Point, run: dict[str, Any], names: Name
     rule = StoppingRule(minimum, maximum, run.get("half_width_percent"))
     family = run.get("seed_family", FIRST)
     optional = run.get("optional", False)
-    return Cell(study, block, condition, rule, backend, where, optional, family)
+    return Cell(study, block, condition, rule, backend, where, optional, family, any_backend)
 
 
 @input_errors()
@@ -173,12 +180,13 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
     # The campaign's backend and place apply to runs that do not set a backend.
     common = {key: config[key] for key in ("backend", "where") if key in config}
     family = {"seed_family": config.get("seed_family", FIRST)}
+    hosts = {"hosts": config.get("hosts", DEFAULT_BACKEND)}
     studies = []
     for name, runs in blocks_to_run(config, root).items():
         study = load_study(name, root, config.get("algorithms", ()))
         complete_runs = {
             block: [
-                _complete(run, common, config.get("stop_early")) | family
+                _complete(run, common, config.get("stop_early")) | family | hosts
                 for run in as_list(block_runs)
             ]
             for block, block_runs in runs.items()
@@ -204,7 +212,9 @@ def _complete(
     run: dict[str, Any], common: dict[str, Any], early: dict[str, Any] | None
 ) -> dict[str, Any]:
     """Add a campaign's settings to a block's runs that do not have their own."""
-    found = run if "backend" in run else common | run
+    found = run
+    if run.get("backend", ANY) == ANY:
+        found = common | {key: run[key] for key in run if run[key] != ANY or key not in common}
     if early is None or "max_replicates" in run or run["replicates"] <= early["replicates"]:
         return found
     return found | early | {"max_replicates": run["replicates"]}

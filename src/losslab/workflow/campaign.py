@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from losslab import lock, reading
 from losslab.backends import snapshot_server
-from losslab.campaign import codedigest, fingerprint, instrument, recorded, staleness
+from losslab.campaign import codedigest, fingerprint, hosts, instrument, recorded, staleness
 from losslab.campaign.cellrun import LOST_FILE, self_test, self_test_on
 from losslab.campaign.instrument import image_of, kernel_of
 from losslab.campaign.staleness import Ledger
@@ -73,9 +73,10 @@ class Campaign:
         self, config: Mapping[str, Any], configfiles: Iterable[str | Path], root: Path = ROOT
     ) -> None:
         """Load and check the studies of a configuration."""
+        config = hosts.chosen(config)
         self._config, self._configfiles, self._root = config, list(configfiles), root
         reading.check_configs(self._configfiles)
-        self.studies = {study.name: study for study in design.load_studies(dict(config), root)}
+        self.studies = {study.name: study for study in design.load_studies(config, root)}
         claims.check(self.studies, root)
         files.check(self.studies.values(), root)
         self.analysis = Analysis(self.studies, root)

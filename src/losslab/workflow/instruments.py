@@ -6,7 +6,7 @@ from typing import Any
 
 from losslab.backends.registry import BACKENDS
 from losslab.campaign.instrument import image_of, kernel_of
-from losslab.instrument import image, kernel, kernels, packed, records
+from losslab.instrument import image, kernels, packed, records
 from losslab.instrument.kernels import Kernel
 from losslab.study.design import Cell
 
@@ -17,7 +17,7 @@ def parts(backend: str, where: str, spec: Kernel, hosts: str) -> list[Part]:
     """List the images and the kernel that a backend needs; `hosts` is the image of its hosts."""
     needs = BACKENDS[backend, where].needs
     # Videos are encoded in a guest, even for cells on this machine's own kernel.
-    built = kernel.named(needs.kernel or kernel.PLAIN, spec if needs.kernel else kernels.default())
+    built = (spec if needs.guest else kernels.default()).key
     images = (hosts, *needs.images[1:])
     return [(packed.IMAGE, name) for name in images] + [(packed.KERNEL, built)]
 
@@ -52,18 +52,12 @@ def smoke_test_parts(wildcards: Any) -> list[str]:
     return [str(records.path(*part)) for part in needs]
 
 
-def only_with(wildcards: Any) -> list[str]:
-    """List the record of the image without which the job's kernel is not needed."""
-    engine = [str(records.path(packed.IMAGE, image.ENGINE))]
-    return engine if not wildcards.kernel.startswith(kernel.PLAIN) else []
-
-
 def kernel_options(wildcards: Any) -> list[str]:
     """Return the options of `losslab kernel` for a job.
 
     A campaign needs the default kernel. If the source or public patch of another kernel is not
     available, the campaign skips the cells that need it.
     """
-    variant, spec = kernel.parsed(wildcards.kernel)
+    spec = kernels.of_key(wildcards.kernel)
     optional = spec.series != kernels.default().series or spec.fetched
-    return spec.options(variant) + (["--optional"] if optional else [])
+    return spec.options + (["--optional"] if optional else [])

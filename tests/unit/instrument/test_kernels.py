@@ -24,15 +24,11 @@ def test_every_kernel_has_the_patch_that_limits_hostfs(name):
     assert "0010-hostfs-limits.patch" in patches
 
 
-def test_kernels_and_their_variants_have_distinct_hashes():
-    hashes = [
-        kernel.content_hash(variant, which)
-        for which in kernels.declared().values()
-        for variant in kernel.VARIANTS
-    ]
+def test_kernels_have_distinct_hashes():
+    hashes = [kernel.content_hash(which) for which in kernels.declared().values()]
     assert len(set(hashes)) == len(hashes)
     assert kernels.get(DEFAULT_KERNEL) == kernels.get("6.12") == kernels.default()
-    assert kernel.content_hash() == kernel.content_hash(spec=kernels.get("6.12"))
+    assert kernel.content_hash() == kernel.content_hash(kernels.get("6.12"))
 
 
 def test_unknown_kernel_is_named():
@@ -86,22 +82,20 @@ def test_missing_public_patch_is_refused_before_the_source_is_fetched(patch, mon
 def test_changed_public_patch_makes_another_kernel(patch):
     which = dataclasses.replace(kernels.default(), fetched=(patch,))
     other = dataclasses.replace(which, fetched=(dataclasses.replace(patch, sha256="0" * 64),))
-    assert len({kernel.content_hash(spec=k) for k in (kernels.default(), which, other)}) == 3
+    assert len({kernel.content_hash(k) for k in (kernels.default(), which, other)}) == 3
     assert which.patch_names[-1] == "a.patch"
 
 
 def test_kernel_is_written_as_one_word():
     for which in kernels.declared().values():
-        assert kernel.parsed(kernel.named(kernel.PLAIN, which)) == (kernel.PLAIN, which)
-    assert kernel.named(kernel.CONTAINERS, kernels.default()) == "containers"
-    assert kernels.of_key(kernels.get("6.1").key) == kernels.get("6.1")
+        assert kernels.of_key(which.key) == which
 
 
 def test_series_may_have_its_own_settings():
     """Patches of a series apply to its kernels only, in addition to the common ones."""
-    names = {name: [path.name for path in kernel.fragments(kernel.PLAIN, which)]
+    names = {name: [path.name for path in kernel.fragments(which)]
              for name, which in kernels.declared().items()}  # fmt: skip
     assert names["7.2"] == ["fragment.config", "fragment.config"]
     assert names["6.12"] == names["6.1"] == ["fragment.config"]
-    own = kernel.fragments(kernel.PLAIN, kernels.get("7.2"))[1]
+    own = kernel.fragments(kernels.get("7.2"))[1]
     assert "CONFIG_NET_SCH_DUALPI2=y" in own.read_text().splitlines()

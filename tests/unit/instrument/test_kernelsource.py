@@ -88,7 +88,7 @@ def test_kernel_org_without_a_pinned_hash_is_refused_with_the_reason(source, ser
         kernelsource.fetch(SERIES)
 
 
-def compile_(variant, which, source, work, log):
+def compile_(which, source, work, log):
     """Write the smallest tree to which an algorithm can be added."""
     tree = work / kerneltree.NAME
     (tree / kerneltree.IPV4).mkdir(parents=True)
@@ -104,7 +104,7 @@ def build_kernel(monkeypatch, unpinned):
 
     monkeypatch.setattr(kernel, "_compiled", compile_)
     monkeypatch.setattr(kernel, "_finish", finish)
-    folder = kernel.build(kernel.PLAIN, unpinned)
+    folder = kernel.build(unpinned)
     assert kernel.existing() == folder
     return folder.name, kernel.provenance(folder)
 
@@ -170,7 +170,7 @@ def test_edited_source_file_is_refused(tmp_path):
 def test_comment_in_the_configuration_does_not_rebuild_the_kernel(monkeypatch, tmp_path):
     fragment = tmp_path / "fragment.config"
     fragment.write_text("# why\nCONFIG_A=y\n")
-    monkeypatch.setattr(kernel, "fragments", lambda variant, which: [fragment])
+    monkeypatch.setattr(kernel, "fragments", lambda which: [fragment])
     before = kernel.content_hash()
     fragment.write_text("# why, at length\nCONFIG_A=y\n")
     assert kernel.content_hash() == before

@@ -110,9 +110,9 @@ def test_folder_of_replaced_files_makes_another_kernel(monkeypatch, tmp_path):
         which = kernels.get("default")
         assert [each.path for each in which.replaced] == ["net/ipv4/tcp_cubic.c"]
         assert which.title == "6.12 with another net/ipv4/tcp_cubic.c"
-        before = kernel.content_hash(spec=which)
+        before = kernel.content_hash(which)
         path.write_text("/* other */")
-        assert kernel.content_hash(spec=kernels.get("default")) != before
+        assert kernel.content_hash(kernels.get("default")) != before
     assert kernels.get("default") == kernels.default() == which.base
     assert before != kernel.content_hash()
     path.unlink()
@@ -173,11 +173,11 @@ def test_own_algorithm_makes_another_kernel(monkeypatch, mine, tmp_path):
     assert which.algorithms == (mine,)
     assert which.key == "6.12+mine"
     assert kernels.of_key(which.key) == which
-    assert which.command("plain") == "losslab kernel --algorithm mine"
-    before = kernel.content_hash(spec=which)
+    assert which.command == "losslab kernel --algorithm mine"
+    before = kernel.content_hash(which)
     assert before != kernel.content_hash()
     mine.write_text(SOURCE + "/* other */")
-    assert kernel.content_hash(spec=which) != before
+    assert kernel.content_hash(which) != before
 
 
 @pytest.fixture
@@ -185,8 +185,8 @@ def compilations(kept, monkeypatch, tmp_path):
     """Return the list of compiled kernels; the small tree stands in for every kernel's."""
     done = []
 
-    def compile_(variant, which, source, work, log):
-        done.append(kernel.named(variant, which))
+    def compile_(which, source, work, log):
+        done.append(which.key)
         log.touch()
         tree = shutil.copytree(kept / "linux", work / "linux")
         subprocess.run(["make", "-s", "-C", tree, "linux"], check=True)
@@ -220,55 +220,55 @@ def linux(*build):
 
 def test_algorithm_is_added_to_the_default_kernels_objects(compilations, mine, capsys):
     assert linux() == ["obj-y := tcp.o tcp_cubic.o"]
-    assert kernel.existing_objects(kernel.PLAIN, kernels.default())
-    added = linux(kernel.PLAIN, False, kernels.get("default", ["mine"]))
+    assert kernel.existing_objects(kernels.default())
+    added = linux(False, kernels.get("default", ["mine"]))
     assert added == ["obj-y := tcp.o tcp_cubic.o", "obj-y += tcp_mine.o"]
-    assert compilations == ["plain"]
+    assert compilations == ["6.12"]
     assert capsys.readouterr().err == ""
 
 
 def test_default_kernel_can_be_rebuilt_from_its_objects(compilations, mine):
-    kernel.build(kernel.PLAIN, False, kernels.get("default", ["mine"]))
+    kernel.build(False, kernels.get("default", ["mine"]))
     assert linux() == ["obj-y := tcp.o tcp_cubic.o"]
-    assert compilations == ["plain"]
+    assert compilations == ["6.12"]
 
 
 def test_other_kernels_keep_their_objects_for_an_algorithm(compilations, mine, capsys):
     name = "6.1"
-    kernel.build(kernel.PLAIN, False, kernels.get(name))
-    assert not kernel.existing_objects(kernel.PLAIN, kernels.get(name))
-    kernel.build(kernel.PLAIN, False, kernels.get(name, ["mine"]))
-    assert compilations == ["plain+6.1", "plain+6.1"]
+    kernel.build(False, kernels.get(name))
+    assert not kernel.existing_objects(kernels.get(name))
+    kernel.build(False, kernels.get(name, ["mine"]))
+    assert compilations == ["6.1", "6.1"]
     assert "compiling Linux 6.1 again" in capsys.readouterr().err
 
 
 @pytest.fixture
 def fetched(compilations, mine, monkeypatch, tmp_path):
     """Pack the default kernel's objects, and return a new cache that can fetch them."""
-    linux(kernel.PLAIN, False, kernels.get("default", ["mine"]))
-    packed.pack(kernel.existing_objects(kernel.PLAIN, kernels.default()), packed.OBJECTS, tmp_path)
+    linux(False, kernels.get("default", ["mine"]))
+    packed.pack(kernel.existing_objects(kernels.default()), packed.OBJECTS, tmp_path)
     compilations.clear()
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "another"))
     monkeypatch.setenv(packed.PLACE, str(tmp_path))
 
 
 def test_fetched_objects_replace_compiling_a_kernel_for_an_algorithm(fetched, compilations):
-    added = linux(kernel.PLAIN, False, kernels.get("default", ["mine"]))
+    added = linux(False, kernels.get("default", ["mine"]))
     assert added == ["obj-y := tcp.o tcp_cubic.o", "obj-y += tcp_mine.o"]
     assert compilations == []
 
 
 def test_packed_objects_have_no_algorithm_of_the_one_who_packed(fetched):
-    kernel.build(kernel.PLAIN, False, kernels.get("default", ["mine"]))
-    folder = kernel.existing_objects(kernel.PLAIN, kernels.default())
+    kernel.build(False, kernels.get("default", ["mine"]))
+    folder = kernel.existing_objects(kernels.default())
     assert not list(folder.rglob("*mine*"))
     assert (folder / "linux/net/ipv4/Makefile").read_text() == "obj-y := tcp.o tcp_cubic.o\n"
 
 
 def test_objects_of_another_compiler_are_not_fetched(fetched, compilations, monkeypatch, capsys):
     monkeypatch.setattr(kerneltree, "compiler", lambda: "01234567")
-    linux(kernel.PLAIN, False, kernels.get("default", ["mine"]))
-    assert compilations == ["plain"]
+    linux(False, kernels.get("default", ["mine"]))
+    assert compilations == ["6.12"]
     assert "was not fetched" in capsys.readouterr().err
 
 
@@ -277,5 +277,5 @@ def test_algorithm_without_a_compiler_is_refused_with_the_command_that_installs_
 ):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LosslabError, match="found no gcc") as error:
-        kernel.build(kernel.PLAIN, False, kernels.get("default", ["mine"]))
+        kernel.build(False, kernels.get("default", ["mine"]))
     assert "scripts/packages.sh build" in error.value.hint

@@ -16,7 +16,7 @@ class Cache:
         self.folder = folder
         self.made_of = None
         monkeypatch.chdir(folder)
-        monkeypatch.setattr(kernel, "existing", lambda variant, which: self.made_of and folder)
+        monkeypatch.setattr(kernel, "existing", lambda which: self.made_of and folder)
         monkeypatch.setattr(kernel, "provenance", lambda folder: self.made_of)
         monkeypatch.setattr(image, "existing", lambda name: None)
 
@@ -33,19 +33,19 @@ def cache(monkeypatch, tmp_path):
     return Cache(monkeypatch, tmp_path)
 
 
-RECORD = records.path("kernel", "plain")
+RECORD = records.path("kernel", "6.12")
 
 
 def record(cache, **more):
-    records.make("kernel", "plain", more.pop("build", cache.build), RECORD,
-                 records.number("kernel", "plain"), **more)  # fmt: skip
+    records.make("kernel", "6.12", more.pop("build", cache.build), RECORD,
+                 records.number("kernel", "6.12"), **more)  # fmt: skip
 
 
 def test_record_of_the_cached_part_keeps_its_number(cache):
-    assert records.number("kernel", "plain") == 1
+    assert records.number("kernel", "6.12") == 1
     record(cache)
     assert json.loads(RECORD.read_text()) == {"made_of": {"version": "6.12"}, "number": 1}
-    assert records.number("kernel", "plain") == 1
+    assert records.number("kernel", "6.12") == 1
     assert records.absent(RECORD) == ""
 
 
@@ -53,16 +53,16 @@ def test_record_of_the_cached_part_keeps_its_number(cache):
 def test_outdated_record_asks_for_one_rebuild(cache, now):
     record(cache)
     cache.made_of = now
-    assert records.number("kernel", "plain") == 2
+    assert records.number("kernel", "6.12") == 2
     record(cache)
-    assert records.number("kernel", "plain") == 2
+    assert records.number("kernel", "6.12") == 2
 
 
 def test_file_of_another_writer_is_no_record(cache):
     RECORD.parent.mkdir(parents=True)
     for text in ("{}", "no JSON"):
         RECORD.write_text(text)
-        assert records.number("kernel", "plain") == 1
+        assert records.number("kernel", "6.12") == 1
 
 
 def test_unavailable_part_is_an_error_unless_optional(cache):
@@ -72,19 +72,9 @@ def test_unavailable_part_is_an_error_unless_optional(cache):
     record(cache, build=cache.cannot, optional=True)
     assert records.absent(RECORD) == "it must be available, which failed"
     # It is asked for again only once the cache has it.
-    assert records.number("kernel", "plain") == 1
+    assert records.number("kernel", "6.12") == 1
     cache.build()
-    assert records.number("kernel", "plain") == 2
-
-
-def test_unneeded_part_is_not_built(cache):
-    other = records.path("image", "engine")
-    records.write({"absent": "no engine"}, other)
-    record(cache, build=cache.cannot, only_with=[other])
-    assert records.absent(RECORD) == "no engine"
-    cache.build()
-    record(cache, only_with=[other])
-    assert records.absent(RECORD) == ""
+    assert records.number("kernel", "6.12") == 2
 
 
 def test_unwritable_record_is_an_error(cache):

@@ -54,8 +54,8 @@ def packages_sh(root, folder, parts, installed=(), programs=(), user=0):
 
 
 def test_only_missing_packages_are_installed(root, tmp_path):
-    installed = ("gcc", "libc6-dev", "git")
-    done, calls = packages_sh(root, tmp_path, ["build", "containers"], installed, ("flex", "xz"))
+    installed = ("gcc", "libc6-dev", "docker.io")
+    done, calls = packages_sh(root, tmp_path, ["build", "engine"], installed, ("flex", "xz"))
     assert done.returncode == 0, done.stderr
     assert calls[0] == "update -qq"
     names = calls[1].removeprefix("install -y --no-install-recommends ").split()
@@ -69,25 +69,25 @@ def test_complete_machine_needs_no_root(root, tmp_path):
 
 
 def test_ordinary_user_gets_the_command_for_root(root, tmp_path):
-    done, calls = packages_sh(root, tmp_path, ["containers", "engine"], user=1000)
+    done, calls = packages_sh(root, tmp_path, ["browser", "engine"], user=1000)
     assert (done.returncode, calls) == (1, [])
-    assert done.stderr.endswith("apt-get install -y --no-install-recommends git docker.io\n")
+    assert done.stderr.endswith("apt-get install -y --no-install-recommends chromium docker.io\n")
 
 
 def test_check_installs_nothing_and_names_the_missing_packages(root, tmp_path):
-    done, calls = packages_sh(root, tmp_path, ["--check", "containers", "engine"])
+    done, calls = packages_sh(root, tmp_path, ["--check", "browser", "engine"])
     assert (done.returncode, done.stdout, calls) == (0, "", [])
     other = tmp_path / "user"
     other.mkdir()
-    done, calls = packages_sh(root, other, ["--check", "containers", "engine"], user=1000)
+    done, calls = packages_sh(root, other, ["--check", "browser", "engine"], user=1000)
     assert (done.returncode, calls) == (1, [])
-    assert "git docker.io" in done.stderr
+    assert "chromium docker.io" in done.stderr
 
 
 def test_every_package_belongs_to_a_part(root):
     names = ("setup", "containernet", "test")
     scripts = "".join((root / f"scripts/{name}.sh").read_text() for name in names)
-    calls = re.findall(r"^\s*scripts/packages\.sh ([^&|\n]*)", scripts, re.MULTILINE)
+    calls = re.findall(r"^[^#\n]*scripts/packages\.sh ([^&|\n]*)", scripts, re.MULTILINE)
     installed = {part for call in calls for part in call.split()} - {"--check"}
     # Tests of the emulated machine and of the cluster name their missing packages themselves.
     assert installed | {"machine", "cluster"} == set(listed(root))
@@ -134,7 +134,7 @@ def test_conda_has_the_containers_packages_and_names_containernets_source(root):
     names = [name for name in yaml.safe_load(text)["dependencies"] if isinstance(name, str)]
     # The packages have other names in conda.
     called = {"docker.io": "docker-cli"}
-    needed = {name for part in ("containers", "engine") for name in listed(root)[part]}
+    needed = {"git", *listed(root)["engine"]}
     assert {called.get(name, name) for name in needed} <= set(names)
     # The engine image has the client of Containernet.
     assert {"python3-docker", "docker.io"} <= set(image.packages(image.ENGINE))

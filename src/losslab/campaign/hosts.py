@@ -1,0 +1,38 @@
+"""The kind of hosts of cells that may run in containers or in plain hosts.
+
+A block with `backend: any` runs in Docker containers where this machine has the image of Docker's
+engine, and elsewhere in plain hosts of the same guest. Both leave the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from losslab.backends.base import CONTAINERNET, VIRTUAL
+from losslab.instrument import image
+from losslab.study.design import Cell
+
+
+def chosen(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a campaign's configuration with the kind of hosts for `backend: any`."""
+    here = VIRTUAL if image.existing(image.ENGINE) is None else CONTAINERNET
+    return {"hosts": here} | dict(config)
+
+
+def is_container(instrument: Mapping[str, Any]) -> bool:
+    """Return whether the hosts of a replicate with this instrument were containers."""
+    return "engine" in instrument
+
+
+def measured(cell: Cell, rows: Sequence[Mapping[str, Any]]) -> Cell:
+    """Return a cell with the kind of hosts that its replicates had, if it accepts any.
+
+    Args:
+        cell: A campaign's cell.
+        rows: The replicates of its cell.json.
+    """
+    if not cell.any_backend or not rows:
+        return cell
+    return replace(cell, backend=CONTAINERNET if is_container(rows[0]["instrument"]) else VIRTUAL)
