@@ -21,7 +21,7 @@ theme_losslab <- function() {
 theme_finding <- function() {
   theme_losslab() +
     ggplot2::theme(
-      text = ggplot2::element_text(size = 8), plot.margin = ggplot2::margin(2, 4, 2, 2)
+      text = ggplot2::element_text(size = 8), plot.margin = ggplot2::margin(5, 4, 2, 2)
     )
 }
 
@@ -62,6 +62,9 @@ log_mbit <- function() {
     labels = scales::label_number(accuracy = 1, big.mark = "")
   )
 }
+
+# Format the breaks of an axis with negative numbers: a minus sign instead of a hyphen.
+signed_labels <- function(breaks) sub("-", "\u2212", format(breaks, trim = TRUE))
 
 # Save a figure under each of the paths: SVG with searchable text, PNG at 200 dpi, PDF. A path that
 # ends in `.narrow.svg` gets the figure redrawn for a phone.

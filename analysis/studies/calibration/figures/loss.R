@@ -15,6 +15,7 @@ draw <- function(data) {
     geom_vline(xintercept = 0, colour = "grey60") +
     geom_vline(xintercept = c(-3, 3), linetype = "22", colour = "grey50") +
     geom_point(size = 2) +
+    scale_x_continuous(labels = signed_labels) +
     algorithm_scales(data$algorithms) +
     labs(x = "Distance from the expected losses (standard errors)", y = "Configured loss and RTT") +
     theme_losslab()

@@ -11,6 +11,7 @@ draw <- function(data) {
     annotate("rect", xmin = -Inf, xmax = Inf, ymin = -0.1, ymax = 0.1, fill = "grey90") +
     geom_hline(yintercept = 0, colour = "grey60") +
     geom_point(size = 1.8) +
+    scale_y_continuous(labels = signed_labels) +
     labs(x = "Configured RTT (ms)", y = "Error of the\nmeasured RTT (%)") +
     theme_losslab()
 }
