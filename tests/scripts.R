@@ -49,6 +49,7 @@ study_jobs <- function(job, study) {
   input <- list(
     functions = character(), algorithms = "config/algorithms.tsv",
     published = if (file.exists(published)) published, summary = summary(""),
+    curves = Filter(file.exists, file.path("config/published", paste0(study, "_curves.csv"))),
     ratios = summary("_ratios"), cells = summary("_cells"), replicates = summary("_replicates"),
     intervals = summary("_intervals"), flows = summary("_flows"), queue = summary("_queue")
   )
@@ -99,7 +100,11 @@ knit_report <- function(job) {
     c(
       "config/algorithms.tsv", "report/coverage.csv", "report/speed.csv",
       "report/claims/history.tsv",
-      list.files(file.path(results, "summary"), full.names = TRUE),
+      # As the workflow's rule: other summaries have names of tables.
+      list.files(
+        file.path(results, "summary"), paste0("^(", paste(studies, collapse = "|"),
+        ")(_cells|_replicates)?[.]csv$"), full.names = TRUE
+      ),
       list.files(file.path(results, "tables"), full.names = TRUE),
       file.path(results, "claims.csv")
     ),

@@ -68,6 +68,11 @@ range_text <- function(rows) {
 decisions <- function() {
   kernels <- c(CUBIC = "cubic", BBR = "bbr")
   dplyr::bind_rows(
+    # The columns, also without any decision.
+    tibble::tibble(
+      Situation = character(), Compared = character(), Unit = character(), Choose = character(),
+      `Measured at` = character()
+    ),
     decision(
       "Random loss on a fast, short path", "loss", "goodput_mbit", kernels,
       block == "main", path == "symmetric", app == "iperf3", loss_percent == 1
