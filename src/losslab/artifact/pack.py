@@ -30,6 +30,7 @@ from losslab.artifact.results import (
 from losslab.campaign import audit, recorded
 from losslab.campaign.cellrun import LOST_FILE
 from losslab.campaign.folder import CELL_FILE, HOST_FILE, MANIFEST_FILE, read_json
+from losslab.campaign.hosts import is_container
 from losslab.campaign.recorded import CAMPAIGN_FILE, RecordedCampaign
 from losslab.campaign.verification import advice, files, quoted, verify_results
 from losslab.errors import LosslabError
@@ -81,7 +82,8 @@ def pack(
             link(work / path, root / path)
         if instrument:
             say("packing kernel and image, unless the cache has them packed")
-            for archive in packed_instrument():
+            containers = any(is_container(run.instrument) for run in runs)
+            for archive in packed_instrument(containers):
                 link(archive, root / INSTRUMENTS / archive.name)
         if with_wheels:
             say("fetching the Python packages")
@@ -213,11 +215,16 @@ def _export_sources(root: Path, repository: Path) -> None:
     (root / COMMIT_TEXT).write_text(processes.run([*git, "cat-file", "commit", "HEAD"]))
 
 
-def packed_instrument() -> list[Path]:
-    """Pack the default kernel and image, unless the cache has them packed; list the files."""
+def packed_instrument(containers: bool = False) -> list[Path]:
+    """Pack the default kernel and image, unless the cache has them packed; list the files.
+
+    `containers`: also pack the image of Docker's engine.
+    """
     out = cache_folder() / "packed"
     archives = []
-    for kind, folder in ((packed.KERNEL, kernel.existing()), (packed.IMAGE, image.existing())):
+    parts = [(packed.KERNEL, kernel.existing()), (packed.IMAGE, image.existing())]
+    parts += [(packed.IMAGE, image.existing(image.ENGINE))] if containers else []
+    for kind, folder in parts:
         if folder is None:
             raise LosslabError(
                 f"the pinned {kind} must be built, found none", hint="run `make setup`"

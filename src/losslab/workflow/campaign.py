@@ -73,10 +73,11 @@ class Campaign:
         self, config: Mapping[str, Any], configfiles: Iterable[str | Path], root: Path = ROOT
     ) -> None:
         """Load and check the studies of a configuration."""
-        config = hosts.chosen(config)
         self._config, self._configfiles, self._root = config, list(configfiles), root
         reading.check_configs(self._configfiles)
-        self.studies = {study.name: study for study in design.load_studies(config, root)}
+        self.studies = {
+            study.name: study for study in design.load_studies(hosts.chosen(config), root)
+        }
         claims.check(self.studies, root)
         files.check(self.studies.values(), root)
         self.analysis = Analysis(self.studies, root)

@@ -282,3 +282,15 @@ def test_block_of_too_many_cells_is_refused_at_once(study):
     study["blocks"]["main"]["loss_percent"] = [number / 1000 for number in range(20_000)]
     with pytest.raises(LosslabError, match="must have at most 10000 cells, found "):
         design.study_cells(study, {"main": RUN}, NAMES)
+
+
+def test_block_with_any_backend_has_the_campaigns_hosts_and_one_name(root, config):
+    config["studies"] = {"loss": {"small": config["studies"]["loss"]["small"] | {"backend": "any"}}}
+    config["others"] = False
+    plain = design.load_cells(config, root)
+    inside = design.load_cells(config | {"hosts": "containernet"}, root)
+    assert {c.backend for c in plain} == {"virtual"}
+    assert {c.backend for c in inside} == {"containernet"}
+    assert [c.name for c in plain] == [c.name for c in inside]
+    named = design.load_cells(config | {"backend": "containernet", "where": "guest"}, root)
+    assert all(c.name.endswith("_containernet-guest") for c in named)

@@ -1,0 +1,26 @@
+"""The kind of hosts of cells that accept any."""
+
+import pytest
+
+from losslab.campaign import hosts
+from losslab.instrument import image
+from losslab.study.condition import Condition
+from losslab.study.design import Cell
+from losslab.study.stopping import StoppingRule
+
+
+@pytest.mark.parametrize(("built", "kind"), [(None, "virtual"), ("engine", "containernet")])
+def test_hosts_are_containers_where_their_image_is_built(built, kind, monkeypatch):
+    monkeypatch.setattr(image, "existing", lambda name: built)
+    assert hosts.chosen({"studies": {}})["hosts"] == kind
+    assert hosts.chosen({"hosts": "virtual"})["hosts"] == "virtual"
+
+
+def test_measured_cell_has_the_hosts_of_its_replicates():
+    rule, condition = StoppingRule(1, 1, None), Condition(algorithm="cubic")
+    cell = Cell("loss", "main", condition, rule, any_backend=True)
+    rows = [{"instrument": {"engine": {}}}]
+    assert hosts.measured(cell, rows).backend == "containernet"
+    assert hosts.measured(cell, [{"instrument": {}}]) == hosts.measured(cell, []) == cell
+    chosen = Cell("loss", "main", condition, rule)
+    assert hosts.measured(chosen, rows) == chosen
