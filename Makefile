@@ -23,16 +23,16 @@ demo: setup ## Measure CUBIC and BBR with and without loss, in a minute
 containernet: setup ## Prepare the containernet backend (WHERE=host: install Docker, too)
 	@scripts/containernet.sh $(WHERE)
 
-report: tools ## Measure the quick configuration and write results/report/report.{html,pdf}
+report: setup ## Measure the quick configuration and write results/report/report.{html,pdf}
 	@.venv/bin/losslab cells --config $(CONFIG) >/dev/null
 	.venv/bin/snakemake --cores $(CORES) --configfile $(CONFIG)
 
-claims: tools ## Print every claim with its number, confidence interval, limit, verdict and reason
+claims: setup ## Print every claim with its number, confidence interval, limit, verdict and reason
 	@.venv/bin/losslab cells --config $(CONFIG) >/dev/null
 	.venv/bin/snakemake --quiet all --cores $(CORES) --configfile $(CONFIG) --until judge_claims
 	@.venv/bin/losslab claims
 
-figure: tools ## Measure and draw the README's figure, and write its caption
+figure: setup ## Measure and draw the README's figure, and write its caption
 	.venv/bin/snakemake --cores $(CORES) results/figures/loss_goodput.svg results/tables/loss_decrease.csv \
 		--configfile config/quick.yaml
 	.venv/bin/python -m bench.readme

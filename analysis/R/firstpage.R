@@ -121,7 +121,6 @@ campaign_facts <- function(name, overview, origin, command, renderer) {
     Campaign = paste0(if (name == "") "custom" else paste0("*", name, "*"), ": ", runs),
     Measured = joined(c(found("measured on"), found("machine"), found("time"))),
     Code = found("losslab"),
-    Hosts = found("hosts"),
     Kernel = joined(c(found("kernel"), paste0("BBR: ", found("BBR"))[found("BBR") != ""])),
     Image = sub("^(.)", "packages \\1", found("image's packages")),
     Rendered = paste("with", renderer), `To repeat` = paste0("`", command, "`")

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from losslab.backends.base import GUEST
-from losslab.campaign import integrity, limiters
+from losslab.campaign import hosts, integrity, limiters
 from losslab.emulation.goodput import read_rows
 from losslab.study import features
 from losslab.study.condition import AXES, Condition
@@ -165,8 +165,8 @@ def cell_row(cell: Row, condition: Condition) -> Row:
     place = {}
     if replicates:
         instrument = replicates[0]["instrument"]
-        hosts = "containers" if "engine" in instrument else "processes"
-        place = {"hosts": hosts, "place": instrument.get("where", GUEST)}
+        kind = "containers" if hosts.is_container(instrument) else "processes"
+        place = {"hosts": kind, "place": instrument.get("where", GUEST)}
     # Parts that differ from the project's locks.
     unpinned = {
         name for name, part in parts if isinstance(part, dict) and not part.get("pinned", True)

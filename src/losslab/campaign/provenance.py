@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign import hosts, integrity
+from losslab.campaign import integrity
 from losslab.campaign.collect import write_csv
 from losslab.campaign.documents import read_cell, read_host
 from losslab.campaign.folder import HOST_FILE, digest_of
@@ -20,16 +20,13 @@ DIGEST_COLUMNS = ("study", "cell", "digest")
 SHOWN_DIGITS = 12
 # Programs of the image that generate or shape traffic.
 PROGRAMS = ("iperf3", "ffmpeg", "curl", "iproute2", "mininet")
-FIRST = ("measured on", "time", "losslab", "machine", "hosts", "kernel", "BBR")
-
-CONTAINERS, NAMESPACES = "Docker containers wired by Containernet", "Mininet's network namespaces"
+FIRST = ("measured on", "time", "losslab", "machine", "kernel", "BBR")
 
 Part = tuple[str, str]
 
 
 def parts_of(instrument: dict[str, Any]) -> Iterable[Part]:
     """Yield the parts of a replicate's instrument with their versions."""
-    yield "hosts", CONTAINERS if hosts.is_container(instrument) else NAMESPACES
     kernel = instrument.get("kernel") or {}
     if "version" in kernel:
         patches = kernel.get("patches", [])

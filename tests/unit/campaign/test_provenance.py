@@ -40,7 +40,6 @@ def test_provenance_counts_cells_by_part(tmp_path):
     found = {(row["part"], row["what"]): row["cells"] for row in collect.read_rows(out)}
     assert found == {
         ("measured on", "2026-11-20 to 2026-11-21"): "2",
-        ("hosts", "Mininet's network namespaces"): "2",
         ("time", "1 h 0 min, the runs one after the other"): "2",
         ("losslab", "0.1.0, commit 0123456789ab with changes"): "1",
         ("losslab", "0.1.0"): "1",
