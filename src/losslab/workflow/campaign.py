@@ -75,9 +75,8 @@ class Campaign:
         """Load and check the studies of a configuration."""
         self._config, self._configfiles, self._root = config, list(configfiles), root
         reading.check_configs(self._configfiles)
-        self.studies = {
-            study.name: study for study in design.load_studies(hosts.chosen(config), root)
-        }
+        studies = design.load_studies(hosts.chosen(config), root)
+        self.studies = {study.name: study for study in studies}
         claims.check(self.studies, root)
         files.check(self.studies.values(), root)
         self.analysis = Analysis(self.studies, root)
