@@ -28,7 +28,7 @@ _ROW = re.compile(r"<tr\b[^>]*>.*?</tr>", re.DOTALL)
 _CELL = re.compile(r"<td\b([^>]*)>(.*?)</td>", re.DOTALL)
 _ROLES = {
     "table": "table", "thead": "rowgroup", "tbody": "rowgroup", "tr": "row", "th": "columnheader",
-    "td": "cell",
+    "td": "cell", "caption": "caption",
 }  # fmt: skip
 _TAG = re.compile(r"<[^>]+>")
 # Around a table: pandoc's block, and Quarto's.

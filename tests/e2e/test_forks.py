@@ -66,7 +66,7 @@ def contents(folder):
 
 def measured(what, seed, out, tools, **how):
     """Return the files of a valid replicate."""
-    film = video(what.video, what.duration_s, tools) if what.app == "ffmpeg" else None
+    film = video(what, tools)
     manifest = replicate.run(what, seed, out, tools, film, attempts=1, **how)
     assert manifest["reasons"] == []
     return contents(out)

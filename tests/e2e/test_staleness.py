@@ -68,7 +68,7 @@ DEPENDENT = {
     "src/losslab/emulation/apps/web.py": (APPEND, {"page"}),
     "src/losslab/emulation/apps/quic.py": (APPEND, {"quic"}),
     "src/losslab/emulation/probes/tcp.py": (APPEND, ALL),
-    "containers/kernel/containers.config": ("\nCONFIG_CHANGED=y\n", {"containers"}),
+    "containers/kernel/fragment.config": ("\nCONFIG_CHANGED=y\n", ALL),
     "containers/host/init": ("\n: changed\n", ALL),
     "config/traces/stairs": ("30\n", {"trace"}),
 }

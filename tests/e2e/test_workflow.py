@@ -183,9 +183,10 @@ def chromium(rendered, tmp_path_factory):
         assert page.complaints == []
 
 
-def test_report_has_at_most_40_screens(chromium):
+def test_report_has_at_most_45_screens(chromium):
+    """The quick campaign's report has fewer than 40; this one has the chapters of all studies."""
     chromium.size(1280, 900)
-    assert chromium.ask("document.documentElement.scrollHeight") / 900 <= 40
+    assert chromium.ask("document.documentElement.scrollHeight") / 900 <= 45
 
 
 def test_nothing_is_wider_than_a_phone_and_figures_are_redrawn(chromium):
