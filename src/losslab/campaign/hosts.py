@@ -6,6 +6,7 @@ engine, and elsewhere in plain hosts of the same guest. Both leave the same byte
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,11 +15,19 @@ from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.instrument import image
 from losslab.study.design import Cell
 
+# The choice of the machine that starts a campaign, for jobs on other machines.
+VARIABLE = "LOSSLAB_HOSTS"
+
 
 def chosen(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a campaign's configuration with the kind of hosts for `backend: any`."""
     here = VIRTUAL if image.existing(image.ENGINE) is None else CONTAINERNET
-    return {"hosts": here} | dict(config)
+    return {"hosts": os.environ.get(VARIABLE, here)} | dict(config)
+
+
+def variable(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the environment variable that repeats the choice in a campaign's jobs."""
+    return {VARIABLE: str(chosen(config)["hosts"])}
 
 
 def is_container(instrument: Mapping[str, Any]) -> bool:

@@ -29,6 +29,7 @@ from losslab.repository import ROOT
 
 DEFAULT_PARTS = (f"{KERNEL}-{kernels.default().key}", f"{IMAGE}-{image.HOST}")
 WITH_OBJECTS = (*DEFAULT_PARTS, f"{OBJECTS}-{kernels.default().key}")
+ENGINE = f"{IMAGE}-{image.ENGINE}"
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -60,11 +61,12 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     taken = kinds.add_parser(
         "fetch", help=f"fetch kernels and images from the place in {packed.PLACE}"
     )
-    for command, parts in ((made, WITH_OBJECTS), (taken, DEFAULT_PARTS)):
+    default = f"{' '.join(WITH_OBJECTS)}, and {ENGINE} if it is built"
+    for command, parts in ((made, default), (taken, " ".join(DEFAULT_PARTS))):
         command.add_argument(
-            "parts", nargs="*", metavar="PART", default=parts,
+            "parts", nargs="*", metavar="PART",
             help="kernel-6.12, kernel-6.1, objects-6.12, image-host, image-engine ... "
-            f"(default: {' '.join(parts)})",
+            f"(default: {parts})",
         )  # fmt: skip
     made.add_argument("--out", type=Path, default=Path("instruments"), help="folder to write to")
     made.add_argument(
@@ -120,7 +122,8 @@ def _part(name: str) -> tuple[str, Path, Path | None]:
 
 def _pack(options: argparse.Namespace) -> int:
     archives = []
-    for part in options.parts:
+    built = [ENGINE] if image.existing(image.ENGINE) else []
+    for part in options.parts or [*WITH_OBJECTS, *built]:
         kind, _, folder = _part(part)
         if folder is None:
             raise LosslabError(
@@ -137,7 +140,7 @@ def _pack(options: argparse.Namespace) -> int:
 
 def _fetch(options: argparse.Namespace) -> int:
     missing = []
-    for part in options.parts:
+    for part in options.parts or DEFAULT_PARTS:
         kind, target, folder = _part(part)
         if folder is None and not packed.install(kind, target):
             missing.append(part)

@@ -105,7 +105,7 @@ class Campaign:
         self._test_instruments(outputs)
         # One boot for all cells. Jobs on other machines find no server, and boot guests themselves.
         server = contextlib.ExitStack()
-        os.environ |= server.enter_context(snapshot_server.serving())
+        os.environ |= server.enter_context(snapshot_server.serving()) | hosts.variable(self._config)
         atexit.register(server.close)
 
     def _test_instruments(self, outputs: set[str]) -> None:

@@ -11,6 +11,7 @@ from losslab.study.stopping import StoppingRule
 
 @pytest.mark.parametrize(("built", "kind"), [(None, "virtual"), ("engine", "containernet")])
 def test_hosts_are_containers_where_their_image_is_built(built, kind, monkeypatch):
+    monkeypatch.delenv(hosts.VARIABLE, raising=False)
     monkeypatch.setattr(image, "existing", lambda name: built)
     assert hosts.chosen({"studies": {}})["hosts"] == kind
     assert hosts.chosen({"hosts": "virtual"})["hosts"] == "virtual"
@@ -24,3 +25,10 @@ def test_measured_cell_has_the_hosts_of_its_replicates():
     assert hosts.measured(cell, [{"instrument": {}}]) == hosts.measured(cell, []) == cell
     chosen = Cell("loss", "main", condition, rule)
     assert hosts.measured(chosen, rows) == chosen
+
+
+def test_jobs_on_other_machines_have_the_choice_of_the_first(monkeypatch):
+    monkeypatch.setattr(image, "existing", lambda name: "engine")
+    monkeypatch.setenv(hosts.VARIABLE, hosts.variable({"studies": {}})[hosts.VARIABLE])
+    monkeypatch.setattr(image, "existing", lambda name: None)
+    assert hosts.chosen({"studies": {}})["hosts"] == "containernet"
