@@ -19,8 +19,13 @@ from losslab.study.design import Cell
 VARIABLE = "LOSSLAB_HOSTS"
 
 
-def chosen(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a campaign's configuration with the kind of hosts for `backend: any`."""
+def chosen(config: Any) -> Any:
+    """Return a campaign's configuration with the kind of hosts for `backend: any`.
+
+    Anything but a mapping is returned as it is; the configuration's schema refuses it.
+    """
+    if not isinstance(config, Mapping):
+        return config
     here = VIRTUAL if image.existing(image.ENGINE) is None else CONTAINERNET
     return {"hosts": os.environ.get(VARIABLE, here)} | dict(config)
 

@@ -17,6 +17,11 @@ def test_hosts_are_containers_where_their_image_is_built(built, kind, monkeypatc
     assert hosts.chosen({"hosts": "virtual"})["hosts"] == "virtual"
 
 
+@pytest.mark.parametrize("content", [None, ["a"], "a"])
+def test_configuration_that_is_no_mapping_is_left_to_the_schema(content):
+    assert hosts.chosen(content) is content
+
+
 def test_measured_cell_has_the_hosts_of_its_replicates():
     rule, condition = StoppingRule(1, 1, None), Condition(algorithm="cubic")
     cell = Cell("loss", "main", condition, rule, any_backend=True)
