@@ -9,7 +9,8 @@ from setuptools.command.build_py import build_py
 # Files and folders of a clone, at the same paths below losslab/share (src/losslab/repository.py).
 FILES = (
     "CITATION.cff", "LICENSE", "Snakefile", "algorithms", "analysis", "config", "containers",
-    "report", "requirements-build.lock", "requirements.lock", "scripts/packages.txt", "workflow",
+    "profiles/default", "report", "requirements-build.lock", "requirements.lock",
+    "scripts/packages.txt", "workflow",
 )  # fmt: skip
 IGNORED = {"__pycache__", "tests"}
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from bench import golden
 from losslab import cellspec, cli, commands, whatif
-from losslab.campaign import futures, rerun
+from losslab.campaign import export, futures, rerun
 from losslab.campaign.futures import UNTOUCHED
 from losslab.campaign.instrument import instrument, video
 from losslab.campaign.replicate import run
@@ -76,7 +76,7 @@ def check(words: str, folder: Path, count: int) -> str | None:
     if not tools.cuts:
         return "its kernel has no cuts"
     film = video(condition, tools)
-    captures = cellspec.links(options.capture, condition)
+    captures = export.links(options.capture, condition)
     whole = run(condition, options.seed, folder / "whole", tools, film, captures=captures)
     rerun.require_result(whole, "the uncut replicate")
     first_s, *later = instants(condition.duration_s, count)

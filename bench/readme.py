@@ -3,7 +3,8 @@
     python -m bench.readme [RESULTS]
 
 The figure and the sentence's table are copied to docs/figures. `make figure` measures them first.
-The table of verdicts is made from report/verdicts/quick.tsv.
+The table of verdicts is made from report/verdicts/quick.tsv. Causes that runs show must also be in
+quick-fresh.tsv.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import yaml
 
-from losslab.campaign.verdicts import read_recorded
+from losslab.campaign.recorded_verdicts import FAMILIES, lasting_causes, read_recorded
 from losslab.instrument import kernels
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,7 +28,6 @@ FIGURE, TABLE = "loss_goodput.svg", "loss_decrease.csv"
 MARK = "<!-- answer: written by `python -m bench.readme` -->\n"
 VERDICTS_MARK = "<!-- verdicts: written by `python -m bench.readme` -->\n"
 CLAIMS = ROOT / "report" / "claims"
-VERDICTS = ROOT / "report" / "verdicts" / "quick.tsv"
 
 
 def answer(table: Path) -> str:
@@ -75,12 +75,15 @@ def replaced(readme: str, mark: str, text: str) -> str:
 
 
 def verdicts() -> str:
-    """Return the table of recorded verdicts on the quick campaign by study and evidence."""
-    recorded = read_recorded(VERDICTS)
+    """Return the table of recorded verdicts on the quick campaign by study and evidence.
+
+    Verdicts are of the first family of seeds. Causes count if they hold with both families.
+    """
+    recorded, causes = read_recorded(FAMILIES[0]), lasting_causes()
     lines = [
-        "| study | predictions reproduced | not reproduced | inconclusive "
+        "| study | predictions reproduced | not reproduced | inconclusive | cause shown "
         "| orders and signs reproduced | fitted or configured |",
-        "|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|",
     ]
     totals: Counter[str] = Counter()
     for path in sorted(CLAIMS.glob("*.yaml")):
@@ -92,6 +95,7 @@ def verdicts() -> str:
                 evidence = claim["evidence"]
                 found[evidence] += 1
                 found[f"{evidence} {recorded[name].verdict}"] += 1
+                found[f"{evidence} caused"] += name in causes
         if found["predicted"] or found["order"]:
             lines.append(_row(f"`{content['study']}`", found))
             totals += found
@@ -103,7 +107,7 @@ def _row(name: str, found: Counter[str]) -> str:
         return f"{found[f'{evidence} reproduced']} of {found[evidence]}"
 
     others = str(found["fitted"] + found["configured"])
-    counts = (found["predicted not reproduced"], found["predicted inconclusive"])
+    counts = [found[f"predicted {each}"] for each in ("not reproduced", "inconclusive", "caused")]
     cells = [name, share("predicted"), *map(str, counts), share("order"), others]
     return f"| {' | '.join(cells)} |"
 

@@ -93,6 +93,29 @@ family_errors <- function(draw, spread, n) {
   tibble::tibble(alone = 100 * mean(wrong[1, ]), holm = 100 * mean(wrong[2, ]))
 }
 
+# A cause: runs without it must scatter at most half as much as the claim's runs. The truth is at that
+# limit, a tenth, or no less scatter.
+max_scatter <- 0.5
+scatter_shares <- function(draw, n) {
+  at <- function(ratio) {
+    replicate(draws, {
+      found <- scatter_interval(exp(0.1 * ratio * draw(n)), exp(0.1 * draw(n)))
+      verdict_of(found, c(-Inf, max_scatter))
+    })
+  }
+  limit <- at(max_scatter)
+  tibble::tibble(
+    wrongly_not_reproduced = percent(limit, "not reproduced"),
+    wrongly_reproduced = percent(limit, "reproduced"),
+    rightly_reproduced = percent(at(0.1), "reproduced"),
+    rightly_not_reproduced = percent(at(1), "not reproduced")
+  )
+}
+# Distributions of the logarithm of a run.
+of_logarithm <- list(
+  "log-normal" = \(n) stats::rnorm(n), "log-t, 4 degrees of freedom" = \(n) stats::rt(n, 4)
+)
+
 # Simulate cells that end early: how often the mean's interval misses the mean, with an ordinary
 # interval and with the shared error (src/losslab/study/stopping.py), and the mean number of runs.
 stopping_errors <- function(rule, spread) {
@@ -175,6 +198,16 @@ stops <- dplyr::bind_rows(Map(function(rule, kind) {
     )
   }))
 }, rules, names(rules)))
-dplyr::bind_rows(verdicts, families, stops) |>
+# The seed again: these rates do not depend on the recorded scatter.
+set.seed(seed, kind = "Mersenne-Twister", sample.kind = "Rejection")
+causes <- dplyr::bind_rows(lapply(names(of_logarithm), function(distribution) {
+  dplyr::bind_rows(lapply(c(sizes, 20), function(n) {
+    found <- scatter_shares(of_logarithm[[distribution]], n)
+    dplyr::bind_cols(
+      tibble::tibble(part = "scatter", kind = "ratio of scatter", distribution, n), found
+    )
+  }))
+}))
+dplyr::bind_rows(verdicts, families, stops, causes) |>
   dplyr::mutate(cells = length(recorded), draws = draws, seed = seed) |>
   write_table(arguments[2])

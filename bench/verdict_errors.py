@@ -55,7 +55,8 @@ def read(file: Path = FILE) -> list[Row]:
 
 def tables(rows: Sequence[Row]) -> dict[str, str]:
     """Return the parts of the page as Markdown, by their mark."""
-    of = {part: [r for r in rows if r["part"] == part] for part in ("family", "stopping")}
+    parts = ("family", "stopping", "scatter")
+    of = {part: [r for r in rows if r["part"] == part] for part in parts}
     return {
         "simulation": _simulation(rows),
         "verdicts": _table(
@@ -75,6 +76,10 @@ def tables(rows: Sequence[Row]) -> dict[str, str]:
                 [r["kind"], _percent(r["spread"]), *_short(r, "ordinary", "shared", "runs")]
                 for r in of["stopping"]
             ),
+        ),
+        "scatter": _table(
+            ["distribution", "runs", *(r.replace("_", " ") for r in RATES)],
+            ([r["distribution"], r["n"], *_short(r, *RATES)] for r in of["scatter"]),
         ),
     }
 

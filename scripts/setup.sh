@@ -88,16 +88,19 @@ timeout 900 .venv/bin/python -m losslab.instrument.quarto &
 quarto=$!
 others="$quarto"
 echo "losslab: images and kernel (take ten minutes of CPU time if they are not in the cache)"
-{
-    .venv/bin/losslab image
-    # The main study runs in containers if Containernet's source can be fetched, or else in plain hosts.
-    [ -n "${LOSSLAB_INSTRUMENTS:-}" ] || .venv/bin/losslab image --variant engine --optional
-} &
+.venv/bin/losslab image &
 image=$!
-others="$quarto $image"
+engine=""
+if [ -z "${LOSSLAB_INSTRUMENTS:-}" ]; then
+    # The main study runs in containers if Containernet's source can be fetched, or else in plain hosts.
+    .venv/bin/losslab image --variant engine --optional &
+    engine=$!
+fi
+others="$quarto $image $engine"
 kernel=built
 .venv/bin/losslab kernel || kernel=failed
 wait "$image" || exit 1
+[ -z "$engine" ] || wait "$engine" || exit 1
 [ "$kernel" = built ] || exit 1
 wait "$quarto" || echo "losslab: note: Quarto was not installed; run make setup again to retry" >&2
 wait "$later" || exit 1

@@ -127,3 +127,34 @@ count_reversed <- function(verdict, other) {
   sum((verdict == "reproduced" & other == "not reproduced") |
     (verdict == "not reproduced" & other == "reproduced"))
 }
+
+# State the median agreement factors, and how many factors are within a known margin.
+factors_text <- function(sources) {
+  ends <- unique(fixed(c(min_present(sources$median), max_present(sources$median)), 2))
+  known <- sum(sources$with_margin)
+  paste0(
+    if (nrow(sources) == 1) "The median factor is " else "The median factor of a source is ",
+    paste(ends, collapse = " to "), ".",
+    if (known > 0) {
+      paste0(
+        " Where the source's margin is known, ", sum(sources$within), " of ", known,
+        if (known == 1) " factor is within it." else " factors are within it."
+      )
+    }
+  )
+}
+
+# State how many verdicts other windows of the runs reverse; "" without claims on goodput.
+windows_text <- function(windows) {
+  if (nrow(windows) == 0) {
+    return("")
+  }
+  reversed <- function(verdicts) count_reversed(windows$verdict, verdicts)
+  paste0(
+    "**Windows of time.** The claims on goodput are judged again on the first half of each run, ",
+    "the second half, and the whole run without a warm-up (@tbl-agreement-windows). Of ",
+    nrow(windows), " verdicts, the first half reverses ", reversed(windows$early_verdict),
+    ", the second ", reversed(windows$late_verdict), ", and the whole run ",
+    reversed(windows$whole_verdict), ". Others become inconclusive, because half a run varies more."
+  )
+}

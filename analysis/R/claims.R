@@ -189,18 +189,13 @@ claim_kinds <- list(
     z <- max(abs(pooled$z[pooled$cell %in% cells$cell]))
     list(value = z, low = z, high = z, n = min(cells$n))
   },
-  # Correlation of two metrics over the replicates of a cell, or of two cells with equal seeds.
-  correlation = function(data, claim, level) {
-    of <- function(claim, metric) {
-      cell <- only(select_cells(data, claim), claim)$cell
-      tibble::as_tibble(runs_of(data, cell, metric)[c("replicate", "seed", "value")])
-    }
-    other <- if (is.null(claim$others)) claim else rivals_of(claim)
-    both <- dplyr::inner_join(
-      of(claim, metric_of(claim)), of(other, claim[["with"]]),
-      by = c("replicate", "seed")
-    )
-    correlation_interval(both$value.x, both$value.y, level)
+  # Scatter of the runs of the only selected cell over that of its counterpart's runs.
+  scatter_ratio = function(data, claim, level) {
+    runs <- lapply(list(list(), claim$against), function(replaced) {
+      runs_of(data, only(select_cells(data, claim, replaced), claim)$cell, metric_of(claim))
+    })
+    share <- min(vapply(runs, share_of, 0))
+    scatter_interval(runs[[1]]$value, runs[[2]]$value, level_of(share, level))
   }
 )
 

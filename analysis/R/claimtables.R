@@ -100,7 +100,7 @@ count_verdicts_text <- function(claims) {
     caused <- sum(as_text(rows$cause, "") != "")
     paste0(
       "of ", nrow(rows), " ", name, ", ", count_text(rows),
-      if (caused > 0) paste0(" (of the others, runs show the cause of ", caused, ")")
+      if (caused > 0) paste0(" (runs show the cause of ", caused, " of the others)")
     )
   }, "")
   paste(parts, collapse = "; ")
@@ -108,7 +108,7 @@ count_verdicts_text <- function(claims) {
 
 # Tabulate the verdicts: a row per study. Predictions are counted by verdict; of the other kinds of
 # evidence, the reproduced claims. `Cause shown` counts predictions of any other verdict whose cause
-# runs show.
+# runs show (`lasting_causes` keeps those of both families of seeds).
 count_verdicts <- function(claims) {
   groups <- split(claims, factor(claims$study, unique(claims$study)))
   if (length(groups) > 1) {

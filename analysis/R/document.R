@@ -6,10 +6,13 @@ lock_names <- function(place = knitr::knit_global()) {
   for (name in ls(place)) lockBinding(name, place)
 }
 
-# Let the finished document have its details in the appendix, and no reference without a target.
+# Let the finished document have its details in the appendix, no section without data, and no
+# reference without a target.
 finish_document <- function() {
   whole <- knitr::knit_hooks$get("document")
-  knitr::knit_hooks$set(document = function(x) whole(without_dangling(with_details_moved(x))))
+  knitr::knit_hooks$set(document = function(x) {
+    whole(without_dangling(without_empty_sections(with_details_moved(x))))
+  })
 }
 
 # Move the details of each chapter to the line `<!-- all details -->`.

@@ -4,6 +4,9 @@
 not_printed <- new.env()
 not_printed$labels <- character()
 
+# Line in place of an exhibit without data.
+no_exhibit <- "<!-- no data -->"
+
 # Do not print chunks without data.
 hide_empty_exhibits <- function() {
   shown <- knitr::knit_hooks$get("chunk")
@@ -16,7 +19,7 @@ hide_empty_exhibits <- function() {
       if (is.null(caption)) caption <- options[["tbl-cap"]]
       if (is.null(caption)) caption <- options[["tbl.cap"]]
       not_printed$labels[[options$label]] <- sub("[:.,;].*", "", paste(caption, collapse = " "))
-      ""
+      no_exhibit
     }
   )
 }
@@ -31,14 +34,31 @@ has_no_data <- function(x, options) {
     any(file.exists(picture)) && any(grepl(nothing_to_draw, readLines(picture), fixed = TRUE))
 }
 
-# Remove references to figures, tables and sections of the report that a document does not have.
-# References to anything else remain, and are an error.
+# Remove the third-level sections whose figures and tables all have no data, and the bold words of
+# paragraphs whose sentences all have no numbers.
+without_empty_sections <- function(lines) {
+  lines <- unlist(strsplit(paste(lines, collapse = "\n"), "\n", fixed = TRUE))
+  level <- nchar(sub("^(#{1,3}) .*", "\\1", lines)) * grepl("^#{1,3} ", lines)
+  section <- cumsum(level > 0)
+  has <- function(of, what) any(grepl(what, lines[section == of], perl = TRUE))
+  empty <- Filter(
+    \(of) has(of, paste0("^", no_exhibit, "$")) && !has(of, "[{]#(fig|tbl)-"),
+    section[level == 3]
+  )
+  alone <- grepl("^[*]{2}[^*]+[.][*]{2} *$", lines) & c(lines[-1], "") == ""
+  lines[!section %in% empty & !alone & lines != no_exhibit]
+}
+
+# Remove references to figures, tables and sections of the report that a document does not have, and
+# sentences that begin with one. References to anything else remain, and are an error.
 without_dangling <- function(document, labels = readLines("labels.txt")) {
   text <- paste(document, collapse = "\n")
   defined <- "(?<=\\{#)(?:fig|tbl|sec)-[A-Za-z0-9-]+"
   present <- regmatches(text, gregexpr(defined, text, perl = TRUE))[[1]]
   for (label in setdiff(labels, present)) {
     one <- paste0("@", label, "(?![A-Za-z0-9-])")
+    sentence <- paste0("(?:^|(?<=[.]\\s)|(?<=\n\n))", one, "(?:[^.]|[.](?!\\s|$))*[.](?:\\s|$)")
+    text <- gsub(sentence, "", text, perl = TRUE)
     text <- gsub(paste0("\\s*\\((see )?", one, "\\)"), "", text, perl = TRUE)
     text <- gsub(paste0("\\((see )?", one, "[,;]\\s+"), "(", text, perl = TRUE)
     text <- gsub(paste0("[,;]\\s+", one), "", text, perl = TRUE)

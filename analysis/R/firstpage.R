@@ -40,11 +40,21 @@ gap_ratio <- function(at, column = "ratio") {
   number_if_there(table_if_there("cloud_gap.csv", words = "step"), column, block == at)
 }
 
+# Number of findings on the first page so far.
+printed <- new.env()
+printed$findings <- 0
+
+# Say where the findings are if the first page has none.
+without_finding <- function() {
+  if (printed$findings == 0) "The chapters have the findings of this campaign." else ""
+}
+
 # Show a finding: one sentence and who should care, beside a small figure. "" without the sentence.
 finding <- function(picture, sentence, who) {
   if (sentence == "") {
     return("")
   }
+  printed$findings <- printed$findings + 1
   words <- paste(c("", picture_words(picture)), collapse = "")
   paste(
     "::: {.finding}", "```{=typst}", "#finding([", "```", "",
@@ -55,8 +65,8 @@ finding <- function(picture, sentence, who) {
   )
 }
 
-# Count the predictions of each source by verdict, and its reproduced orders and signs. A source is
-# named by its chapter's title.
+# Count the predictions of each source by verdict, those whose cause runs show, and its reproduced
+# orders and signs. A source is named by its chapter's title.
 count_by_source <- function(claims) {
   of_sources <- unique(claims$study[claims$evidence == "predicted"])
   dplyr::bind_rows(lapply(of_sources, function(name) {
@@ -66,9 +76,21 @@ count_by_source <- function(claims) {
       Source = chapter_link(name), Tried = sum(!predicted %in% c("not measured", "not comparable")),
       Within = sum(predicted == "reproduced"), Outside = sum(predicted == "not reproduced"),
       Inconclusive = sum(predicted == "inconclusive"),
+      `Cause shown` = sum(as_text(own$cause[own$evidence == "predicted"], "") != ""),
       `Orders and signs` = share_reproduced(own[own$evidence == "order", ])
     )
   }))
+}
+
+# State how many sources the campaign repeats, as the end of a sentence.
+purpose_text <- function(claims) {
+  count <- length(unique(claims$study[claims$evidence == "predicted"]))
+  if (count == 0) {
+    return("")
+  }
+  words <- c("one source", "two sources", "three sources", "four sources", "five sources")
+  sources <- if (count <= length(words)) words[count] else paste(count, "sources")
+  paste(", and whether others get the numbers that", sources, "published")
 }
 
 # Link a chapter by its title.

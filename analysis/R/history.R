@@ -45,9 +45,48 @@ read_families <- function(first = "quick.tsv", second = "quick-fresh.tsv") {
     return(NULL)
   }
   dplyr::inner_join(
-    read_history(first)[c("study", "claim", "verdict")],
-    read_history(second)[c("study", "claim", "verdict")],
+    read_history(first)[c("study", "claim", "verdict", "cause")],
+    read_history(second)[c("study", "claim", "verdict", "cause")],
     by = c("study", "claim"), suffix = c("_first", "_second")
+  )
+}
+
+# Get the causes of the claims' verdicts that hold with both recorded families of seeds, too; "" for
+# others. A claim that is reproduced with one family needs no cause there.
+lasting_causes <- function(claims, families) {
+  if (is.null(families)) {
+    return(rep("", nrow(claims)))
+  }
+  explained <- explained_in(families, "first") & explained_in(families, "second")
+  lasting <- paste(families$study, families$claim)[explained]
+  ifelse(paste(claims$study, claims$claim) %in% lasting, as_text(claims$cause, ""), "")
+}
+
+explained_in <- function(families, which) {
+  families[[paste0("verdict_", which)]] == "reproduced" |
+    families[[paste0("cause_", which)]] != "none"
+}
+
+# State how many predictions are within their margin, or have a cause that runs show, with both
+# families of seeds; "" unless both are recorded.
+explained_text <- function(claims, families) {
+  if (is.null(families)) {
+    return("")
+  }
+  predicted <- claims[claims$evidence == "predicted", c("study", "claim")]
+  rows <- dplyr::inner_join(predicted, families, by = c("study", "claim"))
+  if (nrow(rows) == 0) {
+    return("")
+  }
+  within <- rows$verdict_first == "reproduced" & rows$verdict_second == "reproduced"
+  explained <- explained_in(rows, "first") & explained_in(rows, "second")
+  scatter <- rows$cause_first == "scatter" | rows$cause_second == "scatter"
+  paste0(
+    "With both recorded families of seeds, ", sum(explained), " of ", nrow(rows), " predictions (",
+    round(100 * mean(explained)), " %) are within their margin or have a cause that runs show. ",
+    "Within the margin: ", sum(within), "; another value without the cause: ",
+    sum(explained & !within & !scatter), "; inconclusive, and less scatter without the cause: ",
+    sum(explained & !within & scatter), "."
   )
 }
 
@@ -65,7 +104,9 @@ families_text <- function(families) {
   text <- paste0(
     "The limits were chosen on the first family of seeds. With a second family, ", nrow(apart),
     " of ", nrow(families), " recorded verdicts are different; ", sum(turned),
-    " of them are the opposite."
+    " of them are the opposite. Runs show the cause of ", sum(families$cause_first != "none"),
+    " verdicts with the first family and of ", sum(families$cause_second != "none"),
+    " with the second."
   )
   paste(c(text, "", if (nrow(apart) > 0) lines), collapse = "\n")
 }

@@ -172,16 +172,29 @@ ratio_prediction <- function(a, b, runs, level = interval_level) {
   list(low = exp(ratio - half), high = exp(ratio + half))
 }
 
-# Compute Spearman's rank correlation with its interval by Fisher's transformation, with the
-# variance of Bonett and Wright (Psychometrika 65, 2000).
-correlation_interval <- function(x, y, level = interval_level) {
-  n <- length(x)
-  if (n < min_runs || is_deterministic(x) || is_deterministic(y)) {
+# Compute the ratio of the scatter of two samples: of the mean absolute deviations from the median,
+# of logarithms if all values are positive. The interval is that of Bonett and Seier (The American
+# Statistician 57, 2003), which needs no normal distribution, with Welch's t instead of the normal
+# quantile. Without any scatter in `a`, the ratio is 0.
+scatter_interval <- function(a, b, level = interval_level) {
+  n <- min(length(a), length(b))
+  if (n < min_runs || is_deterministic(b)) {
     return(c(list(value = NA_real_), no_interval, n = n))
   }
-  r <- stats::cor(x, y, method = "spearman")
-  half <- stats::qnorm((1 + level) / 2) * sqrt((1 + r^2 / 2) / (n - 3))
-  # A perfect correlation has no finite transform.
-  ends <- tanh(atanh(max(min(r, 0.999), -0.999)) + c(-1, 1) * half)
-  list(value = r, low = ends[1], high = ends[2], n = n)
+  if (is_deterministic(a)) {
+    return(list(value = 0, low = 0, high = 0, n = n))
+  }
+  positive <- all(c(a, b) > 0)
+  deviations <- lapply(list(a, b), function(x) {
+    x <- if (positive) log(x) else x
+    abs(x - stats::median(x))
+  })
+  sizes <- lengths(deviations)
+  means <- vapply(deviations, mean, 0)
+  parts <- vapply(deviations, stats::var, 0) / means^2 / sizes
+  freedom <- sum(parts)^2 / sum(parts^2 / (sizes - 1))
+  half <- stats::qt((1 + level) / 2, freedom) * sqrt(sum(parts))
+  # A sample's median is nearer to its values than the true one.
+  ratio <- log(means * sizes / (sizes - 1))
+  as.list(c(exp(ratio[1] - ratio[2] + c(low = -half, value = 0, high = half)), n = n))
 }

@@ -1,24 +1,28 @@
 # Reasons of verdicts. A reason is a list of sentences, each with evidence that states the same: a
 # claim on the study's cells that must itself be reproduced (`shown_by`), published numbers
 # (`published`) or a test (`test`). losslab.study.claims checks the last two before a campaign. A
-# sentence with `cause` states the cause of the verdict, which its runs show.
+# sentence with `cause` states the cause of the verdict, which its runs show: cells without the
+# supposed cause have another number (`difference`), or scatter less (`scatter`). The latter
+# explains only inconclusive verdicts.
 
 # Get the reason of a verdict, and why its evidence fails, if it does. A claim that is not
 # reproduced must have a reason that holds. An inconclusive one has a generated cause, and its own
 # reason only as long as that holds.
 reason_of <- function(claim, data, found) {
   if (found$verdict == "not comparable") {
-    return(list(text = claim$not_comparable, unsupported = "", cause = FALSE))
+    return(list(text = claim$not_comparable, unsupported = "", cause = ""))
   }
   if (!found$verdict %in% c("not reproduced", "inconclusive")) {
-    return(list(text = "", unsupported = "", cause = FALSE))
+    return(list(text = "", unsupported = "", cause = ""))
   }
   judged <- lapply(claim$reason, judge_sentence, data = data, claim = claim)
   # Not every campaign measures the cells that show a cause.
-  own <- Filter(\(sentence) sentence$measured || !sentence$cause, judged)
+  own <- Filter(\(sentence) sentence$measured || sentence$cause == "", judged)
   text <- paste(vapply(own, \(sentence) sentence$text, ""), collapse = " ")
   false <- Filter(\(sentence) sentence$unsupported != "", own)
-  cause <- length(false) == 0 && any(vapply(own, \(sentence) sentence$cause, TRUE))
+  shown <- vapply(own, \(sentence) sentence$cause, "")
+  explains <- c("difference", if (found$verdict == "inconclusive") "scatter")
+  cause <- c(if (length(false) == 0) intersect(explains, shown), "")[1]
   if (found$verdict == "inconclusive") {
     scatter <- why_inconclusive(found, allowed_range(claim), claim$published_runs)
     parts <- c(scatter, if (length(false) == 0) text)
@@ -37,11 +41,16 @@ reason_of <- function(claim, data, found) {
 judge_sentence <- function(sentence, data, claim) {
   support <- sentence$shown_by
   if (is.null(support)) {
-    return(list(text = sentence$text, unsupported = "", cause = FALSE, measured = TRUE))
+    return(list(text = sentence$text, unsupported = "", cause = "", measured = TRUE))
   }
   support$id <- paste0(claim$id, " (reason)")
   found <- measure_claim(support, data)
-  text <- gsub("{value}", short(found$value, 3), sentence$text, fixed = TRUE)
+  number <- if (support$kind == "scatter_ratio") {
+    as_share(found$value)
+  } else {
+    short(found$value, 3)
+  }
+  text <- gsub("{value}", number, sentence$text, fixed = TRUE)
   unsupported <- if (found$verdict == "reproduced") {
     ""
   } else {
@@ -51,9 +60,21 @@ judge_sentence <- function(sentence, data, claim) {
     )
   }
   list(
-    text = text, unsupported = unsupported, cause = isTRUE(sentence$cause),
+    text = text, unsupported = unsupported, cause = kind_of_cause(sentence),
     measured = found$verdict != "not measured"
   )
+}
+
+# Format a ratio as a whole percentage, as in "scatters 12 % as much".
+as_share <- function(ratio) {
+  if (isTRUE(ratio < 0.005)) "less than 1 %" else paste(round(100 * ratio), "%")
+}
+
+kind_of_cause <- function(sentence) {
+  if (!isTRUE(sentence$cause)) {
+    return("")
+  }
+  if (sentence$shown_by$kind == "scatter_ratio") "scatter" else "difference"
 }
 
 # State the likely cause of an inconclusive verdict from its numbers: how far the value is from the

@@ -115,7 +115,9 @@ cells_again <- function(study, names) {
       "[", nrow(cells), if (nrow(cells) == 1) " cell" else " cells", "](explorer.html#study=",
       study, "), n = ", paste(count, collapse = " to ")
     ),
-    paste0("repeat: `losslab rerun results/cells/", addresses[1], "`"),
-    paste0("[[open in the explorer](explorer.html#a=", addresses[1], ")]{.web}")
+    paste0(
+      "repeat: `losslab rerun results/cells/", addresses[1], "`",
+      "[ \u00b7 [open in the explorer](explorer.html#a=", addresses[1], ")]{.web}"
+    )
   )
 }

@@ -113,7 +113,7 @@ evaluate_claim <- function(claim, data, study, level = interval_level) {
     verdict = found$verdict,
     reason = reason$text,
     unsupported = reason$unsupported,
-    cause = if (reason$cause) "run" else "",
+    cause = reason$cause,
     absent = found$absent
   ))
 }

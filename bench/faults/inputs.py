@@ -11,7 +11,7 @@ from bench.faults.kit import LOSSLAB, QUICK, ROOT, SNAKEMAKE, Outcome, first_lin
 
 CAMPAIGN = "studies: {loss: {main: {replicates: 2, duration_s: 1, warmup_s: 0}}}\n"
 # Time limit of an answer to wrong input, on a busy machine.
-LIMIT_S = 60
+LIMIT_S = 600
 
 
 @dataclass(frozen=True)

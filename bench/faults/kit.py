@@ -21,17 +21,18 @@ from losslab.study import design
 ROOT = Path(__file__).resolve().parents[2]
 LOSSLAB = [sys.executable, "-m", "losslab.cli"]
 SNAKEMAKE = [str(Path(sys.executable).parent / "snakemake")]
-# A cell that takes a second or two.
+# A cell that takes a second or two on an idle machine.
 QUICK = ["--algorithm", "cubic", "--loss-percent", "5", "--duration-s", "1", "--warmup-s", "0.1"]
 CONDITION = {
     "algorithm": "cubic", "loss_percent": 5, "path": "symmetric", "app": "iperf3",
     "rtt_ms": 0.44, "rate_mbit": 1000, "buffer_packets": 1000, "duration_s": 1, "warmup_s": 0.1,
 }  # fmt: skip
-WAIT_S = 120.0
+# Limit of any wait: with twenty other jobs per CPU, Snakemake alone takes minutes to start.
+WAIT_S = 600.0
 # A report takes minutes on two idle CPUs, which tests share.
 COMMAND_TIMEOUT_S = 1800.0
 # A hanging guest is ended at its own time limit, twice.
-RUN_LIMIT_S = 600.0
+RUN_LIMIT_S = 1200.0
 
 
 class SkippedError(Exception):

@@ -86,7 +86,10 @@ def bad_configuration(folder: Path) -> Outcome:
     return Outcome(
         "a misspelt key in the configuration",
         f"nothing ran: {first_line(words, 'warm_up')}",
-        good=done.returncode != 0 and "warm_up" in words and not (folder / "results").exists(),
+        good=done.returncode != 0
+        and "warm_up" in words
+        and "Traceback" not in words
+        and not (folder / "results").exists(),
     )
 
 

@@ -27,7 +27,8 @@ from bench.fuzz.checks import (
 )
 from bench.fuzz.judging import Reader, require_finite
 from losslab import cellspec, reading, sweeps, whatif
-from losslab.campaign import documents, scorecard, verdicts
+from losslab.campaign import documents, integrity, scorecard, verdicts
+from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE, write_json
 from losslab.emulation.link import traces
 from losslab.instrument import image, kernels
 from losslab.study import claims, design, suite
@@ -141,11 +142,16 @@ def read_samples(data: bytes) -> Any:
         run.mkdir()
         for path in recorded.iterdir():
             (run / path.name.removesuffix(".gz")).write_bytes(_of(path))
-        # Results of this format have no digests, which would refuse every changed table.
-        host = json.loads((run / "host.json").read_text()) | {"format": "1.0"}
-        (run / "host.json").write_text(json.dumps(host))
     (run / "tcp.csv").write_bytes(data)
+    # With the digests of a run that was measured so.
+    manifest, host = (json.loads((run / name).read_text()) for name in (MANIFEST_FILE, HOST_FILE))
+    write_json(manifest | integrity.listed(run), run / MANIFEST_FILE)
+    write_json(integrity.sealed(_without(host, integrity.SELF), run), run / HOST_FILE)
     return plot.text([series.load(run)], 80)
+
+
+def _without(data: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if name != key}
 
 
 def _of(path: Path) -> bytes:
@@ -172,8 +178,8 @@ def _conditions() -> list[bytes]:
 
 CLAIM_ROW = (
     b"study,claim,sentence,source,evidence,published,measured,low,high,n,unit,tolerance,limit_is,"
-    b"limit_because,verdict,reason,unsupported,absent\n"
-    b"loss,a,It is.,p. 1,order,NA,4.5,4,5,10,times,at least 4,ours,why,reproduced,NA,NA,NA\n"
+    b"limit_because,verdict,reason,unsupported,absent,cause\n"
+    b"loss,a,It is.,p. 1,order,NA,4.5,4,5,10,times,at least 4,ours,why,reproduced,NA,NA,NA,none\n"
 )
 PROGRESS = json.dumps(
     {

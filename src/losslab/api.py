@@ -10,7 +10,7 @@ from typing import Any
 from losslab import cellspec, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.backends.registry import BACKENDS
-from losslab.campaign import cellfiles, fingerprint, inputs, replicate
+from losslab.campaign import cellfiles, export, fingerprint, inputs, replicate
 from losslab.campaign.cellrun import finished
 from losslab.campaign.instrument import instrument, video
 from losslab.frames import InvalidRunError, Results, Run, Value
@@ -37,6 +37,10 @@ def measure(
 ) -> Run:
     """Measure one run, as `losslab measure` does, or return it if it is already measured.
 
+    Raises UsageError if an axis or a value is impossible, or `out` has another run. Nothing ran.
+    Raises HostError if the machine or the instrument failed. Raises InvalidRunError if the run
+    failed a check.
+
     Args:
         seed: Seed of all random draws.
         out: Folder of the run. By default a folder of `results/runs` in the current folder, named
@@ -47,16 +51,11 @@ def measure(
         timeout_s: Wall-clock limit of the guest.
         allow_invalid: Return a run that failed a check instead of raising InvalidRunError.
         axes: Axes of the condition, such as `algorithm="bbr", loss_percent=1`.
-
-    Raises:
-        UsageError: An axis or a value is impossible, or `out` has another run. Nothing ran.
-        HostError: The machine or the instrument failed.
-        InvalidRunError: The run failed a check.
     """
     condition = _condition(axes)
     cellspec.SEED(str(seed))
     _require_backend(backend, where)
-    links = cellspec.links(captures, condition)
+    links = export.links(captures, condition)
     at_first_use(condition, backend, where)
     tools = instrument(backend, where, condition)
     folder = Path(out) if out is not None else _default_folder(condition, backend, where, seed)
@@ -87,6 +86,9 @@ def sweep(
 ) -> Results:
     """Measure all combinations of values of some axes; finished runs are kept.
 
+    Raises UsageError if an axis or a value is impossible, or there are too many cells. Nothing ran.
+    Raises LosslabError if a cell could not be measured.
+
     Args:
         replicates: Runs of each cell.
         cores: Cells to measure at a time; by default all cores.
@@ -94,10 +96,6 @@ def sweep(
         backend: As in `measure`.
         where: As in `measure`.
         axes: A value or a list of values of each axis, such as `algorithm=["cubic", "bbr"]`.
-
-    Raises:
-        UsageError: An axis or a value is impossible, or there are too many cells. Nothing ran.
-        LosslabError: A cell could not be measured.
     """
     given = {name: _values(value) for name, value in axes.items()}
     folder = Path(out) if out is not None else SWEEPS
@@ -114,11 +112,7 @@ def sweep(
 
 
 def read(folder: str | Path) -> Results:
-    """Read the measured cells of a results folder of a campaign or a sweep.
-
-    Raises:
-        LosslabError: There are none, or one is damaged.
-    """
+    """Read the measured cells of a campaign's or sweep's results; LosslabError if damaged."""
     found = cellfiles.load_cells(Path(folder))
     return Results(Path(folder), tuple(cell.file for cell in found.values()))
 

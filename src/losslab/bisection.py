@@ -74,10 +74,8 @@ class Search:
     def run(self, at: int, names: Sequence[str]) -> dict[str, Path]:
         """Run cells at a step; return the runs' folders.
 
-        A step whose kernel has the same binary as an earlier one has its runs.
-
-        Raises:
-            LosslabError: The step does not compile, or a run fails.
+        A step whose kernel has the same binary as an earlier one has its runs. Raises LosslabError
+        if the step does not compile, or a run fails.
         """
         step, side = self.steps[at], self._side(at)
         its = {name: self._cell(step, name) for name in names}
@@ -179,7 +177,6 @@ def _bisect(options: argparse.Namespace) -> int:
 
 
 def _test(options: argparse.Namespace) -> Criterion:
-    """Return the test that the options describe."""
     bounded = options.at_least is not None or options.at_most is not None
     if bounded != (options.metric is not None):
         raise UsageError("--metric needs --at-least or --at-most, and these need --metric")
@@ -214,11 +211,7 @@ def _steps(options: argparse.Namespace) -> Iterator[Step]:
 
 
 def _deciding_cell(search: Search, test: Criterion) -> tuple[str, str | bool | None]:
-    """Return the first cell whose runs at both ends differ, and the state before the change.
-
-    Raises:
-        LosslabError: No cell differs.
-    """
+    """Return the first cell that differs between both ends, and its state before the change."""
     names = list(search.cells)
     ends = [search.run(at, names) for at in (0, len(search.steps) - 1)]
     for name in names:

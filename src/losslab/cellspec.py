@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import contextlib
+import hashlib
+import os
+import socket
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from losslab.backends.base import GUEST, VIRTUAL, Instrument
 from losslab.backends.registry import NAMES, PLACES
-from losslab.errors import LosslabError
-from losslab.reading import UsageError, shown, whole_option
+from losslab.reading import UsageError, input_errors, shown, whole_option
+from losslab.reading.files import check_data
 from losslab.repository import ROOT
 from losslab.study import design
 from losslab.study.condition import Condition
-from losslab.study.names import Names
+from losslab.study.names import Names, load_algorithms
 
 # Largest seed of a replicate; seeds that a campaign derives have 31 bits.
 SEED_MAX = 2**63 - 1
@@ -32,6 +36,25 @@ def backend_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def cores_option(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add the option for the number of `what` to measure at a time."""
+    parser.add_argument(
+        "--cores", type=whole_option("cores", 1), default=len(os.sched_getaffinity(0)),
+        help=f"{what} to measure at a time (default: all cores)",
+    )  # fmt: skip
+
+
+def require_algorithms(names: Sequence[str]) -> None:
+    """Refuse names that are not in config/algorithms.tsv."""
+    available = [row["name"] for row in load_algorithms(ROOT / "config" / "algorithms.tsv")]
+    if unknown := [name for name in names if name not in available]:
+        raise UsageError(
+            f"algorithms must be in config/algorithms.tsv ({', '.join(available)}), found "
+            f"{', '.join(unknown)}",
+            hint="add your own with `losslab new algorithm NAME`",
+        )
+
+
 def condition(data: Any, names: Names | None = None) -> Condition:
     """Make a condition from axes' values and defaults; refuse impossible ones.
 
@@ -39,19 +62,10 @@ def condition(data: Any, names: Names | None = None) -> Condition:
     """
     if not isinstance(data, dict):
         raise UsageError(f"a condition must be a mapping of axes, found {shown(data)}")
-    for name, value in data.items():
-        # Python decodes invalid UTF-8 on a command line to lone surrogates.
-        if isinstance(value, str) and not value.isascii():
-            try:
-                value.encode()
-            except UnicodeEncodeError as error:
-                raise UsageError(f"{name} must be UTF-8, found {value!a}") from error
-    try:
+    # Python decodes invalid UTF-8 on a command line to lone surrogates.
+    check_data({k: v for k, v in data.items() if isinstance(v, str)}, "the condition")
+    with input_errors():
         made = Condition.from_json(data)
-    except KeyError as error:
-        raise UsageError(shown(str(error.args[0]))) from error
-    except LosslabError as error:
-        raise UsageError(error.message) from error
     names = names or design.load_names(ROOT)
     problems = made.problems() + names.problems(made)
     if problems:
@@ -66,21 +80,27 @@ def instrument(options: argparse.Namespace, condition: Condition) -> Instrument:
     return instrument(options.backend, options.where, condition)
 
 
-def links(names: Sequence[str], condition: Condition) -> list[str]:
-    """Return the distinct names of links to capture; refuse unknown ones."""
-    # Imported here: only captures need a plan before the job.
-    from losslab.emulation.plan import make_plan
+@contextlib.contextmanager
+def claimed(out: Path) -> Iterator[None]:
+    """Reserve a new output folder, so that no other process of this user writes it meanwhile.
 
-    available = [
-        name for host in make_plan(condition, 0).hosts.values() for name in host.interfaces
-    ]
-    unknown = sorted(set(names) - set(available))
-    if unknown:
-        raise UsageError(
-            f"a link to capture must be one of {', '.join(sorted(available))}, found "
-            f"{', '.join(unknown)}"
-        )
-    return list(dict.fromkeys(names))
+    The reservation is a socket's name in the abstract namespace (unix(7)), which leaves no file if
+    this process is killed.
+
+    Raises:
+        UsageError: The folder exists, or another process has it.
+    """
+    name = hashlib.sha256(os.fsencode(out.resolve())).hexdigest()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as lock:
+        try:
+            lock.bind(f"\0losslab-{os.geteuid()}-out-{name}")
+        except OSError as error:
+            raise UsageError(
+                f"--out must name a new folder, found that another process measures into {out}",
+                hint="choose another folder",
+            ) from error
+        refuse_existing(out)
+        yield
 
 
 def refuse_existing(out: Path) -> None:

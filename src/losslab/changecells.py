@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
-import os
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,19 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from losslab import sweeps
+from losslab import cellspec, sweeps
 from losslab.campaign import inputs
 from losslab.campaign.export import SENDERS_LINK
 from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE
 from losslab.campaign.instrument import instrument
 from losslab.instrument import kernels
 from losslab.provide import at_first_use
-from losslab.reading import UsageError, whole_option
+from losslab.reading import UsageError
 from losslab.repository import ROOT
 from losslab.study import design, suite
 from losslab.study.axes import NONE
 from losslab.study.condition import DEFAULT_KERNEL, Condition
-from losslab.study.names import load_algorithms
 from losslab.why import measure_command
 
 SUITE = "ci"
@@ -79,30 +76,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--receiver-command", default=NONE, help="and this one at the receiver")
     parser.add_argument("--bring", type=Path, metavar="FOLDER", help="files of the changed program")
-    parser.add_argument(
-        "--cores", type=whole_option("cores", 1), default=len(os.sched_getaffinity(0)),
-        help="runs to measure at a time (default: all cores)",
-    )  # fmt: skip
+    cellspec.cores_option(parser, "runs")
 
 
 def plan(options: argparse.Namespace) -> dict[str, Cell]:
     """Return the cells of a suite by SCENARIO/ALGORITHM.
 
-    Raises:
-        UsageError: An algorithm, a cell or a program is unknown or impossible.
+    Raises UsageError if an algorithm, a cell or a program is unknown or impossible.
     """
     selected = suite.load_suite(options.suite, ROOT)
     if "compared" not in selected:
         raise UsageError(
             f"the suite must name metrics to compare (`compared`), found none in {options.suite}"
         )
-    rows = load_algorithms(ROOT / "config" / "algorithms.tsv")
-    known = [row["name"] for row in rows]
-    if unknown := [name for name in options.algorithm if name not in known]:
-        raise UsageError(
-            f"algorithms must be in config/algorithms.tsv, found {', '.join(unknown)}",
-            hint="add your own with `losslab new algorithm NAME`",
-        )
+    cellspec.require_algorithms(options.algorithm)
     algorithms = list(dict.fromkeys([*options.algorithm, *selected["baselines"]]))
     blocks = suite.blocks(selected, algorithms)
     runs = suite.runs(selected, suite.FULL if options.full else suite.QUICK)
@@ -154,8 +141,7 @@ def brought(folder: Path | None) -> str:
 def kernel_digests(cells: Mapping[str, Cell], side: Side) -> dict[str, str | None]:
     """Return the digest of each cell's kernel on a side; build changed kernels.
 
-    Raises:
-        LosslabError: A changed file does not compile, or a kernel is not built.
+    Raises LosslabError if a changed file does not compile, or a kernel is not built.
     """
     found: dict[str, str | None] = {}
     with side.active():
@@ -168,21 +154,13 @@ def kernel_digests(cells: Mapping[str, Cell], side: Side) -> dict[str, str | Non
 
 def measure(cells: Mapping[str, Cell], side: Side, out: Path, cores: int) -> None:
     """Measure all runs of cells on a side into folders of `out`; finished runs are kept."""
-    jobs = []
-    for name, cell in cells.items():
-        file = out / name / CELL_FILE
-        file.parent.mkdir(parents=True, exist_ok=True)
-        condition = json.dumps(side.of(cell.condition).to_json())
-        jobs.append(
-            sweeps.Job(
-                file,
-                (
-                    "cell", "--study", "check", "--block", name.split("/")[0],
-                    "--replicates", str(cell.replicates), "--condition", condition,
-                    "--out", str(file),
-                ),
-            )
-        )  # fmt: skip
+    jobs = [
+        sweeps.cell_job(
+            out / name / CELL_FILE, side.of(cell.condition), cell.replicates,
+            ("--study", "check", "--block", name.split("/")[0]),
+        )
+        for name, cell in cells.items()
+    ]  # fmt: skip
     with side.active():
         sweeps.run_jobs(jobs, cores, "cells")
 

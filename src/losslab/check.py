@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab import changecells
+from losslab import changecells, sweeps
 from losslab.campaign import behaviour, cellfiles, divergence, verdicts
 from losslab.campaign.behaviour import Baseline, CellChange, Run
 from losslab.campaign.folder import CELL_FILE
@@ -65,8 +65,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="also measure cells whose kernel has the same binary",
     )  # fmt: skip
     command.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
-    kept = "finished runs are kept; repeat the same command to continue"
-    command.set_defaults(run=_check, interrupted=kept)
+    command.set_defaults(run=_check, interrupted=sweeps.KEPT)
 
 
 def _check(options: argparse.Namespace) -> int:

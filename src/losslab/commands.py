@@ -11,6 +11,7 @@ from pathlib import Path
 from losslab import bisection, cellspec, check, demo, init, new, score, steps, sweeps, whatif, why
 from losslab.artifact import commands as artifact
 from losslab.campaign import (
+    cellrecord,
     diff,
     divergence,
     export,
@@ -75,7 +76,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     compared = commands.add_parser("diff", help="compare two result sets cell by cell")
     compared.add_argument("first", type=Path, help="results folder")
-    compared.add_argument("second", type=Path, help="results folder to compare with")
+    compared.add_argument("second", type=Path, help="results folder or record to compare with")
     compared.add_argument("--metric", help="metric to compare; default: the app's main metric")
     compared.add_argument(
         "--common", action="store_true", help="compare only cells and files that both have"
@@ -98,7 +99,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the commands that prepare, inspect and report."""
     doctor = commands.add_parser("doctor", help="check this machine and list what is missing")
     doctor.add_argument(
         "--self-test", action="store_true", help="only boot a guest and measure one short cell"
@@ -126,6 +126,7 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     shell.set_defaults(run=_shell)
 
     verdicts.add_command(commands)
+    cellrecord.add_command(commands)
     provenance.add_command(commands)
     export.add_command(commands)
     axisdocs.add_command(commands, ROOT)
@@ -147,19 +148,19 @@ def condition_of(options: argparse.Namespace) -> Condition:
 
 def _measure(options: argparse.Namespace) -> int:
     condition = condition_of(options)
-    cellspec.refuse_existing(options.out)
-    at_first_use(condition, options.backend, options.where)
-    tools = cellspec.instrument(options, condition)
-    manifest = run(
-        condition,
-        options.seed,
-        options.out,
-        tools,
-        video(condition, tools, options.timeout_s),
-        timeout_s=options.timeout_s,
-        attempts=1,
-        captures=cellspec.links(options.capture, condition),
-    )
+    with cellspec.claimed(options.out):
+        at_first_use(condition, options.backend, options.where)
+        tools = cellspec.instrument(options, condition)
+        manifest = run(
+            condition,
+            options.seed,
+            options.out,
+            tools,
+            video(condition, tools, options.timeout_s),
+            timeout_s=options.timeout_s,
+            attempts=1,
+            captures=export.links(options.capture, condition),
+        )
     for reason in manifest["reasons"]:
         print(f"losslab: invalid: {reason}", file=sys.stderr)
     if options.json:
@@ -176,7 +177,7 @@ def _cells(options: argparse.Namespace) -> int:
         raise UsageError(
             f"the study must be one that {options.config} measures ({', '.join(names)}), found "
             f"{options.study}{did_you_mean(options.study, names)}",
-            hint="name another campaign with --config, such as config/quick.yaml",
+            hint="name the file of another campaign with --config",
         )
     cells = [c for study in studies for c in study.cells if options.study in (None, c.study)]
     if options.json:
@@ -232,11 +233,19 @@ def _diff(options: argparse.Namespace) -> int:
         print("\n".join(lines))
         return int(parted)
     try:
-        found = diff.compare_sets(options.first, options.second, options.metric, options.common)
+        found = _compared(options)
     except LosslabError as error:  # of what was named; nothing was compared
         raise UsageError(error.message, error.hint) from error
     print(diff.as_json(found) if options.json else difftable.text(found))
     return 0 if found.agree else 1
+
+
+def _compared(options: argparse.Namespace) -> diff.Comparison:
+    if options.second.suffix != cellrecord.SUFFIX:
+        return diff.compare_sets(options.first, options.second, options.metric, options.common)
+    if options.metric:
+        raise UsageError("--metric must compare two folders, found a record of the main metric")
+    return cellrecord.compare(options.first, options.second, options.common)
 
 
 def _doctor(options: argparse.Namespace) -> int:

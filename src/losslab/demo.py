@@ -57,7 +57,6 @@ def text(out: Path) -> str:
 
 
 def _cost(name: str, means: Mapping[int, str]) -> str:
-    """Describe the share of an algorithm's goodput that each loss rate costs."""
     if not all(means.values()):
         return f"{LABELS[name]}: no valid run at some loss rates"
     goodput = {loss: float(mean) for loss, mean in means.items()}

@@ -93,10 +93,7 @@ def text(sections: Sequence[Section], way: tuple[str, str]) -> str:
 
 
 def examine(whole: bool = False) -> list[Section]:
-    """Check this machine; the first section is the default backend.
-
-    With `whole`, verify every file of the built kernels and images.
-    """
+    """Check this machine, the default backend first; `whole` also verifies every file."""
     return [
         Section("virtual backend (default)", list(_virtual()), (VIRTUAL, GUEST)),
         Section("analysis and report", list(_analysis())),

@@ -26,6 +26,7 @@ GROUPS = {
         "verify",
         "rerun",
         "diff",
+        "record",
         "origin",
         "artifact verify",
         "artifact pack",
@@ -53,6 +54,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "export": (
         "losslab export my-run --qlog --out my-run.qlog",
         "losslab export my-run --pcap r1-r2 --out bottleneck.pcap",
+        "losslab export my-run --packetdrill --until 2 --out my-run.pkt",
     ),
     "whatif": (
         "losslab whatif my-run --at 3.2 --list",
@@ -79,8 +81,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diff": (
         "losslab diff results other-results",
         "losslab diff A B --metric retransmits --common",
+        "losslab diff results docs/results/quick.tsv --common",
         "losslab diff my-run other-run --packets",
     ),
+    "record": ("losslab record results record.tsv",),
     "smoke-test": ("losslab smoke-test --record results/instrument/smoke-test-virtual-guest.json",),
     "cell": (
         "losslab cell --study loss --block main --condition '{...}' --replicates 10 "

@@ -168,7 +168,6 @@ class Results:
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
-    """Return rows as a data frame with all columns."""
     import pandas as pd
 
     return pd.DataFrame([dict(row) for row in rows], columns=list(columns))

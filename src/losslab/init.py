@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from losslab.reading import UsageError
-from losslab.repository import MARK
+from losslab.repository import BASE, MARK
 
 SNAKEFILE = '''\
 """Measure the campaign of config/config.yaml with losslab's workflow."""
@@ -66,14 +66,18 @@ studies, and `workflow/Snakefile` to add rules of your own.
     losslab new algorithm NAME         # your own congestion control in C
     losslab new study NAME             # your own study: cells, figure, table, claim and chapter
 
-In this folder, losslab also reads the algorithms and studies that these commands write.
+In this folder, losslab also reads the algorithms and studies that these commands write, and your
+own packet-delivery traces in `config/traces`. `profiles/default/profile.yaml` has
+Snakemake's options.
 """
+# Snakemake's options, losslab's display of the progress among them; copied from losslab's files.
+PROFILE = "profiles/default/profile.yaml"
 FILES = {
     "workflow/Snakefile": SNAKEFILE,
     "config/config.yaml": CONFIG,
     "README.md": README,
     ".gitignore": "results/\nruns/\nlogs/\n.snakemake/\n",
-    MARK: "In this folder, losslab also reads the folder's own algorithms and studies.\n",
+    MARK: "In this folder, losslab also reads the folder's own algorithms, studies and traces.\n",
 }
 
 
@@ -87,23 +91,21 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def _init(options: argparse.Namespace) -> int:
     make(options.folder)
     print(
-        f"Wrote {', '.join(FILES)} to {options.folder}\n"
+        f"Wrote {', '.join([*FILES, PROFILE])} to {options.folder}\n"
         f"Next: cd {options.folder} && snakemake --cores all --dry-run"
     )
     return 0
 
 
 def make(folder: Path) -> None:
-    """Write a campaign's files to a new or empty folder.
-
-    Raises UsageError if the folder has files.
-    """
+    """Write a campaign's files to a new or empty folder; UsageError for any other."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(
             f"the folder must be new or empty, found files in {folder}",
             hint="name another folder; losslab overwrites nothing",
         )
-    for name, text in FILES.items():
+    profile = (BASE / PROFILE).read_text()
+    for name, text in {**FILES, PROFILE: profile}.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

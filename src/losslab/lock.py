@@ -1,7 +1,7 @@
 """Locks that the kernel releases when their holder exits or is killed.
 
-The module also provides temporary folders with a lock (the next process removes those of killed
-owners), and files and folders at predictable paths that other users can neither redirect nor lock.
+The module also provides temporary folders with a lock: the next process removes those of killed
+owners.
 """
 
 from __future__ import annotations
@@ -11,27 +11,31 @@ import errno
 import fcntl
 import os
 import shutil
-import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from losslab.errors import HostError, LosslabError
-
-OTHERS = 0o077  # permissions of the group and of others
+from losslab.errors import LosslabError
 
 
 @contextlib.contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Lock a folder for the length of the block; wait while another process holds it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def locked(path: Path, waiting: str = "") -> Iterator[int]:
+    """Lock a folder, or a file that is made if missing, for the length of the block.
+
+    While another process holds it, print `waiting` and wait. Yields the lock's descriptor: the
+    lock is held until all copies of it are closed.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
+    descriptor = os.open(path, flags if path.is_dir() else flags | os.O_CREAT, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f"{folder}: waiting for another process that measures here", flush=True)
+            if waiting:
+                print(waiting, file=sys.stderr, flush=True)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
 
@@ -100,93 +104,3 @@ def _claim(path: Path) -> int:
         os.close(descriptor)
         raise
     return descriptor
-
-
-@contextlib.contextmanager
-def private_folder(path: Path) -> Iterator[int]:
-    """Open a folder that only this user may access, and make it if missing; yield a descriptor.
-
-    Open its files relative to the descriptor, because `path` may name another folder later.
-
-    Raises:
-        HostError: `path` is no folder, or another user's.
-    """
-    with contextlib.suppress(FileExistsError), _explained(path, "folder"):
-        path.mkdir(mode=0o700)
-    descriptor = _open_own(path, "folder", os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
-        if mode & OTHERS:
-            raise HostError(
-                f"{path} must be private to this user (mode 700), found mode {mode:o}",
-                hint=f"check its content, and remove it: rm -r {path}",
-            )
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Lock the file of `open_lock` for the length of the block; wait while another process does."""
-    with os.fdopen(open_lock(path)) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def open_lock(path: Path, folder: int | None = None) -> int:
-    """Open a lock file that only this user can lock, and make it if missing.
-
-    Its content is not changed, links are not followed, and a named pipe does not block.
-
-    Args:
-        path: The file.
-        folder: Descriptor of its folder from `private_folder`; by default `path` is opened.
-
-    Raises:
-        HostError: `path` is no file, or another user's.
-    """
-    flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY
-    descriptor = _open_own(path, "file", flags, folder)
-    if stat.S_IMODE(os.fstat(descriptor).st_mode) & OTHERS:  # readers could hold its lock
-        os.fchmod(descriptor, 0o600)
-    return descriptor
-
-
-def _open_own(path: Path, kind: str, flags: int, folder: int | None = None) -> int:
-    """Open this user's file or folder without following links."""
-    flags |= os.O_NOFOLLOW | os.O_CLOEXEC
-    with _explained(path, kind):
-        descriptor = os.open(path if folder is None else path.name, flags, 0o600, dir_fd=folder)
-    try:
-        found = os.fstat(descriptor)
-        if kind == "file" and not stat.S_ISREG(found.st_mode):
-            raise HostError(f"{path} must be a file, found something else", hint=f"remove {path}")
-        if found.st_uid != os.geteuid():
-            raise HostError(
-                f"{path} must belong to user {os.geteuid()}, found user {found.st_uid}",
-                hint=f"check its owner, and remove it: rm -r {path}",
-            )
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-@contextlib.contextmanager
-def _explained(path: Path, kind: str) -> Iterator[None]:
-    """Turn a failed system call on a predictable path into an error with a fix."""
-    try:
-        yield
-    except FileExistsError:
-        raise
-    except (FileNotFoundError, PermissionError) as error:
-        raise HostError(
-            f"{path} must be a {kind} that this user can make and open, found: {error.strerror}",
-            hint=f"check owner and permissions of {path} and {path.parent}",
-        ) from error
-    except OSError as error:
-        raise HostError(
-            f"{path} must be a {kind}, found: {error.strerror}",
-            hint=f"check its owner, and remove it: rm {path}",
-        ) from error

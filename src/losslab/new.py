@@ -42,7 +42,7 @@ def _algorithm(options: argparse.Namespace) -> int:
     print(
         f"Wrote {path}, a copy of Reno to edit\n"
         f"Added a row to {ALGORITHMS}\n"
-        f"Next: losslab measure --algorithm {name} --loss-percent 1 --out my-run\n"
+        f"Next: losslab measure --algorithm {name} --loss-percent 1 --out runs/{name}\n"
         f"      losslab kernel --algorithm {name}    # compiles the kernel; needed once if this "
         "machine has not compiled one yet"
     )
@@ -77,13 +77,7 @@ def _folder() -> Path:
 
 
 def new_study(name: str, title: str, folder: Path) -> list[Path]:
-    """Write a study's files; return them, relative to the folder.
-
-    Args:
-        name: Its name, not in use yet.
-        title: Its title in the report.
-        folder: A campaign's folder, or the clone.
-    """
+    """Write a study's files to a campaign's folder or the clone; return them, relative to it."""
     if not re.fullmatch(STUDY_NAME, name):
         raise UsageError(f"a study's name must match {STUDY_NAME}, found {name!r}")
     if not title.strip() or not title.isprintable() or set(title) & set("{}`#"):
@@ -105,13 +99,7 @@ def new_study(name: str, title: str, folder: Path) -> list[Path]:
 
 
 def new_algorithm(name: str, label: str, folder: Path) -> Path:
-    """Write an algorithm's file and its row; return the file, relative to the folder.
-
-    Args:
-        name: Its name in the kernel, not in use yet.
-        label: Its name in figures and tables.
-        folder: A campaign's folder, or the clone.
-    """
+    """Write an algorithm's file and row to a campaign's folder or the clone; return the file."""
     if not re.fullmatch(NAME, name):
         raise UsageError(f"an algorithm's name must match {NAME}, found {name!r}")
     table = folder / ALGORITHMS

@@ -109,13 +109,8 @@ def attempt(
 ) -> Done:
     """Run a program to its end and return its status and output; a failure raises nothing.
 
-    Args:
-        command: Program and arguments.
-        limit_s: Wall-clock limit.
-        text: Standard input; empty by default.
-        cwd: Working folder.
-        more: Environment variables in addition to this process's.
-        log: File to which the output is appended; it is then not returned.
+    Standard input is `text`, or else empty. `more` has environment variables in addition to this
+    process's. Output that is appended to `log` is not returned.
     """
     with contextlib.ExitStack() as stack:
         out: int | IO[str] = subprocess.PIPE
@@ -169,8 +164,8 @@ def run(
 ) -> str:
     """Run a program that must succeed and return its output; arguments as in `attempt`.
 
-    Raises:
-        LosslabError: it was not found, exceeded its time limit, or failed; with its last lines.
+    Raises LosslabError if it was not found, exceeded its time limit, or failed; with its last
+    lines.
     """
     done = attempt(command, limit_s=limit_s, text=text, cwd=cwd, more=more, log=log)
     if done.good:
@@ -202,15 +197,10 @@ def spawn(
     Programs of util-linux set it up between fork and exec. If Python did, its module locks would be
     held around the fork, and a signal at that moment would be raised where Python ignores it.
 
-    Args:
-        command: Program and arguments.
-        ending: Signal that it receives when this process ends in any way: setpriv(1).
-        cpu: CPU to which it is bound; all by default.
-        raise_limits: Limits to raise to their hard limits, by their names in prlimit(1).
-        console: File of its output, without input; this process's terminal by default.
-        cwd: Working folder.
-        variables: Whole environment; this process's by default.
-        pass_fds: Descriptors that stay open in it.
+    The program receives `ending` when this process ends in any way (setpriv(1)). It is bound to
+    `cpu`, by default to none. `raise_limits` names limits of prlimit(1) to raise to their hard
+    limits. Its output goes to the file `console`, and it has no input; by default it has this
+    process's terminal. `variables` is its whole environment.
     """
     tied = ["setpriv", "--pdeathsig", ending.name.removeprefix("SIG"), "--"]
     bound = [] if cpu is None else ["taskset", "--cpu-list", str(cpu)]

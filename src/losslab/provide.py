@@ -28,11 +28,9 @@ COMPILED = b"  CC      "  # begins make's line of a compiled file
 def provide(condition: Condition, backend: str = VIRTUAL, where: str = GUEST) -> None:
     """Fetch or build the default kernel and image if the cache lacks what a condition needs.
 
-    Other kernels and images stay as they are: the error for a missing one names its command.
-
-    Raises:
-        HostError: Programs that build them are missing on this machine.
-        LosslabError: A source is unavailable, or a build failed.
+    Other kernels and images stay as they are: the error for a missing one names its command. Raises
+    HostError if programs that build them are missing on this machine. Raises LosslabError if a
+    source is unavailable, or a build failed.
     """
     needed = instruments.parts(backend, where, kernel_of(condition), image_of(condition))
     missing = [part for part in needed if part[1] in DEFAULT and not records.in_cache(*part)]

@@ -1,7 +1,8 @@
 """Place of the files that losslab reads: a clone, or the copy in an installed package.
 
-A campaign's folder (`losslab init`) may have algorithms and studies of its own, at the paths that
-they have in a clone. losslab then reads a tree of links to its own files and to the folder's.
+A campaign's folder (`losslab init`) may have algorithms, studies and traces of its own, at the
+paths that they have in a clone. losslab then reads a tree of links to its own files and to the
+folder's.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ ALGORITHMS = "config/algorithms.tsv"
 # Files that a campaign's folder may add.
 ADDED = (
     ALGORITHMS, "algorithms/*/*.c", "analysis/studies/*/**/*.R", "config/columns/*.tsv",
-    "config/published/*.csv", "config/studies/*.yaml", "report/_*.qmd", "report/claims/*.yaml",
+    "config/published/*.csv", "config/studies/*.yaml", "config/traces/[a-z0-9]*", "report/_*.qmd",
+    "report/claims/*.yaml",
 )  # fmt: skip
 # Folders with files that others name by relative paths, which must not leave the tree by a link.
 RELATIVE = ("workflow/rules/",)
@@ -65,15 +67,9 @@ def _place() -> Path:
 def linked(base: Path, folder: Path, added: list[Path]) -> Path:
     """Return a tree of links to the files of `base` and to files that a campaign's folder adds.
 
-    Jobs that start at the same time may write it together.
-
-    Args:
-        base: Folder of losslab's files.
-        folder: Campaign's folder.
-        added: Its files, relative to it. An algorithms.tsv has only rows of its own algorithms.
-
-    Raises:
-        LosslabError: losslab has a file of the same path.
+    `added` has their paths in the folder; an algorithms.tsv has only rows of its own algorithms.
+    Jobs that start at the same time may write the tree together. Raises LosslabError if losslab has
+    a file of the same path.
     """
     tree = folder / TREE
     # Real folders; all others are links.
@@ -121,8 +117,9 @@ def _replace(path: Path, content: str | Path) -> None:
 
 
 ROOT = _place()
-# Commands that prepare the machine, and that install the packages of campaigns.
+# Commands that prepare the machine, measure a campaign, and install the packages of campaigns.
 SET_UP = "losslab setup" if INSTALLED else "make setup"
+REPORT = "snakemake --cores all" if INSTALLED else "make report"
 FOR_CAMPAIGNS = "install losslab with its extra `campaign`" if INSTALLED else SET_UP
 
 
@@ -140,12 +137,7 @@ def install_command(part: str) -> str:
 
 
 def require_programs(part: str, use: str) -> None:
-    """Raise HostError if a program of a part of scripts/packages.txt is missing.
-
-    Args:
-        part: The part.
-        use: What needs the programs, for the message.
-    """
+    """Raise HostError if `use` lacks a program of a part of scripts/packages.txt."""
     packages = debian_packages(part)
     absent = [name for name, program in packages.items() if program and not shutil.which(program)]
     if absent:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -17,12 +16,12 @@ from typing import Any
 
 import yaml
 
-from losslab import processes, report
+from losslab import cellspec, processes, report, sweeps
 from losslab.campaign import cost, scorecard, verdicts
 from losslab.campaign.folder import write_json
 from losslab.campaign.scorecard import STUDY, Card
 from losslab.errors import LosslabError
-from losslab.reading import UsageError, read_yaml, whole_option
+from losslab.reading import read_yaml
 from losslab.repository import ROOT
 from losslab.study import design, files, suite
 from losslab.study.design import Cell
@@ -52,12 +51,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     command.add_argument(
         "--out", type=Path, required=True, help="folder; an existing one is continued"
     )
-    command.add_argument(
-        "--cores",
-        type=whole_option("cores", 1),
-        default=len(os.sched_getaffinity(0)),
-        help="number of concurrent runs",
-    )
+    cellspec.cores_option(command, "cells")
     command.add_argument(
         "--against", type=Path, metavar="FILE",
         help="recorded scorecard.json to compare with: exit with 1 if a criterion is worse by more "
@@ -66,21 +60,13 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     command.add_argument(
         "--estimate", action="store_true", help="print the estimated time, and measure nothing"
     )
-    kept = "finished runs are kept; repeat the same command to continue"
-    command.set_defaults(run=_score, interrupted=kept)
+    command.set_defaults(run=_score, interrupted=sweeps.KEPT)
 
 
 def _score(options: argparse.Namespace) -> int:
     root = ROOT
     names = list(dict.fromkeys(options.names))
-    available = [row["name"] for row in load_algorithms(root / "config" / "algorithms.tsv")]
-    unknown = [name for name in names if name not in available]
-    if unknown:
-        raise UsageError(
-            f"algorithms must be in config/algorithms.tsv ({', '.join(available)}), found "
-            f"{', '.join(unknown)}",
-            hint="add your own with `losslab new algorithm NAME`",
-        )
+    cellspec.require_algorithms(names)
     selected = suite.load_suite(suite.load_study(STUDY, root)["suite"], root)
     form = suite.QUICK if options.quick else suite.FULL
     campaign = plan(selected, form, names)
@@ -187,7 +173,6 @@ def write_pages(card: Card, out: Path) -> list[Path]:
 
 
 def _page(card: Card, name: str, label: str, out: Path, figures: Path) -> list[Path]:
-    """Render one page as HTML and PDF."""
     root = ROOT
     kind = COMPARISON if name == COMPARISON else "algorithm"
     document = root / PAGES / f"{kind}.qmd"

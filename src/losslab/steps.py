@@ -12,7 +12,7 @@ from losslab.campaign import cellrun
 from losslab.campaign.folder import replace_json, write_json
 from losslab.campaign.instrument import instrument, require_first, video
 from losslab.instrument import image, kernels, records
-from losslab.lock import held
+from losslab.lock import locked
 from losslab.reading import UsageError, number_option, parse_json, whole, whole_option
 from losslab.study.seed_family import FIRST
 from losslab.study.stopping import StoppingRule
@@ -129,7 +129,7 @@ def _cell(options: argparse.Namespace) -> int:
     movie = video(condition, tools)
     folder.mkdir(parents=True, exist_ok=True)
     # A job that outlived its workflow may still be measuring this cell.
-    with held(folder):
+    with locked(folder, f"{folder}: waiting for another process that measures here"):
         count = cellrun.run_cell(condition, folder, rule, tools, movie, options.seed_family)
         result = cellrun.cell_result(options.study, options.block, condition, folder, count)
         replace_json(result, options.out)

@@ -28,7 +28,7 @@ from losslab.provide import at_first_use
 from losslab.reading import UsageError, input_errors, number, shown, whole_option
 from losslab.repository import ROOT
 from losslab.study import design
-from losslab.study.axes import Axis
+from losslab.study.axes import Axis, short
 from losslab.study.condition import AXES, Condition
 from losslab.study.grid import POINTS_MAX, block_grid
 from losslab.ui import cellstable
@@ -52,8 +52,7 @@ class Cell(NamedTuple):
 def values(its: Axis, text: str) -> list[str | float]:
     """Parse the values of an axis: `cubic,bbr`, `0,1,5`, `0:10` or `0:10:2`.
 
-    Raises:
-        UsageError: the text is no list of values, or a value occurs twice.
+    Raises UsageError if the text is no list of values, or a value occurs twice.
     """
     if its.kind == "str":
         found: list[str | float] = [text] if its.commas else [*text.split(",")]
@@ -94,8 +93,7 @@ def _too_many(count: float) -> UsageError:
 def cells(given: Mapping[str, Sequence[str | float]], folder: Path) -> list[Cell]:
     """Return the cells of all combinations of the given values.
 
-    Raises:
-        UsageError: a combination is impossible, or there are too many.
+    Raises UsageError if a combination is impossible, or there are too many.
     """
     names = design.load_names(ROOT)
     block = {name: list(each) for name, each in given.items()}
@@ -109,24 +107,10 @@ def cells(given: Mapping[str, Sequence[str | float]], folder: Path) -> list[Cell
 def measure(todo: Sequence[Cell], replicates: int, cores: int, options: Sequence[str]) -> None:
     """Measure `replicates` runs of each cell with `losslab cell`, `cores` cells at a time.
 
-    `options` are further options of `losslab cell`.
-
-    Raises:
-        LosslabError: a cell has no result.
+    `options` are further options of `losslab cell`. Raises LosslabError if a cell has no result.
     """
-    jobs = [
-        Job(
-            each.file,
-            (
-                "cell", "--study", "sweep", "--block", "main", "--replicates", str(replicates),
-                "--condition", json.dumps(each.condition.to_json()), "--out", str(each.file),
-                *options,
-            ),
-        )
-        for each in todo
-    ]  # fmt: skip
-    for each in todo:
-        each.folder.mkdir(parents=True, exist_ok=True)
+    more = ("--study", "sweep", "--block", "main", *options)
+    jobs = [cell_job(each.file, each.condition, replicates, more) for each in todo]
     run_jobs(jobs, cores, "cells")
 
 
@@ -139,11 +123,20 @@ class Job(NamedTuple):
     statuses: tuple[int, ...] = (0,)
 
 
+def cell_job(file: Path, condition: Condition, replicates: int, options: Sequence[str]) -> Job:
+    """Return the job that measures a cell with `losslab cell`; make its folder."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    words = (
+        "cell", "--replicates", str(replicates), "--condition", json.dumps(condition.to_json()),
+        "--out", str(file), *options,
+    )  # fmt: skip
+    return Job(file, words)
+
+
 def run_jobs(jobs: Sequence[Job], cores: int, title: str) -> None:
     """Run commands, `cores` at a time; their guests are forks of shared snapshots.
 
-    Raises:
-        LosslabError: a command fails or does not write its file.
+    Raises LosslabError if a command fails or does not write its file.
     """
     waiting, running, done = list(jobs), dict[processes.Process, tuple[Job, Path]](), 0
     with (
@@ -224,10 +217,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="runs of each cell (default 5)",
     )
     parser.add_argument("--metric", help="metric of the table; default: the app's main metric")
-    parser.add_argument(
-        "--cores", type=whole_option("cores", 1), default=len(os.sched_getaffinity(0)),
-        help="cells to measure at a time (default: all cores)",
-    )  # fmt: skip
+    cellspec.cores_option(parser, "cells")
     parser.add_argument("--out", type=Path, required=True, help="folder; finished runs are kept")
     cellspec.backend_options(parser)
     parser.set_defaults(run=_sweep, interrupted=KEPT)
@@ -255,7 +245,7 @@ def _sweep(options: argparse.Namespace) -> int:
     print("\n" + "\n".join(map(str, files)))
     for row in found:
         if row["reasons"]:
-            cell = ", ".join(f"{name} {cellstable.word(row[name])}" for name in varied)
+            cell = ", ".join(f"{name} {short(row[name])}" for name in varied)
             print(f"losslab: invalid: {cell}: {row['reasons']}", file=sys.stderr)
     without = [row for row in found if row["mean"] is None]
     if without:

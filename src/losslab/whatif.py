@@ -131,12 +131,8 @@ class Recorded:
     def cut(self, at_s: float, out: Path | None = None) -> Iterator[tuple[Past, Future, Path]]:
         """Repeat it up to a cut; yield the past, the untouched future, and the futures' folder.
 
-        Args:
-            at_s: The time of the cut, on the clock of the replicate's tables.
-            out: Folder of the futures; by default one that exists only during the block.
-
-        Raises:
-            LosslabError: The untouched future is not the recorded replicate.
+        The time is on the clock of its tables. Without `out`, the folder exists only during the
+        block. Raises LosslabError if the untouched future is not the recorded replicate.
         """
         with own_folder(Path(tempfile.gettempdir()), "losslab-past-") as work:
             (work / "past").mkdir()
@@ -150,8 +146,8 @@ class Recorded:
 def require_same(original: Path, untouched: Path, manifest: Mapping[str, Any]) -> None:
     """Refuse a past whose untouched future is not the recorded replicate.
 
-    Raises:
-        LosslabError: A file differs, or a part of the manifest that does not name the instrument.
+    Raises LosslabError if a file differs, or a part of the manifest that does not name the
+    instrument.
     """
     different = rerun.compare(original, untouched).different
     different.pop(MANIFEST_FILE, None)
@@ -195,11 +191,7 @@ def _changes(options: argparse.Namespace, condition: Condition) -> Iterator[Chan
 
 
 def packets(text: str) -> dict[str, tuple[int, ...]]:
-    """Parse packets of a direction: `57,58` or `ack:3`.
-
-    Raises:
-        UsageError: The text has another form.
-    """
+    """Parse packets of a direction: `57,58` or `ack:3`; UsageError if the text has another form."""
     way, _, numbers = text.rpartition(":")
     try:
         return droplist.parse(f"{way or 'data'} {numbers}")

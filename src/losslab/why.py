@@ -161,14 +161,8 @@ def _worse(recorded: Recorded, metric: str) -> Symptom:
 def find(recorded: Recorded, symptom: Symptom, out: Path, at_s: float | None = None) -> Cause:
     """Find the cause of a replicate's symptom; write the runs with and without it to a new folder.
 
-    Args:
-        recorded: The replicate.
-        symptom: The symptom that it has.
-        out: The folder to write.
-        at_s: Time of the cut; by default `BEFORE_S` before the symptom, or earlier if needed.
-
-    Raises:
-        LosslabError: The symptom does not depend on packets dropped after the cut.
+    The cut is by default `BEFORE_S` before the symptom, or earlier if needed. Raises LosslabError
+    if the symptom does not depend on packets dropped after it.
     """
     before_s, core_s = BEFORE_S, -time.process_time()
     while True:

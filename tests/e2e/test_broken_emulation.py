@@ -4,13 +4,12 @@ The guest runs the unchanged measuring code, with one additional step after the 
 """
 
 import json
-import tempfile
-from pathlib import Path
 
 import pytest
 
 from losslab.backends import runner, virtual
 from losslab.backends.base import Job
+from losslab.backends.snapshot import Snapshots
 from losslab.campaign.instrument import instrument
 from losslab.study.condition import Condition
 
@@ -214,24 +213,30 @@ BREAKAGES = {
 }  # fmt: skip
 
 
-def reasons(breakage="pass", before=""):
-    tools = instrument()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        text = SCRIPT.format(breakage=breakage, before=before, condition=CONDITION)
-        (folder / "broken.py").write_text(text)
-        what = {"kind": "command", "command": ["python3", "/mnt/out/broken.py"]}
-        runner.run(virtual.Guest(), tools, Job(what, folder, 7, 120))
-        return json.loads((folder / "found.json").read_text())["reasons"]
+@pytest.fixture(scope="module")
+def reasons(tmp_path_factory):
+    """Return a function that measures with a breakage, in a fork of one guest."""
+    with Snapshots() as snapshots:
+
+        def reasons(breakage="pass", before=""):
+            folder = tmp_path_factory.mktemp("broken")
+            text = SCRIPT.format(breakage=breakage, before=before, condition=CONDITION)
+            (folder / "broken.py").write_text(text)
+            what = {"kind": "command", "command": ["python3", "/mnt/out/broken.py"]}
+            job = Job(what, folder, 7, 120, snapshots=snapshots)
+            runner.run(virtual.Guest(), instrument(), job)
+            return json.loads((folder / "found.json").read_text())["reasons"]
+
+        yield reasons
 
 
-def test_unbroken_emulation_gives_a_valid_replicate():
+def test_unbroken_emulation_gives_a_valid_replicate(reasons):
     assert Condition.from_json(CONDITION).problems() == []
     assert reasons() == []
 
 
 @pytest.mark.parametrize("name", BREAKAGES)
-def test_broken_emulation_is_a_violation(name):
+def test_broken_emulation_is_a_violation(name, reasons):
     breakage, before, expected = BREAKAGES[name]
     found = reasons(breakage, before)
     missing = [words for words in expected if not any(words in reason for reason in found)]

@@ -39,16 +39,9 @@ needs_guest = pytest.mark.skipif(
 
 
 @needs_guest
-@pytest.mark.parametrize(
-    ("words", "rtt_ms"),
-    [
-        (["--algorithm", "bbr", "--path", "asymmetric"], 0.44),
-        (["--algorithm", "cubic", "--trace", "cellular", "--rtt-ms", 40], 40),
-    ],
-    ids=["asymmetric", "trace"],
-)
-def test_containers_in_a_guest_repeat_their_bytes(tmp_path, words, rtt_ms):
-    words = [*words, "--backend", "containernet"]
+def test_containers_in_a_guest_repeat_their_bytes(tmp_path):
+    """Other conditions in containers: tests/e2e/test_forks.py."""
+    words = ["--algorithm", "bbr", "--path", "asymmetric", "--backend", "containernet"]
     with ThreadPoolExecutor(2) as pool:
         done = list(pool.map(lambda n: measure(tmp_path / n, *words), ("a", "b")))
     assert [d.returncode for d in done] == [0, 0], done[0].stderr + done[1].stderr
@@ -57,20 +50,6 @@ def test_containers_in_a_guest_repeat_their_bytes(tmp_path, words, rtt_ms):
     assert [n for n in first if first[n] != second[n]] == []
     manifest = json.loads(first["manifest.json"])
     assert manifest["backend"] == "containernet"
-    assert manifest["summary"]["rtt_ms"] == pytest.approx(rtt_ms, abs=0.003)
+    assert manifest["summary"]["rtt_ms"] == pytest.approx(0.44, abs=0.003)
     assert manifest["machine"]["docker"]
     assert len(manifest["instrument"]["engine"]["containernet"]) == 40
-
-
-@needs_guest
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--app", "ffmpeg", "--algorithm", "cubic"],
-        ["--algorithm", "bbr", "--competitor", "cubic"],
-    ],
-    ids=["video", "competitor"],
-)
-def test_every_kind_of_program_runs_in_containers(tmp_path, words):
-    done = measure(tmp_path / "out", *words, "--backend", "containernet")
-    assert done.returncode == 0, done.stderr

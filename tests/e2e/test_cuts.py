@@ -10,6 +10,7 @@ from bench import cuts, golden
 from losslab import cli
 from losslab.campaign import rerun
 from losslab.campaign.symptoms import COUNTER
+from losslab.instrument import image
 
 RECORD = golden.load()
 WORDS = [
@@ -66,6 +67,20 @@ def test_future_of_a_guest_that_was_cut_five_times_has_the_bytes_of_the_uncut_ru
     words = "--algorithm bbr --loss-percent 1 --duration-s 2 --warmup-s 0.5 --capture r1-r2"
     words = words if name == "capture" else RECORD.conditions[name].measure
     assert cuts.check(words, tmp_path, 5) is None
+
+
+@pytest.mark.skipif(image.existing(image.ENGINE) is None, reason="the engine image: make setup")
+def test_future_of_containers_that_were_cut_three_times_has_the_bytes_of_the_uncut_run(tmp_path):
+    assert cuts.check(RECORD.conditions["containers"].measure, tmp_path, 3) is None
+
+
+@pytest.mark.skipif(image.existing("quic") is None, reason="losslab image --variant quic")
+@pytest.mark.parametrize("algorithm", ["cubic", "bbr"])
+def test_future_of_a_quic_flow_that_was_cut_three_times_has_the_bytes_of_the_uncut_run(
+    algorithm, tmp_path
+):
+    words = "--app quic --loss-percent 1 --rate-mbit 10 --rtt-ms 20 --duration-s 2 --warmup-s 0.5"
+    assert cuts.check(f"--algorithm {algorithm} {words}", tmp_path, 3) is None
 
 
 def test_futures_with_other_losses_are_replicates_that_can_be_measured_from_the_start(
@@ -178,6 +193,20 @@ def test_planted_cause_of_a_timeout_is_found(tmp_path, capsys):
     pcap = tmp_path / "cause.pcap"
     assert losslab("export", tmp_path / "why" / "cause", "--pcap", "--out", pcap) == 0
     assert pcap.read_bytes() == (tmp_path / "why" / "cause" / "capture-sender-r1.pcap").read_bytes()
+    # And as a packetdrill script, which numbers the bytes from 1: those that were dropped are sent
+    # again.
+    script = tmp_path / "cause.pkt"
+    words = "--packetdrill", "--until", 4, "--out", script
+    assert losslab("export", tmp_path / "why" / "cause", *words) == 0
+    assert resent(script.read_text(), said)
+
+
+def resent(script, said):
+    """Return whether a script sends the bytes of each dropped packet at least twice."""
+    found = re.findall(r"> P?\. (\d+):(\d+)\(", script)
+    sent = [range(int(begin), int(end)) for begin, end in found]
+    dropped = [1 + int(begin) for begin in re.findall(r": bytes (\d+) to ", said)]
+    return bool(dropped) and all(sum(at in each for each in sent) >= 2 for at in dropped)
 
 
 def test_cause_of_a_bad_metric_is_found(run, tmp_path, capsys):

@@ -66,6 +66,9 @@ def test_impossible_export_is_refused(runs, tmp_path):
     done = measure(tmp_path / "out", *WORDS, "--capture", "r9-r1")
     assert done.returncode == 2
     assert "a link to capture must be one of r1-r2" in done.stderr
+    done = losslab("export", runs / "without", "--pcap", "r9-r1", "--out", tmp_path / "x.pcap")
+    assert done.returncode == 2
+    assert "a link to capture must be one of r1-r2" in done.stderr
     done = losslab("export", runs / "with", "--qlog", "--out", runs / "run.qlog")
     assert done.returncode == 1
     assert "must not exist" in done.stderr

@@ -6,20 +6,17 @@ import json
 import os
 import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from bench.faults import kit
 from losslab.emulation.link import traces
-from losslab.instrument import image, kernel
-from losslab.instrument.cache import cache_folder
 from losslab.study.seeds import derived_seed
 
 # This file describes host and time; all other files must have the same bytes.
@@ -199,13 +196,6 @@ def test_existing_results_are_not_overwritten(alone):
     assert "must name a new folder" in done.stderr
 
 
-def test_missing_kernel_names_make_setup(tmp_path):
-    environment = os.environ | {"LOSSLAB_CACHE": str(tmp_path / "empty")}
-    done = measure(tmp_path / "out", *CELLS["cubic"], env=environment)
-    assert done.returncode == 1
-    assert "make setup" in done.stderr
-
-
 def test_restarted_job_keeps_finished_replicates(tmp_path):
     condition = json.loads(losslab_condition(), parse_float=float)
     words = [
@@ -222,27 +212,6 @@ def test_restarted_job_keeps_finished_replicates(tmp_path):
     assert len(json.loads((tmp_path / "cells" / "cell.json").read_text())["replicates"]) == 2
 
 
-def test_killed_run_keeps_finished_replicates(tmp_path):
-    out = tmp_path / "cells" / "cell.json"
-    words = [
-        "cell", "--study", "loss", "--block", "main", "--condition", losslab_condition(),
-        "--out", str(out), "--replicates",
-    ]  # fmt: skip
-    first = out.parent / "0" / "manifest.json"
-    job = subprocess.Popen([sys.executable, "-m", "losslab.cli", *words, "5"])
-    while not first.exists():
-        time.sleep(0.05)
-    time.sleep(1)
-    job.send_signal(signal.SIGKILL)
-    job.wait()
-    before = first.read_bytes()
-    again = losslab(*words, "2")
-    assert again.returncode == 0, again.stderr
-    assert "0: kept" in again.stdout
-    assert first.read_bytes() == before
-    assert not list(out.parent.glob(".*"))
-
-
 def losslab_condition():
     return json.dumps(
         {
@@ -253,33 +222,13 @@ def losslab_condition():
     )  # fmt: skip
 
 
-def test_full_disk_keeps_finished_replicates_and_is_reported(tmp_path):
-    mounted = tmp_path / "small"
-    mounted.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", str(mounted)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False).returncode != 0:
-        pytest.skip("mounting a small tmpfs needs root")
-    try:
-        done = measure(mounted / "out", *CELLS["cubic"])
-        assert done.returncode == 1
-        assert "free disk space" in done.stderr
-        assert list(mounted.iterdir()) == []
-    finally:
-        subprocess.run(["umount", str(mounted)], check=True)
-
-
 def test_ordinary_user_gets_the_same_bytes(alone):
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("becoming another user needs root and setpriv")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
-        cache = folder / "cache"
-        for built in (kernel.target(), image.target()):
-            target = cache / built.relative_to(cache_folder())
-            target.parent.mkdir(parents=True)
-            # Hard links where possible: the image has half a gigabyte.
-            subprocess.run(["cp", "-a", "--reflink=auto", built, target], check=True)
+        cache = kit.own_cache(folder).folder
         out = folder / "out"
         out.mkdir()
         os.chown(out, NOBODY, NOBODY)

@@ -7,7 +7,6 @@ on the machine can invalidate results; these tests do not depend on it.
 import contextlib
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -22,7 +21,7 @@ import pytest
 from bench import host_state
 from losslab.backends import onhost, preflight
 from losslab.emulation.shaping import path_qdiscs
-from losslab.instrument import image, packed, records
+from losslab.instrument import image
 from losslab.study.condition import Condition
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -274,23 +273,3 @@ def test_kernel_without_netem_is_refused_at_once(tmp_path):
     assert "modprobe sch_netem" in done.stderr
     assert not (tmp_path / "out").exists()
     assert host_state.differences(before, host_state.state()) == []
-
-
-def test_cells_in_real_time_run_one_at_a_time(tmp_path):
-    """Any --cores must give this. The jobs are short: a record says that the engine is missing."""
-    campaign = tmp_path / "campaign.yaml"
-    run = "{ replicates: 1, duration_s: 4, warmup_s: 1, backend: containernet, where: host }"
-    campaign.write_text(f"studies: {{ backends: {{ host: {run} }} }}\n")
-    record = tmp_path / records.path(packed.IMAGE, image.ENGINE)
-    records.write({"number": 1, "absent": "the test has none"}, record)
-    words = ["snakemake", "--configfile", campaign, "--directory", tmp_path, "--cores", "8"]
-    words += ["results/summary/backends_cells.csv"]
-    done = subprocess.run(
-        list(map(str, words)), cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    (log,) = (tmp_path / ".snakemake" / "log").glob("*.log")
-    # Starts of Snakemake's scheduler, and the jobs of each.
-    starts = re.split(r"^Execute \d+ jobs\.\.\.$", log.read_text(), flags=re.MULTILINE)[1:]
-    measured = [len(re.findall(r"^Job \d+: Measure ", start, re.MULTILINE)) for start in starts]
-    assert [number for number in measured if number] == [1] * 8, done.stderr

@@ -76,8 +76,8 @@ def rendered(root, folder):
         root / "report/references.bib", root / "report/style.css",
     ]  # fmt: skip
     parts = report.Parts(folder / "doc.qmd", [], beside)
-    name = report.render(parts, folder / "o.html", folder / "o.pdf")
-    return name, (folder / "o.html").read_text(), (folder / "o.pdf").read_bytes()
+    done = report.render(parts, folder / "o.html", folder / "o.pdf")
+    return done.renderer, (folder / "o.html").read_text(), (folder / "o.pdf").read_bytes()
 
 
 @pytest.mark.skipif(quarto.program() is None, reason="no Quarto here: `make setup` installs it")

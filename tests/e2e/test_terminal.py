@@ -94,8 +94,8 @@ def test_failure_names_its_log_and_kept_results(folder):
 
 
 def test_interrupt_names_kept_results_and_status_shows_them(folder, capsys):
-    process = start(folder, sleep_s="60")
-    end = time.monotonic() + 60
+    process = start(folder, sleep_s="600")
+    end = time.monotonic() + 300
     while "measure" not in capsys.readouterr().out:
         assert time.monotonic() < end
         time.sleep(0.2)
@@ -103,7 +103,7 @@ def test_interrupt_names_kept_results_and_status_shows_them(folder, capsys):
     cli.main(["status", str(folder)])
     assert "losslab: running for" in capsys.readouterr().out
     os.killpg(process.pid, signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
+    said, _ = process.communicate(timeout=300)
     lines = said.splitlines()
     assert lines[0] == "losslab: interrupted; stopping running jobs"
     assert lines[-2] == "losslab: 0 of 1 cells, 0 runs, none invalid"

@@ -12,9 +12,13 @@ AXES = ("--loss-percent", "1", "--rate-mbit", "20", "--duration-s", "3")
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
-    return wheel.install(wheel.build(folder), folder / "venv")
+def built(tmp_path_factory):
+    return wheel.build(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def installed(built):
+    return wheel.install(built, built.parent / "alone")
 
 
 @pytest.fixture
@@ -90,10 +94,9 @@ def test_installed_command_needs_no_package_of_a_campaign(installed):
 
 
 @pytest.fixture(scope="module")
-def campaigns(tmp_path_factory):
+def campaigns(built):
     """Return the programs of an installation with the extra for campaigns."""
-    folder = tmp_path_factory.mktemp("campaign")
-    return wheel.install(wheel.build(folder), folder / "venv", ("", "campaign"))
+    return wheel.install(built, built.parent / "campaigns", ("", "campaign"))
 
 
 def run(folder, *words):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from bench import golden
+from losslab.backends import snapshot_server
 from losslab.errors import LosslabError
 from losslab.instrument import image
 from losslab.study.condition import AXES, Condition
@@ -18,11 +19,14 @@ BACKENDS = sorted({g.backend for g in RECORD.conditions.values()})
 
 @pytest.fixture(scope="session")
 def runs(request, tmp_path_factory):
-    """Measure the selected tests' conditions in parallel."""
+    """Measure the selected tests' conditions in parallel, in forks of one guest per instrument."""
     wanted = [item.callspec.params["name"] for item in request.session.items if _is_golden(item)]
     goldens = [RECORD.conditions[name] for name in wanted]
     can = [g for g in goldens if golden.cannot_measure(g.backend) is None]
-    with golden.measuring(can, tmp_path_factory.mktemp("golden")) as futures:
+    with (
+        snapshot_server.serving() as shared,
+        golden.measuring(can, tmp_path_factory.mktemp("golden"), more=shared) as futures,
+    ):
         yield futures
 
 

@@ -155,7 +155,7 @@ def test_traceback_of_any_error_is_shown_on_request(monkeypatch, capsys):
         ),
         (["--app", "datagram", "--scheme", "ewma,alpha=0.9,alpha=0.8"], "each parameter once"),
         (["--app", "datagram", "--scheme", f"ewma,alpha={'9' * 400}"], "parameters of scheme"),
-        (["--sender-command", "\udcff"], "sender_command must be UTF-8"),
+        (["--sender-command", "\udcff"], "the condition must be Unicode text"),
     ],
 )
 def test_unknown_arguments_are_wrong_usage(capsys, tmp_path, words, said):

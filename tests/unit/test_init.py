@@ -9,7 +9,9 @@ from losslab.study import design
 def test_init_writes_a_valid_campaign(tmp_path, capsys):
     folder = tmp_path / "mine"
     assert cli.main(["init", str(folder)]) == 0
-    assert {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()} == {*init.FILES}
+    assert {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()} == {
+        *init.FILES, init.PROFILE,
+    }  # fmt: skip
     assert f"cd {folder}" in capsys.readouterr().out
     cells = design.load_cells(read_yaml(folder / "config" / "config.yaml"), ROOT)
     assert {cell.study for cell in cells} == {"loss"}

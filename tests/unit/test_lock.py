@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -30,13 +31,13 @@ def test_lock_ends_with_its_holder(tmp_path):
 def test_second_holder_waits_for_the_first(tmp_path):
     wait = (
         "import sys; from pathlib import Path; from losslab import lock\n"
-        "with lock.held(Path(sys.argv[1])): Path(sys.argv[1], 'second').touch()"
+        "with lock.locked(Path(sys.argv[1]), 'waiting'): Path(sys.argv[1], 'second').touch()"
     )
-    with lock.held(tmp_path):
+    with lock.locked(tmp_path):
         second = subprocess.Popen(
-            [sys.executable, "-c", wait, str(tmp_path)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", wait, str(tmp_path)], stderr=subprocess.PIPE, text=True
         )
-        assert "waiting for another process" in second.stdout.readline()
+        assert second.stderr.readline() == "waiting\n"
         assert not (tmp_path / "second").exists()
     assert second.wait() == 0
     assert (tmp_path / "second").exists()
@@ -80,3 +81,26 @@ def test_concurrent_processes_get_distinct_folders(tmp_path):
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(own, range(4)))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_link_at_a_locks_path_is_not_followed(tmp_path):
+    (tmp_path / "victim").write_text("as it was")
+    (tmp_path / "lock").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match="symbolic links"), lock.locked(tmp_path / "lock"):
+        pass
+
+
+def test_lock_file_keeps_its_content(tmp_path):
+    (tmp_path / "lock").write_text("as it was")
+    with lock.locked(tmp_path / "lock"):
+        assert (tmp_path / "lock").read_text() == "as it was"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving folders to another user needs root")
+def test_root_does_not_change_folders_of_others(tmp_path):
+    other, own = tmp_path / "mine-other", tmp_path / "mine-own"
+    for path in (other, own):
+        path.mkdir()
+    os.chown(other, 12345, 12345)
+    lock.sweep(tmp_path, "mine-")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine-other"]

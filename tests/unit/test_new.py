@@ -38,15 +38,12 @@ def test_new_algorithm_adds_a_file_and_a_row(copy):
     assert [row["name"] for row in rows[-4:]] == ["a1", "a2", "a3", "a4"]
 
 
-def test_new_algorithm_has_a_colour_for_print_unlike_cubics_and_bbrs(copy):
+def test_new_algorithm_has_the_next_colour(copy):
     new.new_algorithm("mine", "Mine", copy)
     colours = {
         row["name"]: row["colour"] for row in load_algorithms(copy / "config" / "algorithms.tsv")
     }
-    assert palette.contrast(colours["mine"]) >= palette.MIN_CONTRAST
-    # More than half of the distance between blue and vermilion.
-    least = palette.distance(colours["cubic"], colours["bbr"]) / 2
-    assert all(palette.distance(colours["mine"], colours[n]) > least for n in ("cubic", "bbr"))
+    assert colours["mine"] == palette.COLOURS[0]
 
 
 @pytest.mark.parametrize("name", ["", "Mine", "1st", "two words", "a-b", "a" * 16, "../x"])

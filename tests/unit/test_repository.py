@@ -21,6 +21,7 @@ def base(tmp_path):
             "config/algorithms.tsv": f"{HEAD}cubic\tCUBIC\n",
             "config/studies/loss.yaml": "",
             "algorithms/gaimd/tcp_gaimd.c": "",
+            "config/traces/README.md": "",
             "workflow/rules/measure.smk": "",
             "report/index.qmd": "",
         },
@@ -35,6 +36,7 @@ def folder(tmp_path):
             "config/algorithms.tsv": f"{HEAD}mine\tMine\n",
             "config/studies/own.yaml": "own",
             "algorithms/mine/tcp_mine.c": "mine",
+            "config/traces/lte": "1\n2\n",
         },
     )
 
@@ -58,6 +60,7 @@ def test_tree_has_the_files_of_both(base, folder):
     assert (tree / "report/index.qmd").is_file()
     # Relative paths from rules stay in the tree.
     assert (tree / "workflow/rules/../../config/studies/own.yaml").read_text() == "own"
+    assert (tree / "config/traces/lte").read_text() == "1\n2\n"
 
 
 def test_edits_are_seen_and_removed_files_vanish(base, folder):

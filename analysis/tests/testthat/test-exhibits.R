@@ -11,6 +11,28 @@ test_that("references without a target are removed", {
   ))
 })
 
+test_that("a sentence about a part without data is removed", {
+  text <- c(
+    "It is off. @sec-a compares 1.5 with", "2.5. The next stays.", "", "@tbl-b has all.", "",
+    "@sec-c too."
+  )
+  expect_equal(
+    without_dangling(text, c("sec-a", "tbl-b")),
+    "It is off. The next stays.\n\n\n@sec-c too."
+  )
+})
+
+test_that("a section whose exhibits have no data is removed", {
+  lines <- c(
+    "## A", "### Empty", "Text.", no_exhibit, "### Half", no_exhibit, "::: {#tbl-a}", "### Text",
+    "No exhibit.", "## B", no_exhibit, "Kept.", "**Alone.** ", "", "**Begins.**", "a text"
+  )
+  expect_equal(without_empty_sections(lines), c(
+    "## A", "### Half", "::: {#tbl-a}", "### Text", "No exhibit.", "## B", "Kept.", "",
+    "**Begins.**", "a text"
+  ))
+})
+
 test_that("everything that was not run is one list", {
   folder <- tempfile()
   dir.create(folder)

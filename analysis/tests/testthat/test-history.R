@@ -21,19 +21,45 @@ test_that("verdicts of two families of seeds are compared only if both are recor
   families <- tibble::tibble(
     study = "loss", claim = c("a", "b", "c"),
     verdict_first = c("reproduced", "reproduced", "inconclusive"),
-    verdict_second = c("reproduced", "not reproduced", "reproduced")
+    verdict_second = c("reproduced", "not reproduced", "reproduced"),
+    cause_first = c("none", "none", "scatter"), cause_second = c("none", "difference", "none")
   )
   text <- families_text(families)
   expect_match(text, "2 of 3 recorded verdicts are different; 1 of them are the opposite.")
   expect_match(text, "- loss/b: reproduced, then not reproduced", fixed = TRUE)
   expect_false(grepl("loss/a", text))
+  expect_match(text, "the cause of 1 verdicts with the first family and of 1 with the second.")
+})
+
+test_that("causes count only if they hold with both families of seeds", {
+  families <- tibble::tibble(
+    study = "loss", claim = c("within", "both", "first", "second", "once", "moved"),
+    verdict_first = c("reproduced", rep("inconclusive", 4), "not reproduced"),
+    verdict_second = c("reproduced", rep("inconclusive", 3), "reproduced", "not reproduced"),
+    cause_first = c("none", "scatter", "scatter", "none", "scatter", "difference"),
+    cause_second = c("none", "scatter", "none", "scatter", "none", "difference")
+  )
+  claims <- tibble::tibble(
+    study = "loss", claim = c(families$claim, "new"), evidence = "predicted",
+    cause = c("", "scatter", "scatter", "scatter", "scatter", "difference", "scatter")
+  )
+  expect_equal(
+    lasting_causes(claims, families), c("", "scatter", "", "", "scatter", "difference", "")
+  )
+  expect_equal(lasting_causes(claims, NULL), rep("", 7))
+  text <- explained_text(claims, families)
+  expect_match(text, "4 of 6 predictions (67 %) are within their margin or have", fixed = TRUE)
+  expect_match(text, "Within the margin: 1; another value without the cause: 1; ", fixed = TRUE)
+  expect_match(text, "inconclusive, and less scatter without the cause: 2.", fixed = TRUE)
+  expect_equal(explained_text(claims, NULL), "")
 })
 
 test_that("verdicts are joined by claim", {
   folder <- tempfile()
   dir.create(folder)
   write <- function(name, verdicts) {
-    rows <- tibble::tibble(study = "loss", claim = c("a", "b"), verdict = verdicts, why = "So.")
+    rows <- tibble::tibble(study = "loss", claim = c("a", "b"), verdict = verdicts, cause = "none",
+                           why = "So.")
     readr::write_tsv(rows, file.path(folder, name))
     file.path(folder, name)
   }

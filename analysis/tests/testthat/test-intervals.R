@@ -67,15 +67,25 @@ test_that("with zeros, the ratio is that of the means", {
   expect_true(is.na(ratio_interval(six, rep(0, 6))$value))
 })
 
-test_that("a rank correlation has the sign and the interval of its ranks", {
-  x <- c(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
-  up <- correlation_interval(x, x^3)
-  expect_equal(up$value, 1)
-  expect_gt(up$low, 0.9)
-  down <- correlation_interval(x, -x + c(0, 2, 0, 2, 0, 2, 0, 2, 0, 2))
-  expect_lt(down$high, 0)
-  none <- correlation_interval(x, c(5, 6, 4, 7, 3, 8, 2, 9, 1, 10))
-  expect_true(none$low < 0 && none$high > 0)
-  expect_true(is.na(correlation_interval(x, rep(1, 10))$value))
-  expect_true(is.na(correlation_interval(x[1:4], x[1:4])$low))
+test_that("a ratio of scatter is that of the deviations, with an interval that covers it", {
+  set.seed(1, kind = "Mersenne-Twister", sample.kind = "Rejection")
+  found <- lapply(1:400, \(i) {
+    scatter_interval(exp(stats::rnorm(10, 3, 0.02)), exp(stats::rnorm(10, 5, 0.2)))
+  })
+  covered <- vapply(found, \(one) one$low < 0.1 && one$high > 0.1, TRUE)
+  expect_gt(mean(covered), 0.92)
+  expect_equal(exp(mean(log(vapply(found, \(one) one$value, 0)))), 0.1, tolerance = 0.1)
+  # The scatter is relative to the mean.
+  a <- c(9, 10, 11, 10.5, 9.5)
+  expect_equal(scatter_interval(100 * a, a)$value, 1)
+})
+
+test_that("no scatter is none of any other, and needs five runs", {
+  a <- c(1, 2, 3, 4, 5)
+  expect_equal(scatter_interval(rep(7, 5), a)[c("value", "high")], list(value = 0, high = 0))
+  expect_true(is.na(scatter_interval(a, rep(7, 5))$value))
+  expect_true(is.na(scatter_interval(a[1:4], a)$low))
+  # A single run that differs is some scatter.
+  found <- scatter_interval(c(1, 1, 1, 1, 1.001), a)
+  expect_true(found$low > 0 && found$value < 0.001 && found$high < 0.01)
 })

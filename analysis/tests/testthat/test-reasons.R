@@ -27,10 +27,11 @@ data_for <- function(claim, own) {
   runs <- cells[rep(seq_len(nrow(cells)), each = 6), ]
   runs$replicate <- runs$seed <- rep(0:5, nrow(cells))
   runs$valid <- TRUE
-  runs[[metric_of(claim)]] <- runs$mean * (1 + 0.001 * seq(-1, 1, length.out = 6))
-  # The second metric of a correlation rises with the first, or falls.
-  if (!is.null(claim[["with"]])) {
-    runs[[claim[["with"]]]] <- sign(own - 1) * runs[[metric_of(claim)]]
+  scatter <- 0.001 * seq(-1, 1, length.out = 6)
+  runs[[metric_of(claim)]] <- if (claim$kind == "scatter_ratio") {
+    1 + runs$mean * scatter
+  } else {
+    runs$mean * (1 + scatter)
   }
   list(cells = cells[c("block", "cell", "n_replicates", "n_valid", condition_columns)],
     replicates = runs)
@@ -89,7 +90,7 @@ test_that("a reason has the numbers of its evidence, and falls with one of its s
 test_that("a cause counts only with a verdict that it explains, and while its evidence holds", {
   cause <- broken
   cause$reason[[1]]$cause <- TRUE
-  expect_equal(evaluate_claim(cause, data_for(cause, 2), "loss")$cause, "run")
+  expect_equal(evaluate_claim(cause, data_for(cause, 2), "loss")$cause, "difference")
   expect_equal(evaluate_claim(cause, data_for(cause, 5), "loss")$cause, "")
   expect_equal(evaluate_claim(cause, data_for(cause, 20), "loss")$cause, "")
   expect_equal(evaluate_claim(broken, data_for(broken, 2), "loss")$cause, "")
@@ -99,6 +100,29 @@ test_that("a cause counts only with a verdict that it explains, and while its ev
   expect_equal(judged[c("reason", "unsupported", "cause")], tibble::tibble(
     reason = "As printed.", unsupported = "", cause = ""
   ))
+})
+
+test_that("less scatter without the cause explains an inconclusive verdict only", {
+  near <- list(
+    id = "c", sentence = "s", source = "a test", kind = "value", at_least = 1,
+    where = list(block = "main")
+  )
+  near$reason <- list(list(text = "It is the loss.", cause = TRUE, shown_by = list(
+    kind = "scatter_ratio", where = list(block = "main", loss_percent = 0),
+    against = list(loss_percent = 1), at_most = 0.5
+  )))
+  judge_with <- function(scatter, mean = 1) {
+    data <- data_for(near$reason[[1]]$shown_by, scatter)
+    data$replicates$goodput_mbit <- mean * data$replicates$goodput_mbit
+    near$where$loss_percent <- 1
+    evaluate_claim(near, data, "loss")
+  }
+  judged <- judge_with(0.01)
+  expect_equal(c(judged$verdict, judged$cause), c("inconclusive", "scatter"))
+  expect_match(judged$reason, "It is the loss.$")
+  expect_equal(judge_with(0.9)$cause, "")
+  judged <- judge_with(0.01, mean = 0.5)
+  expect_equal(c(judged$verdict, judged$cause), c("not reproduced", ""))
 })
 
 test_that("an inconclusive claim has a cause made of its numbers, and a reason that holds", {
@@ -139,4 +163,9 @@ test_that("more runs do not decide where the source has a single run", {
 test_that("a value at the edge of its limit cannot be decided by more runs", {
   edge <- list(value = 10.001, low = 9, high = 11, n = 6)
   expect_match(why_inconclusive(edge, c(10, Inf)), "within the limit by 0.001.*More than 1000 runs")
+})
+
+test_that("a share of the scatter is a whole percentage", {
+  expect_equal(as_share(0.119), "12 %")
+  expect_equal(as_share(0.0001), "less than 1 %")
 })

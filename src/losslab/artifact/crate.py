@@ -30,10 +30,7 @@ PROFILES = {
 
 
 def describe(folder: Path, campaign: str, runs: Sequence[Run], day: str) -> None:
-    """Write `ro-crate-metadata.json` of an artifact's folder.
-
-    Raises LosslabError if the package `rocrate` is not installed.
-    """
+    """Write `ro-crate-metadata.json` to a folder; LosslabError without the package `rocrate`."""
     try:
         from rocrate.rocrate import ROCrate
     except ImportError as error:

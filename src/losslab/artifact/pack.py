@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from losslab import processes
-from losslab.artifact import appendix, crate, croissant, datapackage, signing, wheels
+from losslab.artifact import appendix, crate, croissant, datapackage, gzipping, signing, wheels
 from losslab.artifact.results import (
     CAMPAIGN,
     COMMIT,
@@ -106,8 +106,11 @@ def pack(
         say(f"writing {out}")
         # In a folder with an unpredictable name: other users may be able to write next to `out`.
         partial = Path(folder) / f"{NAME}.tar.gz"
-        # Most files are compressed already; level 1 compresses SVG and CSV to a fifth.
-        with tarfile.open(partial, "w:gz", compresslevel=1) as tar:
+        with (
+            partial.open("wb") as file,
+            gzipping.writing(file, processors) as stream,
+            tarfile.open(fileobj=stream, mode="w|", bufsize=gzipping.PART_BYTES) as tar,
+        ):
             tar.add(root, NAME)
         partial.rename(out)
     return out

@@ -89,10 +89,7 @@ def write_digests(root: Path, paths: Iterable[Path], target: Path) -> None:
 
 
 def read_digests(root: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file by path from the list of `write_digests`.
-
-    Raises LosslabError if the list is missing or malformed.
-    """
+    """Return the SHA-256 of each file by path, from the list of `write_digests`."""
     path = root / DIGESTS
     try:
         head, *lines = path.read_text().splitlines()

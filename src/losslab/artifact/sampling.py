@@ -26,10 +26,7 @@ class CannotRunError(LosslabError):
 
 
 def sample(paths: Sequence[str], count: int | None, day: str, digests: Path) -> list[str]:
-    """Return a sample of replicates, seeded by the day and the digests.
-
-    `count`: size of the sample; None means all.
-    """
+    """Return `count` replicates (None: all), drawn by the day and the digests."""
     seed = hashlib.sha256(f"{day} {digest(digests)}".encode()).hexdigest()
     count = len(paths) if count is None else min(count, len(paths))
     return sorted(random.Random(seed).sample(sorted(paths), count))

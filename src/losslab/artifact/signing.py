@@ -16,10 +16,7 @@ PROGRAM = "ssh-keygen"
 
 
 def sign(root: Path, key: Path) -> None:
-    """Sign the list of digests with a private key, or with a public key's counterpart in the agent.
-
-    Raises LosslabError if ssh-keygen is not installed or fails.
-    """
+    """Sign the list of digests with a private key, or a public key's counterpart in the agent."""
     _require(key, "a signing key")
     command = ("-Y", "sign", "-n", NAMESPACE, "-f", str(key.resolve()), str(DIGESTS))
     done = _run(command, root)

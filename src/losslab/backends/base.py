@@ -147,8 +147,8 @@ class Backend(Protocol):
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
         """Return entries of the manifest about the machine, besides kernel and images.
 
-        Raises:
-            LosslabError: the machine cannot measure the condition; lists all missing requirements.
+        Raises LosslabError if the machine cannot measure the condition; lists all missing
+        requirements.
         """
 
     def start(self, tools: Instrument, job: Job) -> AbstractContextManager[Start]:
@@ -157,10 +157,9 @@ class Backend(Protocol):
     def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
         """Read a job's result.
 
-        Raises:
-            HostError: the host or the instrument made the job fail.
-            GuestLostError: there is no result; has the last line of the console.
-            LosslabError: the job reported an error.
+        Raises HostError if the host or the instrument made the job fail. Raises GuestLostError if
+        there is no result; has the last line of the console. Raises LosslabError if the job
+        reported an error.
         """
 
 

@@ -45,8 +45,7 @@ class Cut:
     ) -> Outcome:
         """Fork the guest and run its job to the end; arguments as of `fork`.
 
-        Raises:
-            LosslabError: as `backends.runner.run`.
+        Raises LosslabError if the job fails, as in `backends.runner.run`.
         """
         task = self._task(folder, more)
         return runner.run(_Future(self, tuple(orders)), self.tools, task)
@@ -98,15 +97,9 @@ class _Future:
 
 @contextlib.contextmanager
 def cut(backend: Backend, tools: Instrument, job: Job) -> Iterator[Cut]:
-    """Run a job up to its cut; end its guest after the block.
+    """Run a job up to the cut that its guest asks for; end the guest after the block.
 
-    Args:
-        backend: The job's backend, in a guest.
-        tools: The instrument.
-        job: The job, whose guest asks for a cut; with `snapshots` from which it forks.
-
-    Raises:
-        LosslabError: The guest failed or ended before the cut.
+    Raises LosslabError if the guest failed or ended before the cut.
     """
     ours, theirs = control_sockets()
     with ours, contextlib.ExitStack() as stack:

@@ -8,11 +8,8 @@ links, sysctls, mounts and packet filter do not change. The hosts are plain Mini
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import shutil
 import signal
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,12 +32,11 @@ from losslab.backends.base import (
     without_result,
 )
 from losslab.errors import HostError
-from losslab.lock import open_lock, private_folder
+from losslab.lock import locked
 from losslab.study.condition import Condition
 
 # Root's own folder, whose lock all real-time cells on this machine use.
 FOLDER = Path("/run/losslab")
-LOCK = "real-time.lock"
 JOB_PREFIX = "job-"
 # Exit status of a killed job: its own, and that of `unshare`, which waits for the first process of
 # the namespace.
@@ -96,15 +92,11 @@ def enter(
     mounts: Mapping[Path, str],
     variables: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str]:
-    """Return the command of a job that runs a module in an image.
+    """Return the command of a job that runs a module in the image `root`.
 
-    Args:
-        root: The image's root folder.
-        module: The job's program.
-        own_processes: Run in new process, IPC and UTS namespaces, so that all processes end with
-            the job, for any reason. A job that uses a Docker engine needs the machine's namespaces.
-        mounts: Folders to mount: this machine's path to the job's path.
-        variables: Additional environment variables.
+    With `own_processes`, it has process, IPC and UTS namespaces of its own, so that all processes
+    end with the job, for any reason. A job that uses a Docker engine needs the machine's
+    namespaces. `mounts` has the job's path of each of this machine's.
     """
     own = ["--pid", "--fork", "--kill-child=SIGKILL", "--ipc", "--uts"]
     return [
@@ -133,15 +125,9 @@ class Turn:
 @contextlib.contextmanager
 def turn() -> Iterator[Turn]:
     """Wait until no other job runs in real time; remove leftovers of killed jobs."""
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(private_folder(FOLDER))
-        lock = open_lock(FOLDER / LOCK, folder)
-        stack.callback(os.close, lock)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print("losslab: another cell runs in real time; waiting for its end", file=sys.stderr)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    FOLDER.mkdir(mode=0o700, exist_ok=True)
+    waiting = "losslab: another cell runs in real time; waiting for its end"
+    with locked(FOLDER, waiting) as lock:
         for leftover in FOLDER.glob(f"{JOB_PREFIX}*"):
             shutil.rmtree(leftover, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix=JOB_PREFIX, dir=FOLDER) as name:

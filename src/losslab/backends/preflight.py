@@ -106,7 +106,6 @@ def host(
 
 
 def _docker() -> Iterator[Finding]:
-    """Yield the requirements of Docker's engine."""
     from http.client import HTTPException
 
     try:
@@ -129,11 +128,7 @@ def _docker() -> Iterator[Finding]:
 
 
 def ask_engine(path: str) -> Any:
-    """Send a GET request to this machine's engine (Docker's API) and return its JSON reply.
-
-    Raises:
-        OSError: no engine responds.
-    """
+    """Return the JSON reply of this machine's Docker engine to GET; OSError without a reply."""
     from http.client import HTTPConnection
     from socket import AF_UNIX, SOCK_STREAM, socket
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import itertools
 import os
 import resource
+import socket
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from losslab.backends.base import Finding
 from losslab.errors import HostError
-from losslab.lock import open_lock, private_folder
 
 MEMORY_BYTES = 256 * 2**20
 KIB_PER_GIB = 2**20
@@ -30,8 +29,6 @@ NEEDED = {
 RAISED = tuple(NEEDED)
 # Maximum number of guests per CPU that take locks; with more, performance does not matter.
 PLACES_PER_CPU = 8
-# Root's folder if XDG_RUNTIME_DIR is not set.
-RUN = Path("/run/losslab")
 
 
 def scratch_folder() -> Path:
@@ -87,66 +84,22 @@ def require_limits() -> None:
         )
 
 
-def lock_folders() -> list[Path]:
-    """List candidate folders for this user's CPU locks; the first private one is used.
-
-    XDG_RUNTIME_DIR belongs to one user (XDG Base Directory Specification). In a temporary folder,
-    another user may already have a file with the name.
-    """
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    own = [Path(runtime) / "losslab"] if Path(runtime).is_absolute() else []
-    run = [RUN] if os.geteuid() == 0 else []
-    return [*own, *run, Path(tempfile.gettempdir()) / f"losslab-{os.geteuid()}"]
-
-
 @contextlib.contextmanager
-def own_cpu(folder: Path | None = None, cpus: Sequence[int] | None = None) -> Iterator[int]:
-    """Reserve the CPU that the fewest guests of this user use.
+def own_cpu(cpus: Sequence[int] | None = None) -> Iterator[int]:
+    """Reserve the CPU that the fewest guests of this user use; by default, of all usable ones.
 
     A guest whose kernel and processes share a CPU runs up to twice as fast as one that the
     scheduler spreads over several. The locks keep the guests of several campaigns on different
-    CPUs. Sharing a CPU costs time, not correctness; without usable locks, a guest takes any CPU.
-
-    Args:
-        folder: Folder of the locks, with files for each CPU; this user's by default.
-        cpus: The CPUs to choose from; by default those that this process may use.
+    CPUs. Sharing a CPU costs time, not correctness. A lock is a socket's name in the abstract
+    namespace (unix(7)), which the kernel releases with its process, and which is no file that
+    another user could replace.
     """
     cpus = cpus or sorted(os.sched_getaffinity(0))
-    refused = []
-    with contextlib.ExitStack() as stack:
-        cpu = cpus[os.getpid() % len(cpus)]
-        for place in [folder] if folder else lock_folders():
-            try:
-                held = _hold(place, cpus)
-            except HostError as error:
-                refused.append(error.message)
-                continue
-            if held is not None:
-                cpu, lock = held
-                stack.callback(os.close, lock)
-            break
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as lock:
+        for place, cpu in itertools.product(range(PLACES_PER_CPU), cpus):
+            with contextlib.suppress(OSError):  # in use
+                lock.bind(f"\0losslab-{os.geteuid()}-cpu-{cpu}.{place}")
+                break
         else:
-            print(
-                "losslab: note: guests may share a CPU while another is idle: "
-                + "; ".join(refused),
-                file=sys.stderr,
-            )
+            cpu = cpus[os.getpid() % len(cpus)]
         yield cpu
-
-
-def _hold(folder: Path, cpus: Sequence[int]) -> tuple[int, int] | None:
-    """Take the first free lock in a folder; return its CPU and descriptor, or None if none is free.
-
-    The folder must be private.
-    """
-    with private_folder(folder) as descriptor:
-        for place in range(PLACES_PER_CPU):
-            for cpu in cpus:
-                lock = open_lock(folder / f"cpu-{cpu}.{place}", descriptor)
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    os.close(lock)
-                    continue
-                return cpu, lock
-    return None

@@ -31,8 +31,7 @@ START_POLL_S, POLL_S = 0.05, 0.5
 def run(backend: Backend, tools: Instrument, job: Job) -> Outcome:
     """Run one job to its end; if this process is interrupted or killed, the job ends, too.
 
-    Raises:
-        HostError: there is no room for the job's files; also see `Backend.result`.
+    Raises HostError if there is no room for the job's files; also see `Backend.result`.
     """
     try:
         with backend.start(tools, job) as start:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from losslab import interrupts, processes
+from losslab.backends import memory
 from losslab.backends.fork import Fork
 from losslab.errors import HostError, LosslabError
 
@@ -35,12 +36,7 @@ class Snapshot:
     """A booted guest that can be forked, by several threads at once."""
 
     def __init__(self, control: socket.socket, console: Path) -> None:
-        """Connect to a snapshot.
-
-        Args:
-            control: Socket whose other end the guest has.
-            console: File with its output, in its folder.
-        """
+        """Connect to a snapshot by a socket whose other end it has; its folder has `console`."""
         self._control, self._console = control, console
         self.folder = console.parent
         self.forks_cpu_s = 0.0  # CPU time of the forks that have ended
@@ -63,12 +59,9 @@ class Snapshot:
         return False
 
     def fork(self, seed: int, folder: Path, control: int | None = None) -> Fork:
-        """Fork the snapshot for a job; raise HostError if there is no room for another process.
+        """Fork the snapshot for a job in `folder`; raise HostError if there is no room for it.
 
-        Args:
-            seed: Seed of the fork's random generator.
-            folder: Folder of its job.
-            control: Descriptor of the socket that controls the fork at its cut, if it has one.
+        A fork that has a cut is then controlled over the socket `control`.
         """
         return Fork(self, self._fork(f"{seed} -", folder, control))
 
@@ -77,24 +70,16 @@ class Snapshot:
     ) -> Fork:
         """Fork a guest at its cut; the fork continues as the guest would have done.
 
-        Args:
-            folder: Folder of its job, with the same files as the guest's.
-            cpu: The host's CPU on which it runs.
-            orders: What its kernel does first (`snapshot_order`, kernel patch 0015).
-            control: Descriptor of the socket that controls it at another cut, if it has one.
+        `folder` has the same files as the guest's, and `cpu` is the host's. `orders` are what its
+        kernel does first (`snapshot_order`, kernel patch 0015). `control` is as of `fork`.
         """
         return Fork(self, self._fork(f"- {cpu}", folder, control, orders))
 
     def fork_snapshot(self, folder: Path, cpu: int, control: int) -> int:
         """Fork the snapshot into another one; return its PID, which is also its process group.
 
-        Args:
-            folder: Its folder.
-            cpu: The host's CPU on which it runs.
-            control: Descriptor of the socket that controls it.
-
-        Raises:
-            HostError: there is no room for another process.
+        It runs on the host's `cpu` and is controlled over the socket `control`. Raises HostError if
+        there is no room for another process.
         """
         return self._fork(f"- {cpu}", folder, control)
 
@@ -150,7 +135,6 @@ class Snapshot:
         return not self._gone
 
     def _record_end(self, reply: list[str]) -> None:
-        """Record the exit status and CPU time of a fork."""
         if reply[0] == "ended":
             status = os.waitstatus_to_exitcode(int(reply[2]))
             self._ended[int(reply[1])] = status, float(reply[3]) + float(reply[4])
@@ -184,12 +168,8 @@ Refuse = Callable[[int | None, str], LosslabError]
 def booted(spawn: Spawn, console: Path, limit_s: float, refuse: Refuse) -> Iterator[Snapshot]:
     """Boot a snapshot for the length of the block; end it and all its forks afterwards.
 
-    Args:
-        spawn: Starts its kernel, given arguments for its command line, descriptors that must stay
-            open in it, and its console.
-        console: File for its output, in its folder.
-        limit_s: Wall time limit for booting.
-        refuse: Returns the error of a failed boot.
+    `spawn` starts its kernel, given arguments for its command line, descriptors that must stay open
+    in it, and its console, a file in its folder. `refuse` returns the error of a failed boot.
     """
     ours, theirs = control_sockets()
     with ours:
@@ -201,6 +181,7 @@ def booted(spawn: Spawn, console: Path, limit_s: float, refuse: Refuse) -> Itera
             if not found.ready(limit_s):
                 status = processes.wait(process, POLL_S)
                 raise refuse(status, console.read_text(errors="replace"))
+            memory.release_zeros(process.pid)
             yield found
         finally:
             processes.end_session(process)
@@ -225,6 +206,7 @@ def forked(
                 # Its status is not known here: killed, unless its kernel says otherwise.
                 killed = not found.alive and "Kernel panic" not in text
                 raise refuse(-signal.SIGKILL if killed else None, text)
+            memory.release_zeros(pid)
             yield found
         finally:
             # If it has ended, another process may have its PID.

@@ -28,10 +28,7 @@ SOCKET = "socket"
 
 @contextlib.contextmanager
 def serving() -> Iterator[dict[str, str]]:
-    """Share base snapshots with child processes for the length of the block.
-
-    Yields the environment variable that these processes need.
-    """
+    """Share base snapshots with child processes; yield the variable that these need."""
     with contextlib.ExitStack() as stack:
         # Only this user may enter it.
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="losslab-snapshots-"))

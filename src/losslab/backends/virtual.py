@@ -152,7 +152,6 @@ class Guest:
 
     @property
     def _ready_limit_s(self) -> float:
-        """Time limit for a snapshot to be ready."""
         return START_LIMIT_S + self.needs.start_s
 
     @contextlib.contextmanager
@@ -242,7 +241,6 @@ class _GuestResources:
 
 
 def _refused(folder: Path, limit_s: float, status: int | None, console: str) -> LosslabError:
-    """Return the error of a snapshot that is not ready."""
     with contextlib.suppress(OSError, ValueError, KeyError):
         # Its first program failed, and wrote why.
         return GuestLostError(json.loads((folder / RESULT_FILE).read_text())["error"])

@@ -175,7 +175,6 @@ class Expected:
 
 
 def _expected(cell: Cell) -> Expected:
-    """Return what the sources say about a cell's instrument."""
     condition = cell.condition
     needs = BACKENDS[cell.backend, cell.where].needs
     hashes = {
@@ -228,7 +227,6 @@ def _audit_replicate(
 
 
 def _instrument_problems(expected: Expected, manifest: Mapping[str, Any]) -> list[str]:
-    """List the parts of a replicate's instrument that differ from the sources'."""
     tools, recorded = manifest["instrument"], manifest["fingerprint"]
     # Unpinned kernels and images, which are only counted, and a machine's own kernel may differ.
     pinned = [part for part in fingerprint.BUILT if (tools.get(part) or {}).get("pinned", False)]

@@ -86,11 +86,7 @@ class CellChange:
 
 
 def read_run(folder: Path, compared: Sequence[str]) -> Run:
-    """Read a run from its folder, after a check of all its files.
-
-    Raises:
-        DamagedError: A file is missing or was changed.
-    """
+    """Read a run after a check of its files; DamagedError if one is missing or was changed."""
     manifest, _ = integrity.read_replicate(folder)
     found = {name: metrics.value(manifest["summary"], name) for name in compared}
     values = {name: value for name, value in found.items() if value is not None}
@@ -108,10 +104,7 @@ Runs = Mapping[str, Sequence[Run]]
 def compare(before: Runs, after: Runs, compared: Sequence[str]) -> list[CellChange]:
     """Compare the runs of cells, by name; return the cells that changed.
 
-    Args:
-        before: Runs of each cell before the change, by replicate.
-        after: The same after the change. Absent cells did not change.
-        compared: The metrics.
+    `compared` are metrics. A cell that is absent in `after` did not change.
     """
     found = []
     for cell, now in after.items():

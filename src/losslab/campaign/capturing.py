@@ -21,16 +21,9 @@ BEFORE_LOSS = interface("r2", "r1").name
 def from_start(future: Future, prepared: Ready, out: Path) -> None:
     """Measure a future from the start, as a replicate of the condition that lists its drops.
 
-    Its folder also has captures of the sender's link and, if it fits into the guest's memory, of
-    the link before the loss.
-
-    Args:
-        future: The future, which has the condition's congestion control.
-        prepared: Instrument and video of its replicate, as from `rerun.ready`.
-        out: The folder to write.
-
-    Raises:
-        LosslabError: A file has other bytes than the future's.
+    Its folder `out` also has captures of the sender's link and, if it fits into the guest's memory,
+    of the link before the loss. `prepared` is that of its replicate, as from `rerun.ready`. Raises
+    LosslabError if a file has other bytes than the future's.
     """
     _, tools, video = prepared
     manifest = future.manifest

@@ -14,7 +14,6 @@ from losslab.backends.base import GUEST
 from losslab.backends.registry import BACKENDS
 from losslab.campaign import integrity, rerun
 from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, digest_of, read_json
-from losslab.campaign.integrity import FIRST_FORMAT
 from losslab.errors import LosslabError
 from losslab.instrument.archive import digest
 from losslab.study.condition import Condition
@@ -83,7 +82,6 @@ class Cell:
     """The content of a cell.json."""
 
     file: Path
-    has_digests: bool  # whether manifests list the digests of all files
     condition: Condition
     replicates: list[Replicate]
 
@@ -103,19 +101,11 @@ Notes = defaultdict[str, list[int]]
 
 
 def compare_files(first: Cell, second: Cell, common: bool = False) -> tuple[list[str], bool]:
-    """Compare the files of a cell's replicates in two result sets.
+    """Compare the files of a cell's replicates in two result sets, or only those that both have.
 
-    Files must agree with their digests (results of format 1.0 have none), and tables must have rows
-    on both sides. In virtual time, the same instrument and seed must give the same bytes.
-
-    Args:
-        first: The cell in A.
-        second: The cell in B.
-        common: Compare only files that both sides have.
-
-    Returns:
-        The problems; and whether no replicate was lost and all files of all replicates have the
-        same bytes on both sides.
+    Files must agree with their digests, and tables must have rows on both sides. In virtual time,
+    the same instrument and seed must give the same bytes. Returns the problems; and whether no
+    replicate was lost and all files of all replicates have the same bytes on both sides.
     """
     notes: Notes = defaultdict(list)
     sides = {"A": first.replicates, "B": second.replicates}
@@ -123,14 +113,14 @@ def compare_files(first: Cell, second: Cell, common: bool = False) -> tuple[list
         side: set().union(*(each.names for each in replicates if each.valid))
         for side, replicates in sides.items()
     }
-    for side, cell in (("A", first), ("B", second)):
-        for each in sides[side]:
-            if cell.has_digests and not common:
+    for side, replicates in sides.items():
+        for each in replicates:
+            if not common:
                 problems = integrity.replicate_problems(each.folder)
                 if each.manifest is None and not problems:
                     problems = [OTHER_VALUES]
             else:
-                problems = list(_gaps(each, all_names[side], common))
+                problems = list(_gaps(each, all_names[side]))
             for problem in problems:
                 notes[f"{side}: {problem}"].append(each.number)
     one_sided = []
@@ -148,10 +138,10 @@ def compare_files(first: Cell, second: Cell, common: bool = False) -> tuple[list
     return one_sided + lines, bool(pairs) and complete and all(same)
 
 
-def _gaps(each: Replicate, expected: set[str], common: bool) -> Iterator[str]:
+def _gaps(each: Replicate, expected: set[str]) -> Iterator[str]:
     """Yield the problems of a replicate's files without a complete list of digests."""
     if not each.names:
-        if expected or not common:
+        if expected:
             yield "no files"
         return
     if each.manifest is None:
@@ -213,9 +203,14 @@ def _must_agree(one: dict[str, Any], other: dict[str, Any]) -> bool:
         return True
     if any(one.get(key) != other.get(key) for key in INPUTS):
         return False
-    instrument = one.get("instrument")
+    return in_virtual_time(one)
+
+
+def in_virtual_time(manifest: dict[str, Any]) -> bool:
+    """Return whether a replicate was measured in virtual time, where the same seed repeats."""
+    instrument = manifest.get("instrument")
     where = instrument.get("where", GUEST) if isinstance(instrument, dict) else None
-    backend = BACKENDS.get((str(one.get("backend")), str(where)))
+    backend = BACKENDS.get((str(manifest.get("backend")), str(where)))
     # A machine's own kernel runs in real time.
     return backend is not None and backend.needs.guest
 
@@ -223,8 +218,7 @@ def _must_agree(one: dict[str, Any], other: dict[str, Any]) -> bool:
 def load_cells(folder: Path) -> dict[str, Cell]:
     """Read the cell.json files below a folder; return the cells by STUDY/CELL.
 
-    Raises:
-        LosslabError: There is no cell.json, one is invalid, or a cell occurs twice.
+    Raises LosslabError if there is no cell.json, one is invalid, or a cell occurs twice.
     """
     files: dict[str, Path] = {}
     for file in sorted(folder.rglob(CELL_FILE)):
@@ -246,8 +240,8 @@ def load_cells(folder: Path) -> dict[str, Cell]:
 def load_cell(file: Path) -> Cell:
     """Read a cell.json.
 
-    Raises:
-        LosslabError: The file is not a cell.json, or has a format that this version cannot read.
+    Raises LosslabError if the file is not a cell.json, or has a format that this version cannot
+    read.
     """
     try:
         data = read_json(file)
@@ -257,9 +251,10 @@ def load_cell(file: Path) -> Cell:
         ]
         if len({each.seed for each in replicates}) != len(replicates):
             raise ValueError("two replicates with the same seed")
-        has_digests = data.get("format", FIRST_FORMAT) != FIRST_FORMAT
-        return Cell(file, has_digests, _condition(data["condition"]), replicates)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return Cell(file, Condition.from_json(data["condition"]), replicates)
+    except (
+        AttributeError, KeyError, LosslabError, OSError, RecursionError, TypeError, ValueError
+    ) as error:  # fmt: skip
         problem = f"no {error}" if isinstance(error, KeyError) else error
         raise LosslabError(
             f"{file} must be the cell.json of a measured cell, found {problem}",
@@ -274,10 +269,3 @@ def _typed(row: Any) -> tuple[int, bool, dict[str, Any]]:
         if type(value) is not kind:
             raise ValueError(f"{value!r} instead of {kind.__name__}")
     return seed, valid, summary
-
-
-def _condition(data: Any) -> Condition:
-    try:
-        return Condition.from_json(data)
-    except LosslabError as error:
-        raise ValueError(error.message) from error

@@ -20,6 +20,7 @@ from losslab.campaign.replicate import run
 from losslab.errors import HostError
 from losslab.instrument import kernels
 from losslab.lock import own_folder, sweep
+from losslab.repository import SET_UP
 from losslab.study.condition import Condition
 from losslab.study.metrics import primary_value
 from losslab.study.seed_family import FIRST, seed_of
@@ -37,17 +38,12 @@ def run_cell(
     video: Path | None = None,
     family: int = FIRST,
 ) -> int:
-    """Measure a cell's replicates into `folder`, and keep those that are already finished.
+    """Measure a cell's replicates into `folder`; keep those that are finished; return their number.
 
-    If a guest is lost although the instrument passes its self-test, the condition itself may be
-    the cause. The cell then ends with this invalid replicate, so that other cells can continue, and
-    the next start retries it.
-
-    Returns:
-        The number of replicates.
-
-    Raises:
-        HostError: The host or the instrument failed; finished replicates are kept.
+    If a guest is lost although the instrument passes its self-test, the condition itself may be the
+    cause. The cell then ends with this invalid replicate, so that other cells can continue, and the
+    next start retries it. Raises HostError if the host or the instrument failed; finished
+    replicates are kept.
     """
     sweep(folder, PARTIAL)
     values: list[float] = []
@@ -76,10 +72,8 @@ def _judge_loss(folder: Path, out: Path, manifest: dict[str, Any], instrument: I
     """Record a lost guest if the instrument passes its self-test.
 
     A machine's own kernel has no self-test, as its requirements depend on the cell. A kernel with
-    replaced files has none, because these may be the cause.
-
-    Raises:
-        HostError: The self-test failed, too.
+    replaced files has none, because these may be the cause. Raises HostError if the self-test
+    failed, too.
     """
     try:
         needs = BACKENDS[instrument.backend, instrument.where].needs
@@ -101,11 +95,7 @@ def _judge_loss(folder: Path, out: Path, manifest: dict[str, Any], instrument: I
 def cell_result(
     study: str, block: str, condition: Condition, folder: Path, replicates: int
 ) -> dict[str, Any]:
-    """Return the content of cell.json for the replicates in `folder`.
-
-    Raises:
-        DamagedError: A replicate is damaged.
-    """
+    """Return the content of cell.json for the replicates in `folder`; DamagedError if damaged."""
     rows = [
         integrity.replicate_row(*integrity.read_replicate(folder / str(number)))
         for number in range(replicates)
@@ -163,21 +153,14 @@ def self_test_on(hosts: str) -> Condition:
 
 
 def self_test(instrument: Instrument) -> str:
-    """Measure a short cell.
-
-    Returns:
-        A line with the goodput and the wall time.
-
-    Raises:
-        HostError: The cell is invalid.
-    """
+    """Measure a short cell; return a line with goodput and wall time; HostError if invalid."""
     begin = time.monotonic()
     with own_folder(Path(tempfile.gettempdir()), "losslab-selftest-") as folder:
         manifest = run(SELF_TEST, 1, folder / "out", instrument, attempts=1)
     if not manifest["valid"]:
         raise HostError(
             f"the self-test's cell must be valid, found: {'; '.join(manifest['reasons'])}",
-            hint="run `make setup`; if the self-test still fails, results of this machine are not "
+            hint=f"run `{SET_UP}`; if the self-test still fails, results of this machine are not "
             "comparable",
         )
     wall_s = time.monotonic() - begin

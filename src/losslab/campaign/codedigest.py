@@ -67,11 +67,7 @@ class Modules:
         self._new = False
 
     def read(self, path: Path) -> Module:
-        """Return a module's digest and imports.
-
-        Raises:
-            LosslabError: The file is not Python.
-        """
+        """Return a module's digest and imports; LosslabError if the file is not Python."""
         content = path.read_bytes()
         key = hashlib.sha256(content).hexdigest()
         if key not in self._modules:
@@ -83,10 +79,7 @@ class Modules:
         return self._modules[key]
 
     def save(self) -> None:
-        """Write new entries to the cache's file; errors are ignored, as the cache saves only time.
-
-        The file appears complete or not at all.
-        """
+        """Write new entries to the cache's file in one step; ignore errors."""
         if not self._new:
             return
         data = {key: [module.digest, module.imports] for key, module in self._modules.items()}
@@ -99,11 +92,7 @@ class Modules:
 
 
 def of_python(text: str) -> Module:
-    """Return the digest and the imports of a module's text.
-
-    Raises:
-        SyntaxError: The text is not Python.
-    """
+    """Return the digest and imports of a module's text; SyntaxError if it is not Python."""
     tree = ast.parse(text)
     return Module(_digest(json.dumps(_reduced(tree))), tuple(dict.fromkeys(_imports(tree))))
 
@@ -125,11 +114,9 @@ def _digest(text: str) -> str:
 
 
 def _reduced(node: Any, in_error: bool = False) -> Any:
-    """Return the parts of a node that have an effect, as nested lists.
+    """Return the parts of a node, value or list that have an effect, as nested lists.
 
-    Args:
-        node: A node, a field's value, or a list of them.
-        in_error: Whether the node is part of an error, whose text has no effect.
+    The text of an error has none.
     """
     if isinstance(node, list):
         return [_reduced(item, in_error) for item in node if not _is_prose(item, in_error)]
@@ -188,11 +175,7 @@ def _for_types(test: ast.expr) -> bool:
 
 
 def of_files(paths: Iterable[Path]) -> str:
-    """Return one digest of the code of Python and R files, regardless of their order.
-
-    Raises:
-        LosslabError: A file is neither R nor Python.
-    """
+    """Return one digest of the code of Python and R files in any order; LosslabError for others."""
     digests: dict[str, str] = {}
     for path in sorted(paths):
         is_r = path.suffix == ".R"

@@ -72,16 +72,11 @@ def gather(
     left_out: Mapping[str, int] = MappingProxyType({}),
     rules: Sequence[StoppingRule] = (),
 ) -> Tables:
-    """Read cells and their replicates into tables.
+    """Read cells (their cell.json) and their replicates into tables.
 
-    Args:
-        cells: The cell.json files, each in its cell's folder.
-        series: Names of the cells whose first valid replicate adds samples of flows and queue.
-        left_out: Number of cells, by block, that the campaign does not measure.
-        rules: Stopping rule of each cell; without them, every number of replicates was fixed.
-
-    Raises:
-        DamagedError: A cell is damaged.
+    The first valid replicate of each cell of `series` adds samples of flows and queue. `left_out`
+    has the number of cells, by block, that the campaign does not measure. Without stopping `rules`,
+    every number of replicates was fixed. Raises DamagedError if a cell is damaged.
     """
     tables = Tables()
     fixed = [StoppingRule(1, 1)] * len(cells)
@@ -227,9 +222,8 @@ def one_second_means(
 ) -> list[tuple[int, float]]:
     """Average goodputs of intervals of up to 1 s over whole seconds, from the warm-up to the end.
 
-    Returns:
-        Pairs of the second's end and the mean goodput in Mbit/s. The last second may lack its last
-        0.1 s.
+    Returns pairs of the second's end and the mean in Mbit/s; the last second may lack its last 0.1
+    s.
     """
     seconds: dict[int, list[float]] = defaultdict(list)
     before_s = 0.0

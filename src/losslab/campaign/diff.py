@@ -43,6 +43,7 @@ class Verdict(StrEnum):
     TOO_FEW = "too few runs"
     INCONSISTENT = "inconsistent replicates"
     CONDITIONS = "different conditions"
+    OTHER_BYTES = "different bytes"
 
 
 AGREEING = (Verdict.SAME_BYTES, Verdict.EQUAL, Verdict.NO_DIFFERENCE)
@@ -105,16 +106,10 @@ def cells(count: int) -> str:
 def compare_sets(
     first: Path, second: Path, metric: str | None = None, common: bool = False
 ) -> Comparison:
-    """Compare all cells that both folders have.
+    """Compare the cells of two results folders by a metric; None: each cell's primary metric.
 
-    Args:
-        first: A results folder, A.
-        second: A results folder, B.
-        metric: A key of the summaries; None: the primary metric of each cell.
-        common: Compare only cells and files that both have.
-
-    Raises:
-        LosslabError: A folder has no cells or invalid ones, or no replicate has the metric.
+    With `common`, compare only cells and files that both have. Raises LosslabError if a folder has
+    no cells or invalid ones, or no replicate has the metric.
     """
     a, b = load_cells(first), load_cells(second)
     if metric is not None:
@@ -146,10 +141,8 @@ def compare_cell(
 ) -> CellDifference:
     """Compare one cell, in pairs if at least five seeds are on both sides.
 
-    Pairs of the same seed remove the variation between seeds.
-
-    Returns:
-        The comparison. Its verdict assumes that no difference is significant; see `judged`.
+    Pairs of the same seed remove the variation between seeds. The verdict assumes that no
+    difference is significant; see `judged`.
     """
     chosen = metric or metrics.primary([*first.summaries, *second.summaries])
     values = _values(first, chosen), _values(second, chosen)
@@ -189,7 +182,6 @@ def compare_cell(
 
 
 def _values(cell: Cell, metric: str) -> dict[int, float]:
-    """Return the metric of each valid replicate by seed."""
     return {
         each.seed: value
         for each in cell.replicates
@@ -198,7 +190,6 @@ def _values(cell: Cell, metric: str) -> dict[int, float]:
 
 
 def _condition_problems(first: Cell, second: Cell) -> list[str]:
-    """List the axes in which the conditions differ."""
     values = (
         (axis, getattr(first.condition, axis), getattr(second.condition, axis)) for axis in AXES
     )
@@ -208,12 +199,8 @@ def _condition_problems(first: Cell, second: Cell) -> list[str]:
 def _value_problems(first: Cell, second: Cell, metric: str | None) -> list[str]:
     """List the replicates that lack a value although the other side has one for their seed.
 
-    Without this check, a cell could agree of which only some runs are valid.
-
-    Args:
-        first: The cell in A.
-        second: The cell in B.
-        metric: The metric that replicates must have; None: they only must be valid.
+    Without this check, a cell could agree of which only some runs are valid. Without a metric,
+    replicates only must be valid.
     """
 
     def problem(each: Replicate) -> str:

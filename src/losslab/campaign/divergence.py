@@ -51,10 +51,8 @@ class PacketDivergence:
 def of_packets(first: Path, second: Path, trusted: bool) -> PacketDivergence | None:
     """Return the first packet that differs; None if all are the same.
 
-    A run without a capture is measured again, as by `losslab export`.
-
-    Raises:
-        LosslabError: A run cannot be measured again.
+    A run without a capture is measured again, as by `losslab export`. Raises LosslabError if a run
+    cannot be measured again.
     """
     one, other = (_packets(folder, trusted) for folder in (first, second))
     return first_packet(one, other)

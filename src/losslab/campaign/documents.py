@@ -17,8 +17,7 @@ HINT = "name a file that losslab wrote, or measure again with this version"
 def read_manifest(path: Path) -> dict[str, Any]:
     """Read a replicate's manifest.json.
 
-    Raises:
-        UsageError: The file is not a manifest; the message names the key.
+    Raises UsageError if the file is not a manifest; the message names the key.
     """
     manifest = _read(path, "manifest")
     _check_condition(manifest["cell"], path)
@@ -29,8 +28,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 def read_cell(path: Path) -> dict[str, Any]:
     """Read a cell's cell.json.
 
-    Raises:
-        UsageError: The file is not a cell.json, or has a format that this version cannot read.
+    Raises UsageError if the file is not a cell.json, or has a format that this version cannot read.
     """
     cell = _read(path, "cell")
     _check_condition(cell["condition"], path)
@@ -56,8 +54,6 @@ def _read(path: Path, schema: str) -> dict[str, Any]:
 def _check_condition(data: dict[str, Any], path: Path) -> None:
     try:
         Condition.from_json(data)
-    except KeyError as error:
-        raise UsageError(f"{path}: {shown(str(error.args[0]))}", hint=HINT) from error
     except LosslabError as error:
         raise UsageError(f"{path}: {error.message}", hint=HINT) from error
 

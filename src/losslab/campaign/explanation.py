@@ -120,14 +120,9 @@ def _described(lost: Segment, t_s: float, origin_ns: int, sent: Sequence[Segment
 def lines(
     cause: Path, without: Path, drops: Sequence[Drop], from_s: float, until_s: float
 ) -> Iterator[str]:
-    """Yield what the sender did with the cause alone and without it.
+    """Yield what the sender did in the runs with the cause alone and without it.
 
-    Args:
-        cause: The run with the cause alone.
-        without: The run with all drops but the cause.
-        drops: The cause.
-        from_s: Time of the cut.
-        until_s: End of the symptom.
+    The cause are `drops` after the cut at `from_s`; the symptom ends at `until_s`.
     """
     runs = [_Run.read(folder) for folder in (cause, without)]
     names = ("only the cause", "all drops but the cause")

@@ -1,4 +1,4 @@
-"""Export of runs for other tools: qlog for qvis, pcap for Wireshark.
+"""Export of runs for other tools: qlog for qvis, pcap for Wireshark, scripts for packetdrill.
 
 A run without a capture is measured again with one, which must give the same bytes otherwise.
 """
@@ -9,17 +9,18 @@ import argparse
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign import integrity, qlog, rerun
+from losslab.campaign import integrity, packetdrill, qlog, rerun
 from losslab.campaign.collect import flow_names
 from losslab.campaign.folder import MANIFEST_FILE, whole_file
 from losslab.emulation import capture
+from losslab.emulation.plan import make_plan
 from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
-from losslab.reading import UsageError, read_rows
+from losslab.reading import UsageError, number_option, read_rows
 from losslab.study.condition import Condition
 
 SENDERS_LINK = interface("sender", "r1").name
@@ -27,7 +28,7 @@ SENDERS_LINK = interface("sender", "r1").name
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `export`."""
-    command = commands.add_parser("export", help="write a run as qlog (qvis) or pcap (Wireshark)")
+    command = commands.add_parser("export", help="write a run as qlog, pcap or packetdrill script")
     command.add_argument(
         "folder", metavar="RUN", type=Path, help="a replicate's folder, or its manifest.json"
     )
@@ -37,8 +38,18 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--pcap", metavar="LINK", nargs="?", const=SENDERS_LINK,
         help=f"write the packets of an interface, such as r1-r2 (default {SENDERS_LINK})",
     )  # fmt: skip
+    formats.add_argument(
+        "--packetdrill", action="store_true",
+        help="write the sender's TCP connection as a packetdrill script",
+    )  # fmt: skip
+    command.add_argument(
+        "--until", type=number_option("until", above=0), metavar="S",
+        help="end of the packetdrill script in s (default: the whole run)",
+    )  # fmt: skip
     command.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
-    command.add_argument("--out", type=Path, help="file to write (default: RUN.qlog, RUN.pcap)")
+    command.add_argument(
+        "--out", type=Path, help="file to write (default: RUN.qlog, RUN.pcap, RUN.pkt)"
+    )
     command.set_defaults(run=_export)
 
 
@@ -46,23 +57,35 @@ def _export(options: argparse.Namespace) -> int:
     given: Path = options.folder
     manifest = rerun.load_manifest(given)
     folder = given if given.is_dir() else given.parent
-    integrity.require(folder)
+    integrity.read_replicate(folder)
     name = folder.resolve().name
-    link = SENDERS_LINK if options.qlog else options.pcap
-    kind = "qlog" if options.qlog else "pcap"
+    condition = Condition.from_json(manifest["cell"])
+    if options.until is not None and not options.packetdrill:
+        raise UsageError("--until must come with --packetdrill, found it without")
+    if options.packetdrill:
+        packetdrill.require(condition)
+    link = options.pcap or SENDERS_LINK
+    kind = "pcap" if options.pcap else "qlog" if options.qlog else "pkt"
     out: Path = options.out or Path(f"{name}.{kind}")
     if out.exists():
         raise LosslabError(
             f"the output file must not exist, found {out}", hint="choose another with --out"
         )
     with captured(folder, manifest, link, options.trust) as path:
-        if not options.qlog:
+        if options.pcap:
             with whole_file(out) as partial:
                 shutil.copyfile(path, partial)
         else:
-            origin_ns, segments = qlog.segments(path.read_bytes())
+            capture = path.read_bytes()
+    title = f"losslab {condition.slug()}, seed {manifest['seed']}"
+    if options.packetdrill:
+        until_s = options.until or condition.duration_s
+        samples = [*read_rows(folder / "tcp.csv")]
+        text = packetdrill.script(title, manifest, samples, capture, until_s)
+        with whole_file(out) as partial:
+            partial.write_text(text)
     if options.qlog:
-        title = f"losslab {Condition.from_json(manifest['cell']).slug()}, seed {manifest['seed']}"
+        origin_ns, segments = qlog.segments(capture)
         samples = read_rows(folder / "tcp.csv")
         try:
             content = qlog.log(title, samples, segments, origin_ns, flow_names(folder))
@@ -83,20 +106,35 @@ def _export(options: argparse.Namespace) -> int:
     return 0
 
 
+def links(names: Sequence[str], condition: Condition) -> list[str]:
+    """Return the distinct names of links to capture; refuse unknown ones."""
+    available = [
+        name for host in make_plan(condition, 0).hosts.values() for name in host.interfaces
+    ]
+    unknown = sorted(set(names) - set(available))
+    if unknown:
+        raise UsageError(
+            f"a link to capture must be one of {', '.join(sorted(available))}, found "
+            f"{', '.join(unknown)}"
+        )
+    return list(dict.fromkeys(names))
+
+
 @contextlib.contextmanager
 def captured(
     folder: Path, manifest: dict[str, Any], link: str, trusted: bool = False
 ) -> Iterator[Path]:
     """Yield the capture of a link; measure the run again if it has none.
 
-    Raises:
-        LosslabError: The run cannot be measured again on this machine, the bytes differ, or the
-            manifest names programs of its author and is not `trusted`.
+    Raises UsageError if the path has no such link, and LosslabError if the run cannot be measured
+    again on this machine, the bytes differ, or the manifest names programs of its author and is not
+    `trusted`.
     """
     file = folder / capture.name(link)
     if file.is_file():
         yield file
         return
+    links([link], Condition.from_json(manifest["cell"]))
     with rerun.again(manifest, rerun.ready(manifest, trusted), captures=[link]) as (again, _):
         different = rerun.compare(folder, again).different
         # The capture is new, and the manifest lists it.

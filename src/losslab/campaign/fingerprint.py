@@ -60,11 +60,7 @@ class Fingerprint:
 
 
 def of(condition: Condition, backend: str, where: str) -> Fingerprint:
-    """Return a cell's fingerprint with the current sources and instrument.
-
-    Raises:
-        LosslabError: A file that the condition names does not exist.
-    """
+    """Return a cell's fingerprint with the current sources and instrument."""
     code = _code(condition, backend, where)
     files: dict[str, Mapping[str, Any]] = {
         TRACES: inputs.trace_digests(condition),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import hashlib
 import json
 import os
@@ -17,7 +18,7 @@ from losslab.lock import own_folder
 
 # The version of the results' format: the first number changes if older results are no longer
 # readable, the second if something is added. cell.json and host.json contain it; manifests do not,
-# so that their bytes stay the same. Results without a version are of format 1.0.
+# so that their bytes stay the same.
 FORMAT = "1.2"
 MANIFEST_FILE = "manifest.json"
 # Differs between two runs with the same seed.
@@ -35,8 +36,7 @@ FREE_SPACE = "free disk space there and start again; finished replicates are kep
 def whole_folder(out: Path) -> Iterator[Path]:
     """Yield a temporary folder next to `out`; rename it to `out` when the block succeeds.
 
-    Raises:
-        HostError: The folder cannot be created or written to.
+    Raises HostError if the folder cannot be created or written to.
     """
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -49,8 +49,14 @@ def whole_folder(out: Path) -> Iterator[Path]:
     except OSError as error:
         raise HostError(
             f"{out.parent} must be a writable folder with free space, found: {error}",
-            hint=FREE_SPACE,
+            hint=_fix(error),
         ) from error
+
+
+def _fix(error: OSError) -> str:
+    """Return the fix of an error of writing."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return FREE_SPACE if full else "change its permissions, or choose another folder"
 
 
 def refuse_full(folder: Path, cause: LosslabError) -> None:
@@ -65,10 +71,9 @@ def refuse_full(folder: Path, cause: LosslabError) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """Read a cell.json, host.json or manifest.json.
 
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: The file is not JSON in UTF-8.
-        LosslabError: The file is not a JSON object, or has a format that this version cannot read.
+    Raises OSError if the file cannot be read. Raises ValueError if the file is not JSON in UTF-8.
+    Raises LosslabError if the file is not a JSON object, or has a format that this version cannot
+    read.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -109,10 +114,8 @@ def write_json(data: Any, path: Path) -> None:
 def replace_json(data: Any, path: Path) -> None:
     """Write JSON atomically and durably, after all earlier writes to the same file system.
 
-    So after a power failure no record refers to files that were lost.
-
-    Raises:
-        HostError: The disk is full, or the folder is not writable.
+    So after a power failure no record refers to files that were lost. Raises HostError if the disk
+    is full, or the folder is not writable.
     """
     with whole_file(path) as partial:
         write_json(data, partial)
@@ -122,8 +125,7 @@ def replace_json(data: Any, path: Path) -> None:
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a temporary file next to `path`; rename it to `path` when the block succeeds.
 
-    Raises:
-        HostError: The disk is full, or the folder is not writable.
+    Raises HostError if the disk is full, or the folder is not writable.
     """
     partial = path.with_name(f"{PARTIAL}{path.name}")
     try:
@@ -137,15 +139,12 @@ def whole_file(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise HostError(
             f"{path} must be a writable file on a disk with free space, found: {error}",
-            hint=FREE_SPACE,
+            hint=_fix(error),
         ) from error
 
 
 def _flush(folder: Path) -> None:
-    """Flush a folder's file system to the disk, by syncfs(2).
-
-    For many files, one call is faster than one fsync(2) per file.
-    """
+    """Flush a folder's file system by syncfs(2): for many files faster than an fsync(2) each."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:

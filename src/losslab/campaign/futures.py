@@ -99,13 +99,8 @@ class Past:
     def run(self, change: Change, out: Path, draw: int | None = None) -> Future:
         """Run a future into a new folder, as `replicate.run`.
 
-        Args:
-            change: What changes at the cut.
-            out: The folder to write.
-            draw: Number of the draw of the losses after the cut; None: as in the replicate.
-
-        Raises:
-            LosslabError: The path does not allow the change.
+        `draw` is the number of the draw of the losses after the cut; None: as in the replicate.
+        Raises LosslabError if the path does not allow the change.
         """
         orders = self.orders(change, draw)
         own = change.of_losses or draw is not None
@@ -187,16 +182,10 @@ def past(
     at_s: float,
     folder: Path,
 ) -> Iterator[Past]:
-    """Run a replicate up to a cut; end its guest after the block.
+    """Run a replicate up to a cut, on the clock of its tables; end its guest after the block.
 
-    Args:
-        manifest: The replicate's manifest.
-        prepared: Condition, instrument and video, as from `rerun.ready`.
-        at_s: Time of the cut, on the clock of the replicate's tables.
-        folder: An existing empty folder for its files.
-
-    Raises:
-        LosslabError: The replicate cannot be cut.
+    `prepared` is as from `rerun.ready`, and its files go to an empty folder. Raises LosslabError if
+    the replicate cannot be cut.
     """
     condition, tools, video = prepared
     if not tools.cuts or not tools.snapshots:
@@ -228,13 +217,9 @@ def again(
     out: Path,
     work: Path,
 ) -> dict[str, Any]:
-    """Repeat a future whose manifest has a `future`; return its manifest.
+    """Repeat a future whose manifest has a `future` into the folder `out`; return its manifest.
 
-    Args:
-        manifest: The manifest of the first measurement.
-        prepared: As of `past`.
-        out: The folder to write.
-        work: A folder for the files of the past.
+    `prepared` is as of `past`, whose files go to the folder `work`.
     """
     future = manifest[FUTURE]
     (work / "past").mkdir()

@@ -41,12 +41,7 @@ def is_container(instrument: Mapping[str, Any]) -> bool:
 
 
 def measured(cell: Cell, rows: Sequence[Mapping[str, Any]]) -> Cell:
-    """Return a cell with the kind of hosts that its replicates had, if it accepts any.
-
-    Args:
-        cell: A campaign's cell.
-        rows: The replicates of its cell.json.
-    """
+    """Return a cell with the kind of hosts of its cell.json's replicates, if it accepts any."""
     if not cell.any_backend or not rows:
         return cell
     return replace(cell, backend=CONTAINERNET if is_container(rows[0]["instrument"]) else VIRTUAL)

@@ -7,9 +7,10 @@ import shutil
 from pathlib import Path
 
 from losslab.emulation.link.traces import parse
-from losslab.errors import LosslabError
+from losslab.errors import LosslabError, did_you_mean
 from losslab.instrument.archive import digest
-from losslab.repository import ROOT
+from losslab.reading import UsageError
+from losslab.repository import INSTALLED, ROOT
 from losslab.study.axes import DRAWN_TRACE, NONE
 from losslab.study.condition import NO_TRACE, Condition
 
@@ -22,8 +23,7 @@ HERE = "./"
 def named(folder: Path) -> str:
     """Return a folder's name in conditions: a path relative to the repository or `HERE`.
 
-    Raises:
-        LosslabError: The folder is neither in the repository nor in the current folder.
+    Raises LosslabError if the folder is neither in the repository nor in the current folder.
     """
     resolved, here = folder.resolve(), Path.cwd()
     if resolved.is_relative_to(ROOT):
@@ -36,10 +36,9 @@ def named(folder: Path) -> str:
 def source(condition: Condition) -> Path:
     """Return the resolved folder of a condition's user files.
 
-    Raises:
-        LosslabError: The folder is outside the repository or, if its name begins with `HERE`,
-            outside the current folder. Otherwise the condition of a foreign manifest could read
-            any file of this machine.
+    Raises LosslabError if the folder is outside the repository or, if its name begins with `HERE`,
+    outside the current folder. Otherwise the condition of a foreign manifest could read any file of
+    this machine.
     """
     base = Path.cwd() if condition.bring.startswith(HERE) else ROOT
     resolved = base.joinpath(str(condition.bring)).resolve()
@@ -59,8 +58,8 @@ def _outside(name: str, resolved: Path, base: Path) -> LosslabError:
 def files(condition: Condition) -> list[Path]:
     """List a condition's user files.
 
-    Raises:
-        LosslabError: The folder does not exist, is empty, or contains a link to a file outside.
+    Raises LosslabError if the folder does not exist, is empty, or contains a link to a file
+    outside.
     """
     if condition.bring == NONE:
         return []
@@ -84,10 +83,7 @@ def files(condition: Condition) -> list[Path]:
 
 
 def digests(condition: Condition) -> dict[str, str]:
-    """Return the digests of a condition's user files by their paths in the folder.
-
-    A digest is the file's SHA-256, with " x" for an executable file.
-    """
+    """Return the SHA-256 of a condition's user files by path, with " x" if executable."""
     found = {}
     for path in files(condition):
         executable = " x" if path.stat().st_mode & 0o100 else ""
@@ -107,11 +103,7 @@ TRACES = ROOT / "config" / "traces"
 
 
 def trace_texts(condition: Condition) -> dict[str, str]:
-    """Return the texts of a condition's trace files, by their file names in a job's folder.
-
-    Raises:
-        LosslabError: A file does not exist or is not a trace.
-    """
+    """Return the texts of a condition's trace files, by their file names in a job's folder."""
     named = {"trace": condition.trace, "trace-back": condition.trace_back}
     return {
         name: _trace(trace) for name, trace in named.items() if trace not in (NO_TRACE, DRAWN_TRACE)
@@ -121,9 +113,12 @@ def trace_texts(condition: Condition) -> dict[str, str]:
 def _trace(trace: str) -> str:
     path = TRACES / trace
     if not path.is_file():
-        raise LosslabError(
-            f"trace {trace} must be a file in {TRACES}, found none",
-            hint=f"put it there, or use `{DRAWN_TRACE}`, which is drawn for each replicate",
+        place = "your campaign's folder (`losslab init`)" if INSTALLED else "the clone"
+        names = sorted(path.name for path in TRACES.iterdir() if path.suffix != ".md")
+        raise UsageError(
+            f"trace {trace} must be a file in config/traces of {place}, found "
+            f"{', '.join(names) or 'none'} there{did_you_mean(trace, [*names, DRAWN_TRACE])}",
+            hint=f"copy it there, or use `{DRAWN_TRACE}`, which is drawn for each replicate",
         )
     text = path.read_text()
     parse(text, str(path))

@@ -35,18 +35,11 @@ def instrument(
     condition: Condition = preflight.COMMON,
     spec: Kernel | None = None,
 ) -> Instrument:
-    """Return the instrument of a backend.
+    """Return the instrument that measures a condition on a backend.
 
-    Args:
-        backend: The backend's name.
-        where: `guest` or `host`, this machine's own kernel.
-        condition: The condition to measure; it determines the kernel and the image, or the
-            requirements for this machine's own kernel.
-        spec: The kernel; by default the condition's.
-
-    Raises:
-        HostError: A kernel or an image is not built, or has changed since it was built.
-        LosslabError: This machine cannot measure the condition.
+    The condition determines the kernel, if none is given, and the image, or the requirements for
+    this machine's own kernel. Raises HostError if a kernel or an image is not built, or has changed
+    since it was built. Raises LosslabError if this machine cannot measure the condition.
     """
     runner = BACKENDS[backend, where]
     spec = _spec(runner.needs, condition) if spec is None else spec
@@ -82,10 +75,8 @@ def instrument(
 def require_first(tools: Instrument, records: Path) -> None:
     """Check that the kernel and the images are those with which the campaign began.
 
-    At the campaign's first measurement, their digests are recorded in the folder `records`.
-
-    Raises:
-        HostError: The kernel or an image differs.
+    At the campaign's first measurement, their digests are recorded in the folder `records`. Raises
+    HostError if the kernel or an image differs.
     """
     needs = BACKENDS[tools.backend, tools.where].needs
     linux = tools.kernel if needs.guest else None
@@ -133,7 +124,6 @@ def _kernel(spec: Kernel, command: str) -> Path:
 
 
 def _image(name: str, command: str) -> Path:
-    """Return an image's folder."""
     if name not in (image.HOST, image.ENGINE):
         command = f"losslab image --variant {name}"
     return _built(
@@ -160,8 +150,8 @@ def _built(folder: Path | None, name: str, command: str) -> Path:
 def video(condition: Condition, tools: Instrument, timeout_s: float | None = None) -> Path | None:
     """Return the video that a condition's app sends, if any: encoded in the image, and cached.
 
-    Raises:
-        LosslabError: Encoding took longer than `timeout_s` (default ENCODE_TIMEOUT_S) of wall time.
+    Raises LosslabError if encoding took longer than `timeout_s` (default ENCODE_TIMEOUT_S) of wall
+    time.
     """
     command = features.apps()[condition.app].input_command(condition, "video.mp4")
     if command is None:
@@ -172,17 +162,14 @@ def video(condition: Condition, tools: Instrument, timeout_s: float | None = Non
         with building(folder) as partial:
             if partial is not None:
                 task = {"kind": "command", "command": command}
-                job = Job(task, partial, 1, timeout_s or ENCODE_TIMEOUT_S)
+                # Not in a fork of a campaign's guest, which may have containers for other jobs.
+                job = Job(task, partial, 1, timeout_s or ENCODE_TIMEOUT_S, alone=True)
                 runner.run(virtual.Guest(), tools, job)
     return folder / "video.mp4"
 
 
 def kernel_of(condition: Condition) -> Kernel:
-    """Return a condition's kernel, including its algorithms of `algorithms/`.
-
-    Raises:
-        LosslabError: The kernel's name is unknown.
-    """
+    """Return a condition's kernel, including its algorithms of `algorithms/`."""
     return kernels.get(_names().kernel(condition), algorithms_of(condition))
 
 

@@ -7,7 +7,6 @@ damaged, edited or added.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 from collections.abc import Collection, Iterator, Mapping
@@ -24,8 +23,6 @@ from losslab.instrument.archive import digest
 FILES, SELF = "files", "sha256"
 # Files that a manifest does not list: itself, and those that differ between runs of one seed.
 UNLISTED = (MANIFEST_FILE, HOST_FILE, CONSOLE_FILE)
-# The results' format without digests.
-FIRST_FORMAT = "1.0"
 # Keys of the manifest and of host.json that cell.json repeats.
 MANIFEST_KEYS = ("seed", "valid", "reasons", "summary", "instrument")
 HOST_KEYS = ("attempt", "earlier_reasons")
@@ -37,7 +34,7 @@ MESSAGES = {
     ADDED: f"{{}} is not listed in {MANIFEST_FILE} or {HOST_FILE}",
     CHANGED: "{} has changed since it was measured",
 }
-HINT = "the next `snakemake` or `make report` measures it again; `losslab verify` lists all damage"
+HINT = "the next start of `snakemake` measures it again; `losslab verify` lists all damage"
 
 
 class DamagedError(LosslabError):
@@ -60,25 +57,12 @@ def sealed(host: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def read_replicate(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a replicate's manifest and host.json after a check of all digests.
 
-    Raises:
-        DamagedError: The replicate is damaged; the message names the first problem.
+    Raises DamagedError if the replicate is damaged; the message names the first problem.
     """
     manifest, host, problems = _examine(folder)
     if problems:
         raise DamagedError(f"{folder} is damaged: {problems[0]}", hint=HINT)
     return manifest, host
-
-
-def require(folder: Path) -> None:
-    """Check a replicate's files against their digests; accept format 1.0, which has none.
-
-    Raises:
-        DamagedError: The replicate is damaged; the message names the first problem.
-    """
-    with contextlib.suppress(OSError, ValueError, LosslabError):
-        if read_json(folder / HOST_FILE).get("format", FIRST_FORMAT) == FIRST_FORMAT:
-            return
-    read_replicate(folder)
 
 
 def replicate_problems(folder: Path) -> list[str]:
@@ -95,7 +79,7 @@ def _examine(folder: Path) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
     records = ((HOST_FILE, host, HOST_KEYS), (MANIFEST_FILE, manifest, MANIFEST_KEYS))
     for name, record, keys in records:
         if not isinstance(record.get(FILES), dict):
-            return {}, {}, [f"{name} has no digests (results before format 1.1 lack them)"]
+            return {}, {}, [f"{name} has no digests"]
         if missing := [key for key in keys if key not in record]:
             return {}, {}, [f"{name} has no {' and no '.join(missing)}"]
     if MANIFEST_FILE not in host[FILES]:
@@ -112,13 +96,7 @@ def _examine(folder: Path) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
 
 
 def differences(root: Path, digests: Mapping[str, str], present: Collection[str]) -> dict[str, str]:
-    """Compare files with their digests; return the problem of each wrong file, by path.
-
-    Args:
-        root: The folder that contains the files.
-        digests: The expected SHA-256 of each file.
-        present: The paths that exist below `root`.
-    """
+    """Compare the files `present` below a folder with their SHA-256; return each file's problem."""
     found = {}
     for name in sorted({*present, *digests}):
         if name not in present:
@@ -143,11 +121,7 @@ def replicate_row(manifest: Mapping[str, Any], host: Mapping[str, Any]) -> dict[
 
 
 def read_cell(path: Path) -> dict[str, Any]:
-    """Return the content of a cell.json after a check against its replicates.
-
-    Raises:
-        DamagedError: cell.json or a replicate is damaged.
-    """
+    """Return the content of a cell.json; DamagedError if it or a replicate is damaged."""
     try:
         cell = read_json(path)
         problems = cell_problems(path.parent, cell)
@@ -159,12 +133,7 @@ def read_cell(path: Path) -> dict[str, Any]:
 
 
 def cell_problems(folder: Path, cell: Mapping[str, Any] | None = None) -> list[str]:
-    """List the problems of a cell's files; empty if it is undamaged.
-
-    Args:
-        folder: The cell's folder, with cell.json and the replicates by number.
-        cell: The content of cell.json, if it has already been read.
-    """
+    """List the problems of a cell's files; `cell` is its cell.json's content if already read."""
     if cell is None:
         try:
             cell = read_json(folder / CELL_FILE)
@@ -186,10 +155,7 @@ def cell_problems(folder: Path, cell: Mapping[str, Any] | None = None) -> list[s
 
 
 def state_of(folder: Path) -> str:
-    """Return a digest of files' times, sizes and inodes, which changes with any file of a folder.
-
-    It reads no content.
-    """
+    """Return a digest of a folder's files' times, sizes and inodes, without reading content."""
     paths = [os.path.join(place, n) for place, _, names in os.walk(folder) for n in (".", *names)]
     return tree.fingerprint(sorted(map(os.fsencode, paths)))
 

@@ -25,20 +25,13 @@ def of_samples(
 ) -> dict[str, float]:
     """Return the shares of samples, in percent, at which cwnd or pacing limited a flow.
 
-    What is in flight at a sample is delivered within the next RTT. The window limits if that is
-    at least 80 % of it, and pacing limits if not the window does and the data of that RTT have at
+    What is in flight at a sample is delivered within the next RTT. The window limits if that is at
+    least 80 % of it, and pacing limits if not the window does and the data of that RTT have at
     least 80 % of the pacing rate. In the remaining samples, the application has no data, the
     receiver's window limits, or the sender waits for a timeout or recovers from losses.
 
-    Args:
-        rows: The rows of tcp.csv, with times in s, RTTs in ms and pacing rates in Mbit/s.
-        source_port: The flow's source port.
-        condition: The path, and the start and end of the samples to use.
-
-    Returns:
-        `cwnd_limited_percent` and `pacing_limited_percent`, the median of the pacing rate, and the
-        share of samples with a window below the path's bandwidth-delay product; nothing without
-        samples.
+    Also returns the median of the pacing rate, and the share of samples with a window below the
+    path's bandwidth-delay product; nothing without samples. `rows` are those of tcp.csv.
     """
     own = [row for row in rows if row["flow"] == source_port]
     times = [float(row["t_s"]) for row in own]

@@ -94,8 +94,7 @@ def _before(a: int, b: int) -> bool:
 def packets(capture: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the packets of a capture: the time in ns, and the captured part of the frame.
 
-    Raises:
-        LosslabError: The capture does not have losslab's pcap header.
+    Raises LosslabError if the capture does not have losslab's pcap header.
     """
     if not capture.startswith(FILE_HEADER):
         raise LosslabError("a capture must be a pcap file written by losslab, found another header")
@@ -108,14 +107,10 @@ def packets(capture: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def segments(capture: bytes) -> tuple[int, list[Segment]]:
-    """Read the TCP segments of a capture of the sender's interface.
+    """Read the TCP segments of all connections from a capture of the sender's interface.
 
-    Returns:
-        The time in ns that is 0 s in the run's tables (that of the first ping during the traffic),
-        and the segments of all connections.
-
-    Raises:
-        LosslabError: The capture has no such ping.
+    Also returns the time in ns that is 0 s in the run's tables, that of the first ping during the
+    traffic. Raises LosslabError if the capture has no such ping.
     """
     origin_ns, found = _traffic(capture)
     return origin_ns, [segment for _, segment in found if segment is not None]
@@ -167,7 +162,6 @@ def _segment(at_ns: int, frame: bytes, header: int, end: int, sent: bool) -> Seg
 
 
 def _sacked(options: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the blocks of the SACK option."""
     at = 0
     while at < len(options) and options[at] != END:
         if options[at] == NOTHING:
@@ -181,10 +175,7 @@ def _sacked(options: bytes) -> Iterator[tuple[int, int]]:
 
 
 def outstanding(segments: Sequence[Segment]) -> list[tuple[int, int]]:
-    """Return a connection's packets in flight over time: neither acknowledged nor sent again.
-
-    Each entry has the time in ns and the number of packets.
-    """
+    """Return a connection's packets in flight, neither acknowledged nor sent again, by ns."""
     connection, found = _Connection(), list[tuple[int, int]]()
     for segment in segments:
         if segment.sent and segment.octets > 0:
@@ -247,7 +238,6 @@ def _metrics(row: Mapping[str, str]) -> Event:
 
 
 def _events(segments: Sequence[Segment], origin_ns: int) -> Iterator[Event]:
-    """Yield the packet events of a connection."""
     connection, in_flight = _Connection(), -1
     for segment in segments:
         time_ms = (segment.at_ns - origin_ns) / 1e6

@@ -105,7 +105,6 @@ def _recompute(folder: Path, manifest: Mapping[str, Any]) -> Recomputed:
 
 
 def _write_traces(plan: Plan, condition: Condition, folder: Path) -> None:
-    """Write the traces of a plan's links to a folder, as for a job."""
     texts = trace_texts(condition)
     for link in plan.parts.get("links", ()):
         if link.drawn_seed is None:
@@ -224,7 +223,6 @@ def _compare_violations(
 
 
 def _real_time(manifest: Mapping[str, Any]) -> bool:
-    """Return whether a replicate was measured on a machine's own kernel."""
     where = manifest["instrument"].get("where", GUEST)
     return not BACKENDS[manifest["backend"], where].needs.guest
 

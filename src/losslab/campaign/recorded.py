@@ -54,11 +54,7 @@ class RecordedCampaign:
 
 
 def record(results: Path, files: Iterable[str | Path], config: Mapping[str, Any]) -> None:
-    """Write the record of a campaign to its results folder.
-
-    Raises:
-        HostError: The file cannot be written.
-    """
+    """Write the record of a campaign to its results folder; HostError if that fails."""
     root = ROOT.resolve()
     paths = [Path(file).resolve() for file in files]
     names = [str(p.relative_to(root)) if p.is_relative_to(root) else p.name for p in paths]
@@ -71,8 +67,8 @@ def record(results: Path, files: Iterable[str | Path], config: Mapping[str, Any]
 def read(results: Path, repository: Path) -> RecordedCampaign:
     """Read the record of a results folder's campaign.
 
-    Raises:
-        LosslabError: The record is missing or invalid, or names studies that the repository lacks.
+    Raises LosslabError if the record is missing or invalid, or names studies that the repository
+    lacks.
     """
     path = results / CAMPAIGN_FILE
     try:
@@ -90,11 +86,7 @@ def read(results: Path, repository: Path) -> RecordedCampaign:
 def load(
     path: Path, repository: Path, versions: Mapping[str, str] | None = None
 ) -> RecordedCampaign:
-    """Load a campaign from its configuration file.
-
-    Raises:
-        LosslabError: The file is not a campaign's configuration.
-    """
+    """Load a campaign from its configuration file; LosslabError if it is none."""
     config = design.load_yaml(path)
     if not isinstance(config, dict):
         raise LosslabError(f"{path} must be a campaign's configuration, found no mapping in it")

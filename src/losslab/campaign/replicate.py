@@ -58,27 +58,12 @@ def run(
 ) -> dict[str, Any]:
     """Measure one replicate into folder `out`, which appears complete or not at all.
 
-    A failed check makes the replicate invalid; the manifest lists the violations. A replicate whose
-    guest is lost in all `attempts` is invalid, has no results, and is marked `lost`. host.json
-    records earlier attempts.
-
-    Args:
-        condition: The condition to measure.
-        seed: The replicate's seed.
-        out: The folder to write.
-        instrument: The instrument.
-        video: The stream that the app ffmpeg sends.
-        timeout_s: Limit of wall time; by default derived from condition and backend.
-        attempts: Number of attempts if a guest is lost.
-        snapshots: Booted snapshots of the cell, from which replicates fork.
-        alone: Boot a guest for this replicate, as in `base.Job`.
-        captures: Interfaces whose packets are captured. Other files keep their bytes.
-
-    Returns:
-        The manifest.
-
-    Raises:
-        HostError: The host or the instrument failed; `out` is unchanged.
+    A failed check makes the replicate invalid; the manifest, which is returned, lists the
+    violations. A replicate whose guest is lost in all `attempts` is invalid, has no results, and is
+    marked `lost`. host.json records earlier attempts. The limit of wall time is derived from
+    condition and backend by default. A replicate forks from `snapshots`, or boots a guest `alone`.
+    `captures` are interfaces; they change no byte of other files. Raises HostError if the host or
+    the instrument failed; `out` is unchanged.
     """
     manifest = inputs_of(condition, seed, instrument, video, captures)
     backend = BACKENDS[instrument.backend, instrument.where]

@@ -55,15 +55,16 @@ class Agreement:
 
 
 def load_manifest(path: Path) -> dict[str, Any]:
-    """Read a manifest, given as a file or as a replicate's folder.
-
-    Raises:
-        UsageError: The file does not exist or is not a manifest.
-    """
+    """Read a manifest, given as a file or a replicate's folder; UsageError if it is none."""
     file = path / MANIFEST_FILE if path.is_dir() else path
     host_file = file.parent / HOST_FILE
     if host_file.exists():  # a manifest may come without it
         read_host(host_file)
+    if not file.exists():
+        raise UsageError(
+            f"{path} must be a run's folder or its {MANIFEST_FILE}, found no {file}",
+            hint="name a folder of `losslab measure --out`, or results/cells/STUDY/CELL/N",
+        )
     return read_manifest(file)
 
 
@@ -74,9 +75,8 @@ Ready = tuple[Condition, Instrument, Path | None]
 def ready(manifest: Mapping[str, Any], trust: bool) -> Ready:
     """Return the condition, instrument and video that repeat a manifest's measurement.
 
-    Raises:
-        LosslabError: The instrument is not available, or the manifest is not trusted (see
-            `require_trusted`).
+    Raises LosslabError if the instrument is not available, or the manifest is not trusted (see
+    `require_trusted`).
     """
     condition = require_trusted(manifest, trust)
     where = manifest["instrument"].get("where", GUEST)
@@ -94,12 +94,8 @@ def again(
 ) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Measure a replicate again; yield its folder and its manifest.
 
-    Args:
-        manifest: The manifest of the first measurement.
-        prepared: The result of `ready`.
-        out: The folder to write; by default a temporary one, removed at the end of the block.
-        attempts: Number of attempts if a guest is lost.
-        captures: Interfaces to capture in addition to the manifest's.
+    `prepared` is the result of `ready`. Without `out`, the folder exists only during the block.
+    Interfaces of `captures` are captured in addition to the manifest's.
     """
     links = (*manifest.get("captures", ()), *captures)
     condition, tools, movie = prepared
@@ -198,11 +194,9 @@ def require_trusted(manifest: Mapping[str, Any], trust: bool) -> Condition:
 
     A manifest refers to algorithms, schemes, kernels, images and traces by names of this
     repository. But it may contain commands, name a folder whose files these commands get, and ask
-    for a measurement on this machine's own kernel, as root.
-
-    Raises:
-        UsageError: The condition is invalid or names something that this repository lacks.
-        LosslabError: The manifest would run programs of its author, and `trust` is not set.
+    for a measurement on this machine's own kernel, as root. Raises UsageError if the condition is
+    invalid or names something that this repository lacks. Raises LosslabError if the manifest would
+    run programs of its author, and `trust` is not set.
     """
     condition = Condition.from_json(manifest["cell"])
     problems = condition.problems() + design.load_names(ROOT).problems(condition)
@@ -225,6 +219,5 @@ def require_trusted(manifest: Mapping[str, Any], trust: bool) -> Condition:
 
 
 def _foreign(condition: Condition, own_kernel: bool) -> list[str]:
-    """List programs that are not losslab's."""
     found = [line for each in features.used_by(condition) for line in each.foreign(condition)]
     return found + ["on this machine's own kernel, as root"] * own_kernel

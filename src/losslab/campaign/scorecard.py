@@ -32,17 +32,10 @@ def scorecard(
     rows: Sequence[Row],
     cells: Sequence[Row],
 ) -> Card:
-    """Build a scorecard.
+    """Build the scorecard of algorithms from the tables of criteria and of cells.
 
-    Args:
-        suite: The suite.
-        form: The form of the suite, `quick` or `full`.
-        tested: The scored algorithms.
-        rows: The rows of the table of criteria.
-        cells: The rows of the table of cells.
-
-    Raises:
-        LosslabError: The result violates the schema of scorecards.
+    `form` is that of the suite. Raises LosslabError if the result violates the schema of
+    scorecards.
     """
     counts = {row["cell"]: row for row in cells if row["cell"]}
     baselines = [name for name in suite["baselines"] if name not in tested]
@@ -117,8 +110,7 @@ def _runs(cell: str, row: Row) -> dict[str, Any]:
 def load(path: Path) -> Card:
     """Read a scorecard.
 
-    Raises:
-        UsageError: The file does not exist or is not a scorecard of this format.
+    Raises UsageError if the file does not exist or is not a scorecard of this format.
     """
     card: Card = read_json(path)
     hint = "`losslab score NAME --out DIR` writes DIR/scorecard.json"
@@ -140,8 +132,7 @@ def require_comparable(before: Card, suite: str, form: str) -> None:
 def regressions(now: Card, before: Card) -> list[str]:
     """List criteria that are worse than recorded, with confidence intervals that do not overlap.
 
-    Raises:
-        LosslabError: The scorecards have different suites or forms, or no algorithm in common.
+    Raises LosslabError if the scorecards have different suites or forms, or no algorithm in common.
     """
     require_comparable(before, now["suite"], now["form"])
     entries = {(each["algorithm"], each["criterion"]): each for each in now["criteria"]}

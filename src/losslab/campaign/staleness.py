@@ -29,11 +29,7 @@ MAX_NAMED = 3
 
 
 def record_code(cells: Iterable[Cell]) -> None:
-    """Record the digests of the cells' modules, so that later starts can name changed modules.
-
-    Raises:
-        OSError: The disk is full, or the folder is not writable.
-    """
+    """Record the digests of the cells' modules, so that later starts can name changed ones."""
     for cell in cells:
         now = fingerprint.of(cell.condition, cell.backend, cell.where)
         path = _code_file(FOLDER, now.parts[CODE])
@@ -86,11 +82,7 @@ def _code_file(records: Path, digest: str) -> Path:
 
 
 def lines(cells: Iterable[Cell], results: Path) -> list[str]:
-    """Return a line for each cell that will be measured: study, cell and reasons.
-
-    Raises:
-        UsageError: A result cannot be read.
-    """
+    """Return a line for each cell that will be measured: study, cell and reasons."""
     found = []
     for cell in cells:
         try:
@@ -137,10 +129,7 @@ class Ledger:
         return str(self._entry(name).get("changed", ""))
 
     def files(self, paths: Iterable[str | Path]) -> str:
-        """Return when any of these files was last found changed; "" if never.
-
-        Files that are missing or not in the ledger do not count as changed.
-        """
+        """Return when any of these files was last found changed; "" if never or not known."""
         return max((self._file(Path(path)) for path in paths), default="")
 
     def _file(self, path: Path) -> str:
@@ -153,22 +142,14 @@ class Ledger:
         return str(entry.get("changed", ""))
 
     def record(self, paths: Iterable[str | Path]) -> None:
-        """Record the digests of existing files, and write the ledger.
-
-        Raises:
-            HostError: The ledger cannot be written.
-        """
+        """Record the digests of existing files; HostError if the ledger cannot be written."""
         for path in map(Path, paths):
             if path.is_file():
                 self._entry(str(path))["sha256"] = digest(path)
         self.write()
 
     def write(self) -> None:
-        """Write the ledger if it has changed.
-
-        Raises:
-            HostError: The ledger cannot be written.
-        """
+        """Write the ledger if it has changed; HostError if the ledger cannot be written."""
         if self._text() != self._written:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             replace_json(self._content(), self._path)

@@ -86,10 +86,7 @@ def min_stall_s(condition: Condition) -> float:
 
 
 def timeout(folder: Path, condition: Condition, manifest: Mapping[str, Any]) -> Symptom:
-    """Return a replicate's timeout; UsageError without any.
-
-    Its time is not known, so that of the longest stall stands for it.
-    """
+    """Return a replicate's timeout, at its longest stall's time; UsageError without any."""
     if not timeouts(manifest):
         raise UsageError("the run must have a retransmission timeout, found none")
     around = longest_stall(folder, end_s=condition.duration_s)
@@ -102,8 +99,7 @@ def timeout(folder: Path, condition: Condition, manifest: Mapping[str, Any]) -> 
 def slow(folder: Path, condition: Condition, limit_mbit: float) -> Symptom:
     """Return the slowest window of a replicate's largest flow after the warm-up.
 
-    Raises:
-        UsageError: Its goodput is not below the limit.
+    Raises UsageError if its goodput is not below the limit.
     """
     window_s = max(MIN_WINDOW_S, WINDOW_RTTS * condition.rtt_ms / 1e3)
     first_s, last_s = condition.warmup_s, condition.duration_s - window_s
@@ -133,8 +129,7 @@ def slow(folder: Path, condition: Condition, limit_mbit: float) -> Symptom:
 def worse(name: str, recorded: Summary, lossless: Summary, end_s: float) -> Symptom:
     """Return a metric that is worse than in the same run without any drop, from 0 s to its end.
 
-    Raises:
-        UsageError: The metric has no better direction, or is not worse.
+    Raises UsageError if the metric has no better direction, or is not worse.
     """
     metrics.require_declared(name, [recorded])
     found, without = (metrics.value(each, name) for each in (recorded, lossless))
@@ -164,14 +159,8 @@ def longest_stall(
 ) -> Stall:
     """Return the longest stall of a replicate's largest flow.
 
-    Args:
-        folder: The replicate's folder.
-        from_s: It begins at this time or later.
-        until_s: It begins at this time at the latest.
-        end_s: It ends at this time at the latest.
-
-    Raises:
-        LosslabError: The replicate has no TCP connection.
+    It begins between `from_s` and `until_s`, and ends at `end_s` at the latest. Raises LosslabError
+    if the replicate has no TCP connection.
     """
     last: tuple[float, int] | None = None
     longest = Stall(from_s, 0.0)

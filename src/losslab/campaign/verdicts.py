@@ -1,8 +1,9 @@
 """Verdicts on a campaign's claims: printing, checks, and records.
 
 The verdicts of a campaign with a name can be recorded in `report/verdicts/NAME.tsv`, with a row for
-each claim: the verdict, and the reason for its last change. The report then fails if a verdict
-changes, or if a claim is not reproduced and has no supported reason.
+each claim: the verdict, the kind of cause that runs show, and the reason for the verdict's last
+change. The report then fails if a verdict changes, or if a claim is not reproduced and has no
+supported reason.
 """
 
 from __future__ import annotations
@@ -12,41 +13,35 @@ import csv
 import json
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
 from pathlib import Path
 
+from losslab.campaign.recorded_verdicts import (
+    ORDER,
+    RECORD_COLUMNS,
+    Name,
+    Recorded,
+    lasting_causes,
+    read_recorded,
+)
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, number, read_rows, shown
+from losslab.repository import REPORT
 from losslab.study import limits
 
 CLAIMS = Path("results", "claims.csv")
-RECORD_COLUMNS = ("study", "claim", "verdict", "why")
 FIRST = "first recorded"
 # The columns of judged claims that this module reads (analysis/R/claims.R writes them).
 NUMBERS = ("measured", "low", "high")
 COLUMNS = (
     "study", "claim", "verdict", "sentence", "evidence", "tolerance", "limit_is", "limit_because",
-    "published", "reason", "unsupported", "absent", "unit", "n", *NUMBERS,
+    "published", "reason", "unsupported", "cause", "absent", "unit", "n", *NUMBERS,
 )  # fmt: skip
-# The order in tables: verdicts that need attention come first.
-ORDER = ("not reproduced", "inconclusive", "not comparable", "not measured", "reproduced")
 # What a verdict says about the source (workflow/schemas/claims.schema.yaml). Only the first two
 # count as evidence of reproduction.
 EVIDENCE = ("predicted", "order", "fitted", "configured", "own")
-# Verdicts in files of earlier versions, with their current names.
-FORMER = {"differs": "not reproduced", "undecided": "inconclusive"}
 
 Row = dict[str, str]
-Name = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """A claim's recorded verdict, and the reason for its last change."""
-
-    verdict: str
-    why: str
 
 
 def read_table(path: Path, columns: Sequence[str] = ()) -> list[Row]:
@@ -58,19 +53,15 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> list[Row]:
 
 
 def read_claims(path: Path) -> list[Row]:
-    """Read a campaign's judged claims.
-
-    Raises:
-        LosslabError: The table does not exist or is invalid.
-    """
+    """Read a campaign's judged claims; LosslabError if the table does not exist or is invalid."""
     if not path.exists():
         raise LosslabError(
             f"{path} does not exist",
-            hint="`make report` measures and judges; `make claims` judges existing results",
+            hint=f"measure a campaign first: `{REPORT}`",
         )
     rows = read_table(path, COLUMNS)
     for line, row in enumerate(rows, start=2):
-        row["verdict"] = FORMER.get(row["verdict"], row["verdict"])
+        row["cause"] = row["cause"] or "none"
         if row["verdict"] not in ORDER:
             raise UsageError(
                 f"verdict must be one of {', '.join(ORDER)}, found {shown(row['verdict'])} in "
@@ -81,28 +72,6 @@ def read_claims(path: Path) -> list[Row]:
             if row[name] not in ("", "Inf", "-Inf"):
                 number(row[name], f"{name} of {path}, line {line},")
     return rows
-
-
-def read_recorded(path: Path) -> dict[Name, Recorded]:
-    """Read recorded verdicts by claim; return none if the file does not exist.
-
-    Raises:
-        UsageError: A row is incomplete or repeated.
-    """
-    if not path.is_file():
-        return {}
-    found: dict[Name, Recorded] = {}
-    for line, row in enumerate(read_rows(path, "\t", RECORD_COLUMNS), start=2):
-        name = (row["study"], row["claim"])
-        verdict = FORMER.get(row["verdict"], row["verdict"])
-        complete = all(row[column] for column in RECORD_COLUMNS)
-        if not complete or verdict not in ORDER or name in found:
-            raise UsageError(
-                f"{path}, line {line} must have a verdict and why for a claim without another "
-                f"line, found {shown(row)}"
-            )
-        found[name] = Recorded(verdict, row["why"])
-    return found
 
 
 def problems(claims: Sequence[Row], recorded: dict[Name, Recorded]) -> list[str]:
@@ -118,6 +87,8 @@ def problems(claims: Sequence[Row], recorded: dict[Name, Recorded]) -> list[str]
             found.append(f"{name} is {row['verdict']} ({number}), but has no recorded verdict")
         elif before.verdict != row["verdict"]:
             found.append(f"{name} was {before.verdict} and is {row['verdict']} ({number})")
+        elif before.cause != row["cause"]:
+            found.append(f"the cause of {name} was {before.cause} and is {row['cause']}")
     names = {(row["study"], row["claim"]) for row in claims}
     studies = {row["study"] for row in claims}
     found += [
@@ -141,8 +112,8 @@ def require_as_recorded(problems: Sequence[str], kind: str, recorded: Path, hint
 def check(claims: Path, recorded: Path) -> None:
     """Check claims against recorded verdicts.
 
-    Raises:
-        LosslabError: A verdict changed, or a claim is not reproduced without a supported reason.
+    Raises LosslabError if a verdict changed, or a claim is not reproduced without a supported
+    reason.
     """
     hint = "give reasons in report/claims/STUDY.yaml; then "
     hint += f"`losslab claims --record {recorded} --why '...'`"
@@ -153,9 +124,8 @@ def check(claims: Path, recorded: Path) -> None:
 def record(claims: Path, recorded: Path, why: str | None) -> list[str]:
     """Record the current verdicts; return the changes.
 
-    Raises:
-        LosslabError: A verdict changed without `why`, or a claim is not reproduced without a
-            supported reason.
+    Raises LosslabError if a verdict changed without `why`, or a claim is not reproduced without a
+    supported reason.
     """
     before, rows = read_recorded(recorded), read_claims(claims)
     unsupported = [
@@ -174,6 +144,8 @@ def record(claims: Path, recorded: Path, why: str | None) -> list[str]:
             changed.append(f"{', '.join(name)}: {row['verdict']}")
         elif old.verdict == row["verdict"]:
             because = old.why
+            if old.cause != row["cause"]:
+                changed.append(f"{', '.join(name)}: cause {old.cause} -> {row['cause']}")
         else:
             changed.append(f"{', '.join(name)}: {old.verdict} -> {row['verdict']}")
             if why is None:
@@ -182,7 +154,7 @@ def record(claims: Path, recorded: Path, why: str | None) -> list[str]:
                     hint="add --why 'REASON'",
                 )
             because = why
-        lines.append((*name, row["verdict"], because))
+        lines.append((*name, row["verdict"], row["cause"], because))
     recorded.parent.mkdir(parents=True, exist_ok=True)
     with recorded.open("w", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
@@ -203,20 +175,30 @@ def table(claims: Sequence[Row]) -> str:
                 f"{_number(row)}; "
                 f"{row['tolerance']}{limit}{published}"
             )
-            for column in ("sentence", "reason", "unsupported", "absent"):
+            for column in ("sentence", "reason", "unsupported", "cause", "absent"):
                 if row[column]:
                     text = row[column] if column == "sentence" else f"{column}: {row[column]}"
                     lines += textwrap.wrap(text, 100, initial_indent=" " * 16,
                                            subsequent_indent=" " * 16)  # fmt: skip
+    lasting = lasting_causes()
     for evidence in EVIDENCE:
-        counts = Counter(row["verdict"] for row in claims if row["evidence"] == evidence)
-        if counts:
+        of = [row for row in claims if row["evidence"] == evidence]
+        if of:
+            counts = Counter(row["verdict"] for row in of)
             found = ", ".join(f"{counts[each]} {each}" for each in ORDER[::-1] if counts[each])
-            # Tables of earlier versions have no causes.
-            caused = sum(r.get("cause") == "run" for r in claims if r["evidence"] == evidence)
-            shown = f"; runs show the cause of {caused}" if caused else ""
-            lines.append(f"{evidence:14}  {found}{shown}")
+            lines.append(f"{evidence:14}  {found}{_causes(of, lasting)}")
     return "\n".join(lines)
+
+
+def _causes(claims: Sequence[Row], lasting: Container[Name]) -> str:
+    """Count the causes that runs show: those that hold with both recorded families of seeds."""
+    caused = [(row["study"], row["claim"]) for row in claims if row["cause"] != "none"]
+    if not caused:
+        return ""
+    held = sum(name in lasting for name in caused)
+    rest = len(caused) - held
+    only = f" ({rest} more with these seeds only)" if rest else ""
+    return f"; runs show the cause of {held} with both recorded families of seeds{only}"
 
 
 def _number(row: Row) -> str:

@@ -60,8 +60,7 @@ def verify_results(
 ) -> Verification:
     """Compute a campaign's results again, from the raw files to the report, and compare.
 
-    Raises:
-        LosslabError: The workflow failed to make tables or report from the cells.
+    Raises LosslabError if the workflow failed to make tables or report from the cells.
     """
     found = Verification(audit(results, campaign.cells, processors, say))
     if not found.findings:
@@ -160,17 +159,10 @@ def remake(
     processors: int,
     say: Callable[[str], None] = lambda line: None,
 ) -> Remade:
-    """Make all files that follow from a campaign's cells, and compare them with the results.
+    """Make all files that follow from a campaign's audited cells, and compare them.
 
-    Args:
-        results: The results folder, with audited cells.
-        campaign: The campaign.
-        repository: The repository with the workflow.
-        processors: The maximum number of jobs at a time.
-        say: Called with lines on the progress.
-
-    Raises:
-        LosslabError: The workflow failed.
+    The workflow of the repository runs up to `processors` jobs at a time. `say` is called with
+    lines on the progress. Raises LosslabError if the workflow failed.
     """
     say("making tables, figures and report again from the cells")
     with own_folder(Path(tempfile.gettempdir()), "losslab-remake-") as folder:
@@ -193,8 +185,7 @@ def run_workflow(
 ) -> None:
     """Run the workflow's rules after measuring in a folder with linked cells.
 
-    Raises:
-        LosslabError: A rule failed; the message has the last lines of its log.
+    Raises LosslabError if a rule failed; the message has the last lines of its log.
     """
     tables = [f"tabulate_{study.name}" for study in campaign.studies]
     done = processes.attempt(
@@ -248,7 +239,6 @@ def files(results: Path) -> list[str]:
 
 
 def _difference(then: Path, now: Path, found: Remade) -> str:
-    """Return how a file differs from the one made again; "" if it does not."""
     one, other = (PDF_DATES.sub(b"", path.read_bytes()) for path in (then, now))
     if one == other:
         return ""

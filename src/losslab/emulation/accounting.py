@@ -159,11 +159,8 @@ def traffic(
 ) -> Traffic:
     """Count the packets between two states.
 
-    Args:
-        deltas: Increases of the counters.
-        back: The first router of the reverse path.
-        counts: Counts of mechanisms, by name.
-        duplicating: Whether netem may duplicate packets.
+    `back` is the first router of the reverse path. `counts` are those of mechanisms, by name. If
+    `duplicating`, netem may duplicate packets.
     """
     sender, receiver = interface("sender", "r1"), interface("receiver", "r2")
     last, reverse_link = interface("r2", "receiver"), interface(back, "r1")

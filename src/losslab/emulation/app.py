@@ -62,10 +62,7 @@ class App(Feature):
         raise NotImplementedError
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
-        """Return the app's metrics and write its tables.
-
-        `folder` contains its logs and tcp.csv, and receives the tables.
-        """
+        """Return the app's metrics; write its tables to the folder of its logs and tcp.csv."""
         raise NotImplementedError
 
     def input_command(self, condition: Condition, output: str) -> list[str] | None:

@@ -129,7 +129,6 @@ class DualPi2(Qdisc):
     )
 
     def _message(self) -> bytes:
-        """Build the message that names the qdisc's interface, handle and parent."""
         handle = int(self.handle.rstrip(":"), 16) << 16
         major, minor = (int(part, 16) for part in self.parent.split()[-1].split(":"))
         index = socket.if_nametoindex(self.where.name)

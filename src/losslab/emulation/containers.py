@@ -228,10 +228,7 @@ def remove(api: Any, owner: str | None = None) -> list[str]:
 
 
 def end_members(pid: int) -> None:
-    """Kill the processes in a container's control group except its first, and wait for their end.
-
-    `pid` is the container's first process; 0 if it does not run.
-    """
+    """Kill all processes in a container's control group except its first, `pid` (0: none)."""
     if pid == 0:
         return
     files = cgroup_files(pid)

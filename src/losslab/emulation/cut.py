@@ -51,13 +51,7 @@ def ended(
 ) -> tuple[Condition, Plan]:
     """Record which packets were dropped; return the condition and the plan of this future.
 
-    Args:
-        plan: The plan up to the cut.
-        condition: The condition up to the cut.
-        seed: The replicate's seed.
-        run: The traffic.
-        folder: The job's folder.
-        video: The stream that the app `ffmpeg` sends.
+    The arguments are those up to the cut, and the job's folder.
     """
     recorded = droplist.records(plan, droplist.KERNEL_FILE.read_text())
     lists = droplist.parse(condition.drop_list)

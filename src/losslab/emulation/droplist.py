@@ -54,8 +54,7 @@ class Record:
 def parse(text: str) -> dict[str, tuple[int, ...]]:
     """Parse lists, such as `EXAMPLE`; empty for `none`.
 
-    Raises:
-        LosslabError: The text is not in the syntax; the message says what is wrong.
+    Raises LosslabError if the text is not in the syntax; the message says what is wrong.
     """
     if text == NONE:
         return {}
@@ -123,11 +122,7 @@ def of_path(direction: str, path: str) -> str:
 
 
 def order(line: str) -> None:
-    """Change a netem (`netem_order`, patch 0014). It takes no virtual time.
-
-    Raises:
-        LosslabError: This kernel's netem has no lists.
-    """
+    """Change a netem (`netem_order`, patch 0014), which takes no virtual time."""
     try:
         descriptor = os.open(KERNEL_FILE, os.O_WRONLY)
     except FileNotFoundError as error:

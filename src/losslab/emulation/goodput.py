@@ -80,11 +80,7 @@ class Deliveries:
 
     @classmethod
     def read(cls, tcp_csv: Path, source_port: int | None) -> Deliveries:
-        """Read the deliveries of the connection from a source port.
-
-        Raises:
-            LosslabError: there are no samples of the connection.
-        """
+        """Read the deliveries of the connection from a source port; LosslabError without any."""
         found = cls.read_all(tcp_csv)
         if source_port not in found:
             raise LosslabError(
@@ -94,11 +90,7 @@ class Deliveries:
         return found[source_port]
 
     def mbit(self, begin_s: float, end_s: float) -> float:
-        """Return the goodput between two times in Mbit/s.
-
-        Raises:
-            LosslabError: there are fewer than two samples between them.
-        """
+        """Return the goodput between two times in Mbit/s; LosslabError without two samples."""
         found = self.sampled_mbit(begin_s, end_s)
         if found is None:
             raise LosslabError(

@@ -57,13 +57,7 @@ def bare_hosts(host_class: type | None = None, disposable: bool = False) -> Iter
 
 @contextlib.contextmanager
 def stage(bare: BareHosts, condition: Condition, loaded: bool = True) -> Iterator[Stage]:
-    """Set up bare hosts for a condition for the length of the block.
-
-    Args:
-        bare: The hosts, which no other condition may use afterwards.
-        condition: The condition.
-        loaded: Preload the hosts' Python programs.
-    """
+    """Set up bare hosts, which cannot be used again, for a condition during the block."""
     plan = make_plan(condition, 0)
     hosts.require_algorithms(plan.algorithms)
     hosts.require_ecn(plan.hosts)
@@ -111,14 +105,9 @@ def measure(
 ) -> dict[str, Any]:
     """Run one replicate; return its result, as `outcome.summarise`.
 
-    Args:
-        ready: The hosts.
-        seed: The replicate's seed.
-        folder: Empty folder for the raw files; link traces are in its parent folder.
-        video: The stream that the app `ffmpeg` sends.
-        watch: Monitors the machine, in real time.
-        captures: Interfaces to capture.
-        cut_s: Time of a cut (see `emulation.cut`).
+    Raw files go to the empty `folder`; link traces are in its parent. `video` is the stream that
+    the app `ffmpeg` sends, `watch` monitors the machine in real time, `captures` are interfaces,
+    and `cut_s` is the time of a cut (see `emulation.cut`).
     """
     plan = make_plan(ready.condition, seed, video)
     mechanisms = plan.path_spec.mechanisms

@@ -208,15 +208,10 @@ def outside_acceptance_interval(
 ) -> str | None:
     """Return a violation if `found` is outside the binomial acceptance interval; None if inside.
 
-    Args:
-        name: The impairment, for the message.
-        percent: Expected share of the packets offered. For 0 %, any packet is a violation.
-        offered: Packets offered.
-        found: Packets found.
-        run_packets: Mean burst length. Bursts widen the interval: the variance of a two-state
-            Markov chain's sum is the binomial's times (1 + c) / (1 - c), with c the correlation of
-            consecutive packets.
-        edge: Packets that may belong to the time before or after.
+    For an expected share of 0 %, any packet is a violation. Bursts with a mean of `run_packets`
+    widen the interval: the variance of a two-state Markov chain's sum is the binomial's times (1 +
+    c) / (1 - c), with c the correlation of consecutive packets. `edge` packets may belong to the
+    time before or after. `name` is the impairment's in the message.
     """
     p, wider = percent / 100, 1.0
     if run_packets > 1 and p:

@@ -94,10 +94,7 @@ def _udp_bit(interface_name: str) -> tuple[int, int]:
 
 
 def set_offloads(interface_name: str, value: str, udp: bool = False) -> None:
-    """Turn all offloads `on` or `off`, with `udp` also UDP segmentation.
-
-    The kernel may ignore the request; check with `read_offloads`.
-    """
+    """Request all offloads, with `udp` also UDP segmentation; check with `read_offloads`."""
     for _, command in COMMANDS.values():
         _ethtool(interface_name, command, VALUES[value])
     if udp:

@@ -159,7 +159,6 @@ def _mean(values: list[float]) -> float | None:
 
 
 def _delivered_bytes(flows: list[Flow], plan: Plan, folder: Path) -> dict[str, int]:
-    """Return what was acknowledged of each flow up to the configured end, by flow name."""
     samples = goodput.Deliveries.read_all(folder / "tcp.csv")
     return {
         flow.name: samples[flow.source_port].until(plan.duration_s)
@@ -177,7 +176,6 @@ def _of_first_flow(flows: list[Flow], plan: Plan, folder: Path) -> dict[str, flo
 
 
 def _queue_summary(samples: Sequence[queue.QueueSample], plan: Plan) -> dict[str, float | None]:
-    """Return the bottleneck's queue metrics after the warm-up."""
     backlog = sorted(
         s.backlog_packets for s in samples if plan.warmup_s <= s.t_s <= plan.duration_s
     )
@@ -189,7 +187,6 @@ def _queue_summary(samples: Sequence[queue.QueueSample], plan: Plan) -> dict[str
 
 
 def _flow_evidence(flow: Flow, samples: list[tcp.TcpSample]) -> checks.FlowEvidence:
-    """Return the algorithms of a flow and its busy time limited by a window or buffer."""
     connections = [s for s in samples if flow.source_port in (None, s.source_port)]
     busiest = max(connections, key=lambda s: s.busy_s, default=None)
     window, buffer = 0.0, 0.0

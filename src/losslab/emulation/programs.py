@@ -153,10 +153,8 @@ def receive_blocks(pid: int, sender_port: int, block_bytes: int) -> bool:
 
     In virtual time computing takes no time, so a bulk receiver would wake up for every packet. The
     program counts whole blocks, so the results do not change, but the wake-ups are most of the CPU
-    time of a fast flow. Return whether the process has such a connection.
-
-    Raises:
-        OSError: the process has ended.
+    time of a fast flow. Return whether the process has such a connection. Raises OSError if the
+    process has ended.
     """
     pidfd = os.pidfd_open(pid)
     try:

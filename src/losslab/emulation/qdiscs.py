@@ -73,15 +73,7 @@ def netem(
 ) -> Qdisc:
     """Build a netem with delay and independent random loss.
 
-    Args:
-        where: The interface.
-        delay_ms: Delay of every packet.
-        loss_percent: Probability of loss per packet.
-        seed: Seed of its random generator.
-        limit_packets: Limit of its queue.
-        parent: Parent in tc's syntax.
-        handle: Handle.
-        more: tc arguments after the delay, each with the options that must be read back.
+    `more` has tc arguments after the delay, each with the options that must be read back.
     """
     delay_ns = round(delay_ms * 1e6)
     arguments = f"limit {limit_packets} delay {delay_ns}ns"
@@ -130,11 +122,8 @@ def differences(
 ) -> list[str]:
     """List how the qdiscs that tc shows differ from the plan.
 
-    Args:
-        planned: The qdiscs of the plan.
-        found: Output of `tc -json qdisc show` by host.
-        classes: Output of `tc -json class show` by interface.
-        release: Release of the kernel; by default the running one.
+    `found` has the output of `tc -json qdisc show` by host, `classes` that of `class show` by
+    interface. The kernel's release is by default the running one's.
     """
     violations = []
     shaping_kinds = {"netem", "tbf", "htb", "clsact"}

@@ -225,12 +225,8 @@ def rtt_excess_ms(
 ) -> list[float]:
     """List the RTTs of pings beyond the idle path's RTT and the queueing delay, in ms.
 
-    Args:
-        path_spec: The path specification. The list is empty if the queue is not a FIFO, because
-            then its length does not determine the queueing delay.
-        idle_rtt_ms: RTT of the idle path.
-        replies: Pings: (s, RTT in ms).
-        queue: Samples of the bottleneck, one at the time of each ping.
+    Replies are (s, RTT in ms), and `queue` has a sample of the bottleneck at the time of each. The
+    list is empty if the queue is not a FIFO, because then its length does not determine the delay.
     """
     if not path_spec.in_order or idle_rtt_ms is None:
         return []

@@ -65,10 +65,7 @@ class ScheduleRunner:
 
     @contextlib.contextmanager
     def running(self, origin_ns: int) -> Iterator[None]:
-        """Make each change at its time during the block.
-
-        `origin_ns` is CLOCK_MONOTONIC at the replicate's 0 s.
-        """
+        """Make each change at its time; `origin_ns` is CLOCK_MONOTONIC at 0 s."""
         ended = threading.Event()
         thread = threading.Thread(target=self._run, args=(origin_ns, ended))
         thread.start()
@@ -209,10 +206,7 @@ def _settle_s(delivered: Deliveries, phase: Phase, since_s: float, max_mbit: flo
 
 
 def counted(first: State, last: State, links: Sequence[tuple[str, str]]) -> list[tuple[int, int]]:
-    """Count the packets offered to netem links and lost there, between two states.
-
-    `links` has host and interface of each netem link.
-    """
+    """Count packets offered and lost at netem links (host, interface) between two states."""
     found = []
     for host, name in links:
         before, after = (
@@ -227,10 +221,7 @@ def counted(first: State, last: State, links: Sequence[tuple[str, str]]) -> list
 
 
 def loss_violations(plan: ChangePlan, boundaries: Sequence[Boundary]) -> Iterator[str]:
-    """Yield a violation for each phase with a wrong loss rate.
-
-    `boundaries` has one entry more than the schedule has phases.
-    """
+    """Yield a violation for each phase, between two boundaries, with a wrong loss rate."""
     for phase, (first, last) in zip(plan.phases, pairwise(boundaries), strict=True):
         # Packets that the link may have sent while the counters at a boundary were read.
         packets_per_s = phase.values["rate_mbit"] * 1e6 / 8 / FRAME_BYTES

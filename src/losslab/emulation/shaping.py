@@ -177,7 +177,6 @@ def _htb_class(where: Interface, parent: str, handle: str, rate: int, ceil: int)
 
 
 def _sender(condition: Condition, seed: int) -> Qdisc:
-    """Return the qdisc of the sender's own interface."""
     where = interface("sender", "r1")
     if condition.sender_queue == "fq_codel":
         limit = {"limit": FQ_CODEL_PACKETS}

@@ -57,10 +57,7 @@ Link = tuple[Interface, Interface]
 
 
 def link(number: int, a: str, b: str, called: str = "") -> Link:
-    """Return both ends of link `number`, with the addresses 10.0.NUMBER.1 (a) and .2 (b).
-
-    Interfaces are named HOST-NEIGHBOUR, or HOST-`called`.
-    """
+    """Return both ends of link `number`, 10.0.NUMBER.1 and .2, named HOST-NEIGHBOUR or `called`."""
 
     def end(side: int, here: str, there: str) -> Interface:
         return Interface(
@@ -223,10 +220,8 @@ class Network:
 def emulated_hosts(host_class: type | None = None, disposable: bool = False) -> Iterator[Network]:
     """Make the hosts and links of the path for the length of the block.
 
-    Args:
-        host_class: Mininet's `Host` by default, or a class with its methods, such as
-            Containernet's `Docker`.
-        disposable: Leave the network up at the end, because the guest is powered off.
+    Hosts are Mininet's by default, or of a class with the same methods, such as Containernet's
+    `Docker`. A `disposable` network stays up at the end, because the guest is powered off.
     """
     from mininet.net import Mininet
     from mininet.node import Host

@@ -54,10 +54,7 @@ class Run:
 def run(
     plan: Plan, hosts: Mapping[str, Host], folder: Path, sessions: Sequence[Session] = ()
 ) -> Run:
-    """Run all flows of a plan to their end; write logs and samples to `folder`.
-
-    Sessions run beside the flows, from the origin of the samples' time.
-    """
+    """Run all flows of a plan, and sessions beside them; write logs and samples to `folder`."""
     sender, router = hosts["sender"], hosts[bottleneck().host]
     flows, limit_s = plan.flows, plan.duration_s + GRACE_S
     with contextlib.ExitStack() as stack:
@@ -142,7 +139,6 @@ def _receives_blocks(flow: Flow, listener: Process, log: _SampleLog) -> bool:
 
 
 def _due_s(waiting: list[Start], now_s: float) -> float:
-    """Return the start time of the next flow's caller."""
     if not waiting:
         return 0.0
     at_s = waiting[0].at_s
@@ -160,7 +156,6 @@ def _set_algorithm(sender: Host, algorithm: str) -> None:
 
 
 def _wait_until_listening(pid: int, flow: Flow, listener: Process) -> None:
-    """Poll until the flow's listener is listening."""
     port = "any port" if flow.port == ANY_PORT else f"port {flow.port}"
     deadline = time.monotonic() + LISTEN_TIMEOUT_S
     while not _listening(pid, flow):
@@ -174,7 +169,6 @@ def _wait_until_listening(pid: int, flow: Flow, listener: Process) -> None:
 
 
 def _listening(pid: int, flow: Flow) -> bool:
-    """Return whether a socket listens on the flow's port in the network namespace of `pid`."""
     # Columns: number, local address:port, remote, state (net/tcp_states.h). 0A is TCP_LISTEN; 07,
     # TCP_CLOSE, is a bound UDP socket.
     waiting = {"tcp": "0A", "udp": "07"}

@@ -227,7 +227,6 @@ class Fetcher:
 
 
 def _proxies() -> dict[str, str]:
-    """Return the proxies of the environment and of apt."""
     from urllib.request import getproxies
 
     proxies = dict(getproxies())

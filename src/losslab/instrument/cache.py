@@ -32,10 +32,7 @@ def hash_files(paths: Sequence[Path], *more: str) -> str:
 
 @contextlib.contextmanager
 def building(target: Path) -> Iterator[Path | None]:
-    """Yield a temporary folder that becomes `target`, or None if another process has made it.
-
-    A lock next to the target keeps two set-ups from doing the same work.
-    """
+    """Lock and yield a temporary folder that becomes `target`; None if another process made it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with locked(target.parent / f".{target.name}.lock"):
         if target.exists():

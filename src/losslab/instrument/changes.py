@@ -42,14 +42,9 @@ class Change:
 def of_files(given: Sequence[str], spec: Kernel, into: Path) -> Change:
     """Write the files that a change replaces to the new folder `into`.
 
-    Args:
-        given: Files of the source (`tcp_cubic.c`, or `PATH=FILE` with the path in the source),
-            patches, and folders of patches, applied in the order of their names.
-        spec: The kernel.
-        into: A folder that does not exist.
-
-    Raises:
-        LosslabError: A file's place is unknown, or a patch does not apply.
+    `given` are files of the source (`tcp_cubic.c`, or `PATH=FILE` with the path in the source),
+    patches, and folders of patches, applied in the order of their names. Raises LosslabError if a
+    file's place is unknown, or a patch does not apply.
     """
     into.mkdir(parents=True)
     skipped: list[str] = []
@@ -77,11 +72,9 @@ def of_files(given: Sequence[str], spec: Kernel, into: Path) -> Change:
 def of_commit(repository: Path, commit: str, spec: Kernel, into: Path) -> Change:
     """Write the files of a commit that differ from the kernel's to the new folder `into`.
 
-    A file at the top of the repository that is not at the top of the source, such as
-    `tcp_cubic.c`, replaces the only file of its name.
-
-    Raises:
-        LosslabError: git fails, or the repository has no file of the kernel.
+    A file at the top of the repository that is not at the top of the source, such as `tcp_cubic.c`,
+    replaces the only file of its name. Raises LosslabError if git fails, or the repository has no
+    file of the kernel.
     """
     into.mkdir(parents=True)
     listed = processes.run(["git", "-C", repository, "ls-tree", "-r", "-z", commit])
@@ -106,11 +99,7 @@ def of_commit(repository: Path, commit: str, spec: Kernel, into: Path) -> Change
 
 
 def series(folder: Path) -> list[Path]:
-    """List the patches of a folder in the order of their names.
-
-    Raises:
-        UsageError: There are none.
-    """
+    """List the patches of a folder in the order of their names; UsageError if there are none."""
     found = sorted(path for path in folder.iterdir() if path.suffix in PATCHES)
     if not found:
         raise UsageError(
@@ -191,7 +180,6 @@ def _blob(path: Path) -> str:
 
 
 def _extract(repository: Path, commit: str, placed: dict[str, str], into: Path) -> None:
-    """Write files of a commit to their places in `into`."""
     if not placed:
         return
     with tempfile.TemporaryDirectory(prefix="losslab-commit-") as folder:

@@ -28,6 +28,8 @@ from losslab.instrument.archive import (
     UnavailableError,
     quoted,
 )
+from losslab.instrument.cache import cache_folder
+from losslab.lock import locked
 
 SNAPSHOT = "https://snapshot.debian.org"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -91,13 +93,8 @@ def debian_archives() -> list[str]:
 def debian_places(path: str, archives: Sequence[str], instant: str, sha1: str = "") -> list[Place]:
     """List the places that may have a file of Debian's pool, the likeliest first.
 
-    Args:
-        path: Path in the archive, from `pool/` on. Fixes move from the security archive to the
-            main one.
-        archives: Base addresses, as `debian_archives` returns them.
-        instant: Time at which Debian had the file, for the snapshot archive: 20260101T000000Z; or
-            empty.
-        sha1: Name of the file in the snapshot archive, independent of the time; or empty.
+    `path` begins with `pool/`. Fixes move from the security archive to the main one. The snapshot
+    archive has the file at an `instant` (20260101T000000Z), or by its `sha1`; both may be empty.
     """
     rest = path.removeprefix("pool/").removeprefix("updates/")
     paths = {False: f"pool/{rest}", True: f"pool/updates/{rest}"}
@@ -265,7 +262,10 @@ def fetch(lock: Lock) -> list[Download]:
         except UnavailableError as error:
             return error
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    cache = cache_folder()
+    cache.mkdir(parents=True, exist_ok=True)
+    # Images share most packages: another build waits instead of downloading them, too.
+    with locked(cache / "files.lock"), ThreadPoolExecutor(AT_ONCE) as pool:
         results = list(pool.map(one, lock.packages))
     errors = [result for result in results if isinstance(result, UnavailableError)]
     if errors:

@@ -158,10 +158,7 @@ def _build(
 
 
 def make_archive(files: Sequence[Download], folder: Path) -> str:
-    """Write an archive of packages into `folder`; return its line for apt's sources.list.
-
-    The archive is unsigned: the lock has the hash of every file.
-    """
+    """Write an unsigned archive of packages into `folder`; return its line for sources.list."""
     pool = folder / "pool"
     index = folder / "dists" / SUITE / "main" / f"binary-{ARCHITECTURE}"
     pool.mkdir()

@@ -46,11 +46,8 @@ def require(
 ) -> dict[Path, str]:
     """Return the digests of a kernel and of images; refuse any changed since its build.
 
-    Args:
-        linux: The kernel's binary; None if the machine's own kernel measures.
-        image_roots: The root folders of images.
-        whole: Read every file again, even if its metadata is unchanged.
-        recent_s: Skip images that this process verified within this time, in s.
+    `linux` is None if the machine's own kernel measures. With `whole`, read every file again, even
+    if its metadata is unchanged. Skip images that this process verified within `recent_s`.
     """
     found = {} if linux is None else {linux: _kernel_digest(linux)}
     for root in image_roots:

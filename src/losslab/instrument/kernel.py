@@ -109,7 +109,6 @@ def _from_objects(spec: Kernel, unpinned: bool) -> Path:
 
 
 def _additions(spec: Kernel) -> dict[str, Any]:
-    """Return the entries of a provenance on added algorithms and replaced files."""
     found: dict[str, Any] = {} if spec == spec.base else {"name": spec.name}
     if spec.algorithms:
         found["algorithms"] = {path.name: digest(path) for path in spec.algorithms}
@@ -211,7 +210,6 @@ def _finish(facts: dict[str, Any], tree: Path, folder: Path) -> None:
 
 
 def _provenance(spec: Kernel, source: Source, tree: Path) -> dict[str, Any]:
-    """Return what a compiled tree was made from."""
     facts = {
         "version": processes.run(["make", "-s", "ARCH=um", "kernelversion"], cwd=tree).strip(),
         "hash": _recipe(spec, source.provenance(), source.pinned),

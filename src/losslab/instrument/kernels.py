@@ -66,20 +66,11 @@ class PublicPatch:
 
     def get(self) -> Path:
         """Return a local copy; UnavailableError says how to get one."""
-        own = os.environ.get(self.variable)
-        if own:
-            path = Path(own)
-            found = digest(path) if path.is_file() else "no such file"
-            if found != self.sha256:
-                raise UnavailableError(
-                    f"{self.variable} must name a copy of {self.name} with the sha256 "
-                    f"{self.sha256}, found {own}: {found}",
-                    hint=f"download it from {self.address}",
-                )
-            return path
         file = File(self.name, self.sha256, self.size_bytes)
+        own = os.environ.get(self.variable)
+        address = Path(own).resolve().as_uri() if own else self.address
         try:
-            return Fetcher().fetch([(file, Place(PUBLIC_PLACE, self.address))]).path
+            return Fetcher().fetch([(file, Place(PUBLIC_PLACE, address))]).path
         except UnavailableError as error:
             raise UnavailableError(
                 error.message,
@@ -194,11 +185,7 @@ def source_of(algorithm: str) -> Path:
 
 
 def replaced_files() -> tuple[ReplacedFile, ...]:
-    """Return the files of the folder that `REPLACED_FILES` names, by path; none if it is unset.
-
-    Raises:
-        UsageError: The folder has no files.
-    """
+    """Return the files of the folder that `REPLACED_FILES` names, by path; none if it is unset."""
     name = os.environ.get(REPLACED_FILES, "")
     if not name:
         return ()
@@ -215,10 +202,7 @@ def replaced_files() -> tuple[ReplacedFile, ...]:
 
 @contextlib.contextmanager
 def replacing(folder: Path | None) -> Iterator[None]:
-    """Set `REPLACED_FILES` for the block, in this process and the programs that it starts.
-
-    None or an empty folder means the kernel's own files.
-    """
+    """Set `REPLACED_FILES` during the block; None or an empty folder: the kernel's own files."""
     before = os.environ.get(REPLACED_FILES, "")
     has_files = folder is not None and any(path.is_file() for path in folder.rglob("*"))
     os.environ[REPLACED_FILES] = str(folder.resolve()) if folder and has_files else ""

@@ -15,7 +15,7 @@ from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument.kernels import ReplacedFile
 from losslab.lock import locked
-from losslab.repository import ROOT
+from losslab.repository import ROOT, install_command
 
 # Names in a kept folder: the tree, and its net/ipv4 Makefile without added algorithms.
 NAME, MAKEFILE = "linux", "Makefile.before"
@@ -52,7 +52,7 @@ def compiler() -> str:
         if not done.good:
             raise LosslabError(
                 f"a kernel with another algorithm needs a compiler, found no {name}",
-                hint="run `scripts/packages.sh build`",
+                hint=f"run `{install_command('build')}`",
             )
         lines += done.out.splitlines()[:1]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:8]
@@ -89,15 +89,9 @@ def with_additions(
 ) -> Iterator[Path]:
     """Compile the kept tree of `folder` with additions; lock it for the block.
 
-    Args:
-        folder: Folder of the kept tree.
-        algorithms: Source files tcp_NAME.c of added congestion controls.
-        replaced: Files that replace the tree's, or are added.
-        log: File to which the compiler's output is appended.
-
-    Raises:
-        LosslabError: A file does not compile (with the compiler's messages), or an algorithm has
-            the name of one in the kernel.
+    `algorithms` are source files tcp_NAME.c, and `replaced` files that replace the tree's or are
+    added. Raises LosslabError if a file does not compile (with the compiler's messages), or an
+    algorithm has the name of one in the kernel.
     """
     sources = {str(IPV4 / path.name): path for path in algorithms}
     sources |= {each.path: each.file for each in replaced}

@@ -53,10 +53,7 @@ class Pin:
 
 
 def examine(check: bool = False) -> list[Pin]:
-    """List the pins, with the places that their files came from at build time.
-
-    With `check`, query the servers instead.
-    """
+    """List the pins and where their files came from; with `check`, query the servers instead."""
     fetcher = Fetcher(CHECK_TIMEOUT_S) if check else None
     declared = kernels.declared().values()
     series = {kernel.series.name: kernel for kernel in reversed(declared) if not kernel.fetched}

@@ -64,8 +64,7 @@ def pinned() -> Release | None:
 def install() -> Path:
     """Install the pinned release, unless it is installed; return its program.
 
-    Raises:
-        UnavailableError: It cannot be downloaded, or has another content.
+    Raises UnavailableError if it cannot be downloaded, or has another content.
     """
     release = pinned()
     if release is None:

@@ -25,7 +25,7 @@ from losslab.instrument import (
 )
 from losslab.instrument.packed import IMAGE, KERNEL, OBJECTS
 from losslab.reading import whole_option
-from losslab.repository import ROOT
+from losslab.repository import ROOT, SET_UP
 
 DEFAULT_PARTS = (f"{KERNEL}-{kernels.default().key}", f"{IMAGE}-{image.HOST}")
 WITH_OBJECTS = (*DEFAULT_PARTS, f"{OBJECTS}-{kernels.default().key}")
@@ -128,7 +128,7 @@ def _pack(options: argparse.Namespace) -> int:
         if folder is None:
             raise LosslabError(
                 f"{part} must be built before it is packed, found no folder",
-                hint="`make setup` builds the default ones, `losslab kernel` and `losslab image` "
+                hint=f"`{SET_UP}` builds the default ones, `losslab kernel` and `losslab image` "
                 "the others",
             )
         archives.append(packed.pack(folder, kind, options.out))
@@ -195,7 +195,6 @@ def _pin_tree(name: str) -> str:
 
 
 def _build(kind: str, name: str, build: Callable[[], Path], options: argparse.Namespace) -> int:
-    """Build; print the folder, or write the record for the workflow."""
     records.make(kind, name, build, options.record, options.number, options.optional)
     return 0
 

@@ -66,15 +66,10 @@ def make(
     number: int,
     optional: bool = False,
 ) -> None:
-    """Build a kernel or image unless the cache has it; record it or print its folder.
+    """Build a kernel (by its key) or image unless the cache has it.
 
-    Args:
-        kind: KERNEL or IMAGE.
-        name: Name of the image, or the kernel's key.
-        build: Function that builds it.
-        record: File to write; without one, the folder is printed.
-        number: Build counter.
-        optional: If its sources are unavailable, record that instead of failing.
+    Write the record with the build counter `number`; without `record`, print the folder. If it is
+    `optional` and its sources are unavailable, record that instead of failing.
     """
     content: dict[str, Any] = {"number": number}
     try:

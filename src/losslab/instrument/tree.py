@@ -89,7 +89,6 @@ def _paths(top: bytes) -> Iterator[bytes]:
 
 
 def _row(top: bytes, path: bytes) -> str:
-    """Return a path's row of the list."""
     place = os.path.join(top, path)
     status = os.lstat(place)
     mode = f"{stat.S_IMODE(status.st_mode):04o}"

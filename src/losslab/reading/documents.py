@@ -41,7 +41,6 @@ YAML_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @contextlib.contextmanager
 def _syntax(language: str, where: str) -> Iterator[None]:
-    """Convert a parser's errors to `UsageError`."""
     try:
         yield
     except RecursionError as error:

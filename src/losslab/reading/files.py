@@ -166,10 +166,7 @@ def number_option(name: str, above: float) -> Callable[[str], float]:
 
 
 def check_data(data: Any, where: str, max_values: float = math.inf) -> None:
-    """Check parsed data: its depth, number of values, numbers and characters.
-
-    `where` names the file in errors.
-    """
+    """Check depth, number of values, numbers and characters of parsed data of a file `where`."""
     level: list[Any] = [data]
     count = 0
     for _ in range(DEPTH):

@@ -57,11 +57,7 @@ class Span:
 
     @classmethod
     def of(cls, text: str) -> Span:
-        """Parse an interval.
-
-        Raises:
-            ValueError: The text is not an interval.
-        """
+        """Parse an interval; ValueError if the text is not an interval."""
         match = re.fullmatch(r"[\[(]([-\d.]+), ([-\d.]+)[\])]", text)
         if match is None:
             raise ValueError(f"an interval must be written as [0, 100), found {text!r}")
@@ -122,13 +118,9 @@ def typed(value: object, name: str, kind: str) -> Value:
 def settings(
     pairs: Iterable[str], language: str, kinds: Mapping[str, str], example: str
 ) -> dict[str, Any]:
-    """Parse the `key=value` pairs of a mini-language.
+    """Parse the `key=value` pairs of a mini-language, whose name and example are for errors.
 
-    Args:
-        pairs: The pairs as text.
-        language: The axis's name, for error messages.
-        kinds: The allowed keys with their types, each as `Axis.kind`.
-        example: A valid value, for error messages.
+    `kinds` has the allowed keys with their types, each as `Axis.kind`.
     """
     found: dict[str, Any] = {}
     for pair in pairs:
@@ -238,13 +230,10 @@ class Axis:
 
 
 def axis(default: Value | None, *, help: str, span: str = "", **more: Any) -> Any:
-    """Declare an axis as a dataclass field.
+    """Declare an axis as a dataclass field; one without a default must be set.
 
-    Args:
-        default: The default value; None for an axis that must be set.
-        help: One-line description, by keyword so that fingerprints ignore it.
-        span: Range of numeric values, such as `[0, 100)`.
-        more: Other attributes of `Axis`.
+    `help` is a keyword so that fingerprints ignore it. `span` is the range of numeric values, such
+    as `[0, 100)`, and `more` are other attributes of `Axis`.
     """
     declaration = Axis(help, span=Span.of(span) if span else None, default=default, **more)
     absent = dataclasses.MISSING if default is None else default

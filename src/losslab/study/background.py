@@ -142,7 +142,6 @@ def problems(condition: Condition) -> Iterator[str]:
 
 
 def _group_problems(group: Group, condition: Condition) -> Iterator[str]:
-    """Yield what is wrong with one group of flows."""
     end_s = condition.duration_s if group.end_s is None else group.end_s
     last_s = group.start_s + (group.count - 1) * group.every_s
     if group.count < 1:

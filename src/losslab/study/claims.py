@@ -21,7 +21,7 @@ from losslab.study.suite import load_study
 
 COMPARISONS = ("at_most", "at_least", "within")
 # Parameters besides `where`, and those that each kind requires; it accepts no others.
-PARAMETERS = ("against", "others", "along", "with")
+PARAMETERS = ("against", "others", "along")
 NEEDS: dict[str, tuple[str, ...]] = {
     "value": (),
     "largest": (),
@@ -34,7 +34,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "value_over_largest": ("others",),
     "largest_rise_percent": ("along",),
     "largest_loss_z": (),
-    "correlation": ("with",),
+    "scatter_ratio": ("against",),
 }
 # Kinds whose number can be compared with published runs, and with published runs and their scatter.
 OF_RUNS = {
@@ -43,7 +43,7 @@ OF_RUNS = {
     "published_sd": ("value",),
 }  # fmt: skip
 # Kinds whose `where` must select exactly one cell.
-OF_ONE_CELL = ("value", "change_percent", "value_over_largest", "correlation")
+OF_ONE_CELL = ("value", "change_percent", "value_over_largest", "scatter_ratio")
 
 Point = dict[str, Any]
 
@@ -100,10 +100,7 @@ def check_claims(path: Path, study: str, points: list[Point]) -> None:
 
 
 def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) -> None:
-    """Check a study's table of published numbers.
-
-    `own` names the study's own numeric columns.
-    """
+    """Check a study's published numbers, with the study's `own` numeric columns."""
     if not (rows := read_rows(path)):
         raise UsageError(
             f"{path} must have published numbers, found no row",
@@ -149,8 +146,7 @@ def _parameter_problems(claim: Mapping[str, Any]) -> list[str]:
         f"a claim must have exactly one of {', '.join(COMPARISONS)}, found "
         f"{', '.join(comparisons) or 'none'}"
     ]  # fmt: skip
-    for key in ("metric", "with"):
-        problems += metrics.problems(claim[key]) if key in claim else []
+    problems += metrics.problems(claim["metric"]) if "metric" in claim else []
     if claim.get("metric") in AXES:
         problems.append(f"metric must not be an axis, found {claim['metric']}")
     required: tuple[str, ...] = NEEDS[kind]
@@ -160,8 +156,6 @@ def _parameter_problems(claim: Mapping[str, Any]) -> list[str]:
     else:
         required += ("where",)
     problems += [f"kind {kind} needs {key}, found none" for key in required if key not in claim]
-    if kind == "correlation":
-        optional = tuple(key for key in optional if key != "others")
     excess = [key for key in optional if key in claim and key not in required]
     of_runs = [key for key in OF_RUNS if key in claim]
     excess += [key for key in of_runs if kind not in OF_RUNS[key]]
@@ -219,7 +213,10 @@ def _reason_problems(
             support = sentence["shown_by"]
             found += _parameter_problems(support) or _cell_problems(support, points)
             if "cause" in sentence and not _shows_cause(claim, support, points):
-                found.append("a cause must be shown by other cells than the claim's, or correlated")
+                found.append(
+                    "a cause must be shown by other cells than the claim's; a scatter_ratio must "
+                    "be against the claim's own"
+                )
         elif "published" in sentence:
             found += published_problems(sentence["published"], published)
         else:
@@ -231,10 +228,14 @@ def _reason_problems(
 
 
 def _shows_cause(claim: Mapping[str, Any], support: Mapping[str, Any], points: list[Point]) -> bool:
-    """Return whether a support changes a setting of the claim's cells, or correlates metrics."""
+    """Return whether a support is about the claim's cells with something changed."""
     own = _selected(claim.get("where", {}), points)
     others = _selected(support.get("where", {}), points)
-    return support["kind"] == "correlation" or not any(cell in own for cell in others)
+    if support["kind"] == "scatter_ratio":
+        base = _selected(support["where"] | support["against"], points)
+        if not all(cell in own for cell in base):
+            return False
+    return not any(cell in own for cell in others)
 
 
 def published_problems(
@@ -259,7 +260,6 @@ def published_problems(
 
 
 def _selected(selector: Mapping[str, Any], points: list[Point]) -> list[Point]:
-    """List the points that match a selector."""
     return [point for point in points if matches(point, selector)]
 
 

@@ -17,6 +17,7 @@ from losslab.study.conflicts import BARE_RATE_MAX_MBIT, conflicts
 
 NO_TRACE = NONE
 DEFAULT_KERNEL = DEFAULT_IMAGE = "default"
+MAX_QUOTED = 60  # characters of an unknown key in an error
 
 
 @dataclass(frozen=True)
@@ -182,13 +183,10 @@ class Condition:
     def from_json(cls, data: dict[str, Any]) -> Condition:
         """Build a condition from the data of `to_json`.
 
-        Raises:
-            KeyError: The data have an unknown key.
-            LosslabError: The data lack an axis that has no default.
+        Raises LosslabError if they have an unknown key, or lack an axis that has no default.
         """
-        unknown = set(data) - set(AXES)
-        if unknown:
-            raise KeyError(f"unknown condition keys: {', '.join(sorted(unknown))}")
+        if unknown := sorted(set(data) - set(AXES)):
+            raise LosslabError(f"unknown condition keys: {', '.join(unknown)[:MAX_QUOTED]!r}")
         if missing := [name for name in AXES if AXES[name].default is None and name not in data]:
             raise LosslabError(f"a condition must set {', '.join(missing)}, found none")
         return cls(**data)

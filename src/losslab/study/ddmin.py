@@ -13,12 +13,8 @@ def minimise(
     """Return a 1-minimal sublist that shows a symptom: without any one item it does not.
 
     The algorithm is ddmin (Zeller and Hildebrandt, IEEE TSE 28(2), 2002), on the shortest prefix
-    that bisection finds. A 1-minimal list need not be the smallest.
-
-    Args:
-        items: A list that shows the symptom.
-        shows: Whether a sublist, in the order of the items, shows it; called once for each.
-        at_once: Number of sublists to try at the same time, in threads.
+    that bisection finds. A 1-minimal list need not be the smallest. `shows` is called once for each
+    sublist, for up to `at_once` of them at the same time, in threads.
     """
     with ThreadPoolExecutor(at_once) as pool:
         return _Search(shows, at_once, pool).minimise(items)

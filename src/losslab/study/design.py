@@ -109,13 +109,10 @@ def load_kernels(path: Path) -> dict[str, Any]:
 
 
 def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> list[Cell]:
-    """Return a study's cells: for each block the cross product of its axes.
+    """Return a validated study's cells: for each block the cross product of its axes.
 
-    Args:
-        study: A validated study (config/studies/*.yaml).
-        runs: The configuration of each block to measure: `replicates`, `duration_s` and
-            `warmup_s`, or a list of such runs, each with a selector of its cells (`only`).
-        names: The names from `load_names`.
+    `runs` has the configuration of each block to measure: `replicates`, `duration_s` and
+    `warmup_s`, or a list of such runs, each with a selector of its cells (`only`).
     """
     name, blocks = study["study"], study["blocks"]
     if unknown := sorted(set(runs) - set(blocks)):
@@ -147,7 +144,6 @@ def _lacks_trace(condition: Condition) -> bool:
 
 
 def _cell(study: str, block: str, point: Point, run: dict[str, Any], names: Names) -> Cell:
-    """Build one cell and check its condition."""
     backend, where = run.get("backend", DEFAULT_BACKEND), run.get("where", DEFAULT_WHERE)
     any_backend = backend == ANY
     if any_backend:

@@ -101,7 +101,6 @@ def _patterns(study: str, names: str) -> str:
 
 
 def _add(found: dict[str, Table], rows: Iterable[dict[str, str]], file: Path) -> None:
-    """Add the columns of a file's rows to their tables."""
     for row in rows:
         for pattern in row["tables"].split() if row["column"] else ():
             if pattern not in found:

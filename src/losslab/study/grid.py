@@ -61,10 +61,7 @@ def declared_values(studies: Iterable[Mapping[str, Any]]) -> dict[str, list[str]
 
 
 def matches(values: Mapping[str, Any], selector: Mapping[str, Any]) -> bool:
-    """Return whether a point has the selector's value, or one of its values, on every axis.
-
-    Axes that the point lacks have their defaults.
-    """
+    """Return whether a point, or its defaults, have the selector's values on every axis."""
     return all(
         (values[axis] if axis in values else AXES[axis].default) in as_list(value)
         for axis, value in selector.items()

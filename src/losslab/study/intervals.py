@@ -56,10 +56,7 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval | N
 
 
 def difference_interval(differences: Sequence[float], level: float = LEVEL) -> Interval | None:
-    """Return the confidence interval of the mean difference of pairs, by Student's t.
-
-    It is None for fewer than five pairs.
-    """
+    """Return Student's t interval of the mean difference of pairs; None for fewer than five."""
     n = len(differences)
     if n < MIN_RUNS:
         return None

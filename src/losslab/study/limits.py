@@ -51,8 +51,7 @@ def present(root: Path, studies: Iterable[str]) -> dict[Name, str]:
 def read_history(path: Path) -> list[Row]:
     """Read the versions of all limits.
 
-    Raises:
-        UsageError: A row violates the schema, or a claim's dates are not in order.
+    Raises UsageError if a row violates the schema, or a claim's dates are not in order.
     """
     rows = read_rows(path, "\t", COLUMNS)
     check_schema(rows, "limits", str(path))
@@ -80,11 +79,7 @@ def problems(history: Sequence[Row], limits: Mapping[Name, str]) -> list[str]:
 
 
 def freeze(root: Path, why: str | None, results_seen: str) -> list[Row]:
-    """Append a row for each claim whose limit changed; return these rows.
-
-    Raises:
-        LosslabError: A limit changed, and `why` is not given.
-    """
+    """Append and return a row for each claim whose limit changed; LosslabError without `why`."""
     path = path_of(root)
     history = read_history(path)
     last = {(row["study"], row["claim"]): row["limit"] for row in history}
@@ -137,8 +132,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 def show(options: argparse.Namespace, root: Path = ROOT) -> str:
     """Return the history of limits that options select, or record changed limits.
 
-    Raises:
-        LosslabError: A limit has changed without a reason, or no claim has the given name.
+    Raises LosslabError if a limit has changed without a reason, or no claim has the given name.
     """
     if options.freeze:
         added = freeze(root, options.why, options.results_seen)

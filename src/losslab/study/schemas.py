@@ -115,10 +115,9 @@ def _checked(path: Path, text: str, name: str) -> Any:
 def definitions() -> dict[str, Any]:
     """Return the JSON Schema of the axes.
 
-    Returns:
-        `axis`: the name of an axis that studies set; `selector`: such a name or `block`; `axes`:
-        a mapping of such names to a value or a list of values; `cell`: a mapping of such names to
-        a value; `values`: the schema of each axis's values, by name.
+    `axis` is the name of an axis that studies set, and `selector` such a name or `block`. `axes`
+    maps such names to a value or a list of values, and `cell` to a value. `values` has the schema
+    of each axis's values, by name.
     """
     values = {name: axis.schema() for name, axis in AXES.items()}
     of_studies = {name: values[name] for name, axis in AXES.items() if not axis.of_campaign}

@@ -36,10 +36,7 @@ Point = dict[str, Any]
 
 @input_errors()
 def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[str, Any]:
-    """Load a study; if it names a suite, add the suite's defaults, blocks and runs.
-
-    `algorithms` replace those of such a study.
-    """
+    """Load a study; add the blocks and runs of the suite that it names, for some `algorithms`."""
     path = root / "config" / "studies" / f"{name}.yaml"
     if not path.is_file():
         names = sorted(each.stem for each in path.parent.glob("*.yaml"))
@@ -137,11 +134,8 @@ def blocks(
 ) -> dict[str, list[Point]]:
     """Return the blocks of a study that names a suite: the points of each scenario.
 
-    Args:
-        suite: A suite from `load_suite`.
-        algorithms: The scored algorithms.
-        kernels: The kernel that each algorithm needs. A scenario with another kernel leaves the
-            algorithm out.
+    `kernels` has the kernel that each scored algorithm needs. A scenario with another kernel leaves
+    the algorithm out.
     """
     found: dict[str, list[Point]] = {}
     for name, scenario in suite["scenarios"].items():

@@ -12,6 +12,7 @@ from tabulate import tabulate
 from losslab.campaign import integrity
 from losslab.campaign.collect import write_csv
 from losslab.study import metrics
+from losslab.study.axes import short
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import MIN_RUNS, mean_interval
 from losslab.ui import plot
@@ -32,10 +33,8 @@ def rows(
 ) -> list[dict[str, Any]]:
     """Return a row per cell: the mean of its valid runs with a 95 % confidence interval.
 
-    Args:
-        measured: Each cell's condition and cell.json.
-        varied: Axes with several values.
-        metric: A key of the summaries; by default the app's main metric.
+    `measured` has each cell's condition and cell.json, and `varied` the axes with several values.
+    The metric is by default the app's main one.
     """
     cells = [(condition, integrity.read_cell(path)["replicates"]) for condition, path in measured]
     summaries = [[run["summary"] for run in runs if run["valid"]] for _, runs in cells]
@@ -58,7 +57,6 @@ def rows(
 
 
 def _metrics(found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """List the metrics of the cells that have a value."""
     measured = [row["metric"] for row in found if row["mean"] is not None]
     return list(dict.fromkeys(measured)) or [found[0]["metric"]]
 
@@ -120,14 +118,9 @@ def text(found: Sequence[Mapping[str, Any]], varied: Sequence[str]) -> str:
         count = str(row["n_values"])
         count += f" of {row['n_runs']}" if row["n_values"] != row["n_runs"] else ""
         named = [row["metric"]] if several else []
-        axes = (word(row[name]) for name in varied)
+        axes = (short(row[name]) for name in varied)
         lines.append([*axes, *named, mean, " to ".join(ends), count])
     few = any(row["n_values"] < MIN_RUNS for row in found)
     note = [f"Cells with fewer than {MIN_RUNS} valid runs have no confidence interval (CI)."]
     table = tabulate(lines, headers="firstrow", tablefmt="plain", disable_numparse=True)
     return "\n".join([table, *(note if few else [])])
-
-
-def word(value: object) -> str:
-    """Format a value of an axis."""
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -118,7 +118,6 @@ class Screen:
         return [name for name, stage in [*self.tally.stages.items()] if stage.under_way]
 
     def _bars(self) -> Table:
-        """Return a bar and a line for each active stage."""
         grid = Table.grid(padding=(0, 2, 0, 0))
         for name in self._active():
             stage, line = self.tally.stages[name], status.stage_line(name, self.tally, time.time())

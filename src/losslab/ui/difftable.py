@@ -43,7 +43,6 @@ def _row(cell: CellDifference) -> tuple[str, ...]:
 
 
 def _runs(cell: CellDifference) -> str:
-    """Return the numbers of compared runs, and of all runs if they differ."""
     counts = [
         str(n) if n == replicates else f"{n} of {replicates}"
         for n, replicates in zip(cell.n, cell.replicates, strict=True)

@@ -46,13 +46,10 @@ Run = tuple[dict[str, Any], int]  # a cell's result, and the number of a replica
 
 
 def build(overviews: Sequence[Path], cells: Path, out: Path, processes: int = 1) -> str:
-    """Write the explorer; return a line that describes it.
+    """Write the explorer to an HTML file; return a line that describes it.
 
-    Args:
-        overviews: Tables with a row per cell (`losslab collect --overview`).
-        cells: Folder with a folder per study, each with a folder per cell.
-        out: HTML file.
-        processes: Number of processes that read runs.
+    `overviews` are tables with a row per cell (`losslab collect --overview`); `cells` has a folder
+    per study with a folder per cell. Several processes read runs.
     """
     found = [
         read_cell(cells / row["study"] / row["cell"] / "cell.json")
@@ -162,7 +159,6 @@ def deflated(data: Any) -> str:
 
 
 def _cell(cell: dict[str, Any], shown: Sequence[int], cells: Path) -> dict[str, Any]:
-    """Return a cell's entry of the page's table."""
     return {
         "study": cell["study"],
         "block": cell["block"],

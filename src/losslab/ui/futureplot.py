@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.campaign.futures import Future
-from losslab.errors import LosslabError
-from losslab.reading import read_rows
+from losslab.campaign.symptoms import samples
 from losslab.ui import plot
 
 COLUMNS = ("run", "future", "cut_s", "panel", "t_s", "value")
@@ -22,23 +21,16 @@ PANELS = (
 def figure(futures: Sequence[Future], at_s: float, paths: Sequence[Path]) -> None:
     """Plot futures of one past, the untouched first, to files of the suffixes' formats.
 
-    Raises:
-        LosslabError: The replicate has no TCP connection.
+    Raises LosslabError if the replicate has no TCP connection.
     """
     rows = [row for number, each in enumerate(futures) for row in _rows(number, each, at_s)]
     plot.draw("futures.R", COLUMNS, rows, paths)
 
 
 def _rows(number: int, future: Future, at_s: float) -> Iterator[dict[str, Any]]:
-    samples = read_rows(future.folder / "tcp.csv")
-    delivered = {row["flow"]: int(row["delivered_bytes"]) for row in samples}
-    if not delivered:
-        raise LosslabError("--figure needs a TCP connection of the sender, found none")
-    flow = max(delivered, key=delivered.__getitem__)
-    for row in samples:
+    for row in samples(future.folder):
         for title, column, factor in PANELS:
-            if row["flow"] == flow:
-                yield {
-                    "run": number, "future": future.change.label, "cut_s": at_s, "panel": title,
-                    "t_s": float(row["t_s"]), "value": factor * float(row[column]),
-                }  # fmt: skip
+            yield {
+                "run": number, "future": future.change.label, "cut_s": at_s, "panel": title,
+                "t_s": float(row["t_s"]), "value": factor * float(row[column]),
+            }  # fmt: skip

@@ -52,7 +52,6 @@ def compare(
 
 
 def _row(its: Sequence[Future], bases: Sequence[Future], metric: str, at_s: float) -> Row:
-    """Return the row of a change's futures, given the futures to compare them with."""
     values, before = ([_value(each, metric) for each in group] for group in (its, bases))
     drops = [sum(drop.t_s > at_s for drop in each.drops) for each in its]
     again = [metrics.value(each.manifest["summary"], "retransmits") for each in its]
@@ -64,7 +63,6 @@ def _row(its: Sequence[Future], bases: Sequence[Future], metric: str, at_s: floa
 
 
 def _value(future: Future, metric: str) -> float:
-    """Return a future's metric."""
     value = metrics.value(future.manifest["summary"], metric)
     if value is None or not future.manifest["valid"]:
         reasons = "; ".join(future.manifest["reasons"]) or f"no {metric}"

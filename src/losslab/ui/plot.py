@@ -117,10 +117,7 @@ def axis_limits(runs: Sequence[Run]) -> dict[str, float]:
 def draw(
     script: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]], paths: Sequence[Path]
 ) -> None:
-    """Plot a table with an R script of analysis/ (see plot.R there), in the report's theme.
-
-    Raises HostError without R.
-    """
+    """Plot a table with an R script of analysis/ (plot.R), in the report's theme."""
     require_programs("analysis", "a figure")
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -179,7 +176,6 @@ def _panel(key: str, runs: Sequence[Run], end_s: float, width: int, limit: float
 
 
 def _strip(line: Series, end_s: float, top: float, width: int) -> list[str]:
-    """Return the plot of a line from 0 to `top`, with its gaps."""
     import plotext  # imported here: it takes 40 ms, which other commands save
 
     plotext.clear_figure()

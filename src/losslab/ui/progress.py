@@ -36,6 +36,7 @@ RULES = {
     "make_explorer": "report",
 }
 TABULATE = "tabulate_"  # prefix of a rule per study
+MODULE = "losslab_"  # prefix that the documentation gives to the rules of a module
 MEASURE = "measure"
 TARGET = "all"  # the rule that runs nothing itself
 FOLDER = Path(".snakemake", "losslab")
@@ -43,7 +44,8 @@ PROGRESS_FILE = "progress.json"
 
 
 def stage_of(rule: str) -> str:
-    """Return the stage of a rule."""
+    """Return the stage of a rule, also of a module's (`use rule * from losslab as losslab_*`)."""
+    rule = rule.removeprefix(MODULE)
     return "tables" if rule.startswith(TABULATE) else RULES.get(rule, rule)
 
 
@@ -102,10 +104,7 @@ class Tally:
     def finish(self, job: int, root: Path, now_s: float) -> str | None:
         """Record that a job succeeded; return its stage's name if that was the last job.
 
-        Args:
-            job: Snakemake's job number.
-            root: Folder of the workflow, from which a measured cell is read.
-            now_s: Seconds since 1970.
+        Measured cells are read from the workflow's folder `root`; `now_s` is seconds since 1970.
         """
         if job not in self.jobs:
             return None
@@ -148,11 +147,7 @@ class Tally:
 
     @classmethod
     def read(cls, folder: Path) -> Tally | None:
-        """Read the progress file; return None if there is none.
-
-        Raises:
-            UsageError: The file is malformed.
-        """
+        """Read the progress file; return None if there is none; UsageError if it is malformed."""
         path = folder / PROGRESS_FILE
         if not path.exists():
             return None

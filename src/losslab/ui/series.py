@@ -101,7 +101,7 @@ class Run:
 
 def load(folder: Path) -> Run:
     """Read a replicate; LosslabError names a missing, changed or malformed file."""
-    integrity.require(folder)
+    integrity.read_replicate(folder)
     manifest = load_manifest(folder)
     try:
         found = tuple(_series(folder, manifest))

@@ -19,11 +19,7 @@ KEPT = "finished jobs are kept; repeat the same command to continue"
 
 
 def report(folder: Path) -> list[str]:
-    """Return the progress of the campaign in a folder, or its summary if it ended.
-
-    Raises:
-        UsageError: The folder has no started campaign.
-    """
+    """Return a campaign's progress, or its summary if it ended; UsageError without any."""
     tally, now_s = _read(folder), time.time()
     if not running(folder):
         # A killed workflow could not record its end.
@@ -37,11 +33,7 @@ def report(folder: Path) -> list[str]:
 
 
 def facts(folder: Path) -> dict[str, Any]:
-    """Return the progress as data for JSON.
-
-    Raises:
-        UsageError: The folder has no started campaign.
-    """
+    """Return the progress as data for JSON; UsageError if the folder has no started campaign."""
     tally = _read(folder)
     data = asdict(tally) | {"running": running(folder), "complete": tally.complete}
     return {name: value for name, value in data.items() if name not in ("jobs", "process")}
@@ -108,7 +100,8 @@ def summary(tally: Tally) -> list[str]:
         found = f"{invalid} invalid ({_first([*tally.invalid])})" if invalid else "none invalid"
         lines = [f"losslab: {cells.done} of {cells.total} cells, {tally.runs} runs, {found}"]
     if tally.complete:
-        reports = [f"  {path}" for path in tally.targets]
+        # Hidden folders hold intermediate files.
+        reports = [f"  {path}" for path in tally.targets if not path.startswith(".")]
         return [*lines, f"losslab: done in {wall}" + (":" if reports else ""), *reports]
     failed = f"stopped after {wall}, failed: {_first(tally.failures)}"
     ended = failed if tally.failures else f"interrupted after {wall}"

@@ -61,12 +61,9 @@ class Analysis:
     def code_digest(self, script: str, *studies: str, code: str | None = None) -> str:
         """Return the digest of a job's R code, a parameter that replaces its files' times.
 
-        It does not use the job's `input`, because Snakemake ignores changes of parameters that do.
-
-        Args:
-            script: The script that the job runs.
-            studies: The studies whose functions the job uses.
-            code: The R file of the job's table or figure, if it has one.
+        It covers the script, the functions of the studies and the file of its table or figure,
+        `code`. It does not use the job's `input`, because Snakemake ignores changes of parameters
+        that do.
         """
         functions = files.functions(self._root, studies)
         own = [Path(code)] if code else []

@@ -91,11 +91,7 @@ class Campaign:
 
     @as_workflow_error
     def start(self, jobs: Iterable[Any]) -> None:
-        """Record the cells' code, report results to be made again, and test the instrument.
-
-        Args:
-            jobs: The jobs that Snakemake is about to run.
-        """
+        """Record the code of cells, report results to be made again, and test the instrument."""
         lock.hold_for_life(STATE)
         outputs = {str(file) for job in jobs for file in job.output}
         staleness.record_code(self.cells.values())
@@ -112,10 +108,7 @@ class Campaign:
         """Run the self-test of every instrument that is about to measure cells.
 
         Instruments that are not built yet are tested by a rule. Cells in real time check the
-        machine themselves.
-
-        Raises:
-            HostError: A self-test failed.
+        machine themselves. Raises HostError if a self-test failed.
         """
         cells = [cell for key, cell in self.cells.items() if _result(*key) in outputs]
         tools = {

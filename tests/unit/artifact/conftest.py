@@ -8,9 +8,10 @@ from losslab.artifact import results
 
 CLAIMS = """\
 study,claim,sentence,source,evidence,published,measured,low,high,n,unit,tolerance,limit_is,\
-limit_because,verdict,reason,unsupported,absent
-loss,one,CUBIC loses | much.,slide 1,order,70,76.15,74.2,77.9,10,%,at least 70,theirs,,reproduced,,,
-loss,two,BBR loses little.,slide 2,order,8,,NA,NA,0,%,at most 8,theirs,,not measured,,,
+limit_because,verdict,reason,unsupported,absent,cause
+loss,one,CUBIC loses | much.,slide 1,order,70,76.15,74.2,77.9,10,%,at least 70,theirs,,\
+reproduced,,,,none
+loss,two,BBR loses little.,slide 2,order,8,,NA,NA,0,%,at most 8,theirs,,not measured,,,,none
 """
 
 RUNS = [

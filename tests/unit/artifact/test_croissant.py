@@ -42,7 +42,7 @@ def test_columns_have_the_types_and_meanings_of_the_data_dictionary(described, c
 
 
 def test_croissants_own_reader_accepts_it_and_reads_the_rows(described, campaign):
-    mlcroissant = pytest.importorskip("mlcroissant", reason="pip install mlcroissant")
+    mlcroissant = pytest.importorskip("mlcroissant", reason="scripts/group.sh croissant")
     dataset = mlcroissant.Dataset(str(campaign / croissant.FILE))
     assert not dataset.metadata.issues.errors
     rows = list(dataset.records(record_set="tables-origin"))

@@ -8,7 +8,6 @@ import resource
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -17,31 +16,32 @@ from losslab.backends.base import Instrument
 from losslab.backends.resources import PLACES_PER_CPU, own_cpu
 from losslab.errors import HostError
 
-CPUS = [3, 5]
+# No CPUs of this machine, so that neither guests nor other tests use them.
+CPUS = [10 * os.getpid() + number for number in (1, 2)]
 
 
 @pytest.mark.parametrize("guests", [1, 2, 3, 4, 7, 2 * PLACES_PER_CPU])
-def test_guests_are_spread_evenly_over_cpus(tmp_path: Path, guests: int) -> None:
+def test_guests_are_spread_evenly_over_cpus(guests: int) -> None:
     with contextlib.ExitStack() as stack:
-        held = Counter(stack.enter_context(own_cpu(tmp_path / "cpus", CPUS)) for _ in range(guests))
+        held = Counter(stack.enter_context(own_cpu(CPUS)) for _ in range(guests))
     counts = [held[cpu] for cpu in CPUS]
     assert sum(counts) == guests
     assert max(counts) - min(counts) <= 1
 
 
-def test_free_cpu_is_taken_next(tmp_path: Path) -> None:
-    with own_cpu(tmp_path / "cpus", CPUS) as first:
-        with own_cpu(tmp_path / "cpus", CPUS) as second:
+def test_free_cpu_is_taken_next() -> None:
+    with own_cpu(CPUS) as first:
+        with own_cpu(CPUS) as second:
             pass
-        with own_cpu(tmp_path / "cpus", CPUS) as third:
-            assert (first, second, third) == (3, 5, 5)
+        with own_cpu(CPUS) as third:
+            assert (first, second, third) == (CPUS[0], CPUS[1], CPUS[1])
 
 
-def test_more_guests_than_slots_share_a_cpu(tmp_path: Path) -> None:
+def test_more_guests_than_slots_share_a_cpu() -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(2 * PLACES_PER_CPU):
-            stack.enter_context(own_cpu(tmp_path / "cpus", CPUS))
-        assert stack.enter_context(own_cpu(tmp_path / "cpus", CPUS)) in CPUS
+            stack.enter_context(own_cpu(CPUS))
+        assert stack.enter_context(own_cpu(CPUS)) in CPUS
 
 
 LOW = {"nofile": 1000, "as": 2 * 2**30, "fsize": 2 * 2**30 - 1}

@@ -69,6 +69,12 @@ def test_intervals_of_cells_that_end_early_are_valid(rows):
     assert max(rates(rows, "stopping", "ordinary")) > 5
 
 
+def test_a_cause_of_scatter_is_rarely_wrong_and_ten_runs_show_a_large_one(rows):
+    for column in verdict_errors.ERRORS:
+        assert max(rates(rows, "scatter", column, distribution="log-normal")) < 2.5 + CHANCE
+    assert min(rates(rows, "scatter", "rightly_reproduced", n="10")) > 90
+
+
 def test_page_has_the_recorded_rates():
     text = verdict_errors.PAGE.read_text()
     assert verdict_errors.page(text, verdict_errors.read()) == text

@@ -1,16 +1,14 @@
 """Small measured cells in a folder, for tests that compare or read them."""
 
-import json
 from dataclasses import replace
 
-from losslab.campaign.integrity import FIRST_FORMAT
 from tests import sealed
 from tests.unit.study.test_condition import CONDITION
 
 INSTRUMENT = {"kernel": {"hash": "aa"}}
 
 
-def write_cell(root, name, values, seeds=None, digests=True, **changes):
+def write_cell(root, name, values, seeds=None, **changes):
     """Write a cell and the folders of its replicates; return the cell's folder.
 
     Args:
@@ -18,7 +16,6 @@ def write_cell(root, name, values, seeds=None, digests=True, **changes):
         name: Name of the cell.
         values: Goodput of each replicate; None makes an invalid replicate.
         seeds: Seed of each replicate; from 0 by default.
-        digests: False writes results of format 1.0.
         changes: `instrument`, `fingerprint`, `backend`, `metric`, and axes of the condition.
     """
     usual = {"instrument": {"of": root.name}, "fingerprint": {}, "backend": "virtual"}
@@ -35,19 +32,5 @@ def write_cell(root, name, values, seeds=None, digests=True, **changes):
         }  # fmt: skip
         files = {"tcp.csv": f"t,cwnd\n0,10\n1,{value}\n", "sender.log": "done\n"}
         sealed.replicate(folder / str(number), manifest, files)
-    path = sealed.cell(folder, condition, len(values), study="loss")
-    if not digests:
-        forget_digests(path)
+    sealed.cell(folder, condition, len(values), study="loss")
     return folder
-
-
-def forget_digests(path):
-    """Convert a cell to format 1.0, which has no digests."""
-    cell = json.loads(path.read_text())
-    for row in cell["replicates"]:
-        del row["manifest_sha256"]
-    sealed.edit(path, format=FIRST_FORMAT, replicates=cell["replicates"])
-    for manifest in path.parent.glob("*/manifest.json"):
-        record = json.loads(manifest.read_text())
-        del record["files"]
-        manifest.write_text(json.dumps(record))

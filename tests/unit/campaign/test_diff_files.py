@@ -21,23 +21,18 @@ def sets(tmp_path):
     return tmp_path / "a", tmp_path / "b"
 
 
-@pytest.fixture(params=[True, False], ids=["digests", "format 1.0"])
-def digests(request):
-    return request.param
-
-
 @pytest.fixture
-def same(sets, digests):
+def same(sets):
     """Write two sets of the same bytes by one instrument; return the folder of B's cell."""
-    more = {"instrument": INSTRUMENT, "digests": digests}
+    more = {"instrument": INSTRUMENT}
     return [write_cell(root, "cell", VALUES, **more) for root in sets][1]
 
 
 @pytest.fixture
-def other(sets, digests):
+def other(sets):
     """Write two sets by different instruments that agree; return the folder of B's cell."""
-    write_cell(sets[0], "cell", VALUES, digests=digests)
-    return write_cell(sets[1], "cell", OTHERS, digests=digests)
+    write_cell(sets[0], "cell", VALUES)
+    return write_cell(sets[1], "cell", OTHERS)
 
 
 def only(sets, **options):
@@ -73,29 +68,29 @@ def test_lost_guests_do_not_agree(sets):
 
 
 @pytest.mark.parametrize("which", ["same", "other"])
-def test_empty_tables_are_named_and_fail(sets, which, digests, request, capsys):
+def test_empty_tables_are_named_and_fail(sets, which, request, capsys):
     folder = request.getfixturevalue(which)
     for number in range(len(VALUES)):
         (folder / str(number) / "tcp.csv").write_text("")
     found = only(sets)
     assert found.verdict == diff.Verdict.INCONSISTENT
-    what = "tcp.csv has changed since it was measured" if digests else "tcp.csv is empty"
+    what = "tcp.csv has changed since it was measured"
     assert f"B: {what} (replicates 0, 1, 2, 3, 4)" in found.problems
     assert status(sets) == status(sets, "--common") == 1
     assert f"loss/cell: B: {what} (replicates 0, 1, 2, 3, 4)" in capsys.readouterr().out
 
 
-def test_empty_tables_on_both_sides_do_not_agree(sets, same, digests):
+def test_empty_tables_on_both_sides_do_not_agree(sets, same):
     for root in sets:
         (root / "cells" / "loss" / "cell" / "0" / "tcp.csv").write_text("")
-    what = "tcp.csv has changed since it was measured" if digests else "tcp.csv is empty"
+    what = "tcp.csv has changed since it was measured"
     assert only(sets).problems == [f"{side}: {what} (replicate 0)" for side in "AB"]
     assert status(sets) == 1
 
 
 @pytest.mark.parametrize("which", ["same", "other"])
 @pytest.mark.parametrize("name", ["tcp.csv", "sender.log", "manifest.json"])
-def test_missing_file_is_named_and_fails(sets, which, name, digests, request, capsys):
+def test_missing_file_is_named_and_fails(sets, which, name, request, capsys):
     folder = request.getfixturevalue(which)
     (folder / "3" / name).unlink()
     assert only(sets).verdict == diff.Verdict.INCONSISTENT
@@ -105,7 +100,7 @@ def test_missing_file_is_named_and_fails(sets, which, name, digests, request, ca
 
 
 @pytest.mark.parametrize("which", ["same", "other"])
-def test_file_missing_on_one_side_is_named(sets, which, digests, request):
+def test_file_missing_on_one_side_is_named(sets, which, request):
     folder = request.getfixturevalue(which)
     for number in range(len(VALUES)):
         (folder / str(number) / "flows.csv").write_text("name\n1\n")
@@ -115,7 +110,7 @@ def test_file_missing_on_one_side_is_named(sets, which, digests, request):
 
 
 @pytest.mark.parametrize("which", ["same", "other"])
-def test_file_added_to_one_replicate_is_named(sets, which, digests, request):
+def test_file_added_to_one_replicate_is_named(sets, which, request):
     folder = request.getfixturevalue(which)
     (folder / "2" / "more.csv").write_text("t\n1\n")
     assert "more.csv is in B only" in only(sets).problems
@@ -123,12 +118,11 @@ def test_file_added_to_one_replicate_is_named(sets, which, digests, request):
     assert "B: more.csv is missing (replicates 0, 1, 3, 4)" in only(sets, common=True).problems
 
 
-def test_table_without_rows_on_one_side_is_a_difference(sets, other, digests):
+def test_table_without_rows_on_one_side_is_a_difference(sets, other):
     def empty(root):
         folder = root / "cells" / "loss" / "cell" / "1"
         (folder / "tcp.csv").write_text("t,cwnd\n")
-        if digests:  # as if measured
-            sealed.reseal(folder)
+        sealed.reseal(folder)  # as if measured
 
     empty(sets[1])
     assert only(sets).problems == ["B: tcp.csv has no rows (replicate 1)"]
@@ -137,13 +131,12 @@ def test_table_without_rows_on_one_side_is_a_difference(sets, other, digests):
     assert only(sets).verdict == diff.Verdict.NO_DIFFERENCE
 
 
-def test_files_in_subfolders_are_compared(sets, same, digests):
+def test_files_in_subfolders_are_compared(sets, same):
     for root in sets:
         folder = root / "cells" / "loss" / "cell" / "0"
         (folder / "logs").mkdir()
         (folder / "logs" / "one").write_text(root.name)
-        if digests:
-            sealed.reseal(folder)
+        sealed.reseal(folder)
     assert any(
         problem.startswith("logs/one must have the same bytes, found line 1: 'a', 'b'")
         for problem in only(sets).problems
@@ -151,11 +144,10 @@ def test_files_in_subfolders_are_compared(sets, same, digests):
 
 
 @pytest.mark.parametrize("name", ["tcp.csv", "sender.log"])
-def test_same_instrument_and_seed_must_give_the_same_bytes(sets, same, digests, name):
+def test_same_instrument_and_seed_must_give_the_same_bytes(sets, same, name):
     with (same / "4" / name).open("a") as file:
         file.write("2,9\n")
-    if digests:  # as if measured
-        sealed.reseal(same / "4")
+    sealed.reseal(same / "4")  # as if measured
     found = only(sets)
     assert found.verdict == diff.Verdict.INCONSISTENT
     assert any(
@@ -189,13 +181,11 @@ def test_bytes_may_differ_in_real_time(sets):
         lambda manifest: [],
     ],
 )
-def test_manifest_that_contradicts_cell_json_is_named(sets, other, digests, change):
+def test_manifest_that_contradicts_cell_json_is_named(sets, other, change):
     path = other / "2" / "manifest.json"
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
     assert only(sets).verdict == diff.Verdict.INCONSISTENT
     assert status(sets) == 1
-    if not digests:
-        assert only(sets).problems == [f"B: {cellfiles.OTHER_VALUES} (replicate 2)"]
 
 
 def test_cell_json_that_contradicts_its_manifests_is_named(sets, other):
@@ -220,9 +210,9 @@ def test_missing_folder_of_one_replicate_is_named_on_request_too(sets, other):
     assert only(sets, common=True).problems == ["B: no files (replicate 1)"]
 
 
-def test_files_are_compared_for_different_seeds_too(sets, digests):
-    write_cell(sets[0], "cell", VALUES, digests=digests)
-    folder = write_cell(sets[1], "cell", OTHERS, seeds=range(10, 15), digests=digests)
+def test_files_are_compared_for_different_seeds_too(sets):
+    write_cell(sets[0], "cell", VALUES)
+    folder = write_cell(sets[1], "cell", OTHERS, seeds=range(10, 15))
     assert status(sets) == 0
     for number in range(len(OTHERS)):
         (folder / str(number) / "tcp.csv").unlink()
@@ -243,7 +233,7 @@ def test_problems_are_shortened_in_the_table_only(sets, other):
 
 
 @pytest.mark.parametrize(
-    ("values", "digests", "verdict", "problems"),
+    ("values", "codes", "verdict", "problems"),
     [
         ([100.0] * 5, ("aa", "bb"), diff.Verdict.SAME_BYTES, 0),
         ([101.0] * 5, ("aa", "bb"), diff.Verdict.UNEQUAL, 0),
@@ -252,10 +242,10 @@ def test_problems_are_shortened_in_the_table_only(sets, other):
     ids=["same bytes", "other bytes", "other bytes of the same code"],
 )
 def test_versions_of_the_code_are_compared_by_their_results(
-    tmp_path, values, digests, verdict, problems
+    tmp_path, values, codes, verdict, problems
 ):
     sets = tmp_path / "a", tmp_path / "b"
-    for folder, measured, code in zip(sets, ([100.0] * 5, values), digests, strict=True):
+    for folder, measured, code in zip(sets, ([100.0] * 5, values), codes, strict=True):
         write_cell(folder, "cell", measured, instrument={}, fingerprint={"digest": code})
     (found,) = diff.compare_sets(*sets).cells
     # The same code must give the same manifest.json and tcp.csv.

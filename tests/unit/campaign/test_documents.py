@@ -50,7 +50,7 @@ def test_documents_of_losslab_are_read_with_unknown_keys(tmp_path):
         ({"summary": {"goodput_mbit": "5"}}, "summary.goodput_mbit"),
         ({"reasons": "none"}, "reasons"),
         ({"captures": ["../x"]}, "captures"),
-        ({"cell": {"algorithm": "cubic", "speed": 1}}, "unknown condition keys: speed"),
+        ({"cell": {"algorithm": "cubic", "speed": 1}}, "unknown condition keys: 'speed'"),
         ({"cell": {}}, "a condition must set algorithm"),
         ({"cell": CONDITION.to_json() | {"rtt_ms": "20"}}, "rtt_ms must be a finite number"),
     ],

@@ -76,3 +76,16 @@ def test_encoder_gets_the_requested_time_limit(monkeypatch, tmp_path, asked_s, l
     with pytest.raises(GuestLostError):
         instrument.video(Condition(algorithm="cubic", app="ffmpeg"), tools, asked_s)
     assert limits == [limit_s]
+
+
+def test_encoder_has_a_guest_of_its_own(monkeypatch, tmp_path):
+    """A campaign's guest may have containers, which run no other jobs."""
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path))
+    jobs = []
+    monkeypatch.setattr(runner, "run", lambda backend, tools, job: jobs.append(job))
+    tools = Instrument(
+        tmp_path / "linux", tmp_path / "root", {"image": {"hash": "0"}}, "containernet",
+        engine_root=tmp_path / "engine",
+    )  # fmt: skip
+    instrument.video(Condition(algorithm="cubic", app="ffmpeg"), tools)
+    assert [job.alone for job in jobs] == [True]

@@ -159,18 +159,6 @@ def test_cell_in_another_cells_folder_is_found(cell):
     assert integrity.cell_problems(other) == ["cell.json is of another cell"]
 
 
-def test_results_without_digests_need_an_explicit_option(cell):
-    for number in range(2):
-        folder = cell.parent / str(number)
-        host = json.loads((folder / "host.json").read_text())
-        del host["files"], host["sha256"]
-        (folder / "host.json").write_text(json.dumps(host | {"format": "1.0"}))
-    sealed.edit(cell, format="1.0")
-    integrity.require(cell.parent / "0")
-    with pytest.raises(integrity.DamagedError, match="has no digests"):
-        integrity.read_cell(cell)
-
-
 class TestLedger:
     def test_ledger_reads_only_touched_cells_again(self, cell, tmp_path, monkeypatch):
         ledger = Ledger(tmp_path / "ledger.json")

@@ -6,12 +6,13 @@ import pytest
 
 from losslab import cli
 from losslab.campaign import verdicts
+from losslab.campaign.recorded_verdicts import lasting_causes
 from losslab.errors import LosslabError
 
 COLUMNS = (
     "study", "claim", "sentence", "source", "evidence", "published", "measured", "low", "high",
     "n", "unit", "tolerance", "limit_is", "limit_because", "verdict", "reason", "unsupported",
-    "absent",
+    "absent", "cause",
 )  # fmt: skip
 
 
@@ -92,9 +93,41 @@ def test_changed_verdict_is_refused_without_a_reason(claims, recorded):
     assert verdicts.record(path, recorded, "n is 10 now") == changed
     verdicts.check(path, recorded)
     assert verdicts.read_recorded(recorded) == {
-        ("loss", "fast"): verdicts.Recorded("inconclusive", "n is 10 now"),
-        ("loss", "calm"): verdicts.Recorded("reproduced", verdicts.FIRST),
+        ("loss", "fast"): verdicts.Recorded("inconclusive", "none", "n is 10 now"),
+        ("loss", "calm"): verdicts.Recorded("reproduced", "none", verdicts.FIRST),
     }
+
+
+def test_causes_are_recorded_beside_verdicts(claims, recorded):
+    verdicts.record(claims(row("slow", "inconclusive", cause="scatter")), recorded, None)
+    name = ("loss", "slow")
+    assert verdicts.read_recorded(recorded)[name].cause == "scatter"
+    path = claims(row("slow", "inconclusive", cause="NA"))
+    with pytest.raises(LosslabError, match="the cause of loss, slow was scatter and is none"):
+        verdicts.check(path, recorded)
+    assert verdicts.record(path, recorded, None) == ["loss, slow: cause scatter -> none"]
+    verdicts.check(path, recorded)
+
+
+def test_causes_count_only_if_they_hold_with_both_families_of_seeds(
+    claims, tmp_path, monkeypatch, capsys
+):
+    names = ("both", "first", "once", "none")
+    rows = [row(name, "inconclusive", cause="scatter", evidence="predicted") for name in names]
+    verdicts.record(claims(*rows), tmp_path / "first.tsv", None)
+    rows[1] |= {"cause": "NA"}
+    rows[2] |= {"cause": "NA", "verdict": "reproduced"}
+    verdicts.record(claims(*rows[:3]), tmp_path / "second.tsv", None)
+    families = (tmp_path / "first.tsv", tmp_path / "second.tsv")
+    found = lasting_causes(families)
+    assert found == {("loss", "both"): "scatter", ("loss", "once"): "scatter"}
+    monkeypatch.setattr(verdicts, "lasting_causes", lambda: found)
+    path = claims(*(row(n, "inconclusive", cause="scatter", evidence="predicted") for n in names))
+    assert cli.main(["claims", "--claims", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "predicted       4 inconclusive; runs show the cause of 2 with both recorded families of "
+        "seeds (2 more with these seeds only)"
+    )
 
 
 def test_unreproduced_claim_without_a_reason_is_refused(claims, recorded):
@@ -118,23 +151,21 @@ def test_added_and_removed_claims_are_refused(claims, recorded):
 
 
 @pytest.mark.parametrize(
-    "line", ["loss\tfast\treproduced", "loss\tfast\tholds\twhy", "loss\tfast\tdiffers\tso\tmore"]
+    "line",
+    [
+        "loss\tfast\treproduced",
+        "loss\tfast\tholds\tnone\twhy",
+        "loss\tfast\tdiffers\trun\twhy",
+        "loss\tfast\tdiffers\tnone\twhy\tmore",
+    ],
 )
 def test_incomplete_record_of_verdicts_names_its_line(tmp_path, line):
     path = tmp_path / "quick.tsv"
-    path.write_text(f"study\tclaim\tverdict\twhy\n{line}\n")
+    path.write_text(f"study\tclaim\tverdict\tcause\twhy\n{line}\n")
     with pytest.raises(LosslabError, match=r"quick\.tsv, line 2"):
         verdicts.read_recorded(path)
 
 
-def test_former_names_of_verdicts_are_read(claims, recorded):
-    verdicts.record(claims(row("fast", "inconclusive")), recorded, None)
-    recorded.write_text(recorded.read_text().replace("inconclusive", "undecided"))
-    path = claims(row("fast", "undecided"), row("slow", "differs"))
-    assert [r["verdict"] for r in verdicts.read_claims(path)] == ["inconclusive", "not reproduced"]
-    verdicts.check(claims(row("fast", "inconclusive")), recorded)
-
-
 def test_recording_without_claims_is_refused(tmp_path):
-    with pytest.raises(LosslabError, match="make claims"):
+    with pytest.raises(LosslabError, match="measure a campaign first"):
         verdicts.check(tmp_path / "claims.csv", tmp_path / "quick.tsv")

@@ -63,13 +63,13 @@ def test_public_patch_is_fetched_once(patch, tmp_path):
 def test_changed_copy_of_a_public_patch_is_refused(patch, tmp_path, monkeypatch):
     copy = tmp_path / "copy.patch"
     monkeypatch.setenv(patch.variable, str(copy))
-    with pytest.raises(UnavailableError, match="no such file"):
+    with pytest.raises(UnavailableError, match="cannot be reached"):
         patch.get()
     copy.write_bytes(PATCH + b"x")
-    with pytest.raises(UnavailableError, match="must name a copy"):
+    with pytest.raises(UnavailableError, match="more than"):
         patch.get()
     copy.write_bytes(PATCH)
-    assert patch.get() == copy
+    assert patch.get().read_bytes() == PATCH
 
 
 def test_missing_public_patch_is_refused_before_the_source_is_fetched(patch, monkeypatch):

@@ -184,9 +184,9 @@ ACROSS_MODULES = {
     "campaign/test_diff_files.py": "diff compares files that cellfiles reads and integrity checks",
     "campaign/test_trust.py": "rerun, export and verification ask for the same permission",
     "instrument/test_hostile_archives.py": "packed, archive and unpacking refuse harmful archives",
+    "study/test_design_claims.py": "design has the cells that claims and causes need",
     "test_command_line.py": "help, pipes, JSON and completion of all commands",
     "test_report_sentences.py": "the report prints what its R functions say of a campaign",
-    "test_foreign_files.py": "lock, resources and onhost meet files of other users",
 }
 # Folders whose tests mirror other sources, or read files of the whole repository.
 OTHER_SOURCES = {"bench": "bench", "repository": None}

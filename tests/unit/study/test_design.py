@@ -3,8 +3,7 @@ import copy
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.study import design, files
-from losslab.study.grid import matches
+from losslab.study import design
 from losslab.study.names import Names, load_algorithms
 from losslab.study.stopping import StoppingRule
 from tests.unit.study.test_condition import BARE
@@ -41,28 +40,6 @@ def test_quick_campaign_has_every_study_with_enough_replicates(root):
     assert min(c.stopping.maximum for c in bulk) == 10
 
 
-def claimed_cells(study, root):
-    """Return the cells of a study that its claims select, without claims about all cells."""
-    cells = {c.name: ({"block": c.block, **c.condition.to_json()}, c) for c in study.cells}
-    for claim in design.load_yaml(files.claims(root, study.name))["claims"]:
-        where = claim.get("where", {})
-        for wanted in (where, where | claim.get("against", {}), claim.get("others", where)):
-            meant = [cell for values, cell in cells.values() if matches(values, wanted)]
-            assert meant, f"{study.name}: claim {claim['id']} means no cell"
-            if where != {}:
-                yield from meant
-
-
-@pytest.mark.parametrize("name", ["quick", "claims"])
-def test_short_campaign_has_ten_replicates_of_every_cell_of_a_claim_unless_it_is_precise(
-    root, name
-):
-    for study in design.load_studies(design.load_yaml(root / f"config/{name}.yaml"), root):
-        rules = {cell.name: cell.stopping for cell in claimed_cells(study, root)}
-        few = {cell for cell, rule in rules.items() if rule != StoppingRule(5, 10, 0.5)}
-        assert few == set(), study.name
-
-
 def test_cells_of_a_campaign_may_stop_early_but_for_blocks_with_their_own_rule(root):
     def stopping(early, **run):
         lengths = {"duration_s": 30, "warmup_s": 2, "only": {"loss_percent": 1, "app": "iperf3"}}
@@ -78,17 +55,6 @@ def test_cells_of_a_campaign_may_stop_early_but_for_blocks_with_their_own_rule(r
     assert stopping(early, **own) == StoppingRule(10, 20, 5)
     with pytest.raises(LosslabError, match="half_width_percent"):
         stopping({"stop_early": {"replicates": 5}}, replicates=10)
-
-
-def test_claims_campaign_has_the_quick_cells_of_the_sources_claims(root):
-    def studies(name):
-        config = design.load_yaml(root / f"config/{name}.yaml")
-        return {study.name: study for study in design.load_studies(config, root)}
-
-    quick, claims = studies("quick"), studies("claims")
-    assert set(quick) - set(claims) == {"calibration", "score"}
-    for name, study in claims.items():
-        assert set(study.cells) == set(claimed_cells(quick[name], root))
 
 
 def test_block_may_have_several_runs_each_for_some_of_its_cells(root):

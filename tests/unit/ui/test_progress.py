@@ -46,6 +46,8 @@ def test_every_rule_of_the_workflow_has_its_stage(root):
     named = {name for file in files for name in re.findall(r"^rule (\w+):", file.read_text(), re.M)}
     assert named == set(progress.RULES)
     assert progress.stage_of("another_rule") == "another_rule"
+    assert progress.stage_of("losslab_measure_cell") == "measure"  # a rule of the module
+    assert progress.stage_of("losslab_tabulate_mine") == "tables"
 
 
 def test_failed_job_is_not_done():
@@ -101,7 +103,8 @@ def test_stage_has_one_line_and_measuring_the_time_left():
 
 
 def ended(**more):
-    tally = Tally(began_s=0.0, ended_s=90.0, targets=["results/report/report.html"], runs=50)
+    targets = ["results/report/report.html", ".snakemake/losslab/rendered"]
+    tally = Tally(began_s=0.0, ended_s=90.0, targets=targets, runs=50)
     tally.stages["measure"] = Stage(total=5, done=5, **more)
     return tally
 

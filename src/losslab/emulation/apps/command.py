@@ -30,7 +30,6 @@ ARRIVALS = "arrivals.csv"
 
 
 def _program(host: str, command: str, condition: Condition) -> Timed:
-    """Return the program that runs a host's shell command."""
     folder = JOB / USER_FILES if condition.bring != NONE else Path("/tmp")
     variables = {
         "SENDER": SENDER_ADDRESS, "RECEIVER": RECEIVER_ADDRESS, "LOGS": str(JOB / LOGS),
@@ -56,7 +55,6 @@ def _difference(before: dict[str, str], after: dict[str, str], column: str) -> i
 
 
 def _payload(before: dict[str, str], after: dict[str, str]) -> int:
-    """Return the bytes of TCP and UDP payload that arrived between two samples."""
     packets, octets, segments, datagrams = (
         _difference(before, after, column)
         for column in ("packets", "bytes", "tcp_segments", "udp_datagrams")

@@ -103,11 +103,7 @@ def received_mbit(rows: list[tuple[float, float, int]], plan: Plan) -> float:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Load a report of iperf3.
-
-    Raises:
-        LosslabError: iperf3 reports an error.
-    """
+    """Load a report of iperf3; LosslabError if iperf3 reports an error."""
     result = read_report(path)
     if "error" in result:
         raise LosslabError(

@@ -80,7 +80,6 @@ def _add(received: list[tuple[int, int]], begin: int, end: int) -> int:
 
 
 def _rates(arrivals: list[tuple[float, int]], end_s: float) -> Iterator[tuple[float, float]]:
-    """Yield (end in s, Mbit/s) of intervals of `INTERVAL_S`."""
     counts = [0] * round(end_s / INTERVAL_S)
     for t_s, octets in arrivals:
         if 0 <= t_s < len(counts) * INTERVAL_S:

@@ -169,7 +169,6 @@ def _streams(
 
 
 def _size_bytes(rng: random.Random, group: Group) -> int:
-    """Draw a short flow's size in bytes, with the group's `size_kb` as its mean."""
     mean_kb = group.size_kb or 0.0
     if group.sizes == "exponential":
         return _bytes(rng.expovariate(1 / mean_kb))

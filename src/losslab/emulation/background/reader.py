@@ -81,10 +81,8 @@ def _read(connection: socket.socket, report: dict[str, Any], block: bytearray) -
 def allow_files(flows: int) -> None:
     """Raise the limit of open files for a number of flows.
 
-    Programs on hosts have a low limit (`topology.DESCRIPTOR_LIMIT`).
-
-    Raises:
-        ValueError: the hard limit is lower and may not be raised.
+    Programs on hosts have a low limit (`topology.DESCRIPTOR_LIMIT`). Raises ValueError if the hard
+    limit is lower and may not be raised.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = flows + OTHER_FILES

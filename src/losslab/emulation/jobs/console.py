@@ -28,10 +28,7 @@ loss {loss_percent:g} %, {algorithm}. `exit` or Ctrl-D ends the shell.
 
 
 def run_shell(ready: Stage, seed: int, command: str | None, folder: Path) -> int:
-    """Run a command on a path, or an interactive shell on the console; return its exit status.
-
-    A command's output goes to output.txt in `folder`.
-    """
+    """Run a command (output to output.txt), or a shell on the console; return its exit status."""
     condition = ready.condition
     plan = make_plan(condition, seed)
     hosts.shape(plan.hosts, ready.handles)
@@ -56,7 +53,6 @@ def run_shell(ready: Stage, seed: int, command: str | None, folder: Path) -> int
 
 
 def _write_commands(pids: dict[str, int]) -> None:
-    """Write a command for each host that runs its arguments there."""
     COMMANDS.mkdir()
     for host in HOSTS:
         path = COMMANDS / host

@@ -58,11 +58,9 @@ def serve(
 ) -> None:
     """Run a job, write its result or failure, and power off.
 
-    Args:
-        build: Makes what all jobs have in common, the bare hosts.
-        prepare: Does everything that does not depend on the seed, given the bare hosts and the
-            snapshot's part of the job. It returns a function that does the rest with the whole
-            job, and returns the result.
+    `build` makes what all jobs have in common, the bare hosts. `prepare` does everything that does
+    not depend on the seed, given the bare hosts and the snapshot's part of the job. It returns a
+    function that does the rest with the whole job, and returns the result.
     """
     # Python collects garbage after a number of allocations, which depends on the imports, and each
     # collection reads the clock. This process runs for about a minute and makes little garbage.

@@ -167,7 +167,6 @@ def _require_in_path(
 
 
 def _open_tun(device: str) -> int:
-    """Attach to a TUN device."""
     descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
     request = struct.pack("16sH22x", device.encode(), IFF_TUN | IFF_NO_PI)
     fcntl.ioctl(descriptor, TUNSETIFF, request)

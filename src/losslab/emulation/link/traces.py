@@ -44,10 +44,7 @@ LONG_GAP_MS = 100
 def parse(text: str, where: str) -> list[int]:
     """Parse a trace into the times of its opportunities in ms, in ascending order.
 
-    `where` names the trace in errors.
-
-    Raises:
-        LosslabError: The text is not a trace.
+    `where` names the trace in errors. Raises LosslabError if the text is not a trace.
     """
     times: list[int] = []
     # As strict as mahimahi: no blanks, no other line ends, and no empty line except the last.
@@ -104,10 +101,7 @@ def describe(times: Sequence[int]) -> dict[str, float]:
 
 
 def generate(seed: int, duration_ms: int = DURATION_MS, mean: float = MEAN_MBIT) -> list[int]:
-    """Generate a cellular-like trace: the times of its opportunities in ms.
-
-    Its mean rate is `mean` (Mbit/s) to within one packet.
-    """
+    """Generate a cellular-like trace with a mean in Mbit/s: times of its opportunities in ms."""
     rng = random.Random(seed)
     rates = _rates(rng, duration_ms // TICK_MS)
     count = round(mean * 1e3 * duration_ms / (OPPORTUNITY_BYTES * 8))

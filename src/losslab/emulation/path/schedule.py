@@ -55,10 +55,7 @@ def as_in(condition: Condition, phase: Phase) -> Condition:
 
 
 def steps(condition: Condition, seed: int) -> list[Step]:
-    """List the changes of a path's qdiscs, phase by phase.
-
-    A changed netem draws from a new seed; the others continue.
-    """
+    """List the changes of qdiscs by phase; a changed netem draws from a new seed."""
     first, *later = phases_of(condition)
     now = {(q.where.name, q.handle): q for q in path_qdiscs(as_in(condition, first), seed)}
     before = {key: q.arguments for key, q in now.items()}

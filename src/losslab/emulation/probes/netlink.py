@@ -42,11 +42,7 @@ def attributes(data: bytes) -> dict[int, bytes]:
 
 
 def split(part: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the messages of a reply's part as (type, payload).
-
-    Raises:
-        OSError: The kernel refused the request.
-    """
+    """Yield the messages of a reply's part as (type, payload); OSError if it is a refusal."""
     at = 0
     while at + HEADER.size <= len(part):
         length, kind, *_ = HEADER.unpack_from(part, at)
@@ -64,22 +60,14 @@ def attribute(kind: int, content: bytes) -> bytes:
 
 
 def ask(kind: int, flags: int, body: bytes) -> None:
-    """Send a request about this namespace's links and wait for the acknowledgement.
-
-    Raises:
-        OSError: The kernel refused the request.
-    """
+    """Send a request about links and wait for the acknowledgement; OSError if refused."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE) as sock:
         sock.send(request(kind, flags, body))
         list(split(sock.recv(PART_BYTES)))
 
 
 def dump(kind: int, body: bytes) -> list[tuple[int, bytes]]:
-    """Return the messages of a dump about this namespace's links, as (type, payload).
-
-    Raises:
-        OSError: The kernel refused the request.
-    """
+    """Return the messages of a dump as (type, payload); OSError if it is refused."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE) as sock:
         sock.send(request(kind, NLM_F_DUMP, body))
         return _until_done(iter(lambda: sock.recv(PART_BYTES), b""))
@@ -133,11 +121,7 @@ class DumpReader:
         self._receive = ctypes.CDLL(None, use_errno=True).recvmmsg
 
     def dump(self) -> list[tuple[int, bytes]]:
-        """Return the messages of one dump as (type, payload).
-
-        Raises:
-            OSError: The kernel refused the request.
-        """
+        """Return the messages of a dump as (type, payload); OSError if it is refused."""
         return _until_done(self._parts())
 
     def _parts(self) -> Iterator[bytes]:

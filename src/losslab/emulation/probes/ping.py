@@ -100,10 +100,7 @@ class EchoProbe:
 def measure_idle(
     probe: EchoProbe, rtt_ms: float, min_interval_s: float = 0.0
 ) -> list[tuple[float, float]]:
-    """Ping an idle path with an RTT of about `rtt_ms`; return the replies as `replies` does.
-
-    Requests are at least `min_interval_s` apart.
-    """
+    """Ping an idle path with an RTT of about `rtt_ms`; return the replies as `replies` does."""
     interval_s = max(BEFORE_INTERVAL_S, min_interval_s)
     for number in range(BEFORE_COUNT):
         probe.send(number * interval_s)

@@ -59,11 +59,7 @@ class QueueProbe:
         )
 
     def sample(self, t_s: float) -> QueueSample:
-        """Read the queue's state at `t_s` of the caller's clock.
-
-        Raises:
-            OSError: The interface has no root qdisc.
-        """
+        """Read the queue's state at `t_s` of the caller's clock; OSError without a root qdisc."""
         self._socket.send(self._request)
         for kind, payload in netlink.split(self._socket.recv(netlink.PART_BYTES)):
             if kind != RTM_NEWQDISC:

@@ -1,0 +1,185 @@
+"""Records of measured cells, such as docs/results/quick.tsv, with a row per cell.
+
+A row has the number of runs, the primary metric with its confidence interval, and a digest of all
+raw files. With it, anyone can check a campaign measured elsewhere without its gigabytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from statistics import fmean
+
+from losslab.campaign import integrity
+from losslab.campaign.cellfiles import Cell, in_virtual_time, load_cells
+from losslab.campaign.diff import CellDifference, Comparison, Verdict
+from losslab.campaign.diff import cells as counted
+from losslab.campaign.folder import digest_of, whole_file
+from losslab.errors import LosslabError
+from losslab.reading import UsageError, number, read_rows, whole
+from losslab.study import metrics
+from losslab.study.intervals import mean_interval
+
+SUFFIX = ".tsv"
+# Significant digits of the recorded numbers.
+DIGITS = 6
+
+
+@dataclass(frozen=True, order=True)
+class Row:
+    """A recorded cell. `mean`, `low` and `high` are "" if the cell has no value or no interval."""
+
+    study: str
+    cell: str
+    replicates: int
+    valid: int
+    metric: str
+    mean: str
+    low: str  # 95 % confidence interval of the mean
+    high: str
+    sha256: str  # of all raw files of all replicates
+
+    @property
+    def name(self) -> str:
+        """STUDY/CELL."""
+        return f"{self.study}/{self.cell}"
+
+
+COLUMNS = tuple(field.name for field in fields(Row))
+
+
+def row_of(name: str, cell: Cell) -> Row:
+    """Summarise a cell named STUDY/CELL.
+
+    Raises LosslabError if a file is missing or changed, a guest was lost, or the cell was measured
+    in real time, where bytes do not repeat.
+    """
+    problems = integrity.cell_problems(cell.file.parent)
+    manifests = [each.manifest or {} for each in cell.replicates]
+    if any(manifest.get("lost", False) for manifest in manifests):
+        problems.append("the guest of a replicate was lost")
+    if not all(map(in_virtual_time, manifests)):
+        problems.append("it was measured in real time")
+    if problems:
+        raise LosslabError(
+            f"a recorded cell must be whole, found {cell.file.parent}: {problems[0]}",
+            hint="measure it again, and name folders of campaigns in virtual time only",
+        )
+    metric = metrics.primary(cell.summaries)
+    found = [metrics.value(summary, metric) for summary in cell.summaries]
+    values = [value for value in found if value is not None]
+    low, high = mean_interval(values) or (None, None)
+    study, _, short = name.partition("/")
+    files = sorted([manifest["seed"], manifest[integrity.FILES]] for manifest in manifests)
+    return Row(
+        study=study,
+        cell=short,
+        replicates=len(cell.replicates),
+        valid=len(cell.summaries),
+        metric=metric,
+        mean=_shown(fmean(values) if values else None),
+        low=_shown(low),
+        high=_shown(high),
+        sha256=digest_of(files),
+    )
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.{DIGITS}g}"
+
+
+def read(path: Path) -> dict[str, Row]:
+    """Read a record; return its rows by STUDY/CELL; UsageError if a row is invalid or repeated."""
+    found: dict[str, Row] = {}
+    for line, row in enumerate(read_rows(path, "\t", COLUMNS), start=2):
+        where = f"{path}, line {line}"
+        replicates, valid = (whole(row[k], f"{k} of {where},") for k in ("replicates", "valid"))
+        for key in ("mean", "low", "high"):
+            if row[key]:
+                number(row[key], f"{key} of {where},")
+        one = Row(
+            row["study"], row["cell"], replicates, valid,
+            row["metric"], row["mean"], row["low"], row["high"], row["sha256"],
+        )  # fmt: skip
+        if one.name in found or len(one.sha256) != 64:
+            raise UsageError(
+                f"{where} must have the digest of a cell without another line, found {one.name}"
+            )
+        found[one.name] = one
+    return found
+
+
+def write(rows: Iterable[Row], path: Path) -> None:
+    """Write a record, sorted by cell."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as part, part.open("w", newline="") as file:
+        table = csv.writer(file, delimiter="\t", lineterminator="\n")
+        table.writerow(COLUMNS)
+        table.writerows(map(astuple, sorted(rows)))
+
+
+def update(results: Path, path: Path) -> tuple[int, int]:
+    """Record all cells of a results folder; keep the rows of other cells.
+
+    Returns the number of cells in the folder, and how many of them have a new or another row.
+    """
+    before = read(path) if path.is_file() else {}
+    now = {name: row_of(name, cell) for name, cell in load_cells(results).items()}
+    write((before | now).values(), path)
+    return len(now), sum(before.get(name) != row for name, row in now.items())
+
+
+def compare(results: Path, path: Path, common: bool = False) -> Comparison:
+    """Compare the cells of a results folder, A, with a record, B."""
+    recorded, measured = read(path), load_cells(results)
+    shared = sorted(measured.keys() & recorded.keys())
+    return Comparison(
+        [_difference(row_of(name, measured[name]), recorded[name]) for name in shared],
+        sorted(measured.keys() - recorded.keys()),
+        # A part of a campaign would list hundreds.
+        [] if common else sorted(recorded.keys() - measured.keys()),
+        common=common,
+    )
+
+
+def _difference(one: Row, other: Row) -> CellDifference:
+    """Compare a measured cell with its recorded row."""
+    means = [float(row.mean) if row.mean else None for row in (one, other)]
+    same, problems = one.sha256 == other.sha256, []
+    if not same and one.mean and other.low:
+        inside = float(other.low) <= float(one.mean) <= float(other.high)
+        problems.append(
+            f"the mean of A is {'inside' if inside else 'outside'} the recorded confidence "
+            f"interval, {other.low} to {other.high}"
+        )
+    return CellDifference(
+        cell=one.name,
+        metric=one.metric,
+        replicates=(one.replicates, other.replicates),
+        n=(one.valid, other.valid),
+        mean=(means[0], means[1]),
+        paired=False,
+        verdict=Verdict.SAME_BYTES if same else Verdict.OTHER_BYTES,
+        problems=problems,
+    )
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `record`, which writes a campaign's record."""
+
+    def run(options: argparse.Namespace) -> int:
+        if options.record.suffix != SUFFIX:
+            raise UsageError(f"the record must be a {SUFFIX} file, found {options.record}")
+        cells, changed = update(options.results, options.record)
+        print(f"recorded {counted(cells)} in {options.record}, {changed} new or changed")
+        return 0
+
+    command = commands.add_parser(
+        "record", help="record the digest and the primary metric of each measured cell"
+    )
+    command.add_argument("results", type=Path, help="results folder")
+    command.add_argument("record", type=Path, help=f"{SUFFIX} file; other cells' rows are kept")
+    command.set_defaults(run=run)

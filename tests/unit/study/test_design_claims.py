@@ -1,0 +1,56 @@
+"""The cells that claims and causes need, in the quick campaign and in the campaign of claims."""
+
+import pytest
+
+from losslab.study import design, files
+from losslab.study.grid import matches
+from losslab.study.stopping import StoppingRule
+
+
+def claimed_cells(study, root):
+    """Return the cells of a study that its claims select, without claims about all cells."""
+    for claim in design.load_yaml(files.claims(root, study.name))["claims"]:
+        meant = [*meant_cells(study, claim)]
+        assert all(meant), f"{study.name}: claim {claim['id']} means no cell"
+        yield from (cell for cells in meant for cell in cells)
+
+
+def cells_of_causes(study, root):
+    """Return the cells of a study that show the causes of its claims' verdicts."""
+    for claim in design.load_yaml(files.claims(root, study.name))["claims"]:
+        for sentence in claim.get("reason", []):
+            if sentence.get("cause"):
+                meant = meant_cells(study, sentence["shown_by"])
+                yield from (cell for cells in meant for cell in cells)
+
+
+def meant_cells(study, claim):
+    """Yield the lists of cells that a claim, or the evidence of a reason, compares."""
+    cells = {c.name: ({"block": c.block, **c.condition.to_json()}, c) for c in study.cells}
+    where = claim.get("where", {})
+    for wanted in (where, where | claim.get("against", {}), claim.get("others", where)):
+        if where != {}:
+            yield [cell for values, cell in cells.values() if matches(values, wanted)]
+
+
+@pytest.mark.parametrize("name", ["quick", "claims"])
+def test_short_campaign_has_ten_replicates_of_every_cell_of_a_claim_unless_it_is_precise(
+    root, name
+):
+    for study in design.load_studies(design.load_yaml(root / f"config/{name}.yaml"), root):
+        rules = {cell.name: cell.stopping for cell in claimed_cells(study, root)}
+        usual = {StoppingRule(5, most, 0.5) for most in (10, 20, 30)}
+        few = {cell for cell, rule in rules.items() if rule not in usual}
+        assert few == set(), study.name
+
+
+def test_claims_campaign_has_the_quick_cells_of_the_sources_claims_and_causes(root):
+    def studies(name):
+        config = design.load_yaml(root / f"config/{name}.yaml")
+        return {study.name: study for study in design.load_studies(config, root)}
+
+    quick, claims = studies("quick"), studies("claims")
+    assert set(quick) - set(claims) == {"calibration", "score"}
+    for name, study in claims.items():
+        claimed = {*claimed_cells(quick[name], root), *cells_of_causes(quick[name], root)}
+        assert set(study.cells) == claimed
