@@ -23,18 +23,15 @@ REASON = "idle RTT must be 20 ms, found 41.2 | made_up"
 
 
 def studies(root) -> list[design.Study]:
-    """Return every study as the campaign of its name or the smallest one runs it."""
+    """Return every study as the campaign of its name, or the smallest with its claims, runs it."""
     found: dict[str, design.Study] = {}
-    # The quick campaign, which has most studies, is first, and the full one last.
-    rank = {"quick": 0, "config": 2}
+    rank = {"claims": 0, "quick": 1, "config": 3}
     campaigns = (root / "config").glob("*.yaml")
-    for path in sorted(campaigns, key=lambda p: (rank.get(p.stem, 1), p)):
+    for path in sorted(campaigns, key=lambda p: (rank.get(p.stem, 2), p)):
         for study in design.load_studies(design.load_yaml(path), root):
             own = (root / f"config/{study.name}.yaml").exists()
-            if own and path.stem != study.name:
-                continue
-            if study.name not in found or len(study.cells) < len(found[study.name].cells):
-                found[study.name] = study
+            if not own or path.stem == study.name:
+                found.setdefault(study.name, study)
     return list(found.values())
 
 

@@ -122,7 +122,7 @@ def kill_one(name: str, folder: Path, expected: Reference, draw: random.Random) 
     status, words = status_of(job), _words(folder)
     if status == 0 and its.results(folder) == expected.results:
         return done, SAME
-    if status == 0 or "Traceback (most" in words:
+    if status == 0 or crashed(words):
         return done, f"{WRONG}: exit status {status}: {words}"
     status = 0
     # A complete export is not written again.
@@ -131,6 +131,15 @@ def kill_one(name: str, folder: Path, expected: Reference, draw: random.Random) 
     if status == 0 and its.results(folder) == expected.results:
         return done, KEPT
     return done, f"{WRONG}: {words}; then exit status {status}: {_words(folder)}"
+
+
+def crashed(words: str) -> bool:
+    """Return whether a program's output has a traceback.
+
+    Python prints one, too, for an interrupt before the program's first function.
+    """
+    _, *traces = words.split("Traceback (most")
+    return any(" in main" in trace or "KeyboardInterrupt" not in trace for trace in traces)
 
 
 def _signal(

@@ -166,7 +166,7 @@ def _outcome(folder: Path, status: int, expected: Reference, ended: bool) -> str
     lost = {str(number): row for number, row in enumerate(rows) if row["lost"]}
     wrong = _difference(folder, expected, without=lost)
     outcome = f"{WRONG}: exit status {status}, {len(rows)} rows: {words}"
-    if wrong or "Traceback (most" in words:
+    if wrong or command_kills.crashed(words):
         outcome = f"{WRONG}: {wrong or words}"
     elif status == 0 and lost:
         outcome = f"{LOST}: {next(iter(lost.values()))['reasons'][0]}"

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from losslab import __version__, examples, interrupts, steps
+from losslab import __version__, examples, interrupts
 from losslab.arguments import Parser
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, shown
@@ -131,8 +131,11 @@ def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     """Make the parser of a command line.
 
     For a step of the workflow it has the steps alone: a campaign starts hundreds of them, and
-    importing the other commands takes longer than a step's own start.
+    importing the other commands takes longer than a step's own start. Both are imported here, where
+    `main` handles an interrupt.
     """
+    from losslab import steps
+
     parser: argparse.ArgumentParser = Parser(
         prog="losslab",
         description=__doc__,
