@@ -20,8 +20,12 @@ label_schemes <- function(scheme, algorithm, queue) {
   )
 }
 
+# Blocks whose runs all have the same trace.
+single_trace_blocks <- c("source-trace", "one-trace")
+
 # Summarise each scheme: the mean of each metric, and the confidence interval of its power.
-# The scores are over drawn traces; those on the source's own are in the agreement factors.
+# The scores are over drawn traces, a new one for each replicate. Those on the source's own are in the
+# agreement factors, and those on a single drawn one show the cause of the scatter.
 scheme_scores <- function(summary) {
   wanted <- c(
     throughput = "link_throughput_mbit", queue_delay = "queue_delay_p95_ms",
@@ -29,7 +33,7 @@ scheme_scores <- function(summary) {
   )
   summary |>
     dplyr::filter(
-      statistic_over == "replicates", metric %in% wanted, block != "source-trace"
+      statistic_over == "replicates", metric %in% wanted, !block %in% single_trace_blocks
     ) |>
     dplyr::mutate(
       metric = names(wanted)[match(metric, wanted)],

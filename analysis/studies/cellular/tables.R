@@ -7,7 +7,7 @@ tables <- function(data, write) {
   }
   published <- data$published
   write(published, "published")
-  replicates <- filter(data$replicates, block != "source-trace")
+  replicates <- filter(data$replicates, !block %in% single_trace_blocks)
   scores <- scheme_scores(data$summary)
   # A scheme in two blocks is measured once.
   once <- scores |>
