@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import zipfile
 
 import pytest
 
@@ -33,6 +34,12 @@ def losslab(installed, tmp_path):
         )  # fmt: skip
 
     return run
+
+
+def test_wheel_says_that_it_is_typed(built):
+    """Without this file, type checkers ignore the package's annotations (PEP 561)."""
+    with zipfile.ZipFile(built) as archive:
+        assert archive.read("losslab/py.typed") == b""
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["cells"], ["axes"], ["pins"]])
