@@ -100,6 +100,20 @@ def test_installed_command_needs_no_package_of_a_campaign(installed):
     assert not {"snakemake", "pypandoc", "typst"} & names
 
 
+def test_score_without_the_extra_is_estimated_and_refused(losslab, tmp_path):
+    words = ("score", "gaimd", "--quick", "--out", "card")
+    estimated = losslab(*words, "--estimate")
+    assert estimated.returncode == 0, estimated.stderr
+    assert "idle cores" in estimated.stderr
+    refused = losslab(*words)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "losslab: error: losslab score needs Snakemake, found none\n"
+        "  -> install losslab with its extra `campaign`\n"
+    )
+    assert not (tmp_path / "card").exists()
+
+
 @pytest.fixture(scope="module")
 def campaigns(built):
     """Return the programs of an installation with the extra for campaigns."""
