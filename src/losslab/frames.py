@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.campaign import cellfiles, collect, integrity
-from losslab.errors import LosslabError
+from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import UsageError
 from losslab.study import metrics
 from losslab.study.condition import AXES, Condition
@@ -167,7 +167,8 @@ class Results:
         unknown = sorted(axes.keys() - AXES.keys())
         if unknown:
             raise UsageError(
-                f"runs are selected by axes, found {', '.join(unknown)}",
+                f"runs are selected by axes, found {', '.join(unknown)}"
+                + did_you_mean(unknown[0], AXES),
                 hint="`losslab axes` lists them",
             )
         return [
