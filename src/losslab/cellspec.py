@@ -13,11 +13,12 @@ from typing import Any
 
 from losslab.backends.base import GUEST, VIRTUAL, Instrument
 from losslab.backends.registry import NAMES, PLACES
+from losslab.errors import did_you_mean
 from losslab.reading import UsageError, input_errors, shown, whole_option
 from losslab.reading.files import check_data
 from losslab.repository import ROOT
 from losslab.study import design
-from losslab.study.condition import Condition
+from losslab.study.condition import AXES, Condition
 from losslab.study.names import Names, load_algorithms
 
 # Largest seed of a replicate; seeds that a campaign derives have 31 bits.
@@ -50,7 +51,7 @@ def require_algorithms(names: Sequence[str]) -> None:
     if unknown := [name for name in names if name not in available]:
         raise UsageError(
             f"algorithms must be in config/algorithms.tsv ({', '.join(available)}), found "
-            f"{', '.join(unknown)}",
+            f"{', '.join(unknown)}{did_you_mean(unknown[0], available)}",
             hint="add your own with `losslab new algorithm NAME`",
         )
 
@@ -62,6 +63,12 @@ def condition(data: Any, names: Names | None = None) -> Condition:
     """
     if not isinstance(data, dict):
         raise UsageError(f"a condition must be a mapping of axes, found {shown(data)}")
+    if unknown := sorted(data.keys() - AXES.keys()):
+        raise UsageError(
+            f"a condition must have only axes, found {shown(', '.join(unknown))}"
+            + did_you_mean(unknown[0], AXES),
+            hint="`losslab axes` lists them",
+        )
     # Python decodes invalid UTF-8 on a command line to lone surrogates.
     check_data({k: v for k, v in data.items() if isinstance(v, str)}, "the condition")
     with input_errors():

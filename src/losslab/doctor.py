@@ -53,6 +53,8 @@ class Section:
     findings: list[Finding]
     # Backend and place that need them, as `--backend` and `--where`; None: every campaign.
     way: tuple[str, str] | None = None
+    # Names of kernels that some cells need, each with a finding; a terminal shows them in one line.
+    kernels: tuple[str, ...] = ()
 
     @property
     def usable(self) -> bool:
@@ -65,7 +67,9 @@ class Section:
         return "\n".join([f"{self.name}: {verdict}", *(f.line() for f in self.findings)])
 
     def brief(self) -> str:
-        """Format in one line, for a way to measure that the user did not choose."""
+        """Format in one line: a way to measure that the user did not choose, or kernels."""
+        if self.kernels:
+            return f"  {self.name}: {self._built()}"
         if self.usable or self.way is None:
             return f"  {self.name}: ready"
         unmet = sum(not f.good for f in self.findings if f.required)
@@ -74,6 +78,19 @@ class Section:
             f"  {self.name}: not set up ({unmet} of {len(self.findings)} requirements are not met; "
             f"to list them: losslab doctor --backend {backend} --where {where})"
         )
+
+    def _built(self) -> str:
+        """Return which kernels are built, and the command that builds the others."""
+        built, others = (
+            [name for name, f in zip(self.kernels, self.findings, strict=True) if f.good is good]
+            for good in (True, False)
+        )
+        text = f"{', '.join(built) or 'none'} built"
+        if not others:
+            return text
+        *first, last = others
+        names = f"{', '.join(first)} or {last}" if first else last
+        return f"{text} (losslab kernel --name {names})"
 
 
 def r_packages(part: str = "analysis") -> list[str]:
@@ -85,7 +102,7 @@ def r_packages(part: str = "analysis") -> list[str]:
 def text(sections: Sequence[Section], way: tuple[str, str]) -> str:
     """Format for a terminal: the chosen way in full, every other in one line."""
     chosen = [section for section in sections if section.way == way]
-    full = chosen + [section for section in sections if section.way is None]
+    full = chosen + [s for s in sections if s.way is None and not s.kernels]
     others = [section.brief() for section in sections if section not in full]
     return "\n\n".join(
         [*(section.text() for section in full), "\n".join(["Other ways to measure", *others])]
@@ -108,6 +125,7 @@ def examine(whole: bool = False) -> list[Section]:
             list(preflight.host(_root(image.ENGINE))),
             (CONTAINERNET, HOST),
         ),
+        _other_kernels(),
         *([Section("every file of kernels and images", list(_whole()))] if whole else []),
     ]
 
@@ -131,11 +149,6 @@ def _virtual() -> Iterable[Finding]:
         for tool in filter(None, debian_packages("build").values()):
             fix = install_command("build")
             yield _present(f"{tool} (to build them)", shutil.which(tool), fix=fix)
-    for spec in kernels.declared().values():
-        if spec != kernels.default():
-            fix, there = spec.command, kernel.existing(spec)
-            other = _present(f"kernel {spec.name}", there, "not built", fix)
-            yield replace(other, required=False)
     yield _attempt(
         "folder for the guest's memory",
         lambda: str(resources.scratch_folder()),
@@ -154,6 +167,19 @@ def _virtual() -> Iterable[Finding]:
         required=False,
     )
     yield Finding("CPUs (one guest each)", True, str(len(os.sched_getaffinity(0))))
+
+
+def _other_kernels() -> Section:
+    """Return the kernels that only cells with the axis `kernel`, or some algorithms, need."""
+    specs = [spec for spec in kernels.declared().values() if spec != kernels.default()]
+    found = [
+        replace(
+            _present(f"kernel {spec.name}", kernel.existing(spec), "not built", spec.command),
+            required=False,
+        )
+        for spec in specs
+    ]
+    return Section("other kernels", found, kernels=tuple(spec.name for spec in specs))
 
 
 def _whole() -> Iterable[Finding]:

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.campaign import cellfiles, collect, integrity
-from losslab.errors import LosslabError
+from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import UsageError
-from losslab.study.condition import AXES
+from losslab.study import metrics
+from losslab.study.condition import AXES, Condition
 from losslab.ui import cellstable
 
 if TYPE_CHECKING:
@@ -41,6 +42,17 @@ class Run:
     """A finished run: its folder, its manifest, and its tables as data frames."""
 
     folder: Path
+
+    def __repr__(self) -> str:
+        """Return validity, cell and primary metric; the folder if the manifest is unreadable."""
+        try:
+            summary, slug = self.summary, Condition.from_json(self.condition).slug()
+        except LosslabError:
+            return f"<Run in {self.folder}: unreadable>"
+        metric = metrics.primary([summary])
+        number = metrics.value(summary, metric)
+        shown = "no result" if number is None else f"{metric} {number:g}"
+        return f"<Run {'valid' if self.valid else 'invalid'}: {slug}, {shown}>"
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
@@ -155,7 +167,8 @@ class Results:
         unknown = sorted(axes.keys() - AXES.keys())
         if unknown:
             raise UsageError(
-                f"runs are selected by axes, found {', '.join(unknown)}",
+                f"runs are selected by axes, found {', '.join(unknown)}"
+                + did_you_mean(unknown[0], AXES),
                 hint="`losslab axes` lists them",
             )
         return [

@@ -7,6 +7,7 @@ and judges the criteria; this module writes the scorecard, a JSON file, and its 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import sys
 import tempfile
@@ -20,9 +21,9 @@ from losslab import cellspec, processes, report, sweeps
 from losslab.campaign import cost, scorecard, verdicts
 from losslab.campaign.folder import write_json
 from losslab.campaign.scorecard import STUDY, Card
-from losslab.errors import LosslabError
+from losslab.errors import HostError, LosslabError
 from losslab.reading import read_yaml
-from losslab.repository import ROOT
+from losslab.repository import FOR_CAMPAIGNS, ROOT
 from losslab.study import design, files, suite
 from losslab.study.design import Cell
 from losslab.study.names import load_algorithms
@@ -67,6 +68,8 @@ def _score(options: argparse.Namespace) -> int:
     root = ROOT
     names = list(dict.fromkeys(options.names))
     cellspec.require_algorithms(names)
+    if not options.estimate:
+        _require_snakemake()
     selected = suite.load_suite(suite.load_study(STUDY, root)["suite"], root)
     form = suite.QUICK if options.quick else suite.FULL
     campaign = plan(selected, form, names)
@@ -93,6 +96,12 @@ def _score(options: argparse.Namespace) -> int:
             scorecard.regressions(card, before), "criteria", options.against, hint
         )
     return 0
+
+
+def _require_snakemake() -> None:
+    """Raise HostError if the workflow's program is not installed."""
+    if importlib.util.find_spec("snakemake") is None:
+        raise HostError("losslab score needs Snakemake, found none", hint=FOR_CAMPAIGNS)
 
 
 def plan(selected: dict[str, Any], form: str, names: Sequence[str]) -> dict[str, Any]:

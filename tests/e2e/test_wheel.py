@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import zipfile
 
 import pytest
 
@@ -33,6 +34,12 @@ def losslab(installed, tmp_path):
         )  # fmt: skip
 
     return run
+
+
+def test_wheel_says_that_it_is_typed(built):
+    """Without this file, type checkers ignore the package's annotations (PEP 561)."""
+    with zipfile.ZipFile(built) as archive:
+        assert archive.read("losslab/py.typed") == b""
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["cells"], ["axes"], ["pins"]])
@@ -91,6 +98,20 @@ def test_installed_command_needs_no_package_of_a_campaign(installed):
     names = {path.name for path in installed.parent.glob("lib/*/site-packages/*")}
     assert {"pandas", "rich"} <= names
     assert not {"snakemake", "pypandoc", "typst"} & names
+
+
+def test_score_without_the_extra_is_estimated_and_refused(losslab, tmp_path):
+    words = ("score", "gaimd", "--quick", "--out", "card")
+    estimated = losslab(*words, "--estimate")
+    assert estimated.returncode == 0, estimated.stderr
+    assert "idle cores" in estimated.stderr
+    refused = losslab(*words)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "losslab: error: losslab score needs Snakemake, found none\n"
+        "  -> install losslab with its extra `campaign`\n"
+    )
+    assert not (tmp_path / "card").exists()
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ def test_missing_requirement_comes_with_its_fix(monkeypatch):
     assert "MISSING  pinned kernel: none in" in text
     assert "-> make setup" in text
     assert "a guest boots" not in text
+    assert "kernel 6.1" not in text
 
 
 def test_optional_findings_keep_a_section_ready():
@@ -42,6 +43,25 @@ def test_other_ways_to_measure_take_one_line_each():
     assert "losslab doctor --backend containernet --where host" in lines[-1]
     lines = doctor.text(sections, ("containernet", "host")).splitlines()
     assert lines[:2] == ["containers: not ready", "  MISSING  Docker's engine: none"]
+
+
+@pytest.mark.parametrize(
+    ("built", "line"),
+    [
+        ((), "none built (losslab kernel --name 6.1, 7.2 or 6.12-bbr3)"),
+        (("6.1", "7.2"), "6.1, 7.2 built (losslab kernel --name 6.12-bbr3)"),
+        (("6.1", "7.2", "6.12-bbr3"), "6.1, 7.2, 6.12-bbr3 built"),
+    ],
+)
+def test_other_kernels_take_one_line(monkeypatch, built, line):
+    monkeypatch.setattr(kernel, "existing", lambda spec: spec.name if spec.name in built else None)
+    python = doctor.Finding("python", True, "3.12")
+    sections = [doctor.Section("default", [python], ("virtual", "guest")), doctor._other_kernels()]
+    assert doctor.text(sections, ("virtual", "guest")).splitlines() == [
+        "default: ready", "  ok       python: 3.12", "",
+        "Other ways to measure", f"  other kernels: {line}",
+    ]  # fmt: skip
+    assert sections[1].usable
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,11 @@ import dataclasses
 
 import pytest
 
+import losslab
 from losslab import cli
 from losslab.errors import LosslabError, did_you_mean
+from losslab.reading import read_config
+from losslab.repository import ROOT
 from losslab.study import claims, design, schemas
 from losslab.study.condition import AXES
 from tests.unit.study.test_claims import LOSS
@@ -30,6 +33,8 @@ def test_only_similar_names_are_suggested():
         (["sweep", "--algorithm", "cubic", "--queue", "fqcodel", "--out", "x"], "mean fq_codel"),
         (["measre"], "did you mean measure?"),
         (["cells", "los"], "did you mean loss?"),
+        (["cells", "--config", f"{ROOT}/config/quik.yaml"], f"mean {ROOT}/config/quick.yaml or "),
+        (["score", "bbbr", "--quick", "--out", "x"], "found bbbr; did you mean bbr"),
     ],
 )  # fmt: skip
 def test_misspelt_word_on_the_command_line_has_a_suggestion(capsys, words, suggestion):
@@ -53,11 +58,31 @@ def test_misspelt_key_and_value_of_a_file_have_a_suggestion():
 
 @pytest.mark.parametrize(
     ("studies", "suggestion"),
-    [({"lss": {"main": RUN}}, "did you mean loss?"), ({"loss": {"mian": RUN}}, "you mean main?")],
-)
-def test_misspelt_study_and_block_have_a_suggestion(root, studies, suggestion):
+    [
+        ({"lss": {"main": RUN}}, "did you mean loss?"),
+        ({"loss": {"mian": RUN}}, "you mean main?"),
+        ({"loss": {"main": {**RUN, "only": {"algorithm": "cubik", "app": "iperf3"}}}},
+         "found none with algorithm cubik, app iperf3; did you mean cubic[?]\n"),
+    ],
+)  # fmt: skip
+def test_misspelt_study_block_and_value_have_a_suggestion(root, studies, suggestion):
     with pytest.raises(LosslabError, match=suggestion):
         design.load_studies({"studies": studies}, root)
+
+
+def test_misspelt_axis_in_python_has_a_suggestion(tmp_path):
+    with pytest.raises(losslab.UsageError, match=r"found algoritm; did you mean algorithm\?"):
+        losslab.measure(algoritm="bbr", out=tmp_path / "run")
+    with pytest.raises(losslab.UsageError, match=r"found los_percent; did you mean loss_percent\?"):
+        losslab.sweep(algorithm="bbr", los_percent=[0, 1], out=tmp_path / "sweep")
+    with pytest.raises(losslab.UsageError, match=r"found algoritm; did you mean algorithm\?"):
+        losslab.Results(tmp_path, ()).runs(algoritm="bbr")
+
+
+def test_configuration_of_another_name_has_no_suggestion(tmp_path):
+    (tmp_path / "mine.yaml").touch()
+    with pytest.raises(losslab.UsageError, match=r"/quick\.yaml does not exist$"):
+        read_config(tmp_path / "quick.yaml")
 
 
 def test_unknown_block_of_a_claim_is_reported_once(root, tmp_path):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -23,6 +24,19 @@ def test_estimate_measures_nothing(capsys, tmp_path):
     assert cli.main(["score", "gaimd", "--quick", "--estimate", "--out", str(out)]) == 0
     assert "idle cores" in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_score_without_snakemake_is_refused_before_it_begins(monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(sys.modules, "snakemake", None)
+    monkeypatch.setattr(score, "FOR_CAMPAIGNS", "install losslab with its extra `campaign`")
+    out = tmp_path / "card"
+    assert cli.main(["score", "gaimd", "--quick", "--out", str(out)]) == 1
+    assert capsys.readouterr().err == (
+        "losslab: error: losslab score needs Snakemake, found none\n"
+        "  -> install losslab with its extra `campaign`\n"
+    )
+    assert not out.exists()
+    assert cli.main(["score", "gaimd", "--quick", "--estimate", "--out", str(out)]) == 0
 
 
 def test_quick_score_of_one_algorithm_takes_less_than_15_minutes(root):

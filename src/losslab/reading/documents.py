@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from losslab.errors import did_you_mean
 from losslab.reading.files import (
     CONFIG_BYTES,
     DEPTH,
@@ -32,6 +33,7 @@ from losslab.reading.files import (
 DECIMAL_INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)")
 # Limit of a YAML file's values after the expansion of aliases. The largest study has some 2000.
 MAX_VALUES = 100_000
+CONFIG_SUFFIXES = (".yaml", ".yml", ".json")
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
 # libyaml takes a tenth of the time, and every start of the workflow reads some thirty files.
 # Debian's PyYAML and the wheels on PyPI include it. PyYAML built from source without libyaml's
@@ -56,8 +58,19 @@ def read_json(path: Path, max_bytes: int = RESULT_BYTES) -> Any:
 
 
 def read_config(path: Path) -> Any:
-    """Read a configuration as Snakemake does: JSON if the name ends in .json, or else YAML."""
-    return read_json(path, CONFIG_BYTES) if path.suffix == ".json" else read_yaml(path)
+    """Read a configuration as Snakemake does: JSON if the name ends in .json, or else YAML.
+
+    The error for a missing file names similar ones of its folder.
+    """
+    try:
+        return read_json(path, CONFIG_BYTES) if path.suffix == ".json" else read_yaml(path)
+    except UsageError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+        # Names are compared without their suffixes, which would make all of them similar.
+        others = (each for each in path.parent.glob("*") if each.suffix in CONFIG_SUFFIXES)
+        similar = [str(each) for each in others if did_you_mean(path.stem, [each.stem])]
+        raise UsageError(error.message + did_you_mean(str(path), similar), error.hint) from error
 
 
 def check_configs(paths: Iterable[str | Path]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from losslab.reading import input_errors, read_toml, read_yaml
 from losslab.reading.files import repeats
 from losslab.repository import ROOT
 from losslab.study.axes import DRAWN_TRACE
-from losslab.study.condition import DEFAULT_KERNEL, NO_TRACE, Condition
+from losslab.study.condition import AXES, DEFAULT_KERNEL, NO_TRACE, Condition
 from losslab.study.grid import as_list, block_grid, matches
 from losslab.study.names import Names, images_of, load_algorithms
 from losslab.study.schemas import check_schema
@@ -123,11 +124,13 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> li
     cells = []
     for block, run in ((block, run) for block, given in runs.items() for run in as_list(given)):
         only = run.get("only", {})
-        chosen = [point for point in block_grid(study, blocks[block]) if matches(point, only)]
+        points = list(block_grid(study, blocks[block]))
+        chosen = [point for point in points if matches(point, only)]
         if not chosen:
             raise LosslabError(
                 f"`only` must select a cell of block {block} of study {name}, found none with "
-                + ", ".join(f"{axis} {value}" for axis, value in only.items()),
+                + ", ".join(f"{axis} {value}" for axis, value in only.items())
+                + _similar_values(points, only),
                 hint=f"compare with the block in config/studies/{name}.yaml",
             )
         found = [_cell(name, block, point, run, names) for point in chosen]
@@ -135,6 +138,17 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> li
     if repeated := repeats(cell.name for cell in cells):
         raise LosslabError(f"study {name} must have each cell once, found twice: {repeated}")
     return cells
+
+
+def _similar_values(points: Sequence[Point], only: Mapping[str, Any]) -> str:
+    """Return suggestions for the names in a selector that no point has."""
+    known = {axis: {str(p.get(axis, AXES[axis].default)) for p in points} for axis in only}
+    return "".join(
+        did_you_mean(value, known[axis])
+        for axis, values in only.items()
+        for value in as_list(values)
+        if isinstance(value, str) and value not in known[axis]
+    )
 
 
 def _lacks_trace(condition: Condition) -> bool:
