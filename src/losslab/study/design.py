@@ -126,10 +126,17 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> li
         only = run.get("only", {})
         points = list(block_grid(study, blocks[block]))
         chosen = [point for point in points if matches(point, only)]
-        if not chosen:
+        absent = [
+            (axis, value)
+            for axis, values in only.items()
+            for value in as_list(values)
+            if not any(matches(point, {axis: value}) for point in points)
+        ]
+        if absent or not chosen:
+            wrong = absent or only.items()
             raise LosslabError(
-                f"`only` must select a cell of block {block} of study {name}, found none with "
-                + ", ".join(f"{axis} {value}" for axis, value in only.items())
+                f"`only` must select cells of block {block} of study {name}, found none with "
+                + ", ".join(f"{axis} {value}" for axis, value in wrong)
                 + _similar_values(points, only),
                 hint=f"compare with the block in config/studies/{name}.yaml",
             )

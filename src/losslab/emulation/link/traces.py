@@ -25,9 +25,9 @@ MEAN_BACK_MBIT = 69_367 * OPPORTUNITY_BYTES * 8 / 1e3 / DURATION_MS
 # The model is a Poisson process with outages; the logarithm of its rate is an Ornstein-Uhlenbeck
 # process. In the Sprout paper (Winstein et al., NSDI 2013, section 3), the rate itself follows
 # Brownian motion: its rates stay at zero far longer than those of the source's trace. These
-# parameters were chosen by the statistics of the forward path's trace: its rates over 0.5 s (5, 25, 50,
-# 75, 95 %: 72, 218, 352, 572, 936 packets/s), their autocorrelation (0.77, 0.62, 0.34 at 1, 2, 5
-# s), and 6.7 % and 3.2 % of its time in gaps of more than 50 and 100 ms. The reverse path's trace
+# parameters were chosen by the statistics of the forward path's trace: its rates over 0.5 s (5, 25,
+# 50, 75, 95 %: 72, 218, 352, 572, 936 packets/s), their autocorrelation (0.77, 0.62, 0.34 at 1, 2,
+# 5 s), and 6.7 % and 3.2 % of its time in gaps of more than 50 and 100 ms. The reverse path's trace
 # has another mean.
 LOG_RATE_SD = 0.7
 RATE_MEMORY_S = 5.5
