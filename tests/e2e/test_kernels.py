@@ -1,12 +1,17 @@
 """Cells on kernels other than the default one, if they are built."""
 
 import json
+import shlex
 
 import pytest
 
+from bench import cuts
 from losslab import cli
+from losslab.backends.snapshot import Snapshots
+from losslab.campaign import replicate, rerun
 from losslab.campaign.instrument import instrument
 from losslab.instrument import kernel, kernels
+from losslab.study.condition import Condition
 
 OTHERS = [name for name, which in kernels.declared().items() if which != kernels.default()]
 CELL = [
@@ -49,6 +54,44 @@ def test_kernels_without_the_snapshot_patch_boot_each_job(name):
     tools = instrument(spec=kernels.get(name))
     patches = kernels.get(name).patch_names
     assert tools.snapshots == ("0013-um-copies-of-copies.patch" in patches)
+
+
+def test_fork_on_another_kernel_gives_the_bytes_of_a_freshly_booted_guest(tmp_path, name):
+    tools = instrument(spec=kernels.get(name))
+    if not tools.snapshots:
+        pytest.skip("this series has no snapshots")
+    condition = Condition(
+        algorithm="cubic", kernel=name, loss_percent=1, rate_mbit=20, duration_s=2, warmup_s=0.5
+    )
+    replicate.run(condition, 7, tmp_path / "boot", tools, None, alone=True)
+    with Snapshots() as snapshots:
+        for seed in (8, 7):
+            replicate.run(condition, seed, tmp_path / f"{seed}", tools, None, snapshots=snapshots)
+    assert contents(tmp_path / "7") == contents(tmp_path / "boot")
+    assert contents(tmp_path / "8")["tcp.csv"] != contents(tmp_path / "boot")["tcp.csv"]
+
+
+@pytest.mark.parametrize("words", ["--algorithm reno", "--algorithm cubic --queue fq_codel"])
+def test_future_on_another_kernel_has_the_bytes_of_the_uncut_run(tmp_path, name, words):
+    if not instrument(spec=kernels.get(name)).cuts:
+        pytest.skip("this series has no cuts")
+    assert cuts.check(f"{words} {shlex.join(CELL)} --kernel {name}", tmp_path, 5) is None
+
+
+def test_losses_of_a_run_on_another_kernel_can_be_changed_and_listed(tmp_path, name, capsys):
+    if not instrument(spec=kernels.get(name)).cuts:
+        pytest.skip("this series has no cuts")
+    assert measured(tmp_path / "run", "--algorithm", "cubic", "--kernel", name)[0] == 0
+    capsys.readouterr()
+    run, out = str(tmp_path / "run"), tmp_path / "futures"
+    assert cli.main(["whatif", run, "--at", "1", "--list", "--json"]) == 0
+    number = str(json.loads(capsys.readouterr().out)[0]["number"])
+    assert cli.main(["whatif", run, "--at", "1", "--spare", number, "--out", str(out)]) == 0
+    future = out / f"spare-{number}"
+    manifest = rerun.load_manifest(future)
+    assert number not in manifest["cell"]["drop_list"].split(",")
+    # It is a replicate of the condition that lists its drops.
+    assert cli.main(["rerun", str(future)]) == 0
 
 
 def test_algorithm_selects_its_kernel(tmp_path):

@@ -193,7 +193,7 @@ def past(
             "a cut needs a guest whose kernel can wait in the middle of its work, found "
             f"{tools.backend} on the {tools.where} with kernel "
             f"{tools.provenance['kernel']['version']}",
-            hint="Linux 6.12 of this version has the patch 0015 for it",
+            hint="Linux 6.12 and 7.2 of this version have the patch 0015 for it",
         )
     if not 0 <= at_s < condition.duration_s:
         raise UsageError(

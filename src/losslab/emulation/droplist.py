@@ -129,7 +129,7 @@ def order(line: str) -> None:
         raise LosslabError(
             "drop_list needs a kernel whose netem takes lists of packets, found "
             f"{os.uname().release} without {KERNEL_FILE}",
-            hint="use the kernel 6.12, in a guest",
+            hint="use the kernel 6.12 or 7.2, in a guest",
         ) from error
     try:
         os.write(descriptor, line.encode())
