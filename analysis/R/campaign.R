@@ -140,5 +140,5 @@ show_cells <- function(cells, replicates, digests) {
       `Limited by` = limiter, Seed = as.character(seed),
       Digest = ifelse(is.na(digest), "", paste0("`", digest, "`"))
     ) |>
-    show_table(align = "llrrrlrl", widths = c(9, 40, 5, 6, 6, 14, 10, 13))
+    show_table(align = "llrrrlrl")
 }

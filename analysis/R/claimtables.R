@@ -61,7 +61,7 @@ show_claims <- function(claims) {
       n = ifelse(n > 0, as.character(n), "")
     ) |>
     dplyr::mutate(dplyr::across(dplyr::everything(), \(x) dplyr::coalesce(x, ""))) |>
-    show_table(align = "llllllr", widths = c(12, 36, 17, 10, 20, 12, 5))
+    show_table(align = "llllllr")
 }
 
 # Count the reproduced claims: "3 of 12".

@@ -157,7 +157,7 @@ show_factors <- function(factors) {
       ),
       Margin = short_or_empty(margin)
     ) |>
-    show_table(align = "lllrrrrlr", widths = c(14, 44, 14, 9, 4, 8, 7, 12, 7))
+    show_table(align = "lllrrrrlr")
 }
 
 margin_looks <- tibble::tibble(

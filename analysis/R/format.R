@@ -59,9 +59,10 @@ with_interval <- function(x, low, high, digits, as = fixed_or_empty) {
 # What a table without rows says; the report does not print it (exhibits.R).
 no_rows <- "Nothing to show: this campaign has too few of its cells, or they do not differ."
 
-# Show a table in Markdown, or a note if it has no rows. `widths` are the columns' relative widths;
-# the default is the width of their content.
-show_table <- function(rows, align = NULL, widths = NULL) {
+# Show a table in Markdown, or a note if it has no rows. The columns have the relative widths of the
+# chunk's option `tbl-colwidths`, which Quarto reads, too; by default, that of their content.
+show_table <- function(rows, align = NULL) {
+  widths <- knitr::opts_current$get("tbl-colwidths")
   if (nrow(rows) == 0) {
     rows <- tibble::tibble(" " = no_rows)
     align <- "l"

@@ -36,7 +36,7 @@ show_history <- function(versions) {
       Claim = paste0(study, "/", claim), `First set` = since, Versions = versions,
       Effect = as_text(effect, ""), `Reason of the last` = why
     ) |>
-    show_table(align = "lllll", widths = c(22, 10, 26, 16, 36))
+    show_table(align = "lllll")
 }
 
 # Compare the recorded verdicts of two families of seeds; NULL unless both are recorded.

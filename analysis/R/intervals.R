@@ -140,6 +140,9 @@ prediction_interval <- function(x, runs, level = interval_level) {
   ends <- mean(values) + c(-1, 1) * half
   if (positive) {
     ends <- exp(ends)
+  } else if (all(x >= 0)) {
+    # A count cannot be negative.
+    ends <- pmax(ends, 0)
   }
   list(low = ends[1], high = ends[2])
 }

@@ -89,3 +89,9 @@ test_that("no scatter is none of any other, and needs five runs", {
   found <- scatter_interval(c(1, 1, 1, 1, 1.001), a)
   expect_true(found$low > 0 && found$value < 0.001 && found$high < 0.01)
 })
+
+test_that("the prediction interval of a count with zeros has no negative end", {
+  found <- prediction_interval(c(0, 0, 1, 3, 2), runs = 1)
+  expect_equal(found$low, 0)
+  expect_gt(found$high, 3)
+})
