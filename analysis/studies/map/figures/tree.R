@@ -7,7 +7,9 @@ tree_nodes <- function(data) {
   conditions <- gains(data$replicates) |>
     filter(block != "paper") |>
     features()
-  if (can_learn(conditions)) tree_layout(grow_tree(conditions)) else no_nodes
+  nodes <- if (can_learn(conditions)) tree_layout(grow_tree(conditions)) else no_nodes
+  # A tree without a split is a sentence, not a figure.
+  if (nrow(nodes) > 1) nodes else no_nodes
 }
 
 draw <- function(data) {
