@@ -24,8 +24,8 @@ label_schemes <- function(scheme, algorithm, queue) {
 single_trace_blocks <- c("source-trace", "one-trace")
 
 # Summarise each scheme: the mean of each metric, and the confidence interval of its power.
-# The scores are over drawn traces, a new one for each replicate. Those on the source's own are in the
-# agreement factors, and those on a single drawn one show the cause of the scatter.
+# The scores are over drawn traces, a new one for each replicate. Those on the source's own are in
+# the agreement factors, and those on a single drawn one show the cause of the scatter.
 scheme_scores <- function(summary) {
   wanted <- c(
     throughput = "link_throughput_mbit", queue_delay = "queue_delay_p95_ms",
