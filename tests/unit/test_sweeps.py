@@ -45,6 +45,8 @@ def test_every_combination_is_a_cell_with_its_own_folder(tmp_path):
     }
     found = sweeps.cells({"algorithm": ["cubic", "bbr"], "competitor": ["same"]}, tmp_path)
     assert [c.condition.competitor for c in found] == ["cubic", "bbr"]
+    with pytest.raises(UsageError, match="must set algorithm"):
+        sweeps.cells({"competitor": ["same"]}, tmp_path)
     with pytest.raises(UsageError, match="rtt_ms must be"):
         sweeps.cells({"algorithm": ["cubic"], "rtt_ms": [-1.0]}, tmp_path)
     with pytest.raises(UsageError, match="at most"):

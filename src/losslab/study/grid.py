@@ -39,7 +39,7 @@ def block_grid(
             )
         for values in itertools.product(*axes.values()):
             point = dict(zip(axes, values, strict=True))
-            if point.get("competitor") == SAME:
+            if point.get("competitor") == SAME and "algorithm" in point:
                 point["competitor"] = point["algorithm"]
             for axis in named.keys() & point.keys():
                 point[axis] = named[axis].get(point[axis], point[axis])
