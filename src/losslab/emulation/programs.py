@@ -168,7 +168,9 @@ def receive_blocks(pid: int, sender_port: int, block_bytes: int) -> bool:
             if copy < 0:
                 continue
             with socket.socket(fileno=copy) as connection, contextlib.suppress(OSError):
-                if connection.getpeername()[1] == sender_port:
+                # The name of a Unix socket is no address with a port.
+                internet = connection.family in (socket.AF_INET, socket.AF_INET6)
+                if internet and connection.getpeername()[1] == sender_port:
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, block_bytes)
                     return True
     finally:

@@ -231,4 +231,8 @@ def test_low_water_mark_is_set_on_the_flows_connection_alone():
 
 
 def test_missing_connection_is_reported():
-    assert not receive_blocks(os.getpid(), 1, 16_384)
+    with contextlib.ExitStack() as stack:
+        # Connected, without a name.
+        for end in socket.socketpair():
+            stack.enter_context(end)
+        assert not receive_blocks(os.getpid(), 1, 16_384)
