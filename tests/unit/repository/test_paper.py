@@ -8,11 +8,12 @@ import pytest
 
 from losslab import cli
 
-# What JOSS asks for: the number of words, and the sections in their order.
+# What JOSS asks for: the number of words, and the sections in their order, without the disclosure
+# that authors write when they submit.
 WORDS = range(750, 1751)
 TITLES = [
     "Summary", "Statement of need", "State of the field", "Software design",
-    "Research impact statement", "AI usage disclosure", "Acknowledgements", "References",
+    "Research impact statement", "Acknowledgements", "References",
 ]  # fmt: skip
 PAGES = ["paper/paper.md", "docs/explanation/compared.md"]
 COMMAND = re.compile(r"`((?:losslab|make|python -m|snakemake)[^`]*)`")
