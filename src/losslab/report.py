@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from losslab import htmlpage, processes
+from losslab import htmlpage, processes, typed_numbers
 from losslab.errors import LosslabError
 from losslab.instrument import quarto
 from losslab.reading import parse_json, read_rows
@@ -76,14 +76,17 @@ def render(parts: Parts, html: Path, pdf: Path) -> Rendered:
     """Render a report to two files.
 
     `tables/` (LaTeX tables) and `scripts/` are written next to the page. Raises LosslabError with a
-    failed chunk, or a missing cross-reference, citation, picture or included file.
+    failed chunk, a typed number without a source, or a missing cross-reference, citation, picture
+    or included file.
     """
+    texts = (parts.document, *parts.chapters, *parts.extra_files)
+    typed_numbers.check((file for file in texts if file.suffix == ".qmd"), ROOT)
     with tempfile.TemporaryDirectory(prefix="losslab-report-") as name:
         staging = Path(name)
         for file in (parts.document, *parts.chapters, *parts.extra_files, *OF_BOTH):
             shutil.copy(file, staging / file.name)
-        texts = [c.read_text() + END for c in parts.chapters if has_data(c, staging)]
-        (staging / "_chapters.md").write_text("\n".join(texts))
+        shown = [c.read_text() + END for c in parts.chapters if has_data(c, staging)]
+        (staging / "_chapters.md").write_text("\n".join(shown))
         # A reference to one of these that has no data is removed; any other is an error.
         labels = labels_of([*(ROOT / "report").glob("*.qmd"), *parts.chapters])
         (staging / "labels.txt").write_text("\n".join(labels) + "\n")

@@ -82,6 +82,11 @@ def test_sentence_without_a_measured_number_is_listed(fallback, root, tmp_path):
     assert "sentences without numbers: 1" in str(rendered)
 
 
+def test_a_typed_number_stops_the_report_before_it_is_rendered(root, tmp_path):
+    with pytest.raises(LosslabError, match=r"_chapter.qmd, line 2: 93 %"):
+        render_sentences(root, tmp_path, "It loses 93 % of its goodput.\n")
+
+
 def render_sentences(root, tmp_path, text, recorded=False):
     functions = [*(root / "analysis/R").glob("*.R")]
     chapter = tmp_path / "_chapter.qmd"
