@@ -92,8 +92,10 @@ def relock(*only: str) -> list[str]:
 
 def _build_from(name: str, target: Path, locked: Lock, *, pinned: bool) -> None:
     def so_far() -> str:
+        count = len(locked.packages)
         done = sum((cache_folder() / "files" / p.file.sha256).exists() for p in locked.packages)
-        return f"{done} of {len(locked.packages)} packages downloaded"
+        text = f"{done} of {count} packages downloaded"
+        return text if done < count else f"installing {count} packages"
 
     with buildprogress.shown(f"image {name}", BUILD_TAKES, so_far), building(target) as folder:
         if folder is not None:
