@@ -7,6 +7,8 @@ import subprocess
 import pytest
 import yaml
 
+from tests import sources
+
 SNAKEFILE = """\
 configfile: "config.yaml"
 
@@ -74,20 +76,13 @@ def test_catalogue_finds_what_it_deploys(root):
 
 
 @pytest.fixture
-def hosted(root, tmp_path):
+def hosted(tmp_path):
     """Return the address of these sources as a repository with the tag `v1`.
 
     snakedeploy takes an address with "github" in it as one of that host, and writes
     `github("owner/losslab", ...)` into the Snakefile.
     """
-    repository = tmp_path / "github" / "owner" / "losslab"
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True,
-        check=True,
-    )  # fmt: skip
-    for name in filter(lambda name: (root / name).is_file(), listed.stdout.splitlines()):
-        (repository / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(root / name, repository / name)
+    repository = sources.copy(tmp_path / "github" / "owner" / "losslab")
     author = ("-c", "user.name=losslab", "-c", "user.email=losslab@localhost")
     commit = (*author, "commit", "--quiet", "--message", "sources")
     for words in (("init", "--quiet"), ("add", "."), commit, ("tag", "v1")):
