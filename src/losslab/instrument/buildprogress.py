@@ -49,11 +49,14 @@ def _print(line: str) -> None:
 
 def of_kernel() -> str:
     """Return how much running builds of kernels have done: of the download, or compiled files."""
-    compiled = 0
+    compiled, logs = 0, 0
     for path in cache_folder().glob(f"*/.*.partial-*/{LOG}"):
         with contextlib.suppress(OSError):  # its build may end now
             compiled += path.read_bytes().count(COMPILED)
-    return f"{compiled} of about {KERNEL_FILES} files compiled" if compiled else of_download()
+            logs += 1
+    if compiled:
+        return f"{compiled} of about {KERNEL_FILES} files compiled"
+    return "unpacking the source" if logs else of_download()
 
 
 def of_download() -> str:

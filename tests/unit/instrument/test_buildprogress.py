@@ -37,5 +37,7 @@ def test_download_and_compiled_files_of_a_kernel_are_counted(cache):
     assert buildprogress.of_kernel() == "2 MB downloaded"
     log = cache / "tree" / ".abc.partial-1" / buildprogress.LOG
     log.parent.mkdir(parents=True)
+    log.write_text("$ tar\n")
+    assert buildprogress.of_kernel() == "unpacking the source"
     log.write_text("  CC      a.o\n  LD      b.o\n  CC      c.o\n")
     assert buildprogress.of_kernel() == "2 of about 880 files compiled"
