@@ -1,9 +1,12 @@
-"""MkDocs hooks: navigation, and tables generated from the code."""
+"""MkDocs hooks: navigation, a notebook, and tables generated from the code."""
 
 import os
 import re
 from pathlib import Path
 from typing import Any
+
+import jupytext
+from mkdocs.structure.files import File
 
 from losslab import cli, examples
 from losslab.study import axisdocs
@@ -11,6 +14,10 @@ from losslab.study import axisdocs
 ROOT = Path(__file__).resolve().parents[1]
 # Sections in the order of the navigation; their pages are sorted by file name.
 PARTS = {"How-to": "how-to", "Reference": "reference", "Explanation": "explanation"}
+# Page whose Python code is also a notebook, and the heading at which the notebook ends.
+NOTEBOOK, END = "how-to/python.md", "\n## Polars\n"
+LINK_TO_NOTEBOOK = "[Download this page's Python code as a notebook](python.ipynb)."
+OUTPUT, LINK = re.compile(r"^```text\n.*?^```\n", re.M | re.S), re.compile(r"\[([^]]+)\]\([^)]*\)")
 INCLUDE = re.compile(r"<!-- include (\S+) -->")
 
 
@@ -25,9 +32,32 @@ def on_config(config: Any) -> Any:
     return config
 
 
+def on_files(files: Any, config: Any) -> Any:
+    """Add the notebook."""
+    page = Path(config["docs_dir"], NOTEBOOK).read_text()
+    name = str(Path(NOTEBOOK).with_suffix(".ipynb"))
+    files.append(File.generated(config, name, content=notebook(page)))
+    return files
+
+
+def notebook(page: str) -> str:
+    """Return a page's text and Python code as a notebook, without outputs and links."""
+    text = LINK.sub(r"\1", OUTPUT.sub("", page.partition(END)[0])).replace(
+        "<!-- notebook -->\n", ""
+    )
+    made = jupytext.reads(text, "md")
+    for number, cell in enumerate(made.cells):
+        cell["id"] = f"cell-{number}"  # by default random
+    made.metadata["kernelspec"] = {
+        "name": "python3", "display_name": "Python 3", "language": "python"
+    }  # fmt: skip
+    return jupytext.writes(made, "ipynb")
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Insert included files and tables generated from the code."""
     markdown = INCLUDE.sub(lambda found: (ROOT / found[1]).read_text(), markdown)
+    markdown = markdown.replace("<!-- notebook -->", LINK_TO_NOTEBOOK)
     markdown = markdown.replace("<!-- commands -->", _commands())
     return markdown.replace("<!-- axes -->", axisdocs.table())
 

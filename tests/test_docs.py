@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import browser
+from tests import browser, executed
 
 # Search terms of readers who know TCP but not losslab.
 TERMS = (
@@ -51,6 +51,23 @@ def test_site_has_every_page_and_its_generated_parts(root, site):
     pages = {str(path.relative_to(root / "docs").with_suffix("")) for path in
              (root / "docs").rglob("*.md")}  # fmt: skip
     assert {page for page in pages if not (site / f"{page}.html").is_file()} == set()
+
+
+def test_notebook_prints_what_its_page_shows(root, site, tmp_path):
+    nbclient = pytest.importorskip("nbclient", reason="scripts/group.sh users")
+    nbformat = pytest.importorskip("nbformat")
+    assert 'href="python.ipynb"' in (site / "how-to" / "python.html").read_text()
+    made = nbformat.read(site / "how-to" / "python.ipynb", as_version=4)
+    nbformat.validate(made)
+    nbclient.NotebookClient(made, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    printed = [
+        "".join(out["text"] for out in cell.outputs if out.get("name") == "stdout")
+        for cell in made.cells
+        if cell.cell_type == "code"
+    ]
+    page = (root / "docs" / "how-to" / "python.md").read_text().partition("\n## Polars\n")[0]
+    assert len(printed) > 3
+    assert printed == executed.shown(page)
 
 
 @pytest.mark.parametrize("term", TERMS)

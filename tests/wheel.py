@@ -1,6 +1,5 @@
 """A wheel of losslab in a new environment, with the packages that it requires and no others."""
 
-import shutil
 import subprocess
 import sys
 import venv
@@ -10,21 +9,12 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.conftest import ROOT
+from tests import sources
 
 
 def build(folder: Path) -> Path:
     """Build the wheel in a copy of the clone's files, as pip leaves files in its source folder."""
-    source = folder / "source"
-    source.mkdir(parents=True)
-    names = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.splitlines()  # fmt: skip
-    for name in names:
-        if (ROOT / name).is_file() and not name.startswith("tests/"):
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, source / name)
+    source = sources.copy(folder / "source")
     _pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source))
     (wheel,) = folder.glob("*.whl")
     return wheel

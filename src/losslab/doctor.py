@@ -25,7 +25,7 @@ from losslab.backends.base import (
     Job,
 )
 from losslab.errors import LosslabError
-from losslab.instrument import image, integrity, kernel, kernels, quarto
+from losslab.instrument import analysis, image, integrity, kernel, kernels
 from losslab.instrument.cache import cache_folder
 from losslab.lock import own_folder
 from losslab.repository import FOR_CAMPAIGNS, SET_UP, debian_packages, install_command
@@ -33,7 +33,6 @@ from losslab.repository import FOR_CAMPAIGNS, SET_UP, debian_packages, install_c
 BOOT_TIMEOUT_S = 60.0
 # Size of a full campaign's raw files; the quick one needs a tenth.
 RESULTS_BYTES = 4 * 2**30
-R_PREFIX = "r-cran-"  # of Debian's packages of R packages
 PROBE_TIMEOUT_S = 20.0
 WITHOUT_RANDOM = ["setarch", "--addr-no-randomize", "true"]
 # ptrace(2) with PTRACE_TRACEME, which is 0.
@@ -91,12 +90,6 @@ class Section:
         *first, last = others
         names = f"{', '.join(first)} or {last}" if first else last
         return f"{text} (losslab kernel --name {names})"
-
-
-def r_packages(part: str = "analysis") -> list[str]:
-    """List the R packages of a part."""
-    names = debian_packages(part)
-    return [name.removeprefix(R_PREFIX) for name in names if name.startswith(R_PREFIX)]
 
 
 def text(sections: Sequence[Section], way: tuple[str, str]) -> str:
@@ -239,15 +232,7 @@ def _analysis() -> Iterable[Finding]:
     rscript = shutil.which("Rscript")
     yield _present("R", rscript, fix=install_command("analysis"))
     if rscript:
-        required = r_packages()
-        names = ", ".join(f"'{name}'" for name in required)
-        code = f"p <- c({names}); cat(p[!vapply(p, requireNamespace, TRUE, quietly = TRUE)])"
-        # Without TZ, R queries systemd and prints a warning.
-        command = [rscript, "--vanilla", "-e", code]
-        done = processes.attempt(command, limit_s=PROBE_TIMEOUT_S, more={"TZ": "UTC"})
-        missing = done.out.split() if done.good else ["an answer"]
-        found = f"without {', '.join(missing)}" if missing else ", ".join(required)
+        missing = analysis.missing_r_packages()
+        found = f"without {', '.join(missing)}" if missing else ", ".join(analysis.r_packages())
         yield Finding("R packages", not missing, found, install_command("analysis"))
-    installed = all(importlib.util.find_spec(name) for name in ("pypandoc", "typst"))
-    fallback = "knitr, pandoc and typst (no Quarto >= 1.9)" if installed else ""
-    yield _present("a renderer", quarto.program() or fallback, "none", FOR_CAMPAIGNS)
+    yield _present("a renderer", analysis.renderer(), "none", FOR_CAMPAIGNS)

@@ -1,7 +1,6 @@
 """Runs and results of measurements as pandas data frames.
 
-polars and other libraries take them through the data-frame interchange protocol, as in
-`polars.from_dataframe(run.tcp)`.
+Polars converts them: `polars.from_pandas(run.tcp)`, which needs pyarrow for columns of text.
 """
 
 from __future__ import annotations
@@ -160,7 +159,8 @@ class Results:
         names = [{key: row[key] for key in IDENTITY} for row in self._tables.cells]
         found = [named | row for named, row in zip(names, rows, strict=True)]
         columns = [*IDENTITY, *(varied or ["algorithm"]), "metric", *cellstable.STATISTICS]
-        return _frame(found, columns)
+        # Cells without five valid runs have no interval.
+        return _frame(found, columns).astype({end: float for end in ("mean", "low", "high")})
 
     def runs(self, **axes: Value) -> list[Run]:
         """List the valid runs whose axes have the given values."""

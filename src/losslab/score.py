@@ -22,6 +22,7 @@ from losslab.campaign import cost, scorecard, verdicts
 from losslab.campaign.folder import write_json
 from losslab.campaign.scorecard import STUDY, Card
 from losslab.errors import HostError, LosslabError
+from losslab.instrument import analysis
 from losslab.reading import read_yaml
 from losslab.repository import FOR_CAMPAIGNS, ROOT
 from losslab.study import design, files, suite
@@ -69,7 +70,7 @@ def _score(options: argparse.Namespace) -> int:
     names = list(dict.fromkeys(options.names))
     cellspec.require_algorithms(names)
     if not options.estimate:
-        _require_snakemake()
+        _require_programs()
     selected = suite.load_suite(suite.load_study(STUDY, root)["suite"], root)
     form = suite.QUICK if options.quick else suite.FULL
     campaign = plan(selected, form, names)
@@ -98,10 +99,13 @@ def _score(options: argparse.Namespace) -> int:
     return 0
 
 
-def _require_snakemake() -> None:
-    """Raise HostError if the workflow's program is not installed."""
+def _require_programs() -> None:
+    """Raise HostError if a program is missing that the workflow, the figures or the pages need."""
+    use = "losslab score"
     if importlib.util.find_spec("snakemake") is None:
-        raise HostError("losslab score needs Snakemake, found none", hint=FOR_CAMPAIGNS)
+        raise HostError(f"{use} needs Snakemake, found none", hint=FOR_CAMPAIGNS)
+    analysis.require_renderer(use)
+    analysis.require_r(use)
 
 
 def plan(selected: dict[str, Any], form: str, names: Sequence[str]) -> dict[str, Any]:

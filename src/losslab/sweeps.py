@@ -23,7 +23,8 @@ from losslab import cellspec, interrupts, processes
 from losslab.backends import snapshot_server
 from losslab.campaign import collect
 from losslab.campaign.folder import CELL_FILE
-from losslab.errors import LosslabError
+from losslab.errors import HostError, LosslabError
+from losslab.instrument import analysis
 from losslab.provide import at_first_use
 from losslab.reading import UsageError, input_errors, number, shown, whole_option
 from losslab.repository import ROOT
@@ -223,6 +224,20 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.set_defaults(run=_sweep, interrupted=KEPT)
 
 
+def _can_draw() -> bool:
+    """Return whether R can draw the figure; say so beforehand if it cannot."""
+    try:
+        analysis.require_r("the figure of losslab sweep")
+    except HostError as error:
+        print(
+            f"losslab: note: {error}\n  -> or use the tables; after the installation, the same "
+            "command draws the finished runs",
+            file=sys.stderr,
+        )
+        return False
+    return True
+
+
 def _sweep(options: argparse.Namespace) -> int:
     given = {
         name: values(axis, text)
@@ -231,6 +246,7 @@ def _sweep(options: argparse.Namespace) -> int:
     }
     todo = cells(given, options.out)
     varied = [name for name, each in given.items() if len(each) > 1] or ["algorithm"]
+    figure = _can_draw()
     options.out.mkdir(parents=True, exist_ok=True)
     block = study(given, options.replicates)
     (options.out / "study.yaml").write_text(yaml.safe_dump(block, sort_keys=False))
@@ -240,7 +256,8 @@ def _sweep(options: argparse.Namespace) -> int:
     measure(todo, options.replicates, options.cores, where)
     measured = [(each.condition, each.file) for each in todo]
     found = cellstable.rows(measured, varied, options.metric)
-    files = [*cellstable.write(found, varied, options.out), write_replicates(todo, options.out)]
+    files = cellstable.write(found, varied, options.out, figure)
+    files.append(write_replicates(todo, options.out))
     print(cellstable.text(found, varied))
     print("\n" + "\n".join(map(str, files)))
     for row in found:

@@ -77,7 +77,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def _whatif(options: argparse.Namespace) -> int:
-    plot.refuse_formats(options.figure)
+    plot.require_drawable(options.figure)
     recorded = Recorded.of(options)
     changes = [*_changes(options, recorded.condition)]
     with recorded.cut(options.at, options.out) as (past, untouched, out):

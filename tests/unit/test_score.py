@@ -8,6 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from losslab import cli, score
+from losslab.instrument import analysis
 from losslab.reading import read_yaml
 from losslab.study import design, suite
 from losslab.study.schemas import SCHEMAS
@@ -37,6 +38,20 @@ def test_score_without_snakemake_is_refused_before_it_begins(monkeypatch, capsys
     )
     assert not out.exists()
     assert cli.main(["score", "gaimd", "--quick", "--estimate", "--out", str(out)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("part", "missing"),
+    [("missing_r_packages", ["ragg"]), ("renderer", "")],
+)
+def test_score_without_r_or_a_renderer_is_refused_before_it_begins(
+    monkeypatch, capsys, tmp_path, part, missing
+):
+    monkeypatch.setattr(analysis, part, lambda: missing)
+    out = tmp_path / "card"
+    assert cli.main(["score", "gaimd", "--quick", "--out", str(out)]) == 1
+    assert "losslab score needs" in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_quick_score_of_one_algorithm_takes_less_than_15_minutes(root):

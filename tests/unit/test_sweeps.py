@@ -8,6 +8,7 @@ import pytest
 from losslab import cli, sweeps
 from losslab.cellspec import UsageError
 from losslab.errors import LosslabError
+from losslab.instrument import analysis
 from losslab.study import design
 from losslab.study.condition import AXES, Condition
 from losslab.study.grid import block_grid
@@ -135,6 +136,22 @@ def test_sweep_succeeds_only_if_every_cell_has_a_value(
     assert [row["algorithm"] for row in rows] == ["cubic", "bbr"]
     assert [row["valid"] for row in rows] == ["TRUE", "TRUE" if second else "FALSE"]
     assert rows[0]["goodput_mbit"] == "5"
+
+
+def test_sweep_without_r_says_so_and_writes_its_tables(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(analysis, "missing_r_packages", lambda: ["ragg"])
+
+    def measure(todo, *_):
+        assert "the figure of losslab sweep needs R packages" in capsys.readouterr().err
+        for each in todo:
+            each.folder.parent.mkdir(parents=True, exist_ok=True)
+            cell(each.folder, each.condition.algorithm, 5)
+
+    monkeypatch.setattr(sweeps, "measure", measure)
+    words = ["sweep", "--algorithm", "cubic", "--out", str(tmp_path)]
+    assert cli.main(words) == 0
+    assert (tmp_path / "sweep.csv").is_file()
+    assert not (tmp_path / "sweep.svg").exists()
 
 
 def test_impossible_cell_of_a_sweep_is_refused_before_measuring(capsys, tmp_path):

@@ -13,7 +13,7 @@ from losslab.backends import preflight, runner, virtual
 from losslab.backends.base import GUEST, VIRTUAL, Instrument, Job, Needs
 from losslab.backends.registry import BACKENDS
 from losslab.errors import HostError, LosslabError
-from losslab.instrument import image, integrity, kernel, kernels, packed
+from losslab.instrument import buildprogress, image, integrity, kernel, kernels, packed
 from losslab.instrument.cache import building, cache_folder
 from losslab.instrument.kernels import Kernel
 from losslab.repository import ROOT, SET_UP
@@ -164,7 +164,8 @@ def video(condition: Condition, tools: Instrument, timeout_s: float | None = Non
                 task = {"kind": "command", "command": command}
                 # Not in a fork of a campaign's guest, which may have containers for other jobs.
                 job = Job(task, partial, 1, timeout_s or ENCODE_TIMEOUT_S, alone=True)
-                runner.run(virtual.Guest(), tools, job)
+                with buildprogress.shown("video", "half a minute to encode"):
+                    runner.run(virtual.Guest(), tools, job)
     return folder / "video.mp4"
 
 

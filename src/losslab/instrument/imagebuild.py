@@ -18,12 +18,13 @@ from pathlib import Path
 
 from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import debian, image, integrity, packed
+from losslab.instrument import buildprogress, debian, image, integrity, packed
 from losslab.instrument.archive import Download, UnavailableError, digest, write_sources
-from losslab.instrument.cache import building
+from losslab.instrument.cache import building, cache_folder
 from losslab.instrument.debian import ARCHITECTURE, Lock
 from losslab.instrument.image import ENGINE, HOST, SUITE
 
+BUILD_TAKES = "one minute of CPU time"
 CONTAINERNET = "opt/containernet"  # in the engine image
 SOURCE = "LOSSLAB_CONTAINERNET_SOURCE"
 MOUNT_POINTS = ("mnt/losslab", "mnt/out")
@@ -90,7 +91,13 @@ def relock(*only: str) -> list[str]:
 
 
 def _build_from(name: str, target: Path, locked: Lock, *, pinned: bool) -> None:
-    with building(target) as folder:
+    def so_far() -> str:
+        count = len(locked.packages)
+        done = sum((cache_folder() / "files" / p.file.sha256).exists() for p in locked.packages)
+        text = f"{done} of {count} packages downloaded"
+        return text if done < count else f"installing {count} packages"
+
+    with buildprogress.shown(f"image {name}", BUILD_TAKES, so_far), building(target) as folder:
         if folder is not None:
             _build(name, folder, locked, debian.fetch(locked), pinned=pinned)
 

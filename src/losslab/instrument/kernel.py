@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -12,8 +13,17 @@ from typing import Any
 
 from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import cache, integrity, kernels, kernelsource, kerneltree, packed
+from losslab.instrument import (
+    buildprogress,
+    cache,
+    integrity,
+    kernels,
+    kernelsource,
+    kerneltree,
+    packed,
+)
 from losslab.instrument.archive import SOURCES, UnavailableError, digest, write_sources
+from losslab.instrument.buildprogress import LOG
 from losslab.instrument.cache import building, cache_folder, hash_files
 from losslab.instrument.kernels import Kernel
 from losslab.instrument.kernelsource import DEBIAN, KERNEL_ORG, Source
@@ -22,7 +32,8 @@ from losslab.repository import ROOT
 RECIPE = ROOT / "containers" / "kernel"
 # Configuration fragment of every kernel; a series' folder may have its own.
 FRAGMENT = "fragment.config"
-LOG = "build.log"  # in a kernel's folder
+BUILD_TAKES = "ten minutes of CPU time"
+ADDITION_TAKES = "half a minute"
 TREES = "tree"  # folder of the cache: object files of kernels to which algorithms are added
 provenance = cache.provenance
 
@@ -78,15 +89,17 @@ def build(unpinned: bool = False, spec: Kernel | None = None) -> Path:
     # kernels are kept on first use.
     if own or spec == kernels.default():
         return _from_objects(spec, unpinned)
-    source = _source(spec, unpinned)
-    made = target(spec, source.origin, source.pinned)
-    with building(made) as partial:
-        if partial is not None:
-            # In the cache, which has space, under a name that the next build removes.
-            with tempfile.TemporaryDirectory(prefix=f"{partial.name}-", dir=made.parent) as work:
-                tree = _compiled(spec, source, Path(work), partial / LOG)
-                write_sources([source.found], partial)
-                _finish(_provenance(spec, source, tree), tree, partial)
+    with buildprogress.shown(f"kernel {spec.title}", BUILD_TAKES, buildprogress.of_kernel):
+        source = _source(spec, unpinned)
+        made = target(spec, source.origin, source.pinned)
+        with building(made) as partial:
+            if partial is not None:
+                # In the cache, which has space, under a name that the next build removes.
+                prefix = f"{partial.name}-"
+                with tempfile.TemporaryDirectory(prefix=prefix, dir=made.parent) as work:
+                    tree = _compiled(spec, source, Path(work), partial / LOG)
+                    write_sources([source.found], partial)
+                    _finish(_provenance(spec, source, tree), tree, partial)
     return made
 
 
@@ -96,7 +109,8 @@ def _from_objects(spec: Kernel, unpinned: bool) -> Path:
     facts = provenance(kept)
     source = facts["source"]
     made = target(spec, source["from"], facts["pinned"])
-    with building(made) as partial:
+    own = buildprogress.shown(f"kernel {spec.title}", ADDITION_TAKES)
+    with own if spec != spec.base else contextlib.nullcontext(), building(made) as partial:
         if partial is not None:
             with kerneltree.with_additions(
                 kept, spec.algorithms, spec.replaced, partial / LOG
@@ -137,22 +151,22 @@ def kept_objects(spec: Kernel, unpinned: bool) -> Path:
     built = existing(spec) is not None
     if packed.install(packed.OBJECTS, objects(spec)):
         return objects(spec)
-    source = _source(spec, unpinned)
-    folder = objects(spec, source.origin, source.pinned)
-    with building(folder) as partial:
-        if partial is not None:
-            if built:
-                print(
-                    f"losslab: note: compiling {spec.label} again, because its object files are "
-                    "not in the cache (ten minutes of CPU time, 300 MB); adding further "
-                    "algorithms takes seconds",
-                    file=sys.stderr,
-                )
-            tree = _compiled(spec, source, partial, partial / LOG)
-            kerneltree.prune(tree)
-            write_sources([source.found], partial)
-            facts = _provenance(spec, source, tree) | {"hash": folder.name}
-            _write(facts, partial)
+    if built:
+        print(
+            f"losslab: note: compiling {spec.label} again, because its object files are not in the "
+            "cache (300 MB); adding further algorithms takes seconds",
+            file=sys.stderr,
+        )
+    with buildprogress.shown(f"kernel {spec.title}", BUILD_TAKES, buildprogress.of_kernel):
+        source = _source(spec, unpinned)
+        folder = objects(spec, source.origin, source.pinned)
+        with building(folder) as partial:
+            if partial is not None:
+                tree = _compiled(spec, source, partial, partial / LOG)
+                kerneltree.prune(tree)
+                write_sources([source.found], partial)
+                facts = _provenance(spec, source, tree) | {"hash": folder.name}
+                _write(facts, partial)
     return folder
 
 

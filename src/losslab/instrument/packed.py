@@ -175,6 +175,7 @@ def _take(place: str, kind: str, name: str, target: Path) -> None:
                 f"a packed {kind} must have {limits.packed_bytes} bytes at most, its JSON says "
                 f"{size}"
             )
+        print(f"losslab: {kind} {name}: fetching {size / 1e6:.0f} MB from {place}", file=sys.stderr)
         archive = _get(fetcher, place, folder / f"{kind}-{name}.tar.zst", size)
         found = digest(archive)
         if found != expected:

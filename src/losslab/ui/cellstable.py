@@ -66,12 +66,14 @@ def _mean(valid: Sequence[Mapping[str, Any]], name: str) -> float | None:
     return statistics.fmean(numbers) if numbers else None
 
 
-def write(found: Sequence[Mapping[str, Any]], varied: Sequence[str], folder: Path) -> list[Path]:
-    """Write table and figures; return their paths."""
+def write(
+    found: Sequence[Mapping[str, Any]], varied: Sequence[str], folder: Path, figure: bool = True
+) -> list[Path]:
+    """Write the table and, if `figure`, the figures; return their paths."""
     table = folder / "sweep.csv"
     columns = [*varied, "metric", *STATISTICS, *MORE, "reasons"]
     write_csv(table, columns, [dict(row) for row in found])
-    if all(row["mean"] is None for row in found):
+    if not figure or all(row["mean"] is None for row in found):
         return [table]
     figures = [folder / "sweep.svg", folder / "sweep.png"]
     numbers = [name for name in varied if AXES[name].kind != "str"]

@@ -49,7 +49,7 @@ def say(text: str) -> None:
 
 
 def _plot(options: argparse.Namespace) -> int:
-    plot.refuse_formats(options.out)
+    plot.require_drawable(options.out)
     runs = plot.load(options.folders)
     if options.out:
         plot.figure(runs, options.out)

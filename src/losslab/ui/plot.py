@@ -48,8 +48,10 @@ def load(folders: Sequence[Path]) -> list[Run]:
     return [series.load(path) for folder in folders for path in series.replicates(folder)]
 
 
-def refuse_formats(paths: Sequence[Path]) -> None:
-    """Refuse paths without the suffix of a figure."""
+def require_drawable(paths: Sequence[Path]) -> None:
+    """Refuse paths without the suffix of a figure, and figures without R."""
+    if paths:
+        require_programs("analysis", "a figure")
     for path in paths:
         if path.suffix not in FORMATS:
             raise LosslabError(
@@ -63,7 +65,7 @@ def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
 
     The files' suffixes select the formats. A page has space for `MAX_CONDITIONS`.
     """
-    refuse_formats(paths)
+    require_drawable(paths)
     conditions = series.labels(runs, without=["algorithm"])
     if len(set(conditions)) > MAX_CONDITIONS:
         raise LosslabError(
@@ -118,7 +120,6 @@ def draw(
     script: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]], paths: Sequence[Path]
 ) -> None:
     """Plot a table with an R script of analysis/ (plot.R), in the report's theme."""
-    require_programs("analysis", "a figure")
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
     folder = ROOT / "analysis"

@@ -14,14 +14,26 @@ from typing import Any
 
 from losslab.campaign import codedigest, fingerprint
 from losslab.errors import LosslabError
+from losslab.instrument import analysis
 from losslab.repository import ROOT
 from losslab.study import files
 from losslab.study.design import Study
 
 # Top-level definitions of R files.
 DEFINITION = re.compile(r"^([A-Za-z.][\w.]*) *<-", re.MULTILINE)
+# Output of the rule that renders the report.
+RENDERED = ".snakemake/losslab/rendered"
 # Name endings of the run explorer's page and of the modules that fill it.
 EXPLORER_FILES = (".html", ".css", ".js", "explorer.py", "series.py")
+
+
+def require_programs(jobs: Iterable[Any]) -> None:
+    """Raise HostError if a program is missing that scripts in R, or the report, need."""
+    use = "this campaign"
+    if any(str(job.rule.script).endswith(".R") for job in jobs):
+        analysis.require_r(use)
+    if any(RENDERED in job.output for job in jobs):
+        analysis.require_renderer(use)
 
 
 def require_defined_once(functions: Iterable[Path]) -> None:

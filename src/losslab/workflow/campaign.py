@@ -32,7 +32,7 @@ from losslab.study.design import Cell
 from losslab.study.grid import declared_values
 from losslab.study.seed_family import FIRST
 from losslab.study.suite import load_study
-from losslab.workflow.analysis import Analysis
+from losslab.workflow.analysis import Analysis, require_programs
 from losslab.workflow.instruments import parts_of, smoke_test_record
 
 P = ParamSpec("P")
@@ -90,8 +90,14 @@ class Campaign:
     # Start and end of a run of the workflow
 
     @as_workflow_error
-    def start(self, jobs: Iterable[Any]) -> None:
-        """Record the code of cells, report results to be made again, and test the instrument."""
+    def start(self, jobs: Iterable[Any], here: bool = True) -> None:
+        """Record the code of cells, report results to be made again, and test the instrument.
+
+        `here` says that jobs have the programs of this process. Raises HostError if one is missing.
+        """
+        jobs = [*jobs]
+        if here:
+            require_programs(jobs)
         lock.hold_for_life(STATE)
         outputs = {str(file) for job in jobs for file in job.output}
         staleness.record_code(self.cells.values())

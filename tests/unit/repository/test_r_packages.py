@@ -4,7 +4,7 @@ import re
 
 import yaml
 
-from losslab import doctor
+from losslab.instrument import analysis
 
 BASE = {"stats", "utils", "grDevices", "grid", "methods", "tools", "compiler"}
 TIDYVERSE = {"ggplot2", "dplyr", "tidyr", "readr", "tibble", "scales", "tidyselect", "forcats"}
@@ -39,8 +39,8 @@ def conda(path):
 
 def test_debian_packages_have_every_r_package(root):
     work, tests = needed(root)
-    assert set(doctor.r_packages("analysis")) == work
-    assert set(doctor.r_packages("tests")) == tests - work
+    assert set(analysis.r_packages("analysis")) == work
+    assert set(analysis.r_packages("tests")) == tests - work
 
 
 def test_conda_environment_has_every_r_package(root):

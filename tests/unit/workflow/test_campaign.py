@@ -6,8 +6,12 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from snakemake.exceptions import WorkflowError
 
+from losslab import lock
 from losslab.campaign import fingerprint
+from losslab.errors import LosslabError
+from losslab.instrument import analysis
 from losslab.workflow import instruments
 from losslab.workflow.campaign import Campaign, stopping_rule
 from tests.unit.workflow.conftest import CONFIG
@@ -38,6 +42,35 @@ def test_cell_rule_has_the_parameters_of_staleness(campaign, job):
     code, *metrics = stopping_rule()
     assert re.fullmatch("[0-9a-f]{16}", code)
     assert "goodput_mbit" in metrics
+
+
+@pytest.mark.parametrize(
+    ("part", "missing", "job"),
+    [
+        ("missing_r_packages", ["ragg"], ("analysis/figure.R", [])),
+        ("renderer", "", (None, [".snakemake/losslab/rendered"])),
+    ],
+)
+def test_campaign_without_r_or_a_renderer_is_refused_before_it_measures(
+    campaign, monkeypatch, part, missing, job
+):
+    monkeypatch.setattr(analysis, part, lambda: missing)
+    script, output = job
+    jobs = [SimpleNamespace(rule=SimpleNamespace(script=script), output=output)]
+    with pytest.raises(WorkflowError, match="this campaign needs"):
+        campaign.start(jobs)
+
+
+def test_campaign_whose_jobs_run_elsewhere_needs_no_r_here(campaign, monkeypatch):
+    monkeypatch.setattr(analysis, "missing_r_packages", lambda: ["ragg"])
+
+    def hold(folder):
+        raise LosslabError("it begins")
+
+    monkeypatch.setattr(lock, "hold_for_life", hold)
+    jobs = [SimpleNamespace(rule=SimpleNamespace(script="figure.R"), output=[])]
+    with pytest.raises(WorkflowError, match="it begins"):
+        campaign.start(jobs, here=False)
 
 
 def test_lost_guest_and_newly_available_part_change_a_parameter(campaign, job, monkeypatch):

@@ -1,0 +1,52 @@
+"""Programs that statistics, figures and reports need: R, its packages and a renderer."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from losslab import processes
+from losslab.errors import HostError
+from losslab.instrument import quarto
+from losslab.repository import FOR_CAMPAIGNS, debian_packages, install_command, require_programs
+
+PART = "analysis"
+R_PREFIX = "r-cran-"  # of Debian's packages of R packages
+
+
+def r_packages(part: str = PART) -> list[str]:
+    """List the R packages of a part of scripts/packages.txt."""
+    names = debian_packages(part)
+    return [name.removeprefix(R_PREFIX) for name in names if name.startswith(R_PREFIX)]
+
+
+def missing_r_packages() -> list[str]:
+    """List the R packages that R cannot load; R must be installed."""
+    names = ", ".join(f"'{name}'" for name in r_packages())
+    code = f"p <- c({names}); cat(p[!vapply(p, requireNamespace, TRUE, quietly = TRUE)])"
+    # Without TZ, R queries systemd and prints a warning.
+    done = processes.attempt(["Rscript", "--vanilla", "-e", code], more={"TZ": "UTC"})
+    return done.out.split() if done.good else ["an answer"]
+
+
+def renderer() -> str:
+    """Return the renderer of reports: Quarto, or else pandoc and typst; empty if there is none."""
+    program = quarto.program()
+    installed = all(importlib.util.find_spec(name) for name in ("pypandoc", "typst"))
+    fallback = "knitr, pandoc and typst (no Quarto >= 1.9)" if installed else ""
+    return str(program) if program else fallback
+
+
+def require_r(use: str) -> None:
+    """Raise HostError if `use` lacks R or an R package."""
+    require_programs(PART, use)
+    if missing := missing_r_packages():
+        raise HostError(
+            f"{use} needs R packages, found missing: {', '.join(missing)}",
+            hint=f"run as root: {install_command(PART)}",
+        )
+
+
+def require_renderer(use: str) -> None:
+    """Raise HostError if `use` lacks a renderer of reports."""
+    if not renderer():
+        raise HostError(f"{use} needs Quarto, or pandoc and typst, found none", hint=FOR_CAMPAIGNS)

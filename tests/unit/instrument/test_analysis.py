@@ -1,0 +1,33 @@
+"""R and the renderer: found, or named with the command that installs them."""
+
+import pytest
+
+from losslab import processes, repository
+from losslab.errors import HostError
+from losslab.instrument import analysis
+
+
+def test_everything_is_installed_here():
+    analysis.require_r("a test")
+    analysis.require_renderer("a test")
+
+
+def test_missing_r_is_named_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setattr(repository.shutil, "which", lambda name: None)
+    with pytest.raises(HostError, match="found missing: r-base-core") as error:
+        analysis.require_r("a test")
+    assert "r-base-core r-cran-tidyverse" in error.value.hint
+
+
+def test_missing_r_packages_are_named(monkeypatch):
+    done = processes.Done(0, "ragg svglite", "")
+    monkeypatch.setattr(processes, "attempt", lambda *words, **how: done)
+    with pytest.raises(HostError, match="a test needs R packages, found missing: ragg, svglite"):
+        analysis.require_r("a test")
+
+
+def test_missing_renderer_is_named(monkeypatch):
+    monkeypatch.setattr(analysis.quarto, "program", lambda: None)
+    monkeypatch.setattr(analysis.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(HostError, match="a test needs Quarto, or pandoc and typst, found none"):
+        analysis.require_renderer("a test")
