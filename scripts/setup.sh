@@ -24,8 +24,9 @@ fi
 scripts/packages.sh analysis tests &
 later=$!
 others=""
-# After an interrupt, stop the other jobs, and wait for apt: it must not leave packages half installed.
+# After an interrupt or error, stop the other jobs, and wait for apt: it must not leave packages half installed.
 trap '[ -z "$others" ] || kill $others 2>/dev/null || true; wait "$later" || true' EXIT
+trap 'exit 130' INT TERM
 
 # /usr/bin/python3 first: the packages above installed its venv module.
 python=""
@@ -41,6 +42,25 @@ if [ -z "$python" ]; then
     exit 1
 fi
 
+# Build images and kernel in the background, from sources: pip need not have installed losslab.
+image="" engine="" kernel="" quarto=""
+build() {
+    # The report has another renderer where the pinned Quarto cannot be fetched.
+    PYTHONPATH=src timeout 900 .venv/bin/python -m losslab.instrument.quarto &
+    quarto=$!
+    echo "losslab: images and kernel (take ten minutes of CPU time if they are not in the cache)"
+    PYTHONPATH=src .venv/bin/python -m losslab.cli kernel &
+    kernel=$!
+    PYTHONPATH=src .venv/bin/python -m losslab.cli image &
+    image=$!
+    if [ -z "${LOSSLAB_INSTRUMENTS:-}" ]; then
+        # The main study runs in containers if Containernet's source can be fetched, or else in plain hosts.
+        PYTHONPATH=src .venv/bin/python -m losslab.cli image --variant engine --optional &
+        engine=$!
+    fi
+    others="$quarto $kernel $image $engine"
+}
+
 stamp="$(cat pyproject.toml requirements*.lock scripts/setup.sh | sha256sum | cut -d' ' -f1) $(pwd)"
 if [ "$(cat .venv/losslab-stamp 2>/dev/null || true)" != "$stamp" ]; then
     echo "losslab: making .venv"
@@ -50,9 +70,12 @@ if [ "$(cat .venv/losslab-stamp 2>/dev/null || true)" != "$stamp" ]; then
     # An artifact may have the packages for this version of Python.
     wheels="wheels/$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
     [ ! -d "$wheels" ] || install="$install --no-index --find-links $wheels"
-    # Install every package by its hash; first the build tools of packages that have only sources.
-    if $install --require-hashes -r requirements-build.lock &&
-        $install --require-hashes --no-build-isolation --use-pep517 -r requirements.lock; then
+    # Install every package by its hash: first those that build packages from sources, images and kernel.
+    if awk '/^[a-z]/ { on = FILENAME ~ /build/ || /^(packaging|pyyaml|tabulate|zstandard)==/ } on' \
+        requirements-build.lock requirements.lock | $install --require-hashes -r /dev/stdin; then
+        [ "${1:-}" = tools ] || [ -n "${LOSSLAB_INSTRUMENTS:-}" ] || build
+    fi
+    if $install --require-hashes --no-build-isolation --use-pep517 -r requirements.lock; then
         $install --no-build-isolation --no-deps -e .
     elif [ "${LOSSLAB_UNPINNED:-0}" != 0 ]; then
         $install -e '.[campaign,dev]'
@@ -83,25 +106,10 @@ if [ -n "${LOSSLAB_INSTRUMENTS:-}" ]; then
     # Adding an algorithm to a fetched kernel needs its object files, of use only with their compiler.
     ! command -v gcc >/dev/null || .venv/bin/losslab instrument fetch objects-6.12 || true
 fi
-# The report has another renderer where the pinned Quarto cannot be fetched.
-timeout 900 .venv/bin/python -m losslab.instrument.quarto &
-quarto=$!
-others="$quarto"
-echo "losslab: images and kernel (take ten minutes of CPU time if they are not in the cache)"
-.venv/bin/losslab image &
-image=$!
-engine=""
-if [ -z "${LOSSLAB_INSTRUMENTS:-}" ]; then
-    # The main study runs in containers if Containernet's source can be fetched, or else in plain hosts.
-    .venv/bin/losslab image --variant engine --optional &
-    engine=$!
-fi
-others="$quarto $image $engine"
-kernel=built
-.venv/bin/losslab kernel || kernel=failed
-wait "$image" || exit 1
-[ -z "$engine" ] || wait "$engine" || exit 1
-[ "$kernel" = built ] || exit 1
+[ -n "$kernel" ] || build
+for part in "$image" "$kernel" $engine; do
+    wait "$part" || exit 1
+done
 wait "$quarto" || echo "losslab: note: Quarto was not installed; run make setup again to retry" >&2
 wait "$later" || exit 1
 .venv/bin/losslab doctor --self-test

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from losslab.artifact import pack, results, sampling, signing, statement, verify
-from losslab.campaign import recorded, rerun, verification
+from losslab.campaign import made, recorded, rerun, verification
 from losslab.errors import LosslabError
 from tests import forgeries
 
@@ -296,6 +296,49 @@ class TestInPlace:
                 tmp_path, pack.Path("config/quick.yaml"), tmp_path / "a.tar.gz", 1, False,
                 repository=repository,
             )  # fmt: skip
+
+    def test_files_that_the_workflow_recorded_are_not_made_again(
+        self, work, repository, tmp_path, monkeypatch
+    ):
+        def packed():
+            lines = []
+            pack.pack(
+                tmp_path, pack.Path("config/tiny.yaml"), tmp_path / "a.tar.gz", 1, False,
+                repository=repository, say=lines.append,
+            )  # fmt: skip
+            return lines
+
+        class MadeAgainError(Exception):
+            """Marks that packing makes tables and report again."""
+
+        def run_workflow(*_):
+            raise MadeAgainError
+
+        monkeypatch.setattr(verification, "run_workflow", run_workflow)
+        shutil.copytree(work / "results", tmp_path / "results")
+        with pytest.raises(MadeAgainError):
+            packed()
+        (tmp_path / ".snakemake").mkdir()
+        shutil.copy(work / made.FILE, tmp_path / made.FILE)
+        assert (
+            "tables, figures and report are as the workflow made them from these cells" in packed()
+        )
+        forger = forgeries.Forger(tmp_path)
+        page = tmp_path / "results/report/report.html"
+        for edit in (
+            lambda: forger.substitute("results/claims.csv", "tiny-cubic", "tiny-bbr"),
+            lambda: (tmp_path / "results/tables/more.csv").write_text("a\n"),
+            lambda: page.unlink(),
+        ):
+            edit()
+            with pytest.raises(MadeAgainError):
+                packed()
+            shutil.rmtree(tmp_path / "results")
+            shutil.copytree(work / "results", tmp_path / "results")
+        # Raw files are always read again.
+        (forger.replicate() / "tcp.csv").write_bytes(b"")
+        with pytest.raises(LosslabError, match=r"tcp.csv has changed since it was measured"):
+            packed()
 
 
 def test_artifact_page_lists_every_forgery(root):

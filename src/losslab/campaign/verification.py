@@ -43,7 +43,7 @@ class Verification:
     """The outcome of a verification."""
 
     audit: Audit  # of the cells
-    remade: Remade | None = None  # of the files made from cells; None if the cells have findings
+    remade: Remade | None = None  # of the files made from cells; None if not made again
 
     @property
     def findings(self) -> list[Finding]:
@@ -57,13 +57,16 @@ def verify_results(
     repository: Path,
     processors: int,
     say: Callable[[str], None] = lambda line: None,
+    *,
+    with_tables: bool = True,
 ) -> Verification:
     """Compute a campaign's results again, from the raw files to the report, and compare.
 
-    Raises LosslabError if the workflow failed to make tables or report from the cells.
+    `with_tables`: also make the files again that follow from cells. Raises LosslabError if the
+    workflow failed to do so.
     """
     found = Verification(audit(results, campaign.cells, processors, say))
-    if not found.findings:
+    if with_tables and not found.findings:
         found.remade = remake(results, campaign, repository, processors, say)
     return found
 

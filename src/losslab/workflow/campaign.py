@@ -34,6 +34,7 @@ from losslab.study.seed_family import FIRST
 from losslab.study.suite import load_study
 from losslab.workflow.analysis import Analysis, require_programs
 from losslab.workflow.instruments import parts_of, smoke_test_record
+from losslab.workflow.run import Run
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -84,27 +85,28 @@ class Campaign:
             (study.name, cell.name): cell for study in self.studies.values() for cell in study.cells
         }
         self._ledger = Ledger(STATE / "losslab-ledger.json")
+        self._run: Run | None = None
         # Snakemake calls neither `start` nor `end` when there is nothing to do.
         atexit.register(self._ledger.write)
 
     # Start and end of a run of the workflow
 
     @as_workflow_error
-    def start(self, jobs: Iterable[Any], here: bool = True) -> None:
+    def start(self, workflow: Any) -> None:
         """Record the code of cells, report results to be made again, and test the instrument.
 
-        `here` says that jobs have the programs of this process. Raises HostError if one is missing.
+        Raises HostError if jobs need a program that this machine lacks.
         """
-        jobs = [*jobs]
-        if here:
-            require_programs(jobs)
+        # Jobs of other machines and of conda environments have programs that this process has not.
+        if workflow.local_exec and not workflow.deployment_settings.deployment_method:
+            require_programs(workflow.dag.needrun_jobs())
         lock.hold_for_life(STATE)
-        outputs = {str(file) for job in jobs for file in job.output}
+        self._run = Run(workflow, self._config, self._root)
         staleness.record_code(self.cells.values())
         for name, problem in self._ledger.found.items():
             print(f"losslab: note: making {name} again: {problem}", file=sys.stderr)
         self._ledger.write()
-        self._test_instruments(outputs)
+        self._test_instruments(self._run.planned)
         # One boot for all cells. Jobs on other machines find no server, and boot guests themselves.
         server = contextlib.ExitStack()
         os.environ |= server.enter_context(snapshot_server.serving()) | hosts.variable(self._config)
@@ -131,8 +133,10 @@ class Campaign:
             print(self_test(tool), file=sys.stderr)
 
     def end(self) -> None:
-        """Record the campaign and the digests of its tables."""
+        """Record the campaign, the files that the workflow made, and the digests of its tables."""
         recorded.record(RESULTS, self._configfiles, self._config)
+        if self._run is not None:
+            self._run.record(Path(), self.results())
         tables = [path for study in self.studies for path in study_tables(study).values()]
         self._ledger.record([*tables, CLAIMS])
 

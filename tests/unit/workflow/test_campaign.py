@@ -44,6 +44,12 @@ def test_cell_rule_has_the_parameters_of_staleness(campaign, job):
     assert "goodput_mbit" in metrics
 
 
+def run_of(jobs, **settings):
+    """Return what `Campaign.start` asks of Snakemake's workflow before it measures."""
+    named = {"local_exec": True, "deployment_settings": SimpleNamespace(deployment_method=set())}
+    return SimpleNamespace(dag=SimpleNamespace(needrun_jobs=lambda: jobs), **(named | settings))
+
+
 @pytest.mark.parametrize(
     ("part", "missing", "job"),
     [
@@ -58,7 +64,7 @@ def test_campaign_without_r_or_a_renderer_is_refused_before_it_measures(
     script, output = job
     jobs = [SimpleNamespace(rule=SimpleNamespace(script=script), output=output)]
     with pytest.raises(WorkflowError, match="this campaign needs"):
-        campaign.start(jobs)
+        campaign.start(run_of(jobs))
 
 
 def test_campaign_whose_jobs_run_elsewhere_needs_no_r_here(campaign, monkeypatch):
@@ -70,7 +76,7 @@ def test_campaign_whose_jobs_run_elsewhere_needs_no_r_here(campaign, monkeypatch
     monkeypatch.setattr(lock, "hold_for_life", hold)
     jobs = [SimpleNamespace(rule=SimpleNamespace(script="figure.R"), output=[])]
     with pytest.raises(WorkflowError, match="it begins"):
-        campaign.start(jobs, here=False)
+        campaign.start(run_of(jobs, local_exec=False))
 
 
 def test_lost_guest_and_newly_available_part_change_a_parameter(campaign, job, monkeypatch):
