@@ -14,9 +14,13 @@ def fallback(monkeypatch):
     monkeypatch.setattr(quarto_module, "program", lambda: None)
 
 
-SENTENCE = """
+FUNCTIONS = """
 ```{r}
 for (file in Sys.glob("*.R")) source(file)
+```
+"""
+SENTENCE = """
+```{r}
 bbr <- 3
 ```
 
@@ -30,80 +34,15 @@ BBR is `r say(
 show_table(tibble::as_tibble(untrue$rows))
 ```
 """
-
-
-def test_true_sentence_is_rendered(fallback, root, tmp_path):
-    html, _ = render_sentences(root, tmp_path, SENTENCE.replace("LIMIT", "2"), recorded=True)
-    assert "BBR is faster, by 3, than the others of them here." in " ".join(html.split())
-
-
-def test_untrue_sentence_stops_the_report_of_a_recorded_campaign(fallback, root, tmp_path):
-    with pytest.raises(LosslabError) as failure:
-        render_sentences(root, tmp_path, SENTENCE.replace("LIMIT", "4"), recorded=True)
-    words = str(failure.value)
-    assert '_chapter.qmd, line 9: the sentence "faster, by' in words
-    assert "needs `bbr > 4`, found bbr = 3" in words
-
-
-def test_untrue_sentence_is_marked_in_other_campaigns(fallback, root, tmp_path):
-    html, _ = render_sentences(root, tmp_path, SENTENCE.replace("LIMIT", "4"))
-    page = " ".join(re.sub(r"<[^>]*>", "", html).split())
-    assert "Not so in this campaign (Table 1, no. 1): “faster, by 3, than the" in page
-    assert "bbr &gt; 4" in page
-    assert "bbr = 3" in page
-
-
 ASKED = """
 ```{r}
-for (file in Sys.glob("*.R")) source(file)
 runs <- tibble::tibble(algorithm = "bbr", mean = 900)
 ```
 
 `r say(look_up(runs, "mean", algorithm == "KEY") > 1, "It is fast.")`
-
-# Not run
-
-`r not_run_text(character())`
 """
-
-
-def test_sentence_with_an_undeclared_key_stops_the_report(fallback, root, tmp_path):
-    with pytest.raises(LosslabError) as failure:
-        render_sentences(root, tmp_path, ASKED.replace("KEY", "bbrr"))
-    words = str(failure.value)
-    assert '_chapter.qmd, line 8: the sentence "It is fast." names the algorithm bbrr' in words
-
-
-def test_sentence_without_a_measured_number_is_listed(fallback, root, tmp_path):
-    html, rendered = render_sentences(root, tmp_path, ASKED.replace("KEY", "cubic"))
-    assert "Sentences without numbers" in html
-    assert "line 8: It is fast." in " ".join(html.split())
-    assert list(rendered.unmeasured) == ["_chapter.qmd, line 8: It is fast."]
-    assert "sentences without numbers: 1" in str(rendered)
-
-
-def test_a_typed_number_stops_the_report_before_it_is_rendered(root, tmp_path):
-    with pytest.raises(LosslabError, match=r"_chapter.qmd, line 2: 93 %"):
-        render_sentences(root, tmp_path, "It loses 93 % of its goodput.\n")
-
-
-def render_sentences(root, tmp_path, text, recorded=False):
-    functions = [*(root / "analysis/R").glob("*.R")]
-    chapter = tmp_path / "_chapter.qmd"
-    chapter.write_text(f"# Chapter\n{text}")
-    document = tmp_path / "doc.qmd"
-    document.write_text("---\ntitle: Test\n---\n\n{{< include _chapters.md >}}\n")
-    (tmp_path / "style.css").write_text("body { color: black }")
-    beside = [tmp_path / "style.css", *functions]
-    declared = {"algorithm": ["cubic", "bbr"]}
-    parts = report.Parts(document, [chapter], beside, declared=declared, recorded=recorded)
-    rendered = report.render(parts, tmp_path / "o.html", tmp_path / "o.pdf")
-    return (tmp_path / "o.html").read_text(), rendered
-
-
 EXHIBITS = """
 ```{r}
-for (file in Sys.glob("*.R")) source(file)
 describe_pictures()
 hide_empty_exhibits()
 finish_document()
@@ -137,12 +76,75 @@ show_table(tibble::tibble(a = 1))
 """
 
 
-def test_exhibits_without_data_are_listed_and_not_printed(fallback, root, tmp_path):
-    html, _ = render_sentences(root, tmp_path, EXHIBITS)
-    page = " ".join(re.sub(r"<[^>]*>", "", html).split())
-    assert "Cells differ and agree (Table 1)." in page
-    assert "Table 1: Rows." in page
-    assert "Table 2" not in page
+def test_true_sentence_is_rendered(fallback, root, tmp_path):
+    html, _ = render_sentences(root, tmp_path, SENTENCE.replace("LIMIT", "2"), recorded=True)
+    assert "BBR is faster, by 3, than the others of them here." in " ".join(html.split())
+
+
+def test_untrue_sentence_stops_the_report_of_a_recorded_campaign(fallback, root, tmp_path):
+    with pytest.raises(LosslabError) as failure:
+        render_sentences(root, tmp_path, SENTENCE.replace("LIMIT", "4"), recorded=True)
+    words = str(failure.value)
+    assert '_chapter.qmd, line 12: the sentence "faster, by' in words
+    assert "needs `bbr > 4`, found bbr = 3" in words
+
+
+def test_sentence_with_an_undeclared_key_stops_the_report(fallback, root, tmp_path):
+    with pytest.raises(LosslabError) as failure:
+        render_sentences(root, tmp_path, ASKED.replace("KEY", "bbrr"))
+    words = str(failure.value)
+    assert '_chapter.qmd, line 11: the sentence "It is fast." names the algorithm bbrr' in words
+
+
+def test_a_typed_number_stops_the_report_before_it_is_rendered(root, tmp_path):
+    with pytest.raises(LosslabError, match=r"_chapter.qmd, line 6: 93 %"):
+        render_sentences(root, tmp_path, "It loses 93 % of its goodput.\n")
+
+
+def render_sentences(root, tmp_path, text, recorded=False):
+    functions = [*(root / "analysis/R").glob("*.R")]
+    chapter = tmp_path / "_chapter.qmd"
+    chapter.write_text(f"# Chapter\n{FUNCTIONS}{text}")
+    document = tmp_path / "doc.qmd"
+    document.write_text("---\ntitle: Test\n---\n\n{{< include _chapters.md >}}\n")
+    (tmp_path / "style.css").write_text("body { color: black }")
+    beside = [tmp_path / "style.css", *functions]
+    declared = {"algorithm": ["cubic", "bbr"]}
+    parts = report.Parts(document, [chapter], beside, declared=declared, recorded=recorded)
+    rendered = report.render(parts, tmp_path / "o.html", tmp_path / "o.pdf")
+    return (tmp_path / "o.html").read_text(), rendered
+
+
+@pytest.fixture(scope="module")
+def other_campaign(root, tmp_path_factory):
+    """Render a campaign without recorded verdicts; return its page's text, and the notes."""
+    chapter = SENTENCE.replace("LIMIT", "4") + ASKED.replace("KEY", "cubic") + EXHIBITS
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(quarto_module, "program", lambda: None)
+        html, rendered = render_sentences(root, tmp_path_factory.mktemp("other"), chapter)
+    return " ".join(re.sub(r"<[^>]*>", "", html).split()), rendered
+
+
+def test_untrue_sentence_is_marked_in_other_campaigns(other_campaign):
+    page, _ = other_campaign
+    assert "Not so in this campaign (Table 1, no. 1): “faster, by 3, than the" in page
+    assert "bbr &gt; 4" in page
+    assert "bbr = 3" in page
+
+
+def test_sentence_without_a_measured_number_is_listed(other_campaign):
+    page, rendered = other_campaign
+    assert "Sentences without numbers" in page
+    assert "line 25: It is fast." in page
+    assert list(rendered.unmeasured) == ["_chapter.qmd, line 25: It is fast."]
+    assert "sentences without numbers: 1" in str(rendered)
+
+
+def test_exhibits_without_data_are_listed_and_not_printed(other_campaign):
+    page, _ = other_campaign
+    assert "Cells differ and agree (Table 2)." in page
+    assert "Table 2: Rows." in page
+    assert "Table 3" not in page
     assert "tbl-none: No rows" in page
     # Details of a chapter are in the appendix.
     assert page.index("Not run") < page.index("A detail")

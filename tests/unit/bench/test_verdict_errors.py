@@ -7,9 +7,9 @@ import pytest
 from bench import verdict_errors
 from losslab.campaign import collect
 
-DRAWS = 400
+DRAWS = 200
 # Four standard errors of a rate of 5 % in so many draws.
-CHANCE = 4.4
+CHANCE = 6.2
 
 
 @pytest.fixture(scope="module")

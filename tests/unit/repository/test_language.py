@@ -1,6 +1,7 @@
 """Plain English: retired terms, first lines of docstrings, and long sentences stay away."""
 
 import ast
+import functools
 import re
 import subprocess
 
@@ -69,8 +70,9 @@ CLAUSES = frozenset(
 WORDS_MAX = 35
 
 
+@functools.cache
 def files(*suffixes):
-    """The tracked text files with one of the suffixes; all of them by default."""
+    """Return the tracked text files with one of the suffixes; all of them by default."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"],
         cwd=ROOT, capture_output=True, text=True, check=True,
@@ -79,24 +81,28 @@ def files(*suffixes):
     return [name for name in kept if not suffixes or name.endswith(suffixes)]
 
 
+@functools.cache
 def text(name):
     return (ROOT / name).read_text(errors="replace")
 
 
+@functools.cache
+def joined(content):
+    """Return a text without exempt words, as one line, and the same text in lines."""
+    kept = EXEMPT.sub("", content)
+    return re.sub(r"\n[ \t]*(#'?|//|\*)?[ \t]*", lambda m: " " * len(m[0]), kept).lower(), kept
+
+
 def lines_with(pattern, content):
-    """The numbers of the lines where a pattern begins, which may go over a line's end."""
-    joined = re.sub(r"\n[ \t]*(#'?|//|\*)?[ \t]*", lambda m: " " * len(m[0]), content)
-    found = re.finditer(pattern.replace(" ", " +"), joined, re.IGNORECASE)
+    """Return the numbers of the lines where a pattern begins; it may continue on the next line."""
+    line, content = joined(content)
+    found = re.finditer(pattern.replace(" ", " +"), line)
     return [content.count("\n", 0, match.start()) + 1 for match in found]
 
 
 @pytest.mark.parametrize("pattern", RETIRED)
 def test_retired_terms_are_replaced_by_those_of_the_field(pattern):
-    found = [
-        f"{name}:{number}"
-        for name in files()
-        for number in lines_with(pattern, EXEMPT.sub("", text(name)))
-    ]
+    found = [f"{name}:{number}" for name in files() for number in lines_with(pattern, text(name))]
     assert not found, f"write {RETIRED[pattern]!r} instead of {pattern!r}: {' '.join(found)}"
 
 

@@ -59,6 +59,13 @@ def imports(path):
     return {name.removeprefix("losslab.") if name != "losslab" else "__init__" for name in found}
 
 
+@functools.cache
+def needed(path):
+    """Return the modules that a file imports, without those for type checking."""
+    return codedigest.of_python(path.read_text()).imports
+
+
+@functools.cache
 def is_module(dotted):
     first, *rest = dotted.split(".")
     place = PACKAGE.joinpath(*rest)
@@ -152,9 +159,8 @@ def test_no_modules_import_each_other_in_a_circle():
     for path in PACKAGE.rglob("*.py"):
         parts = ("losslab", *path.relative_to(PACKAGE).with_suffix("").parts)
         name = ".".join(parts).removesuffix(".__init__")
-        found = codedigest.of_python(path.read_text()).imports
         # `from losslab.a import b` of a module b does not need the code of the package a.
-        graph[name] = {each for each in found if is_module(each)} - {name, "losslab"}
+        graph[name] = {each for each in needed(path) if is_module(each)} - {name, "losslab"}
     graphlib.TopologicalSorter(graph).prepare()  # CycleError names the modules of a circle
 
 
@@ -163,8 +169,11 @@ def test_core_imports_no_feature():
     features = tuple(f"emulation.{name}" for name in ("apps", "path", "background"))
     for module in MODULES:
         if not module.startswith(tuple(f"{name.replace('.', '/')}/" for name in features)):
-            named = codedigest.of_python((PACKAGE / module).read_text()).imports
-            found = {n for n in named if n.startswith("losslab.") and under(n[8:], features)}
+            found = {
+                n
+                for n in needed(PACKAGE / module)
+                if n.startswith("losslab.") and under(n[8:], features)
+            }
             assert found == set(), f"{module} must not name features"
 
 

@@ -61,12 +61,15 @@ def test_scripts_accept_the_arguments_of_pages(command):
         assert set(command.words[1:]) <= parts
 
 
+PARSER = cli.parser()
+
+
 @pytest.mark.parametrize("command", of("losslab"), ids=str)
 def test_losslab_parses_the_commands_of_pages(command, capsys):
     if command.words[1:] == ("--version",):
         return
     try:
-        cli.parser().parse_args(command.words[1:])
+        PARSER.parse_args(command.words[1:])
     except SystemExit as error:
         assert error.code == 0, capsys.readouterr().err
 
