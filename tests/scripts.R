@@ -1,13 +1,13 @@
 # Run the workflow's scripts and knit the report's chapters in one process, without Snakemake. The
 # only argument is a YAML file of jobs. Prints the errors of each job; exits with 1 if there are any.
 #
-# A job has a folder with the workflow's results/, its `studies`, `draw` (write its figures instead
-# of only building them), and `numbers` (stop after tables and claims).
+# A job has a folder with the workflow's results/, its `studies`, `draw` (suffixes of the figures'
+# files, which are only built without it), and `until`: the last part that it makes, of `studies`
+# (statistics, tables and figures), `claims`, and `report`, the default.
 arguments <- commandArgs(trailingOnly = TRUE)
 jobs <- yaml::read_yaml(arguments[1])
 root <- getwd()
-files <- Sys.glob(c("analysis/R/*.R", "analysis/studies/*/*.R"))
-for (file in files[!grepl("/studies/[^/]+/tables[.]R$", files)]) source(file)
+for (file in Sys.glob("analysis/R/*.R")) source(file)
 library(ggplot2)
 suppressPackageStartupMessages(library(dplyr))
 one_locale()
@@ -36,8 +36,15 @@ attempt <- function(what, code) {
   )
 }
 
-run_script <- function(path, input, output) {
+functions_of <- function(study) {
+  files <- Sys.glob(file.path("analysis/studies", study, "*.R"))
+  files[basename(files) != "tables.R"]
+}
+
+# A study's scripts see no functions of other studies, as in the workflow.
+run_script <- function(path, input, output, study = character()) {
   environment <- new.env(parent = globalenv())
+  for (file in functions_of(study)) source(file, local = environment)
   environment$snakemake <- methods::new("Snakemake", input = input, output = output)
   source(path, local = environment)
 }
@@ -64,7 +71,8 @@ study_jobs <- function(job, study) {
     list(
       summary = summary(""), ratios = summary("_ratios"),
       invalid = inside("tables/", study, "_invalid.csv")
-    )
+    ),
+    study
   ))
   tables <- unlist(described$tables)
   files <- lapply(stats::setNames(tables, tables), function(table) {
@@ -72,20 +80,21 @@ study_jobs <- function(job, study) {
   })
   input$code <- file.path("analysis/studies", study, "tables.R")
   attempt(
-    paste(job$name, study, "tables"), run_script("analysis/tabulate.R", input, files)
+    paste(job$name, study, "tables"), run_script("analysis/tabulate.R", input, files, study)
   )
-  if (isTRUE(job$numbers)) {
+  if (job$until == "claims") {
     return()
   }
   for (figure in unlist(described$figures)) {
     input$code <- file.path("analysis/studies", study, "figures", paste0(figure, ".R"))
     attempt(paste(job$name, study, "figure", figure), run_script(
       "analysis/figure.R", input, list(
-        figure = list(inside("figures/", study, "_", figure, ".svg")),
+        figure = as.list(inside("figures/", study, "_", figure, ".", unlist(job$draw))),
         data = inside("figures/", study, "_", figure, ".csv"),
         cells = inside("figures/", study, "_", figure, ".cells.csv"),
         words = inside("figures/", study, "_", figure, ".txt")
-      )
+      ),
+      study
     ))
   }
 }
@@ -141,53 +150,61 @@ knit_report <- function(job) {
   knitr::knit("index.Rmd", "index.md", quiet = TRUE, envir = new.env(parent = globalenv()))
 }
 
+summaries <- function(job, table) {
+  as.list(file.path(job$folder, "results/summary", paste0(unlist(job$studies), table, ".csv")))
+}
+claims_of <- function(job) {
+  as.list(file.path("report/claims", paste0(unlist(job$studies), ".yaml")))
+}
+
+jobs <- lapply(jobs, \(job) utils::modifyList(list(until = "report"), job))
 for (job in jobs) {
-  save_figure <- if (isTRUE(job$draw)) draw_figure else build_figure
-  studies <- unlist(job$studies)
-  for (study in studies) study_jobs(job, study)
-  of <- function(table) {
-    as.list(file.path(job$folder, "results/summary", paste0(studies, table, ".csv")))
-  }
+  save_figure <- if (is.null(job$draw)) build_figure else draw_figure
+  for (study in unlist(job$studies)) study_jobs(job, study)
+}
+for (job in Filter(\(job) job$until != "studies", jobs)) {
   attempt(paste(job$name, "claims"), run_script(
     "analysis/claims.R",
     list(
-      functions = character(), cells = of("_cells"),
-      replicates = of("_replicates"),
-      claims = as.list(file.path("report/claims", paste0(studies, ".yaml")))
+      functions = character(), cells = summaries(job, "_cells"),
+      replicates = summaries(job, "_replicates"), claims = claims_of(job)
     ),
     list(file.path(job$folder, "results/claims.csv"))
   ))
-  if (!isTRUE(job$numbers)) {
-    agreement <- function(table) file.path(job$folder, "results/tables", paste0("agreement_", table))
-    attempt(paste(job$name, "agreement"), run_script(
-      "analysis/agreement.R",
-      list(
-        algorithms = "config/algorithms.tsv", cells = of("_cells"), replicates = of("_replicates"),
-        claims = as.list(file.path("report/claims", paste0(studies, ".yaml")))
-      ),
-      list(
-        seeds = agreement("seeds.csv"), paths = agreement("paths.csv"),
-        windows = agreement("windows.csv"),
-        figure = list(file.path(job$folder, "results/figures/agreement_paths.svg")),
-        words = file.path(job$folder, "results/figures/agreement_paths.txt")
-      )
-    ))
-    published <- file.path("config/published", paste0(studies, ".csv"))
-    attempt(paste(job$name, "published numbers"), run_script(
-      "analysis/factors.R",
-      list(
-        cells = of("_cells"), replicates = of("_replicates"),
-        published = as.list(published[file.exists(published)])
-      ),
-      list(
-        factors = file.path(job$folder, "results/tables/factors_numbers.csv"),
-        sources = file.path(job$folder, "results/tables/factors_sources.csv"),
-        figure = list(file.path(job$folder, "results/figures/factors_numbers.svg")),
-        words = file.path(job$folder, "results/figures/factors_numbers.txt")
-      )
-    ))
-    attempt(paste(job$name, "report"), knit_report(job))
-  }
+}
+# What remains is of all studies, whose functions it may use.
+for (file in functions_of("*")) source(file)
+for (job in Filter(\(job) job$until == "report", jobs)) {
+  save_figure <- if (is.null(job$draw)) build_figure else draw_figure
+  agreement <- function(table) file.path(job$folder, "results/tables", paste0("agreement_", table))
+  attempt(paste(job$name, "agreement"), run_script(
+    "analysis/agreement.R",
+    list(
+      algorithms = "config/algorithms.tsv", cells = summaries(job, "_cells"),
+      replicates = summaries(job, "_replicates"), claims = claims_of(job)
+    ),
+    list(
+      seeds = agreement("seeds.csv"), paths = agreement("paths.csv"),
+      windows = agreement("windows.csv"),
+      figure = list(file.path(job$folder, "results/figures/agreement_paths.svg")),
+      words = file.path(job$folder, "results/figures/agreement_paths.txt")
+    )
+  ))
+  published <- file.path("config/published", paste0(unlist(job$studies), ".csv"))
+  attempt(paste(job$name, "published numbers"), run_script(
+    "analysis/factors.R",
+    list(
+      cells = summaries(job, "_cells"), replicates = summaries(job, "_replicates"),
+      published = as.list(published[file.exists(published)])
+    ),
+    list(
+      factors = file.path(job$folder, "results/tables/factors_numbers.csv"),
+      sources = file.path(job$folder, "results/tables/factors_sources.csv"),
+      figure = list(file.path(job$folder, "results/figures/factors_numbers.svg")),
+      words = file.path(job$folder, "results/figures/factors_numbers.txt")
+    )
+  ))
+  attempt(paste(job$name, "report"), knit_report(job))
 }
 if (length(failures) > 0) writeLines(failures)
 quit(status = min(length(failures), 1))
