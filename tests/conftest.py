@@ -39,5 +39,5 @@ def pytest_collection_modifyitems(items):
             for fixture in fixtures
             if fixture.baseid == item.nodeid.split("::")[0] and fixture.scope != "function"
         ]
-        if shared:
+        if shared and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.split("::")[0]))

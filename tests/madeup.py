@@ -11,7 +11,6 @@ from losslab.campaign import collect
 from losslab.repository import ROOT
 from losslab.study import design, grid, suite
 from losslab.study.condition import AXES
-from tests import sealed
 
 TABLES = ("cells", "replicates", "intervals", "flows", "queue")
 
@@ -158,24 +157,6 @@ def result(cell, rows, instrument):
         "study": cell.study, "block": cell.block, "cell": cell.name,
         "condition": cell.condition.to_json(), "replicates": replicates,
     }  # fmt: skip
-
-
-def write_cell(folder, cell, rows, instrument) -> None:
-    """Write a bulk flow's results in the layout of `losslab cell`."""
-    out = folder / "results" / "cells" / cell.study / cell.name
-    for number, (row, its) in enumerate(
-        zip(rows, result(cell, rows, instrument)["replicates"], strict=True)
-    ):
-        place = out / str(number)
-        place.mkdir(parents=True)
-        seconds = [{"t_s": t, "goodput_mbit": row["goodput_mbit"]} for t in range(1, 6)]
-        collect.write_csv(place / "intervals.csv", ("t_s", "goodput_mbit"), seconds)
-        manifest = {key: its[key] for key in ("seed", "valid", "reasons", "summary", "instrument")}
-        sealed.replicate(
-            place, manifest | {"backend": cell.backend, "cell": cell.condition.to_json()},
-            attempt=its["attempt"],
-        )  # fmt: skip
-    sealed.cell(out, cell.condition.to_json(), len(rows), cell.study, cell.block)
 
 
 def tables(

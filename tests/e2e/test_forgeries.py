@@ -15,62 +15,16 @@ from losslab.campaign import made, recorded, rerun, verification
 from losslab.errors import LosslabError
 from tests import forgeries
 
-CAMPAIGN = """\
-campaign: tiny
-studies:
-  tiny:
-    main: { replicates: 3, max_replicates: 4, half_width_percent: 50, duration_s: 2, warmup_s: 0.5 }
-    slow: { replicates: 1, duration_s: 26, warmup_s: 0.5 }
-"""
+# These tests and those of a new study share the campaign.
+pytestmark = pytest.mark.xdist_group("tiny campaign")
 DAY = "2026-01-31"
-
-
-def git(folder, *words):
-    who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-    return subprocess.run(
-        ["git", "-C", folder, *who, *words], capture_output=True, text=True, check=True
-    ).stdout
-
-
-@pytest.fixture(scope="module")
-def repository(root, tmp_path_factory):
-    """Return a commit of these sources with a study of four cells and an invalid one."""
-    # `make test` installs the packages.
-    pytest.importorskip("rocrate", reason="scripts/group.sh artifact")
-    folder = tmp_path_factory.mktemp("sources")
-    names = git(root, "ls-files", "-co", "--exclude-standard", "-z").split("\0")
-    for name in filter(None, names):
-        if (root / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(root / name, folder / name)
-    shutil.copytree(root / "tests/fixtures/study", folder, dirs_exist_ok=True)
-    (folder / "config/tiny.yaml").write_text(CAMPAIGN)
-    git(folder, "init", "--quiet")
-    git(folder, "add", "--all", "--force")
-    git(folder, "commit", "--quiet", "--message", "A commit")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def work(repository, tmp_path_factory):
-    """Return the campaign's folder, measured and reported by the workflow."""
-    folder = tmp_path_factory.mktemp("campaign")
-    done = subprocess.run(
-        [
-            sys.executable, "-m", "snakemake", "--snakefile", repository / "Snakefile",
-            "--directory", folder, "--configfile", repository / "config/tiny.yaml", "--cores", "2",
-        ],
-        env=os.environ | {"PYTHONPATH": str(repository / "src")},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    logs = "\n".join(path.read_text() for path in (folder / "logs").rglob("*.log"))
-    assert done.returncode == 0, done.stdout + done.stderr + logs
-    return folder
 
 
 @pytest.fixture(scope="module")
 def archive(work, repository, tmp_path_factory):
     """Return the campaign's artifact, unpacked in another folder."""
+    # `make test` installs the packages.
+    pytest.importorskip("rocrate", reason="scripts/group.sh artifact")
     folder = tmp_path_factory.mktemp("elsewhere")
     packed = pack.pack(
         work, pack.campaign_file(repository / "config/tiny.yaml", repository),

@@ -3,7 +3,6 @@
 import os
 import random
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -88,9 +87,7 @@ def test_every_figure_has_three_formats_data_and_description(root, rendered):
     # Four figures cover all studies.
     of_all = ("claims", "path", "agreement_paths", "factors_numbers")
     drawn = [*names, *of_all]
-    wanted = {
-        f"{name}.{suffix}" for name in drawn for suffix in FORMATS
-    }
+    wanted = {f"{name}.{suffix}" for name in drawn for suffix in FORMATS}
     wanted |= {f"{name}.{more}" for name in names for more in ("csv", "cells.csv", "txt")}
     written = {path.name: path for path in (rendered / "results/figures").iterdir()}
     wanted |= {f"{name}.txt" for name in of_all}
@@ -309,59 +306,6 @@ def test_snakemake_accepts_the_commands_of_make(root, tmp_path, target):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "measure_cell" in done.stdout + done.stderr
-
-
-@pytest.fixture
-def copy(root, tmp_path):
-    """Copy the repository's files to a folder with spaces in its path."""
-    target = tmp_path / "a clone, with 'spaces'"
-    left_out = shutil.ignore_patterns(
-        ".git", ".venv", ".snakemake", "results", "logs", "__pycache__"
-    )
-    shutil.copytree(root, target, ignore=left_out)
-    return target
-
-
-def snakemake_in(folder, *words):
-    """Run the workflow of a copy, with the copy's own losslab."""
-    return subprocess.run(
-        ["snakemake", "--cores", "2", *map(str, words)],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(folder / "src")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def test_clone_path_may_contain_spaces(copy):
-    study = next(study for study in madeup.studies(copy) if study.name == "backends")
-    lost = study.cells[1].name
-    noise = random.Random(1)
-    for cell in study.cells:
-        rows = [madeup.replicate(cell, n, noise, cell.name != lost) for n in range(3)]
-        madeup.write_cell(copy, cell, rows, {"kernel": {"version": "6.12", "pinned": False}})
-    done = snakemake_in(
-        copy,
-        "--configfile",
-        "config/backends.yaml",
-        "--allowed-rules",
-        "collect_study",
-        "make_explorer",
-        *analysis(["backends"]),
-    )
-    logs = "\n".join(p.read_text() for p in (copy / "logs").rglob("*.log"))
-    assert done.returncode == 0, done.stderr + logs
-    assert (copy / "results/report/report.pdf").read_bytes().startswith(b"%PDF")
-    html = (copy / "results/report/report.html").read_text()
-    assert "<svg" in html
-    assert "backends: Block" in html
-    assert lost in html
-    explorer = (copy / "results/report/explorer.html").read_text()
-    assert f"{len(study.cells)} cells" in (copy / "logs/make_explorer.log").read_text()
-    assert "uPlot" in explorer
-    assert "Block <code>host</code> is not part of this campaign." in html
-    assert html.index("16 of 16 cells were measured with parts") < html.index('id="TOC"')
 
 
 @pytest.mark.skipif(image.existing() is None, reason="the host image: `make setup`")

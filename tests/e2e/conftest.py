@@ -1,0 +1,63 @@
+"""A small campaign that the tests of artifacts and of new studies share."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+CAMPAIGN = """\
+campaign: tiny
+studies:
+  tiny:
+    main: { replicates: 3, max_replicates: 4, half_width_percent: 50, duration_s: 2, warmup_s: 0.5 }
+    slow: { replicates: 1, duration_s: 26, warmup_s: 0.5 }
+"""
+
+
+def git(folder, *words):
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    return subprocess.run(
+        ["git", "-C", folder, *who, *words], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def snakemake(repository, folder, *words):
+    """Run the workflow of these sources in a campaign's folder."""
+    return subprocess.run(
+        [
+            sys.executable, "-m", "snakemake", "--snakefile", repository / "Snakefile",
+            "--directory", folder, "--configfile", repository / "config/tiny.yaml", "--cores", "2",
+            *words,
+        ],
+        env=os.environ | {"PYTHONPATH": str(repository / "src")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def repository(root, tmp_path_factory):
+    """Return a commit of these sources with a study of four cells and an invalid one."""
+    folder = tmp_path_factory.mktemp("a clone, with 'spaces'")
+    names = git(root, "ls-files", "-co", "--exclude-standard", "-z").split("\0")
+    for name in filter(None, names):
+        if (root / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(root / name, folder / name)
+    shutil.copytree(root / "tests/fixtures/study", folder, dirs_exist_ok=True)
+    (folder / "config/tiny.yaml").write_text(CAMPAIGN)
+    git(folder, "init", "--quiet")
+    git(folder, "add", "--all", "--force")
+    git(folder, "commit", "--quiet", "--message", "A commit")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def work(repository, tmp_path_factory):
+    """Return the campaign's folder, measured and reported by the workflow."""
+    folder = tmp_path_factory.mktemp("a campaign, with 'spaces'")
+    done = snakemake(repository, folder)
+    logs = "\n".join(path.read_text() for path in (folder / "logs").rglob("*.log"))
+    assert done.returncode == 0, done.stdout + done.stderr + logs
+    return folder
