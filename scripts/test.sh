@@ -6,10 +6,12 @@ cd "$(dirname "$0")/.."
 
 scripts/packages.sh browser && scripts/group.sh docs && scripts/group.sh artifact &&
     scripts/group.sh croissant && scripts/group.sh slurm && scripts/group.sh users || exit 1
-# Each cell takes a processor and about 100 MB of memory.
-most=8
+# Each cell takes a processor and about 100 MB of memory. Some tests wait, so there is one more worker
+# than processors.
+workers=$(($(nproc) + 1))
+[ "$workers" -le 8 ] || workers=8
 status=0
-.venv/bin/pytest -m "not alone" --numprocesses auto --maxprocesses "$most" --dist loadgroup "$@" ||
+.venv/bin/pytest -m "not alone" --numprocesses "$workers" --dist loadgroup "$@" ||
     status=$?
 .venv/bin/pytest -m alone "$@" || status=$?
 exit "$status"
