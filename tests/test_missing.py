@@ -41,7 +41,8 @@ def folder(root, tmp_path_factory):
             tables = madeup.tables(study, noise, lambda c, f=fate, o=other: f.get(c.name, o))
             madeup.write(tables, folder / name, study.name)
         names = [study.name for study in studies]
-        jobs.append({"name": name, "folder": name, "studies": names, "draw": ["svg"] if number is None else None})
+        drawn = {"draw": ["svg"]} if number is None else {}
+        jobs.append({"name": name, "folder": name, "studies": names} | drawn)
     done = madeup.run_scripts(root, folder, jobs)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder

@@ -131,7 +131,7 @@ def tables(folder: Path) -> dict[str, str]:
     )  # fmt: skip
     if collected.returncode != 0:
         raise RuntimeError(collected.stderr)
-    job = {"name": NAME, "folder": ".", "studies": [NAME], "numbers": True}
+    job = {"name": NAME, "folder": ".", "studies": [NAME], "until": "claims"}
     done = madeup.run_scripts(root, folder, [job])
     if done.returncode != 0:
         raise RuntimeError(done.stdout + done.stderr)
