@@ -26,7 +26,7 @@ from losslab.campaign.staleness import Ledger
 from losslab.campaign.verdicts import CLAIMS
 from losslab.errors import LosslabError
 from losslab.instrument import kernels, packed, records
-from losslab.repository import ROOT
+from losslab.repository import MARK, ROOT
 from losslab.study import claims, design, files, metrics
 from losslab.study.design import Cell
 from losslab.study.grid import declared_values
@@ -90,12 +90,11 @@ class Campaign:
     # Start and end of a run of the workflow
 
     @as_workflow_error
-    def start(self, jobs: Iterable[Any], here: bool = True) -> None:
+    def start(self, jobs: list[Any], here: bool = True) -> None:
         """Record the code of cells, report results to be made again, and test the instrument.
 
         `here` says that jobs have the programs of this process. Raises HostError if one is missing.
         """
-        jobs = [*jobs]
         if here:
             require_programs(jobs)
         lock.hold_for_life(STATE)
@@ -261,7 +260,9 @@ class Campaign:
         """Return the command that measures this campaign and makes its report in a clone."""
         root = self._root.resolve()
         paths = [Path(path).resolve() for path in self._configfiles]
-        named = [path for path in paths if path != root / FULL]
+        # A campaign's folder has a configuration of its own in the same place.
+        here = Path(FULL).resolve() if Path(MARK).is_file() else root / FULL
+        named = [path for path in paths if path not in (here, root / FULL)]
         if not named:
             return "snakemake --cores all"
         # Files outside the repository: by name only, because their folders differ elsewhere.
