@@ -6,8 +6,8 @@ lock_names <- function(place = knitr::knit_global()) {
   for (name in ls(place)) lockBinding(name, place)
 }
 
-# Let the finished document have its details in the appendix, no part that the campaign does not need,
-# no section without data, and no reference without a target.
+# Let the finished document have its details in the appendix, no part that the campaign does not
+# need, no section without data, and no reference without a target.
 finish_document <- function() {
   whole <- knitr::knit_hooks$get("document")
   knitr::knit_hooks$set(document = function(x) {
