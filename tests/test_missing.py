@@ -28,7 +28,10 @@ def fates(study, number):
 
 @pytest.fixture(scope="module")
 def folder(root, tmp_path_factory):
-    """Return folders with the analysis of made-up results: `round0`, `round1` and `nothing`."""
+    """Return folders with the analysis of made-up results.
+
+    `round0`, `round1` and `nothing` have every study, and `own` one whose claims are on no source.
+    """
     folder = tmp_path_factory.mktemp("missing")
     noise = random.Random(2)
     studies = madeup.studies(root)
@@ -43,6 +46,10 @@ def folder(root, tmp_path_factory):
         names = [study.name for study in studies]
         drawn = {"draw": ["svg"]} if number is None else {}
         jobs.append({"name": name, "folder": name, "studies": names} | drawn)
+    [own] = [study for study in studies if study.name == "quic"]
+    madeup.write(madeup.tables(own, noise), folder / "own", own.name)
+    # First: the list of sentences without numbers grows from job to job.
+    jobs.insert(0, {"name": "own", "folder": "own", "studies": [own.name]})
     done = madeup.run_scripts(root, folder, jobs)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
@@ -58,6 +65,24 @@ def test_chapters_print_words_in_place_of_missing_numbers(folder, name):
     assert "(not measured)" in document
     ghost = re.compile(r"\b(NA|NaN|Inf|NULL)\b|(numeric|character|logical)\(0\)")
     assert [line for line in document.splitlines() if ghost.search(line)] == []
+
+
+# Words of methods that only published statements, or other studies, need.
+OF_SOURCES = (
+    "Holm", "predict", "published", "Welch", "fitted", " source", "recorded campaign *quick*",
+    "Docker", "History of the limits", "What to conclude", "exercises",
+)  # fmt: skip
+
+
+def test_report_without_sources_has_no_methods_for_them(folder):
+    parts = text(folder, "own").split("\n# ")
+    kept = [part for part in parts if not part.startswith(("The same algorithm", "Glossary"))]
+    # A caption explains a column that such a report leaves empty.
+    lines = [line for part in kept for line in part.splitlines() if "![Every claim" not in line]
+    assert "**The claims.** Every expectation that can be judged" in text(folder, "own")
+    found = {word: [line for line in lines if word in line] for word in OF_SOURCES}
+    assert {word: lines for word, lines in found.items() if lines} == {}
+    assert all(word in text(folder, "round0") for word in OF_SOURCES)
 
 
 def test_chapters_name_missing_cells_with_the_reason(root, folder):

@@ -6,13 +6,40 @@ lock_names <- function(place = knitr::knit_global()) {
   for (name in ls(place)) lockBinding(name, place)
 }
 
-# Let the finished document have its details in the appendix, no section without data, and no
-# reference without a target.
+# Let the finished document have its details in the appendix, no part that the campaign does not
+# need, no section without data, and no reference without a target.
 finish_document <- function() {
   whole <- knitr::knit_hooks$get("document")
   knitr::knit_hooks$set(document = function(x) {
-    whole(without_dangling(without_empty_sections(with_details_moved(x))))
+    whole(without_dangling(without_empty_sections(with_details_moved(without_omitted_parts(x)))))
   })
+}
+
+# Marks of parts of the document, each a line of its own.
+part_marks <- c(kept = "<!-- part -->", omitted = "<!-- omitted part -->", "<!-- end of part -->")
+
+# Whether the current part is omitted. Then nobody misses its sentences and exhibits without data.
+document_part <- new.env()
+document_part$omitted <- FALSE
+
+# Begin lines that are printed only under a condition.
+part_if <- function(condition) {
+  document_part$omitted <- !condition
+  part_marks[[if (condition) "kept" else "omitted"]]
+}
+
+end_of_part <- function() {
+  document_part$omitted <- FALSE
+  part_marks[[3]]
+}
+
+# Remove the omitted parts, and the marks of all parts.
+without_omitted_parts <- function(document) {
+  lines <- unlist(strsplit(paste(document, collapse = "\n"), "\n", fixed = TRUE))
+  marks <- which(lines %in% part_marks)
+  # A line is omitted if the last mark before it begins an omitted part.
+  omitted <- c(FALSE, lines[marks] == part_marks[["omitted"]])
+  lines[!omitted[findInterval(seq_along(lines), marks) + 1] & !lines %in% part_marks]
 }
 
 # Move the details of each chapter to the line `<!-- all details -->`.

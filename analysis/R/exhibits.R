@@ -18,7 +18,9 @@ hide_empty_exhibits <- function() {
       caption <- options[["fig.cap"]]
       if (is.null(caption)) caption <- options[["tbl-cap"]]
       if (is.null(caption)) caption <- options[["tbl.cap"]]
-      not_printed$labels[[options$label]] <- sub("[:.,;].*", "", paste(caption, collapse = " "))
+      if (!document_part$omitted) {
+        not_printed$labels[[options$label]] <- sub("[:.,;].*", "", paste(caption, collapse = " "))
+      }
       no_exhibit
     }
   )

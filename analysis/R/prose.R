@@ -57,6 +57,9 @@ untrue$rows <- NULL
 
 # Mark a sentence that does not hold, and note what it needs for the appendix's table.
 mark_untrue <- function(text, needs, found, place) {
+  if (document_part$omitted) {
+    return("")
+  }
   words <- tryCatch(filled(text, place), error = function(error) without_code(text))
   untrue$rows <- dplyr::bind_rows(untrue$rows, tibble::tibble(
     No. = NROW(untrue$rows) + 1L, Sentence = without_references(words),
@@ -101,6 +104,9 @@ unmeasured <- new.env()
 unmeasured$sentences <- character()
 
 note_unmeasured <- function(text) {
+  if (document_part$omitted) {
+    return(invisible())
+  }
   words <- without_references(without_code(one_line(text)))
   unmeasured$sentences <- union(unmeasured$sentences, paste0(locate_text(text), words))
 }

@@ -26,7 +26,7 @@ from losslab.campaign.staleness import Ledger
 from losslab.campaign.verdicts import CLAIMS
 from losslab.errors import LosslabError
 from losslab.instrument import kernels, packed, records
-from losslab.repository import ROOT
+from losslab.repository import MARK, ROOT
 from losslab.study import claims, design, files, metrics
 from losslab.study.design import Cell
 from losslab.study.grid import declared_values
@@ -265,7 +265,9 @@ class Campaign:
         """Return the command that measures this campaign and makes its report in a clone."""
         root = self._root.resolve()
         paths = [Path(path).resolve() for path in self._configfiles]
-        named = [path for path in paths if path != root / FULL]
+        # A campaign's folder has a configuration of its own in the same place.
+        here = Path(FULL).resolve() if Path(MARK).is_file() else root / FULL
+        named = [path for path in paths if path not in (here, root / FULL)]
         if not named:
             return "snakemake --cores all"
         # Files outside the repository: by name only, because their folders differ elsewhere.

@@ -23,7 +23,7 @@ EXAMPLES = [
 # Other programs on pages, whose arguments are not checked.
 OTHERS = {
     "apt-get", "cd", "conda", "cp", "curl", "docker", "eval", "export", "git", "ls",
-    "mkdir", "mv", "sbatch", "squeue", "tar", "scp", "unshare", "unzip",
+    "mkdir", "mv", "python3", "sbatch", "squeue", "tar", "scp", "unshare", "unzip",
 }  # fmt: skip
 # Commands that are quick and change nothing are run, unless an option forbids it.
 QUICK = {(), ("axes",), ("cells",), ("completion",), ("pins",), ("--version",)}

@@ -12,6 +12,7 @@ from losslab import lock
 from losslab.campaign import fingerprint
 from losslab.errors import LosslabError
 from losslab.instrument import analysis
+from losslab.repository import MARK
 from losslab.workflow import instruments
 from losslab.workflow.campaign import Campaign, stopping_rule
 from tests.unit.workflow.conftest import CONFIG
@@ -150,3 +151,10 @@ def test_invalid_configuration_is_an_error_of_snakemake(tmp_path):
 def test_campaign_has_the_command_that_repeats_it(root, campaign, names, command):
     campaign._configfiles = [root / name for name in names]
     assert campaign.command() == command
+
+
+def test_command_of_a_campaigns_folder_needs_no_configuration(campaign, tmp_path):
+    campaign._configfiles = [tmp_path / "config" / "config.yaml"]
+    assert campaign.command() == "snakemake --cores all --configfile config.yaml"
+    (tmp_path / MARK).touch()
+    assert campaign.command() == "snakemake --cores all"
