@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from losslab import htmlpage, processes, typed_numbers
+from losslab import htmlpage, processes
 from losslab.errors import LosslabError
 from losslab.instrument import quarto
 from losslab.reading import parse_json, read_rows
 from losslab.repository import ROOT
+from losslab.study import typed_numbers
 
 RENDER = ROOT / "report" / "render"
 # Files that both renderers use.

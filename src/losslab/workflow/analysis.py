@@ -27,9 +27,14 @@ RENDERED = ".snakemake/losslab/rendered"
 EXPLORER_FILES = (".html", ".css", ".js", "explorer.py", "series.py")
 
 
-def require_programs(jobs: Iterable[Any]) -> None:
-    """Raise HostError if a program is missing that scripts in R, or the report, need."""
-    use = "this campaign"
+def require_programs(workflow: Any) -> None:
+    """Raise HostError if a program is missing that jobs in R, or the report, need.
+
+    Jobs of other machines and of conda environments have programs that this process has not.
+    """
+    if not workflow.local_exec or workflow.deployment_settings.deployment_method:
+        return
+    use, jobs = "this campaign", list(workflow.dag.needrun_jobs())
     if any(str(job.rule.script).endswith(".R") for job in jobs):
         analysis.require_r(use)
     if any(RENDERED in job.output for job in jobs):

@@ -93,13 +93,8 @@ class Campaign:
 
     @as_workflow_error
     def start(self, workflow: Any) -> None:
-        """Record the code of cells, report results to be made again, and test the instrument.
-
-        Raises HostError if jobs need a program that this machine lacks.
-        """
-        # Jobs of other machines and of conda environments have programs that this process has not.
-        if workflow.local_exec and not workflow.deployment_settings.deployment_method:
-            require_programs(workflow.dag.needrun_jobs())
+        """Record the code of cells, report results to be made again, and test the instrument."""
+        require_programs(workflow)
         lock.hold_for_life(STATE)
         self._run = Run(workflow, self._config, self._root)
         staleness.record_code(self.cells.values())

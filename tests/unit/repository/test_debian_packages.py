@@ -9,7 +9,7 @@ import yaml
 
 from losslab import doctor
 from losslab.backends import preflight
-from losslab.instrument import image, kernel
+from losslab.instrument import analysis, image, kernel
 
 # Programs that packages.sh calls.
 OF_SHELL = ("sh", "dirname", "sed", "awk", "grep")
@@ -122,7 +122,7 @@ def test_conda_environment_has_the_listed_packages(root, file):
     ]
     packages = {re.split("[<>=]", name)[0] for name in names}
     r = {name.removeprefix("r-") for name in packages if name.startswith("r-")}
-    debian = {name.removeprefix(doctor.R_PREFIX) for name in everything(root)}
+    debian = {name.removeprefix(analysis.R_PREFIX) for name in everything(root)}
     assert r - {"base"} <= debian
     assert {"tidyverse"} <= r
     assert ("util-linux" in packages) == (file == "workflow/envs/tools.yaml")

@@ -48,7 +48,9 @@ def test_cell_rule_has_the_parameters_of_staleness(campaign, job):
 def run_of(jobs, **settings):
     """Return what `Campaign.start` asks of Snakemake's workflow before it measures."""
     named = {"local_exec": True, "deployment_settings": SimpleNamespace(deployment_method=set())}
-    return SimpleNamespace(dag=SimpleNamespace(needrun_jobs=lambda: jobs), **(named | settings))
+    return SimpleNamespace(
+        dag=SimpleNamespace(needrun_jobs=lambda: iter(jobs)), **(named | settings)
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from losslab import typed_numbers
 from losslab.errors import LosslabError
+from losslab.study import typed_numbers
 from tests.conftest import ROOT
 
 CHAPTERS = sorted((ROOT / "report").rglob("*.qmd"))
