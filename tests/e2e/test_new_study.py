@@ -16,7 +16,8 @@ from tests import madeup
 FIXTURE = "tests/fixtures/study"
 # Parts of the repository that the workflow needs.
 NEEDED = (
-    "Snakefile", "analysis", "config", "containers", "profiles", "report", "src", "workflow",
+    "Snakefile", "analysis", "config", "containers", "profiles", "report", "scripts", "src",
+    "workflow",
 )  # fmt: skip
 CAMPAIGN = {"studies": {"tiny": {"main": {"replicates": 6, "duration_s": 1, "warmup_s": 0}}}}
 
