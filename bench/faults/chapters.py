@@ -14,7 +14,8 @@ from losslab.ui import progress
 from tests import madeup
 
 COPIED = (
-    "Snakefile", "analysis", "config", "containers", "profiles", "report", "src", "workflow",
+    "Snakefile", "analysis", "config", "containers", "profiles", "report", "scripts", "src",
+    "workflow",
 )  # fmt: skip
 SOME_STUDIES = ("backends", "quic")
 

@@ -19,7 +19,8 @@ import yaml
 from tests import madeup
 
 COPIED = (
-    "Snakefile", "analysis", "config", "containers", "profiles", "report", "src", "workflow",
+    "Snakefile", "analysis", "config", "containers", "profiles", "report", "scripts", "src",
+    "workflow",
 )  # fmt: skip
 # One cell of each kind, in one study.
 STUDY = """\
