@@ -13,6 +13,8 @@ FILES = (
     "scripts/packages.txt", "workflow",
 )  # fmt: skip
 IGNORED = {"__pycache__", "tests"}
+# Traces of others, which git ignores too, may not be distributed.
+TRACES, OWN_TRACES = Path("config", "traces"), ("README.md", "drawn-")
 
 
 class BuildWithFiles(build_py):
@@ -36,7 +38,13 @@ class BuildWithFiles(build_py):
 
     def _files(self) -> list[str]:
         found = [path for name in FILES for path in (Path(name), *Path(name).rglob("*"))]
-        return [str(path) for path in found if path.is_file() and not IGNORED & {*path.parts}]
+        return [str(path) for path in found if path.is_file() and _is_packed(path)]
+
+
+def _is_packed(path: Path) -> bool:
+    if path.is_relative_to(TRACES):
+        return path.name.startswith(OWN_TRACES)
+    return not IGNORED & {*path.parts}
 
 
 setup(cmdclass={"build_py": BuildWithFiles})

@@ -11,10 +11,16 @@ from packaging.utils import canonicalize_name
 
 from tests import sources
 
+OTHERS_TRACE = "config/traces/others"
+
 
 def build(folder: Path) -> Path:
-    """Build the wheel in a copy of the clone's files, as pip leaves files in its source folder."""
+    """Build the wheel in a copy of the clone's files, as pip leaves files in its source folder.
+
+    The copy also has a trace of others, as a clone may.
+    """
     source = sources.copy(folder / "source")
+    (source / OTHERS_TRACE).write_text("1\n")
     _pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source))
     (wheel,) = folder.glob("*.whl")
     return wheel

@@ -42,6 +42,13 @@ def test_wheel_says_that_it_is_typed(built):
         assert archive.read("losslab/py.typed") == b""
 
 
+def test_wheel_has_no_trace_of_others(built):
+    with zipfile.ZipFile(built) as archive:
+        names = archive.namelist()
+    assert "losslab/share/config/traces/drawn-down" in names
+    assert f"losslab/share/{wheel.OTHERS_TRACE}" not in names
+
+
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["cells"], ["axes"], ["pins"]])
 def test_installed_command_reads_no_file_of_a_clone(losslab, root, words):
     done = losslab(*words)
