@@ -143,7 +143,7 @@ def test_sample_may_miss_a_forgery_that_only_reruns_find(forger, repository, wit
     forged = str(forger.replicate().relative_to(forger.results))
     drawn = {
         forged in sampling.sample(paths, 2, day, forger.root / results.DIGESTS): day
-        for day in (f"2026-01-{number:02}" for number in range(1, 32))
+        for day in (f"2026-{month:02}-{day:02}" for month in range(1, 13) for day in range(1, 29))
     }
     for is_drawn in (False, True):
         verdict = verify.verify(
