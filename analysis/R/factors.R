@@ -67,7 +67,8 @@ agreement_factors <- function(numbers, data) {
 agreement_factor <- function(number, data) {
   for (block in strsplit(number$blocks, " ")[[1]]) {
     claim <- claim_of_number(number, block)
-    if (why_not_measured(data, claim) == "") {
+    # Most numbers of a small campaign have no cell: the first question finds them sooner.
+    if (any(matches(data$cells, claim$where)) && why_not_measured(data, claim) == "") {
       return(factor_row(number, claim, data))
     }
   }
@@ -96,7 +97,7 @@ factor_row <- function(number, claim, data) {
   deterministic <- all_deterministic(data, claim)
   factor <- if (number$published > 0) found$value / number$published else NA_real_
   end <- function(x) if (deterministic) NA_real_ else x / found$value * factor
-  tibble::tibble(
+  list(
     study = number$study, source = number$source, place = number$place,
     cell = select_cells(data, claim)$cell, block = claim$where$block, metric = number$metric,
     over = number$over, published = number$published, published_runs = number$published_runs,
