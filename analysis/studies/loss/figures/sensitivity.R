@@ -22,7 +22,7 @@ draw <- function(data) {
     geom_line(aes(linetype = "published (RTT not stated)"), data = published, linewidth = 0.8) +
     facet_wrap(vars(offloads)) +
     name_lines(ends, "loss_percent", "rtt", \(rtt) paste(rtt, "RTT")) +
-    scale_x_continuous(breaks = c(1, 2, 5, 10), expand = room_for_names(0.4)) +
+    scale_x_continuous(breaks = c(1, 2, 5, 10), expand = room_for_names(0.5)) +
     log_mbit() +
     scale_colour_viridis_d(end = 0.9) +
     scale_linetype_manual(values = "22") +
