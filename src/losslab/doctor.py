@@ -214,6 +214,12 @@ def _attempt(title: str, action: Callable[[], str], fix: str) -> Finding:
         return Finding(title, False, error.message, error.hint or fix)
 
 
+def _r_packages() -> str:
+    """List the R packages; raise LosslabError if one is missing or R fails."""
+    analysis.require_r("the analysis")
+    return ", ".join(analysis.r_packages())
+
+
 def _boot_seconds() -> str:
     """Boot an idle guest; return the time that this took."""
     kernel_folder, image_folder = kernel.existing(), image.existing()
@@ -232,7 +238,5 @@ def _analysis() -> Iterable[Finding]:
     rscript = shutil.which("Rscript")
     yield _present("R", rscript, fix=install_command("analysis"))
     if rscript:
-        missing = analysis.missing_r_packages()
-        found = f"without {', '.join(missing)}" if missing else ", ".join(analysis.r_packages())
-        yield Finding("R packages", not missing, found, install_command("analysis"))
+        yield _attempt("R packages", _r_packages, install_command("analysis"))
     yield _present("a renderer", analysis.renderer(), "none", FOR_CAMPAIGNS)

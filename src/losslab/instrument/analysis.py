@@ -20,12 +20,11 @@ def r_packages(part: str = PART) -> list[str]:
 
 
 def missing_r_packages() -> list[str]:
-    """List the R packages that R cannot load; R must be installed."""
+    """List the R packages that R cannot load; LosslabError if R ends without an answer."""
     names = ", ".join(f"'{name}'" for name in r_packages())
     code = f"p <- c({names}); cat(p[!vapply(p, requireNamespace, TRUE, quietly = TRUE)])"
     # Without TZ, R queries systemd and prints a warning.
-    done = processes.attempt(["Rscript", "--vanilla", "-e", code], more={"TZ": "UTC"})
-    return done.out.split() if done.good else ["an answer"]
+    return processes.run(["Rscript", "--vanilla", "-e", code], more={"TZ": "UTC"}).split()
 
 
 def renderer() -> str:
@@ -37,7 +36,7 @@ def renderer() -> str:
 
 
 def require_r(use: str) -> None:
-    """Raise HostError if `use` lacks R or an R package."""
+    """Raise HostError if `use` lacks R or an R package; LosslabError if R fails."""
     require_programs(PART, use)
     if missing := missing_r_packages():
         raise HostError(

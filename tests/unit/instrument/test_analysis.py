@@ -1,9 +1,11 @@
 """R and the renderer: found, or named with the command that installs them."""
 
+import os
+
 import pytest
 
 from losslab import processes, repository
-from losslab.errors import HostError
+from losslab.errors import HostError, LosslabError
 from losslab.instrument import analysis
 
 
@@ -20,10 +22,19 @@ def test_missing_r_is_named_with_the_command_that_installs_it(monkeypatch):
 
 
 def test_missing_r_packages_are_named(monkeypatch):
-    done = processes.Done(0, "ragg svglite", "")
-    monkeypatch.setattr(processes, "attempt", lambda *words, **how: done)
+    monkeypatch.setattr(processes, "run", lambda *words, **how: "ragg svglite")
     with pytest.raises(HostError, match="a test needs R packages, found missing: ragg, svglite"):
         analysis.require_r("a test")
+
+
+def test_killed_r_is_not_taken_for_missing_packages(tmp_path, monkeypatch):
+    (tmp_path / "Rscript").write_text("#!/bin/sh\nkill -9 $$\n")
+    (tmp_path / "Rscript").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(LosslabError, match=r"Rscript.* must succeed, found status -9") as error:
+        analysis.require_r("a test")
+    # `losslab sweep` goes on without a figure only if something is missing: a HostError.
+    assert not isinstance(error.value, HostError)
 
 
 def test_missing_renderer_is_named(monkeypatch):
