@@ -8,6 +8,20 @@ spaced <- function(wanted, gap) {
   wanted
 }
 
+# Place each point's label above it, or below, right or left if labels of near points are above.
+# Near is less than `near` of the range of both coordinates. Returns `hjust` and `vjust`.
+label_side <- function(x, y, near = 0.06) {
+  sides <- data.frame(hjust = c(0.5, 0.5, -0.4, 1.4), vjust = c(-0.7, 1.6, 0.5, 0.5))
+  if (length(x) == 0) return(sides[0, ])
+  at <- cbind(scales::rescale(x), scales::rescale(y))
+  chosen <- rep(NA_integer_, length(x))
+  for (point in order(x)) {
+    distance <- pmax(abs(at[, 1] - at[point, 1]), abs(at[, 2] - at[point, 2]))
+    chosen[point] <- c(setdiff(seq_len(nrow(sides)), chosen[distance < near]), 1)[1]
+  }
+  sides[chosen, ]
+}
+
 # Find the right end of each line of each panel, and the position `at` of its name: at the end or as
 # near as the other names allow. `gap` is the height of a name as a share of the axis. `axis_of` are
 # the columns whose values have their own y axis. `also` are other values on the axis (a zero).

@@ -6,6 +6,14 @@ test_that("names are spaced, in order, and near their lines", {
   expect_equal(spaced(c(2, 2, 2), 1), c(1, 2, 3))
 })
 
+test_that("labels of near points are on different sides", {
+  expect_equal(label_side(c(0, 1, 100, 102), c(0, 100, 100, 50))$vjust, rep(-0.7, 4))
+  near <- label_side(c(0, 2, 1, 3, 4, 100), c(0, 1, 1, 2, 0, 100))
+  expect_equal(near$hjust, c(0.5, -0.4, 0.5, 1.4, 0.5, 0.5))
+  expect_equal(near$vjust, c(-0.7, 0.5, 1.6, 0.5, -0.7, -0.7))
+  expect_equal(nrow(label_side(numeric(), numeric())), 0)
+})
+
 test_that("each line of each panel has an end, empty lines have none", {
   lines <- tidyr::crossing(x = 1:3, name = c("a", "b"), panel = c("p", "q")) |>
     dplyr::mutate(y = ifelse(name == "a", 10, 1000) * x, y = ifelse(x == 3 & name == "a", NA, y))

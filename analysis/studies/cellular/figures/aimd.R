@@ -12,6 +12,9 @@ draw <- function(data) {
     mutate(label = paste(index, collapse = ", ")) |>
     ungroup()
 
+  labels <- distinct(rows, scheme, .keep_all = TRUE) |>
+    mutate(label_side(log(mean_signal_delay), mean_throughput))
+
   ggplot(rows) +
     geom_segment(
       aes(
@@ -28,12 +31,11 @@ draw <- function(data) {
       colour = "#0072B2", size = 2
     ) +
     geom_text(
-      aes(mean_signal_delay, mean_throughput, label = label),
-      data = distinct(rows, scheme, .keep_all = TRUE),
-      size = 2.6, vjust = -0.7, colour = "#0072B2"
+      aes(mean_signal_delay, mean_throughput, label = label, hjust = hjust, vjust = vjust),
+      data = labels, size = 2.6, colour = "#0072B2"
     ) +
     scale_shape_manual(values = c(ours = 16, published = 4), name = NULL) +
-    scale_x_log10() +
+    scale_x_log10(breaks = c(100, 200, 300, 500)) +
     labs(x = metric_titles[["signal_delay_p95_ms"]], y = metric_titles[["throughput_mbit"]]) +
     theme_losslab()
 }
