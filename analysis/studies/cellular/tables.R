@@ -97,7 +97,8 @@ tables <- function(data, write) {
     mutate(
       alpha = scheme_parameter(scheme, "alpha"), scale = scheme_parameter(scheme, "scale"),
       timeout_ms = scheme_parameter(scheme, "timeout"),
-      rank_tuned = rank(-power_tuned), rank_tried = rank(-power_tried)
+      rank_tuned = rank(-power_tuned, na.last = "keep"),
+      rank_tried = rank(-power_tried, na.last = "keep")
     ) |>
     left_join(
       select(source_scores(published), scheme, published_quotient, published_runs),
