@@ -8,18 +8,29 @@ spaced <- function(wanted, gap) {
   wanted
 }
 
-# Place each point's label above it, or below, right or left if labels of near points are above.
-# Near is less than `near` of the range of both coordinates. Returns `hjust` and `vjust`.
-label_side <- function(x, y, near = 0.06) {
-  sides <- data.frame(hjust = c(0.5, 0.5, -0.4, 1.4), vjust = c(-0.7, 1.6, 0.5, 0.5))
-  if (length(x) == 0) return(sides[0, ])
-  at <- cbind(scales::rescale(x), scales::rescale(y))
-  chosen <- rep(NA_integer_, length(x))
-  for (point in order(x)) {
-    distance <- pmax(abs(at[, 1] - at[point, 1]), abs(at[, 2] - at[point, 2]))
-    chosen[point] <- c(setdiff(seq_len(nrow(sides)), chosen[distance < near]), 1)[1]
+# Place each point's label above it, or else below, right or left: the first side on which it is
+# `away` from other labels, points and `other` points. Lengths are shares of all points' range.
+# Returns `hjust` and `vjust`.
+label_side <- function(x, y, other_x = numeric(), other_y = numeric(), away = 0.04) {
+  sides <- data.frame(
+    hjust = c(0.5, 0.5, -0.5, 1.5), vjust = c(-0.7, 1.6, 0.5, 0.5),
+    right = c(0, 0, 1, -1), up = c(1, -1, 0, 0)
+  )
+  if (length(x) == 0) return(sides[0, c("hjust", "vjust")])
+  taken_x <- scales::rescale(c(x, other_x))
+  taken_y <- scales::rescale(c(y, other_y))
+  chosen <- integer()
+  for (point in seq_along(x)) {
+    label_x <- taken_x[point] + away * sides$right
+    label_y <- taken_y[point] + away * sides$up
+    room <- vapply(seq_len(nrow(sides)), function(side) {
+      min(1, pmax(abs(taken_x - label_x[side]), abs(taken_y - label_y[side]))[-point])
+    }, 0)
+    chosen[point] <- which.max(pmin(room, 0.9 * away))
+    taken_x <- c(taken_x, label_x[chosen[point]])
+    taken_y <- c(taken_y, label_y[chosen[point]])
   }
-  sides[chosen, ]
+  sides[chosen, c("hjust", "vjust")]
 }
 
 # Find the right end of each line of each panel, and the position `at` of its name: at the end or as

@@ -6,11 +6,16 @@ test_that("names are spaced, in order, and near their lines", {
   expect_equal(spaced(c(2, 2, 2), 1), c(1, 2, 3))
 })
 
-test_that("labels of near points are on different sides", {
-  expect_equal(label_side(c(0, 1, 100, 102), c(0, 100, 100, 50))$vjust, rep(-0.7, 4))
-  near <- label_side(c(0, 2, 1, 3, 4, 100), c(0, 1, 1, 2, 0, 100))
-  expect_equal(near$hjust, c(0.5, -0.4, 0.5, 1.4, 0.5, 0.5))
-  expect_equal(near$vjust, c(-0.7, 0.5, 1.6, 0.5, -0.7, -0.7))
+test_that("a label is above its point, or on a side without other points and labels", {
+  expect_equal(label_side(c(0, 1, 2), c(0, 2, 1))$vjust, rep(-0.7, 3))
+  # A point above, then a cross below, too, then one at the right.
+  expect_equal(label_side(c(0, 50, 100), c(0, 50, 100), 50, 54)$vjust, c(-0.7, 1.6, -0.7))
+  beside <- label_side(c(0, 50, 100), c(0, 50, 100), c(50, 50), c(54, 46))
+  expect_equal(beside$hjust, c(0.5, -0.5, 0.5))
+  beside <- label_side(c(0, 50, 100), c(0, 50, 100), c(50, 50, 54), c(54, 46, 50))
+  expect_equal(beside$hjust, c(0.5, 1.5, 0.5))
+  # The label of a point near the first one is not where that one's label is.
+  expect_equal(label_side(c(50, 51, 0, 100), c(50, 50, 0, 100))$vjust[1:2], c(-0.7, 1.6))
   expect_equal(nrow(label_side(numeric(), numeric())), 0)
 })
 

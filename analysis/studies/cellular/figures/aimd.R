@@ -13,7 +13,9 @@ draw <- function(data) {
     ungroup()
 
   labels <- distinct(rows, scheme, .keep_all = TRUE) |>
-    mutate(label_side(log(mean_signal_delay), mean_throughput))
+    mutate(label_side(
+      log(mean_signal_delay), mean_throughput, log(rows$signal_delay_p95_ms), rows$throughput_mbit
+    ))
 
   ggplot(rows) +
     geom_segment(

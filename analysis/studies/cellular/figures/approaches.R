@@ -17,7 +17,10 @@ draw <- function(data) {
     ungroup() |>
     inner_join(select(best, label, name, number), by = "label")
   near <- filter(best, mean_signal_delay <= longest_ms) |>
-    mutate(label_side(log(mean_signal_delay), mean_throughput))
+    mutate(label_side(
+      log(mean_signal_delay), mean_throughput,
+      log(theirs$signal_delay_p95_ms), theirs$throughput_mbit
+    ))
   # All of the source's runs, as in its own figures.
   every <- source_runs(published)
   powers <- c(5, 10, 20, 40)

@@ -21,7 +21,9 @@ draw <- function(data) {
     geom_point(aes(y = quotient, shape = "published"), data = theirs, size = 2.2, stroke = 0.8) +
     facet_wrap(vars(panel), nrow = 1, scales = "free_x") +
     scale_shape_manual(values = c(ours = 16, published = 4), name = NULL) +
-    scale_x_continuous(breaks = \(limits) pretty(limits, 2)) +
+    scale_x_continuous(
+      breaks = \(limits) pretty(limits, 3), guide = guide_axis(check.overlap = TRUE)
+    ) +
     expand_limits(y = 0) +
     labs(x = "Value of the one parameter that is not TCP's", y = metric_titles[["power"]]) +
     theme_losslab()
