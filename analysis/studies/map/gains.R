@@ -4,7 +4,7 @@
 winner_levels <- c("BBR", "CUBIC", "inconclusive")
 winner_colours <- c(BBR = "#D55E00", CUBIC = "#0072B2", inconclusive = "#999999")
 
-gain_axes <- c("block", "rtt_ms", "rate_mbit", "buffer_packets", "loss_percent")
+gain_axes <- c("block", "rtt_ms", "rate_mbit", "buffer_packets", "loss_percent", "duration_s")
 
 # Compute the ratio of the geometric means of two samples with its confidence interval: Welch's t on
 # logarithms, because the cells of a condition may have different numbers of runs. `error` is the
@@ -36,7 +36,7 @@ winner <- function(low, high) {
   )
 }
 
-# Summarise each condition that was measured with both algorithms.
+# Summarise each condition of a block that was measured with both algorithms, longer runs first.
 gains <- function(replicates) {
   found <- replicates |>
     with_columns("retransmits") |>
@@ -63,7 +63,9 @@ gains <- function(replicates) {
     dplyr::relocate(
       bbr_mbit, cubic_mbit, bbr_retransmits, cubic_retransmits, winner,
       .after = dplyr::last_col()
-    )
+    ) |>
+    dplyr::arrange(dplyr::desc(duration_s)) |>
+    dplyr::select(-"duration_s")
 }
 
 # Compute the features of a condition for the tree.

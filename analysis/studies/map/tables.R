@@ -2,8 +2,8 @@
 tables <- function(data, write) {
   measured <- gains(data$replicates)
   published <- data$published
-  # A condition in two blocks counts once, with fq as in all other studies, except for the source's
-  # own block.
+  # A condition in two blocks counts once, with the longer runs, and with fq as in all other studies
+  # except for the source's own block.
   conditions <- measured |>
     filter(!block %in% c(unpaced_block, lan_block)) |>
     distinct(rtt_ms, rate_mbit, buffer_packets, loss_percent, .keep_all = TRUE)

@@ -77,3 +77,18 @@ test_that("the tree recovers the rule of the data and is drawn completely", {
   expect_false(anyNA(nodes$x))
   expect_true(all(left_out(features(conditions)) == as.character(conditions$winner)))
 })
+
+test_that("of a condition in two blocks, the longer runs come first", {
+  runs <- tidyr::crossing(
+    tibble::tibble(block = c("grid", "shallow"), duration_s = c(30, 60), gain = c(3, 2)),
+    algorithm = c("bbr", "cubic"), replicate = 0:4
+  ) |>
+    dplyr::mutate(
+      goodput_mbit = ifelse(algorithm == "bbr", gain, 1) * (10 + replicate), valid = TRUE,
+      rtt_ms = 10, rate_mbit = 20, buffer_packets = 66, loss_percent = 0, error_share = 1
+    )
+  found <- gains(runs)
+  expect_equal(found$block, c("shallow", "grid"))
+  expect_equal(found$ratio, c(2, 3))
+  expect_false("duration_s" %in% names(found))
+})
