@@ -12,10 +12,9 @@ draw <- function(data) {
     mutate(label = paste(index, collapse = ", ")) |>
     ungroup()
 
-  labels <- distinct(rows, scheme, .keep_all = TRUE) |>
-    mutate(label_side(
-      log(mean_signal_delay), mean_throughput, log(rows$signal_delay_p95_ms), rows$throughput_mbit
-    ))
+  side <- function(x, y) {
+    label_side(log(x), y, log(rows$signal_delay_p95_ms), rows$throughput_mbit)
+  }
 
   ggplot(rows) +
     geom_segment(
@@ -33,8 +32,13 @@ draw <- function(data) {
       colour = "#0072B2", size = 2
     ) +
     geom_text(
-      aes(mean_signal_delay, mean_throughput, label = label, hjust = hjust, vjust = vjust),
-      data = labels, size = 2.6, colour = "#0072B2"
+      aes(
+        mean_signal_delay, mean_throughput,
+        label = label,
+        hjust = side(mean_signal_delay, mean_throughput)$hjust,
+        vjust = side(mean_signal_delay, mean_throughput)$vjust
+      ),
+      data = distinct(rows, scheme, .keep_all = TRUE), size = 2.6, colour = "#0072B2"
     ) +
     scale_shape_manual(values = c(ours = 16, published = 4), name = NULL) +
     scale_x_log10(breaks = c(100, 200, 300, 500)) +

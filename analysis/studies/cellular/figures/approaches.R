@@ -16,11 +16,10 @@ draw <- function(data) {
     slice_max(power, n = 1, with_ties = FALSE) |>
     ungroup() |>
     inner_join(select(best, label, name, number), by = "label")
-  near <- filter(best, mean_signal_delay <= longest_ms) |>
-    mutate(label_side(
-      log(mean_signal_delay), mean_throughput,
-      log(theirs$signal_delay_p95_ms), theirs$throughput_mbit
-    ))
+  near <- filter(best, mean_signal_delay <= longest_ms)
+  side <- function(x, y) {
+    label_side(log(x), y, log(theirs$signal_delay_p95_ms), theirs$throughput_mbit)
+  }
   # All of the source's runs, as in its own figures.
   every <- source_runs(published)
   powers <- c(5, 10, 20, 40)
@@ -61,7 +60,11 @@ draw <- function(data) {
     ) +
     geom_point(aes(shape = "ours"), colour = "#0072B2", size = 1.2) +
     geom_text(
-      aes(label = number, hjust = hjust, vjust = vjust),
+      aes(
+        label = number,
+        hjust = side(mean_signal_delay, mean_throughput)$hjust,
+        vjust = side(mean_signal_delay, mean_throughput)$vjust
+      ),
       size = 3, colour = "#0072B2", fontface = "bold"
     ) +
     shapes +
