@@ -58,6 +58,8 @@ for (found in sentences) {
     support <- found$sentence$shown_by
     limit <- range(Filter(is.finite, allowed_range(support)))
     values <- c(mean(limit), limit * 1.5, limit / 1.5, limit + 2, limit - 2, 1e-6, 1e6)
+    # A gain has a logarithm.
+    if (support$kind == "gain_factor") values <- values[values > 0]
     fails <- vapply(values, function(own) {
       judge_sentence(found$sentence, data_for(support, own), found$claim)$unsupported
     }, "")
