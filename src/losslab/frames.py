@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.campaign import cellfiles, collect, integrity
+from losslab.campaign import celldata, cellfiles, collect, integrity
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import UsageError
 from losslab.study import metrics
@@ -119,7 +119,7 @@ class Results:
 
     @cached_property
     def _tables(self) -> collect.Tables:
-        return collect.gather(self.files)
+        return collect.gather(map(celldata.read, self.files))
 
     @cached_property
     def _cells(self) -> list[cellfiles.Cell]:
@@ -128,7 +128,8 @@ class Results:
     @property
     def cells(self) -> pd.DataFrame:
         """One row per cell: its axes, numbers of replicates, and violations."""
-        return _frame(self._tables.cells, collect.CELL_COLUMNS)
+        columns = [name for name in collect.CELL_COLUMNS if name != "recorded"]
+        return _frame(self._tables.cells, columns)
 
     @property
     def replicates(self) -> pd.DataFrame:

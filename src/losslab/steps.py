@@ -70,6 +70,11 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "collect", help="gather a study's cells into tables (used by the workflow)"
     )
     collected.add_argument("cells", nargs="+", type=Path, help="cell.json files")
+    collected.add_argument("--recorded", type=Path, help="folder of recorded numbers")
+    collected.add_argument(
+        "--from-record", nargs="*", default=[], metavar="CELL",
+        help="cells whose numbers come from that folder",
+    )  # fmt: skip
     collected.add_argument("--overview", type=Path, required=True, help="table of cells to write")
     for table in ("--replicates", "--intervals", "--flows", "--queue"):
         collected.add_argument(table, type=Path, required=True)
@@ -137,7 +142,7 @@ def _cell(options: argparse.Namespace) -> int:
 
 
 def _collect(options: argparse.Namespace) -> int:
-    from losslab.campaign import collect
+    from losslab.campaign import celldata, collect, recordeddata
 
     counts = (option.rpartition("=") for option in options.left_out)
     left_out = {block: whole(count, f"left-out {block}") for block, _, count in counts}
@@ -146,7 +151,15 @@ def _collect(options: argparse.Namespace) -> int:
         raise UsageError(
             f"--rules must have one rule for each of {len(options.cells)} cells, found {len(rules)}"
         )
-    tables = collect.gather(options.cells, options.series, left_out, rules)
+    named, known = {path.parent.name: path for path in options.cells}, {}
+    if options.recorded:
+        study = options.cells[0].parent.parent.name
+        known = recordeddata.read(options.recorded, study, options.from_record)
+    cells = (
+        known[name].data if name in known else celldata.read(path, name in options.series)
+        for name, path in named.items()
+    )
+    tables = collect.gather(cells, left_out, rules, known)
     tables.write(
         options.overview, options.replicates, options.intervals, options.flows, options.queue
     )

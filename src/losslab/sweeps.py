@@ -21,7 +21,7 @@ import yaml
 
 from losslab import cellspec, interrupts, processes
 from losslab.backends import snapshot_server
-from losslab.campaign import collect
+from losslab.campaign import celldata, collect
 from losslab.campaign.folder import CELL_FILE
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import analysis
@@ -184,7 +184,7 @@ def _say(done: int, total: int, title: str) -> None:
 
 def write_replicates(todo: Sequence[Cell], out: Path) -> Path:
     """Write replicates.csv, a row per run of the cells; return its path."""
-    tables, path = collect.gather([each.file for each in todo]), out / "replicates.csv"
+    tables, path = collect.gather(celldata.read(each.file) for each in todo), out / "replicates.csv"
     columns = (*collect.REPLICATE_COLUMNS, *tables.metrics())
     collect.write_csv(path, columns, tables.replicates)
     return path

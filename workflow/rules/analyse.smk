@@ -150,7 +150,8 @@ rule compare_numbers:
 
 rule trace_origin:
     input:
-        campaign.summaries("cells"),
+        cells=campaign.summaries("cells"),
+        records=campaign.records(),
     output:
         origin="results/tables/origin.csv",
         digests="results/tables/digests.csv",
@@ -158,10 +159,12 @@ rule trace_origin:
         "logs/trace_origin.log",
     conda:
         "../envs/tools.yaml"
+    params:
+        recorded=campaign.recorded(),
     message:
         "List the instruments of the cells"
     shell:
-        "losslab origin {input:q} --out {output.origin:q} --digests {output.digests:q} &> {log:q}"
+        "losslab origin {input.cells:q} {params.recorded:q} --out {output.origin:q} --digests {output.digests:q} &> {log:q}"
 
 
 rule check_verdicts:

@@ -5,6 +5,7 @@ rule make_explorer:
     input:
         cells=campaign.summaries("cells"),
         runs=campaign.results(),
+        records=campaign.records(),
         algorithms=workflow.source_path("../../config/algorithms.tsv"),
         code=analysis.explorer_code(),
     output:
@@ -13,8 +14,10 @@ rule make_explorer:
         "logs/make_explorer.log",
     conda:
         "../envs/tools.yaml"
+    params:
+        recorded=campaign.recorded(),
     threads: 4
     message:
         "Make the run explorer"
     shell:
-        "losslab explorer {input.cells:q} --processes {threads} --out {output:q} &> {log:q}"
+        "losslab explorer {input.cells:q} {params.recorded:q} --processes {threads} --out {output:q} &> {log:q}"

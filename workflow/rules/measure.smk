@@ -37,6 +37,7 @@ rule measure_cell:
 rule collect_study:
     input:
         cells=lambda wildcards: campaign.results(wildcards.study),
+        records=lambda wildcards: campaign.records(wildcards.study),
     output:
         overview="results/summary/{study}_cells.csv",
         replicates="results/summary/{study}_replicates.csv",
@@ -49,6 +50,8 @@ rule collect_study:
         "../envs/tools.yaml"
     params:
         code=collect_digest(),
+        cells=campaign.all_results,
+        from_record=campaign.from_record,
         series=lambda wildcards: campaign.studies[wildcards.study].series,
         left_out=campaign.left_out,
         rules=campaign.rules,
@@ -56,7 +59,7 @@ rule collect_study:
     message:
         "Collect the cells of {wildcards.study}"
     shell:
-        "losslab collect {input.cells:q} --series {params.series:q} --left-out {params.left_out:q}"
+        "losslab collect {params.cells:q} {params.from_record:q} --series {params.series:q} --left-out {params.left_out:q}"
         " --rules {params.rules:q}"
         " --overview {output.overview:q} --replicates {output.replicates:q}"
         " --intervals {output.intervals:q} --flows {output.flows:q} --queue {output.queue:q}"

@@ -13,13 +13,14 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from statistics import fmean
 
-from losslab.campaign import integrity
+from losslab.campaign import integrity, recorded, recordeddata
 from losslab.campaign.cellfiles import Cell, in_virtual_time, load_cells
 from losslab.campaign.diff import CellDifference, Comparison, Verdict
 from losslab.campaign.diff import cells as counted
 from losslab.campaign.folder import digest_of, whole_file
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, number, read_rows, whole
+from losslab.repository import ROOT
 from losslab.study import metrics
 from losslab.study.intervals import mean_interval
 
@@ -173,8 +174,14 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     def run(options: argparse.Namespace) -> int:
         if options.record.suffix != SUFFIX:
             raise UsageError(f"the record must be a {SUFFIX} file, found {options.record}")
+        # First: it refuses damaged cells, lost guests, and cells in real time.
         cells, changed = update(options.results, options.record)
         print(f"recorded {counted(cells)} in {options.record}, {changed} new or changed")
+        if options.numbers:
+            campaign = recorded.read(options.results, ROOT)
+            series = {(study.name, cell) for study in campaign.studies for cell in study.series}
+            count = recordeddata.update(options.results, campaign.cells, options.numbers, series)
+            print(f"recorded the numbers of {counted(count)} in {options.numbers}")
         return 0
 
     command = commands.add_parser(
@@ -182,4 +189,8 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     command.add_argument("results", type=Path, help="results folder")
     command.add_argument("record", type=Path, help=f"{SUFFIX} file; other cells' rows are kept")
+    command.add_argument(
+        "--numbers", type=Path, metavar="FOLDER",
+        help="also record the numbers that a report needs in this folder",
+    )  # fmt: skip
     command.set_defaults(run=run)

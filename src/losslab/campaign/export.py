@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.campaign import integrity, packetdrill, qlog, rerun
-from losslab.campaign.collect import flow_names
+from losslab.campaign.celldata import flow_names
 from losslab.campaign.folder import MANIFEST_FILE, whole_file
 from losslab.emulation import capture
 from losslab.emulation.plan import make_plan

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign import integrity
+from losslab.campaign import celldata, integrity, recordeddata
 from losslab.campaign.collect import write_csv
-from losslab.campaign.documents import read_cell, read_host
-from losslab.campaign.folder import HOST_FILE, digest_of
+from losslab.campaign.folder import CELL_FILE, digest_of
 from losslab.reading import read_rows
 
 COLUMNS = ("part", "what", "cells")
@@ -20,9 +20,18 @@ DIGEST_COLUMNS = ("study", "cell", "digest")
 SHOWN_DIGITS = 12
 # Programs of the image that generate or shape traffic.
 PROGRAMS = ("iperf3", "ffmpeg", "curl", "iproute2", "mininet")
-FIRST = ("measured on", "time", "losslab", "machine", "kernel", "BBR")
+FIRST = ("not measured here", "measured on", "time", "losslab", "machine", "kernel", "BBR")
 
 Part = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class MeasuredCell:
+    """The content of a cell.json, and the host.json of each of its replicates that has one."""
+
+    content: dict[str, Any]
+    hosts: list[dict[str, Any]]
+    recorded: Path | None = None  # the folder of recorded numbers that the cell is from
 
 
 def parts_of(instrument: dict[str, Any]) -> Iterable[Part]:
@@ -56,44 +65,46 @@ def host_parts(host: dict[str, Any]) -> Iterable[Part]:
     yield "machine", f"{host['host_cpu']}, Linux {host['host_kernel']}"
 
 
-def records(overviews: Sequence[Path], results: Path) -> Iterable[Path]:
-    """Yield the existing cell.json files of the cells in tables of cells."""
+def records(
+    overviews: Sequence[Path], results: Path, recorded: Path | None = None
+) -> Iterable[MeasuredCell]:
+    """Yield the cells in tables of cells that were measured here, or have recorded numbers."""
     for overview in overviews:
-        for row in read_rows(overview, columns=("study", "cell")):
-            if row["cell"]:
-                path = results / "cells" / row["study"] / row["cell"] / "cell.json"
-                if path.is_file():
-                    yield path
+        rows = [row for row in read_rows(overview, columns=("study", "cell")) if row["cell"]]
+        known = recordeddata.of_overview(rows, recorded)
+        for row in rows:
+            path = results / "cells" / row["study"] / row["cell"] / CELL_FILE
+            if row["cell"] in known:
+                one = known[row["cell"]]
+                yield MeasuredCell(one.data.content, one.hosts, recorded)
+            elif path.is_file():
+                yield MeasuredCell(integrity.read_cell(path), celldata.read_hosts(path))
 
 
-def table(cells: Iterable[Path]) -> list[dict[str, Any]]:
-    """Count the cells that were measured with each part of the instrument, on each machine and day.
-
-    `cells` are the cell.json files, each in its cell's folder.
-    """
+def table(cells: Iterable[MeasuredCell]) -> list[dict[str, Any]]:
+    """Count the cells measured with each part of the instrument, on each machine and day."""
     counts: Counter[Part] = Counter()
     days: list[str] = []
     wall_s = 0.0
-    paths = list(cells)
-    for path in paths:
-        rows = integrity.read_cell(path)["replicates"]
+    count = 0
+    for cell in cells:
+        count += 1
         found: dict[Part, None] = {}
-        for row in rows:
+        for row in cell.content["replicates"]:
             found |= dict.fromkeys(parts_of(row["instrument"]))
-        for run in range(len(rows)):
-            record = path.parent / str(run) / HOST_FILE
-            if record.is_file():
-                host = read_host(record)
-                found |= dict.fromkeys(host_parts(host))
-                days.append(host["started_utc"][:10])
-                wall_s += host.get("wall_s") or 0.0
+        for host in cell.hosts:
+            found |= dict.fromkeys(host_parts(host))
+            days.append(host["started_utc"][:10])
+            wall_s += host.get("wall_s") or 0.0
+        if cell.recorded is not None:
+            found["not measured here", f"numbers recorded in {cell.recorded}"] = None
         counts.update(list(found))
     if days:
         span = min(days) if min(days) == max(days) else f"{min(days)} to {max(days)}"
-        counts["measured on", span] = len(paths)
+        counts["measured on", span] = count
         hours, minutes = divmod(max(1, round(wall_s / 60)), 60)
         duration = f"{hours} h {minutes} min" if hours else f"{minutes} min"
-        counts["time", f"{duration}, the runs one after the other"] = len(paths)
+        counts["time", f"{duration}, the runs one after the other"] = count
     # The parts in FIRST come first, the others in the order of their occurrence.
     order = {part: place for place, (part, _) in enumerate(counts)}
     order |= {part: place - len(FIRST) for place, part in enumerate(FIRST)}
@@ -101,11 +112,10 @@ def table(cells: Iterable[Path]) -> list[dict[str, Any]]:
     return [{"part": part, "what": what, "cells": count} for (part, what), count in ranked]
 
 
-def digests(cells: Iterable[Path]) -> list[dict[str, Any]]:
+def digests(cells: Iterable[MeasuredCell]) -> list[dict[str, Any]]:
     """Return a digest of each cell's results; equal results have equal digests on all machines."""
     rows = []
-    for path in cells:
-        cell = read_cell(path)
+    for cell in (each.content for each in cells):
         # Without the number of attempts, which depends on the machine.
         measured = [[run["seed"], run["valid"], run["summary"]] for run in cell["replicates"]]
         digest = digest_of([cell["condition"], measured])[:SHOWN_DIGITS]
@@ -117,7 +127,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     """Add `origin`, which writes the tables."""
 
     def run(options: argparse.Namespace) -> int:
-        found = list(records(options.overviews, options.results))
+        found = list(records(options.overviews, options.results, options.recorded))
         write_csv(options.out, COLUMNS, table(found))
         if options.digests is not None:
             write_csv(options.digests, DIGEST_COLUMNS, digests(found))
@@ -128,6 +138,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     command.add_argument("overviews", nargs="+", type=Path, help="tables of studies' cells")
     command.add_argument("--results", type=Path, default=Path("results"))
+    command.add_argument("--recorded", type=Path, help="folder of recorded numbers")
     command.add_argument(
         "--out", type=Path, required=True, help="table to write: part, what, cells"
     )

@@ -32,6 +32,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     page = commands.add_parser("explorer", help="make the run explorer (used by the workflow)")
     page.add_argument("overviews", nargs="+", type=Path, help="results/summary/STUDY_cells.csv")
     page.add_argument("--cells", type=Path, default=Path("results", "cells"))
+    page.add_argument("--recorded", type=Path, help="folder of recorded numbers")
     page.add_argument("--out", type=Path, required=True, help="HTML file to write")
     page.add_argument(
         "--processes",
@@ -68,5 +69,9 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _explorer(options: argparse.Namespace) -> int:
-    say(explorer.build(options.overviews, options.cells, options.out, options.processes))
+    say(
+        explorer.build(
+            options.overviews, options.cells, options.out, options.processes, options.recorded
+        )
+    )
     return 0

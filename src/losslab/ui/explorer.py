@@ -12,8 +12,9 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from losslab.campaign import recordeddata
 from losslab.campaign.documents import read_cell
-from losslab.campaign.folder import MANIFEST_FILE
+from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE
 from losslab.errors import LosslabError
 from losslab.reading import read_rows
 from losslab.repository import ROOT
@@ -45,18 +46,20 @@ CHUNK = 16
 Run = tuple[dict[str, Any], int]  # a cell's result, and the number of a replicate
 
 
-def build(overviews: Sequence[Path], cells: Path, out: Path, processes: int = 1) -> str:
+def build(
+    overviews: Sequence[Path],
+    cells: Path,
+    out: Path,
+    processes: int = 1,
+    recorded: Path | None = None,
+) -> str:
     """Write the explorer to an HTML file; return a line that describes it.
 
     `overviews` are tables with a row per cell (`losslab collect --overview`); `cells` has a folder
-    per study with a folder per cell. Several processes read runs.
+    per study with a folder per cell. Several processes read runs. Cells from `recorded` numbers
+    have no runs over time.
     """
-    found = [
-        read_cell(cells / row["study"] / row["cell"] / "cell.json")
-        for path in overviews
-        for row in read_rows(path, columns=("study", "cell"))
-        if row["cell"]
-    ]
+    found = [cell for path in overviews for cell in _cells(path, cells, recorded)]
     every = [(cell, number) for cell in found for number in range(len(cell["replicates"]))]
     # Results may be distributed without the runs' folders.
     kept = [(cell, n) for cell, n in every if (_folder(cells, cell, n) / MANIFEST_FILE).is_file()]
@@ -85,6 +88,17 @@ def build(overviews: Sequence[Path], cells: Path, out: Path, processes: int = 1)
         f"{out}: {len(found)} cells, {len(every)} runs, {len(blobs)} of them drawn, "
         f"{len(page) / 1e6:.1f} MB"
     )
+
+
+def _cells(overview: Path, cells: Path, recorded: Path | None) -> Iterator[dict[str, Any]]:
+    """Yield the content of the cell.json of each cell in a study's table of cells."""
+    rows = [row for row in read_rows(overview, columns=("study", "cell")) if row["cell"]]
+    known = recordeddata.of_overview(rows, recorded)
+    for row in rows:
+        if row["cell"] in known:
+            yield known[row["cell"]].data.content
+        else:
+            yield read_cell(cells / row["study"] / row["cell"] / CELL_FILE)
 
 
 def _folder(cells: Path, cell: dict[str, Any], number: int) -> Path:

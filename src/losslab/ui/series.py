@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from losslab.campaign import integrity
-from losslab.campaign.collect import flow_names
+from losslab.campaign.celldata import flow_names
 from losslab.campaign.folder import MANIFEST_FILE
 from losslab.campaign.rerun import load_manifest
 from losslab.emulation.link.forward import LOG as LINK_LOG

@@ -19,7 +19,15 @@ from typing import Any, ParamSpec, TypeVar
 
 from losslab import lock, reading
 from losslab.backends import snapshot_server
-from losslab.campaign import codedigest, fingerprint, hosts, instrument, recorded, staleness
+from losslab.campaign import (
+    codedigest,
+    fingerprint,
+    hosts,
+    instrument,
+    recorded,
+    recordeddata,
+    staleness,
+)
 from losslab.campaign.cellrun import LOST_FILE, self_test, self_test_on
 from losslab.campaign.instrument import image_of, kernel_of
 from losslab.campaign.staleness import Ledger
@@ -84,6 +92,12 @@ class Campaign:
         self.cells = {
             (study.name, cell.name): cell for study in self.studies.values() for cell in study.cells
         }
+        folder = config.get("recorded")
+        self._numbers = None if folder is None else Path(folder)
+        # Cells that need no measurement, because their numbers are recorded.
+        self._recorded: set[recordeddata.Name] = set()
+        if self._numbers is not None:
+            self._recorded = recordeddata.available(self._numbers, self.cells.values())
         self._ledger = Ledger(STATE / "losslab-ledger.json")
         self._run: Run | None = None
         # Snakemake calls neither `start` nor `end` when there is nothing to do.
@@ -211,11 +225,34 @@ class Campaign:
     # Studies
 
     def results(self, study: str | None = None) -> list[str]:
-        """List the results of a study's cells, or of all cells."""
-        return [_result(*key) for key in self.cells if study in (None, key[0])]
+        """List the results of the cells to measure, of a study or of all studies."""
+        return [
+            _result(*key)
+            for key in self.cells
+            if study in (None, key[0]) and key not in self._recorded
+        ]
+
+    def records(self, study: str | None = None) -> list[str]:
+        """List the files with recorded numbers of a study's cells, or of all studies'."""
+        studies = {name for name, _ in self._recorded if study in (None, name)}
+        folder = self._numbers
+        return [str(recordeddata.file_of(folder, name)) for name in sorted(studies) if folder]
+
+    def all_results(self, wildcards: Any) -> list[str]:
+        """List the results of a study's cells, measured here or not."""
+        return [_result(*key) for key in self.cells if key[0] == wildcards.study]
+
+    def from_record(self, wildcards: Any) -> list[str]:
+        """Return the options of `losslab collect` for the study's recorded cells."""
+        names = [cell for study, cell in sorted(self._recorded) if study == wildcards.study]
+        return [*self.recorded(), "--from-record", *names] if names else []
+
+    def recorded(self) -> list[str]:
+        """Return the option that names the folder of recorded numbers, if there is one."""
+        return ["--recorded", str(self._numbers)] if self._recorded else []
 
     def rules(self, wildcards: Any) -> list[str]:
-        """List the stopping rules of a study's cells, in the order of `results`."""
+        """List the stopping rules of a study's cells, in the order of `all_results`."""
         return [str(c.stopping) for (study, _), c in self.cells.items() if study == wildcards.study]
 
     def left_out(self, wildcards: Any) -> list[str]:
@@ -283,7 +320,8 @@ def study_tables(study: str) -> dict[str, str]:
 
 def collect_digest() -> str:
     """Return the digest of the code that collects a study's cells."""
-    return codedigest.of_files([fingerprint.PACKAGE / "campaign" / "collect.py"])
+    names = ("celldata.py", "collect.py")
+    return codedigest.of_files(fingerprint.PACKAGE / "campaign" / name for name in names)
 
 
 def stopping_rule() -> list[str]:
