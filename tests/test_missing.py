@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from losslab.campaign import collect
+from losslab.reading import read_rows
 from losslab.study import dictionary
 from tests import madeup
 
@@ -102,10 +102,10 @@ def test_chapters_name_missing_cells_with_the_reason(root, folder):
 
 
 def test_claims_without_a_cell_are_not_judged(folder):
-    claims = collect.read_rows(folder / "nothing/results/claims.csv")
+    claims = read_rows(folder / "nothing/results/claims.csv")
     assert {claim["verdict"] for claim in claims} == {"not measured"}
     assert all(claim["absent"] and claim["measured"] == "NA" for claim in claims)
-    claims = {c["claim"]: c for c in collect.read_rows(folder / "round0/results/claims.csv")}
+    claims = {c["claim"]: c for c in read_rows(folder / "round0/results/claims.csv")}
     extreme = claims["cubic-falls"]
     assert extreme["verdict"] == "not measured"
     assert "no valid replicate" in extreme["absent"]

@@ -10,6 +10,7 @@ import pytest
 
 from bench.golden import without_later_axes
 from losslab.campaign import collect
+from losslab.reading import read_rows
 from losslab.study.condition import AXES
 from tests import madeup
 
@@ -28,7 +29,7 @@ def made(root, tmp_path_factory):
         for table in INPUTS:
             source = root / f"tests/expected/analysis/input/cloud_{table}.csv"
             # Axes that were added later have their default.
-            rows = [STANDARD | row for row in collect.read_rows(source)]
+            rows = [STANDARD | row for row in read_rows(source)]
             if not rows:
                 shutil.copy(source, summary)
                 continue

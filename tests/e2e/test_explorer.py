@@ -2,7 +2,7 @@
 
 import pytest
 
-from losslab.campaign import collect
+from losslab.campaign import celldata, collect
 from losslab.ui import explorer
 from tests import browser
 from tests.golden import seam
@@ -18,7 +18,7 @@ def explored(tmp_path_factory):
     """Return the recorded cells' explorer, and their names."""
     folder = tmp_path_factory.mktemp("explorer")
     cells = seam.unpack(folder / "results/cells/seam")
-    tables = collect.gather(sorted(cells.glob("*/cell.json")))
+    tables = collect.gather(map(celldata.read, sorted(cells.glob("*/cell.json"))))
     overview = folder / "results/summary/seam_cells.csv"
     for row in tables.cells:
         row["study"] = "seam"

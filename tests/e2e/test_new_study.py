@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from losslab.campaign import collect
+from losslab.reading import read_rows
 from tests.e2e.conftest import snakemake
 
 FIXTURE = "tests/fixtures/study"
@@ -42,11 +42,11 @@ def test_new_studys_figure_table_claim_and_chapter_are_in_the_report(work):
     results = work / "results"
     for format in ("svg", "png", "pdf"):
         assert (results / f"figures/tiny_goodput.{format}").stat().st_size > 3000
-    table = collect.read_rows(results / "tables/tiny_goodput.csv")
+    table = read_rows(results / "tables/tiny_goodput.csv")
     assert [(row["algorithm"], row["published_mbit"]) for row in table] == [
         ("bbr", "9.4"), ("bbr", "NA"), ("cubic", "9.5"), ("cubic", "NA"),
     ]  # fmt: skip
-    [claim] = collect.read_rows(results / "claims.csv")
+    [claim] = read_rows(results / "claims.csv")
     assert (claim["study"], claim["claim"]) == ("tiny", "tiny-cubic")
     # Three runs are too few for another verdict.
     assert claim["verdict"] == "inconclusive"

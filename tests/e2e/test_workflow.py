@@ -8,8 +8,8 @@ import subprocess
 import pytest
 import yaml
 
-from losslab.campaign import collect
 from losslab.instrument import image, packed, records
+from losslab.reading import read_rows
 from losslab.study import files
 from tests import axe, browser, madeup
 
@@ -74,7 +74,7 @@ def rendered(root, tmp_path_factory):
 
 
 def rows(path):
-    return collect.read_rows(path)
+    return read_rows(path)
 
 
 def test_report_is_written_as_html_and_pdf(rendered):

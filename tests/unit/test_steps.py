@@ -7,8 +7,9 @@ import sys
 import pytest
 
 from losslab import cli, examples, steps
-from losslab.campaign import collect
+from losslab.campaign import celldata, collect
 from losslab.instrument import records
+from losslab.reading import read_rows
 from losslab.study.stopping import StoppingRule
 from tests.golden import seam
 from tests.unit.study.test_condition import CONDITION
@@ -46,7 +47,7 @@ def test_cell_without_an_instrument_has_a_reason_and_no_replicate(absent, tmp_pa
         "--out", str(out),
     ]  # fmt: skip
     assert cli.main(words) == 0
-    (row,) = collect.gather([out]).cells
+    (row,) = collect.gather([celldata.read(out)]).cells
     assert (row["n_replicates"], row["n_valid"], row["reasons"]) == (0, 0, WHY)
     # The workflow retries the cell because of this file.
     note = json.loads((out.parent / "lost.json").read_text())
@@ -64,7 +65,7 @@ def test_collect_records_the_numbers_of_cells_not_run(tmp_path, absent):
     }
     options = [word for table, path in files.items() for word in (f"--{table}", str(path))]
     assert cli.main(["collect", str(cell), *options, "--left-out", "main=3", "other=88"]) == 0
-    rows = collect.read_rows(files["overview"])
+    rows = read_rows(files["overview"])
     assert [(r["block"], r["n_left_out"]) for r in rows] == [
         ("b", ""),
         ("main", "3"),
@@ -75,10 +76,11 @@ def test_collect_records_the_numbers_of_cells_not_run(tmp_path, absent):
 def test_collected_replicates_have_the_error_share_of_their_cells_rule(tmp_path):
     cells = sorted(seam.unpack(tmp_path).glob("*/cell.json"))[:2]
     rules = [StoppingRule(1, 9), StoppingRule(1, 1)]
-    rows = collect.gather(cells, rules=rules).replicates
+    measured = list(map(celldata.read, cells))
+    rows = collect.gather(measured, rules=rules).replicates
     assert {row["error_share"] for row in rows if row["cell"] == cells[0].parent.name} == {0.025}
     assert {row["error_share"] for row in rows if row["cell"] == cells[1].parent.name} == {1}
-    assert {row["error_share"] for row in collect.gather(cells).replicates} == {1}
+    assert {row["error_share"] for row in collect.gather(measured).replicates} == {1}
 
 
 def test_number_of_rules_must_be_that_of_the_cells(tmp_path, capsys):
@@ -99,7 +101,9 @@ HEAVY = ("packaging", "concurrent.futures")
 WATCHED = """\
 import json, sys
 from losslab import cellspec, cli
+from losslab.reading import read_rows
 from losslab.errors import LosslabError
+from losslab.reading import read_rows
 def refuse(*_):
     raise LosslabError("before anything is measured")
 cellspec.instrument = refuse

@@ -182,6 +182,11 @@ def _write_study(lines: Mapping[str, Any], path: Path) -> None:
 
 
 def _read_index(folder: Path) -> dict[Name, str]:
+    if not (folder / INDEX).is_file():
+        raise UsageError(
+            f"a folder of recorded numbers must have {INDEX}, found none in {folder}",
+            hint="`losslab record RESULTS RECORD --numbers FOLDER` writes such a folder",
+        )
     rows = read_rows(folder / INDEX, "\t", INDEX_COLUMNS)
     return {(row["study"], row["cell"]): row["measured_for"] for row in rows}
 

@@ -6,6 +6,7 @@ import pytest
 
 from bench import verdict_errors
 from losslab.campaign import collect
+from losslab.reading import read_rows
 
 DRAWS = 200
 # Four standard errors of a rate of 5 % in so many draws.
@@ -17,7 +18,7 @@ def rows(root, tmp_path_factory):
     """Return the rates for cells whose runs scatter by 1 to 10 %."""
     folder = tmp_path_factory.mktemp("results")
     recorded = root / "tests/expected/analysis/input/cloud_replicates.csv"
-    one = next(row for row in collect.read_rows(recorded) if row["app"] == "iperf3")
+    one = next(row for row in read_rows(recorded) if row["app"] == "iperf3")
     made_up = [
         one | {"cell": f"made-up-{cell}", "replicate": number,
                "goodput_mbit": 100 * (1 + cell / 100 * (number - 2))}

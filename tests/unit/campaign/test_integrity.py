@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from losslab.campaign import cellrun, collect, fingerprint, integrity, provenance
+from losslab.campaign import celldata, cellrun, collect, fingerprint, integrity, provenance
 from losslab.campaign.staleness import Ledger
 from losslab.errors import LosslabError
 from losslab.ui import series
@@ -86,9 +86,11 @@ def test_damage_of_any_file_is_found_by_every_reader(cell, tmp_path, name, damag
     assert cellrun.finished(whole, CONDITION, 0, tools) is None
     assert [p for p in integrity.cell_problems(cell.parent) if "replicate 0" in p]
     assert Ledger(tmp_path / "ledger.json").cell(cell.parent) != ""
+    overview = tmp_path / "overview.csv"
+    collect.write_csv(overview, ("study", "cell"), [{"study": "study", "cell": "a-cell"}])
     for read in (
-        lambda: collect.gather([cell]),
-        lambda: provenance.table([cell]),
+        lambda: celldata.read(cell),
+        lambda: list(provenance.records([overview], tmp_path)),
         lambda: cellrun.cell_result("study", "block", CONDITION, cell.parent, 2),
         lambda: series.load(whole),
     ):

@@ -2,6 +2,7 @@
 
 from losslab import cli
 from losslab.campaign import collect, provenance
+from losslab.reading import read_rows
 from tests import sealed
 
 INSTRUMENT = {
@@ -37,7 +38,7 @@ def test_provenance_counts_cells_by_part(tmp_path):
     out = tmp_path / "origin.csv"
     arguments = ["origin", str(overview), "--results", str(tmp_path / "results")]
     assert cli.main([*arguments, "--out", str(out)]) == 0
-    found = {(row["part"], row["what"]): row["cells"] for row in collect.read_rows(out)}
+    found = {(row["part"], row["what"]): row["cells"] for row in read_rows(out)}
     assert found == {
         ("measured on", "2026-11-20 to 2026-11-21"): "2",
         ("time", "1 h 0 min, the runs one after the other"): "2",

@@ -10,8 +10,9 @@ import zlib
 
 import pytest
 
-from losslab.campaign import collect
+from losslab.campaign import celldata, collect
 from losslab.errors import LosslabError
+from losslab.reading import read_rows
 from losslab.ui import explorer, series
 from losslab.ui.series import Series
 
@@ -85,7 +86,7 @@ def campaign(unpacked, tmp_path):
     (tmp_path / "results/cells").mkdir(parents=True)
     (tmp_path / "results/cells/seam").symlink_to(unpacked)
     files = sorted(unpacked.glob("*/cell.json"))
-    tables = collect.gather(files)
+    tables = collect.gather(map(celldata.read, files))
     for row in tables.cells:
         row["study"] = "seam"
     overview = tmp_path / "results/summary/seam_cells.csv"
@@ -155,7 +156,7 @@ def test_same_runs_give_the_same_bytes(campaign):
 def test_missing_cell_is_named(campaign):
     overview, cells, out = campaign
     overview.write_text(overview.read_text().replace("seam,video", "seam,gone", 1))
-    rows = collect.read_rows(overview)
+    rows = read_rows(overview)
     rows[0]["cell"] = "gone"
     collect.write_csv(overview, collect.CELL_COLUMNS, rows)
     with pytest.raises(LosslabError, match=r"gone/cell\.json does not exist"):

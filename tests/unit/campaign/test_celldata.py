@@ -1,7 +1,8 @@
+"""Numbers of a cell's replicates: goodput over time, and names of flows."""
+
 import pytest
 
-from losslab.campaign import collect
-from losslab.campaign.collect import one_second_means, other_windows
+from losslab.campaign.celldata import FLOW_NAMES, flow_names, one_second_means, other_windows
 
 
 def intervals(*rows):
@@ -62,13 +63,13 @@ def test_other_windows_weigh_intervals_by_their_overlap():
 
 
 def test_background_flows_are_named_by_algorithm_and_number(tmp_path):
-    assert collect.flow_names(tmp_path) == collect.FLOW_NAMES
+    assert flow_names(tmp_path) == FLOW_NAMES
     lines = [f"1-{n},cubic,{10_000 + n}," for n in range(12, 1, -1)]
     lines += ["2-1,bbr,10050,30000", "1-1,bbr,10001,"]
     table = ["name,algorithm,source_port,size_bytes", *lines]
     (tmp_path / "flows.csv").write_text("\n".join(table) + "\n")
-    found = collect.flow_names(tmp_path)
-    background = {port: name for port, name in found.items() if port not in collect.FLOW_NAMES}
+    found = flow_names(tmp_path)
+    background = {port: name for port, name in found.items() if port not in FLOW_NAMES}
     # Flows without a size come first.
     assert list(background.values()) == ["bbr 1-1", *(f"cubic 1-{n}" for n in range(2, 10))]
     assert background["10009"] == "cubic 1-9"
