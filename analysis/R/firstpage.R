@@ -126,6 +126,15 @@ end_of_body <- function(recorded) {
 
 joined <- function(parts) paste(parts[parts != ""], collapse = "; ")
 
+# Say how many of a report's cells have recorded numbers; "" if all were measured here.
+recorded_text <- function(origin, n_cells) {
+  rows <- origin[origin$part == "not measured here", ]
+  text <- sprintf(
+    "%s of %s cells were not measured here: %s", rows$cells, n_cells, escape_markdown(rows$what)
+  )
+  paste(text, collapse = "; ")
+}
+
 # Collect the facts in the box on the first page, named by their labels.
 campaign_facts <- function(name, overview, origin, command, renderer) {
   found <- function(part) {
@@ -142,6 +151,7 @@ campaign_facts <- function(name, overview, origin, command, renderer) {
   facts <- c(
     Campaign = paste0(if (name == "") "custom" else paste0("*", name, "*"), ": ", runs),
     Measured = joined(c(found("measured on"), found("machine"), found("time"))),
+    Recorded = recorded_text(origin, sum(overview$cells)),
     Code = found("losslab"),
     Kernel = joined(c(found("kernel"), paste0("BBR: ", found("BBR"))[found("BBR") != ""])),
     Image = sub("^(.)", "packages \\1", found("image's packages")),

@@ -17,3 +17,19 @@ test_that("a campaign without findings says where they are", {
   expect_match(finding("x.svg", "A sentence.", "all."), "A sentence. \\*Who should care:\\* all.")
   expect_equal(without_finding(), "")
 })
+
+test_that("the box says how many cells have recorded numbers, if any have", {
+  origin <- tibble::tibble(
+    part = c("losslab", "not measured here"),
+    what = c("1.0", "numbers recorded in docs/results/full"), cells = c("9", "7")
+  )
+  box <- function(rows) campaign_facts("full", overview_of(9), rows, "make", "Quarto")
+  overview_of <- function(n) {
+    tibble::tibble(
+      runs = 10 * n, cells = n, min_runs = 10, max_runs = 10, shortest_s = 30, longest_s = 30
+    )
+  }
+  text <- "7 of 9 cells were not measured here: numbers recorded in docs/results/full"
+  expect_identical(box(origin)[["Recorded"]], text)
+  expect_false("Recorded" %in% names(box(origin[1, ])))
+})
