@@ -19,6 +19,7 @@ from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.campaign import celldata, fingerprint, hosts
 from losslab.campaign.celldata import CellData, Row, Series
 from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, digest_of, read_json, whole_file
+from losslab.errors import LosslabError
 from losslab.reading import UsageError, parse_json, read_rows
 from losslab.reading.files import TABLE_BYTES
 from losslab.study.design import Cell
@@ -112,18 +113,27 @@ def update(results: Path, cells: Iterable[Cell], folder: Path, series: Collectio
         if not data.content["replicates"]:
             continue
         lines.setdefault(cell.study, {})[cell.name] = _line(data, celldata.read_hosts(path))
-        [then] = {
-            read_json(each)["fingerprint"]["digest"]
-            for each in path.parent.glob(f"*/{MANIFEST_FILE}")
-        }
         measured = hosts.measured(cell, data.content["replicates"])
-        index[cell.study, cell.name] = _measured_for(measured, then)
+        index[cell.study, cell.name] = _measured_for(measured, _measured_with(path.parent))
     folder.mkdir(parents=True, exist_ok=True)
     for study, new in lines.items():
         path = file_of(folder, study)
         _write_study((_read_study(path) if path.is_file() else {}) | new, path)
     _write_index(index, folder)
     return sum(map(len, lines.values()))
+
+
+def _measured_with(folder: Path) -> str:
+    """Return the fingerprint of a cell's replicates."""
+    found = {
+        str(read_json(each)["fingerprint"]["digest"]) for each in folder.glob(f"*/{MANIFEST_FILE}")
+    }
+    if len(found) != 1:
+        raise LosslabError(
+            f"a recorded cell must have runs of one instrument, found {len(found)} in {folder}",
+            hint="measure it again: the next start of `snakemake` does",
+        )
+    return found.pop()
 
 
 def _line(data: CellData, measured_on: Iterable[Row]) -> Row:

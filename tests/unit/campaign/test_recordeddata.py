@@ -11,8 +11,10 @@ import pytest
 from losslab.campaign import celldata, collect, provenance, recordeddata
 from losslab.campaign.folder import read_json
 from losslab.campaign.integrity import DamagedError
+from losslab.errors import LosslabError
 from losslab.reading import UsageError, read_rows
 from losslab.study.stopping import StoppingRule
+from tests import sealed
 from tests.golden import seam
 
 
@@ -146,6 +148,19 @@ def test_damaged_cell_is_not_recorded(tmp_path, study, measured):
     with pytest.raises(DamagedError, match=r"tcp\.csv has changed"):
         update(copy, study, tmp_path / "numbers")
     assert not (tmp_path / "numbers").exists()
+
+
+def test_cell_with_runs_of_two_instruments_is_not_recorded(tmp_path, study, measured):
+    copy = shutil.copytree(measured, tmp_path / "copy")
+    cell = path(copy, study.cells[0])
+    manifest = read_json(cell.parent / "0/manifest.json")
+    manifest["fingerprint"]["digest"] = "0" * 16
+    sealed.replicate(cell.parent / "0", manifest)
+    content = read_json(cell)
+    count = len(content["replicates"])
+    sealed.cell(cell.parent, content["condition"], count, content["study"], content["block"])
+    with pytest.raises(LosslabError, match="must have runs of one instrument, found 2"):
+        update(copy, study, tmp_path / "numbers")
 
 
 def cut(record, study):
