@@ -142,7 +142,7 @@ def _cell(options: argparse.Namespace) -> int:
 
 
 def _collect(options: argparse.Namespace) -> int:
-    from losslab.campaign import celldata, collect, recordeddata
+    from losslab.campaign import celldata, collect, recorded_numbers
 
     counts = (option.rpartition("=") for option in options.left_out)
     left_out = {block: whole(count, f"left-out {block}") for block, _, count in counts}
@@ -154,7 +154,7 @@ def _collect(options: argparse.Namespace) -> int:
     named, known = {path.parent.name: path for path in options.cells}, {}
     if options.recorded:
         study = options.cells[0].parent.parent.name
-        known = recordeddata.read(options.recorded, study, options.from_record)
+        known = recorded_numbers.read(options.recorded, study, options.from_record)
     cells = (
         known[name].data if name in known else celldata.read(path, name in options.series)
         for name, path in named.items()

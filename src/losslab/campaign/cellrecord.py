@@ -13,7 +13,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from statistics import fmean
 
-from losslab.campaign import integrity, recorded, recordeddata
+from losslab.campaign import integrity, recorded, recorded_numbers
 from losslab.campaign.cellfiles import Cell, in_virtual_time, load_cells
 from losslab.campaign.diff import CellDifference, Comparison, Verdict
 from losslab.campaign.diff import cells as counted
@@ -180,7 +180,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         if options.numbers:
             campaign = recorded.read(options.results, ROOT)
             series = {(study.name, cell) for study in campaign.studies for cell in study.series}
-            count = recordeddata.update(options.results, campaign.cells, options.numbers, series)
+            count = recorded_numbers.update(
+                options.results, campaign.cells, options.numbers, series
+            )
             print(f"recorded the numbers of {counted(count)} in {options.numbers}")
         return 0
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign import celldata, integrity, recordeddata
+from losslab.campaign import celldata, integrity, recorded_numbers
 from losslab.campaign.collect import write_csv
 from losslab.campaign.folder import CELL_FILE, digest_of
 from losslab.reading import read_rows
@@ -71,7 +71,7 @@ def records(
     """Yield the cells in tables of cells that were measured here, or have recorded numbers."""
     for overview in overviews:
         rows = [row for row in read_rows(overview, columns=("study", "cell")) if row["cell"]]
-        known = recordeddata.of_overview(rows, recorded)
+        known = recorded_numbers.of_overview(rows, recorded)
         for row in rows:
             path = results / "cells" / row["study"] / row["cell"] / CELL_FILE
             if row["cell"] in known:

@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign import recordeddata
+from losslab.campaign import recorded_numbers
 from losslab.campaign.documents import read_cell
 from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE
 from losslab.errors import LosslabError
@@ -93,7 +93,7 @@ def build(
 def _cells(overview: Path, cells: Path, recorded: Path | None) -> Iterator[dict[str, Any]]:
     """Yield the content of the cell.json of each cell in a study's table of cells."""
     rows = [row for row in read_rows(overview, columns=("study", "cell")) if row["cell"]]
-    known = recordeddata.of_overview(rows, recorded)
+    known = recorded_numbers.of_overview(rows, recorded)
     for row in rows:
         if row["cell"] in known:
             yield known[row["cell"]].data.content

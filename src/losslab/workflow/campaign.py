@@ -25,7 +25,7 @@ from losslab.campaign import (
     hosts,
     instrument,
     recorded,
-    recordeddata,
+    recorded_numbers,
     staleness,
 )
 from losslab.campaign.cellrun import LOST_FILE, self_test, self_test_on
@@ -95,9 +95,9 @@ class Campaign:
         folder = config.get("recorded")
         self._numbers = None if folder is None else Path(folder)
         # Cells that need no measurement, because their numbers are recorded.
-        self._recorded: set[recordeddata.Name] = set()
+        self._recorded: set[recorded_numbers.Name] = set()
         if self._numbers is not None:
-            self._recorded = recordeddata.available(self._numbers, self.cells.values())
+            self._recorded = recorded_numbers.available(self._numbers, self.cells.values())
         self._ledger = Ledger(STATE / "losslab-ledger.json")
         self._run: Run | None = None
         # Snakemake calls neither `start` nor `end` when there is nothing to do.
@@ -236,7 +236,7 @@ class Campaign:
         """List the files with recorded numbers of a study's cells, or of all studies'."""
         studies = {name for name, _ in self._recorded if study in (None, name)}
         folder = self._numbers
-        return [str(recordeddata.file_of(folder, name)) for name in sorted(studies) if folder]
+        return [str(recorded_numbers.file_of(folder, name)) for name in sorted(studies) if folder]
 
     def all_results(self, wildcards: Any) -> list[str]:
         """List the results of a study's cells, measured here or not."""

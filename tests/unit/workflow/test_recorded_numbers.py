@@ -6,7 +6,7 @@ import pytest
 from snakemake.exceptions import WorkflowError
 
 from losslab import cli
-from losslab.campaign import fingerprint, recordeddata
+from losslab.campaign import fingerprint, recorded_numbers
 from losslab.reading import read_rows
 from losslab.workflow.campaign import Campaign
 from tests import sealed
@@ -35,7 +35,7 @@ def known(campaign, tmp_path):
         }  # fmt: skip
         sealed.replicate(folder / str(number), manifest, files)
     sealed.cell(folder, cell.condition.to_json(), cell.stopping.minimum, "loss", cell.block)
-    recordeddata.update(tmp_path / "elsewhere", [cell], tmp_path / RECORD, set())
+    recorded_numbers.update(tmp_path / "elsewhere", [cell], tmp_path / RECORD, set())
     return cell.name
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from losslab.campaign import celldata, collect, provenance, recordeddata
+from losslab.campaign import celldata, collect, provenance, recorded_numbers
 from losslab.campaign.folder import read_json
 from losslab.campaign.integrity import DamagedError
 from losslab.errors import LosslabError
@@ -52,7 +52,7 @@ def as_measured(monkeypatch, study, measured):
         for cell in study.cells
     }
     monkeypatch.setattr(
-        recordeddata.fingerprint, "of",
+        recorded_numbers.fingerprint, "of",
         lambda condition, *_: SimpleNamespace(digest=digests[condition]["digest"]),
     )  # fmt: skip
 
@@ -63,17 +63,17 @@ def path(results, cell):
 
 def update(results, study, folder):
     series = {(study.name, name) for name in study.series}
-    return recordeddata.update(results, study.cells, folder, series)
+    return recorded_numbers.update(results, study.cells, folder, series)
 
 
 def lines(record, study):
-    text = lzma.decompress(recordeddata.file_of(record, study.name).read_bytes()).decode()
+    text = lzma.decompress(recorded_numbers.file_of(record, study.name).read_bytes()).decode()
     return [json.loads(line) for line in text.splitlines()]
 
 
 def write_lines(record, study, content):
     text = "".join(json.dumps(line) + "\n" for line in content)
-    recordeddata.file_of(record, study.name).write_bytes(lzma.compress(text.encode()))
+    recorded_numbers.file_of(record, study.name).write_bytes(lzma.compress(text.encode()))
 
 
 def written(tables, folder):
@@ -86,7 +86,7 @@ def test_tables_from_recorded_numbers_have_the_bytes_of_those_from_cells(
     tmp_path, study, measured, record
 ):
     names = [cell.name for cell in study.cells]
-    found = recordeddata.read(record, study.name, names)
+    found = recorded_numbers.read(record, study.name, names)
     again = written(collect.gather(found[name].data for name in names), tmp_path / "again")
     cells = (celldata.read(path(measured, cell), cell.name in study.series) for cell in study.cells)
     assert again == written(collect.gather(cells), tmp_path / "first")
@@ -113,7 +113,9 @@ def test_provenance_of_recorded_cells_is_theirs_and_says_that_they_are_recorded(
 
 @pytest.mark.usefixtures("as_measured")
 def test_cells_measured_for_the_same_are_available(study, record):
-    assert recordeddata.available(record, study.cells) == {(c.study, c.name) for c in study.cells}
+    assert recorded_numbers.available(record, study.cells) == {
+        (c.study, c.name) for c in study.cells
+    }
 
 
 @pytest.mark.usefixtures("as_measured")
@@ -123,13 +125,13 @@ def test_cells_measured_for_the_same_are_available(study, record):
 def test_cell_that_needs_other_runs_is_not_available(study, record, change):
     first, *others = study.cells
     cells = [replace(first, **change), *others]
-    assert recordeddata.available(record, cells) == {(c.study, c.name) for c in others}
+    assert recorded_numbers.available(record, cells) == {(c.study, c.name) for c in others}
 
 
 def test_cells_measured_with_another_instrument_are_not_available(study, record, monkeypatch):
     other = SimpleNamespace(digest="0" * 16)
-    monkeypatch.setattr(recordeddata.fingerprint, "of", lambda *_: other)
-    assert recordeddata.available(record, study.cells) == set()
+    monkeypatch.setattr(recorded_numbers.fingerprint, "of", lambda *_: other)
+    assert recorded_numbers.available(record, study.cells) == set()
 
 
 def test_numbers_of_other_cells_are_kept(tmp_path, study, measured, record):
@@ -164,7 +166,7 @@ def test_cell_with_runs_of_two_instruments_is_not_recorded(tmp_path, study, meas
 
 
 def cut(record, study):
-    file = recordeddata.file_of(record, study.name)
+    file = recorded_numbers.file_of(record, study.name)
     file.write_bytes(file.read_bytes()[:-50])
 
 
@@ -204,6 +206,6 @@ def without_its_index(record, study):
 def test_damaged_record_is_refused_with_a_way_out(study, record, damage, message):
     damage(record, study)
     with pytest.raises(UsageError, match=message) as caught:
-        recordeddata.available(record, study.cells)
-        recordeddata.read(record, study.name, [cell.name for cell in study.cells])
+        recorded_numbers.available(record, study.cells)
+        recorded_numbers.read(record, study.name, [cell.name for cell in study.cells])
     assert "->" in str(caught.value)
