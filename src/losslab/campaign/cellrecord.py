@@ -179,10 +179,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         print(f"recorded {counted(cells)} in {options.record}, {changed} new or changed")
         if options.numbers:
             campaign = recorded.read(options.results, ROOT)
-            series = {(study.name, cell) for study in campaign.studies for cell in study.series}
-            count = recorded_numbers.update(
-                options.results, campaign.cells, options.numbers, series
-            )
+            count = recorded_numbers.update(options.results, campaign.studies, options.numbers)
             print(f"recorded the numbers of {counted(count)} in {options.numbers}")
         return 0
 

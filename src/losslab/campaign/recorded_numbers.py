@@ -22,7 +22,7 @@ from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, digest_of, read_js
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, parse_json, read_rows
 from losslab.reading.files import TABLE_BYTES
-from losslab.study.design import Cell
+from losslab.study.design import Cell, Study
 from losslab.study.schemas import check_schema
 
 SUFFIX, INDEX = ".jsonl.xz", "cells.tsv"
@@ -97,27 +97,26 @@ def of_overview(rows: Sequence[Mapping[str, str]], folder: Path | None) -> dict[
     return read(folder, rows[0]["study"], names)
 
 
-def update(results: Path, cells: Iterable[Cell], folder: Path, series: Collection[Name]) -> int:
+def update(results: Path, studies: Iterable[Study], folder: Path) -> int:
     """Record the measured cells of a campaign; keep the recorded numbers of other cells.
 
-    `series` has the cells with time series. Returns the number of recorded cells. Raises
-    LosslabError if a cell is damaged.
+    Returns the number of recorded cells. Raises LosslabError if a cell is damaged.
     """
     index = _read_index(folder) if (folder / INDEX).is_file() else {}
     lines: dict[str, dict[str, Row]] = {}
-    for cell in cells:
+    for study, cell in ((study, cell) for study in studies for cell in study.cells):
         path = results / "cells" / cell.study / cell.name / CELL_FILE
         if not path.is_file():
             continue
-        data = celldata.read(path, (cell.study, cell.name) in series)
+        data = celldata.read(path, cell.name in study.series)
         if not data.content["replicates"]:
             continue
         lines.setdefault(cell.study, {})[cell.name] = _line(data, celldata.read_hosts(path))
         measured = hosts.measured(cell, data.content["replicates"])
         index[cell.study, cell.name] = _measured_for(measured, _measured_with(path.parent))
     folder.mkdir(parents=True, exist_ok=True)
-    for study, new in lines.items():
-        path = file_of(folder, study)
+    for name, new in lines.items():
+        path = file_of(folder, name)
         _write_study((_read_study(path) if path.is_file() else {}) | new, path)
     _write_index(index, folder)
     return sum(map(len, lines.values()))

@@ -34,7 +34,7 @@ def measured(tmp_path_factory, study):
 @pytest.fixture(scope="module")
 def once(tmp_path_factory, study, measured):
     folder = tmp_path_factory.mktemp("record") / "numbers"
-    update(measured, study, folder)
+    recorded_numbers.update(measured, [study], folder)
     return folder
 
 
@@ -59,11 +59,6 @@ def as_measured(monkeypatch, study, measured):
 
 def path(results, cell):
     return results / "cells" / cell.study / cell.name / "cell.json"
-
-
-def update(results, study, folder):
-    series = {(study.name, name) for name in study.series}
-    return recorded_numbers.update(results, study.cells, folder, series)
 
 
 def lines(record, study):
@@ -138,7 +133,7 @@ def test_numbers_of_other_cells_are_kept(tmp_path, study, measured, record):
     before = lines(record, study)
     part = tmp_path / "part"
     shutil.copytree(path(measured, study.cells[0]).parent, path(part, study.cells[0]).parent)
-    assert update(part, study, record) == 1
+    assert recorded_numbers.update(part, [study], record) == 1
     assert lines(record, study) == before
     assert len(read_rows(record / "cells.tsv", "\t")) == len(study.cells)
 
@@ -148,7 +143,7 @@ def test_damaged_cell_is_not_recorded(tmp_path, study, measured):
     file = next(copy.glob("cells/*/*/0/tcp.csv"))
     file.write_text(file.read_text()[:-2])
     with pytest.raises(DamagedError, match=r"tcp\.csv has changed"):
-        update(copy, study, tmp_path / "numbers")
+        recorded_numbers.update(copy, [study], tmp_path / "numbers")
     assert not (tmp_path / "numbers").exists()
 
 
@@ -162,7 +157,7 @@ def test_cell_with_runs_of_two_instruments_is_not_recorded(tmp_path, study, meas
     count = len(content["replicates"])
     sealed.cell(cell.parent, content["condition"], count, content["study"], content["block"])
     with pytest.raises(LosslabError, match="must have runs of one instrument, found 2"):
-        update(copy, study, tmp_path / "numbers")
+        recorded_numbers.update(copy, [study], tmp_path / "numbers")
 
 
 def cut(record, study):

@@ -1,5 +1,6 @@
 """A campaign that names recorded numbers measures only the other cells."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -35,7 +36,8 @@ def known(campaign, tmp_path):
         }  # fmt: skip
         sealed.replicate(folder / str(number), manifest, files)
     sealed.cell(folder, cell.condition.to_json(), cell.stopping.minimum, "loss", cell.block)
-    recorded_numbers.update(tmp_path / "elsewhere", [cell], tmp_path / RECORD, set())
+    study = replace(campaign.studies["loss"], cells=[cell])
+    recorded_numbers.update(tmp_path / "elsewhere", [study], tmp_path / RECORD)
     return cell.name
 
 
