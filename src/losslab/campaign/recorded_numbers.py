@@ -104,11 +104,11 @@ def update(results: Path, studies: Iterable[Study], folder: Path) -> int:
     """
     index = _read_index(folder) if (folder / INDEX).is_file() else {}
     lines: dict[str, dict[str, Row]] = {}
-    for study, cell in ((study, cell) for study in studies for cell in study.cells):
+    for cell, wanted in ((cell, study.series) for study in studies for cell in study.cells):
         path = results / "cells" / cell.study / cell.name / CELL_FILE
         if not path.is_file():
             continue
-        data = celldata.read(path, cell.name in study.series)
+        data = celldata.read(path, cell.name in wanted)
         if not data.content["replicates"]:
             continue
         lines.setdefault(cell.study, {})[cell.name] = _line(data, celldata.read_hosts(path))
