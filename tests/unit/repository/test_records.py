@@ -1,13 +1,16 @@
 """Records of measured campaigns (docs/results) and the campaigns that they are of."""
 
+from statistics import fmean
+
 import pytest
 
-from losslab.campaign import cellrecord
+from losslab.campaign import cellrecord, recorded_numbers
 from losslab.reading import read_config
 from losslab.repository import ROOT
-from losslab.study import design
+from losslab.study import design, metrics
 
 CONFIGS = {"quick": "config/quick.yaml", "full": "config/config.yaml"}
+NUMBERS = ROOT / "docs" / "results" / "full"
 RECORDS = sorted((ROOT / "docs" / "results").glob("*.tsv"))
 
 
@@ -28,3 +31,18 @@ def test_recorded_cells_are_those_of_the_campaign(path):
 def test_every_cell_of_the_quick_campaign_is_recorded():
     recorded = cellrecord.read(ROOT / "docs" / "results" / "quick.tsv")
     assert recorded.keys() == cells("quick").keys()
+
+
+def test_recorded_numbers_are_those_of_the_recorded_cells():
+    record = cellrecord.read(ROOT / "docs" / "results" / "full.tsv")
+    for path in sorted(NUMBERS.glob(f"*{recorded_numbers.SUFFIX}")):
+        study = path.name.removesuffix(recorded_numbers.SUFFIX)
+        names = [row.cell for row in record.values() if row.study == study]
+        found = recorded_numbers.read(NUMBERS, study, names)
+        for row in record.values():
+            if row.study == study:
+                runs = found[row.cell].data.content["replicates"]
+                valid = [metrics.value(run["summary"], row.metric) for run in runs if run["valid"]]
+                values = [value for value in valid if value is not None]
+                assert (len(runs), len(valid)) == (row.replicates, row.valid), row.name
+                assert not row.mean or f"{fmean(values):.6g}" == row.mean, row.name
