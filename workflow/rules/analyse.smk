@@ -151,7 +151,7 @@ rule compare_numbers:
 rule trace_origin:
     input:
         cells=campaign.summaries("cells"),
-        records=campaign.records(),
+        records=campaign.recorded.files(),
     output:
         origin="results/tables/origin.csv",
         digests="results/tables/digests.csv",
@@ -160,7 +160,7 @@ rule trace_origin:
     conda:
         "../envs/tools.yaml"
     params:
-        recorded=campaign.recorded(),
+        recorded=campaign.recorded.option(),
     message:
         "List the instruments of the cells"
     shell:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from losslab.instrument import records
 from losslab.workflow import instruments
-from losslab.workflow.campaign import Campaign, collect_digest, stopping_rule
+from losslab.workflow.campaign import Campaign
+from losslab.workflow.digests import collect_digest, stopping_rule
 
 campaign = Campaign(config, workflow.configfiles)
 analysis = campaign.analysis

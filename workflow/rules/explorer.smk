@@ -5,7 +5,7 @@ rule make_explorer:
     input:
         cells=campaign.summaries("cells"),
         runs=campaign.results(),
-        records=campaign.records(),
+        records=campaign.recorded.files(),
         algorithms=workflow.source_path("../../config/algorithms.tsv"),
         code=analysis.explorer_code(),
     output:
@@ -14,9 +14,9 @@ rule make_explorer:
         "logs/make_explorer.log",
     conda:
         "../envs/tools.yaml"
-    params:
-        recorded=campaign.recorded(),
     threads: 4
+    params:
+        recorded=campaign.recorded.option(),
     message:
         "Make the run explorer"
     shell:

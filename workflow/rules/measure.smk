@@ -37,7 +37,7 @@ rule measure_cell:
 rule collect_study:
     input:
         cells=lambda wildcards: campaign.results(wildcards.study),
-        records=lambda wildcards: campaign.records(wildcards.study),
+        records=lambda wildcards: campaign.recorded.files(wildcards.study),
     output:
         overview="results/summary/{study}_cells.csv",
         replicates="results/summary/{study}_replicates.csv",
@@ -51,7 +51,7 @@ rule collect_study:
     params:
         code=collect_digest(),
         cells=campaign.all_results,
-        from_record=campaign.from_record,
+        from_record=campaign.recorded.cells,
         series=lambda wildcards: campaign.studies[wildcards.study].series,
         left_out=campaign.left_out,
         rules=campaign.rules,

@@ -19,15 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from losslab import lock, reading
 from losslab.backends import snapshot_server
-from losslab.campaign import (
-    codedigest,
-    fingerprint,
-    hosts,
-    instrument,
-    recorded,
-    recorded_numbers,
-    staleness,
-)
+from losslab.campaign import fingerprint, hosts, instrument, recorded, staleness
 from losslab.campaign.cellrun import LOST_FILE, self_test, self_test_on
 from losslab.campaign.instrument import image_of, kernel_of
 from losslab.campaign.staleness import Ledger
@@ -35,13 +27,14 @@ from losslab.campaign.verdicts import CLAIMS
 from losslab.errors import LosslabError
 from losslab.instrument import kernels, packed, records
 from losslab.repository import MARK, ROOT
-from losslab.study import claims, design, files, metrics
+from losslab.study import claims, design, files
 from losslab.study.design import Cell
 from losslab.study.grid import declared_values
 from losslab.study.seed_family import FIRST
 from losslab.study.suite import load_study
 from losslab.workflow.analysis import Analysis, require_programs
 from losslab.workflow.instruments import parts_of, smoke_test_record
+from losslab.workflow.recorded_numbers import RecordedNumbers
 from losslab.workflow.run import Run
 
 P = ParamSpec("P")
@@ -75,6 +68,7 @@ class Campaign:
         studies: The studies by name, in the configuration's order.
         cells: The cells by study and cell name.
         analysis: The studies' R code, figures and tables.
+        recorded: The cells that need no measurement.
     """
 
     @as_workflow_error
@@ -92,12 +86,7 @@ class Campaign:
         self.cells = {
             (study.name, cell.name): cell for study in self.studies.values() for cell in study.cells
         }
-        folder = config.get("recorded")
-        self._numbers = None if folder is None else Path(folder)
-        # Cells that need no measurement, because their numbers are recorded.
-        self._recorded: set[recorded_numbers.Name] = set()
-        if self._numbers is not None:
-            self._recorded = recorded_numbers.available(self._numbers, self.cells.values())
+        self.recorded = RecordedNumbers(config.get("recorded"), self.cells.values())
         self._ledger = Ledger(STATE / "losslab-ledger.json")
         self._run: Run | None = None
         # Snakemake calls neither `start` nor `end` when there is nothing to do.
@@ -229,27 +218,12 @@ class Campaign:
         return [
             _result(*key)
             for key in self.cells
-            if study in (None, key[0]) and key not in self._recorded
+            if study in (None, key[0]) and key not in self.recorded
         ]
-
-    def records(self, study: str | None = None) -> list[str]:
-        """List the files with recorded numbers of a study's cells, or of all studies'."""
-        studies = {name for name, _ in self._recorded if study in (None, name)}
-        folder = self._numbers
-        return [str(recorded_numbers.file_of(folder, name)) for name in sorted(studies) if folder]
 
     def all_results(self, wildcards: Any) -> list[str]:
         """List the results of a study's cells, measured here or not."""
         return [_result(*key) for key in self.cells if key[0] == wildcards.study]
-
-    def from_record(self, wildcards: Any) -> list[str]:
-        """Return the options of `losslab collect` for the study's recorded cells."""
-        names = [cell for study, cell in sorted(self._recorded) if study == wildcards.study]
-        return [*self.recorded(), "--from-record", *names] if names else []
-
-    def recorded(self) -> list[str]:
-        """Return the option that names the folder of recorded numbers, if there is one."""
-        return ["--recorded", str(self._numbers)] if self._recorded else []
 
     def rules(self, wildcards: Any) -> list[str]:
         """List the stopping rules of a study's cells, in the order of `all_results`."""
@@ -316,18 +290,6 @@ def study_tables(study: str) -> dict[str, str]:
     """Return the files of a study's tables of numbers by name."""
     named = {table: f"results/summary/{study}_{table}.csv" for table in TABLES}
     return named | {"summary": f"results/summary/{study}.csv"}
-
-
-def collect_digest() -> str:
-    """Return the digest of the code that collects a study's cells."""
-    names = ("celldata.py", "collect.py")
-    return codedigest.of_files(fingerprint.PACKAGE / "campaign" / name for name in names)
-
-
-def stopping_rule() -> list[str]:
-    """Return the digest of the stopping rule's code, and the metrics that it uses."""
-    code = (fingerprint.PACKAGE / "study" / name for name in ("stopping.py", "intervals.py"))
-    return [codedigest.of_files(code), *metrics.primary_names()]
 
 
 def _folder(study: str, cell: str) -> str:

@@ -5,7 +5,7 @@ from statistics import fmean
 import pytest
 
 from losslab.campaign import cellrecord, recorded_numbers
-from losslab.reading import read_config
+from losslab.reading import read_config, read_rows
 from losslab.repository import ROOT
 from losslab.study import design, metrics
 
@@ -35,14 +35,13 @@ def test_every_cell_of_the_quick_campaign_is_recorded():
 
 def test_recorded_numbers_are_those_of_the_recorded_cells():
     record = cellrecord.read(ROOT / "docs" / "results" / "full.tsv")
-    for path in sorted(NUMBERS.glob(f"*{recorded_numbers.SUFFIX}")):
-        study = path.name.removesuffix(recorded_numbers.SUFFIX)
-        names = [row.cell for row in record.values() if row.study == study]
-        found = recorded_numbers.read(NUMBERS, study, names)
-        for row in record.values():
-            if row.study == study:
-                runs = found[row.cell].data.content["replicates"]
-                valid = [metrics.value(run["summary"], row.metric) for run in runs if run["valid"]]
-                values = [value for value in valid if value is not None]
-                assert (len(runs), len(valid)) == (row.replicates, row.valid), row.name
-                assert not row.mean or f"{fmean(values):.6g}" == row.mean, row.name
+    names = {}
+    for row in read_rows(NUMBERS / "cells.tsv", "\t"):
+        names.setdefault(row["study"], []).append(row["cell"])
+    for study, cells in names.items():
+        for name, cell in recorded_numbers.read(NUMBERS, study, cells).items():
+            row, runs = record[f"{study}/{name}"], cell.data.content["replicates"]
+            found = [metrics.value(run["summary"], row.metric) for run in runs if run["valid"]]
+            assert (len(runs), len(found)) == (row.replicates, row.valid), row.name
+            values = [value for value in found if value is not None]
+            assert not row.mean or f"{fmean(values):.6g}" == row.mean, row.name

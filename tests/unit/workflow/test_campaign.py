@@ -14,7 +14,8 @@ from losslab.errors import LosslabError
 from losslab.instrument import analysis
 from losslab.repository import MARK
 from losslab.workflow import instruments
-from losslab.workflow.campaign import Campaign, stopping_rule
+from losslab.workflow.campaign import Campaign
+from losslab.workflow.digests import stopping_rule
 from tests.unit.workflow.conftest import CONFIG
 
 

@@ -45,11 +45,13 @@ def test_recorded_cells_are_collected_without_a_measurement(known, tmp_path):
     campaign = Campaign(CONFIG | {"recorded": RECORD}, [])
     to_measure, every = campaign.results("loss"), campaign.all_results(LOSS)
     assert set(every) - set(to_measure) == {f"results/cells/loss/{known}/cell.json"}
-    assert campaign.records("loss") == campaign.records() == [f"{RECORD}/loss.jsonl.xz"]
+    assert (
+        campaign.recorded.files("loss") == campaign.recorded.files() == [f"{RECORD}/loss.jsonl.xz"]
+    )
     files = {table: tmp_path / f"{table}.csv" for table in TABLES}
     options = [word for table, path in files.items() for word in (f"--{table}", str(path))]
     cell = f"results/cells/loss/{known}/cell.json"
-    assert cli.main(["collect", cell, *campaign.from_record(LOSS), *options]) == 0
+    assert cli.main(["collect", cell, *campaign.recorded.cells(LOSS), *options]) == 0
     [row] = read_rows(files["overview"])
     assert (row["cell"], row["n_valid"], row["recorded"]) == (known, "5", "TRUE")
     values = [row["goodput_mbit"] for row in read_rows(files["replicates"])]
@@ -59,7 +61,7 @@ def test_recorded_cells_are_collected_without_a_measurement(known, tmp_path):
 
 def test_campaign_without_recorded_numbers_measures_every_cell(campaign):
     assert campaign.results("loss") == campaign.all_results(LOSS)
-    assert campaign.records() == campaign.recorded() == campaign.from_record(LOSS) == []
+    assert campaign.recorded.files() == campaign.recorded.cells(LOSS) == []
 
 
 @pytest.mark.usefixtures("known")
@@ -67,7 +69,7 @@ def test_record_without_any_of_the_cells_changes_nothing(tmp_path):
     (tmp_path / RECORD / "cells.tsv").write_text("study\tcell\tmeasured_for\n")
     campaign = Campaign(CONFIG | {"recorded": RECORD}, [])
     assert campaign.results("loss") == campaign.all_results(LOSS)
-    assert campaign.records() == campaign.recorded() == []
+    assert campaign.recorded.files() == campaign.recorded.option() == []
 
 
 @pytest.mark.usefixtures("campaign")
