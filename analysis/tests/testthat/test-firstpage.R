@@ -33,3 +33,20 @@ test_that("the box says how many cells have recorded numbers, if any have", {
   expect_identical(box(origin)[["Recorded"]], text)
   expect_false("Recorded" %in% names(box(origin[1, ])))
 })
+
+test_that("the first page's downloads have one bar each when a campaign has several algorithms", {
+  figure <- list2env(list(filter = dplyr::filter))
+  source("../../studies/bufferbloat/figures/finding.R", local = figure)
+  pages <- tidyr::expand_grid(
+    block = "web", algorithm = c("cubic", "reno"), competitor = c("none", "cubic"), queue = "fifo"
+  )
+  disciplines <- tidyr::expand_grid(
+    block = "aqm", algorithm = c("bbr", "cubic", "reno"), competitor = "cubic",
+    queue = c("red", "pie", "fq_codel")
+  )
+  bars <- figure$shown(dplyr::bind_rows(pages, disciplines) |> dplyr::mutate(buffer_packets = 100))
+  expect_equal(unique(bars$algorithm), "cubic")
+  expect_equal(paste(bars$competitor, bars$queue), c(
+    "none fifo", "cubic fifo", "cubic pie", "cubic fq_codel"
+  ))
+})

@@ -3,9 +3,8 @@ height_cm <- 3.4
 width_cm <- 7.5
 shown <- function(cells) {
   filter(
-    cells, buffer_packets == 100,
-    (block == "web" & (competitor == "none" | algorithm == "cubic")) |
-      (block == "aqm" & algorithm == "cubic" & queue %in% c("pie", "fq_codel"))
+    cells, buffer_packets == 100, algorithm == "cubic",
+    block == "web" | (block == "aqm" & queue %in% c("pie", "fq_codel"))
   )
 }
 
