@@ -40,7 +40,10 @@ draw <- function(data) {
   conditions <- conditions |>
     mutate(
       gain_percent = 100 * (ratio - 1),
-      text = ifelse(winner == "inconclusive", "\u2248", sprintf("%+.0f", gain_percent)),
+      digits = ifelse(abs(gain_percent) < 0.95, "%+.1g", "%+.0f"),
+      text = ifelse(
+        winner == "inconclusive", "\u2248", sub("-", "\u2212", sprintf(digits, gain_percent))
+      ),
       buffer = factor(
         label_bytes(buffer_packets), label_bytes(sort(unique(buffer_packets)))
       )
