@@ -122,15 +122,15 @@ def write(rows: Iterable[Row], path: Path) -> None:
         table.writerows(map(astuple, sorted(rows)))
 
 
-def update(results: Path, path: Path) -> tuple[int, int]:
+def update(results: Path, path: Path) -> tuple[set[str], int]:
     """Record all cells of a results folder; keep the rows of other cells.
 
-    Returns the number of cells in the folder, and how many of them have a new or another row.
+    Returns the names of the recorded cells, and how many of them have a new or another row.
     """
     before = read(path) if path.is_file() else {}
     now = {name: row_of(name, cell) for name, cell in load_cells(results).items()}
     write((before | now).values(), path)
-    return len(now), sum(before.get(name) != row for name, row in now.items())
+    return set(now), sum(before.get(name) != row for name, row in now.items())
 
 
 def compare(results: Path, path: Path, common: bool = False) -> Comparison:
@@ -175,11 +175,13 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         if options.record.suffix != SUFFIX:
             raise UsageError(f"the record must be a {SUFFIX} file, found {options.record}")
         # First: it refuses damaged cells, lost guests, and cells in real time.
-        cells, changed = update(options.results, options.record)
-        print(f"recorded {counted(cells)} in {options.record}, {changed} new or changed")
+        names, changed = update(options.results, options.record)
+        print(f"recorded {counted(len(names))} in {options.record}, {changed} new or changed")
         if options.numbers:
             campaign = recorded.read(options.results, ROOT)
-            count = recorded_numbers.update(options.results, campaign.studies, options.numbers)
+            count = recorded_numbers.update(
+                options.results, campaign.studies, options.numbers, names
+            )
             print(f"recorded the numbers of {counted(count)} in {options.numbers}")
         return 0
 

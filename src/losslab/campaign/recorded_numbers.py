@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import lzma
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -97,8 +97,8 @@ def of_overview(rows: Sequence[Mapping[str, str]], folder: Path | None) -> dict[
     return read(folder, rows[0]["study"], names)
 
 
-def update(results: Path, studies: Iterable[Study], folder: Path) -> int:
-    """Record the measured cells of a campaign; keep the recorded numbers of other cells.
+def update(results: Path, studies: Iterable[Study], folder: Path, names: Container[str]) -> int:
+    """Record the cells with these names, STUDY/CELL; keep the recorded numbers of other cells.
 
     Returns the number of recorded cells. Raises LosslabError if a cell is damaged.
     """
@@ -106,7 +106,7 @@ def update(results: Path, studies: Iterable[Study], folder: Path) -> int:
     lines: dict[str, dict[str, Row]] = {}
     for cell, wanted in ((cell, study.series) for study in studies for cell in study.cells):
         path = results / "cells" / cell.study / cell.name / CELL_FILE
-        if not path.is_file():
+        if f"{cell.study}/{cell.name}" not in names:
             continue
         data = celldata.read(path, cell.name in wanted)
         if not data.content["replicates"]:

@@ -34,7 +34,7 @@ def measured(tmp_path_factory, study):
 @pytest.fixture(scope="module")
 def once(tmp_path_factory, study, measured):
     folder = tmp_path_factory.mktemp("record") / "numbers"
-    recorded_numbers.update(measured, [study], folder)
+    recorded_numbers.update(measured, [study], folder, names(study.cells))
     return folder
 
 
@@ -55,6 +55,10 @@ def as_measured(monkeypatch, study, measured):
         recorded_numbers.fingerprint, "of",
         lambda condition, *_: SimpleNamespace(digest=digests[condition]["digest"]),
     )  # fmt: skip
+
+
+def names(cells):
+    return {f"{cell.study}/{cell.name}" for cell in cells}
 
 
 def path(results, cell):
@@ -129,13 +133,16 @@ def test_cells_measured_with_another_instrument_are_not_available(study, record,
     assert recorded_numbers.available(record, study.cells) == set()
 
 
-def test_numbers_of_other_cells_are_kept(tmp_path, study, measured, record):
-    before = lines(record, study)
-    part = tmp_path / "part"
-    shutil.copytree(path(measured, study.cells[0]).parent, path(part, study.cells[0]).parent)
-    assert recorded_numbers.update(part, [study], record) == 1
+def test_only_named_cells_are_recorded_and_numbers_of_others_are_kept(
+    tmp_path, study, measured, record
+):
+    before, first = lines(record, study), study.cells[:1]
+    index = record / "cells.tsv"
+    for recorded, kept in ((record, study.cells), (tmp_path / "new", first)):
+        assert recorded_numbers.update(measured, [study], recorded, names(first)) == 1
+        assert len(lines(recorded, study)) == len(kept)
+        assert len(read_rows(recorded / index.name, "\t")) == len(kept)
     assert lines(record, study) == before
-    assert len(read_rows(record / "cells.tsv", "\t")) == len(study.cells)
 
 
 def test_damaged_cell_is_not_recorded(tmp_path, study, measured):
@@ -143,7 +150,7 @@ def test_damaged_cell_is_not_recorded(tmp_path, study, measured):
     file = next(copy.glob("cells/*/*/0/tcp.csv"))
     file.write_text(file.read_text()[:-2])
     with pytest.raises(DamagedError, match=r"tcp\.csv has changed"):
-        recorded_numbers.update(copy, [study], tmp_path / "numbers")
+        recorded_numbers.update(copy, [study], tmp_path / "numbers", names(study.cells))
     assert not (tmp_path / "numbers").exists()
 
 
@@ -157,7 +164,7 @@ def test_cell_with_runs_of_two_instruments_is_not_recorded(tmp_path, study, meas
     count = len(content["replicates"])
     sealed.cell(cell.parent, content["condition"], count, content["study"], content["block"])
     with pytest.raises(LosslabError, match="must have runs of one instrument, found 2"):
-        recorded_numbers.update(copy, [study], tmp_path / "numbers")
+        recorded_numbers.update(copy, [study], tmp_path / "numbers", names(study.cells))
 
 
 def cut(record, study):

@@ -37,7 +37,9 @@ def known(campaign, tmp_path):
         sealed.replicate(folder / str(number), manifest, files)
     sealed.cell(folder, cell.condition.to_json(), cell.stopping.minimum, "loss", cell.block)
     study = replace(campaign.studies["loss"], cells=[cell])
-    recorded_numbers.update(tmp_path / "elsewhere", [study], tmp_path / RECORD)
+    recorded_numbers.update(
+        tmp_path / "elsewhere", [study], tmp_path / RECORD, {f"loss/{cell.name}"}
+    )
     return cell.name
 
 
