@@ -145,11 +145,7 @@ summarise_factors <- function(numbers, factors) {
 show_factors <- function(factors) {
   factors |>
     dplyr::transmute(
-      Place = dplyr::case_when(
-        source == study ~ paste0(study, ", ", place),
-        startsWith(place, source) ~ paste0(study, ": ", place),
-        TRUE ~ paste0(study, ": ", source, ", ", place)
-      ),
+      Place = paste0(ifelse(source == study, study, paste0(study, ": ", source)), ", ", place),
       Cell = breakable(cell),
       Metric = breakable(ifelse(is.na(over), metric, paste0(metric, " over ", over))),
       Published = short_or_empty(published), n, Ours = short_or_empty(measured),

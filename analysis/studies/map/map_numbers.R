@@ -35,7 +35,12 @@ map_numbers <- function(published) {
     dplyr::mutate(algorithm = "cubic", sender_queue = "fq_codel", blocks = start_block)
   dplyr::bind_rows(by_algorithm, gains, of_seconds) |>
     dplyr::mutate(
-      place = ifelse(is.na(row), source, paste("row", row)),
+      place = dplyr::case_when(
+        !is.na(row) ~ paste("row", row),
+        startsWith(source, "datta2023") ~ sub(".*\\((.*)\\)", "\\1", source),
+        !is.na(over) ~ "gain",
+        TRUE ~ "text"
+      ),
       repeats = ifelse(
         startsWith(source, "datta2023"),
         paste(algorithm, rtt_ms, buffer_packets, rate_mbit, from_s), NA

@@ -137,11 +137,10 @@ def test_only_named_cells_are_recorded_and_numbers_of_others_are_kept(
     tmp_path, study, measured, record
 ):
     before, first = lines(record, study), study.cells[:1]
-    index = record / "cells.tsv"
     for recorded, kept in ((record, study.cells), (tmp_path / "new", first)):
         assert recorded_numbers.update(measured, [study], recorded, names(first)) == 1
         assert len(lines(recorded, study)) == len(kept)
-        assert len(read_rows(recorded / index.name, "\t")) == len(kept)
+        assert len(read_rows(recorded / "cells.tsv", "\t")) == len(kept)
     assert lines(record, study) == before
 
 

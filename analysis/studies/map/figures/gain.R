@@ -40,10 +40,8 @@ draw <- function(data) {
   conditions <- conditions |>
     mutate(
       gain_percent = 100 * (ratio - 1),
-      digits = ifelse(abs(gain_percent) < 0.95, "%+.1g", "%+.0f"),
-      text = ifelse(
-        winner == "inconclusive", "\u2248", sub("-", "\u2212", sprintf(digits, gain_percent))
-      ),
+      number = sprintf(ifelse(abs(gain_percent) < 0.95, "%+.1g", "%+.0f"), gain_percent),
+      text = ifelse(winner == "inconclusive", "\u2248", sub("-", "\u2212", number)),
       buffer = factor(
         label_bytes(buffer_packets), label_bytes(sort(unique(buffer_packets)))
       )
