@@ -39,7 +39,7 @@ OTHERS = re.compile(
     r"^(tests/(expected|golden|fixtures/(hostile|programs))/|traces/|config/published/"
     r"|containers/kernel/patches/|algorithms/"
     r"|LICENSE|CODE_OF_CONDUCT|tests/unit/repository/test_language\.py)"
-    r"|\.(lock|csv|svg|png|gz|json|patch|min\.js)$"
+    r"|\.(lock|csv|svg|png|gz|xz|json|patch|min\.js)$"
 )
 # First words of a clause or of an order to say something, where a summary must stand.
 CLAUSES = frozenset(
