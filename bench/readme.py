@@ -4,7 +4,7 @@
 
 The figure and the sentence's table are copied to docs/figures. `make figure` measures them first.
 The table of verdicts is made from report/verdicts/quick.tsv. Causes that runs show must also be in
-quick-fresh.tsv.
+quick-fresh.tsv. The sentence below it compares with report/verdicts/full.tsv.
 """
 
 from __future__ import annotations
@@ -15,19 +15,30 @@ import re
 import shutil
 import textwrap
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
 
-from losslab.campaign.recorded_verdicts import FAMILIES, lasting_causes, read_recorded
+from losslab.campaign.recorded_verdicts import (
+    FAMILIES,
+    Name,
+    Recorded,
+    lasting_causes,
+    read_recorded,
+)
 from losslab.instrument import kernels
+from losslab.reading import read_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "figures"
 FIGURE, TABLE = "loss_goodput.svg", "loss_decrease.csv"
 MARK = "<!-- answer: written by `python -m bench.readme` -->\n"
 VERDICTS_MARK = "<!-- verdicts: written by `python -m bench.readme` -->\n"
+FULL_MARK = "<!-- full: written by `python -m bench.readme` -->\n"
 CLAIMS = ROOT / "report" / "claims"
+FULL = ROOT / "report" / "verdicts" / "full.tsv"
+FULL_CELLS = ROOT / "docs" / "results" / "full.tsv"
 
 
 def answer(table: Path) -> str:
@@ -86,6 +97,35 @@ def verdicts() -> str:
         "|---|---|---|---|---|---|---|",
     ]
     totals: Counter[str] = Counter()
+    for study, found in _counted(recorded, causes).items():
+        lines.append(_row(f"`{study}`", found))
+        totals += found
+    return "\n".join([*lines, _row("all", totals)]) + "\n"
+
+
+def full() -> str:
+    """Return the sentences that compare the full campaign's verdicts with the table's."""
+    quick, recorded = read_recorded(FAMILIES[0]), read_recorded(FULL)
+    found = sum(_counted(recorded, {}).values(), Counter[str]())
+    cells = read_rows(FULL_CELLS, "\t")
+    both = quick.keys() & recorded.keys()
+    differ = sum(quick[name].verdict != recorded[name].verdict for name in both)
+    text = (
+        f"The full campaign has longer runs, and more of them: {len(cells):,} cells and "
+        f"{sum(int(row['replicates']) for row in cells):,} runs. There, {found['predicted reproduced']} of "
+        f"{found['predicted']} predictions are reproduced, {found['predicted not reproduced']} are "
+        f"not, and {found['predicted inconclusive']} are inconclusive; of the orders and signs, "
+        f"{found['order reproduced']} of {found['order']} are reproduced. Of the {len(both)} "
+        f"verdicts that both campaigns give, {differ} differ."
+    )
+    return textwrap.fill(text, 116) + "\n"
+
+
+def _counted(
+    recorded: Mapping[Name, Recorded], causes: Mapping[Name, str]
+) -> dict[str, Counter[str]]:
+    """Count recorded verdicts by evidence, for each study with predictions, orders or signs."""
+    counts = {}
     for path in sorted(CLAIMS.glob("*.yaml")):
         content = yaml.safe_load(path.read_text())
         found: Counter[str] = Counter()
@@ -97,9 +137,8 @@ def verdicts() -> str:
                 found[f"{evidence} {recorded[name].verdict}"] += 1
                 found[f"{evidence} caused"] += name in causes
         if found["predicted"] or found["order"]:
-            lines.append(_row(f"`{content['study']}`", found))
-            totals += found
-    return "\n".join([*lines, _row("all", totals)]) + "\n"
+            counts[content["study"]] = found
+    return counts
 
 
 def _row(name: str, found: Counter[str]) -> str:
@@ -129,7 +168,8 @@ def main() -> None:
         shutil.copyfile(path, FOLDER / path.name)
     readme = ROOT / "README.md"
     text = replaced(readme.read_text(), MARK, answer(FOLDER / TABLE))
-    readme.write_text(replaced(text, VERDICTS_MARK, verdicts()))
+    text = replaced(text, VERDICTS_MARK, verdicts())
+    readme.write_text(replaced(text, FULL_MARK, full()))
 
 
 if __name__ == "__main__":

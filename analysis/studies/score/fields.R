@@ -36,4 +36,5 @@ draw_verdicts <- function(criteria, algorithms) {
     ggplot2::theme(panel.grid = ggplot2::element_blank(), legend.position = "bottom")
 }
 
-verdicts_height_cm <- function(criteria) 2.2 + 0.62 * length(unique(criteria$criterion))
+# With all criteria of the suite, figure and caption fit on a page.
+verdicts_height_cm <- function(criteria) 2.2 + 0.54 * length(unique(criteria$criterion))

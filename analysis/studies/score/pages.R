@@ -171,7 +171,7 @@ count_card_verdicts <- function(criteria) {
 # Tabulate the numbers: a row per criterion, a column per algorithm.
 criteria_side_by_side <- function(rows, labels) {
   if (nrow(rows) == 0) {
-    return(show_table(tibble::tibble(Section = character(), Criterion = character())))
+    return(show_table(tibble::tibble(Criterion = character())))
   }
   number <- ifelse(is.na(rows$value), "", short(rows$value, 3))
   rows$shown <- dplyr::case_when(
@@ -185,7 +185,7 @@ criteria_side_by_side <- function(rows, labels) {
   spans <- tapply(counts, rows$criterion, \(n) paste(unique(range(n)), collapse = " to "))
   in_order_of_sections(rows) |>
     dplyr::transmute(
-      Section = section, Criterion = criterion, Cells = c(spans[criterion]), Unit = unit,
+      Criterion = paste(section, criterion), Cells = c(spans[criterion]), Unit = unit,
       Limit = short_limit(limit), algorithm = labels[algorithm], shown
     ) |>
     tidyr::pivot_wider(names_from = algorithm, values_from = shown) |>

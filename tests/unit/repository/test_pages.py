@@ -170,6 +170,16 @@ def test_readmes_table_counts_the_recorded_verdicts_by_evidence(root):
         assert sum(counts) == int(total[column].split()[0])
 
 
+def test_readmes_sentences_compare_the_full_campaigns_recorded_verdicts(root, tmp_path, monkeypatch):
+    text = (root / "README.md").read_text()
+    said = readme.full()
+    assert readme.replaced(text, readme.FULL_MARK, said) == text
+    changed = readme.FULL.read_text().replace("loss\tcubic-2\treproduced", "loss\tcubic-2\tinconclusive")
+    monkeypatch.setattr(readme, "FULL", tmp_path / "full.tsv")
+    readme.FULL.write_text(changed)
+    assert _first_difference(readme.full()) == _first_difference(said) - 1
+
+
 def test_readmes_sentence_follows_the_numbers(root, tmp_path):
     text = (root / "docs/figures/loss_decrease.csv").read_text()
     row = next(line for line in text.splitlines() if line.startswith("symmetric,cubic,1,"))
