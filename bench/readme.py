@@ -108,13 +108,14 @@ def full() -> str:
     quick, recorded = read_recorded(FAMILIES[0]), read_recorded(FULL)
     found = sum(_counted(recorded, {}).values(), Counter[str]())
     cells = read_rows(FULL_CELLS, "\t")
+    runs = sum(int(row["replicates"]) for row in cells)
     both = quick.keys() & recorded.keys()
     differ = sum(quick[name].verdict != recorded[name].verdict for name in both)
     text = (
         f"The full campaign has longer runs, and more of them: {len(cells):,} cells and "
-        f"{sum(int(row['replicates']) for row in cells):,} runs. There, {found['predicted reproduced']} of "
-        f"{found['predicted']} predictions are reproduced, {found['predicted not reproduced']} are "
-        f"not, and {found['predicted inconclusive']} are inconclusive; of the orders and signs, "
+        f"{runs:,} runs. There, {found['predicted reproduced']} of {found['predicted']} "
+        f"predictions are reproduced, {found['predicted not reproduced']} are not, and "
+        f"{found['predicted inconclusive']} are inconclusive; of the orders and signs, "
         f"{found['order reproduced']} of {found['order']} are reproduced. Of the {len(both)} "
         f"verdicts that both campaigns give, {differ} differ."
     )
