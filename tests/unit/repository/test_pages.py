@@ -182,6 +182,21 @@ def test_readmes_comparison_with_the_full_campaign_counts_its_recorded_verdicts(
     assert not said.endswith(" 0 differ.\n")
 
 
+def test_readmes_findings_follow_the_recorded_means(root, tmp_path, monkeypatch):
+    said = readme.findings()
+    text = (root / "README.md").read_text()
+    assert readme.replaced(text, readme.FINDINGS_MARK, said) == text
+    rows = readme.FULL_CELLS.read_text()
+    corrected = readme.GAPS[1].format("cubic")
+    row = next(line for line in rows.splitlines() if f"\t{corrected}\t" in line)
+    fields = row.split("\t")
+    fields[5] = str(float(fields[5]) / 4)
+    monkeypatch.setattr(readme, "FULL_CELLS", tmp_path / "full.tsv")
+    readme.FULL_CELLS.write_text(rows.replace(row, "\t".join(fields)))
+    with pytest.raises(SystemExit, match="findings must hold"):
+        readme.findings()
+
+
 def test_readmes_sentence_follows_the_numbers(root, tmp_path):
     text = (root / "docs/figures/loss_decrease.csv").read_text()
     row = next(line for line in text.splitlines() if line.startswith("symmetric,cubic,1,"))
