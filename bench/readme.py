@@ -4,7 +4,8 @@
 
 The figure and the sentence's table are copied to docs/figures. `make figure` measures them first.
 The table of verdicts is made from report/verdicts/quick.tsv. Causes that runs show must also be in
-quick-fresh.tsv. The sentence below it compares with report/verdicts/full.tsv.
+quick-fresh.tsv. The sentences below it are about the full campaign, from report/verdicts/full.tsv
+and docs/results/full.tsv.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ FIGURE, TABLE = "loss_goodput.svg", "loss_decrease.csv"
 MARK = "<!-- answer: written by `python -m bench.readme` -->\n"
 VERDICTS_MARK = "<!-- verdicts: written by `python -m bench.readme` -->\n"
 FULL_MARK = "<!-- full: written by `python -m bench.readme` -->\n"
+FINDINGS_MARK = "<!-- findings: written by `python -m bench.readme` -->\n"
 CLAIMS = ROOT / "report" / "claims"
 FULL = ROOT / "report" / "verdicts" / "full.tsv"
 FULL_CELLS = ROOT / "docs" / "results" / "full.tsv"
-FINDINGS_MARK = "<!-- findings: written by `python -m bench.readme` -->\n"
 # Cells of the findings: pages behind a slow link, and BBR and CUBIC between two cloud hosts.
 PAGE = "{}_cubic_loss0_symmetric_web_rtt20_offloads-off_rate1.5_buffer100{}_receive-large"
 PAGES = (("web", ""), ("web", "_vs-cubic"), ("aqm", "_fq-codel_vs-cubic"))
@@ -123,15 +124,15 @@ def full() -> str:
     runs = sum(int(row["replicates"]) for row in cells)
     both = quick.keys() & recorded.keys()
     differ = sum(quick[name].verdict != recorded[name].verdict for name in both)
-    text = (
+    return _wrapped(
         f"The full campaign has longer runs, and more of them: {len(cells):,} cells and "
         f"{runs:,} runs. There, {found['predicted reproduced']} of {found['predicted']} "
-        f"predictions are reproduced, {found['predicted not reproduced']} are not, and "
-        f"{found['predicted inconclusive']} are inconclusive; of the orders and signs, "
+        f"predictions are reproduced, {found['predicted not reproduced']} are not, "
+        f"{found['predicted inconclusive']} are inconclusive, and "
+        f"{found['predicted not comparable']} are not comparable; of the orders and signs, "
         f"{found['order reproduced']} of {found['order']} are reproduced. Of the {len(both)} "
         f"verdicts that both campaigns give, {differ} differ."
     )
-    return _wrapped(text)
 
 
 def findings() -> str:
@@ -199,10 +200,15 @@ def main() -> None:
     for path in wanted:
         shutil.copyfile(path, FOLDER / path.name)
     readme = ROOT / "README.md"
-    text = replaced(readme.read_text(), MARK, answer(FOLDER / TABLE))
-    text = replaced(text, VERDICTS_MARK, verdicts())
-    text = replaced(text, FULL_MARK, full())
-    readme.write_text(replaced(text, FINDINGS_MARK, findings()))
+    text = readme.read_text()
+    for mark, words in (
+        (MARK, answer(FOLDER / TABLE)),
+        (VERDICTS_MARK, verdicts()),
+        (FULL_MARK, full()),
+        (FINDINGS_MARK, findings()),
+    ):
+        text = replaced(text, mark, words)
+    readme.write_text(text)
 
 
 if __name__ == "__main__":
