@@ -32,14 +32,12 @@ tables <- function(data, write) {
     write("published")
 
   # Conditions of the paper and its replication that were measured here, without random loss.
-  compared <- measured |>
-    filter(!block %in% c("published", unpaced_block, lan_block)) |>
-    distinct(rtt_ms, rate_mbit, buffer_packets, .keep_all = TRUE)
-  of_map <- filter(published, !startsWith(source, "kim"), is.na(from_s))
+  compared <- without_loss(measured)
+  of_map <- of_testbeds(published)
   others <- of_map |>
     semi_join(compared, by = c("rtt_ms", "rate_mbit", "buffer_packets"))
   bind_rows(
-    others |> mutate(ratio = coalesce(1 + gain_percent / 100, bbr_mbit / cubic_mbit)),
+    others,
     compared |>
       semi_join(others, by = c("rtt_ms", "rate_mbit", "buffer_packets")) |>
       mutate(source = "ours")
@@ -53,20 +51,7 @@ tables <- function(data, write) {
 
   pacing_rows(data$replicates, published) |> write("pacing")
 
-  # Agreement of the paper and its replication over all their conditions, measured here or not.
-  of_map |>
-    mutate(ratio = coalesce(1 + gain_percent / 100, bbr_mbit / cubic_mbit)) |>
-    select(source, rtt_ms, rate_mbit, buffer_packets, ratio) |>
-    tidyr::pivot_wider(names_from = source, values_from = ratio) |>
-    tidyr::pivot_longer(starts_with("datta2023"), names_to = "source", values_to = "ratio") |>
-    mutate(decisive = abs(cao2019 - 1) >= 0.1, apart = pmax(ratio / cao2019, cao2019 / ratio)) |>
-    group_by(source, buffer_packets) |>
-    summarise(
-      conditions = n(), decisive = sum(decisive),
-      same_sign = sum((ratio > 1) == (cao2019 > 1) & abs(cao2019 - 1) >= 0.1),
-      median_factor = stats::median(apart), largest_factor = max(apart), .groups = "drop"
-    ) |>
-    write("testbeds")
+  testbed_pairs(of_map, compared) |> write("testbeds")
 
   factorial <- filter(conditions, block == "published")
   factorial |> arrange(desc(ratio)) |> write("factorial")

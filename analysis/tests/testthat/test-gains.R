@@ -92,3 +92,31 @@ test_that("of a condition in two blocks, the longer runs come first", {
   expect_equal(found$ratio, c(2, 3))
   expect_false("duration_s" %in% names(found))
 })
+
+test_that("testbeds are compared in the conditions that both have, and in signs of large gains only", {
+  published <- tibble::tibble(
+    source = rep(testbed_levels[1:2], each = 3), rtt_ms = rep(c(5, 10, 25), 2), rate_mbit = 10,
+    buffer_packets = 66, ratio = c(1.2, 0.8, 1.05, 1.5, 1.6, 0.7)
+  )
+  # No 25 ms, and one condition that nobody else has.
+  ours <- tibble::tibble(rtt_ms = c(5, 10, 500), rate_mbit = 10, buffer_packets = 66, ratio = 0.8)
+  found <- testbed_pairs(published, ours)
+  expect_equal(paste(found$source, found$against), c(
+    "datta2023 (Linux 4.15) cao2019", "ours cao2019", "ours datta2023 (Linux 4.15)"
+  ))
+  expect_equal(found$conditions, c(3, 2, 2))
+  # 1.05 is no gain of 10 %.
+  expect_equal(found$decisive, c(2, 2, 2))
+  expect_equal(found$same_sign, c(1, 1, 0))
+  expect_equal(found$median_factor, c(1.5, 1.25, (1.5 / 0.8 + 2) / 2))
+  expect_equal(found$largest_factor, c(2, 1.5, 2))
+})
+
+test_that("the paper's gains in percent and its replication's goodput become ratios", {
+  published <- tibble::tibble(
+    source = c("cao2019", "datta2023 (Linux 5.15)", "kim", "datta2023 (Linux 5.15)"),
+    from_s = c(NA, NA, NA, 1), gain_percent = c(-20, NA, NA, NA), bbr_mbit = c(NA, 30, 9, 9),
+    cubic_mbit = c(NA, 20, 9, 9)
+  )
+  expect_equal(of_testbeds(published)$ratio, c(0.8, 1.5))
+})

@@ -1,0 +1,47 @@
+# The paper's gains against those of its replication and ours, in the conditions that we measured.
+height_cm <- 9.5
+shown <- function(cells) filter(cells, !block %in% c("published", unpaced_block, lan_block))
+
+testbed_colours <- c(
+  "replication, Linux 4.15" = "#CC79A7", "replication, Linux 5.15" = "#E69F00", "ours" = "#000000"
+)
+
+# Breaks of a logarithmic axis: fewer if it spans more than a factor of three.
+breaks_of <- function(limits) {
+  wide <- max(limits) / min(limits) > 3
+  if (wide) c(0.5, 1, 2, 5, 10, 20, 50) else c(0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 2)
+}
+
+draw <- function(data) {
+  ours <- without_loss(gains(data$replicates))
+  published <- of_testbeds(data$published) |> semi_join(ours, by = grid_axes)
+  paper <- published |>
+    filter(source == "cao2019") |>
+    select(all_of(grid_axes), paper_ratio = ratio)
+  others <- bind_rows(filter(published, source != "cao2019"), mutate(ours, source = "ours")) |>
+    inner_join(paper, by = grid_axes) |>
+    mutate(
+      source = factor(
+        sub("datta2023 \\((.*)\\)", "replication, \\1", source), names(testbed_colours)
+      ),
+      buffer = factor(
+        label_bytes(buffer_packets), label_bytes(sort(unique(buffer_packets)))
+      )
+    )
+
+  ggplot(others, aes(paper_ratio, ratio, colour = source)) +
+    geom_hline(yintercept = 1, colour = "grey80", linewidth = 0.4) +
+    geom_vline(xintercept = 1, colour = "grey80", linewidth = 0.4) +
+    geom_abline(colour = "grey60", linewidth = 0.4) +
+    geom_point(aes(shape = source), size = 1.8, alpha = 0.8) +
+    facet_wrap(vars(buffer), scales = "free") +
+    scale_x_log10(breaks = breaks_of) +
+    scale_y_log10(breaks = breaks_of) +
+    scale_colour_manual(values = testbed_colours) +
+    scale_shape_manual(values = c(1, 0, 17)) +
+    labs(
+      x = "BBR over CUBIC in the paper", y = "BBR over CUBIC in another testbed",
+      colour = NULL, shape = NULL
+    ) +
+    theme_losslab()
+}

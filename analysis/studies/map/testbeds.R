@@ -1,0 +1,45 @@
+# The paper, its replication on two kernels, and losslab as testbeds of the same grid without random
+# loss: in how many conditions two of them have the same winner, and how far their gains differ.
+
+testbed_levels <- c("cao2019", "datta2023 (Linux 4.15)", "datta2023 (Linux 5.15)", "ours")
+# Smallest gain, as a share, from which its sign is compared.
+decisive_gain <- 0.1
+grid_axes <- c("rtt_ms", "rate_mbit", "buffer_packets")
+
+# Return the published conditions of the paper and its replication, with `ratio`, BBR's goodput over
+# that of CUBIC.
+of_testbeds <- function(published) {
+  published |>
+    dplyr::filter(source %in% testbed_levels, is.na(from_s)) |>
+    dplyr::mutate(ratio = dplyr::coalesce(1 + gain_percent / 100, bbr_mbit / cubic_mbit))
+}
+
+# Return our conditions without random loss from gains(): the longest runs of each, with fq.
+without_loss <- function(measured) {
+  measured |>
+    dplyr::filter(!block %in% c("published", unpaced_block, lan_block)) |>
+    dplyr::distinct(dplyr::across(dplyr::all_of(grid_axes)), .keep_all = TRUE)
+}
+
+# Compare the gains of each two testbeds, per buffer, over the conditions that both have.
+testbed_pairs <- function(published, ours) {
+  ratios <- dplyr::bind_rows(published, dplyr::mutate(ours, source = "ours")) |>
+    dplyr::select(dplyr::all_of(c("source", grid_axes, "ratio"))) |>
+    dplyr::mutate(source = factor(source, testbed_levels))
+  dplyr::inner_join(
+    ratios, ratios,
+    by = grid_axes, suffix = c("", "_against"), relationship = "many-to-many"
+  ) |>
+    dplyr::filter(as.integer(source) > as.integer(source_against)) |>
+    dplyr::mutate(
+      decisive = abs(ratio_against - 1) >= decisive_gain,
+      apart = pmax(ratio / ratio_against, ratio_against / ratio)
+    ) |>
+    dplyr::group_by(source, against = source_against, buffer_packets) |>
+    dplyr::summarise(
+      conditions = dplyr::n(), decisive_conditions = sum(decisive),
+      same_sign = sum((ratio > 1) == (ratio_against > 1) & decisive),
+      median_factor = stats::median(apart), largest_factor = max(apart), .groups = "drop"
+    ) |>
+    dplyr::rename(decisive = decisive_conditions)
+}
