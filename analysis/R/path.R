@@ -1,15 +1,18 @@
 # Drawing of the path of most cells: five hosts, and the position of rate, buffer, delay and loss.
 
-# Format the ranges of a campaign's path parameters.
+# Format the ranges of a campaign's path parameters, of the cells without a trace if it has any.
 path_values <- function(cells) {
-  cells <- cells[!is.na(cells$cell) & cells$trace == "none", ]
+  cells <- cells[!is.na(cells$cell), ]
+  steady <- cells$trace == "none"
+  if (any(steady)) cells <- cells[steady, ]
   of <- function(column, unit) {
     values <- cells[[column]]
     paste(as_text(from_to(min_present(values), max_present(values))), unit)
   }
   list(
-    rate = of("rate_mbit", "Mbit/s"), buffer = of("buffer_packets", "packets"),
-    rtt = of("rtt_ms", "ms"), loss = of("loss_percent", "%")
+    rate = if (any(steady) || nrow(cells) == 0) of("rate_mbit", "Mbit/s") else "that of the trace",
+    buffer = of("buffer_packets", "packets"), rtt = of("rtt_ms", "ms"),
+    loss = of("loss_percent", "%")
   )
 }
 

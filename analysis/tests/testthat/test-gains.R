@@ -93,7 +93,7 @@ test_that("of a condition in two blocks, the longer runs come first", {
   expect_false("duration_s" %in% names(found))
 })
 
-test_that("testbeds are compared in the conditions that both have, and in signs of large gains only", {
+test_that("testbeds are compared where both have a condition, by the sign of large gains only", {
   published <- tibble::tibble(
     source = rep(testbed_levels[1:2], each = 3), rtt_ms = rep(c(5, 10, 25), 2), rate_mbit = 10,
     buffer_packets = 66, ratio = c(1.2, 0.8, 1.05, 1.5, 1.6, 0.7)
