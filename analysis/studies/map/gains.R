@@ -1,6 +1,17 @@
 # Gain of BBR over CUBIC by condition, its confidence interval, and the tree and effects that
 # explain it.
 
+# Block that measures the seconds of a flow's start. Its runs are not used for gains.
+start_block <- "shallow-start"
+# The rows of the source that its LAN of 100 Mbit/s limited.
+lan_block <- "lan"
+# Hosts without fq; receivers with fewer acknowledgements in one condition, and in the others.
+unpaced_block <- "shallow-unpaced"
+thinned_block <- "shallow-thinned"
+aggregated_block <- "shallow-aggregated"
+# Blocks that measure a condition of the map with other hosts or another network.
+other_blocks <- c(lan_block, unpaced_block, thinned_block, aggregated_block)
+
 winner_levels <- c("BBR", "CUBIC", "inconclusive")
 winner_colours <- c(BBR = "#D55E00", CUBIC = "#0072B2", inconclusive = "#999999")
 
@@ -66,6 +77,14 @@ gains <- function(replicates) {
     ) |>
     dplyr::arrange(dplyr::desc(duration_s)) |>
     dplyr::select(-"duration_s")
+}
+
+# Return the conditions of the map from gains(). A condition in two blocks counts once, with the
+# longer runs, and with fq as in all other studies except for the source's own block.
+of_map_itself <- function(measured) {
+  measured |>
+    dplyr::filter(!block %in% other_blocks) |>
+    dplyr::distinct(rtt_ms, rate_mbit, buffer_packets, loss_percent, .keep_all = TRUE)
 }
 
 # Compute the features of a condition for the tree.

@@ -1,12 +1,6 @@
 # Effect of fq on the sender, which paces every flow, with a shallow buffer: the same conditions
 # with and without fq, and the replication's logs of the same seconds.
 
-# Block that measures the seconds of a flow's start. Its runs are not used for gains.
-start_block <- "shallow-start"
-unpaced_block <- "shallow-unpaced"
-# The rows of the source that its LAN of 100 Mbit/s limited.
-lan_block <- "lan"
-
 # Pair each replicate's goodput with and without fq by seed.
 pacing_pairs <- function(replicates) {
   replicates |>

@@ -2,11 +2,7 @@
 tables <- function(data, write) {
   measured <- gains(data$replicates)
   published <- data$published
-  # A condition in two blocks counts once, with the longer runs, and with fq as in all other studies
-  # except for the source's own block.
-  conditions <- measured |>
-    filter(!block %in% c(unpaced_block, lan_block)) |>
-    distinct(rtt_ms, rate_mbit, buffer_packets, loss_percent, .keep_all = TRUE)
+  conditions <- of_map_itself(measured)
 
   published |>
     filter(source == "kim") |>
@@ -33,8 +29,8 @@ tables <- function(data, write) {
 
   # Conditions of the paper and its replication that were measured here, without random loss.
   compared <- without_loss(measured)
-  of_map <- of_testbeds(published)
-  others <- of_map |>
+  of_both <- of_testbeds(published)
+  others <- of_both |>
     semi_join(compared, by = c("rtt_ms", "rate_mbit", "buffer_packets"))
   bind_rows(
     others,
@@ -50,8 +46,9 @@ tables <- function(data, write) {
     write("paper")
 
   pacing_rows(data$replicates, published) |> write("pacing")
+  aggregation_rows(data$replicates, published) |> write("aggregation")
 
-  testbed_pairs(of_map, compared) |> write("testbeds")
+  testbed_pairs(of_both, compared) |> write("testbeds")
 
   factorial <- filter(conditions, block == "published")
   factorial |> arrange(desc(ratio)) |> write("factorial")

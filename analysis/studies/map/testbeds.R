@@ -14,11 +14,9 @@ of_testbeds <- function(published) {
     dplyr::mutate(ratio = dplyr::coalesce(1 + gain_percent / 100, bbr_mbit / cubic_mbit))
 }
 
-# Return our conditions without random loss from gains(): the longest runs of each, with fq.
+# Return our conditions without random loss from gains().
 without_loss <- function(measured) {
-  measured |>
-    dplyr::filter(!block %in% c("published", unpaced_block, lan_block)) |>
-    dplyr::distinct(dplyr::across(dplyr::all_of(grid_axes)), .keep_all = TRUE)
+  dplyr::filter(of_map_itself(measured), block != "published")
 }
 
 # Compare the gains of each two testbeds, per buffer, over the conditions that both have.

@@ -45,3 +45,29 @@ test_that("runs of a flow's start are not conditions of the map", {
   )
   expect_equal(nrow(gains(pair)), 0)
 })
+
+test_that("fewer acknowledgements are summarised beside all of them and the replication", {
+  runs <- dplyr::bind_rows(
+    runs_of_sender("shallow-unpaced", "fq_codel", rep(140, 5), 60, 0),
+    runs_of_sender("shallow-thinned", "fq_codel", c(90, 95, 100, 95, 95), 60, 0) |>
+      dplyr::mutate(ack_thinning = 3),
+    # With fq: another host.
+    runs_of_sender("shallow", "fq", rep(210, 5), 60, 0)
+  )
+  found <- aggregation_rows(runs, published_start)
+  expect_equal(found$ack_thinning, c(1, 3))
+  expect_equal(found$mbit, c(140, 95))
+  expect_true(found$low[2] < 95 & found$high[2] > 95)
+  # A full-sized frame has 1514 bytes: at 250 Mbit/s, six of them take 0.29 ms.
+  expect_equal(found$interval_ms, c(2, 6) * 1514 * 8 / 250e3)
+  expect_equal(found$replication_most_mbit, c(128, 128))
+  expect_equal(nrow(aggregation_rows(runs[0, ], published_start)), 0)
+})
+
+test_that("the map itself has each condition once, and none of other hosts", {
+  one <- tibble::tibble(
+    block = c("shallow", "grid", "shallow-unpaced", "lan", "shallow-aggregated", "published"),
+    rtt_ms = 100, rate_mbit = 250, buffer_packets = 66, loss_percent = c(0, 0, 0, 0, 0, 7)
+  )
+  expect_equal(of_map_itself(one)$block, c("shallow", "published"))
+})

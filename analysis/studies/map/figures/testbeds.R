@@ -1,6 +1,6 @@
 # The paper's gains against those of its replication and ours, in the conditions that we measured.
 height_cm <- 9.5
-shown <- function(cells) filter(cells, !block %in% c("published", unpaced_block, lan_block))
+shown <- function(cells) filter(cells, !block %in% c("published", other_blocks))
 
 testbed_colours <- c(
   "replication, Linux 4.15" = "#CC79A7", "replication, Linux 5.15" = "#E69F00", "ours" = "#000000"

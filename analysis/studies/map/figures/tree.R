@@ -1,12 +1,10 @@
 # The classification tree: which algorithm to choose, with the conditions in each node.
 # Deep trees need tall sheets.
 height_cm <- function(data) 3 + 2.2 * max(1, tree_nodes(data)$depth)
-shown <- function(cells) filter(cells, block != "paper")
+shown <- function(cells) filter(cells, !block %in% other_blocks)
 
 tree_nodes <- function(data) {
-  conditions <- gains(data$replicates) |>
-    filter(block != "paper") |>
-    features()
+  conditions <- features(of_map_itself(gains(data$replicates)))
   nodes <- if (can_learn(conditions)) tree_layout(grow_tree(conditions)) else no_nodes
   # A tree without a split is a sentence, not a figure.
   if (nrow(nodes) > 1) nodes else no_nodes
