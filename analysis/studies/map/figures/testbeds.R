@@ -12,6 +12,9 @@ breaks_of <- function(limits) {
   if (wide) c(0.5, 1, 2, 5, 10, 20, 50) else c(0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 2)
 }
 
+# Minimum number of conditions for a figure.
+least_conditions <- 6
+
 draw <- function(data) {
   ours <- without_loss(gains(data$replicates))
   published <- of_testbeds(data$published) |> semi_join(ours, by = grid_axes)
@@ -28,6 +31,7 @@ draw <- function(data) {
         label_bytes(buffer_packets), label_bytes(sort(unique(buffer_packets)))
       )
     )
+  if (nrow(paper) < least_conditions) others <- others[0, ]
 
   ggplot(others, aes(paper_ratio, ratio, colour = source)) +
     geom_hline(yintercept = 1, colour = "grey80", linewidth = 0.4) +
