@@ -17,7 +17,8 @@ aggregation_rows <- function(replicates, published) {
     dplyr::group_by(algorithm, rtt_ms, rate_mbit, buffer_packets, ack_thinning) |>
     dplyr::summarise(
       n = dplyr::n(), level = level_of(max(error_share)), mbit = mean(goodput_mbit),
-      tibble::as_tibble(mean_interval(goodput_mbit, level)), retransmits = mean(retransmits), .groups = "drop"
+      tibble::as_tibble(mean_interval(goodput_mbit, level)), retransmits = mean(retransmits),
+      .groups = "drop"
     )
   found |>
     with_columns(c("low", "high")) |>

@@ -48,7 +48,8 @@ test_that("runs of a flow's start are not conditions of the map", {
 
 test_that("fewer acknowledgements are summarised beside all of them and the replication", {
   runs <- dplyr::bind_rows(
-    runs_of_sender("shallow-unpaced", "fq_codel", rep(140, 5), 60, 0),
+    runs_of_sender("shallow-unpaced", "fq_codel", rep(140, 5), 60, 0) |>
+      dplyr::mutate(ack_thinning = 1),
     runs_of_sender("shallow-thinned", "fq_codel", c(90, 95, 100, 95, 95), 60, 0) |>
       dplyr::mutate(ack_thinning = 3),
     # With fq: another host.
