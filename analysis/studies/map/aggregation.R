@@ -1,5 +1,5 @@
-# Fewer acknowledgements, as with aggregation at the receiver, in shallow buffers without fq: goodput
-# and retransmissions by the share of acknowledgements that get through, and the replication's.
+# Fewer acknowledgements in shallow buffers without fq: goodput and retransmissions by the share of
+# acknowledgements that get through, and the replication's.
 
 # Compute the time between two acknowledgements of a full link, in ms: a receiver acknowledges every
 # second segment (RFC 5681, section 4.2), and one in `ack_thinning` of them gets through.
@@ -16,7 +16,7 @@ aggregation_rows <- function(replicates, published) {
     ) |>
     dplyr::group_by(algorithm, rtt_ms, rate_mbit, buffer_packets, ack_thinning) |>
     dplyr::summarise(
-      n = dplyr::n(), level = level_of(max(error_share)), mbit = mean(goodput_mbit),
+      n = dplyr::n(), level = level_of(dplyr::first(error_share)), mbit = mean(goodput_mbit),
       tibble::as_tibble(mean_interval(goodput_mbit, level)), retransmits = mean(retransmits),
       .groups = "drop"
     )
