@@ -9,7 +9,11 @@ from losslab.reading import read_config, read_rows
 from losslab.repository import ROOT
 from losslab.study import design, metrics
 
-CONFIGS = {"quick": "config/quick.yaml", "full": "config/config.yaml"}
+CONFIGS = {
+    "contest": "config/contest.yaml",
+    "full": "config/config.yaml",
+    "quick": "config/quick.yaml",
+}
 NUMBERS = ROOT / "docs" / "results" / "full"
 RECORDS = sorted((ROOT / "docs" / "results").glob("*.tsv"))
 
