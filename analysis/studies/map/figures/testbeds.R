@@ -23,6 +23,7 @@ draw <- function(data) {
     select(all_of(grid_axes), paper_ratio = ratio)
   others <- bind_rows(filter(published, source != "cao2019"), mutate(ours, source = "ours")) |>
     inner_join(paper, by = grid_axes) |>
+    select(source, all_of(grid_axes), paper_ratio, ratio, low, high) |>
     mutate(
       source = factor(
         sub("datta2023 \\((.*)\\)", "replication, \\1", source), names(testbed_colours)
