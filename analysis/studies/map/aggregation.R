@@ -7,7 +7,8 @@ ack_interval_ms <- function(ack_thinning, rate_mbit) {
   2 * ack_thinning * frame_bytes * 8 / (rate_mbit * 1e3)
 }
 
-# Summarise each algorithm, condition and share of acknowledgements, with its confidence interval.
+# Summarise each algorithm, condition and share of acknowledgements, with its confidence interval,
+# in the conditions in which acknowledgements were dropped.
 aggregation_rows <- function(replicates, published) {
   found <- replicates |>
     with_columns("retransmits") |>
@@ -19,7 +20,10 @@ aggregation_rows <- function(replicates, published) {
       n = dplyr::n(), level = level_of(dplyr::first(error_share)), mbit = mean(goodput_mbit),
       tibble::as_tibble(mean_interval(goodput_mbit, level)), retransmits = mean(retransmits),
       .groups = "drop"
-    )
+    ) |>
+    dplyr::group_by(algorithm, rtt_ms, rate_mbit, buffer_packets) |>
+    dplyr::filter(any(ack_thinning > 1)) |>
+    dplyr::ungroup()
   found |>
     with_columns(c("low", "high")) |>
     dplyr::select(-level) |>
