@@ -1,6 +1,6 @@
 """losslab measures how loss, delay, buffers and path shape affect TCP congestion control."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 TYPE_CHECKING = False  # as in `typing`, which guests need not import
 if TYPE_CHECKING:
