@@ -46,7 +46,7 @@ tables <- function(data, write) {
     write("paper")
 
   pacing_rows(data$replicates, published) |> write("pacing")
-  aggregation_rows(data$replicates, published) |> write("aggregation")
+  stall_rows(data$replicates, published) |> write("stalls")
 
   testbed_pairs(of_both, compared) |> write("testbeds")
 

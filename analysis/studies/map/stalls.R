@@ -1,0 +1,39 @@
+# Stalls of the bottleneck with shallow buffers: the goodput of each algorithm and condition with
+# them, without them, and in the paper's replication.
+
+# Summarise each algorithm and condition that was measured with stalls. `unpaced_mbit` is the goodput
+# without stalls, `paced_mbit` that with fq on the sender, too; NA where they were not measured.
+# `factor` is the goodput over the geometric mean of the replication's kernels.
+stall_rows <- function(replicates, published) {
+  groups <- c("algorithm", grid_axes)
+  valid_runs <- replicates |>
+    with_columns("retransmits") |>
+    dplyr::filter(valid, goodput_mbit > 0, duration_s == 60)
+  means <- function(runs, name) {
+    runs |>
+      dplyr::group_by(dplyr::across(dplyr::all_of(groups))) |>
+      dplyr::summarise("{name}" := mean(goodput_mbit), .groups = "drop")
+  }
+  paced <- dplyr::filter(valid_runs, block %in% c("shallow", "paper", "imc"), loss_percent == 0)
+  valid_runs |>
+    dplyr::filter(block == stalled_block) |>
+    dplyr::group_by(dplyr::across(dplyr::all_of(groups))) |>
+    dplyr::summarise(
+      n = dplyr::n(), level = level_of(dplyr::first(error_share)), mbit = mean(goodput_mbit),
+      tibble::as_tibble(mean_interval(goodput_mbit, level)), retransmits = mean(retransmits),
+      .groups = "drop"
+    ) |>
+    with_columns(c("low", "high")) |>
+    dplyr::select(-level) |>
+    dplyr::left_join(
+      means(dplyr::filter(valid_runs, block == unpaced_block), "unpaced_mbit"),
+      by = groups
+    ) |>
+    dplyr::left_join(means(paced, "paced_mbit"), by = groups) |>
+    dplyr::left_join(
+      dplyr::filter(replication_rows(published), to_s == 60) |>
+        dplyr::select(-from_s, -to_s, -replication_again_first_s),
+      by = groups
+    ) |>
+    dplyr::mutate(factor = mbit / sqrt(replication_least_mbit * replication_most_mbit))
+}

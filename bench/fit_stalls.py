@@ -1,0 +1,119 @@
+"""Stalls of the map's replication, from the losses in its logs: `python -m bench.fit_stalls`.
+
+    git clone https://github.com/sdatta97/imcbbrrepro
+    python -m bench.fit_stalls imcbbrrepro/data/*_cubic_bbr.tgz    (Linux 4.15 and 5.15)
+
+A stall fills the bottleneck's buffer if it lasts longer than the buffer takes to drain. Packets of
+an unpaced flow arrive at the rate R of the link, for a share of the time: goodput / R. The losses
+per second of such arrivals are therefore the stalls per second that are longer than 100 KB / R. The
+table has them by R and RTT, from CUBIC's runs with the shallow buffer. Below 250 Mbit/s, the flow
+itself fills the buffer. The map's block `shallow-stalled` takes its parameters from the runs at
+1 Gbit/s only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import statistics
+import sys
+import tarfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from losslab.emulation.qdiscs import FRAME_BYTES
+
+NAME = re.compile(r"(?P<buffer>\d+)_(?P<rate>\d+)_(?P<rtt>\d+)_\d+_(?P<algorithm>\w+)\.txt")
+# A line of a second of iperf3: begin, rate in kbit/s, retransmissions.
+SECOND = re.compile(
+    r"\[ *\d+\] +(\d+)\.00-\d+\.00 +sec .* ([\d.]+) Kbits/sec +(\d+) +[\d.]+ .?Bytes"
+)
+SHALLOW_KB, BUFFER_PACKETS = 100, 66
+# Slow start and its losses are over.
+SINCE_S = 5
+RATES_MBIT, RTTS_MS = (250, 500, 750, 1000), (25, 50, 75, 100, 150)
+FITTED_MBIT = 1000
+
+
+@dataclass
+class Found:
+    """Runs of a condition."""
+
+    seconds: int = 0
+    losses: int = 0  # seconds with retransmissions after one without
+    packets: int = 0  # most retransmissions of one loss
+    sent_mbit: float = 0.0
+
+    def add(self, seconds: Iterable[tuple[int, float, int]]) -> None:
+        """Add a run: begin of each second, its rate in Mbit/s and its retransmissions."""
+        lost = 0
+        for begin_s, mbit, again in seconds:
+            if begin_s >= SINCE_S:
+                self.seconds += 1
+                self.sent_mbit += mbit
+                self.losses += again > 0 and lost == 0
+                self.packets = max(self.packets, again)
+            lost = again
+
+
+def drain_ms(packets: int, rate_mbit: float) -> float:
+    """Return the time in ms that a link takes for full packets."""
+    return packets * FRAME_BYTES * 8 / (rate_mbit * 1e3)
+
+
+def seconds_of(log: str) -> Iterator[tuple[int, float, int]]:
+    """Yield the seconds of a log of iperf3."""
+    for line in log.splitlines():
+        if match := SECOND.match(line):
+            yield int(match[1]), float(match[2]) / 1e3, int(match[3])
+
+
+def conditions_of(archives: Iterable[Path]) -> dict[tuple[int, int], Found]:
+    """Read CUBIC's runs with the shallow buffer, by rate in Mbit/s and RTT in ms."""
+    found: dict[tuple[int, int], Found] = defaultdict(Found)
+    for archive in archives:
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                match = NAME.fullmatch(Path(member.name).name)
+                if match and match["algorithm"] == "cubic" and int(match["buffer"]) == SHALLOW_KB:
+                    log = tar.extractfile(member)
+                    assert log is not None
+                    key = int(match["rate"]), int(match["rtt"])
+                    found[key].add(seconds_of(log.read().decode()))
+    return found
+
+
+def per_s(found: Found, rate_mbit: int) -> float:
+    """Return the losses per second in which packets arrive."""
+    return found.losses / (found.sent_mbit / rate_mbit) if found.sent_mbit else math.nan
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print losses per second of arrivals, and the parameters of the axis `stalls`."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("archives", type=Path, nargs="+", metavar="ARCHIVE")
+    found = conditions_of(parser.parse_args(arguments).archives)
+    print("losses per second of arrivals, by rate, the drain time of the buffer, and RTT")
+    print("  Mbit/s      ms", *(f"{rtt:>5} ms" for rtt in RTTS_MS))
+    for rate in RATES_MBIT:
+        values = (per_s(found[rate, rtt], rate) for rtt in RTTS_MS)
+        drained = drain_ms(BUFFER_PACKETS, rate)
+        print(f"{rate:>8}  {drained:6.2f}", *(f"{value:8.2f}" for value in values))
+    fitted = [found[FITTED_MBIT, rtt] for rtt in RTTS_MS]
+    often = statistics.median(per_s(each, FITTED_MBIT) for each in fitted)
+    longest = BUFFER_PACKETS + max(each.packets for each in fitted)
+    print(
+        f"at {FITTED_MBIT} Mbit/s: per_s={often:.2f},"
+        f"min_ms={drain_ms(BUFFER_PACKETS, FITTED_MBIT):.1f},"
+        f"max_ms={drain_ms(longest, FITTED_MBIT):.0f}"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

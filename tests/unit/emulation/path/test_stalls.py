@@ -1,0 +1,82 @@
+"""Stalls: random times, checked values, and a path schedule of their own."""
+
+import math
+import statistics
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from losslab.emulation.path import stalls
+from losslab.emulation.plan import make_plan
+from losslab.errors import LosslabError
+from losslab.study.condition import Condition
+
+TEXT = "per_s=2,min_ms=1,max_ms=16"
+CONDITION = Condition(
+    algorithm="cubic", rtt_ms=20.0, rate_mbit=50.0, duration_s=30.0, stalls=TEXT
+)  # fmt: skip
+
+
+def lengths_ms(found):
+    return [(end_s - begin_s) * 1e3 for begin_s, end_s in found]
+
+
+def test_stalls_are_drawn_from_the_seed_and_do_not_overlap():
+    found = stalls.drawn(TEXT, 30, 1)
+    assert found == stalls.drawn(TEXT, 30, 1) != stalls.drawn(TEXT, 30, 2)
+    assert all(end_s < begin_s for (_, end_s), (begin_s, _) in pairwise(found))
+    assert found[-1][1] < 30
+
+
+def test_stalls_have_the_stated_rate_and_lengths():
+    found = stalls.drawn(TEXT, 20_000, 1)
+    gaps_s = [begin_s - end_s for (_, end_s), (begin_s, _) in pairwise(found)]
+    # The deviation of an exponential distribution is its mean.
+    assert statistics.mean(gaps_s) == pytest.approx(0.5, abs=4 * 0.5 / math.sqrt(len(gaps_s)))
+    assert statistics.stdev(gaps_s) == pytest.approx(0.5, rel=0.05)
+    lengths = lengths_ms(found)
+    assert min(lengths) >= 0.999
+    assert max(lengths) <= 16.001
+    # A Pareto distribution with exponent 1, cut at 16 ms: P(X > x) = (1 / x - 1 / 16) / (15 / 16).
+    for length_ms in (2, 4, 8):
+        share = sum(each > length_ms for each in lengths) / len(lengths)
+        expected = (1 / length_ms - 1 / 16) / (15 / 16)
+        assert share == pytest.approx(expected, abs=4 * math.sqrt(0.25 / len(lengths)))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("per_s=1,min_ms=1", "must set per_s, min_ms and max_ms"),
+        ("per_s=1,min_ms=4,max_ms=2", "min_ms between 0 and max_ms"),
+        ("per_s=0,min_ms=1,max_ms=2", "a positive per_s"),
+        ("per_s=1,min_ms=1,longest=2", "keys of stalls must be among per_s, min_ms, max_ms"),
+    ],
+)
+def test_wrong_stalls_are_refused(text, words):
+    with pytest.raises(LosslabError, match=words):
+        stalls.parse(text)
+    assert any(words in problem for problem in replace(CONDITION, stalls=text).problems())
+
+
+def test_stalls_exclude_other_rates_of_the_path():
+    its = replace(CONDITION, changes="at_s=10,rate_mbit=2")
+    assert any("stalls must be none with changes" in problem for problem in its.problems())
+    assert not CONDITION.problems()
+
+
+def test_link_stops_in_each_stall_and_has_its_rate_between_them():
+    steps = make_plan(CONDITION, 7).parts["changes"].steps
+    times = [step.phase.begin_s for step in steps]
+    assert times == [at_s for stall in stalls.drawn(TEXT, 30, 7) for at_s in stall]
+    rates = [step.phase.values["rate_mbit"] for step in steps]
+    assert rates == [stalls.STALLED_MBIT, 50.0] * (len(steps) // 2)
+    tbf = next(q for q in steps[-1].then if q.kind == "tbf")
+    assert tbf.expected["rate"] == 50e6 / 8
+
+
+def test_run_without_a_stall_keeps_its_path():
+    plan = make_plan(replace(CONDITION, duration_s=1.0, stalls="per_s=0.001,min_ms=1,max_ms=2"), 1)
+    assert plan.parts["changes"].steps == []
+    assert plan.hosts_at_end == plan.hosts
