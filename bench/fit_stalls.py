@@ -3,11 +3,11 @@
     git clone https://github.com/sdatta97/imcbbrrepro
     python -m bench.fit_stalls imcbbrrepro/data/*_cubic_bbr.tgz    (Linux 4.15 and 5.15)
 
-A stall fills the bottleneck's buffer if it lasts longer than the buffer takes to drain. Packets of
+A stall fills the bottleneck's buffer if it lasts longer than the link takes to empty it. Packets of
 an unpaced flow arrive at the rate R of the link, for a share of the time: goodput / R. The losses
-per second of such arrivals are therefore the stalls per second that are longer than 100 KB / R. The
-table has them by R and RTT, from CUBIC's runs with the shallow buffer. Below 250 Mbit/s, the flow
-itself fills the buffer. The map's block `shallow-stalled` takes its parameters from the runs at
+per second of such arrivals are therefore the stalls per second that are longer than the buffer's
+size over R. The tables have them by R and RTT, from CUBIC's runs. Below 250 Mbit/s, the flow itself
+fills the shallow buffer. The map's block `shallow-stalled` takes its parameters from the runs at
 1 Gbit/s only.
 """
 
@@ -31,7 +31,7 @@ NAME = re.compile(r"(?P<buffer>\d+)_(?P<rate>\d+)_(?P<rtt>\d+)_\d+_(?P<algorithm
 SECOND = re.compile(
     r"\[ *\d+\] +(\d+)\.00-\d+\.00 +sec .* ([\d.]+) Kbits/sec +(\d+) +[\d.]+ .?Bytes"
 )
-SHALLOW_KB, BUFFER_PACKETS = 100, 66
+SHALLOW_KB, DEEP_KB, BUFFER_PACKETS = 100, 10_000, 66
 # Slow start and its losses are over.
 SINCE_S = 5
 RATES_MBIT, RTTS_MS = (250, 500, 750, 1000), (25, 50, 75, 100, 150)
@@ -71,17 +71,17 @@ def seconds_of(log: str) -> Iterator[tuple[int, float, int]]:
             yield int(match[1]), float(match[2]) / 1e3, int(match[3])
 
 
-def conditions_of(archives: Iterable[Path]) -> dict[tuple[int, int], Found]:
-    """Read CUBIC's runs with the shallow buffer, by rate in Mbit/s and RTT in ms."""
-    found: dict[tuple[int, int], Found] = defaultdict(Found)
+def conditions_of(archives: Iterable[Path]) -> dict[tuple[int, int, int], Found]:
+    """Read CUBIC's runs, by buffer in KB, rate in Mbit/s and RTT in ms."""
+    found: dict[tuple[int, int, int], Found] = defaultdict(Found)
     for archive in archives:
         with tarfile.open(archive) as tar:
             for member in tar:
                 match = NAME.fullmatch(Path(member.name).name)
-                if match and match["algorithm"] == "cubic" and int(match["buffer"]) == SHALLOW_KB:
+                if match and match["algorithm"] == "cubic":
                     log = tar.extractfile(member)
                     assert log is not None
-                    key = int(match["rate"]), int(match["rtt"])
+                    key = int(match["buffer"]), int(match["rate"]), int(match["rtt"])
                     found[key].add(seconds_of(log.read().decode()))
     return found
 
@@ -98,13 +98,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("archives", type=Path, nargs="+", metavar="ARCHIVE")
     found = conditions_of(parser.parse_args(arguments).archives)
-    print("losses per second of arrivals, by rate, the drain time of the buffer, and RTT")
-    print("  Mbit/s      ms", *(f"{rtt:>5} ms" for rtt in RTTS_MS))
-    for rate in RATES_MBIT:
-        values = (per_s(found[rate, rtt], rate) for rtt in RTTS_MS)
-        drained = drain_ms(BUFFER_PACKETS, rate)
-        print(f"{rate:>8}  {drained:6.2f}", *(f"{value:8.2f}" for value in values))
-    fitted = [found[FITTED_MBIT, rtt] for rtt in RTTS_MS]
+    for buffer in (SHALLOW_KB, DEEP_KB):
+        print(f"{buffer} KB: losses per second of arrivals, by rate and RTT")
+        print("  Mbit/s", *(f"{rtt:>5} ms" for rtt in RTTS_MS))
+        for rate in RATES_MBIT:
+            values = (per_s(found[buffer, rate, rtt], rate) for rtt in RTTS_MS)
+            print(f"{rate:>8}", *(f"{value:8.2f}" for value in values))
+    fitted = [found[SHALLOW_KB, FITTED_MBIT, rtt] for rtt in RTTS_MS]
     often = statistics.median(per_s(each, FITTED_MBIT) for each in fitted)
     longest = BUFFER_PACKETS + max(each.packets for each in fitted)
     print(

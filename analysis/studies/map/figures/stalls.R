@@ -1,0 +1,44 @@
+# CUBIC's goodput with the shallow buffer, with and without stalls of the bottleneck, against that of
+# the replication.
+height_cm <- 9.5
+shown <- function(cells) {
+  filter(
+    cells, algorithm == "cubic", block %in% c("shallow", "paper", "imc", unpaced_block, stalled_block)
+  )
+}
+
+host_labels <- c(paced_mbit = "fq", unpaced_mbit = "no fq", mbit = "no fq, stalls")
+host_colours <- c("fq" = "#0072B2", "no fq" = "#CC79A7", "no fq, stalls" = "#000000")
+
+draw <- function(data) {
+  points <- stall_rows(data$replicates, data$published) |>
+    filter(algorithm == "cubic", !is.na(replication_most_mbit)) |>
+    mutate(replication_mbit = sqrt(replication_least_mbit * replication_most_mbit)) |>
+    select(
+      rtt_ms, rate_mbit, replication_mbit, replication_least_mbit, replication_most_mbit,
+      all_of(names(host_labels)), low, high
+    ) |>
+    tidyr::pivot_longer(
+      all_of(names(host_labels)),
+      names_to = "measured", values_to = "goodput_mbit", values_drop_na = TRUE
+    ) |>
+    mutate(
+      host = factor(host_labels[measured], host_labels),
+      low = ifelse(measured == "mbit", low, NA), high = ifelse(measured == "mbit", high, NA)
+    ) |>
+    select(-measured)
+
+  ggplot(points, aes(replication_mbit, goodput_mbit, colour = host)) +
+    geom_abline(colour = "grey60", linewidth = 0.4) +
+    geom_linerange(aes(ymin = low, ymax = high), linewidth = 0.3, alpha = 0.6, na.rm = TRUE) +
+    geom_point(aes(shape = host), size = 1.8, alpha = 0.8) +
+    scale_x_log10() +
+    scale_y_log10() +
+    scale_colour_manual(values = host_colours) +
+    scale_shape_manual(values = c(1, 0, 17), drop = FALSE) +
+    labs(
+      x = "CUBIC in the replication (Mbit/s)", y = "CUBIC here (Mbit/s)", colour = NULL,
+      shape = NULL
+    ) +
+    theme_losslab()
+}
