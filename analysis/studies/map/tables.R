@@ -46,7 +46,7 @@ tables <- function(data, write) {
     write("paper")
 
   pacing_rows(data$replicates, published) |> write("pacing")
-  stall_rows(data$replicates, published) |> write("stalls")
+  pause_rows(data$replicates, published) |> write("pauses")
 
   testbed_pairs(of_both, compared) |> write("testbeds")
 

@@ -46,10 +46,10 @@ test_that("runs of a flow's start are not conditions of the map", {
   expect_equal(nrow(gains(pair)), 0)
 })
 
-test_that("stalls are summarised beside runs without them and the replication", {
+test_that("pauses are summarised beside runs without them and the replication", {
   runs <- dplyr::bind_rows(
     runs_of_sender("shallow-unpaced", "fq_codel", rep(140, 5), 60, 0),
-    runs_of_sender("shallow-stalled", "fq_codel", c(60, 62, 64, 66, 68), 60, 0),
+    runs_of_sender("shallow-paused", "fq_codel", c(60, 62, 64, 66, 68), 60, 0),
     runs_of_sender("shallow", "fq", rep(210, 5), 60, 0),
     # Runs of other lengths are no counterpart.
     runs_of_sender("imc", "fq", rep(300, 5), 30, 0)
@@ -57,21 +57,21 @@ test_that("stalls are summarised beside runs without them and the replication", 
   both_kernels <- dplyr::bind_rows(
     published_start[1, ], dplyr::mutate(published_start[1, ], cubic_mbit = 32)
   )
-  found <- stall_rows(runs, both_kernels)
+  found <- pause_rows(runs, both_kernels)
   expect_equal(nrow(found), 1)
   expect_equal(c(found$mbit, found$unpaced_mbit, found$paced_mbit), c(64, 140, 210))
   expect_true(found$low < 64 & found$high > 64)
   # Over the geometric mean of 128 and 32.
   expect_equal(found$factor, 1)
-  expect_equal(nrow(stall_rows(runs[0, ], both_kernels)), 0)
+  expect_equal(nrow(pause_rows(runs[0, ], both_kernels)), 0)
   # A condition without a counterpart keeps its row.
-  alone <- stall_rows(runs[6:10, ], published_start)
+  alone <- pause_rows(runs[6:10, ], published_start)
   expect_true(is.na(alone$unpaced_mbit) & is.na(alone$paced_mbit))
 })
 
 test_that("the map itself has each condition once, and none of other hosts", {
   one <- tibble::tibble(
-    block = c("shallow", "grid", "shallow-unpaced", "lan", "shallow-stalled", "published"),
+    block = c("shallow", "grid", "shallow-unpaced", "lan", "shallow-paused", "published"),
     rtt_ms = 100, rate_mbit = 250, buffer_packets = 66, loss_percent = c(0, 0, 0, 0, 0, 7)
   )
   expect_equal(of_map_itself(one)$block, c("shallow", "published"))

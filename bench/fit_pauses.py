@@ -1,13 +1,13 @@
-"""Stalls of the map's replication, from the losses in its logs: `python -m bench.fit_stalls`.
+"""Pauses of the map's replication, from the losses in its logs: `python -m bench.fit_pauses`.
 
     git clone https://github.com/sdatta97/imcbbrrepro
-    python -m bench.fit_stalls imcbbrrepro/data/*_cubic_bbr.tgz    (Linux 4.15 and 5.15)
+    python -m bench.fit_pauses imcbbrrepro/data/*_cubic_bbr.tgz    (Linux 4.15 and 5.15)
 
-A stall fills the bottleneck's buffer if it lasts longer than the link takes to empty it. Packets of
+A pause fills the bottleneck's buffer if it lasts longer than the link takes to empty it. Packets of
 an unpaced flow arrive at the rate R of the link, for a share of the time: goodput / R. The losses
-per second of such arrivals are therefore the stalls per second that are longer than the buffer's
+per second of such arrivals are therefore the pauses per second that are longer than the buffer's
 size over R. The tables have them by R and RTT, from CUBIC's runs. Below 250 Mbit/s, the flow itself
-fills the shallow buffer. The map's block `shallow-stalled` takes its parameters from the runs at
+fills the shallow buffer. The map's block `shallow-paused` takes its parameters from the runs at
 1 Gbit/s only.
 """
 
@@ -92,7 +92,7 @@ def per_s(found: Found, rate_mbit: int) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print losses per second of arrivals, and the parameters of the axis `stalls`."""
+    """Print losses per second of arrivals, and the parameters of the axis `pauses`."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,17 +1,17 @@
-# CUBIC's goodput with the shallow buffer, with and without stalls of the bottleneck, against that of
+# CUBIC's goodput with the shallow buffer, with and without pauses of the bottleneck, against that of
 # the replication.
 height_cm <- 9.5
 shown <- function(cells) {
   filter(
-    cells, algorithm == "cubic", block %in% c("shallow", "paper", "imc", unpaced_block, stalled_block)
+    cells, algorithm == "cubic", block %in% c("shallow", "paper", "imc", unpaced_block, paused_block)
   )
 }
 
-host_labels <- c(paced_mbit = "fq", unpaced_mbit = "no fq", mbit = "no fq, stalls")
-host_colours <- c("fq" = "#0072B2", "no fq" = "#CC79A7", "no fq, stalls" = "#000000")
+host_labels <- c(paced_mbit = "fq", unpaced_mbit = "no fq", mbit = "no fq, pauses")
+host_colours <- c("fq" = "#0072B2", "no fq" = "#CC79A7", "no fq, pauses" = "#000000")
 
 draw <- function(data) {
-  points <- stall_rows(data$replicates, data$published) |>
+  points <- pause_rows(data$replicates, data$published) |>
     filter(algorithm == "cubic", !is.na(replication_most_mbit)) |>
     mutate(replication_mbit = sqrt(replication_least_mbit * replication_most_mbit)) |>
     select(

@@ -1,6 +1,6 @@
-"""Stalls: the bottleneck sends nothing for short, random times, as on a host that is busy.
+"""Pauses: the bottleneck sends nothing for short, random times, as on a host that is busy.
 
-A stall is a path schedule with random times: packets wait in the bottleneck's buffer, or find it
+A pause is a path schedule with random times: packets wait in the bottleneck's buffer, or find it
 full.
 """
 
@@ -23,37 +23,37 @@ if TYPE_CHECKING:
     from losslab.study.condition import Condition
 
 PER_S, MIN_MS, MAX_MS = "per_s", "min_ms", "max_ms"
-EXAMPLE = "per_s=0.6,min_ms=0.8,max_ms=80"
-# Rate during a stall, the axis's minimum. A full packet takes more than a second.
-STALLED_MBIT = 0.01
+EXAMPLE = "per_s=0.6,min_ms=0.8,max_ms=8"
+# Rate during a pause, the axis's minimum. A full packet takes more than a second.
+PAUSED_MBIT = 0.01
 # Times of a schedule, in seconds.
 DIGITS = 6
 
 
 def parse(text: str) -> dict[str, float]:
-    """Parse the axis's value: stalls per second, and their minimum and maximum length in ms."""
+    """Parse the axis's value: pauses per second, and their minimum and maximum length in ms."""
     found: dict[str, float] = settings(
-        text.split(","), "stalls", dict.fromkeys((PER_S, MIN_MS, MAX_MS), "float"), EXAMPLE
+        text.split(","), "pauses", dict.fromkeys((PER_S, MIN_MS, MAX_MS), "float"), EXAMPLE
     )
     if len(found) < 3:
-        raise LosslabError(f"stalls must set {PER_S}, {MIN_MS} and {MAX_MS} (as in {EXAMPLE})")
+        raise LosslabError(f"pauses must set {PER_S}, {MIN_MS} and {MAX_MS} (as in {EXAMPLE})")
     if found[PER_S] <= 0 or not 0 < found[MIN_MS] < found[MAX_MS]:
         raise LosslabError(
-            f"stalls must have a positive {PER_S}, and {MIN_MS} between 0 and {MAX_MS}, found "
+            f"pauses must have a positive {PER_S}, and {MIN_MS} between 0 and {MAX_MS}, found "
             f"{text}"
         )
     return found
 
 
 def drawn(text: str, end_s: float, seed: int) -> list[tuple[float, float]]:
-    """Draw the stalls before `end_s`: begin and end of each, in seconds.
+    """Draw the pauses before `end_s`: begin and end of each, in seconds.
 
-    Stalls come at random: the time between two is exponential with a mean of 1 / `per_s`. Lengths
-    have a Pareto distribution with exponent 1, from `min_ms` to `max_ms`: half as many stalls
+    Pauses come at random: the time between two is exponential with a mean of 1 / `per_s`. Lengths
+    have a Pareto distribution with exponent 1, from `min_ms` to `max_ms`: half as many pauses
     exceed twice a length, apart from those above the maximum.
     """
     its = parse(text)
-    source = random.Random(derived_seed(seed, "stalls"))
+    source = random.Random(derived_seed(seed, "pauses"))
     found: list[tuple[float, float]] = []
     now_s = 0.0
     while True:
@@ -66,10 +66,10 @@ def drawn(text: str, end_s: float, seed: int) -> list[tuple[float, float]]:
 
 
 @dataclass(frozen=True)
-class Stalls(path_schedule.Schedule):
-    """Random stalls of the bottleneck, as a path schedule that each replicate draws."""
+class Pauses(path_schedule.Schedule):
+    """Random pauses of the bottleneck, as a path schedule that each replicate draws."""
 
-    stalls: str = NONE
+    pauses: str = NONE
 
     order = 10
     with_others = False
@@ -77,42 +77,42 @@ class Stalls(path_schedule.Schedule):
     after = "changes"
     named = {}
     axes = {
-        "stalls": axis(
+        "pauses": axis(
             NONE,
             help="short times in which the bottleneck sends nothing, as on a busy host: "
-            f"`{EXAMPLE}`; the time between stalls is exponential with a mean of 1 / `per_s`, and "
-            "half as many stalls exceed twice a length, from `min_ms` to `max_ms`",
-            pattern="[a-z0-9_=.,]+", named="stalls-{}", commas=True,
+            f"`{EXAMPLE}`; the time between pauses is exponential with a mean of 1 / `per_s`, and "
+            "half as many pauses exceed twice a length, from `min_ms` to `max_ms`",
+            pattern="[a-z0-9_=.,]+", named="pauses-{}", commas=True,
         )
     }  # fmt: skip
 
     def of(self, condition: Condition) -> Self:
         """Return the mechanism; the link's rate bounds the mean rate."""
-        return replace(self, stalls=condition.stalls, scheduled_mbit=condition.rate_mbit)
+        return replace(self, pauses=condition.pauses, scheduled_mbit=condition.rate_mbit)
 
     def specified(self) -> dict[str, Any]:
-        return {"stalls": self.stalls}
+        return {"pauses": self.pauses}
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        if condition.stalls == NONE:
+        if condition.pauses == NONE:
             return
         if condition.changes != NONE or condition.trace != NONE:
-            yield "stalls must be none with changes or a trace, which set the rate"
+            yield "pauses must be none with changes or a trace, which set the rate"
         try:
-            parse(condition.stalls)
+            parse(condition.pauses)
         except LosslabError as error:
             yield error.message
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
         changes = []
-        for begin_s, end_s in drawn(condition.stalls, condition.duration_s, seed):
+        for begin_s, end_s in drawn(condition.pauses, condition.duration_s, seed):
             changes += [
-                {schedule.AT: begin_s, "rate_mbit": STALLED_MBIT},
+                {schedule.AT: begin_s, "rate_mbit": PAUSED_MBIT},
                 {schedule.AT: end_s, "rate_mbit": condition.rate_mbit},
             ]
         if not changes:
             return {"changes": path_schedule.change_plan(condition, seed)}
-        values = {"changes": schedule.to_text(changes), "stalls": NONE}
+        values = {"changes": schedule.to_text(changes), "pauses": NONE}
         its = type(condition).from_json(condition.to_json() | values)
         return super().plan(its, seed)
 
@@ -122,4 +122,4 @@ class Stalls(path_schedule.Schedule):
         return [qdisc for host in plan.hosts.values() for qdisc in host.qdiscs]
 
 
-FEATURE = Stalls()
+FEATURE = Pauses()

@@ -1,10 +1,10 @@
-# Stalls of the bottleneck with shallow buffers: the goodput of each algorithm and condition with
+# Pauses of the bottleneck with shallow buffers: the goodput of each algorithm and condition with
 # them, without them, and in the paper's replication.
 
-# Summarise each algorithm and condition that was measured with stalls. `unpaced_mbit` is the goodput
-# without stalls, `paced_mbit` that with fq on the sender, too; NA where they were not measured.
+# Summarise each algorithm and condition that was measured with pauses. `unpaced_mbit` is the goodput
+# without pauses, `paced_mbit` that with fq on the sender, too; NA where they were not measured.
 # `factor` is the goodput over the geometric mean of the replication's kernels.
-stall_rows <- function(replicates, published) {
+pause_rows <- function(replicates, published) {
   groups <- c("algorithm", grid_axes)
   valid_runs <- replicates |>
     with_columns("retransmits") |>
@@ -16,7 +16,7 @@ stall_rows <- function(replicates, published) {
   }
   paced <- dplyr::filter(valid_runs, block %in% c("shallow", "paper", "imc"), loss_percent == 0)
   valid_runs |>
-    dplyr::filter(block == stalled_block) |>
+    dplyr::filter(block == paused_block) |>
     dplyr::group_by(dplyr::across(dplyr::all_of(groups))) |>
     dplyr::summarise(
       n = dplyr::n(), level = level_of(dplyr::first(error_share)), mbit = mean(goodput_mbit),

@@ -1,4 +1,4 @@
-"""Stalls: random times, checked values, and a path schedule of their own."""
+"""Pauses: random times, checked values, and a path schedule of their own."""
 
 import math
 import statistics
@@ -7,14 +7,14 @@ from itertools import pairwise
 
 import pytest
 
-from losslab.emulation.path import stalls
+from losslab.emulation.path import pauses
 from losslab.emulation.plan import make_plan
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 
 TEXT = "per_s=2,min_ms=1,max_ms=16"
 CONDITION = Condition(
-    algorithm="cubic", rtt_ms=20.0, rate_mbit=50.0, duration_s=30.0, stalls=TEXT
+    algorithm="cubic", rtt_ms=20.0, rate_mbit=50.0, duration_s=30.0, pauses=TEXT
 )  # fmt: skip
 
 
@@ -22,15 +22,15 @@ def lengths_ms(found):
     return [(end_s - begin_s) * 1e3 for begin_s, end_s in found]
 
 
-def test_stalls_are_drawn_from_the_seed_and_do_not_overlap():
-    found = stalls.drawn(TEXT, 30, 1)
-    assert found == stalls.drawn(TEXT, 30, 1) != stalls.drawn(TEXT, 30, 2)
+def test_pauses_are_drawn_from_the_seed_and_do_not_overlap():
+    found = pauses.drawn(TEXT, 30, 1)
+    assert found == pauses.drawn(TEXT, 30, 1) != pauses.drawn(TEXT, 30, 2)
     assert all(end_s < begin_s for (_, end_s), (begin_s, _) in pairwise(found))
     assert found[-1][1] < 30
 
 
-def test_stalls_have_the_stated_rate_and_lengths():
-    found = stalls.drawn(TEXT, 20_000, 1)
+def test_pauses_have_the_stated_rate_and_lengths():
+    found = pauses.drawn(TEXT, 20_000, 1)
     gaps_s = [begin_s - end_s for (_, end_s), (begin_s, _) in pairwise(found)]
     # The deviation of an exponential distribution is its mean.
     assert statistics.mean(gaps_s) == pytest.approx(0.5, abs=4 * 0.5 / math.sqrt(len(gaps_s)))
@@ -51,32 +51,32 @@ def test_stalls_have_the_stated_rate_and_lengths():
         ("per_s=1,min_ms=1", "must set per_s, min_ms and max_ms"),
         ("per_s=1,min_ms=4,max_ms=2", "min_ms between 0 and max_ms"),
         ("per_s=0,min_ms=1,max_ms=2", "a positive per_s"),
-        ("per_s=1,min_ms=1,longest=2", "keys of stalls must be among per_s, min_ms, max_ms"),
+        ("per_s=1,min_ms=1,longest=2", "keys of pauses must be among per_s, min_ms, max_ms"),
     ],
 )
-def test_wrong_stalls_are_refused(text, words):
+def test_wrong_pauses_are_refused(text, words):
     with pytest.raises(LosslabError, match=words):
-        stalls.parse(text)
-    assert any(words in problem for problem in replace(CONDITION, stalls=text).problems())
+        pauses.parse(text)
+    assert any(words in problem for problem in replace(CONDITION, pauses=text).problems())
 
 
-def test_stalls_exclude_other_rates_of_the_path():
+def test_pauses_exclude_other_rates_of_the_path():
     its = replace(CONDITION, changes="at_s=10,rate_mbit=2")
-    assert any("stalls must be none with changes" in problem for problem in its.problems())
+    assert any("pauses must be none with changes" in problem for problem in its.problems())
     assert not CONDITION.problems()
 
 
-def test_link_stops_in_each_stall_and_has_its_rate_between_them():
+def test_link_stops_in_each_pause_and_has_its_rate_between_them():
     steps = make_plan(CONDITION, 7).parts["changes"].steps
     times = [step.phase.begin_s for step in steps]
-    assert times == [at_s for stall in stalls.drawn(TEXT, 30, 7) for at_s in stall]
+    assert times == [at_s for pause in pauses.drawn(TEXT, 30, 7) for at_s in pause]
     rates = [step.phase.values["rate_mbit"] for step in steps]
-    assert rates == [stalls.STALLED_MBIT, 50.0] * (len(steps) // 2)
+    assert rates == [pauses.PAUSED_MBIT, 50.0] * (len(steps) // 2)
     tbf = next(q for q in steps[-1].then if q.kind == "tbf")
     assert tbf.expected["rate"] == 50e6 / 8
 
 
-def test_run_without_a_stall_keeps_its_path():
-    plan = make_plan(replace(CONDITION, duration_s=1.0, stalls="per_s=0.001,min_ms=1,max_ms=2"), 1)
+def test_run_without_a_pause_keeps_its_path():
+    plan = make_plan(replace(CONDITION, duration_s=1.0, pauses="per_s=0.001,min_ms=1,max_ms=2"), 1)
     assert plan.parts["changes"].steps == []
     assert plan.hosts_at_end == plan.hosts
