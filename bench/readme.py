@@ -162,9 +162,9 @@ def findings() -> str:
     return _wrapped(
         "Three more of its findings: beside one flow that fills a queue of 100 packets, **a web "
         f"page takes {beside:.1f} s instead of {alone:.1f} s**, and {separated:.1f} s with "
-        "FQ-CoDel on the link. A published gap between BBR and CUBIC comes from the set-up and not from the "
-        f"algorithms: it is **{gap:.1f} to 1 in the source's set-up, and {corrected:.1f} to 1 "
-        "behind a buffer of one bandwidth-delay product**. Another gap is "
+        "FQ-CoDel on the link. A published gap between BBR and CUBIC comes from the set-up and "
+        f"not from the algorithms: it is **{gap:.1f} to 1 in the source's set-up, and "
+        f"{corrected:.1f} to 1 behind a buffer of one bandwidth-delay product**. Another gap is "
         f"{paper:.1f} to 1 in a study and {replicated:.1f} to 1 in its replication: it is "
         f"**{ours:.1f} to 1 here, and {paused:.1f} to 1 if the bottleneck pauses** for at most "
         "8 ms now and then, as the losses in the replication's logs suggest."
