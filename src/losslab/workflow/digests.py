@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from losslab.campaign import codedigest, fingerprint
 from losslab.study import metrics
+from losslab.study.condition import AXES
 
 
-def collect_digest() -> str:
-    """Return the digest of the code that collects a study's cells."""
-    names = ("celldata.py", "collect.py")
-    return codedigest.of_files(fingerprint.PACKAGE / "campaign" / name for name in names)
+def collect_digest() -> list[str]:
+    """Return the digest of the code that collects a study's cells, and its columns of axes."""
+    code = (fingerprint.PACKAGE / "campaign" / name for name in ("celldata.py", "collect.py"))
+    return [codedigest.of_files(code), *AXES]
 
 
 def stopping_rule() -> list[str]:
