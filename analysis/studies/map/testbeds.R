@@ -5,6 +5,8 @@ testbed_levels <- c("cao2019", "datta2023 (Linux 4.15)", "datta2023 (Linux 5.15)
 # Smallest gain, as a share, from which its sign is compared.
 decisive_gain <- 0.1
 grid_axes <- c("rtt_ms", "rate_mbit", "buffer_packets")
+# Minimum number of conditions for a figure.
+least_conditions <- 6
 
 # Return the published conditions of the paper and its replication, with `ratio`, BBR's goodput over
 # that of CUBIC.

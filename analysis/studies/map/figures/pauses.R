@@ -27,6 +27,7 @@ draw <- function(data) {
       low = ifelse(measured == "mbit", low, NA), high = ifelse(measured == "mbit", high, NA)
     ) |>
     select(-measured)
+  if (n_distinct(points$rtt_ms, points$rate_mbit) < least_conditions) points <- points[0, ]
 
   ggplot(points, aes(replication_mbit, goodput_mbit, colour = host)) +
     geom_abline(colour = "grey60", linewidth = 0.4) +

@@ -12,9 +12,6 @@ breaks_of <- function(limits) {
   if (wide) c(0.5, 1, 2, 5, 10, 20, 50) else c(0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 2)
 }
 
-# Minimum number of conditions for a figure.
-least_conditions <- 6
-
 draw <- function(data) {
   ours <- without_loss(gains(data$replicates))
   published <- of_testbeds(data$published) |> semi_join(ours, by = grid_axes)
