@@ -49,8 +49,8 @@ class Drops(Mechanism):
     def conflicts(self, condition: Condition) -> Iterator[str]:
         if condition.drop_list == NONE:
             return
-        if condition.changes != NONE:
-            yield "drop_list excludes changes, whose loss is checked by phase"
+        if condition.changes != NONE or condition.pauses != NONE:
+            yield "drop_list excludes changes and pauses, whose loss is checked by phase"
         try:
             droplist.parse(condition.drop_list)
         except LosslabError as error:
