@@ -18,6 +18,7 @@ from losslab.campaign.folder import CELL_FILE, HOST_FILE, MANIFEST_FILE, digest_
 from losslab.errors import LosslabError
 from losslab.instrument import tree
 from losslab.instrument.archive import digest
+from losslab.study.condition import AXES
 
 # The keys of a record's digests: by file below the folder, and of the record itself.
 FILES, SELF = "files", "sha256"
@@ -148,10 +149,17 @@ def cell_problems(folder: Path, cell: Mapping[str, Any] | None = None) -> list[s
         # As text: NaN does not equal itself.
         if not found and digest_of(row) != digest_of(replicate_row(manifest, host)):
             found = [f"values differ from {CELL_FILE}"]
-        elif not found and manifest.get("cell") != cell.get("condition"):
+        elif not found and _whole(manifest.get("cell")) != _whole(cell.get("condition")):
             found = [f"the condition differs from {CELL_FILE}"]
         problems += [f"replicate {number}: {problem}" for problem in found]
     return problems
+
+
+def _whole(condition: Any) -> Any:
+    """Return a condition with the defaults of axes that are younger than its file."""
+    if not isinstance(condition, dict):
+        return condition
+    return {name: axis.default for name, axis in AXES.items()} | condition
 
 
 def state_of(folder: Path) -> str:

@@ -142,6 +142,12 @@ def test_sealed_manifest_without_a_key_is_damage(cell, key):
     assert "replicate 0" in integrity.cell_problems(cell.parent)[0]
 
 
+def test_axis_that_is_younger_than_a_file_has_its_default_there(cell):
+    older = {name: value for name, value in CONDITION.to_json().items() if name != "pauses"}
+    sealed.edit(cell, condition=older)
+    assert integrity.read_cell(cell)["condition"] == older
+
+
 def test_replicate_of_another_condition_is_found(cell):
     sealed.edit(cell, condition=CONDITION.to_json() | {"loss_percent": 9.0})
     with pytest.raises(integrity.DamagedError, match="the condition differs"):
