@@ -35,5 +35,19 @@ pause_rows <- function(replicates, published) {
         dplyr::select(-from_s, -to_s, -replication_again_first_s),
       by = groups
     ) |>
+    dplyr::left_join(replication_retransmits(published), by = groups) |>
     dplyr::mutate(factor = mbit / sqrt(replication_least_mbit * replication_most_mbit))
+}
+
+# Get the replication's retransmissions per run of 60 s, as the mean of its kernels.
+replication_retransmits <- function(published) {
+  published |>
+    with_columns(c("cubic_retransmits", "bbr_retransmits")) |>
+    dplyr::filter(startsWith(source, "datta2023"), is.na(from_s)) |>
+    tidyr::pivot_longer(
+      c(cubic_retransmits, bbr_retransmits),
+      names_to = "algorithm", names_pattern = "(.*)_retransmits", values_to = "retransmits"
+    ) |>
+    dplyr::group_by(dplyr::across(dplyr::all_of(c("algorithm", grid_axes)))) |>
+    dplyr::summarise(replication_retransmits = mean(retransmits), .groups = "drop")
 }

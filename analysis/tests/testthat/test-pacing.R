@@ -56,11 +56,13 @@ test_that("pauses are summarised beside runs without them and the replication", 
   )
   both_kernels <- dplyr::bind_rows(
     published_start[1, ], dplyr::mutate(published_start[1, ], cubic_mbit = 32)
-  )
+  ) |>
+    dplyr::mutate(cubic_retransmits = c(200, 220))
   found <- pause_rows(runs, both_kernels)
   expect_equal(nrow(found), 1)
   expect_equal(c(found$mbit, found$unpaced_mbit, found$paced_mbit), c(64, 140, 210))
   expect_true(found$low < 64 & found$high > 64)
+  expect_equal(c(found$retransmits, found$replication_retransmits), c(80, 210))
   # Over the geometric mean of 128 and 32.
   expect_equal(found$factor, 1)
   expect_equal(nrow(pause_rows(runs[0, ], both_kernels)), 0)
