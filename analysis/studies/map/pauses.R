@@ -1,18 +1,18 @@
 # Pauses of the bottleneck with shallow buffers: the goodput of each algorithm and condition with
 # them, without them, and in the paper's replication.
 
-# Summarise each algorithm and condition that was measured with pauses. `unpaced_mbit` is the goodput
-# without pauses, `paced_mbit` that with fq on the sender, too; NA where they were not measured.
-# `factor` is the goodput over the geometric mean of the replication's kernels.
+# Summarise each algorithm and condition that was measured with pauses. `unpaced_mbit` is the
+# goodput without pauses, `paced_mbit` that with fq on the sender, too; NA where they were not
+# measured. `factor` is the goodput over the geometric mean of the replication's kernels.
 pause_rows <- function(replicates, published) {
   groups <- c("algorithm", grid_axes)
   valid_runs <- replicates |>
     with_columns("retransmits") |>
     dplyr::filter(valid, goodput_mbit > 0, duration_s == 60)
-  means <- function(runs, name) {
+  means <- function(runs) {
     runs |>
       dplyr::group_by(dplyr::across(dplyr::all_of(groups))) |>
-      dplyr::summarise("{name}" := mean(goodput_mbit), .groups = "drop")
+      dplyr::summarise(mean_mbit = mean(goodput_mbit), .groups = "drop")
   }
   paced <- dplyr::filter(valid_runs, block %in% c("shallow", "paper", "imc"), loss_percent == 0)
   valid_runs |>
@@ -25,11 +25,10 @@ pause_rows <- function(replicates, published) {
     ) |>
     with_columns(c("low", "high")) |>
     dplyr::select(-level) |>
-    dplyr::left_join(
-      means(dplyr::filter(valid_runs, block == unpaced_block), "unpaced_mbit"),
-      by = groups
-    ) |>
-    dplyr::left_join(means(paced, "paced_mbit"), by = groups) |>
+    dplyr::left_join(means(dplyr::filter(valid_runs, block == unpaced_block)), by = groups) |>
+    dplyr::rename(unpaced_mbit = mean_mbit) |>
+    dplyr::left_join(means(paced), by = groups) |>
+    dplyr::rename(paced_mbit = mean_mbit) |>
     dplyr::left_join(
       dplyr::filter(replication_rows(published), to_s == 60) |>
         dplyr::select(-from_s, -to_s, -replication_again_first_s),

@@ -1,10 +1,9 @@
-# CUBIC's goodput with the shallow buffer, with and without pauses of the bottleneck, against that of
-# the replication.
+# CUBIC's goodput with the shallow buffer, with and without pauses of the bottleneck, against that
+# of the replication.
 height_cm <- 9.5
 shown <- function(cells) {
-  filter(
-    cells, algorithm == "cubic", block %in% c("shallow", "paper", "imc", unpaced_block, paused_block)
-  )
+  shallow <- c("shallow", "paper", "imc", unpaced_block, paused_block)
+  filter(cells, algorithm == "cubic", block %in% shallow)
 }
 
 host_labels <- c(paced_mbit = "fq", unpaced_mbit = "no fq", mbit = "no fq, pauses")
