@@ -6,9 +6,9 @@
 A pause fills the bottleneck's buffer if it lasts longer than the link takes to empty it. Packets of
 an unpaced flow arrive at the rate R of the link, for a share of the time: goodput / R. The losses
 per second of such arrivals are therefore the pauses per second that are longer than the buffer's
-size over R. The tables have them by R and RTT, from CUBIC's runs. Below 250 Mbit/s, the flow itself
-fills the shallow buffer. The map's block `shallow-paused` takes its parameters from the runs at
-1 Gbit/s only.
+size over R. The tables have them by R and RTT, from CUBIC's runs. Below 250 Mbit/s, and at short
+RTTs, the flow itself fills the shallow buffer; at 200 ms and 1 Gbit/s, it hardly sends. The map's
+block `shallow-paused` takes its parameters from the runs at 1 Gbit/s and 25 to 150 ms only.
 """
 
 from __future__ import annotations
@@ -27,32 +27,30 @@ from pathlib import Path
 from losslab.emulation.qdiscs import FRAME_BYTES
 
 NAME = re.compile(r"(?P<buffer>\d+)_(?P<rate>\d+)_(?P<rtt>\d+)_\d+_(?P<algorithm>\w+)\.txt")
-# A line of a second of iperf3: begin, rate in kbit/s, retransmissions.
+# A line of a second of iperf3: start, rate in kbit/s, retransmissions.
 SECOND = re.compile(
     r"\[ *\d+\] +(\d+)\.00-\d+\.00 +sec .* ([\d.]+) Kbits/sec +(\d+) +[\d.]+ .?Bytes"
 )
 SHALLOW_KB, DEEP_KB, BUFFER_PACKETS = 100, 10_000, 66
 # Slow start and its losses are over.
 SINCE_S = 5
-RATES_MBIT, RTTS_MS = (250, 500, 750, 1000), (25, 50, 75, 100, 150)
-FITTED_MBIT = 1000
+RATES_MBIT, RTTS_MS = (250, 500, 750, 1000), (5, 10, 25, 50, 75, 100, 150, 200)
+FITTED_MBIT, FITTED_RTTS_MS = 1000, (25, 50, 75, 100, 150)
 
 
 @dataclass
 class Found:
     """Runs of a condition."""
 
-    seconds: int = 0
     losses: int = 0  # seconds with retransmissions after one without
     packets: int = 0  # most retransmissions of one loss
     sent_mbit: float = 0.0
 
     def add(self, seconds: Iterable[tuple[int, float, int]]) -> None:
-        """Add a run: begin of each second, its rate in Mbit/s and its retransmissions."""
+        """Add a run: start of each second, its rate in Mbit/s and its retransmissions."""
         lost = 0
         for begin_s, mbit, again in seconds:
             if begin_s >= SINCE_S:
-                self.seconds += 1
                 self.sent_mbit += mbit
                 self.losses += again > 0 and lost == 0
                 self.packets = max(self.packets, again)
@@ -97,14 +95,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("archives", type=Path, nargs="+", metavar="ARCHIVE")
-    found = conditions_of(parser.parse_args(arguments).archives)
+    try:
+        found = conditions_of(parser.parse_args(arguments).archives)
+    except (OSError, tarfile.TarError) as error:
+        parser.error(f"each ARCHIVE must be a readable tar file, found {error}")
+    fitted = [found[SHALLOW_KB, FITTED_MBIT, rtt] for rtt in FITTED_RTTS_MS]
+    if not all(each.sent_mbit for each in fitted):
+        parser.error(f"the archives must have CUBIC's runs of 100 KB and {FITTED_MBIT} Mbit/s")
     for buffer in (SHALLOW_KB, DEEP_KB):
         print(f"{buffer} KB: losses per second of arrivals, by rate and RTT")
         print("  Mbit/s", *(f"{rtt:>5} ms" for rtt in RTTS_MS))
         for rate in RATES_MBIT:
             values = (per_s(found[buffer, rate, rtt], rate) for rtt in RTTS_MS)
             print(f"{rate:>8}", *(f"{value:8.2f}" for value in values))
-    fitted = [found[SHALLOW_KB, FITTED_MBIT, rtt] for rtt in RTTS_MS]
     often = statistics.median(per_s(each, FITTED_MBIT) for each in fitted)
     longest = BUFFER_PACKETS + max(each.packets for each in fitted)
     print(

@@ -30,7 +30,10 @@ draw <- function(data) {
 
   ggplot(points, aes(replication_mbit, goodput_mbit, colour = host)) +
     geom_abline(colour = "grey60", linewidth = 0.4) +
-    geom_linerange(aes(ymin = low, ymax = high), linewidth = 0.3, alpha = 0.6, na.rm = TRUE) +
+    geom_linerange(
+      aes(ymin = low, ymax = high),
+      linewidth = 0.3, alpha = 0.6, na.rm = TRUE, show.legend = FALSE
+    ) +
     geom_point(aes(shape = host), size = 1.8, alpha = 0.8) +
     scale_x_log10() +
     scale_y_log10() +
