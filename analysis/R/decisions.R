@@ -86,7 +86,7 @@ decisions <- function() {
       block == "routers", app == "iperf3", competitor == "none", loss_percent == 0
     ),
     decision(
-      "No random loss, buffer far below it", "map", "goodput_mbit", kernels,
+      "No random loss, buffer far below that product", "map", "goodput_mbit", kernels,
       block == "shallow", rtt_ms == 100, rate_mbit == 250, buffer_packets == 66
     ),
     decision(

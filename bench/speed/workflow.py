@@ -25,8 +25,11 @@ STAND_IN = '#!/bin/sh\nfor out; do :; done\necho {} >"$out"\n'
 
 
 def campaign(cells: int) -> dict[str, object]:
-    """Return a campaign of `cells` cells: the map's largest block, and blocks of others."""
-    blocks = [("map", "imc"), ("map", "grid"), ("loss", "main"), ("loss", "sensitivity")]
+    """Return a campaign of about `cells` cells, from the largest blocks of the studies."""
+    blocks = [
+        ("score", "fifo-wide"), ("map", "imc"), ("map", "grid"), ("loss", "main"),
+        ("map", "shallow-paused"), ("loss", "sensitivity"), ("score", "crowd-large"),
+    ]  # fmt: skip
     studies: dict[str, dict[str, object]] = defaultdict(dict)
     for study, block in blocks:
         studies[study][block] = {"replicates": 1, "duration_s": 5, "warmup_s": 0}

@@ -145,8 +145,8 @@ def test_invalid_configuration_is_an_error_of_snakemake(tmp_path):
         (["config/quick.yaml"], "make report"),
         (["config/map.yaml"], "make report CONFIG=config/map.yaml"),
         (
-            ["config/map.yaml", "config/imc.yaml"],
-            "snakemake --cores all --configfile config/map.yaml config/imc.yaml",
+            ["config/map.yaml", "config/quic.yaml"],
+            "snakemake --cores all --configfile config/map.yaml config/quic.yaml",
         ),
         (["../mine.yaml"], "snakemake --cores all --configfile mine.yaml"),
     ],

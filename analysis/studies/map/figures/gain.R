@@ -50,7 +50,8 @@ draw <- function(data) {
   ggplot(conditions, aes(factor(rate_mbit), factor(rtt_ms), fill = log2(ratio))) +
     geom_tile(colour = "white", linewidth = 0.6) +
     geom_text(aes(label = text), size = 2.7) +
-    facet_wrap(vars(buffer), ncol = 2) +
+    # Some buffers have only a part of the grid.
+    facet_wrap(vars(buffer), ncol = 2, scales = "free") +
     scale_fill_gradient2(
       low = winner_colours[["CUBIC"]], mid = "grey96", high = winner_colours[["BBR"]],
       limits = c(-2, 2), oob = scales::squish, breaks = -2:2,

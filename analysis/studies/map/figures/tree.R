@@ -27,8 +27,8 @@ draw <- function(data) {
       data = edges, colour = "grey70", linewidth = 0.5
     ) +
     geom_label(
-      # Place labels near the child, where a node's two labels are further apart.
-      aes(x = 0.3 * from_x + 0.7 * x, y = -(0.3 * from_depth + 0.7 * depth), label = answer),
+      # Above the child, where a node's two labels are furthest apart.
+      aes(y = -(0.3 * from_depth + 0.7 * depth), label = answer),
       data = edges, size = size, label.size = 0, label.padding = grid::unit(0.1, "lines")
     ) +
     geom_label(
