@@ -27,9 +27,11 @@ draw <- function(data) {
       data = edges, colour = "grey70", linewidth = 0.5
     ) +
     geom_label(
-      # Above the child, where a node's two labels are furthest apart.
-      aes(y = -(0.3 * from_depth + 0.7 * depth), label = answer),
-      data = edges, size = size, label.size = 0, label.padding = grid::unit(0.1, "lines")
+      # Above the child, where a node's two labels are furthest apart; two short lines, because
+      # leaves are narrow.
+      aes(y = -(0.36 * from_depth + 0.64 * depth), label = sub(" (<|\u2265) ", "\n\\1 ", answer)),
+      data = edges, size = size, label.size = 0, label.padding = grid::unit(0.1, "lines"),
+      lineheight = 0.9
     ) +
     geom_label(
       aes(label = paste0(winner, "\n", right, " of ", n), fill = winner),
