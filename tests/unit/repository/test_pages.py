@@ -182,18 +182,25 @@ def test_readmes_comparison_with_the_full_campaign_counts_its_recorded_verdicts(
     assert not said.endswith(" 0 differ.\n")
 
 
-def test_readmes_findings_follow_the_recorded_means(root, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "cell",
+    [
+        readme.GAPS[1].format("cubic"),
+        readme.MAP.format("imc", "cubic", 75, "_rate500"),
+        readme.MAP.format("shallow-paused", "cubic", 75, "_rate500") + readme.PAUSED,
+    ],
+)
+def test_readmes_findings_follow_the_recorded_means(cell, root, tmp_path, monkeypatch):
     said = readme.findings()
     text = (root / "README.md").read_text()
     assert readme.replaced(text, readme.FINDINGS_MARK, said) == text
     rows = readme.FULL_CELLS.read_text()
-    corrected = readme.GAPS[1].format("cubic")
-    row = next(line for line in rows.splitlines() if f"\t{corrected}\t" in line)
+    row = next(line for line in rows.splitlines() if f"\t{cell}\t" in line)
     fields = row.split("\t")
     fields[5] = str(float(fields[5]) / 4)
     monkeypatch.setattr(readme, "FULL_CELLS", tmp_path / "full.tsv")
     readme.FULL_CELLS.write_text(rows.replace(row, "\t".join(fields)))
-    with pytest.raises(SystemExit, match="findings must hold"):
+    with pytest.raises(SystemExit, match="must hold"):
         readme.findings()
 
 
