@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench.faults.kit import (
@@ -18,14 +19,12 @@ from bench.faults.kit import (
     break_and_restore,
     cell_command,
     contents,
-    filled,
     first_line,
-    in_mount_namespace,
-    inside_mounts,
     own_cache,
     run,
     wait_for,
 )
+from bench.faults.mounts import filled, in_mount_namespace, inside_mounts
 from losslab.backends import resources
 from losslab.instrument.cache import cache_folder
 
@@ -149,7 +148,7 @@ def full_scratch(folder: Path) -> Outcome:
         raise SkippedError("the project lies in /tmp, which this fault hides")
     return inside_mounts(
         # /tmp is too small for a guest's memory, but large enough for the results.
-        "mount -t tmpfs -o size=1g tmpfs /dev/shm; mount -t tmpfs -o size=200m tmpfs /tmp; "
+        "mount -t tmpfs -o size=500m tmpfs /dev/shm; mount -t tmpfs -o size=200m tmpfs /tmp; "
         f"mkdir -p {folder}; unset TMPDIR LOSSLAB_SCRATCH",
         campaign_with_full_scratch, folder,
     )  # fmt: skip
@@ -157,8 +156,7 @@ def full_scratch(folder: Path) -> Outcome:
 
 def campaign_with_full_scratch(folder: Path) -> Outcome:
     """Run the fault with this process's own /dev/shm."""
-    full = filled(Path("/dev/shm"))
-    found = break_and_restore(folder, full.__enter__, lambda: full.__exit__(None, None, None))
+    found = break_and_restore(folder, filled(Path("/dev/shm")))
     return found.outcome("scratch folders full during a campaign, then free space again", "memory")
 
 
@@ -196,16 +194,17 @@ def cell_with_full_results(folder: Path) -> Outcome:
 def deleted_image(folder: Path) -> Outcome:
     """A host image that is deleted during a campaign."""
     cache = own_cache(folder)
-    built = cache.image
     aside = folder / "aside"
-    subprocess.run(["cp", "-al", built, aside], check=True)
+    subprocess.run(["cp", "-al", cache.image, aside], check=True)
 
-    def put_back() -> None:
-        shutil.rmtree(built, ignore_errors=True)
-        aside.rename(built)
+    @contextlib.contextmanager
+    def deleted() -> Iterator[None]:
+        shutil.rmtree(cache.image)
+        yield
+        shutil.rmtree(cache.image, ignore_errors=True)
+        aside.rename(cache.image)
 
-    take = functools.partial(shutil.rmtree, built)
-    found = break_and_restore(folder, take, put_back, cache.environment)
+    found = break_and_restore(folder, deleted(), cache.environment)
     return found.outcome("an image deleted during a campaign, then restored", "image")
 
 
@@ -217,12 +216,15 @@ def replaced_kernel(folder: Path) -> Outcome:
     linux.rename(aside)
     shutil.copy2(aside, linux)
 
-    def replace() -> None:
+    @contextlib.contextmanager
+    def replaced() -> Iterator[None]:
         other = folder / "other"
         shutil.copy2(aside, other)
         with other.open("ab") as file:
             file.write(b"another build")
         other.rename(linux)
+        yield
+        aside.rename(linux)
 
-    found = break_and_restore(folder, replace, lambda: aside.rename(linux), cache.environment)
+    found = break_and_restore(folder, replaced(), cache.environment)
     return found.outcome("the kernel replaced in mid-campaign, then put back", "found another")

@@ -1,4 +1,4 @@
-"""Helpers of the faults: commands, campaigns of one small block, private mounts."""
+"""Helpers of the faults: commands, campaigns of one small block."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,8 @@ CONDITION = {
 }  # fmt: skip
 # Limit of any wait: with twenty other jobs per CPU, Snakemake alone takes minutes to start.
 WAIT_S = 600.0
+# Of each of the two cells of a campaign: it must not end while a fault breaks something.
+REPLICATES = 6
 # A report takes minutes on two idle CPUs, which tests share.
 COMMAND_TIMEOUT_S = 1800.0
 # A hanging guest is ended at its own time limit, twice.
@@ -136,7 +138,7 @@ def campaign(folder: Path) -> list[str]:
     """Return the command that measures a campaign of one small block into a folder."""
     config = folder / "small.yaml"
     config.write_text(
-        "studies:\n  loss:\n    main: {replicates: 2, duration_s: 1, warmup_s: 0.1}\n"
+        f"studies:\n  loss:\n    main: {{replicates: {REPLICATES}, duration_s: 1, warmup_s: 0.1}}\n"
     )
     cells = design.load_cells(design.load_yaml(config), ROOT)
     begins = tuple(f"cubic_loss{percent}_symmetric_iperf3_" for percent in (8, 9))
@@ -174,16 +176,14 @@ class Restored:
 
 def break_and_restore(
     folder: Path,
-    take: Callable[[], object],
-    give: Callable[[], object],
+    broken: contextlib.AbstractContextManager[None],
     environment: dict[str, str] | None = None,
 ) -> Restored:
-    """Start a campaign, take a part away after its first replicate, restore it, and start again.
+    """Start a campaign, break something after its first replicate, restore it, and start again.
 
     Args:
         folder: Folder of the campaign.
-        take: Breaks the environment.
-        give: Restores it.
+        broken: Breaks the environment, and restores it when the campaign has ended.
         environment: Environment variables of the campaign.
     """
     environment = os.environ | (environment or {})
@@ -192,21 +192,20 @@ def break_and_restore(
             campaign(folder), cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, env=environment
         )
         wait_for(lambda: finished_replicates(folder) or first.poll(), "the first replicate")
-        take()
-        status = first.wait(timeout=WAIT_S)
+        with broken:
+            status = first.wait(timeout=WAIT_S)
     before = finished_replicates(folder)
     valid = [json.loads(files["manifest.json"])["valid"] for files in before.values()]
     rows = list((folder / "results").rglob("cell.json"))
-    give()
     again = run(*campaign(folder), env=environment)
     after = finished_replicates(folder)
-    whole = len(after) == 4 and all(
+    whole = len(after) == 2 * REPLICATES and all(
         json.loads(files["manifest.json"])["valid"] for files in after.values()
     )
     kept = all(after.get(path) == files for path, files in before.items())
     return Restored(
         (folder / "words").read_text(),
-        stopped=status != 0 and all(valid) and 0 < len(valid) < 4 and len(rows) < 2,
+        stopped=status != 0 and all(valid) and 0 < len(valid) < 2 * REPLICATES and len(rows) < 2,
         resumed=again.returncode == 0 and whole and kept,
     )
 
@@ -247,44 +246,3 @@ def patched(changes: str, *words: object) -> subprocess.CompletedProcess[str]:
     """Run losslab after changing its code at run time."""
     code = f"import sys; {changes}; from losslab.cli import main; sys.exit(main(sys.argv[1:]))"
     return run(sys.executable, "-c", code, *words)
-
-
-def in_mount_namespace(script: str, *words: object) -> subprocess.CompletedProcess[str]:
-    """Run losslab after a shell script, both in a separate mount namespace."""
-    if os.geteuid() != 0 or shutil.which("unshare") is None:
-        raise SkippedError("mounting needs root and unshare")
-    done = run(
-        "unshare", "--mount", "sh", "-c", f'set -e; {script}; exec "$@"', "sh", *LOSSLAB, *words
-    )
-    if "unshare:" in done.stderr or "mount:" in done.stderr:
-        raise SkippedError(f"mounting is not allowed here: {done.stderr.strip()}")
-    return done
-
-
-def inside_mounts(script: str, function: Callable[[Path], Outcome], folder: Path) -> Outcome:
-    """Run a fault after a shell script, both in a separate mount namespace."""
-    code = (
-        "import dataclasses, json, sys; from pathlib import Path; "
-        f"from {function.__module__} import {function.__name__} as fault; "
-        "print(json.dumps(dataclasses.asdict(fault(Path(sys.argv[1])))))"
-    )
-    if os.geteuid() != 0 or shutil.which("unshare") is None:
-        raise SkippedError("mounting needs root and unshare")
-    done = run(
-        "unshare", "--mount", "sh", "-c", f'set -e; {script}; exec "$@"', "sh",
-        sys.executable, "-c", code, folder,
-    )  # fmt: skip
-    if "unshare:" in done.stderr or "mount:" in done.stderr:
-        raise SkippedError(f"mounting is not allowed here: {done.stderr.strip()}")
-    return Outcome(**json.loads(done.stdout.splitlines()[-1]))
-
-
-@contextlib.contextmanager
-def filled(folder: Path) -> Iterator[None]:
-    """Fill a folder's file system for the duration of the block."""
-    path = folder / "filler"
-    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(2**20))
-    yield
-    path.unlink()
