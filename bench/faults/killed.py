@@ -11,6 +11,7 @@ from pathlib import Path
 from bench.faults.kit import (
     LOSSLAB,
     QUICK,
+    REPLICATES,
     ROOT,
     WAIT_S,
     Outcome,
@@ -44,7 +45,7 @@ def killed_snakemake(folder: Path) -> Outcome:
         "kill -9 of Snakemake during a campaign, then the same command again",
         f"it continued: {first_line(logs, 'kept') or 'no replicate repeated'}",
         "nothing" if kept else "a finished replicate changed",
-        good=again.returncode == 0 and kept and len(after) == 4,
+        good=again.returncode == 0 and kept and len(after) == REPLICATES,
     )
 
 
@@ -166,5 +167,5 @@ def interrupted_campaign(folder: Path) -> Outcome:
         f"exit {status}, no traceback; it continued",
         "nothing" if kept else "a finished replicate changed",
         good=status != 0 and "Traceback (most" not in words and again.returncode == 0 and kept
-        and len(after) == 4,
+        and len(after) == REPLICATES,
     )  # fmt: skip

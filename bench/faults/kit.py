@@ -29,8 +29,8 @@ CONDITION = {
 }  # fmt: skip
 # Limit of any wait: with twenty other jobs per CPU, Snakemake alone takes minutes to start.
 WAIT_S = 600.0
-# Of each of the two cells of a campaign: it must not end while a fault breaks something.
-REPLICATES = 6
+# Replicates of a campaign of two cells, which must not end while a fault breaks something.
+REPLICATES = 12
 # A report takes minutes on two idle CPUs, which tests share.
 COMMAND_TIMEOUT_S = 1800.0
 # A hanging guest is ended at its own time limit, twice.
@@ -137,9 +137,8 @@ def guest_of(pid: int, generations: int = 3) -> int | None:
 def campaign(folder: Path) -> list[str]:
     """Return the command that measures a campaign of one small block into a folder."""
     config = folder / "small.yaml"
-    config.write_text(
-        f"studies:\n  loss:\n    main: {{replicates: {REPLICATES}, duration_s: 1, warmup_s: 0.1}}\n"
-    )
+    block = f"{{replicates: {REPLICATES // 2}, duration_s: 1, warmup_s: 0.1}}"
+    config.write_text(f"studies:\n  loss:\n    main: {block}\n")
     cells = design.load_cells(design.load_yaml(config), ROOT)
     begins = tuple(f"cubic_loss{percent}_symmetric_iperf3_" for percent in (8, 9))
     names = [cell.name for cell in cells if cell.name.startswith(begins)]
@@ -199,13 +198,13 @@ def break_and_restore(
     rows = list((folder / "results").rglob("cell.json"))
     again = run(*campaign(folder), env=environment)
     after = finished_replicates(folder)
-    whole = len(after) == 2 * REPLICATES and all(
+    whole = len(after) == REPLICATES and all(
         json.loads(files["manifest.json"])["valid"] for files in after.values()
     )
     kept = all(after.get(path) == files for path, files in before.items())
     return Restored(
         (folder / "words").read_text(),
-        stopped=status != 0 and all(valid) and 0 < len(valid) < 2 * REPLICATES and len(rows) < 2,
+        stopped=status != 0 and all(valid) and 0 < len(valid) < REPLICATES and len(rows) < 2,
         resumed=again.returncode == 0 and whole and kept,
     )
 

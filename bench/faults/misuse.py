@@ -9,6 +9,7 @@ from pathlib import Path
 from bench.faults.kit import (
     LOSSLAB,
     QUICK,
+    REPLICATES,
     ROOT,
     SNAKEMAKE,
     WAIT_S,
@@ -43,7 +44,7 @@ def two_workflows(folder: Path) -> Outcome:
         "a second workflow in the folder of a running one",
         f"refused: {first_line(words, 'another')}",
         good=status == 0 and second.returncode != 0 and "another" in words
-        and len(finished_replicates(folder)) == 4,
+        and len(finished_replicates(folder)) == REPLICATES,
     )  # fmt: skip
 
 
