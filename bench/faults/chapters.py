@@ -40,7 +40,7 @@ def broken_claim(folder: Path) -> Outcome:
     words = done.stdout + done.stderr
     return Outcome(
         "a claim with `statistic: maximum`, and then a campaign",
-        f"nothing ran: {first_line(words, 'found')}",
+        f"nothing ran: {first_line(words, 'claim rtt')}",
         good=done.returncode != 0 and claims.read_text() != text
         and "claim rtt: statistic: 'maximum' is not one of ['mean', 'std'" in words
         and "Traceback" not in words and not (folder / "results").exists(),

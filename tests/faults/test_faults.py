@@ -1,5 +1,7 @@
 """Faults of the fault list: each is explained to the user, and nothing is lost."""
 
+import re
+
 import pytest
 
 from bench import faults
@@ -21,4 +23,6 @@ def test_fault(name, tmp_path):
     # pytest shortens a value that it shows, and the end may have the cause.
     assert outcome.good, f"{outcome.done}: {outcome.lost}; {outcome.saw}"
     assert outcome.lost == "nothing", outcome
+    # Each has a text, and shows the line that it looked for.
     assert outcome.saw
+    assert not re.search(r": *(;|$)", outcome.saw)
