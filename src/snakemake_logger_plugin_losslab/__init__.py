@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
+from types import TracebackType
 
 from snakemake.logging import ColorizingTextHandler, DefaultFormatter
 from snakemake_interface_logger_plugins.base import LogHandlerBase
@@ -47,6 +48,19 @@ class LogHandler(LogHandlerBase):
             formatter = DefaultFormatter(settings.quiet, settings.show_failed_logs)
             self._plain = ColorizingTextHandler(settings.nocolor, stream, formatter)
         self._screen = Screen(stream, Path())  # relative: Snakemake may change its directory
+        sys.excepthook = self._top_level
+
+    def _top_level(
+        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        """Show an exception that Snakemake does not handle; an interrupt, without its traceback.
+
+        Snakemake handles interrupts while jobs run. Planning a large campaign takes many seconds.
+        """
+        if issubclass(kind, KeyboardInterrupt):
+            self._screen.say("losslab: interrupted")
+        else:
+            sys.__excepthook__(kind, error, trace)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show a message if it is useful."""

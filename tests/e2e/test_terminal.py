@@ -11,11 +11,20 @@ import pytest
 from losslab import cli
 
 SNAKEFILE = """\
+import time
 from pathlib import Path
 from losslab import lock
 
+def wait_at(place):
+    if config.get("wait_at") == place:
+        Path("waiting").touch()
+        time.sleep(600)
+
+wait_at("plan")
+
 onstart:
     lock.hold_for_life(Path(".snakemake"))
+    wait_at("start")
 
 rule all:
     default_target: True
@@ -107,8 +116,24 @@ def test_interrupt_names_kept_results_and_status_shows_them(folder, capsys):
     lines = said.splitlines()
     assert lines[0] == "losslab: interrupted; stopping running jobs"
     assert lines[-2] == "losslab: 0 of 1 cells, 0 runs, none invalid"
-    assert lines[-1].startswith("losslab: interrupted after")
+    assert lines[-1].startswith("losslab: stopped after")
     assert lines[-1].endswith("finished jobs are kept; repeat the same command to continue")
     assert len(lines) <= 4
     cli.main(["status", str(folder)])
-    assert "losslab: interrupted after" in capsys.readouterr().out
+    assert "losslab: stopped after" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("place", ["plan", "start"])
+def test_interrupt_without_jobs_prints_no_traceback(folder, place):
+    process = start(folder, "--config", f"wait_at={place}")
+    end = time.monotonic() + 300
+    while not (folder / "waiting").exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    said, _ = process.communicate(timeout=300)
+    lines = said.splitlines()
+    assert lines[-1] == "losslab: interrupted"
+    assert lines[:-1] == [] or "losslab: stopped after" in lines[-2]
+    assert "Traceback" not in said
+    assert process.returncode == -signal.SIGINT  # so that a shell or make stops, too

@@ -103,9 +103,8 @@ def summary(tally: Tally) -> list[str]:
         # Hidden folders hold intermediate files.
         reports = [f"  {path}" for path in tally.targets if not path.startswith(".")]
         return [*lines, f"losslab: done in {wall}" + (":" if reports else ""), *reports]
-    failed = f"stopped after {wall}, failed: {_first(tally.failures)}"
-    ended = failed if tally.failures else f"interrupted after {wall}"
-    return [*lines, f"losslab: {ended}; {KEPT}"]
+    failed = f", failed: {_first(tally.failures)}" if tally.failures else ""
+    return [*lines, f"losslab: stopped after {wall}{failed}; {KEPT}"]
 
 
 def _first(names: Sequence[str]) -> str:

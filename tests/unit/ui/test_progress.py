@@ -123,7 +123,7 @@ def test_early_end_names_kept_results_and_the_next_command():
     tally = ended()
     tally.stages["figures"] = Stage(total=1)
     last = status.summary(tally)[-1]
-    assert last.startswith("losslab: interrupted after 0:01:30; finished jobs are kept")
+    assert last.startswith("losslab: stopped after 0:01:30; finished jobs are kept")
     assert "repeat the same command" in last
     tally.failures = ["a", "b", "c", "d"]
     assert "failed: a, b, c, 1 more;" in status.summary(tally)[-1]
@@ -198,7 +198,7 @@ def test_interrupted_job_is_no_failure(tmp_path):
     lines = stream.getvalue().splitlines()
     assert lines[0] == "losslab: interrupted; stopping running jobs"
     assert "FAILED" not in stream.getvalue()
-    assert lines[-1].startswith("losslab: interrupted after")
+    assert lines[-1].startswith("losslab: stopped after")
 
 
 def test_status_has_the_progress_and_the_outcome(tmp_path, capsys, monkeypatch):
@@ -218,7 +218,7 @@ def test_status_has_the_progress_and_the_outcome(tmp_path, capsys, monkeypatch):
     assert len(lines) == 2  # no figure has begun
     os.close(holder)
     assert cli.main(["status", str(tmp_path)]) == 0
-    assert "interrupted after" in capsys.readouterr().out
+    assert "stopped after" in capsys.readouterr().out
 
 
 def test_status_needs_a_started_campaign(tmp_path):
