@@ -17,14 +17,7 @@ from bench.faults.kit import LOSSLAB, Outcome, SkippedError, run
 
 def in_mount_namespace(script: str, *words: object) -> subprocess.CompletedProcess[str]:
     """Run losslab after a shell script, both in a separate mount namespace."""
-    if os.geteuid() != 0 or shutil.which("unshare") is None:
-        raise SkippedError("mounting needs root and unshare")
-    done = run(
-        "unshare", "--mount", "sh", "-c", f'set -e; {script}; exec "$@"', "sh", *LOSSLAB, *words
-    )
-    if "unshare:" in done.stderr or "mount:" in done.stderr:
-        raise SkippedError(f"mounting is not allowed here: {done.stderr.strip()}")
-    return done
+    return _after_mounts(script, *LOSSLAB, *words)
 
 
 def inside_mounts(script: str, function: Callable[[Path], Outcome], folder: Path) -> Outcome:
@@ -34,15 +27,17 @@ def inside_mounts(script: str, function: Callable[[Path], Outcome], folder: Path
         f"from {function.__module__} import {function.__name__} as fault; "
         "print(json.dumps(dataclasses.asdict(fault(Path(sys.argv[1])))))"
     )
+    done = _after_mounts(script, sys.executable, "-c", code, folder)
+    return Outcome(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def _after_mounts(script: str, *command: object) -> subprocess.CompletedProcess[str]:
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         raise SkippedError("mounting needs root and unshare")
-    done = run(
-        "unshare", "--mount", "sh", "-c", f'set -e; {script}; exec "$@"', "sh",
-        sys.executable, "-c", code, folder,
-    )  # fmt: skip
+    done = run("unshare", "--mount", "sh", "-c", f'set -e; {script}; exec "$@"', "sh", *command)
     if "unshare:" in done.stderr or "mount:" in done.stderr:
         raise SkippedError(f"mounting is not allowed here: {done.stderr.strip()}")
-    return Outcome(**json.loads(done.stdout.splitlines()[-1]))
+    return done
 
 
 @contextlib.contextmanager
