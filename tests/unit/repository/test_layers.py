@@ -6,8 +6,6 @@ import graphlib
 import re
 import sys
 
-import pytest
-
 from losslab.backends import payload
 from losslab.campaign import codedigest
 from losslab.emulation.topology import INTERFACES
@@ -85,17 +83,16 @@ def part(module):
     return module.split("/")[0].removesuffix(".py")
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_no_package_imports_a_higher_layer(module):
-    layer = part(module)
-    if layer in BASE:
-        allowed = {"errors", "interrupts", layer}
-    elif layer in PACKAGES:
-        allowed = PACKAGES[layer] | {layer}
-    else:
-        return  # commands are the top layer and may import everything
-    found = {name for name in own(imports(PACKAGE / module)) if not under(name, allowed)}
-    assert found == set(), f"{module} must import only {sorted(allowed)} of losslab"
+def test_no_package_imports_a_higher_layer():
+    """Commands are the top layer and may import everything."""
+    found = {
+        f"{module} imports {name}"
+        for module in MODULES
+        if (layer := part(module)) in BASE or layer in PACKAGES
+        for name in own(imports(PACKAGE / module))
+        if not under(name, PACKAGES.get(layer, {"errors", "interrupts"}) | {layer})
+    }
+    assert found == set()
 
 
 def test_every_package_has_a_layer():
@@ -106,12 +103,14 @@ def test_every_package_has_a_layer():
     assert {part(module) for module in MODULES} == BASE | set(PACKAGES) | commands
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if m.startswith(f"{payload.EMULATION}/")])
-def test_emulation_imports_only_the_standard_library_and_mininet(module):
-    names = imports(PACKAGE / module)
-    roots = {name.split(".")[0] for name in names - own(names)}
-    allowed = {*sys.stdlib_module_names, *OTHER_PACKAGES, *OF_CONTAINER_MODULES.get(module, ())}
-    assert roots - allowed == set()
+def test_emulation_imports_only_the_standard_library_and_mininet():
+    found = set()
+    for module in (each for each in MODULES if each.startswith(f"{payload.EMULATION}/")):
+        names = imports(PACKAGE / module)
+        roots = {name.split(".")[0] for name in names - own(names)}
+        allowed = {*sys.stdlib_module_names, *OTHER_PACKAGES, *OF_CONTAINER_MODULES.get(module, ())}
+        found |= {f"{module} imports {root}" for root in roots - allowed}
+    assert found == set()
 
 
 def test_payload_has_exactly_the_imported_modules(tmp_path):
@@ -219,8 +218,8 @@ def test_every_unit_test_mirrors_a_module(root):
     assert [name for name in ACROSS_MODULES if not (unit / name).is_file()] == []
 
 
-def test_no_file_is_longer_than_300_lines(root):
+def test_no_file_is_longer_than_600_lines(root):
     folders = [PACKAGE, root / "workflow", root / "tests" / "unit"]
     files = [p for each in folders for p in each.rglob("*") if p.suffix in (".py", ".smk")]
-    long = {str(p): n for p in files if (n := len(p.read_text().splitlines())) > 300}
+    long = {str(p): n for p in files if (n := len(p.read_text().splitlines())) > 600}
     assert long == {}
