@@ -5,7 +5,7 @@ set -u
 cd "$(dirname "$0")/.."
 
 scripts/packages.sh browser && scripts/group.sh docs && scripts/group.sh artifact &&
-    scripts/group.sh croissant && scripts/group.sh slurm && scripts/group.sh users || exit 1
+    scripts/group.sh slurm && scripts/group.sh users || exit 1
 # Each cell takes a processor and about 100 MB of memory. Some tests wait, so there is one more worker
 # than processors.
 workers=$(($(nproc) + 1))

@@ -54,7 +54,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "export": (
         "losslab export my-run --qlog --out my-run.qlog",
         "losslab export my-run --pcap r1-r2 --out bottleneck.pcap",
-        "losslab export my-run --packetdrill --until 2 --out my-run.pkt",
     ),
     "whatif": (
         "losslab whatif my-run --at 3.2 --list",

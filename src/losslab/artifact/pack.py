@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from losslab import processes
-from losslab.artifact import appendix, crate, croissant, datapackage, gzipping, signing, wheels
+from losslab.artifact import appendix, crate, datapackage, signing, wheels
 from losslab.artifact.results import (
     CAMPAIGN,
     COMMIT,
@@ -100,7 +100,6 @@ def pack(
         )
         appendix.write(root, runs, campaign, packing)
         datapackage.describe(root, str(name), everything, day)
-        croissant.describe(root, str(name), everything, day)
         crate.describe(root, str(name), runs, day)
         write_digests(root, map(Path, contents(root)), root / DIGESTS)
         for path in left_out:
@@ -110,11 +109,8 @@ def pack(
         say(f"writing {out}")
         # In a folder with an unpredictable name: other users may be able to write next to `out`.
         partial = Path(folder) / f"{NAME}.tar.gz"
-        with (
-            partial.open("wb") as file,
-            gzipping.writing(file, processors) as stream,
-            tarfile.open(fileobj=stream, mode="w|", bufsize=gzipping.PART_BYTES) as tar,
-        ):
+        # Level 1 compresses SVG and CSV to a fifth; packed images are compressed already.
+        with tarfile.open(partial, "w:gz", compresslevel=1) as tar:
             tar.add(root, NAME)
         partial.rename(out)
     return out

@@ -28,7 +28,7 @@ INSTRUMENT = "instrument"
 # Files and folders that `artifact pack` adds to the commit's files.
 ADDED = frozenset(map(str, (
     RESULTS, INSTRUMENTS, WHEELS, EXPERIMENTS, DIGESTS, SIGNATURE, COMMIT, COMMIT_TEXT, CAMPAIGN,
-    "APPENDIX.md", "croissant.json", "datapackage.json", "ro-crate-metadata.json",
+    "APPENDIX.md", "datapackage.json", "ro-crate-metadata.json",
 )))  # fmt: skip
 # Files of a replicate that are not raw files. Consoles of two runs of a seed differ.
 NOT_RAW = (MANIFEST_FILE, HOST_FILE, CONSOLE_FILE)

@@ -1,4 +1,4 @@
-"""Export of runs for other tools: qlog for qvis, pcap for Wireshark, scripts for packetdrill.
+"""Export of runs for other tools: qlog for qvis, pcap for Wireshark.
 
 A run without a capture is measured again with one, which must give the same bytes otherwise.
 """
@@ -13,14 +13,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign import integrity, packetdrill, qlog, rerun
+from losslab.campaign import integrity, qlog, rerun
 from losslab.campaign.celldata import flow_names
 from losslab.campaign.folder import MANIFEST_FILE, whole_file
 from losslab.emulation import capture
 from losslab.emulation.plan import make_plan
 from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
-from losslab.reading import UsageError, number_option, read_rows
+from losslab.reading import UsageError, read_rows
 from losslab.study.condition import Condition
 
 SENDERS_LINK = interface("sender", "r1").name
@@ -28,7 +28,7 @@ SENDERS_LINK = interface("sender", "r1").name
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `export`."""
-    command = commands.add_parser("export", help="write a run as qlog, pcap or packetdrill script")
+    command = commands.add_parser("export", help="write a run as qlog or pcap")
     command.add_argument(
         "folder", metavar="RUN", type=Path, help="a replicate's folder, or its manifest.json"
     )
@@ -38,18 +38,8 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--pcap", metavar="LINK", nargs="?", const=SENDERS_LINK,
         help=f"write the packets of an interface, such as r1-r2 (default {SENDERS_LINK})",
     )  # fmt: skip
-    formats.add_argument(
-        "--packetdrill", action="store_true",
-        help="write the sender's TCP connection as a packetdrill script",
-    )  # fmt: skip
-    command.add_argument(
-        "--until", type=number_option("until", above=0), metavar="S",
-        help="end of the packetdrill script in s (default: the whole run)",
-    )  # fmt: skip
     command.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
-    command.add_argument(
-        "--out", type=Path, help="file to write (default: RUN.qlog, RUN.pcap, RUN.pkt)"
-    )
+    command.add_argument("--out", type=Path, help="file to write (default: RUN.qlog, RUN.pcap)")
     command.set_defaults(run=_export)
 
 
@@ -60,12 +50,8 @@ def _export(options: argparse.Namespace) -> int:
     integrity.read_replicate(folder)
     name = folder.resolve().name
     condition = Condition.from_json(manifest["cell"])
-    if options.until is not None and not options.packetdrill:
-        raise UsageError("--until must come with --packetdrill, found it without")
-    if options.packetdrill:
-        packetdrill.require(condition)
     link = options.pcap or SENDERS_LINK
-    kind = "pcap" if options.pcap else "qlog" if options.qlog else "pkt"
+    kind = "pcap" if options.pcap else "qlog"
     out: Path = options.out or Path(f"{name}.{kind}")
     if out.exists():
         raise LosslabError(
@@ -78,12 +64,6 @@ def _export(options: argparse.Namespace) -> int:
         else:
             capture = path.read_bytes()
     title = f"losslab {condition.slug()}, seed {manifest['seed']}"
-    if options.packetdrill:
-        until_s = options.until or condition.duration_s
-        samples = [*read_rows(folder / "tcp.csv")]
-        text = packetdrill.script(title, manifest, samples, capture, until_s)
-        with whole_file(out) as partial:
-            partial.write_text(text)
     if options.qlog:
         origin_ns, segments = qlog.segments(capture)
         samples = read_rows(folder / "tcp.csv")
