@@ -74,6 +74,32 @@ def test_same_seed_gives_the_same_bytes_in_parallel(alone, tmp_path):
         assert [n for n in first if first[n] != second[n]] == []
 
 
+def test_path_changes_after_an_app_without_more_to_send(tmp_path):
+    """A page is fetched in the first seconds; the last pauses come after it."""
+    words = ["--app", "web", "--rtt-ms", 23, "--rate-mbit", 0.4, "--buffer-packets", 20]
+    words += ["--pauses", "per_s=1,min_ms=0.9,max_ms=5", "--duration-s", 27.5, "--warmup-s", 0]
+    done = measure(tmp_path / "run", "--algorithm", "bbr", *words)
+    assert done.returncode == 0, done.stderr
+
+
+def test_fractional_duration_is_sent_for_its_whole_length(tmp_path):
+    """iperf3 takes whole seconds, and sends without end for 0."""
+    goodput = {}
+    for seconds in (0.4, 1.6, 2):
+        words = ["--algorithm", "cubic", "--rate-mbit", 20, "--rtt-ms", 20, "--buffer-packets", 60]
+        done = measure(tmp_path / str(seconds), *words, "--duration-s", seconds, "--warmup-s", 0.2)
+        assert done.returncode == 0, done.stderr
+        manifest = json.loads((tmp_path / str(seconds) / "manifest.json").read_text())
+        goodput[seconds] = manifest["summary"]["goodput_mbit"]
+        with (tmp_path / str(seconds) / "tcp.csv").open() as file:
+            sent = [row for row in csv.DictReader(file) if row["flow"] == "40001"]
+        assert float(sent[-1]["t_s"]) >= seconds
+        within = [int(row["retransmits"]) for row in sent if float(row["t_s"]) <= seconds]
+        if seconds != 2:
+            assert manifest["summary"]["retransmits"] == within[-1]
+    assert goodput[1.6] > 0.9 * goodput[2]
+
+
 def test_low_limit_of_open_files_is_enough(alone, tmp_path):
     """Open files of a guest are open files of its kernel's process; ffmpeg alone opens 200."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)

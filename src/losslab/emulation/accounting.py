@@ -55,6 +55,9 @@ class Traffic:
     # Acknowledgements that the thinning filter matched, and those that it dropped.
     acks_seen: int = 0
     acks_thinned: int = 0
+    # Packets in the forward path's queues at the second reading. A deep buffer of a slow link takes
+    # minutes to empty.
+    queued: int = 0
     # Further counts of mechanisms, by name.
     others: dict[str, int] = field(default_factory=dict)
 
@@ -63,7 +66,7 @@ class Traffic:
         return {
             name: value
             for name, value in asdict(self).items()
-            if value or name not in OPTIONAL_COUNTS
+            if value or name not in (*OPTIONAL_COUNTS, "queued")
         }
 
     @property
@@ -76,7 +79,7 @@ class Traffic:
     def unexplained(self) -> int:
         """Packets on the forward path that neither arrived nor were dropped by the emulator."""
         drops = self.bottleneck_drops + self.link_drops + self.loss_drops + self.policer_drops
-        return self.sent + self.duplicates - self.received - drops
+        return self.sent + self.duplicates - self.received - drops - self.queued
 
     @property
     def loss_offered(self) -> int:
@@ -115,6 +118,10 @@ class CounterDeltas:
     def qdisc(self, end: Interface, counter: str = "drops", handle: str = "1:") -> int:
         """Return the increase of a counter of a qdisc on an interface."""
         return self._increase(lambda state: _qdisc(state, end, handle).get(counter, 0))
+
+    def queued(self, end: Interface) -> int:
+        """Return the packets in an interface's queues at the second reading."""
+        return int(_qdisc(self.after, end, "1:").get("qlen", 0))
 
     def counter(self, host: str, name: str) -> int:
         """Return the increase of one of a host's TCP or IP counters."""
@@ -201,5 +208,6 @@ def traffic(
         policer_drops=deltas.qdisc(bottleneck(), "drops", FILTERS),
         acks_seen=deltas.matched_by_filters(reverse_link),
         acks_thinned=deltas.qdisc(reverse_link, "drops", FILTERS),
+        queued=deltas.queued(bottleneck()) + deltas.queued(last),
         others={name: count for name, count in counts.items() if name not in COUNT_NAMES},
     )

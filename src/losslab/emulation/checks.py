@@ -125,7 +125,8 @@ def _of_packets(e: Evidence) -> Iterator[str]:
             "packets sent must equal packets received plus those that the emulator dropped, found "
             f"{t.sent} sent, {t.received} received, {t.bottleneck_drops} dropped at the "
             f"bottleneck, {t.link_drops} by the trace-driven link, {t.policer_drops} by the "
-            f"policer, {t.loss_drops} lost, {t.duplicates} duplicated: {t.unexplained} unexplained"
+            f"policer, {t.loss_drops} lost, {t.queued} still queued, {t.duplicates} duplicated: "
+            f"{t.unexplained} unexplained"
         )
     if t.unexplained_back:
         yield (

@@ -35,6 +35,7 @@ class Announcement:
 
     plan: Plan
     cut_s: float  # on the samples' clock
+    complete = True  # the traffic may end before the cut, which is then refused
 
     @contextlib.contextmanager
     def running(self, origin_ns: int) -> Iterator[None]:

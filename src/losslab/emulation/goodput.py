@@ -137,7 +137,6 @@ def cwnd_statistics(
     rtts = [float(row["srtt_ms"]) for row in inside]
     windows = [int(row["cwnd_packets"]) for row in inside]
     thresholds = [row["ssthresh_packets"] for row in inside if row["ssthresh_packets"]]
-    early = [int(row["retransmits"]) for t_s, row in samples if t_s <= FIRST_S]
     return {
         "srtt_mean_ms": statistics.fmean(rtts) if rtts else None,
         "srtt_std_ms": statistics.pstdev(rtts) if rtts else None,
@@ -145,8 +144,20 @@ def cwnd_statistics(
         "cwnd_median_packets": statistics.median(windows) if windows else None,
         "ssthresh_changes": sum(a != b for a, b in pairwise(thresholds)),
         "window_cuts_per_s": cuts(windows) / (duration_s - warmup_s) if windows else None,
-        "retransmits_first_second": early[-1] if early else None,
+        "retransmits_first_second": retransmits_until(rows, source_port, FIRST_S),
     }
+
+
+def retransmits_until(
+    rows: Sequence[dict[str, str]], source_port: int | None, until_s: float
+) -> int | None:
+    """Return a connection's retransmitted segments up to a time; None without a sample."""
+    found = [
+        int(row["retransmits"])
+        for row in rows
+        if row["flow"] == str(source_port) and float(row["t_s"]) <= until_s
+    ]
+    return found[-1] if found else None
 
 
 def cuts(windows: Sequence[int]) -> int:

@@ -63,6 +63,11 @@ class ScheduleRunner:
     boundaries: list[Boundary] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
 
+    @property
+    def complete(self) -> bool:
+        """Whether all changes are made, or one failed."""
+        return bool(self.violations) or len(self.boundaries) == len(self.plan.steps)
+
     @contextlib.contextmanager
     def running(self, origin_ns: int) -> Iterator[None]:
         """Make each change at its time; `origin_ns` is CLOCK_MONOTONIC at 0 s."""

@@ -36,6 +36,10 @@ ARRIVAL_COLUMNS = "t_s,packets,bytes,tcp_segments,udp_datagrams"
 class Session(Protocol):
     """Something that happens during the traffic."""
 
+    @property
+    def complete(self) -> bool:
+        """Whether the traffic may end: all of it has happened."""
+
     def running(self, origin_ns: int) -> contextlib.AbstractContextManager[None]:
         """Begin, given the origin of the samples' time; end after the block."""
 
@@ -101,7 +105,7 @@ def run(
                 processes.append(stack.enter_context(running(hosts, background, folder)))
                 watcher.watch(processes[-1])
                 background = None
-            if not waiting and watcher.all_ended:
+            if not waiting and watcher.all_ended and all(each.complete for each in sessions):
                 break
             # With background flows, the foreground flow starts exactly at the time drawn for it.
             wake_s = due_s if plan.background is not None and not started_s else math.inf

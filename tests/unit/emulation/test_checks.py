@@ -6,6 +6,7 @@ import pytest
 
 from losslab.emulation import accounting, checks
 from losslab.emulation.plan import make_plan
+from losslab.emulation.topology import interface
 from tests.unit.study.test_condition import CONDITION
 
 TRAFFIC = accounting.Traffic(
@@ -52,6 +53,21 @@ def violations(condition=None, **changes):
 
 def test_valid_run_has_no_violation():
     assert violations() == []
+
+
+def test_packets_that_still_wait_in_a_queue_are_explained():
+    assert violations(received=98_000, queued=990) == []
+
+
+def test_queued_packets_are_those_of_the_second_reading_on_the_forward_path():
+    def state(count):
+        queue = {"handle": "1:", "qlen": count}
+        hosts = {"r1": "r1-r2", "r2": "r2-receiver", "receiver": "receiver-r2"}
+        return {host: {"qdiscs": [queue | {"dev": name}]} for host, name in hosts.items()}
+
+    deltas = accounting.CounterDeltas(state(7), state(5))
+    assert deltas.queued(interface("r1", "r2")) == 5
+    assert deltas.queued(interface("r2", "r1")) == 0  # no queue
 
 
 def test_starved_flow_that_delivers_a_segment_is_valid():

@@ -78,6 +78,13 @@ def test_plan_without_a_schedule_has_no_changes():
     assert json.loads(said)["changes"]["phases"][-1]["end_s"] == 10.0
 
 
+def test_traffic_lasts_until_all_changes_are_made_or_one_failed():
+    runner = ScheduleRunner(plan(SLOWER).parts["changes"], {})
+    assert not runner.complete
+    assert ScheduleRunner(runner.plan, {}, boundaries=[Boundary(4.0, 0.0, {})]).complete
+    assert ScheduleRunner(runner.plan, {}, violations=["tc failed"]).complete
+
+
 def test_goodput_is_bounded_by_the_mean_rate():
     # 4 s of 20 Mbit/s and 6 s of 2 Mbit/s; all but one round trip of the first second is left out.
     mean_mbit = plan(SLOWER).path_spec.mean_rate_mbit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ from losslab.emulation.goodput import (
     Deliveries,
     jain_index,
     read_report,
+    read_rows,
+    retransmits_until,
     write_intervals,
 )
 from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS
@@ -57,7 +60,8 @@ def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow
                 # With periodic reports, a client that waits for the server's last answer reads the
                 # clock until it comes. Each read takes 256 ns of virtual time but microseconds of
                 # wall time: minutes in total.
-                "--time", f"{condition.duration_s:g}", "--interval", "0",
+                # Whole seconds; 0 would be without end.
+                "--time", str(math.ceil(condition.duration_s)), "--interval", "0",
                 "--congestion", algorithm, "--length", str(1024 * write_kib(condition)), "--json",
             ],
             f"{prefix}sender.log",
@@ -150,7 +154,8 @@ class Iperf3(App):
 
         Goodput counts data acknowledged between the warm-up and the configured end on the
         replicate's clock; a competitor's flow runs during all of that time, too. `received_mbit`
-        counts data that iperf3's receiver read in that time.
+        counts data that iperf3's receiver read in that time. iperf3 sends for whole seconds; of a
+        fractional duration, retransmissions count until the configured end.
         """
         goodputs, read, retransmits, octets = [], [], [], []
         for each in plan.flows:
@@ -162,7 +167,13 @@ class Iperf3(App):
             write_intervals(delivered.intervals(), folder / f"{prefix}intervals.csv")
             goodputs.append(delivered.mbit(plan.warmup_s, plan.duration_s))
             read.append(received_mbit(rows, plan))
-            retransmits.append(sender["end"]["sum_sent"]["retransmits"])
+            retransmits.append(
+                sender["end"]["sum_sent"]["retransmits"]
+                if plan.duration_s.is_integer()
+                else retransmits_until(
+                    read_rows(folder / "tcp.csv"), each.source_port, plan.duration_s
+                )
+            )
             octets.append(sum(count for _, _, count in rows))
         summary = {
             "goodput_mbit": goodputs[0],

@@ -189,6 +189,7 @@ def of_all_links(counted: Traffic, background: BackgroundFlows, between: Counter
         bottleneck_drops=counted.bottleneck_drops + between.qdisc(SECOND[0]),
         loss_drops=counted.loss_drops + between.qdisc(LAST[0]),
         sender_drops=counted.sender_drops + between.qdisc(ENTRY[0]),
+        queued=counted.queued + between.queued(SECOND[0]) + between.queued(LAST[0]),
     )
 
 
