@@ -21,6 +21,11 @@ from losslab.emulation.timers import Waiter
 SYS_PIDFD_GETFD = 438  # asm-generic/unistd.h; the same number on every architecture
 # Time for a program to end after its signal, before it is killed.
 PATIENCE_S = 1.0
+# Why a program fails on some paths. iperf3 gives up after nread_read_timeout (src/net.c).
+CAUSES = {
+    "iperf3": " (iperf3's control connection shares the path, and gives up after 10 s without an "
+    "answer: use a smaller buffer, fewer flows, less loss or a higher rate)"
+}
 
 
 @dataclass
@@ -62,7 +67,8 @@ class Process:
         if status is None and not self.program.lasting:
             return f"{name} must end within {limit_s:g} s, found it still running"
         if status not in (None, 0):
-            return f"{name} must exit with 0, found {status}: {last_lines(self.messages)}"
+            cause = CAUSES.get(self.program.command[0], "")
+            return f"{name} must exit with 0, found {status}: {last_lines(self.messages)}{cause}"
         if status == 0 and self.program.lasting:
             return f"{name} must run until the end, found that it ended"
         return None

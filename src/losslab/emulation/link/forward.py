@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from losslab.emulation.flows import Host
+from losslab.emulation.flows import ANY, Host
 from losslab.emulation.link import traces
 from losslab.emulation.link.tracelink import QUEUES, TraceLink
 from losslab.emulation.preloaded import PYTHON
@@ -96,7 +96,15 @@ def attached(
     """
     route, log = ROUTES[link.way], LOGS[link.way]
     incoming = interface(ROUTER, "sender" if link.way == "data" else plan.back_router).name
-    expected = sorted({(flow.protocol, flow.source_port) for flow in plan.flows}, key=str)
+    expected = sorted(
+        {
+            (protocol, flow.source_port)
+            for flow in plan.flows
+            # Not ICMP: pings bypass the link.
+            for protocol in (("tcp", "udp") if flow.protocol == ANY else (flow.protocol,))
+        },
+        key=str,
+    )
     rules = [
         f"rule add pref {route.table + n} iif {incoming} ipproto {protocol} "
         + (f"{route.selector} {port} " if port else "")
