@@ -86,9 +86,9 @@ class Datagram(App):
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
         """Return the summary of both ends' counts.
 
-        Goodput counts datagrams acknowledged between the warm-up and the configured end.
-        `received_mbit` divides all datagrams that arrived, even after the configured end, by the
-        run's duration.
+        Each datagram counts once. Goodput counts those acknowledged between the warm-up and the
+        configured end. `received_mbit` divides all that arrived, even after the configured end, by
+        the run's duration.
         """
         counts: dict[str, int] = {}
         for name in ("sender.log", "receiver.log"):
