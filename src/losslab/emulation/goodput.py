@@ -60,6 +60,15 @@ def read_report(path: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class Goodput:
+    """Goodput that an app reports, and the time that it covers."""
+
+    mbit: float
+    seconds: float
+    in_window: bool = True  # between the warm-up and the configured end; else another time
+
+
+@dataclass(frozen=True)
 class Deliveries:
     """Cumulative bytes delivered at each sample: 0 before a connection, its total after it."""
 
@@ -167,7 +176,10 @@ def quantile(ordered: Sequence[float], share: float) -> float | None:
     return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
 
 
-def jain_index(shares: list[float]) -> float:
-    """Return Jain's fairness index, from 1/n (unfair) to 1 (equal): Jain et al., DEC-TR-301."""
+def jain_index(shares: list[float]) -> float | None:
+    """Return Jain's fairness index, from 1/n (unfair) to 1 (equal): Jain et al., DEC-TR-301.
+
+    None if nobody has anything: the index is then undefined.
+    """
     squares = sum(share**2 for share in shares)
-    return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else None
