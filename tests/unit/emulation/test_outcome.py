@@ -172,12 +172,12 @@ FORGERIES = {
     "_of_packets": {
         "lost": _counted(received=-5), "unexplained": _counted(sent=5),
         "sender drops": _counted(sender_drops=1), "reordered": _counted(reordered=1),
-        "lost on the way back": _counted(received_back=-5),
+        "lost on the reverse path": _counted(received_back=-5),
         "aggregates": _counted(largest_mean_packet_bytes=10_000.0),
     },
     "_of_loss": {
         "too much loss": _counted(received=-200, loss_drops=200),
-        "loss on the way back": _counted(received_back=-20, loss_back_drops=20),
+        "loss on the reverse path": _counted(received_back=-20, loss_back_drops=20),
     },
     "_of_flows": {"no memory": _counted(memory_pressures=1)},
 }  # fmt: skip

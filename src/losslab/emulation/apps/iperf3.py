@@ -183,9 +183,7 @@ class Iperf3(App):
 
     def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
         seconds = plan.duration_s - plan.warmup_s
-        return [
-            Goodput(summary[name], seconds) for name in ("goodput_mbit", "total_goodput_mbit")
-        ]
+        return [Goodput(summary[name], seconds) for name in ("goodput_mbit", "total_goodput_mbit")]
 
 
 FEATURE = Iperf3()
