@@ -1,7 +1,9 @@
 """Forged observations of recorded runs: each app and each check sees its forgery."""
 
+import copy
 import gzip
 import json
+import math
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from losslab.campaign import inputs
-from losslab.emulation import checks, outcome
+from losslab.emulation import accounting, checks, outcome
 from losslab.emulation.accounting import Traffic
 from losslab.emulation.flows import Timeline
 from losslab.emulation.goodput import read_rows
@@ -17,7 +19,7 @@ from losslab.emulation.link import traces
 from losslab.emulation.plan import make_plan
 from losslab.emulation.probes import queue, tcp
 from losslab.emulation.traffic import Run
-from losslab.study import features
+from losslab.study import features, metrics
 from losslab.study.condition import Condition
 
 CELLS = Path(__file__).resolve().parents[2] / "golden" / "cells"
@@ -228,3 +230,64 @@ def test_flow_without_samples_is_a_violation(recorded):
     finally:
         table.write_text(text)
     assert any("at least one full segment" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_metric_lies_in_its_range(recorded, kind):
+    """A10: `unexplained_packets` was -586, and Jain's index 1.0 of nothing."""
+    summary = recorded[kind].result()["summary"]
+    assert metrics.undeclared(summary) == metrics.out_of_range(summary) == []
+    for name, number in summary.items():
+        if number is not None:
+            assert metrics.out_of_range({name: -1 - abs(number)}), name
+            assert metrics.out_of_range({name: math.nan}), name
+
+
+def test_pings_beside_a_trace_driven_link_are_no_loaded_rtt(recorded):
+    """A8: the loaded RTT was 40 ms beside a queue that delayed packets by 245 ms."""
+    its = recorded["datagram"]
+    assert its.plan.path_spec.by_trace
+    assert its.result()["summary"]["rtt_loaded_ms"] is None
+    assert recorded["iperf3"].result()["summary"]["rtt_loaded_ms"] > 0
+
+
+def test_drops_of_a_trace_driven_link_are_drops_of_the_bottleneck(recorded):
+    """A8: the bottleneck's drops were 0 beside 8 `link_drops`."""
+    its = recorded["datagram"]
+    counts = replace(its.observations.counted, link_drops=8, received=1000, sent=1008)
+    result = its.result(counted=counts)
+    assert result["summary"]["bottleneck_drops"] == 8
+    assert not any("packets sent must equal" in reason for reason in result["reasons"])
+
+
+def test_unexplained_packets_are_absent_if_links_count_aggregates(recorded):
+    """A10: with offloads on, a link counts an aggregate as one packet, and a queue its packets."""
+    its = recorded["iperf3"]
+    loose = replace(its.plan, path_spec=replace(its.plan.path_spec, single_packets=False))
+    assert replace(its, plan=loose).result()["summary"]["unexplained_packets"] is None
+    assert its.result()["summary"]["unexplained_packets"] == 0
+
+
+def test_loss_of_a_lossy_sender_is_the_measured_loss(recorded):
+    """A14: the measured loss was 0 %, because only the routers' losses counted."""
+    its = recorded["iperf3"]
+    lossy = replace(its.plan.path_spec, loss_at_sender_percent=1.0)
+    at_sender = replace(its, plan=replace(its.plan, path_spec=lossy))
+    counts = replace(its.observations.counted, sent=1980, sender_losses=20)
+    summary = at_sender.result(counted=counts)["summary"]
+    assert (summary["loss_packets"], summary["loss_offered_packets"]) == (20, 2000)
+    assert summary["loss_measured_percent"] == 1.0
+
+
+def test_packets_that_a_lossy_sender_drops_are_counted(recorded):
+    """A14: aggregates are dropped whole; netem counts the packets of those that it sends."""
+    after = recorded["iperf3"].observations.after
+    before = copy.deepcopy(after)
+    counters = before["sender"]["counters"]
+    for name, count in {"TcpOutSegs": 900, "TcpRetransSegs": 17, "IcmpOutMsgs": 20}.items():
+        counters[name] -= count
+    [own] = [q for q in before["sender"]["qdiscs"] if q["dev"] == "sender-r1"]
+    own["packets"] -= 920
+    deltas = accounting.CounterDeltas(before, after)
+    assert accounting.traffic(deltas, "r2", lossy_sender=True).sender_losses == 17
+    assert accounting.traffic(deltas, "r2").sender_losses == 0
