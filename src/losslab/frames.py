@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.campaign import celldata, cellfiles, collect, integrity
+from losslab.campaign import celldata, cellfiles, collect, integrity, limiters, queueing
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import UsageError
 from losslab.study import metrics
@@ -80,6 +80,20 @@ class Run:
     def condition(self) -> dict[str, Value]:
         """The axes of the run, by name; `losslab axes` describes them."""
         return dict(self.manifest["cell"])
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Limits of the first flow, in percent of its time, such as `path` and `pacing`."""
+        return limiters.of_run(self.folder, self.manifest)
+
+    @property
+    def queueing_delay(self) -> queueing.QueueingDelay | None:
+        """Mean and 95th percentile of the time that packets wait at the bottleneck, in ms.
+
+        None if it cannot be known: several flows in queues of their own, the shaper htb-netem, or a
+        second bottleneck.
+        """
+        return queueing.of_run(self.folder, self.manifest)
 
     def table(self, name: str) -> pd.DataFrame:
         """Read one of the run's CSV files, such as `ping`; LosslabError if it has none."""

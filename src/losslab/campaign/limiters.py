@@ -1,23 +1,82 @@
-"""Limits of a sender: its congestion window or its pacing, from samples of its socket.
+"""Limits of a flow: the path, its congestion window, its pacing, a buffer or its application.
 
-The kernel counts the time in which the receiver's window limited a flow (`rwnd_limited_percent`).
-It does not count the other limits, so they follow from the samples of tcp.csv.
+The kernel counts the time in which the receiver's window or the send buffer limited a flow (`enum
+tcp_chrono`, include/linux/tcp.h; `tcp_chrono_start`, net/ipv4/tcp_output.c). It does not count the
+other limits, so they follow from the samples of tcp.csv and queue.csv.
 """
 
 from __future__ import annotations
 
 import statistics
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from losslab.campaign import queueing
+from losslab.emulation.goodput import read_rows
 from losslab.emulation.qdiscs import FRAME_BYTES
-from losslab.study.condition import Condition
+from losslab.study.condition import NO_TRACE, Condition
+from losslab.study.schedule import Phase
 
 # Payload of a full segment: without the headers of Ethernet (14 bytes), IP (20) and TCP (32).
 PAYLOAD_BYTES = FRAME_BYTES - 14 - 20 - 32
 # A limit counts as reached from this share on: packets that are lost are not delivered, and BBR
 # sends at 3/4 to 5/4 of its rate.
 REACHED = 0.8
+# The path's rate counts as used from this share on: samples divide packets between intervals.
+USED = 0.9
+PATH, WINDOW, PACING = "path", "congestion window", "pacing"
+RECEIVER, BUFFER = "receive window", "send buffer"
+APPLICATION, SENDER = "sending application", "sender"
+
+Row = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Flight:
+    """Data that a flow had in flight at a sample: what is delivered within the next RTT."""
+
+    t_s: float
+    rtt_s: float
+    octets: float
+    row: Row
+
+    @property
+    def mbit(self) -> float:
+        """The rate on the link at which the data left, with headers."""
+        return self.octets * FRAME_BYTES / PAYLOAD_BYTES * 8 / 1e6 / self.rtt_s
+
+    @property
+    def limit(self) -> str | None:
+        """The window or the pacing rate, if the flight reaches it."""
+        if self.octets >= REACHED * int(self.row["cwnd_packets"]) * PAYLOAD_BYTES:
+            return WINDOW
+        return PACING if 0 < REACHED * float(self.row["pacing_mbit"]) <= self.mbit else None
+
+
+def _flights(own: Sequence[Row], condition: Condition) -> Iterator[_Flight]:
+    """Yield the flight at each sample between the warm-up and the end that an RTT follows."""
+    times = [float(row["t_s"]) for row in own]
+    delivered = [float(row["delivered_bytes"]) for row in own]
+    for index, row in enumerate(own):
+        rtt_s = float(row["srtt_ms"]) / 1e3
+        after = bisect_left(times, times[index] + rtt_s)
+        inside = condition.warmup_s <= times[index] <= condition.duration_s
+        if not inside or after in (index, len(own)):
+            continue
+        end = _at(times, delivered, times[index] + rtt_s)
+        yield _Flight(times[index], rtt_s, end - delivered[index], row)
+
+
+def _at(times: Sequence[float], values: Sequence[float], t_s: float) -> float:
+    """Interpolate between samples; constant outside of them."""
+    after = bisect_left(times, t_s)
+    if after in (0, len(times)):
+        return values[min(after, len(times) - 1)]
+    share = (t_s - times[after - 1]) / (times[after] - times[after - 1])
+    return values[after - 1] + share * (values[after] - values[after - 1])
 
 
 def of_samples(
@@ -34,33 +93,137 @@ def of_samples(
     path's bandwidth-delay product; nothing without samples. `rows` are those of tcp.csv.
     """
     own = [row for row in rows if row["flow"] == source_port]
-    times = [float(row["t_s"]) for row in own]
-    delivered = [float(row["delivered_bytes"]) for row in own]
     bdp_packets = condition.rate_mbit * condition.rtt_ms * 1e3 / 8 / FRAME_BYTES
-    rates: list[float] = []
-    window = pacing = below = 0
-    for index, row in enumerate(own):
-        rtt_s = float(row["srtt_ms"]) / 1e3
-        after = bisect_left(times, times[index] + rtt_s)
-        inside = condition.warmup_s <= times[index] <= condition.duration_s
-        if not inside or after in (index, len(own)):
-            continue
-        step_s, rest_s = times[after] - times[after - 1], times[index] + rtt_s - times[after - 1]
-        end = delivered[after - 1] + rest_s / step_s * (delivered[after] - delivered[after - 1])
-        flight_bytes = end - delivered[index]
-        sent_mbit = flight_bytes * FRAME_BYTES / PAYLOAD_BYTES * 8 / 1e6 / rtt_s
-        cwnd_packets, paced_mbit = int(row["cwnd_packets"]), float(row["pacing_mbit"])
-        rates.append(paced_mbit)
-        below += cwnd_packets < bdp_packets
-        if flight_bytes >= REACHED * cwnd_packets * PAYLOAD_BYTES:
-            window += 1
-        elif 0 < REACHED * paced_mbit <= sent_mbit:
-            pacing += 1
+    flights = list(_flights(own, condition))
+    rates = [float(each.row["pacing_mbit"]) for each in flights]
+    limits = [each.limit for each in flights]
+    below = sum(int(each.row["cwnd_packets"]) < bdp_packets for each in flights)
     if not rates:
         return {}
     return {
-        "cwnd_limited_percent": 100 * window / len(rates),
-        "pacing_limited_percent": 100 * pacing / len(rates),
+        "cwnd_limited_percent": 100 * limits.count(WINDOW) / len(rates),
+        "pacing_limited_percent": 100 * limits.count(PACING) / len(rates),
         "pacing_median_mbit": statistics.median(rates),
         "below_bdp_percent": 100 * below / len(rates),
     }
+
+
+def of_run(folder: Path, manifest: Mapping[str, Any]) -> dict[str, float]:
+    """Return what limited a run's first flow, in percent of its time, largest first.
+
+    Empty without samples. Over UDP, losslab does not see the socket: all that the path did not
+    limit, the sender did, by its own congestion control or its application.
+    """
+    tables = [folder / name for name in ("tcp.csv", "queue.csv")]
+    if "plan" not in manifest or not all(table.is_file() for table in tables):
+        return {}
+    condition = Condition.from_json(manifest["cell"])
+    rows, queue = map(read_rows, tables)
+    flow = manifest["plan"]["starts"][0]["flow"]
+    port = _port(rows, flow["source_port"])
+    phases = queueing.phases(condition, manifest["seed"])
+    if flow["protocol"] == "udp" or port is None:
+        return of_queue(queue, condition)
+    seen: dict[str, Any] = next(iter(manifest["observed"]["flows"]), {})
+    kernel = {
+        RECEIVER: seen.get("window_limited_share", 0.0),
+        BUFFER: seen.get("buffer_limited_share", 0.0),
+    }
+    return of_time(rows, queue, port, kernel, flow["bulk"], condition, phases)
+
+
+def _port(rows: Sequence[Row], known: int | None) -> str | None:
+    """Return the source port of a flow; that of the connection with the most data if unknown."""
+    if known is not None:
+        return str(known)
+    most = max(rows, key=lambda row: int(row["delivered_bytes"]), default=None)
+    return most["flow"] if most is not None and int(most["delivered_bytes"]) else None
+
+
+def of_time(
+    rows: Sequence[Row],
+    queue: Sequence[Row],
+    source_port: str,
+    kernel: Mapping[str, float],
+    bulk: bool,
+    condition: Condition,
+    phases: Sequence[Phase],
+) -> dict[str, float]:
+    """Return the shares of its time, in percent, in which each limit held a TCP flow back.
+
+    The time is that of the samples between the warm-up and the end with an RTT after them. Of each
+    sample it is decided, in this order:
+
+    1. The path limits if its bottleneck is busy for that RTT: packets wait in its queue at each
+       sample, or all flows together use at least 90 % of its rate (of the policer's, if that is
+       lower; less by the random loss behind it).
+    2. The congestion window limits if at least 80 % of it is in flight.
+    3. Pacing limits if the data of that RTT have at least 80 % of the pacing rate.
+    4. In the rest, the receiver's window and the send buffer limit for as long as the kernel says
+       (`kernel`, shares of the busy time). What is left is the congestion window's if the sender
+       always has data (`bulk`): it waits for acknowledgements or a timeout. Otherwise the sender
+       had no data.
+    """
+    backlog = [(float(row["t_s"]), int(row["backlog_packets"])) for row in queue]
+    waits = [t_s for t_s, _ in backlog]
+    times, totals = _totals(rows)
+    counts = dict.fromkeys((PATH, WINDOW, PACING, RECEIVER, BUFFER, APPLICATION), 0.0)
+    rest = 0.0
+    flights = list(_flights([row for row in rows if row["flow"] == source_port], condition))
+    for each in flights:
+        first, last = bisect_left(waits, each.t_s), bisect_left(waits, each.t_s + each.rtt_s)
+        during = backlog[first : last + 1]
+        octets = _at(times, totals, each.t_s + each.rtt_s) - _at(times, totals, each.t_s)
+        used_mbit = octets * FRAME_BYTES / PAYLOAD_BYTES * 8 / 1e6 / each.rtt_s
+        if (during and all(packets for _, packets in during)) or (
+            used_mbit >= USED * _capacity_mbit(each.t_s, condition, phases)
+        ):
+            counts[PATH] += 1
+        elif (limit := each.limit) is not None:
+            counts[limit] += 1
+        else:
+            rest += 1
+    for name, share in kernel.items():
+        counts[name] = min(share * len(flights), rest)
+        rest -= counts[name]
+    counts[WINDOW if bulk else APPLICATION] += rest
+    return _percent(counts)
+
+
+def of_queue(queue: Sequence[Row], condition: Condition) -> dict[str, float]:
+    """Return the share of samples with packets in the bottleneck's queue, in percent; the rest."""
+    busy = [
+        int(row["backlog_packets"]) > 0
+        for row in queue
+        if condition.warmup_s <= float(row["t_s"]) <= condition.duration_s
+    ]
+    return _percent({PATH: sum(busy), SENDER: len(busy) - sum(busy)})
+
+
+def _percent(counts: Mapping[str, float]) -> dict[str, float]:
+    total = sum(counts.values())
+    ordered = sorted(counts.items(), key=lambda pair: -pair[1])
+    return {name: 100 * count / total for name, count in ordered if count > 0}
+
+
+def _totals(rows: Sequence[Row]) -> tuple[list[float], list[float]]:
+    """Return the times of samples, and what all flows together had delivered by then."""
+    found: dict[float, float] = {}
+    delivered: dict[str, int] = {}
+    total = 0
+    for row in rows:
+        now = max(delivered.get(row["flow"], 0), int(row["delivered_bytes"]))
+        total += now - delivered.get(row["flow"], 0)
+        delivered[row["flow"]] = now
+        found[float(row["t_s"])] = total
+    return list(found), list(found.values())
+
+
+def _capacity_mbit(t_s: float, condition: Condition, phases: Sequence[Phase]) -> float:
+    """Return the rate that the path delivers at a time; a trace's is not known."""
+    if condition.trace != NO_TRACE:
+        return float("inf")
+    current = [phase for phase in phases if phase.begin_s <= t_s] or phases
+    rate_mbit = current[-1].values["rate_mbit"]
+    loss = condition.loss_percent if condition.loss_direction != "back" else 0.0
+    return min(rate_mbit, condition.policer_mbit or rate_mbit) * (1 - loss / 100)

@@ -32,7 +32,7 @@ from losslab.instrument.archive import digest
 from losslab.lock import own_folder
 from losslab.repository import INSTALLED, ROOT
 from losslab.study.condition import Condition
-from losslab.study.metrics import undeclared
+from losslab.study.metrics import out_of_range, undeclared
 
 # Timeout of a hung guest. A guest needs up to 5 s of wall time per second of a 1 Gbit/s flow on a
 # slow, busy host; the limit is ten times as long.
@@ -127,7 +127,10 @@ def attempt(
     with whole_folder(out) as folder, own_folder(out.parent, PARTIAL) as job_folder:
         try:
             outcome = measure(job_folder)
-            violations = [*outcome.result["reasons"], *undeclared(outcome.result["summary"])]
+            summary = outcome.result["summary"]
+            violations = [
+                *outcome.result["reasons"], *undeclared(summary), *out_of_range(summary)
+            ]  # fmt: skip
             kept = ("plan", "summary", "observed", "machine")
             manifest |= {key: outcome.result[key] for key in kept}
             wall_s = outcome.wall_s

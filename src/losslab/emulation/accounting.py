@@ -12,7 +12,7 @@ from losslab.emulation.topology import INTERFACES, Interface, bottleneck, interf
 # Counts that are 0 on a path that only delays, drops and limits the rate.
 OPTIONAL_COUNTS = (
     "duplicates", "reordered", "marks", "ecn_capable", "ce_received", "policer_drops", "acks_seen",
-    "acks_thinned", "others",
+    "acks_thinned", "sender_losses", "others",
 )  # fmt: skip
 # Counters of CE marks in qdiscs' xstats. CAKE has one per tin.
 MARKS = ("ecn_mark", "marked")
@@ -58,6 +58,8 @@ class Traffic:
     # Packets in the forward path's queues at the second reading. A deep buffer of a slow link takes
     # minutes to empty.
     queued: int = 0
+    # Packets that the netem of a lossy sender dropped, alone or in aggregates.
+    sender_losses: int = 0
     # Further counts of mechanisms, by name.
     others: dict[str, int] = field(default_factory=dict)
 
@@ -92,6 +94,8 @@ class Traffic:
         return 100 * self.loss_drops / self.loss_offered if self.loss_offered else 0.0
 
 
+# Counters of the packets that a host sends.
+SENT_PACKETS = ("TcpOutSegs", "TcpRetransSegs", "UdpOutDatagrams", "IcmpOutMsgs")
 COUNT_NAMES = {each.name for each in fields(Traffic)}
 NO_COUNTS: Mapping[str, int] = MappingProxyType({})
 
@@ -163,11 +167,12 @@ def traffic(
     back: str,
     counts: Mapping[str, int] = NO_COUNTS,
     duplicating: bool = False,
+    lossy_sender: bool = False,
 ) -> Traffic:
     """Count the packets between two states.
 
     `back` is the first router of the reverse path. `counts` are those of mechanisms, by name. If
-    `duplicating`, netem may duplicate packets.
+    `duplicating`, netem may duplicate packets; if `lossy_sender`, the sender's may drop some.
     """
     sender, receiver = interface("sender", "r1"), interface("receiver", "r2")
     last, reverse_link = interface("r2", "receiver"), interface(back, "r1")
@@ -185,6 +190,12 @@ def traffic(
     if duplicating:
         duplicates = deltas.qdisc(last, "packets") + deltas.qdisc(last)
         duplicates -= deltas.link(interface("r2", "r1"), "rx")
+    sender_losses = 0
+    if lossy_sender:
+        # All packets of the protocols, minus those that left netem, which counts the packets of
+        # aggregates. Linux counts retransmissions separately (tcp_transmit_skb).
+        sender_losses = sum(deltas.counter("sender", name) for name in SENT_PACKETS)
+        sender_losses -= deltas.qdisc(sender, "packets")
     ce, ect0, ect1 = (deltas.counter("receiver", f"IpExtIn{e}Pkts") for e in ("CE", "ECT0", "ECT1"))
     return Traffic(
         sent=deltas.link(sender, "tx"),
@@ -209,5 +220,6 @@ def traffic(
         acks_seen=deltas.matched_by_filters(reverse_link),
         acks_thinned=deltas.qdisc(reverse_link, "drops", FILTERS),
         queued=deltas.queued(bottleneck()) + deltas.queued(last),
+        sender_losses=sender_losses,
         others={name: count for name, count in counts.items() if name not in COUNT_NAMES},
     )

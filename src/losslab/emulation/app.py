@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from losslab.emulation.flows import Flow, Timeline
+    from losslab.emulation.goodput import Goodput
     from losslab.emulation.plan import Plan
     from losslab.study.condition import Condition
 
@@ -63,6 +64,10 @@ class App(Feature):
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
         """Return the app's metrics; write its tables to the folder of its logs and tcp.csv."""
+        raise NotImplementedError
+
+    def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
+        """List the goodputs that the link's rate limits, from the app's metrics; never empty."""
         raise NotImplementedError
 
     def input_command(self, condition: Condition, output: str) -> list[str] | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from losslab.emulation.accounting import OPTIONAL_COUNTS, Traffic
+from losslab.emulation.goodput import Goodput
 from losslab.emulation.mechanism import Z, outside_acceptance_interval
 from losslab.emulation.qdiscs import FRAME_BYTES
 from losslab.emulation.topology import RECEIVER_ADDRESS
@@ -31,6 +32,8 @@ LIMITED_SHARE_MAX = 0.02
 # Payload of a full segment: an MTU of 1500 bytes without the headers of IP (20 bytes) and of TCP
 # with timestamps (32 bytes).
 SEGMENT_BYTES = 1448
+# Size of a full packet, and of the largest aggregate (GSO_LEGACY_MAX_SIZE), with IP's header.
+PACKET_BYTES, AGGREGATE_BYTES = 1500, 65_536
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,11 @@ class Evidence:
 
     path_spec: PathSpec
     rtt_ms: float | None  # fastest ping on the idle path
-    goodput_mbit: float
+    # Reported goodputs; each must be possible on the path. Empty if the programs failed.
+    goodputs: Sequence[Goodput]
     flows: list[FlowEvidence]
     traffic: Traffic
+    max_rate_mbit: float  # highest rate of the bottleneck during the traffic
     real_time: bool = False
     idle_ms: Sequence[float] = ()  # all pings on the idle path
     accurate_ecn: bool = False  # every connection of the flows negotiated Accurate ECN
@@ -75,7 +80,7 @@ class Evidence:
 
 def violations(evidence: Evidence) -> list[str]:
     """List the violations that make the replicate invalid; empty if it is valid."""
-    found = [*_of_path(evidence), *_of_packets(evidence), *_of_loss(evidence), *_of_flows(evidence)]
+    found: list[str | None] = [each for check in CHECKS for each in check(evidence)]
     for mechanism in evidence.path_spec.mechanisms:
         found += mechanism.violations(evidence)
     return [violation for violation in found if violation]
@@ -89,16 +94,28 @@ def _of_path(e: Evidence) -> Iterator[str]:
         yield f"ping must measure an RTT of {path.rtt_ms:g} ms, found no reply"
     elif not low_ms <= e.rtt_ms - path.rtt_ms <= high_ms:
         yield f"RTT of the idle path must be {path.rtt_ms:g} ms, found {e.rtt_ms:g} ms"
-    rate_mbit = path.mean_rate_mbit or path.rate_mbit
-    if e.goodput_mbit > rate_mbit:
-        yield (
-            f"goodput must be at most the link's {rate_mbit:g} Mbit/s, found {e.goodput_mbit:.1f}"
-        )
     if e.bypassed:
         yield (
             f"every packet from the sender must pass the bottleneck, found {e.bypassed} packets "
             f"sent over r3: a program on the receiver must use the address {RECEIVER_ADDRESS}"
         )
+
+
+def _of_goodput(e: Evidence) -> Iterator[str]:
+    path, received = e.path_spec, e.traffic.received
+    packet_bytes = PACKET_BYTES if path.single_packets else AGGREGATE_BYTES
+    for each in e.goodputs:
+        rate_mbit = path.mean_rate_mbit or path.rate_mbit if each.in_window else e.max_rate_mbit
+        # "not at most" is true for nan, too.
+        if not each.mbit <= rate_mbit:
+            yield f"goodput must be at most the link's {rate_mbit:g} Mbit/s, found {each.mbit:.1f}"
+        octets = each.mbit * 1e6 / 8 * each.seconds
+        if not octets <= received * packet_bytes:
+            yield (
+                f"goodput must be at most what reached the receiver's link, {received} packets of "
+                f"at most {packet_bytes} bytes, found {each.mbit:g} Mbit/s for {each.seconds:g} s, "
+                f"{octets:.0f} bytes"
+            )
 
 
 def _of_packets(e: Evidence) -> Iterator[str]:
@@ -107,7 +124,7 @@ def _of_packets(e: Evidence) -> Iterator[str]:
         yield f"the sender's own qdisc must drop nothing, found {t.sender_drops} packets"
     explained = {name for each in e.path_spec.mechanisms for name in each.explains}
     counts = {name: getattr(t, name) for name in OPTIONAL_COUNTS if name not in explained}
-    del counts["acks_seen"], counts["others"]
+    del counts["acks_seen"], counts["sender_losses"], counts["others"]
     wrong = [f"{name} {count}" for name, count in counts.items() if count]
     if wrong:
         yield f"this path must have none of these packets, found {', '.join(wrong)}"
@@ -189,3 +206,6 @@ def _of_flows(e: Evidence) -> Iterator[str]:
             limited.append(f"{100 * share:.1f} % of the busy time of {flow.name}")
     if limited:
         yield f"send and receive buffers must not limit a flow, found {'; '.join(limited)} limited"
+
+
+CHECKS = (_of_path, _of_goodput, _of_packets, _of_loss, _of_flows)

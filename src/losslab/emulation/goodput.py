@@ -60,6 +60,15 @@ def read_report(path: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class Goodput:
+    """Goodput that an app reports, and the time that it covers."""
+
+    mbit: float
+    seconds: float
+    in_window: bool = True  # between the warm-up and the configured end; else another time
+
+
+@dataclass(frozen=True)
 class Deliveries:
     """Cumulative bytes delivered at each sample: 0 before a connection, its total after it."""
 
@@ -99,13 +108,22 @@ class Deliveries:
         return found
 
     def sampled_mbit(self, begin_s: float, end_s: float) -> float | None:
-        """Return the goodput between the first and last sample of a window; None without two."""
+        """Return the goodput between the first and last sample of a window; None without two.
+
+        No connection, no sample: before the first one nothing was delivered, and after the last one
+        nothing more, so these parts of the window count with what was delivered until then.
+        """
         first = bisect.bisect_left(self.times_s, begin_s - ROUNDING_S)
         last = bisect.bisect_right(self.times_s, end_s + ROUNDING_S) - 1
         if last <= first:
             return None
-        seconds = self.times_s[last] - self.times_s[first]
-        return (self.octets[last] - self.octets[first]) * 8 / 1e6 / seconds
+        since_s, before = self.times_s[first], self.octets[first]
+        if first == 0 and since_s > begin_s + INTERVAL_S:
+            since_s, before = begin_s, 0
+        until_s = self.times_s[last]
+        if last == len(self.times_s) - 1 and until_s < end_s - INTERVAL_S:
+            until_s = end_s
+        return (self.octets[last] - before) * 8 / 1e6 / (until_s - since_s)
 
     def until(self, end_s: float) -> int:
         """Return the number of bytes delivered up to a time."""
@@ -178,7 +196,10 @@ def quantile(ordered: Sequence[float], share: float) -> float | None:
     return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
 
 
-def jain_index(shares: list[float]) -> float:
-    """Return Jain's fairness index, from 1/n (unfair) to 1 (equal): Jain et al., DEC-TR-301."""
+def jain_index(shares: list[float]) -> float | None:
+    """Return Jain's fairness index, from 1/n (unfair) to 1 (equal): Jain et al., DEC-TR-301.
+
+    None if nobody has anything: the index is then undefined.
+    """
     squares = sum(share**2 for share in shares)
-    return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else None

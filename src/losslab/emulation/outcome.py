@@ -54,12 +54,15 @@ def summarise(
     summary = (
         {} if run.violations else features.apps()[plan.app].collect(plan, folder, run.timeline)
     )
+    goodputs = [] if run.violations else features.apps()[plan.app].goodputs(summary, plan)
     background_results = None
     if plan.background is not None and not run.violations:
         background_results = background.collect(
             plan.background, summary, plan, folder, run.timeline, real_time=watch is not None
         )
         summary |= background_results.summary
+        window_s = plan.duration_s - plan.warmup_s
+        goodputs.append(goodput.Goodput(background_results.first_mbit, window_s))
         violations += background_results.violations
     results = [each.note(plan, observations, folder) for each in plan.path_spec.mechanisms]
     waiting = next((each.waiting for each in results if each.waiting is not None), run.queue)
@@ -70,24 +73,28 @@ def summarise(
         plan.back_router,
         {name: count for each in results for name, count in each.counts.items()},
         duplicating=any("duplicates" in each.explains for each in plan.path_spec.mechanisms),
+        lossy_sender=plan.lossy_sender,
     )
     if plan.background is not None and observations.counted is None:
         counted = background.of_all_links(counted, plan.background, deltas)
+    phases = plan.parts["changes"].phases if "changes" in plan.parts else []
     tcp_flows = [flow for flow in plan.flows if flow.protocol == "tcp"]
     evidence = checks.Evidence(
         path_spec=plan.path_spec,
         rtt_ms=min((rtt for _, rtt in observations.idle), default=None),
-        goodput_mbit=background_results.first_mbit
-        if background_results
-        else summary.get("total_goodput_mbit", summary.get("throughput_mbit", 0.0)),
+        goodputs=goodputs,
         flows=[
             *(_flow_evidence(flow, run.last_samples) for flow in tcp_flows),
             *(background_results.evidence if background_results else []),
         ],
         traffic=counted,
+        max_rate_mbit=max(
+            (phase.values["rate_mbit"] for phase in phases), default=plan.path_spec.rate_mbit
+        ),
         real_time=watch is not None,
         idle_ms=[rtt for _, rtt in observations.idle],
-        accurate_ecn=all(
+        accurate_ecn=bool(tcp_flows)
+        and all(
             any(
                 s.accurate_ecn
                 for s in run.last_samples
@@ -114,13 +121,16 @@ def summarise(
     summary |= {
         "retransmits": summary.get("retransmits", counted.retransmits),
         "rtt_ms": evidence.rtt_ms,
-        "rtt_loaded_ms": _mean([rtt for _, rtt in run.replies]),
-        "loss_offered_packets": counted.loss_offered,
-        "loss_packets": counted.loss_drops,
-        "loss_measured_percent": counted.loss_measured_percent,
-        "bottleneck_drops": counted.bottleneck_drops,
+        # Pings bypass a trace-driven link, so they say nothing about its queue.
+        "rtt_loaded_ms": None
+        if plan.path_spec.by_trace
+        else _mean([rtt for _, rtt in run.replies]),
+        **_random_loss(counted, plan),
+        # A trace-driven link has the bottleneck's queue.
+        "bottleneck_drops": counted.bottleneck_drops + counted.link_drops,
         "sender_drops": counted.sender_drops,
-        "unexplained_packets": counted.unexplained,
+        # With offloads on, links count aggregates and queues packets.
+        "unexplained_packets": counted.unexplained if plan.path_spec.single_packets else None,
         "rwnd_limited_percent": 100 * evidence.flows[0].window_limited_share
         if evidence.flows
         else None,
@@ -162,8 +172,27 @@ def _delivered_bytes(flows: list[Flow], plan: Plan, folder: Path) -> dict[str, i
     samples = goodput.Deliveries.read_all(folder / "tcp.csv")
     return {
         flow.name: samples[flow.source_port].until(plan.duration_s)
-        for flow in flows
         if flow.source_port in samples
+        else 0
+        for flow in flows
+    }
+
+
+def _random_loss(counted: accounting.Traffic, plan: Plan) -> dict[str, float | None]:
+    """Return the packets offered to the emulated random loss, and those that it dropped."""
+    offered: int | None = counted.loss_offered
+    lost: int | None = counted.loss_drops
+    percent: float | None = counted.loss_measured_percent
+    if plan.lossy_sender:
+        lost = counted.sender_losses
+        offered = counted.sent + lost
+        percent = 100 * lost / offered if offered else None
+    elif plan.path_spec.loss_at_sender_percent:
+        offered = lost = percent = None
+    return {
+        "loss_offered_packets": offered,
+        "loss_packets": lost,
+        "loss_measured_percent": percent,
     }
 
 

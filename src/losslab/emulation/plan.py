@@ -165,6 +165,15 @@ class Plan:
         return [*self.flows, *([self.background.flow] if self.background else [])]
 
     @property
+    def lossy_sender(self) -> bool:
+        """Return whether the sender's netem drops packets whose number losslab can count.
+
+        The kernel counts a datagram that segmentation offload splits as one.
+        """
+        udp = features.apps()[self.app].udp_offloads
+        return bool(self.path_spec.loss_at_sender_percent) and not udp
+
+    @property
     def algorithms(self) -> set[str]:
         """Return the congestion controls that the kernel must have."""
         background = self.background.algorithms if self.background else []

@@ -17,6 +17,11 @@ from losslab.study.schemas import check_schema
 
 FILE = ROOT / "config" / "metrics.tsv"
 Summary = Mapping[str, Any]
+# Largest values of metrics without a unit that have one.
+BOUNDED = {"jain_index": 1.0}
+REAL_TIME = "machine_"
+# Rounding of shares that are sums of floats.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,28 @@ def undeclared(summary: Summary) -> list[str]:
         f"metrics must be declared in config/metrics.tsv, found {name}"
         for name in sorted(summary.keys() - declared().keys())
     ]
+
+
+def out_of_range(summary: Summary) -> list[str]:
+    """Return an error message for each metric of a summary that has an impossible value.
+
+    No metric is negative, no share is above 100 %, and Jain's index is at most 1.
+    """
+    # Differences of times that are measured in real time may be negative.
+    numbers = {n: v for n, v in summary.items() if not n.startswith(REAL_TIME)}
+    return [
+        f"{name} must be a number from 0 to {_most(name):g}, found {number}"
+        for name, number in sorted(numbers.items())
+        if isinstance(number, int | float)
+        if not 0 <= number <= _most(name) * (1 + ROUNDING)
+    ]
+
+
+def _most(name: str) -> float:
+    if name in BOUNDED:
+        return BOUNDED[name]
+    metric = declared().get(name)
+    return 100.0 if metric is not None and metric.unit == "%" else LARGEST
 
 
 def _suggestion(metric: str, names: Sequence[str]) -> str:

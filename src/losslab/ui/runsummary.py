@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from losslab.campaign import limiters, queueing
 from losslab.study import metrics
 from losslab.study.condition import AXES, NO_TRACE, Condition
 from losslab.ui.series import axis_text
@@ -16,10 +17,9 @@ SHOWN = (
     "goodput_mbit", "throughput_mbit", "download_s", "time_to_first_frame_s",
     "frames_on_time_percent", "stall_s", "competitor_goodput_mbit", "bulk_goodput_mbit",
     "flows_goodput_mbit", "total_goodput_mbit", "jain_index", "starved_flows", "fct_median_s",
-    "rtt_ms", "rtt_loaded_ms", "queue_delay_p95_ms", "retransmits", "loss_measured_percent",
+    "rtt_ms", "rtt_loaded_ms", "retransmits", "loss_measured_percent",
     "bottleneck_drops", "policer_drops", "ecn_marks", "cwnd_median_packets",
 )  # fmt: skip
-QUEUEING = "Queueing delay"
 # Axes that describe the path even with their default values.
 ALWAYS = ("algorithm", "app", "rate_mbit", "rtt_ms", "buffer_packets", "duration_s")
 LABEL_WIDTH = 30
@@ -38,7 +38,8 @@ def text(manifest: Mapping[str, Any], out: Path) -> str:
     """Return the summary of the run in folder `out`; messages before it list the violations."""
     return "\n".join([
         _verdict(manifest), f"  {_condition(manifest)}", "", *_numbers(manifest["summary"]),
-        *_files(out), "", *_next_steps(manifest, out),
+        *_queueing(manifest, out), *_limits(manifest, out), *_files(out), "",
+        *_next_steps(manifest, out),
     ])  # fmt: skip
 
 
@@ -72,20 +73,32 @@ def _numbers(summary: Mapping[str, Any]) -> Iterator[str]:
         single = name == "total_goodput_mbit" and number == metrics.value(summary, "goodput_mbit")
         if number is not None and not single:
             yield _line(declared[name].label, number, declared[name].unit)
-        if name == "rtt_loaded_ms" and (delay_ms := _queueing_ms(summary)) is not None:
-            yield _line(f"{QUEUEING} (mean)", delay_ms, "ms, the loaded RTT without the idle RTT")
 
 
-def _queueing_ms(summary: Mapping[str, Any]) -> float | None:
-    idle, loaded = (metrics.value(summary, name) for name in ("rtt_ms", "rtt_loaded_ms"))
-    # To a microsecond: pings of an empty queue differ by the clock reads of the probe.
-    return None if idle is None or loaded is None else max(0.0, round(loaded - idle, 3))
+def _queueing(manifest: Mapping[str, Any], out: Path) -> Iterator[str]:
+    if (delay := queueing.of_run(out, manifest)) is not None:
+        yield _line("Queueing delay (mean)", delay.mean_ms, "ms")
+        yield _line("Queueing delay (95th perc.)", delay.p95_ms, "ms")
+
+
+def _limits(manifest: Mapping[str, Any], out: Path) -> Iterator[str]:
+    shares = limiters.of_run(out, manifest)
+    if not shares:
+        return
+    text = ", ".join(f"{name} {percent:.0f} %" for name, percent in shares.items())
+    yield f"  {'Limited by (share of time)':<{LABEL_WIDTH}}{text}"
+    largest = next(iter(shares))
+    if largest != limiters.PATH:
+        yield (
+            f"warning: the {largest} limited this flow, not the path: its goodput is not the "
+            "path's capacity"
+        )
 
 
 def _line(label: str, number: float, unit: str) -> str:
     # Four digits, but counts in full.
     shown = f"{number:.0f}" if abs(number) >= 1000 else f"{number:.4g}"
-    return f"  {label:<{LABEL_WIDTH}}{shown} {unit}".rstrip()
+    return f"  {label:<{LABEL_WIDTH - 1}} {shown} {unit}".rstrip()
 
 
 def _files(out: Path) -> Iterator[str]:

@@ -3,8 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from losslab.campaign import limiters
+from losslab.campaign import limiters, queueing
+from losslab.study.schedule import Phase
 from tests.unit.study.test_condition import BARE
 
 
@@ -58,3 +61,94 @@ def test_windows_below_the_bandwidth_delay_product_are_counted():
     for row in rows[48:]:
         row["cwnd_packets"] = "166"
     assert limiters.of_samples(rows, "40001", path())["below_bdp_percent"] == 50
+
+
+def sorted_by_time(*flows):
+    """Return the samples of several flows in the order of tcp.csv."""
+    return [row for rows in zip(*flows, strict=True) for row in rows]
+
+
+def waiting(packets):
+    """Sample a queue of constant length every 20 ms for 2 s."""
+    return [{"t_s": f"{step / 50}", "backlog_packets": f"{packets}"} for step in range(101)]
+
+
+IDLE = {limiters.RECEIVER: 0.0, limiters.BUFFER: 0.0}
+
+
+def shares(rows, packets=0, kernel=IDLE, bulk=True, condition=None, phases=None):
+    condition = condition or path()
+    phases = phases or queueing.phases(condition, 1)
+    return limiters.of_time(rows, waiting(packets), "40001", kernel, bulk, condition, phases)
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "limit"),
+    [
+        (samples(10, 500, 24), {"packets": 3}, "path"),  # a queue that never empties
+        (samples(19, 500, 24), {}, "path"),  # the path's rate of 20 Mbit/s, without a queue
+        (sorted_by_time(samples(10, 500, 24), samples(9, 500, 24, "40002")), {}, "path"),
+        (samples(10, 86, 24), {}, "congestion window"),
+        (samples(10, 500, 12), {}, "pacing"),
+        (samples(10, 500, 24), {"kernel": {**IDLE, limiters.RECEIVER: 1.0}}, "receive window"),
+        (samples(10, 500, 24), {"kernel": {**IDLE, limiters.BUFFER: 1.0}}, "send buffer"),
+        (samples(10, 500, 24), {"bulk": False}, "sending application"),
+        # A bulk flow always has data: it waits for acknowledgements.
+        (samples(10, 500, 24), {}, "congestion window"),
+        (samples(10, 500, 24), {"condition": replace(path(), policer_mbit=10.5)}, "path"),
+        (samples(10, 500, 24), {"condition": replace(path(), loss_percent=45)}, "path"),
+    ],
+)
+def test_flow_is_limited_by_what_holds_it_back(rows, more, limit):
+    assert shares(rows, **more) == {limit: 100}
+
+
+def test_algorithm_that_paces_at_a_low_rate_is_limited_by_pacing():
+    """A13: TCP Brutal at its default of 1 Mbit/s was measured as a valid flow of 1 Mbit/s."""
+    # It sets a window of twice the rate times the RTT: 17 packets.
+    assert shares(samples(0.96, 17, 1.0)) == {"pacing": 100}
+
+
+def test_path_limits_only_in_the_phase_that_is_slow():
+    phases = [Phase(0.0, 1.0, {"rate_mbit": 10.0}), Phase(1.0, 2.0, {"rate_mbit": 20.0})]
+    found = shares(samples(9.5, 82, 24), phases=phases)
+    assert found == {
+        "path": pytest.approx(50, abs=3),
+        "congestion window": pytest.approx(50, abs=3),
+    }
+
+
+def test_shares_of_the_kernel_do_not_exceed_the_time_that_is_left():
+    found = shares(samples(10, 500, 24), kernel={limiters.RECEIVER: 0.7, limiters.BUFFER: 0.7})
+    assert found == {
+        "receive window": pytest.approx(70), "send buffer": pytest.approx(30)
+    }  # fmt: skip
+
+
+def test_queue_tells_when_the_path_limits_a_udp_flow():
+    queue = waiting(3)[:51] + waiting(0)[51:]
+    found = limiters.of_queue(queue, path())
+    assert found == {"path": pytest.approx(50.5, abs=0.1), "sender": pytest.approx(49.5, abs=0.1)}
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 40_000)), min_size=3, max_size=60),
+    st.floats(0, 1),
+    st.floats(0, 1),
+    st.booleans(),
+)
+def test_shares_always_add_up_to_the_whole_time(steps, window, buffer, bulk):
+    octets, rows, queue = 0, [], []
+    for number, (packets, more) in enumerate(steps):
+        octets += more
+        rows.append(
+            samples(0, 20, 5)[0]
+            | {"t_s": f"{number / 50}", "srtt_ms": "30", "delivered_bytes": f"{octets}"}
+        )
+        queue.append({"t_s": f"{number / 50}", "backlog_packets": f"{packets}"})
+    kernel = {limiters.RECEIVER: window, limiters.BUFFER: buffer}
+    condition = path()
+    phases = queueing.phases(condition, 1)
+    found = limiters.of_time(rows, queue, "40001", kernel, bulk, condition, phases)
+    assert not found or sum(found.values()) == pytest.approx(100)
+    assert all(0 < share <= 100.0001 for share in found.values())

@@ -74,6 +74,7 @@ def test_iperf3_client_prints_no_intervals():
 def test_jain_index_ranges_from_one_over_n_to_one():
     assert goodput.jain_index([5, 5, 5]) == 1
     assert goodput.jain_index([7, 0]) == 0.5
+    assert goodput.jain_index([0, 0]) is None  # A10
 
 
 def test_error_of_iperf3_is_an_error(tmp_path):

@@ -1,10 +1,12 @@
 """Checks of a run: each fails for one deliberately broken run."""
 
 import dataclasses
+import math
 
 import pytest
 
 from losslab.emulation import accounting, checks
+from losslab.emulation.goodput import Goodput
 from losslab.emulation.plan import make_plan
 from losslab.emulation.topology import interface
 from tests.unit.study.test_condition import CONDITION
@@ -27,9 +29,10 @@ TRAFFIC = accounting.Traffic(
 EVIDENCE = checks.Evidence(
     path_spec=make_plan(CONDITION, 7).path_spec,
     rtt_ms=0.44,
-    goodput_mbit=235.0,
+    goodputs=[Goodput(235.0, 4.0)],
     flows=[checks.FlowEvidence("iperf3", "cubic", ["cubic"], 0.0, 0.0)],
     traffic=TRAFFIC,
+    max_rate_mbit=1000.0,
 )
 
 
@@ -88,7 +91,10 @@ def test_starved_flow_that_delivers_a_segment_is_valid():
         ({"loss_drops": 2_000, "received": 97_990}, "loss must be"),
         ({"received_back": 49_999}, "sent on the reverse path must equal"),
         ({"received_back": 49_999, "loss_back_drops": 1}, "loss on the reverse path must be 0 %"),
-        ({"goodput_mbit": 1_001.0}, "at most the link"),
+        ({"goodputs": [Goodput(235.0, 4.0), Goodput(1_001.0, 0.1)]}, "at most the link's 1000"),
+        ({"goodputs": [Goodput(1_001.0, 0.1, in_window=False)]}, "at most the link's 1000"),
+        # 98,990 packets of 1500 bytes are 148,485,000 bytes.
+        ({"goodputs": [Goodput(300.0, 3.97)]}, "found 300 Mbit/s for 3.97 s, 148875000 bytes"),
         ({"memory_pressures": 1}, "memory pressure"),
         ({"delivered_bytes": {"iperf3": 1_447}}, "at least one full segment (1448 bytes)"),
         ({"buffer_limited_share": 0.5}, "buffers must not limit"),
@@ -98,6 +104,17 @@ def test_each_broken_run_has_one_violation(changes, word):
     found = violations(**changes)
     assert len(found) == 1
     assert word in found[0]
+
+
+def test_goodput_that_is_no_number_is_a_violation():
+    assert len(violations(goodputs=[Goodput(math.nan, 4.0)])) == 2
+
+
+def test_goodput_of_aggregates_is_bounded_by_their_size():
+    offloaded = dataclasses.replace(CONDITION, offloads="on")
+    few = {"condition": offloaded, "received": 1_000, "loss_drops": 10}
+    assert violations(goodputs=[Goodput(500.0, 1.0)], **few) == []
+    assert len(violations(goodputs=[Goodput(600.0, 1.0)], **few)) == 1
 
 
 @pytest.mark.parametrize(("receive_buffer", "refused"), [("linux", 0), ("large", 1)])

@@ -28,6 +28,14 @@ def test_flow_delivers_nothing_before_its_start_and_after_its_end(tmp_path):
     assert found.mbit(0, 0.9) == 0
 
 
+def test_window_counts_the_time_without_any_connection(tmp_path):
+    """No other connection has samples then: a handshake over a long path, or an early end."""
+    lines = [f"{i / 50:.6f},40001,{(i - 50) * 5_000}" for i in range(50, 101)]
+    found = read(tmp_path, lines)
+    assert found.mbit(0, 4) == pytest.approx(250_000 * 8 / 1e6 / 4)
+    assert found.mbit(1, 2) == pytest.approx(250_000 * 8 / 1e6)
+
+
 def test_data_reneged_by_the_receiver_counts_once(tmp_path):
     found = read(tmp_path, ["0,40001,0", "1,40001,300", "2,40001,200", "3,40001,400"])
     assert found.octets == [0, 300, 300, 400]

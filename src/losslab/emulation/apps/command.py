@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import bisect
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import USER_FILES, App
 from losslab.emulation.flows import ANY, ANY_PORT, Flow, Timed, Timeline
-from losslab.emulation.goodput import INTERVAL_S, ROUNDING_S, read_rows, write_intervals
+from losslab.emulation.goodput import INTERVAL_S, ROUNDING_S, Goodput, read_rows, write_intervals
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, Seed, axis
@@ -166,6 +166,9 @@ class Command(App):
             # Time at which both programs had ended.
             "ended_s": times[-1],
         }
+
+    def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
+        return [Goodput(summary["throughput_mbit"], plan.duration_s - plan.warmup_s)]
 
 
 FEATURE = Command()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
 from losslab.emulation.apps.datagram_program import DATAGRAM_BYTES
 from losslab.emulation.flows import Flow, Program, Timeline
-from losslab.emulation.goodput import read_report
+from losslab.emulation.goodput import Goodput, read_report
 from losslab.emulation.preloaded import PYTHON
 from losslab.emulation.schemes import make_scheme
 from losslab.emulation.topology import RECEIVER_ADDRESS
@@ -86,9 +86,9 @@ class Datagram(App):
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
         """Return the summary of both ends' counts.
 
-        Goodput counts datagrams acknowledged between the warm-up and the configured end.
-        `received_mbit` divides all datagrams that arrived, even after the configured end, by the
-        run's duration.
+        Each datagram counts once. Goodput counts those acknowledged between the warm-up and the
+        configured end. `received_mbit` divides all that arrived, even after the configured end, by
+        the run's duration.
         """
         counts: dict[str, int] = {}
         for name in ("sender.log", "receiver.log"):
@@ -103,6 +103,9 @@ class Datagram(App):
             "datagrams_received": counts["received"],
             "timeouts": counts["timeouts"],
         }
+
+    def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
+        return [Goodput(summary["goodput_mbit"], plan.duration_s - plan.warmup_s)]
 
 
 FEATURE = Datagram()

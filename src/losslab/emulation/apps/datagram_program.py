@@ -2,6 +2,7 @@
 
 The receiver acknowledges every datagram to its source address. An acknowledgement repeats the
 datagram's struct and adds the receiver's clock. Datagrams are padded, acknowledgements are not.
+Both ends count each sequence number once. The sender ignores repeated acknowledgements.
 """
 
 from __future__ import annotations
@@ -27,17 +28,35 @@ PADDING = bytes(DATAGRAM_BYTES - MESSAGE.size)
 END_SEQUENCE = 2**64 - 1
 
 
+class Sequences:
+    """Set of sequence numbers, with a byte for each number up to the largest."""
+
+    def __init__(self) -> None:
+        self._known = bytearray()
+        self.count = 0
+
+    def add(self, sequence: int) -> bool:
+        """Add a number; return whether it is new."""
+        if sequence >= len(self._known):
+            self._known.extend(bytes(sequence + 1 - len(self._known)))
+        if self._known[sequence]:
+            return False
+        self._known[sequence] = 1
+        self.count += 1
+        return True
+
+
 def receive(address: str, port: int) -> dict[str, int]:
-    """Acknowledge datagrams until the end marker arrives; return their number."""
+    """Acknowledge datagrams until the end marker arrives; return how many different ones came."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind((address, port))
-        count = 0
+        received = Sequences()
         while True:
             data, sender = sock.recvfrom(65_536)
             sequence, sent_ns, _ = MESSAGE.unpack_from(data)
             if sequence == END_SEQUENCE:
-                return {"received": count}
-            count += 1
+                return {"received": received.count}
+            received.add(sequence)
             sock.sendto(MESSAGE.pack(sequence, sent_ns, time.monotonic_ns()), sender)
 
 
@@ -53,7 +72,8 @@ class Sender:
         self._acked_to = 0
         self._next_send_ms = 0.0
         self._begin_ns = time.monotonic_ns()
-        self.acked = 0  # after the warm-up
+        self._acknowledged = Sequences()
+        self.acked = 0  # datagrams acknowledged after the warm-up
         self.timeouts = 0
 
     @property
@@ -103,6 +123,8 @@ class Sender:
 
     def _receive_ack(self, now_ms: float) -> None:
         sequence, sent_ns, received_ns = MESSAGE.unpack_from(self._socket.recv(MESSAGE.size))
+        if not self._acknowledged.add(sequence):
+            return
         self.acked += now_ms >= self._warmup_ms
         self._acked_to = max(self._acked_to, sequence + 1)
         self._scheme.on_ack(

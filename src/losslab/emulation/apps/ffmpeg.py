@@ -6,13 +6,14 @@ stamped with the receiver's clock.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
 from losslab.emulation.flows import Flow, Program, Timeline
-from losslab.emulation.goodput import read_rows
+from losslab.emulation.goodput import Goodput, read_rows
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.axes import axis
@@ -180,7 +181,8 @@ class Ffmpeg(App):
         ]
         header = "frame,pts_s,arrival_s,bytes"
         (folder / "frames.csv").write_text("\n".join([header, *lines]) + "\n")
-        sent = round(plan.duration_s * FRAME_RATE)
+        # The last frame begins before the configured end.
+        sent = math.ceil(round(plan.duration_s * FRAME_RATE, 6))
         first_s, last_s = rows[0][1], rows[-1][1]
         octets = sum(row[2] for row in rows)
         played = playout([(pts_s, arrival_s) for pts_s, arrival_s, _ in rows], PLAYOUT_BUFFER_S)
@@ -193,6 +195,10 @@ class Ffmpeg(App):
             # Frames that did not arrive count as late.
             "frames_on_time_percent": played["frames_on_time_percent"] * len(rows) / sent,
         }
+
+    def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
+        # The last frame may arrive after the configured end.
+        return [Goodput(summary["throughput_mbit"], summary["completion_s"], in_window=False)]
 
 
 FEATURE = Ffmpeg()

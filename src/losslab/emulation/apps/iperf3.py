@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from losslab.emulation.flows import Flow, Program, Timeline
 from losslab.emulation.goodput import (
     INTERVAL_S,
     Deliveries,
+    Goodput,
     jain_index,
     read_report,
     read_rows,
@@ -190,6 +191,10 @@ class Iperf3(App):
                 "jain_index": jain_index(goodputs),
             }
         return summary
+
+    def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
+        seconds = plan.duration_s - plan.warmup_s
+        return [Goodput(summary[name], seconds) for name in ("goodput_mbit", "total_goodput_mbit")]
 
 
 FEATURE = Iperf3()

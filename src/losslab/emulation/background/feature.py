@@ -74,6 +74,11 @@ class Background(Feature):
         one_queue = condition.shaper == "tbf" and condition.queue != "two-fifos"
         if with_flows and (not one_queue or condition.sender_delay_ms > 0):
             yield "flows need one queue, the shaper tbf and no sender_delay_ms"
+        if with_flows and condition.trace != NONE:
+            yield (
+                f"flows need a path without a trace, because only the app's own flows pass a "
+                f"trace-driven link, found trace {condition.trace}; use a competitor instead"
+            )
         yield from background.problems(condition)
         mechanisms = [each for each in features.mechanisms() if each.on(condition)]
         simple = condition.trace == NONE and all(each.with_second for each in mechanisms)

@@ -46,6 +46,14 @@ class FlowRecord:
         return self.sent.get("how") == self.received.get("how") == "finished"
 
     @property
+    def acked_bytes(self) -> int:
+        """Return the acknowledged bytes of data at its end; 0 if it did not start."""
+        if "how" not in self.sent:
+            return 0
+        # The kernel counts the SYN, too, and a FIN after the last byte.
+        return min(max(0, int(self.sent["acked_bytes"]) - 1), int(self.sent["told_bytes"]))
+
+    @property
     def fct_s(self) -> float | None:
         """Return the flow completion time, connect to last byte read; None if unfinished."""
         if self.stream.size_bytes is None or not self.finished:
@@ -77,14 +85,26 @@ def mbit(its: Deliveries | None, begin_s: float, end_s: float) -> float | None:
 
 def carried(record: FlowRecord, samples: Mapping[int, Deliveries], plan: Plan) -> float:
     """Return a flow's goodput in Mbit/s, averaged from the end of the warm-up to the run's end."""
+    its = samples.get(record.stream.source_port)
     if record.stream.size_bytes is None:
-        its = samples.get(record.stream.source_port)
-        return mbit(its, plan.warmup_s, plan.duration_s) or 0.0
-    # Too short for samples: spread its bytes evenly over its lifetime.
-    lived = max(record.end_s - record.start_s, 1e-9)
-    inside = min(record.end_s, plan.duration_s) - max(record.start_s, plan.warmup_s)
-    octets = float(record.received.get("bytes", 0)) * max(0.0, inside) / lived
+        return in_window(its, plan)
+    octets = acked_until(record, its, plan.duration_s) - acked_until(record, its, plan.warmup_s)
     return octets * 8 / 1e6 / (plan.duration_s - plan.warmup_s)
+
+
+def in_window(its: Deliveries | None, plan: Plan) -> float:
+    """Return the goodput between the warm-up and the configured end; 0 without a connection."""
+    return 0.0 if its is None else its.mbit(plan.warmup_s, plan.duration_s)
+
+
+def acked_until(record: FlowRecord, its: Deliveries | None, t_s: float) -> int:
+    """Return the bytes of a flow that were acknowledged by a time.
+
+    The kernel's final count holds from the flow's end on. Samples may have missed that end.
+    """
+    if t_s >= record.end_s:
+        return record.acked_bytes
+    return 0 if its is None else its.until(t_s)
 
 
 def shares(
@@ -113,7 +133,7 @@ def shares(
         "flow_goodput_median_mbit": statistics.median(shares),
         "flow_goodput_max_mbit": max(shares),
         "jain_index": jain_index(shares),
-        "starved_flows": sum(share < STARVED_SHARE * equal for share in shares),
+        "starved_flows": sum(share < STARVED_SHARE * equal for share in shares) if equal else None,
         "time_to_fairness_s": _time_to_fairness(ports, samples, last_start_s, end_s),
         **({"share_of_fair": shares[0] / equal if equal else None} if first else {}),
     }
@@ -126,7 +146,7 @@ def _time_to_fairness(
     for number in range(int((end_s - start_s) / FAIR_WINDOW_S)):
         window = start_s + number * FAIR_WINDOW_S, start_s + (number + 1) * FAIR_WINDOW_S
         rates = [mbit(samples.get(port), *window) or 0.0 for port in ports]
-        if any(rates) and jain_index(rates) >= FAIR_JAIN:
+        if (index := jain_index(rates)) is not None and index >= FAIR_JAIN:
             return window[1] - start_s
     return None
 

@@ -15,6 +15,7 @@ from losslab.emulation.background.network import ENTRY, LAST, SECOND
 from losslab.emulation.background.plan import BackgroundFlows
 from losslab.emulation.checks import FlowEvidence
 from losslab.emulation.goodput import Deliveries, read_report
+from losslab.study import features
 from losslab.study.background import BOTTLENECKS
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
 
 TABLE = "flows.csv"
-# Metrics of an app whose TCP ports losslab does not know; they cover the same time.
-UNSAMPLED = ("throughput_mbit", "goodput_mbit")
 # Tolerance of start times: clock reads, and other events that are due at the same time.
 START_TOLERANCE_S = 0.001
 # The kernel counts whole microseconds.
@@ -111,8 +110,9 @@ def _foreground_mbit(
     ports = [flow.source_port for flow in plan.flows if flow.protocol == "tcp"]
     if ports and None not in ports:
         found = (samples.get(port) for port in ports if port is not None)
-        return sum(metrics.mbit(its, plan.warmup_s, plan.duration_s) or 0.0 for its in found)
-    return next((float(summary[name]) for name in UNSAMPLED if name in summary), 0.0)
+        return sum(metrics.in_window(its, plan) for its in found)
+    # losslab does not know the ports; the app's own goodput covers the same time.
+    return sum(each.mbit for each in features.apps()[plan.app].goodputs(summary, plan))
 
 
 def _violations(record: FlowRecord, plan: Plan) -> Iterator[str]:
@@ -126,10 +126,8 @@ def _violations(record: FlowRecord, plan: Plan) -> Iterator[str]:
     if "how" not in record.sent:
         yield f"{name} must be started and ended, found it was not"
         return
-    # The kernel counts the SYN, too; the FIN comes after the last byte.
-    acked = max(0, record.sent["acked_bytes"] - 1)
     sent, read = record.sent["told_bytes"], record.received.get("bytes", 0)
-    low = sent if record.finished else min(acked, sent)
+    low = sent if record.finished else record.acked_bytes
     if not low <= read <= sent or (record.finished and sent != record.stream.size_bytes):
         yield (
             f"{name} must deliver at least the {low} acknowledged bytes and at most the {sent} "
@@ -195,11 +193,12 @@ def of_all_links(counted: Traffic, background: BackgroundFlows, between: Counter
 
 def link_metrics(
     background: BackgroundFlows, counted: Traffic, between: CounterDeltas
-) -> dict[str, float]:
+) -> dict[str, float | None]:
     """Return the share of packets that the first buffer dropped, and the drops of the second."""
-    offered = counted.received + counted.loss_drops + counted.bottleneck_drops
-    lost_percent = 100 * counted.bottleneck_drops / offered if offered else 0.0
-    found: dict[str, float] = {"bottleneck_loss_percent": lost_percent}
+    dropped = counted.bottleneck_drops + counted.link_drops
+    offered = counted.received - counted.duplicates + counted.loss_drops + dropped
+    lost_percent = 100 * dropped / offered if offered else None
+    found: dict[str, float | None] = {"bottleneck_loss_percent": lost_percent}
     if SECOND in background.network.links:
         found["second_bottleneck_drops"] = between.qdisc(SECOND[0])
     return found

@@ -43,10 +43,11 @@ class Scheme:
 class Line:
     """A link that acknowledges after `RTT_MS` except for `lost`: socket, clock and waiter in one.
 
-    Time passes only in `wait`, as in the guest.
+    Each acknowledgement comes `copies` times. Time passes only in `wait`, as in the guest.
     """
 
-    def __init__(self, monkeypatch, lost=()):
+    def __init__(self, monkeypatch, lost=(), copies=1):
+        self.copies = copies
         self.now_ns, self.lost, self.sizes, self.coming = 5_000_000_000, set(lost), [], []
         self.turns = 0
         monkeypatch.setattr(datagram_program.time, "monotonic_ns", lambda: self.now_ns)
@@ -61,7 +62,7 @@ class Line:
         if sequence not in self.lost:
             back_ns = self.now_ns + round(RTT_MS * 1e6)
             reply = MESSAGE.pack(sequence, sent_ns, back_ns - round(RTT_MS / 2 * 1e6))
-            self.coming.append((back_ns, reply))
+            self.coming += [(back_ns, reply)] * self.copies
 
     def wait(self, timeout_ns):
         self.turns += 1
@@ -126,31 +127,72 @@ def test_data_acknowledged_in_the_warm_up_does_not_count(monkeypatch):
     assert (len(scheme.acks), sender.acked) == (5, 3)
 
 
+@pytest.mark.parametrize("copies", [2, 5])
+def test_repeated_acknowledgements_count_once(monkeypatch, copies):
+    """A2: `acked` was 2489 of 1500 datagrams sent over a path that duplicates."""
+    line, scheme = Line(monkeypatch, lost=[1], copies=copies), Scheme(window=4)
+    sender = Sender(scheme, line)
+    sender.run(0.035)
+    numbers = [ack.sequence for ack in scheme.acks]
+    assert len(numbers) == len(set(numbers)) == sender.acked == 11
+    assert sender.sent == 16
+
+
+def test_sequence_numbers_count_once_in_any_order():
+    known = datagram_program.Sequences()
+    assert [known.add(n) for n in (3, 0, 3, 5, 0, 4)] == [True, True, False, True, False, True]
+    assert known.count == 4
+
+
 def test_window_below_one_sends_at_timeouts(monkeypatch):
     line, scheme = Line(monkeypatch), Scheme(window=0.5, timeout_ms=20.0)
     Sender(scheme, line).run(0.03)
     assert scheme.sent == [(0, pytest.approx(20))]
 
 
-@pytest.mark.alone
-def test_sender_and_receiver_work_over_loopback(monkeypatch, capsys):
-    """Run both ends for 0.1 s; the sender repeats its end message until the receiver is gone."""
-    monkeypatch.setattr(datagram_program, "END_INTERVAL_S", 0.02)
+def _free_port():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    counts = {}
+        return free.getsockname()[1]
 
-    def receive():
-        counts.update(datagram_program.receive("127.0.0.1", port))
 
-    receiver = threading.Thread(target=receive, daemon=True)
+def _receiver(port, counts):
+    """Start a receiver; its counts go to a dictionary."""
+    receiver = threading.Thread(
+        target=lambda: counts.update(datagram_program.receive("127.0.0.1", port)), daemon=True
+    )
     receiver.start()
     deadline_s = time.monotonic() + 1
     # Wait for the receiver: a datagram to a closed port is refused.
     while f":{port:04X} " not in Path("/proc/net/udp").read_text():
         assert time.monotonic() < deadline_s
         time.sleep(0.005)
+    return receiver
+
+
+@pytest.mark.alone
+def test_receiver_counts_repeated_datagrams_once_and_acknowledges_each():
+    """A2: with 99 % of the datagrams duplicated, the receiver counted twice what was sent."""
+    port, counts = _free_port(), {}
+    receiver = _receiver(port, counts)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(1)
+        sock.connect(("127.0.0.1", port))
+        for sequence in (0, 0, 2, 1, 2):
+            sock.send(MESSAGE.pack(sequence, 7, 0))
+        acknowledged = [MESSAGE.unpack(sock.recv(MESSAGE.size))[0] for _ in range(5)]
+        sock.send(MESSAGE.pack(datagram_program.END_SEQUENCE, 0, 0))
+    receiver.join(timeout=1)
+    assert acknowledged == [0, 0, 2, 1, 2]
+    assert counts == {"received": 3}
+
+
+@pytest.mark.alone
+def test_sender_and_receiver_work_over_loopback(monkeypatch, capsys):
+    """Run both ends for 0.1 s; the sender repeats its end message until the receiver is gone."""
+    monkeypatch.setattr(datagram_program, "END_INTERVAL_S", 0.02)
+    port, counts = _free_port(), {}
+    receiver = _receiver(port, counts)
     words = ["send", "127.0.0.1", str(port), "--source-port", "0"]
     words += ["--scheme", "fixed,window=2", "--duration-s", "0.1", "--warmup-s", "0"]
     assert datagram_program.main(words) == 0

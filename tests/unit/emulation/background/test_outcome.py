@@ -4,9 +4,12 @@ import dataclasses
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from losslab.emulation.background import outcome
+from losslab.emulation.background import metrics, outcome
 from losslab.emulation.flows import Timeline
+from losslab.emulation.goodput import Deliveries
 from losslab.emulation.plan import make_plan
 from losslab.errors import LosslabError
 from tests.unit.study.test_condition import CONDITION
@@ -162,7 +165,6 @@ def test_flows_with_a_size_have_completion_times(tmp_path):
     assert (found["short_flows"], found["short_unfinished"]) == (4, 0)
     for name in ("fct_mean_s", "fct_median_s", "fct_p95_s", "fct_p99_s"):
         assert found[name] == pytest.approx(0.25)
-    # The bytes are spread evenly over the durations that the sender reports.
     assert found["flows_goodput_mbit"] == pytest.approx(4 * 0.8 / 9, rel=0.05)
     assert "jain_index" not in found
 
@@ -173,6 +175,62 @@ def test_flows_with_a_size_have_completion_times(tmp_path):
 
     found = collected(tmp_path, plan, [0.0] * 4, edit=unfinished)
     assert (found.summary["short_unfinished"], found.violations) == (1, [])
+
+
+def sized(start_s, end_s, size_bytes=1_000_000, acked_bytes=None):
+    """Return the record of a flow with a size and the sender's final count."""
+    stream = made("same,size_kb=1000").background.streams[0]
+    acked = size_bytes if acked_bytes is None else acked_bytes
+    sent = {"how": "finished", "told_bytes": size_bytes, "acked_bytes": acked + 1}
+    return metrics.FlowRecord(stream, sent, {}, start_s, end_s, None)
+
+
+@pytest.mark.parametrize(
+    ("start_s", "end_s", "octets"),
+    [
+        (2.0, 9.0, 1_000_000),  # all of it within the window from 1 to 10 s
+        (3.01, 3.05, 1_000_000),  # between two samples
+        (0.2, 0.9, 0),  # before the warm-up's end
+        (0.5, 9.0, 950_000),
+        (0.5, 12.0, 550_000),
+        (2.0, 12.0, 600_000),
+    ],
+)
+def test_goodput_of_a_sized_flow_counts_the_bytes_acknowledged_in_the_window(
+    start_s, end_s, octets
+):
+    """A7: bytes after the end counted, too, spread evenly over the flow's life (+28 %)."""
+    before = 50_000 if start_s < 1 < end_s else 0
+    until = 600_000 if end_s > 10 else 1_000_000
+    samples = {10_001: Deliveries([0.0, 1.0, 10.0, 11.0], [0, before, until, 1_000_000])}
+    samples = {} if (start_s, end_s) == (3.01, 3.05) else samples
+    record = sized(start_s, end_s)
+    assert record.stream.source_port == 10_001
+    found = metrics.carried(record, samples, made())
+    assert found == pytest.approx(octets * 8 / 1e6 / 9)
+
+
+@given(
+    st.floats(0, 10), st.floats(0, 10), st.lists(st.integers(0, 10_000), min_size=3, max_size=30)
+)
+def test_sized_flow_never_has_more_than_its_samples_in_the_window(start_s, lasts_s, steps):
+    """A7: the goodput is that of the samples at the window's ends, up to the last sample."""
+    times = [start_s + lasts_s * n / len(steps) for n in range(len(steps) + 1)]
+    octets = [sum(steps[:n]) for n in range(len(steps) + 1)]
+    end_s = start_s + lasts_s
+    record = sized(start_s, end_s, max(1, octets[-1]), octets[-1])
+    found = metrics.carried(record, {10_001: Deliveries(times, octets)}, made()) * 9 * 1e6 / 8
+    inside = sum(step for t_s, step in zip(times[1:], steps, strict=True) if t_s <= 10.001)
+    last = steps[-1] if end_s <= 10 else 0
+    assert -0.01 <= found <= inside + last + 0.01
+
+
+def test_flows_that_deliver_nothing_have_no_fairness(tmp_path):
+    """A10: Jain's index was 1.0 for two flows that delivered nothing."""
+    found = collected(tmp_path, made(), [0.0, 0.0], first_mbit=0.0).summary
+    assert found["jain_index"] is None
+    assert found["starved_flows"] is None
+    assert found["share_of_fair"] is None
 
 
 @pytest.mark.parametrize(
