@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from losslab.emulation.accounting import OPTIONAL_COUNTS, Traffic
 from losslab.emulation.mechanism import Z, outside_acceptance_interval
 from losslab.emulation.qdiscs import FRAME_BYTES
+from losslab.emulation.shaping import BURST_FRAMES, OFFLOADED_FRAME_BYTES
 from losslab.emulation.topology import RECEIVER_ADDRESS
 
 if TYPE_CHECKING:
@@ -63,6 +64,14 @@ class Evidence:
     queue: Sequence[QueueSample] = ()  # of the bottleneck
     # Acknowledged bytes of the app's TCP flows up to the configured end, by flow.
     delivered_bytes: Mapping[str, int] = field(default_factory=dict)
+    goodput_s: float = math.inf  # length of the goodput's interval
+
+    @property
+    def goodput_max_mbit(self) -> float:
+        """Return the bottleneck's rate, with the bucket that may be full at the beginning."""
+        frame = FRAME_BYTES if self.path_spec.single_packets else OFFLOADED_FRAME_BYTES
+        rate_mbit = self.path_spec.mean_rate_mbit or self.path_spec.rate_mbit
+        return rate_mbit + BURST_FRAMES * frame * 8 / 1e6 / self.goodput_s
 
     @property
     def rtt_tolerance_ms(self) -> float:
@@ -89,10 +98,10 @@ def _of_path(e: Evidence) -> Iterator[str]:
         yield f"ping must measure an RTT of {path.rtt_ms:g} ms, found no reply"
     elif not low_ms <= e.rtt_ms - path.rtt_ms <= high_ms:
         yield f"RTT of the idle path must be {path.rtt_ms:g} ms, found {e.rtt_ms:g} ms"
-    rate_mbit = path.mean_rate_mbit or path.rate_mbit
-    if e.goodput_mbit > rate_mbit:
+    if e.goodput_mbit > e.goodput_max_mbit:
         yield (
-            f"goodput must be at most the link's {rate_mbit:g} Mbit/s, found {e.goodput_mbit:.1f}"
+            f"goodput must be at most the link's {e.goodput_max_mbit:g} Mbit/s, found "
+            f"{e.goodput_mbit:g}"
         )
     if e.bypassed:
         yield (

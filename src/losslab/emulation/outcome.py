@@ -98,6 +98,7 @@ def summarise(
         bypassed=deltas.bypassed,
         queue=run.queue,
         delivered_bytes=_delivered_bytes(tcp_flows, plan, folder) if not run.violations else {},
+        goodput_s=plan.duration_s - plan.warmup_s,
     )
     violations += checks.violations(evidence)
     changed: dict[str, Any] = {}

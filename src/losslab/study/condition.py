@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.errors import LosslabError
 from losslab.study import features
-from losslab.study.axes import NONE, Seed, axis, declared
+from losslab.study.axes import MIN_PERCENT, NONE, Seed, axis, declared
 from losslab.study.conflicts import BARE_RATE_MAX_MBIT, conflicts
 
 NO_TRACE = NONE
@@ -37,7 +37,7 @@ class Condition:
     loss_percent: float = axis(
         0.0,
         help="independent random loss on the path",
-        span="[0, 100)", unit="% of packets", named="loss{}", always_named=True, seed=Seed.ALWAYS,
+        span="[0, 100)", smallest=MIN_PERCENT, unit="% of packets", named="loss{}", always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     path: str = axis(
         "symmetric",
