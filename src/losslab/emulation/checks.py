@@ -67,11 +67,10 @@ class Evidence:
     goodput_s: float = math.inf  # length of the goodput's interval
 
     @property
-    def goodput_max_mbit(self) -> float:
-        """Return the bottleneck's rate, with the bucket that may be full at the beginning."""
+    def burst_mbit(self) -> float:
+        """Return by how much a full bucket raises the mean rate over the goodput's interval."""
         frame = FRAME_BYTES if self.path_spec.single_packets else OFFLOADED_FRAME_BYTES
-        rate_mbit = self.path_spec.mean_rate_mbit or self.path_spec.rate_mbit
-        return rate_mbit + BURST_FRAMES * frame * 8 / 1e6 / self.goodput_s
+        return BURST_FRAMES * frame * 8 / 1e6 / self.goodput_s
 
     @property
     def rtt_tolerance_ms(self) -> float:
@@ -98,10 +97,11 @@ def _of_path(e: Evidence) -> Iterator[str]:
         yield f"ping must measure an RTT of {path.rtt_ms:g} ms, found no reply"
     elif not low_ms <= e.rtt_ms - path.rtt_ms <= high_ms:
         yield f"RTT of the idle path must be {path.rtt_ms:g} ms, found {e.rtt_ms:g} ms"
-    if e.goodput_mbit > e.goodput_max_mbit:
+    rate_mbit = path.mean_rate_mbit or path.rate_mbit
+    if e.goodput_mbit > rate_mbit + e.burst_mbit:
         yield (
-            f"goodput must be at most the link's {e.goodput_max_mbit:g} Mbit/s, found "
-            f"{e.goodput_mbit:g}"
+            f"goodput must be at most the link's {rate_mbit:g} Mbit/s, or {e.burst_mbit:g} more "
+            f"with a full bucket at the beginning, found {e.goodput_mbit:g}"
         )
     if e.bypassed:
         yield (

@@ -32,9 +32,8 @@ OFFLOADED_FRAME_BYTES = 65_550
 # frames it catches up.
 BURST_FRAMES = 2
 
-# Kernel memory of a full packet in a queue (skb->truesize), which CAKE's limit counts.
-# FQ-CoDel's memory limit does, too.
-CAKE_BYTES_PER_PACKET = 2304
+# Kernel memory of a full packet in a queue (skb->truesize), which memory limits count.
+QUEUED_BYTES = 2304
 # FQ-CoDel's default memory limit (fq_codel_init, net/sched/sch_fq_codel.c).
 FQ_CODEL_BYTES = 32 * 2**20
 
@@ -59,7 +58,7 @@ def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Qd
         return _per_class_fifos(packets)
     if condition.queue == DUALPI2:
         return [DualPi2(bottleneck(), "parent 1:1", "10:", DUALPI2, "", {}, limit=packets)]
-    octets, memory = packets * FRAME_BYTES, packets * CAKE_BYTES_PER_PACKET
+    octets, memory = packets * FRAME_BYTES, packets * QUEUED_BYTES
     min_octets = max(octets // 12, 2 * FRAME_BYTES)
     # Kind, tc arguments, and options that must be read back. AQMs have the stated buffer and their
     # other defaults. RED's thresholds follow tc-red(8): maximum a quarter of the limit, minimum a

@@ -6,12 +6,13 @@ Linux 6.12 (`net/sched/sch_htb.c`).
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 UINT32_MAX = 2**32 - 1
 # Unit of a bucket's size, which tc converts to a transmission time (PSCHED_SHIFT, net/pkt_sched.h).
 TICK_NS = 64
+# The largest bucket, in seconds of its rate: 2^32 ticks are 274.9 s.
+BUCKET_MAX_S = 274
 # netem's options that are times. tc prints both or neither.
 DELAY, JITTER = "delay.delay", "delay.jitter"
 # Options that tc leaves out if they are 0 (netem_print_opt, tc/q_netem.c).
@@ -43,14 +44,6 @@ def printed(option: str, value: Any) -> Any:
     if stored == 0 and option in OMITTED:
         return None
     return float(f"{stored:g}")
-
-
-def bucket_ticks(rate_bytes: int, burst_bytes: int) -> int:
-    """Return a bucket's size in the unit that tc sends it in (tc_calc_xmittime).
-
-    It must be below `UINT32_MAX`.
-    """
-    return math.ceil(1e9 / TICK_NS * (burst_bytes / rate_bytes))
 
 
 def bucket_bytes(rate_bytes: int, ticks: int) -> float:

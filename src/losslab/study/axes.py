@@ -30,6 +30,8 @@ MAX_NUMBER_LENGTH = 40
 MIN_NUMBER, MAX_NUMBER = 1e-9, 1e12
 # Smallest percentage of packets. netem's step of 2.3e-8 % then rounds it by at most 1.2 %.
 MIN_PERCENT = 1e-6
+# Smallest time of a path other than 0. In virtual time, each clock read takes 256 ns.
+MIN_MS = 0.001
 # A longer value is truncated in a cell's name and completed by a digest: file names have at most
 # 255 bytes.
 MAX_PART_LENGTH = 60

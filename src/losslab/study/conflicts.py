@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 # Queues that the shaper htb-netem can emulate.
 ONE_INTERFACE_QUEUES = ("fifo", "two-fifos")
 # Largest buffers of queues whose limits are bytes in 32 bits (get_size, lib/utils_math.c): of
-# full-size frames (`qdiscs.FRAME_BYTES`), or of memory (`shaping.CAKE_BYTES_PER_PACKET`). tc warns
-# of RED's burst for larger buffers than RED's (red_parse_opt, tc/q_red.c). `tests/unit` compute
-# them.
+# full-size frames (`qdiscs.FRAME_BYTES`), or of memory (`shaping.QUEUED_BYTES`). fq_codel's limit
+# has 31 bits (fq_codel_change, net/sched/sch_fq_codel.c). tc warns of RED's burst for larger
+# buffers than RED's (red_parse_opt, tc/q_red.c).
 BUFFER_MAX_PACKETS = {
-    "bfifo": 2_836_824, "red-step": 2_836_824, "cake": 1_864_135, "fq_codel": 1_864_135,
+    "bfifo": 2_836_824, "red-step": 2_836_824, "cake": 1_864_135, "fq_codel": 932_067,
     "red": 8_186,
 }  # fmt: skip
 # On a bare path, the serialization delay replaces the propagation delay. At this rate it is

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from losslab.emulation.mechanism import Mechanism, NetemLink, burst_chances
-from losslab.emulation.tcvalues import UINT32_MAX, chance, percent
+from losslab.emulation.tcvalues import percent
 from losslab.study.axes import MIN_PERCENT, axis
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ class Bursts(Mechanism):
                 f"loss_burst_packets {condition.loss_burst_packets:g} needs a loss_percent above 0"
             )
         elif condition.loss_burst_packets > 1:
-            # netem's model cannot be more often in a burst, nor begin one more rarely.
+            # Between two bursts, at least one packet passes. A burst begins with a probability
+            # that is as much smaller than the loss.
             packets, percent = condition.loss_burst_packets, condition.loss_percent
-            enter, _ = burst_chances(percent / 100, packets)
-            if chance(enter) > UINT32_MAX or percent < MIN_PERCENT * packets:
+            least, most = MIN_PERCENT * packets, 100 * packets / (packets + 1)
+            if not least <= percent <= most:
                 yield (
-                    f"loss_percent must be {MIN_PERCENT * packets:g} to "
-                    f"{100 * packets / (packets + 1):g} with loss_burst_packets {packets:g}, "
-                    f"found {percent:g}"
+                    f"loss_percent must be {least:g} to {most:.6g} with loss_burst_packets "
+                    f"{packets:g}, found {percent:g}"
                 )
 
     def on_netem_link(self, condition: Condition, direction: str, link: NetemLink) -> NetemLink:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from losslab.emulation.mechanism import FALSE_ALARM, Mechanism, NetemLink, Option
 from losslab.emulation.tcvalues import JITTER
-from losslab.study.axes import axis
+from losslab.study.axes import MIN_MS, axis
 
 if TYPE_CHECKING:
     from losslab.emulation.checks import Evidence
@@ -33,7 +33,7 @@ class Jitter(Mechanism):
         "jitter_ms": axis(
             0.0,
             help="extra delay of each data packet, uniformly distributed between 0 and this value",
-            span="[0, 1000]", unit="ms", named="jitter{}",
+            span="[0, 1000]", smallest=MIN_MS, unit="ms", named="jitter{}",
         ),
         "jitter_order": axis(
             "kept",

@@ -28,6 +28,8 @@ EXAMPLE = "per_s=0.6,min_ms=0.8,max_ms=8"
 PAUSED_MBIT = 0.01
 # Times of a schedule, in seconds.
 DIGITS = 6
+# Each pause changes the rate twice. Changing it takes some 0.1 ms.
+SHORTEST_MS, PAUSES_MAX = 0.1, 1000
 
 
 def parse(text: str) -> dict[str, float]:
@@ -37,10 +39,10 @@ def parse(text: str) -> dict[str, float]:
     )
     if len(found) < 3:
         raise LosslabError(f"pauses must set {PER_S}, {MIN_MS} and {MAX_MS} (as in {EXAMPLE})")
-    if found[PER_S] <= 0 or not 0 < found[MIN_MS] < found[MAX_MS]:
+    if found[PER_S] <= 0 or not SHORTEST_MS <= found[MIN_MS] < found[MAX_MS]:
         raise LosslabError(
-            f"pauses must have a positive {PER_S}, and {MIN_MS} between 0 and {MAX_MS}, found "
-            f"{text}"
+            f"pauses must have a positive {PER_S}, and {MIN_MS} between {SHORTEST_MS:g} and "
+            f"{MAX_MS}, found {text}"
         )
     return found
 
@@ -62,7 +64,9 @@ def drawn(text: str, end_s: float, seed: int) -> list[tuple[float, float]]:
         now_s = begin_s + its[MIN_MS] / 1e3 / (1 - share)
         if now_s >= end_s:
             return found
-        found.append((round(begin_s, DIGITS), round(now_s, DIGITS)))
+        # At the precision of a schedule, a pause begins after the last one ended.
+        earliest_s = found[-1][1] + 10**-DIGITS if found else 10**-DIGITS
+        found.append((round(max(begin_s, earliest_s), DIGITS), round(now_s, DIGITS)))
 
 
 @dataclass(frozen=True)
@@ -99,9 +103,15 @@ class Pauses(path_schedule.Schedule):
         if condition.changes != NONE or condition.trace != NONE:
             yield "pauses must be none with changes or a trace, which set the rate"
         try:
-            parse(condition.pauses)
+            number = parse(condition.pauses)[PER_S] * condition.duration_s
         except LosslabError as error:
             yield error.message
+            return
+        if number > PAUSES_MAX:
+            yield (
+                f"pauses must be at most {PAUSES_MAX} in a run on average, found {number:g}: "
+                f"{condition.pauses} for {condition.duration_s:g} s"
+            )
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
         changes = []

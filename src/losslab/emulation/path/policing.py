@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from losslab.emulation.beyond_tc import DROP, Filter
 from losslab.emulation.mechanism import Mechanism
 from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc
-from losslab.emulation.tcvalues import TICK_NS, UINT32_MAX, bucket_ticks
+from losslab.emulation.tcvalues import BUCKET_MAX_S
 from losslab.emulation.topology import bottleneck
 from losslab.study.axes import NONE, axis
 
@@ -58,13 +58,12 @@ class Policing(Mechanism):
                 f"policer_burst_packets {its.policer_burst_packets} needs a policer_mbit above 0"
             )
 
-        elif its.policer_mbit > 0 and bucket_ticks(*_bucket(its)) >= UINT32_MAX:
-            longest_s = UINT32_MAX * TICK_NS / 1e9
-            rate, burst = _bucket(its)
+        rate, burst = _bucket(its)
+        if its.policer_mbit > 0 and burst > BUCKET_MAX_S * rate:
             yield (
-                f"a policer's bucket must be full again within {longest_s:.0f} s, found "
-                f"policer_burst_packets {its.policer_burst_packets} at policer_mbit "
-                f"{its.policer_mbit:g}, which take {burst / rate:.0f} s"
+                "policer_burst_packets must be at most "
+                f"{BUCKET_MAX_S * rate // FRAME_BYTES} at policer_mbit {its.policer_mbit:g}, found "
+                f"{its.policer_burst_packets}: a policer's bucket must fill in {BUCKET_MAX_S} s"
             )
 
     def qdiscs(self, condition: Condition) -> list[Qdisc]:
