@@ -65,12 +65,13 @@ class Evidence:
     # Acknowledged bytes of the app's TCP flows up to the configured end, by flow.
     delivered_bytes: Mapping[str, int] = field(default_factory=dict)
     goodput_s: float = math.inf  # length of the goodput's interval
+    buckets: int = 1  # times that the bottleneck's bucket was filled at once
 
     @property
     def burst_mbit(self) -> float:
-        """Return by how much a full bucket raises the mean rate over the goodput's interval."""
+        """Return by how much full buckets raise the mean rate over the goodput's interval."""
         frame = FRAME_BYTES if self.path_spec.single_packets else OFFLOADED_FRAME_BYTES
-        return BURST_FRAMES * frame * 8 / 1e6 / self.goodput_s
+        return self.buckets * BURST_FRAMES * frame * 8 / 1e6 / self.goodput_s
 
     @property
     def rtt_tolerance_ms(self) -> float:
@@ -101,7 +102,7 @@ def _of_path(e: Evidence) -> Iterator[str]:
     if e.goodput_mbit > rate_mbit + e.burst_mbit:
         yield (
             f"goodput must be at most the link's {rate_mbit:g} Mbit/s, or {e.burst_mbit:g} more "
-            f"with a full bucket at the beginning, found {e.goodput_mbit:g}"
+            f"with a full bucket, found {e.goodput_mbit:g}"
         )
     if e.bypassed:
         yield (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,8 @@ def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow
                 # With periodic reports, a client that waits for the server's last answer reads the
                 # clock until it comes. Each read takes 256 ns of virtual time but microseconds of
                 # wall time: minutes in total.
-                "--time", f"{condition.duration_s:g}", "--interval", "0",
+                # iperf3 takes whole seconds, and 0 is for ever (atoi, iperf_api.c).
+                "--time", str(math.ceil(condition.duration_s)), "--interval", "0",
                 "--congestion", algorithm, "--length", str(1024 * write_kib(condition)), "--json",
             ],
             f"{prefix}sender.log",

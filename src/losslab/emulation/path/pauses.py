@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from losslab.emulation.path import schedule as path_schedule
+from losslab.emulation.qdiscs import FRAME_BYTES
+from losslab.emulation.shaping import BURST_FRAMES
 from losslab.errors import LosslabError
 from losslab.study import schedule
 from losslab.study.axes import NONE, axis, settings
@@ -28,8 +30,10 @@ EXAMPLE = "per_s=0.6,min_ms=0.8,max_ms=8"
 PAUSED_MBIT = 0.01
 # Times of a schedule, in seconds.
 DIGITS = 6
-# Each pause changes the rate twice. Changing it takes some 0.1 ms.
-SHORTEST_MS, PAUSES_MAX = 0.1, 1000
+# A change of the rate takes some 0.1 ms, and fills the bottleneck's bucket (tbf_change,
+# net/sched/sch_tbf.c). These bursts must be at most this share of what the link carries.
+SHORTEST_MS, REFILLED_SHARE_MAX = 0.1, 0.01
+PAUSES_MAX = 1000  # in a run, on average: each is a change that is read back
 
 
 def parse(text: str) -> dict[str, float]:
@@ -103,14 +107,19 @@ class Pauses(path_schedule.Schedule):
         if condition.changes != NONE or condition.trace != NONE:
             yield "pauses must be none with changes or a trace, which set the rate"
         try:
-            number = parse(condition.pauses)[PER_S] * condition.duration_s
+            per_s = parse(condition.pauses)[PER_S]
         except LosslabError as error:
             yield error.message
             return
-        if number > PAUSES_MAX:
+        refilled_mbit = 2 * BURST_FRAMES * FRAME_BYTES * 8 / 1e6  # by each pause's two changes
+        most_per_s = min(
+            PAUSES_MAX / condition.duration_s,
+            REFILLED_SHARE_MAX * condition.rate_mbit / refilled_mbit,
+        )
+        if per_s > most_per_s:
             yield (
-                f"pauses must be at most {PAUSES_MAX} in a run on average, found {number:g}: "
-                f"{condition.pauses} for {condition.duration_s:g} s"
+                f"{PER_S} of pauses must be at most {most_per_s:.3g} with rate_mbit "
+                f"{condition.rate_mbit:g} and duration_s {condition.duration_s:g}, found {per_s:g}"
             )
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
