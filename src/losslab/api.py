@@ -52,7 +52,7 @@ def measure(
         allow_invalid: Return a run that failed a check instead of raising InvalidRunError.
         axes: Axes of the condition, such as `algorithm="bbr", loss_percent=1`.
     """
-    condition = _condition(axes)
+    condition = _condition(axes, where)
     cellspec.SEED(str(seed))
     _require_backend(backend, where)
     links = export.links(captures, condition)
@@ -99,7 +99,7 @@ def sweep(
     """
     given = {name: _values(value) for name, value in axes.items()}
     folder = Path(out) if out is not None else SWEEPS
-    todo = sweeps.cells(given, folder)
+    todo = sweeps.cells(given, folder, where)
     runs = whole_option("replicates", 1)(str(replicates))
     available = len(os.sched_getaffinity(0))
     processors = available if cores is None else whole_option("cores", 1)(str(cores))
@@ -117,12 +117,12 @@ def read(folder: str | Path) -> Results:
     return Results(Path(folder), tuple(cell.file for cell in found.values()))
 
 
-def _condition(axes: Mapping[str, Value]) -> Condition:
+def _condition(axes: Mapping[str, Value], where: str) -> Condition:
     given = {name: _plain(value) for name, value in axes.items()}
     if given.get("bring", NONE) != NONE:
         given["bring"] = inputs.named(Path(str(given["bring"])))
     with input_errors():
-        return cellspec.condition(given)
+        return cellspec.condition(given, where=where)
 
 
 def _plain(value: Any) -> Value:

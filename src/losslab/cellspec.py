@@ -56,10 +56,11 @@ def require_algorithms(names: Sequence[str]) -> None:
         )
 
 
-def condition(data: Any, names: Names | None = None) -> Condition:
+def condition(data: Any, names: Names | None = None, where: str = GUEST) -> Condition:
     """Make a condition from axes' values and defaults; refuse impossible ones.
 
-    A caller with many conditions passes `names` from `design.load_names`.
+    A caller with many conditions passes `names` from `design.load_names`. `where` is the place of
+    `backend_options`.
     """
     if not isinstance(data, dict):
         raise UsageError(f"a condition must be a mapping of axes, found {shown(data)}")
@@ -74,7 +75,7 @@ def condition(data: Any, names: Names | None = None) -> Condition:
     with input_errors():
         made = Condition.from_json(data)
     names = names or design.load_names(ROOT)
-    problems = made.problems() + names.problems(made)
+    problems = made.problems() + names.problems(made, own_kernel=where == design.HOST)
     if problems:
         raise UsageError("; ".join(dict.fromkeys(problems)))
     return made

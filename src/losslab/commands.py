@@ -22,6 +22,7 @@ from losslab.campaign import (
     staleness,
     verdicts,
 )
+from losslab.backends.base import GUEST
 from losslab.campaign.instrument import video
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError, did_you_mean
@@ -143,7 +144,8 @@ def condition_of(options: argparse.Namespace) -> Condition:
     """Make the condition from the axes' options."""
     if options.bring != NONE:
         options.bring = inputs.named(Path(options.bring))
-    return cellspec.condition({name: getattr(options, name) for name in AXES})
+    where = getattr(options, "where", GUEST)
+    return cellspec.condition({name: getattr(options, name) for name in AXES}, where=where)
 
 
 def _measure(options: argparse.Namespace) -> int:

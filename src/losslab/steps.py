@@ -115,7 +115,8 @@ def _smoke_test(options: argparse.Namespace) -> int:
 
 
 def _cell(options: argparse.Namespace) -> int:
-    condition = cellspec.condition(parse_json(options.condition, "--condition"))
+    data = parse_json(options.condition, "--condition")
+    condition = cellspec.condition(data, where=options.where)
     folder = options.out.parent
     missing = records.absent(options.smoke_test) if options.smoke_test else ""
     if missing:

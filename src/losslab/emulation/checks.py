@@ -11,6 +11,7 @@ from losslab.emulation.accounting import OPTIONAL_COUNTS, Traffic
 from losslab.emulation.goodput import Goodput
 from losslab.emulation.mechanism import Z, outside_acceptance_interval
 from losslab.emulation.qdiscs import FRAME_BYTES
+from losslab.emulation.shaping import BURST_FRAMES, OFFLOADED_FRAME_BYTES
 from losslab.emulation.topology import RECEIVER_ADDRESS
 
 if TYPE_CHECKING:
@@ -68,6 +69,13 @@ class Evidence:
     queue: Sequence[QueueSample] = ()  # of the bottleneck
     # Acknowledged bytes of the app's TCP flows up to the configured end, by flow.
     delivered_bytes: Mapping[str, int] = field(default_factory=dict)
+    buckets: int = 1  # times that the bottleneck's bucket was filled at once
+
+    @property
+    def burst_bytes(self) -> int:
+        """Return how much the bottleneck may send beyond its rate: its full buckets."""
+        frame = FRAME_BYTES if self.path_spec.single_packets else OFFLOADED_FRAME_BYTES
+        return self.buckets * BURST_FRAMES * frame
 
     @property
     def rtt_tolerance_ms(self) -> float:
@@ -106,9 +114,13 @@ def _of_goodput(e: Evidence) -> Iterator[str]:
     packet_bytes = PACKET_BYTES if path.single_packets else AGGREGATE_BYTES
     for each in e.goodputs:
         rate_mbit = path.mean_rate_mbit or path.rate_mbit if each.in_window else e.max_rate_mbit
+        burst_mbit = e.burst_bytes * 8 / 1e6 / each.seconds if each.seconds else 0.0
         # "not at most" is true for nan, too.
-        if not each.mbit <= rate_mbit:
-            yield f"goodput must be at most the link's {rate_mbit:g} Mbit/s, found {each.mbit:.1f}"
+        if not each.mbit <= rate_mbit + burst_mbit:
+            yield (
+                f"goodput must be at most the link's {rate_mbit:g} Mbit/s, or {burst_mbit:g} more "
+                f"with a full bucket, found {each.mbit:g}"
+            )
         octets = each.mbit * 1e6 / 8 * each.seconds
         if not octets <= received * packet_bytes:
             yield (

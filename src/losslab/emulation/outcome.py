@@ -105,6 +105,8 @@ def summarise(
         bypassed=deltas.bypassed,
         queue=run.queue,
         delivered_bytes=_delivered_bytes(tcp_flows, plan, folder) if not run.violations else {},
+        # A path schedule's changes of the rate fill it, too.
+        buckets=1 + sum(len(session.boundaries) for session in observations.sessions),
     )
     violations += checks.violations(evidence)
     changed: dict[str, Any] = {}

@@ -28,6 +28,10 @@ IN_NAME = str.maketrans({"_": "-", ",": "-", "=": None, "+": "-and-"})
 NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(e[0-9]{1,2})?")
 MAX_NUMBER_LENGTH = 40
 MIN_NUMBER, MAX_NUMBER = 1e-9, 1e12
+# Smallest percentage of packets. netem's step of 2.3e-8 % then rounds it by at most 1.2 %.
+MIN_PERCENT = 1e-6
+# Smallest time of a path other than 0. In virtual time, each clock read takes 256 ns.
+MIN_MS = 0.001
 # A longer value is truncated in a cell's name and completed by a digest: file names have at most
 # 255 bytes.
 MAX_PART_LENGTH = 60
@@ -147,6 +151,7 @@ class Axis:
         help: One-line description.
         unit: Unit of numeric values.
         span: Range of numeric values.
+        smallest: Smallest value other than 0 that can be set or measured.
         choices: Allowed text values, each with a description, or "" if the value explains itself.
         pattern: Regular expression for text values that are not in `choices`.
         named: Format of the axis's part of a cell's name.
@@ -163,6 +168,7 @@ class Axis:
     help: str
     unit: str = ""
     span: Span | None = None
+    smallest: float = 0.0
     choices: Mapping[str, str] = field(default_factory=dict)
     pattern: str = ""
     named: str = "{}"
@@ -191,6 +197,8 @@ class Axis:
                 return [f"{self.name} must match {self.pattern}, found {value!r}"]
         elif self.span and value not in self.span:
             return [f"{self.name} must be in {self.span.text}, found {value:g}"]
+        elif 0 < value < self.smallest:
+            return [f"{self.name} must be 0 or at least {self.smallest:g}, found {value:g}"]
         return []
 
     def in_name(self, value: Value) -> str | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.errors import LosslabError
 from losslab.study import features
-from losslab.study.axes import NONE, Seed, axis, declared
+from losslab.study.axes import MIN_MS, MIN_PERCENT, NONE, Seed, axis, declared
 from losslab.study.conflicts import BARE_RATE_MAX_MBIT, conflicts
 
 NO_TRACE = NONE
@@ -37,7 +37,7 @@ class Condition:
     loss_percent: float = axis(
         0.0,
         help="independent random loss on the path",
-        span="[0, 100)", unit="% of packets", named="loss{}", always_named=True, seed=Seed.ALWAYS,
+        span="[0, 100)", smallest=MIN_PERCENT, unit="% of packets", named="loss{}", always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     path: str = axis(
         "symmetric",
@@ -55,7 +55,7 @@ class Condition:
         0.44,
         help="base RTT, the two-way propagation delay; 0: a bare path with a bottleneck but no "
         f"netem and no fq, of at most {BARE_RATE_MAX_MBIT:g} Mbit/s and without loss",
-        span="[0, 10000]", unit="ms", named="rtt{}", always_named=True, seed=Seed.ALWAYS,
+        span="[0, 10000]", smallest=MIN_MS, unit="ms", named="rtt{}", always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     rate_mbit: float = axis(
         1000.0,
@@ -95,7 +95,7 @@ class Condition:
         0.0,
         help="part of the RTT that netem adds on the sender's own interface, with the loss and "
         "netem's default limit: a common mistake in tutorials, to measure its effect",
-        span="[0, 10000]", unit="ms", named="sender-delay{}",
+        span="[0, 10000]", smallest=MIN_MS, unit="ms", named="sender-delay{}",
     )  # fmt: skip
     receive_buffer: str = axis(
         "linux",

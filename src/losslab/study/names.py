@@ -11,11 +11,26 @@ from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import UsageError, read_rows
 from losslab.reading.files import repeats
 from losslab.study import features, palette
-from losslab.study.condition import DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
+from losslab.study.condition import AXES, DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
 
 # The image of the container engine, which hosts cannot have.
 ENGINE = "engine"
+
+
+@dataclass(frozen=True)
+class Need:
+    """Values of an axis that only some kernels can measure."""
+
+    axis: str
+    value: str | None  # None: every value but the default
+    what: str  # what the other kernels lack
+    kernels: frozenset[str]
+
+    def of(self, condition: Condition) -> bool:
+        """Return whether a condition has such a value."""
+        value = getattr(condition, self.axis)
+        return value == self.value if self.value else value != AXES[self.axis].default
 
 
 @dataclass(frozen=True)
@@ -26,14 +41,21 @@ class Names:
         algorithms: Names in algorithms.tsv, each with the kernel that it needs, or `default`.
         kernels: Names in kernels.toml.
         images: Folders of `containers/` with images for hosts.
+        default_kernel: Name of the default kernel.
+        needs: Values of axes that only some kernels can measure.
     """
 
     algorithms: Mapping[str, str]
     kernels: frozenset[str] = frozenset()
     images: frozenset[str] = frozenset()
+    default_kernel: str = DEFAULT_KERNEL
+    needs: tuple[Need, ...] = ()
 
-    def problems(self, condition: Condition) -> list[str]:
-        """List the names of a condition that are unknown or exclude each other."""
+    def problems(self, condition: Condition, own_kernel: bool = False) -> list[str]:
+        """List the names of a condition that are unknown or exclude each other.
+
+        With `own_kernel`, this machine's own kernel measures, which `backends/preflight.py` checks.
+        """
         try:
             used = sorted(algorithms_of(condition))
         except LosslabError as error:
@@ -61,7 +83,20 @@ class Names:
                 f"kernel must be {', '.join(required)} for {' and '.join(used)}, found "
                 f"{condition.kernel}"
             )
+        elif not own_kernel:
+            found += self._lacking(condition)
         return found
+
+    def _lacking(self, condition: Condition) -> list[str]:
+        """List the values that a condition's kernel cannot measure."""
+        kernel = self.kernel(condition)
+        kernel = self.default_kernel if kernel == DEFAULT_KERNEL else kernel
+        return [
+            f"{each.axis} {getattr(condition, each.axis):.40} needs a kernel with {each.what}, one "
+            f"of {', '.join(sorted(each.kernels))} (the axis kernel), found {kernel}"
+            for each in self.needs
+            if each.of(condition) and kernel in self.kernels - each.kernels
+        ]
 
     def kernel(self, condition: Condition) -> str:
         """Return the kernel of a condition: its algorithms', or else its own."""
