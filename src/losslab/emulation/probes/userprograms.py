@@ -79,6 +79,7 @@ class UserProgramsProbe:
         self._closing.callback(self._arrivals.close)
         self.descriptor = self._arrivals.socket.fileno()
         self._connections: dict[tuple[str, bytes], Connection] = {}
+        self._read_ports: set[tuple[int, int]] = set()  # of the sender's connections
         self._rows = [ARRIVAL_COLUMNS]
 
     def sample(self) -> list[TcpSample]:
@@ -100,19 +101,18 @@ class UserProgramsProbe:
                 if sample.algorithm not in connection.algorithms:
                     connection.algorithms.append(sample.algorithm)
                 if host == "sender":
+                    self._read_ports.add((local, remote))
                     port = remote if self._by_remote_port else local
                     samples.append(replace(sample, source_port=port))
         return samples
 
     def read_opened(self) -> None:
         """Read the connections if one of them opened, carried its first data, or closed."""
-        opened = list(self._arrivals.opened())
+        opened = set(self._arrivals.opened())
         self.sample()
-        known = {each.ports for each in self._connections.values() if each.host == "sender"}
-        for ports in opened:
-            if ports not in known:
-                key = ("sender", struct.pack("!HH", *ports))
-                self._connections[key] = Connection("sender", ports, [UNKNOWN])
+        for ports in sorted(opened - self._read_ports):
+            key = ("sender", struct.pack("!HH", *ports))
+            self._connections[key] = Connection("sender", ports, [UNKNOWN])
 
     def count(self, t_s: float, ended: Mapping[str, bool]) -> None:
         """Count what has arrived at `t_s`; `ended` says whose program has ended."""
