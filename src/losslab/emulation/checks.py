@@ -13,6 +13,7 @@ from losslab.emulation.mechanism import Z, outside_acceptance_interval
 from losslab.emulation.qdiscs import FRAME_BYTES
 from losslab.emulation.shaping import BURST_FRAMES, OFFLOADED_FRAME_BYTES
 from losslab.emulation.topology import RECEIVER_ADDRESS
+from losslab.study.axes import OWN
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import PathSpec
@@ -195,7 +196,7 @@ def _of_flows(e: Evidence) -> Iterator[str]:
     wrong = [
         f"{flow.name} must use {flow.wanted}, found {', '.join(flow.found) or 'no connection'}"
         for flow in e.flows
-        if flow.found != [flow.wanted]
+        if flow.wanted != OWN and flow.found != [flow.wanted]
     ]
     if wrong:
         yield "; ".join(wrong)

@@ -31,7 +31,8 @@ class Condition:
 
     algorithm: str = axis(
         None,
-        help="congestion control of the kernel, a name of `algorithms.tsv`",
+        help="congestion control of the kernel, a name of `algorithms.tsv`; `own`: the programs of "
+        "the app `command` choose their own",
         always_named=True, seed=Seed.NEVER,
     )  # fmt: skip
     loss_percent: float = axis(

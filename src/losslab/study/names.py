@@ -11,6 +11,7 @@ from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import UsageError, read_rows
 from losslab.reading.files import repeats
 from losslab.study import features, palette
+from losslab.study.axes import OWN
 from losslab.study.condition import AXES, DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
 
@@ -111,7 +112,7 @@ class Names:
 def algorithms_of(condition: Condition) -> set[str]:
     """Return the kernel's congestion controls that a condition uses."""
     others = (feature.algorithms(condition) for feature in features.used_by(condition))
-    return {condition.algorithm}.union(*others)
+    return {condition.algorithm}.union(*others) - {OWN}
 
 
 def load_algorithms(path: Path) -> list[dict[str, str]]:
@@ -120,6 +121,11 @@ def load_algorithms(path: Path) -> list[dict[str, str]]:
     check_schema(rows, "algorithms", str(path))
     if repeated := repeats(row["name"] for row in rows):
         raise UsageError(f"names must be unique in {path}, found {repeated} more than once")
+    if OWN in {row["name"] for row in rows}:
+        raise UsageError(
+            f"names in {path} must not be {OWN}, which means that programs choose their own",
+            hint="rename the algorithm",
+        )
     if repeated := repeats(row["colour"] for row in rows):
         free = palette.next_colour([row["colour"] for row in rows])
         raise UsageError(
@@ -130,9 +136,9 @@ def load_algorithms(path: Path) -> list[dict[str, str]]:
 
 
 def drawn_controls(path: Path) -> list[dict[str, str]]:
-    """Read algorithms.tsv and add a row, with a colour of its own, for each scheme over UDP."""
+    """Read algorithms.tsv and add rows for schemes over UDP and for programs' own controls."""
     rows = load_algorithms(path)
-    for name in sorted(SCHEMES.keys() - {row["name"] for row in rows}):
+    for name in (*sorted(SCHEMES.keys() - {row["name"] for row in rows}), OWN):
         colour = palette.next_colour([row["colour"] for row in rows])
         row = {"name": name, "label": name, "colour": colour, "shape": "16", "kernel": "default"}
         rows.append(row)

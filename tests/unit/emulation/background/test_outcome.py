@@ -121,7 +121,9 @@ def test_total_goodput_of_other_programs_adds_their_throughput(tmp_path):
         duration_s=DURATION_S, warmup_s=WARMUP_S, rate_mbit=100.0,
     )  # fmt: skip
     plan = make_plan(condition, 7)
-    found = collected(tmp_path, plan, [30.0], app="command", throughput_mbit=20.0)
+    found = collected(
+        tmp_path, plan, [30.0], app="command", throughput_mbit=20.0, ended_s=DURATION_S
+    )
     assert found.summary["total_goodput_mbit"] == pytest.approx(50, rel=1e-3)
 
 
