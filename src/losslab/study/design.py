@@ -99,7 +99,8 @@ def load_names(root: Path) -> Names:
         )
         for each in data.get("needs", [])
     )  # fmt: skip
-    return Names(algorithms, frozenset(kernels), images_of(root), data["default"], needs)
+    lacks = {name: frozenset(its.get("lacks", [])) for name, its in kernels.items()}
+    return Names(algorithms, frozenset(kernels), images_of(root), data["default"], needs, lacks)
 
 
 @input_errors()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from losslab.emulation.schemes import SCHEMES
@@ -15,6 +15,8 @@ from losslab.study.axes import OWN
 from losslab.study.condition import AXES, DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
 
+# Algorithms with TCP_CONG_NEEDS_ECN (net/ipv4/tcp_dctcp.c), which another one replaces without ECN.
+NEED_ECN = frozenset({"dctcp"})
 # The image of the container engine, which hosts cannot have.
 ENGINE = "engine"
 
@@ -31,7 +33,7 @@ class Need:
     def of(self, condition: Condition) -> bool:
         """Return whether a condition has such a value."""
         value = getattr(condition, self.axis)
-        return value == self.value if self.value else value != AXES[self.axis].default
+        return bool(value == self.value if self.value else value != AXES[self.axis].default)
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Names:
         images: Folders of `containers/` with images for hosts.
         default_kernel: Name of the default kernel.
         needs: Values of axes that only some kernels can measure.
+        lacks: Algorithms that a kernel's patches remove, by kernel.
     """
 
     algorithms: Mapping[str, str]
@@ -51,6 +54,7 @@ class Names:
     images: frozenset[str] = frozenset()
     default_kernel: str = DEFAULT_KERNEL
     needs: tuple[Need, ...] = ()
+    lacks: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def problems(self, condition: Condition, own_kernel: bool = False) -> list[str]:
         """List the names of a condition that are unknown or exclude each other.
@@ -73,6 +77,8 @@ class Names:
             for name in names
             if name not in declared
         ]
+        if (needy := sorted(NEED_ECN & {*used})) and condition.ecn == "off":
+            found.append(f"ecn must be on for {' and '.join(needy)}, found off")
         required, chosen = self._required(condition), {condition.kernel} - {DEFAULT_KERNEL}
         if len(required) > 1:
             found.append(
@@ -92,7 +98,12 @@ class Names:
         """List the values that a condition's kernel cannot measure."""
         kernel = self.kernel(condition)
         kernel = self.default_kernel if kernel == DEFAULT_KERNEL else kernel
+        missing = sorted(algorithms_of(condition) & self.lacks.get(kernel, frozenset()))
         return [
+            f"the kernel of {' and '.join(sorted(algorithms_of(condition)))} must have {name}, "
+            f"found {kernel}, which lacks it"
+            for name in missing
+        ] + [
             f"{each.axis} {getattr(condition, each.axis):.40} needs a kernel with {each.what}, one "
             f"of {', '.join(sorted(each.kernels))} (the axis kernel), found {kernel}"
             for each in self.needs

@@ -79,7 +79,7 @@ def collected(
     (tmp_path / "tcp.csv").write_text("\n".join(rows) + "\n")
     summary = {"goodput_mbit": first_mbit, "total_goodput_mbit": first_mbit}
     if throughput_mbit is not None:
-        summary = {"throughput_mbit": throughput_mbit}
+        summary = {"throughput_mbit": throughput_mbit, "ended_s": DURATION_S}
     timeline = Timeline(ORIGIN_NS, {app: plan.starts[0].at_s + own_late_s})
     return outcome.collect(plan.background, summary, plan, tmp_path, timeline, real_time=real_time)
 
