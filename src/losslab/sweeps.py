@@ -102,7 +102,7 @@ def cells(given: Mapping[str, Sequence[str | float]], folder: Path) -> list[Cell
         conditions = [
             cellspec.condition(point, names) for point in block_grid({"defaults": {}}, block)
         ]
-    return [Cell(each, folder / "cells" / each.slug()) for each in conditions]
+    return [Cell(each, folder / "cells" / each.full_name()) for each in conditions]
 
 
 def measure(todo: Sequence[Cell], replicates: int, cores: int, options: Sequence[str]) -> None:
@@ -184,7 +184,8 @@ def _say(done: int, total: int, title: str) -> None:
 
 def write_replicates(todo: Sequence[Cell], out: Path) -> Path:
     """Write replicates.csv, a row per run of the cells; return its path."""
-    tables, path = collect.gather(celldata.read(each.file) for each in todo), out / "replicates.csv"
+    cells = (celldata.read(each.file, asked=each.condition) for each in todo)
+    tables, path = collect.gather(cells), out / "replicates.csv"
     columns = (*collect.REPLICATE_COLUMNS, *tables.metrics())
     collect.write_csv(path, columns, tables.replicates)
     return path

@@ -31,7 +31,7 @@ MIN_NUMBER, MAX_NUMBER = 1e-9, 1e12
 # A longer value is truncated in a cell's name and completed by a digest: file names have at most
 # 255 bytes.
 MAX_PART_LENGTH, MAX_NAME_LENGTH = 60, 200
-DIGEST_LENGTH = 16
+DIGEST_DIGITS = 16
 
 
 class Seed(Enum):
@@ -103,7 +103,7 @@ def short(value: Value) -> str:
 
 def name_digest(text: str) -> str:
     """Return the digest that completes a name which does not identify its value."""
-    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
 
 
 def limited(name: str) -> str:
@@ -216,14 +216,18 @@ class Axis:
             return [f"{self.name} must be in {self.span.text}, found {value:g}"]
         return []
 
-    def in_name(self, value: Value) -> str:
-        """Return the value's part of a name; different values have different parts."""
+    def in_name(self, value: Value, digits: int = DIGEST_DIGITS) -> str:
+        """Return the value's part of a name, different for different values.
+
+        The part of a long or free text ends in a digest of that many digits.
+        """
         text = short(value)
+        digest = name_digest(text)[:digits]
         if self.digested:
-            return self.named.format(name_digest(text))
+            return self.named.format(digest)
         part = text.translate(IN_NAME)
         if len(part) > MAX_PART_LENGTH or (self.commas and _has_separators(text)):
-            part = f"{part[:MAX_PART_LENGTH]}-{name_digest(text)}"
+            part = f"{part[:MAX_PART_LENGTH]}-{digest}"
         return self.named.format(part)
 
     def is_named(self, value: Value) -> bool:

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.errors import LosslabError
 from losslab.study import features
-from losslab.study.axes import NONE, Seed, axis, declared, limited
+from losslab.study.axes import DIGEST_DIGITS, NONE, Seed, axis, declared, limited
 from losslab.study.conflicts import BARE_RATE_MAX_MBIT, conflicts
 
 NO_TRACE = NONE
 DEFAULT_KERNEL = DEFAULT_IMAGE = "default"
+# Digits of digests in the names of a study's cells, which its measured cells already have. A study
+# refuses two cells with one name.
+SLUG_DIGITS = 8
 MAX_QUOTED = 60  # characters of an unknown key in an error
 
 
@@ -172,17 +175,21 @@ class Condition:
 
     def slug(self) -> str:
         """Return the cell's name in a study: its axes, without those of the campaign."""
-        return self._name([name for name in AXES if not AXES[name].of_campaign])
+        return self._name([name for name in AXES if not AXES[name].of_campaign], SLUG_DIGITS)
 
     def full_name(self) -> str:
         """Return a folder's name that identifies the condition among all conditions."""
-        return self._name(AXES)
+        return self._name(AXES, DIGEST_DIGITS)
 
-    def _name(self, axes: Iterable[str]) -> str:
+    def _name(self, axes: Iterable[str], digits: int) -> str:
         """Join the parts of some axes; all characters are safe in a file's name."""
         names = sorted(axes, key=lambda name: IN_NAMES.get(name, len(IN_NAMES)))
         values = {name: getattr(self, name) for name in names}
-        parts = [AXES[name].in_name(v) for name, v in values.items() if AXES[name].is_named(v)]
+        parts = [
+            AXES[name].in_name(value, digits)
+            for name, value in values.items()
+            if AXES[name].is_named(value)
+        ]
         return limited("_".join(parts))
 
     def to_json(self) -> dict[str, Any]:

@@ -199,8 +199,10 @@ class Campaign:
         return "" if absent else str(lost["when_utc"])
 
     def damaged(self, wildcards: Any) -> str:
-        """Return when a cell was last found damaged; a change makes Snakemake measure it again."""
-        return self._ledger.cell(Path(_folder(wildcards.study, wildcards.cell)))
+        """Return when a cell was last found damaged or another's; a change measures it again."""
+        return self._ledger.cell(
+            Path(_folder(wildcards.study, wildcards.cell)), self.cell(wildcards)
+        )
 
     def image_optional(self, wildcards: Any) -> list[str]:
         """Return the option of an image that is needed only by optional cells."""
