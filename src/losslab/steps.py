@@ -8,7 +8,7 @@ from pathlib import Path
 
 from losslab import cellspec
 from losslab.backends.registry import BACKENDS
-from losslab.campaign import cellrun
+from losslab.campaign import cellrun, inputs
 from losslab.campaign.folder import replace_json, write_json
 from losslab.campaign.instrument import instrument, require_first, video
 from losslab.instrument import image, kernels, records
@@ -117,6 +117,7 @@ def _smoke_test(options: argparse.Namespace) -> int:
 
 def _cell(options: argparse.Namespace) -> int:
     condition = cellspec.condition(parse_json(options.condition, "--condition"))
+    inputs.require([condition])
     folder = options.out.parent
     missing = records.absent(options.smoke_test) if options.smoke_test else ""
     if missing:

@@ -21,14 +21,14 @@ import yaml
 
 from losslab import cellspec, interrupts, processes
 from losslab.backends import snapshot_server
-from losslab.campaign import celldata, collect
+from losslab.campaign import celldata, collect, inputs
 from losslab.campaign.folder import CELL_FILE
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import analysis
 from losslab.provide import at_first_use
-from losslab.reading import UsageError, input_errors, number, shown, whole_option
+from losslab.reading import UsageError, input_errors, number, out_folder, shown, whole_option
 from losslab.repository import ROOT
-from losslab.study import design
+from losslab.study import design, metrics
 from losslab.study.axes import Axis, short
 from losslab.study.condition import AXES, Condition
 from losslab.study.grid import POINTS_MAX, block_grid
@@ -98,10 +98,15 @@ def cells(given: Mapping[str, Sequence[str | float]], folder: Path) -> list[Cell
     """
     names = design.load_names(ROOT)
     block = {name: list(each) for name, each in given.items()}
+    if empty := [name for name, each in block.items() if not each]:
+        raise UsageError(f"{empty[0]} must have at least one value, found none")
+    if "bring" in block:
+        block["bring"] = [inputs.named(Path(str(each))) for each in block["bring"]]
     with input_errors():
         conditions = [
             cellspec.condition(point, names) for point in block_grid({"defaults": {}}, block)
         ]
+    inputs.require(conditions)
     return [Cell(each, folder / "cells" / each.full_name()) for each in conditions]
 
 
@@ -218,9 +223,14 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         default=5,
         help="runs of each cell (default 5)",
     )
-    parser.add_argument("--metric", help="metric of the table; default: the app's main metric")
+    parser.add_argument(
+        "--metric", type=metrics.name_option,
+        help="metric of the table; default: the app's main metric",
+    )  # fmt: skip
     cellspec.cores_option(parser, "cells")
-    parser.add_argument("--out", type=Path, required=True, help="folder; finished runs are kept")
+    parser.add_argument(
+        "--out", type=out_folder, required=True, help="folder; finished runs are kept"
+    )
     cellspec.backend_options(parser)
     parser.set_defaults(run=_sweep, interrupted=KEPT)
 

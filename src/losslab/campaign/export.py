@@ -20,7 +20,7 @@ from losslab.emulation import capture
 from losslab.emulation.plan import make_plan
 from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
-from losslab.reading import UsageError, number_option, read_rows
+from losslab.reading import UsageError, number_option, out_file, read_rows
 from losslab.study.condition import Condition
 
 SENDERS_LINK = interface("sender", "r1").name
@@ -48,7 +48,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )  # fmt: skip
     command.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
     command.add_argument(
-        "--out", type=Path, help="file to write (default: RUN.qlog, RUN.pcap, RUN.pkt)"
+        "--out", type=out_file, help="file to write (default: RUN.qlog, RUN.pcap, RUN.pkt)"
     )
     command.set_defaults(run=_export)
 

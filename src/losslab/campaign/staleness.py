@@ -70,16 +70,13 @@ def foreign(cell: Cell, folder: Path) -> list[str]:
     Such a folder was copied from another campaign: the name has no durations and no seeds.
     """
     found = read_cell(folder / CELL_FILE)
-    names = [("study", found["study"], cell.study), ("block", found["block"], cell.block)]
-    names += [
-        (
-            f"seed of replicate {number}",
-            row["seed"],
-            seed_of(cell.condition, number, cell.seed_family),
-        )
-        for number, row in enumerate(found["replicates"])
-    ]
-    others = [f"{name} {then} instead of {now}" for name, then, now in names if then != now]
+    pairs: list[tuple[str, Any, Any]] = [
+        ("study", found["study"], cell.study), ("block", found["block"], cell.block)
+    ]  # fmt: skip
+    for number, row in enumerate(found["replicates"]):
+        seed = seed_of(cell.condition, number, cell.seed_family)
+        pairs.append((f"seed of replicate {number}", row["seed"], seed))
+    others = [f"{name} {then} instead of {now}" for name, then, now in pairs if then != now]
     return [*integrity.other_values(found["condition"], cell.condition), *others]
 
 

@@ -95,6 +95,12 @@ def require_declared(metric: str, summaries: Sequence[Summary]) -> None:
         raise UsageError(f"the metric must be {where}, found {metric}", hint=hint)
 
 
+def name_option(metric: str) -> str:
+    """Return the name of a metric, as an argparse `type`; UsageError if it is not declared."""
+    require_declared(metric, [])
+    return metric
+
+
 def problems(metric: str) -> list[str]:
     """List what is wrong with a metric's name; empty if it is declared."""
     names = [*declared()]
