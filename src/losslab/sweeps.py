@@ -75,13 +75,16 @@ def _numbers(its: Axis, part: str) -> list[float]:
         first, *more = (number(word) for word in part.split(":"))
     except UsageError as error:
         raise UsageError(wrong) from error
+    if not more:
+        return [first]
     last, step, *rest = *more, *(first, 1.0)[len(more) :]
     if rest or step <= 0 or last < first:
         raise UsageError(wrong)
     steps = (last - first) / step + 1e-9
     if steps >= POINTS_MAX:
         raise _too_many(steps + 1)
-    return [round(first + at * step, 9) for at in range(math.floor(steps) + 1)]
+    # 0.1 + 2 * 0.1 is 0.3.
+    return [float(f"{first + at * step:.12g}") for at in range(math.floor(steps) + 1)]
 
 
 def _too_many(count: float) -> UsageError:
@@ -107,7 +110,9 @@ def cells(given: Mapping[str, Sequence[str | float]], folder: Path) -> list[Cell
             cellspec.condition(point, names) for point in block_grid({"defaults": {}}, block)
         ]
     inputs.require(conditions)
-    return [Cell(each, folder / "cells" / each.full_name()) for each in conditions]
+    # Two points may be one condition: competitor cubic, and same for algorithm cubic.
+    distinct = dict.fromkeys(conditions)
+    return [Cell(each, folder / "cells" / each.full_name()) for each in distinct]
 
 
 def measure(todo: Sequence[Cell], replicates: int, cores: int, options: Sequence[str]) -> None:
@@ -256,6 +261,8 @@ def _sweep(options: argparse.Namespace) -> int:
         if (text := getattr(options, name)) is not None
     }
     todo = cells(given, options.out)
+    if options.metric is not None:
+        metrics.require_measured(options.metric, [each.condition for each in todo])
     varied = [name for name, each in given.items() if len(each) > 1] or ["algorithm"]
     figure = _can_draw()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -277,7 +284,7 @@ def _sweep(options: argparse.Namespace) -> int:
             print(f"losslab: invalid: {cell}: {row['reasons']}", file=sys.stderr)
     without = [row for row in found if row["mean"] is None]
     if without:
-        metrics = ", ".join(dict.fromkeys(row["metric"] for row in without))
+        absent = ", ".join(dict.fromkeys(row["metric"] for row in without))
         count = f"{len(without)} of {len(found)} cells"
-        print(f"losslab: no valid run with a value of {metrics} in {count}", file=sys.stderr)
+        print(f"losslab: no valid run with a value of {absent} in {count}", file=sys.stderr)
     return 1 if without else 0

@@ -26,6 +26,8 @@ PER_S, MIN_MS, MAX_MS = "per_s", "min_ms", "max_ms"
 EXAMPLE = "per_s=0.6,min_ms=0.8,max_ms=8"
 # Rate during a pause, the axis's minimum. A full packet takes more than a second.
 PAUSED_MBIT = 0.01
+# Limit of the expected number of pauses, which the plan lists.
+PAUSES_MAX = 5000
 # Times of a schedule, in seconds.
 DIGITS = 6
 
@@ -99,9 +101,16 @@ class Pauses(path_schedule.Schedule):
         if condition.changes != NONE or condition.trace != NONE:
             yield "pauses must be none with changes or a trace, which set the rate"
         try:
-            parse(condition.pauses)
+            its = parse(condition.pauses)
         except LosslabError as error:
             yield error.message
+            return
+        most = condition.duration_s / (1 / its[PER_S] + its[MIN_MS] / 1e3)
+        if most > PAUSES_MAX:
+            yield (
+                f"pauses must be at most {PAUSES_MAX} in the run's {condition.duration_s:g} s, "
+                f"found {condition.pauses}, up to {most:.0f}"
+            )
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
         changes = []
