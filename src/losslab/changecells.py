@@ -118,6 +118,7 @@ def plan(options: argparse.Namespace) -> dict[str, Cell]:
         same = sum(1 for other in cells if other == name or other.startswith(f"{name}-"))
         name = f"{name}-{same + 1}" if same else name
         cells[name] = Cell(each.condition, each.stopping.minimum)
+    inputs.require(cell.condition for cell in cells.values())
     return _only(cells, options.only)
 
 

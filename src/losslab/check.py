@@ -21,7 +21,7 @@ from losslab.campaign.folder import CELL_FILE
 from losslab.changecells import Cell, Side
 from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels
-from losslab.reading import UsageError
+from losslab.reading import UsageError, out_file, out_folder
 from losslab.repository import ROOT
 from losslab.study import suite
 from losslab.study.schemas import check_schema
@@ -55,7 +55,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="record of the runs before the change; read if it exists, written otherwise "
         f"(default: {BASELINE}.json in --out)",
     )  # fmt: skip
-    command.add_argument("--out", type=Path, required=True, help="folder; finished runs are kept")
+    command.add_argument(
+        "--out", type=out_folder, required=True, help="folder; finished runs are kept"
+    )
     command.add_argument(
         "--fail-on", choices=FAILS, default=CHANGED,
         help="exit with 1 if a cell changed (default), a metric moved, or a metric is worse",
@@ -86,6 +88,8 @@ def _check(options: argparse.Namespace) -> int:
         sides.append(Side(files, changecells.brought(bring)))
     before, after = sides
     file = options.baseline or out / f"{BASELINE}.json"
+    if not file.exists():
+        out_file(file)
     if not options.change and after.bring == before.bring:
         _before(cells, before, Baseline(file, options.suite), out, compared, options.cores)
         print(f"recorded {len(cells)} cells in {file}")

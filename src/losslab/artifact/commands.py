@@ -12,7 +12,7 @@ from pathlib import Path
 
 from losslab.artifact import pack, statement, verify
 from losslab.campaign import recorded, rerun, verification
-from losslab.reading import UsageError, whole_option
+from losslab.reading import UsageError, out_file, whole_option
 from losslab.repository import BASE, ROOT
 
 ALL = "all"
@@ -27,7 +27,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
                       help="configuration file of the campaign")  # fmt: skip
     made.add_argument("--folder", type=Path, default=Path(), help="folder of the campaign")
     made.add_argument(
-        "--out", type=Path, default=Path(f"{pack.NAME}.tar.gz"), help="archive to write"
+        "--out", type=out_file, default=f"{pack.NAME}.tar.gz", help="archive to write"
     )
     made.add_argument("--raw-limit-mb", type=float, default=pack.RAW_LIMIT_MB,
                       help="pack only digests of more raw data (default %(default)g)")  # fmt: skip

@@ -85,6 +85,15 @@ def read_json(path: Path) -> dict[str, Any]:
     return data
 
 
+def replicate_folders(cell: Path) -> list[Path]:
+    """List the folders of the replicates that a cell.json lists; errors as of `read_json`.
+
+    Other folders beside them are left from measurements of more replicates, maybe of another
+    condition.
+    """
+    return [cell.parent / str(number) for number in range(len(read_json(cell)["replicates"]))]
+
+
 def require_format(data: dict[str, Any], path: Path) -> None:
     """Raise LosslabError for results of another major format."""
     found = str(data.get("format", FORMAT))

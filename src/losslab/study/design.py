@@ -12,7 +12,7 @@ from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import input_errors, read_toml, read_yaml
 from losslab.reading.files import repeats
 from losslab.repository import ROOT
-from losslab.study.axes import DRAWN_TRACE
+from losslab.study.axes import DRAWN_TRACE, limited
 from losslab.study.condition import AXES, DEFAULT_KERNEL, NO_TRACE, Condition
 from losslab.study.grid import as_list, block_grid, matches
 from losslab.study.names import Names, Need, images_of, load_algorithms
@@ -56,8 +56,8 @@ class Cell:
         slug = self.condition.slug()
         name = slug if self.block == "main" else f"{self.block}_{slug}"
         if self.any_backend or (self.backend, self.where) == (DEFAULT_BACKEND, DEFAULT_WHERE):
-            return name
-        return f"{name}_{self.backend}-{self.where}"
+            return limited(name)
+        return limited(f"{name}_{self.backend}-{self.where}")
 
     @property
     def real_time(self) -> bool:
