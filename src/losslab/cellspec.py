@@ -14,6 +14,7 @@ from typing import Any
 from losslab.backends.base import GUEST, VIRTUAL, Instrument
 from losslab.backends.registry import NAMES, PLACES
 from losslab.errors import did_you_mean
+from losslab.lock import mark, marked
 from losslab.reading import UsageError, input_errors, shown, whole_option
 from losslab.reading.files import check_data
 from losslab.repository import ROOT
@@ -108,6 +109,33 @@ def claimed(out: Path) -> Iterator[None]:
             ) from error
         refuse_existing(out)
         yield
+
+
+def refuse_inside(given: Sequence[Path], out: Path) -> None:
+    """Refuse files in the output folder, which losslab may replace."""
+    inside = [path for path in given if path.resolve().is_relative_to(out.resolve())]
+    if inside:
+        raise UsageError(
+            f"--out must be a folder without the command's input, found {inside[0]} in {out}",
+            hint="choose another folder for --out",
+        )
+
+
+def refuse_not_own(out: Path) -> None:
+    """Refuse an output folder that exists and that `make_own` did not make."""
+    if os.path.lexists(out) and not (out.is_dir() and (marked(out) or not any(out.iterdir()))):
+        raise UsageError(
+            "--out must name a new folder, or that of an earlier start of this command, found "
+            f"another one: {out}",
+            hint="choose another folder; losslab removes and overwrites nothing of yours",
+        )
+
+
+def make_own(out: Path, purpose: str) -> None:
+    """Make an output folder with losslab's mark, which a later start recognises."""
+    out.mkdir(parents=True, exist_ok=True)
+    if not marked(out):
+        mark(out, purpose)
 
 
 def refuse_existing(out: Path) -> None:

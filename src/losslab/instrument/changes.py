@@ -39,6 +39,25 @@ class Change:
     skipped: tuple[str, ...]
 
 
+def files_given(given: Sequence[str]) -> list[Path]:
+    """Return the files and folders of a change; UsageError if one is missing or has no place."""
+    found = []
+    for text in given:
+        path, _, name = text.rpartition("=")
+        if Path(path).is_absolute() or ".." in Path(path).parts:
+            raise UsageError(
+                f"PATH of PATH=FILE must be a path in the kernel's source, found {path}",
+                hint="such as net/ipv4/tcp_cubic.c",
+            )
+        if not Path(name).exists():
+            raise UsageError(
+                "a change must be a file of the kernel's source, a patch or a folder of patches, "
+                f"found no file {name}"
+            )
+        found.append(Path(name))
+    return found
+
+
 def of_files(given: Sequence[str], spec: Kernel, into: Path) -> Change:
     """Write the files that a change replaces to the new folder `into`.
 
@@ -46,6 +65,7 @@ def of_files(given: Sequence[str], spec: Kernel, into: Path) -> Change:
     patches, and folders of patches, applied in the order of their names. Raises LosslabError if a
     file's place is unknown, or a patch does not apply.
     """
+    files_given(given)
     into.mkdir(parents=True)
     skipped: list[str] = []
     with kerneltree.own_files(_kept(spec)) as tree:
@@ -57,15 +77,10 @@ def of_files(given: Sequence[str], spec: Kernel, into: Path) -> Change:
                     skipped += _apply(patch, tree, into)
             elif file.is_file() and file.suffix in PATCHES:
                 skipped += _apply(file, tree, into)
-            elif file.is_file():
+            else:
                 place = into / (path or _place(name, tree))
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, place)
-            else:
-                raise UsageError(
-                    "a change must be a file of the kernel's source, a patch or a folder of "
-                    f"patches, found no file {name}"
-                )
         return _change(tree, into, skipped)
 
 

@@ -94,9 +94,8 @@ def build(unpinned: bool = False, spec: Kernel | None = None) -> Path:
         made = target(spec, source.origin, source.pinned)
         with building(made) as partial:
             if partial is not None:
-                # In the cache, which has space, under a name that the next build removes.
-                prefix = f"{partial.name}-"
-                with tempfile.TemporaryDirectory(prefix=prefix, dir=made.parent) as work:
+                # In the cache, which has space, in a folder that the next build removes.
+                with tempfile.TemporaryDirectory(dir=partial.parent) as work:
                     tree = _compiled(spec, source, Path(work), partial / LOG)
                     write_sources([source.found], partial)
                     _finish(_provenance(spec, source, tree), tree, partial)
