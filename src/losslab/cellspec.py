@@ -6,15 +6,15 @@ import argparse
 import contextlib
 import hashlib
 import os
-import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from losslab.backends.base import GUEST, VIRTUAL, Instrument
 from losslab.backends.registry import NAMES, PLACES
-from losslab.errors import did_you_mean
-from losslab.lock import mark, marked
+from losslab.errors import HostError, did_you_mean
+from losslab.instrument.cache import locks
+from losslab.lock import mark, marked, taken
 from losslab.reading import UsageError, input_errors, shown, whole_option
 from losslab.reading.files import check_data
 from losslab.repository import ROOT
@@ -92,20 +92,22 @@ def instrument(options: argparse.Namespace, condition: Condition) -> Instrument:
 def claimed(out: Path) -> Iterator[None]:
     """Reserve a new output folder, so that no other process of this user writes it meanwhile.
 
-    The reservation is a socket's name in the abstract namespace (unix(7)), which leaves no file if
-    this process is killed.
-
     Raises:
         UsageError: The folder exists, or another process has it.
     """
     name = hashlib.sha256(os.fsencode(out.resolve())).hexdigest()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as lock:
+    with contextlib.ExitStack() as lock:
         try:
-            lock.bind(f"\0losslab-{os.geteuid()}-out-{name}")
-        except OSError as error:
+            lock.enter_context(taken(locks() / f"out-{name}"))
+        except BlockingIOError as error:
             raise UsageError(
                 f"--out must name a new folder, found that another process measures into {out}",
                 hint="choose another folder",
+            ) from error
+        except OSError as error:
+            raise HostError(
+                f"the cache must be a writable folder on a disk with file locks, found: {error}",
+                hint="set LOSSLAB_CACHE to such a folder",
             ) from error
         refuse_existing(out)
         yield

@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -42,6 +43,44 @@ def locked(path: Path, waiting: str = "") -> Iterator[int]:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield descriptor
     finally:
+        os.close(descriptor)
+
+
+def private(parent: Path) -> Path:
+    """Make and return a folder in `parent` for locks that no other user can enter, hold or replace.
+
+    Raises LosslabError if another user made it, and OSError if it cannot be made.
+    """
+    folder = parent / f"losslab-locks-{os.geteuid()}"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise LosslabError(
+            f"{folder} must be a folder of yours that no other user can enter, found another",
+            hint="remove it, or set LOSSLAB_CACHE to a folder that only you can write to",
+        )
+    return folder
+
+
+@contextlib.contextmanager
+def taken(path: Path) -> Iterator[None]:
+    """Hold a lock file during the block, and remove it; BlockingIOError if another process does."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Its last holder may have removed it after it was opened.
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), path.lstat()):
+                    break
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
         os.close(descriptor)
 
 

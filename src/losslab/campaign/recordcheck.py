@@ -41,8 +41,8 @@ def require(
 ) -> None:
     """Compare recorded cells' contents of cell.json, by name, with all that a record says of them.
 
-    `rules` and `seed_families` are those of the campaign's cells, if they are known. Raises UsageError that
-    names the first cell with a contradiction.
+    `rules` and `seed_families` are those of the campaign's cells, if they are known. Raises
+    UsageError that names the first cell with a contradiction.
     """
     record = folder.resolve().with_suffix(".tsv")
     rows = _rows(record) if record.is_file() else None

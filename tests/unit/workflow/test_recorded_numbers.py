@@ -26,7 +26,8 @@ def known(campaign, tmp_path):
     folder = tmp_path / "elsewhere/cells/loss" / cell.name
     for number in range(cell.stopping.minimum):
         manifest = {
-            "backend": cell.backend, "cell": cell.condition.to_json(), "seed": seed_of(cell.condition, number),
+            "backend": cell.backend, "cell": cell.condition.to_json(),
+            "seed": seed_of(cell.condition, number),
             "valid": True, "reasons": [], "summary": {"goodput_mbit": 9.0 + number / 100},
             "instrument": {}, "trace_sha256": {}, "video_sha256": None,
             "fingerprint": fingerprint.of(cell.condition, cell.backend, cell.where).to_json(),
