@@ -96,6 +96,10 @@ def _check(options: argparse.Namespace) -> int:
         print(f"recorded {len(cells)} cells in {file}")
         return 0
     old, new = (changecells.kernel_digests(cells, side) for side in sides)
+    unused = [
+        changecells.require_compiled(cells, side, change)
+        for side, change in zip(sides, made, strict=True)
+    ][1]
     differ = {
         name: cell
         for name, cell in cells.items()
@@ -110,7 +114,7 @@ def _check(options: argparse.Namespace) -> int:
         "suite": options.suite,
         "change": [*options.change, *([after.bring] if options.bring else [])],
         "replaced": list(made[1].paths),
-        "skipped": list(made[1].skipped),
+        "skipped": [*made[1].skipped, *unused],
         "cells": list(cells),
         "same_kernel": [name for name in cells if name not in differ],
         "runs": sum(cell.replicates for cell in cells.values()),

@@ -24,19 +24,21 @@ from losslab.reading import UsageError
 
 PATCHES = (".patch", ".diff", ".mbox", ".eml")
 SOURCES = (".c", ".h")
-# The configuration is pinned with the kernel.
-CONFIGURATION = "Kconfig"
 SHOWN = 5  # names in an error
 CREATED = re.compile(r"^ create mode \d+ (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change: a folder of replaced files, their paths in the source, and skipped paths."""
+    """A change: a folder of replaced files, their paths in the source, and skipped paths.
+
+    `added` are the paths that the kernel's source does not have.
+    """
 
     folder: Path
     paths: tuple[str, ...]
     skipped: tuple[str, ...]
+    added: tuple[str, ...] = ()
 
 
 def files_given(given: Sequence[str]) -> list[Path]:
@@ -158,9 +160,7 @@ def _apply(patch: Path, tree: Path, into: Path) -> Iterator[str]:
     excluded = []
     for path in paths:
         own = into / path
-        if Path(path).name == CONFIGURATION:
-            excluded.append(path)
-        elif (tree / path).is_file() and not own.exists():
+        if (tree / path).is_file() and not own.exists():
             own.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(tree / path, own)
         elif not own.exists() and path not in created:
@@ -185,7 +185,8 @@ def _change(tree: Path, into: Path, skipped: Sequence[str]) -> Change:
             file.unlink()
         else:
             paths.append(str(path))
-    return Change(into, tuple(paths), tuple(dict.fromkeys(skipped)))
+    added = tuple(path for path in paths if not (tree / path).is_file())
+    return Change(into, tuple(paths), tuple(dict.fromkeys(skipped)), added)
 
 
 def _blob(path: Path) -> str:

@@ -16,6 +16,7 @@ from losslab.errors import LosslabError
 from losslab.instrument import (
     buildprogress,
     cache,
+    compiled,
     integrity,
     kernels,
     kernelsource,
@@ -116,6 +117,10 @@ def _from_objects(spec: Kernel, unpinned: bool) -> Path:
             ) as tree:
                 facts["hash"] = _recipe(spec, source, facts["pinned"])
                 facts |= _additions(spec)
+                if spec.replaced:
+                    facts["config_sha256"] = digest(tree / ".config")
+                    unused = compiled.not_compiled(tree, [each.path for each in spec.replaced])
+                    (partial / compiled.UNCOMPILED).write_text("".join(f"{u}\n" for u in unused))
                 shutil.copyfile(kept / SOURCES, partial / SOURCES)
                 _finish(facts, tree, partial)
     return made
