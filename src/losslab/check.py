@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab import changecells, sweeps
+from losslab import cellspec, changecells, sweeps
 from losslab.campaign import behaviour, cellfiles, divergence, verdicts
 from losslab.campaign.behaviour import Baseline, CellChange, Run
 from losslab.campaign.folder import CELL_FILE
@@ -74,9 +74,14 @@ def _check(options: argparse.Namespace) -> int:
     out: Path = options.out.resolve()
     if (options.bring is None) != (options.base_bring is None):
         raise UsageError("--bring and --base-bring need each other")
+    given_files = changes.files_given([*options.base, *options.change])
+    given_files += [each for each in (options.bring, options.base_bring) if each is not None]
+    cellspec.refuse_inside(given_files, out)
+    cellspec.refuse_not_own(out)
     cells = changecells.plan(options)
     compared = suite.load_suite(options.suite, ROOT)["compared"]
     spec = kernels.get(options.kernel).base
+    cellspec.make_own(out, "losslab check")
     sides, made = [], []
     for name, given, bring in (
         (BASELINE, options.base, options.base_bring),
@@ -95,6 +100,10 @@ def _check(options: argparse.Namespace) -> int:
         print(f"recorded {len(cells)} cells in {file}")
         return 0
     old, new = (changecells.kernel_digests(cells, side) for side in sides)
+    unused = [
+        changecells.require_compiled(cells, side, change)
+        for side, change in zip(sides, made, strict=True)
+    ][1]
     differ = {
         name: cell
         for name, cell in cells.items()
@@ -109,7 +118,7 @@ def _check(options: argparse.Namespace) -> int:
         "suite": options.suite,
         "change": [*options.change, *([after.bring] if options.bring else [])],
         "replaced": list(made[1].paths),
-        "skipped": list(made[1].skipped),
+        "skipped": [*made[1].skipped, *unused],
         "cells": list(cells),
         "same_kernel": [name for name in cells if name not in differ],
         "runs": sum(cell.replicates for cell in cells.values()),
