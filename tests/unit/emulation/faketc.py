@@ -84,7 +84,8 @@ def _netem(words):
         elif word == "gap":
             gap = u32(words.pop(0))
         elif word == "rate":
-            options["rate"] = {"rate": rate(words.pop(0))}
+            options["rate"] = {"rate": rate(words.pop(0)), "packetoverhead": 0}
+            options["rate"] |= {"cellsize": 0, "celloverhead": 0}
         else:
             assert word == "seed", word
             options["seed"] = int(words.pop(0))
@@ -150,11 +151,10 @@ def options_of(kind, words):
     assert kind in (
         "pfifo", "bfifo", "codel", "fq_codel", "pie", "fq", "drr", "dualpi2", "clsact"
     ), kind  # fmt: skip
-    return {
-        name: True if name == "ecn" else u32(its[name])
-        for name in ("limit", "flow_limit", "memory_limit", "ecn")
-        if name in its
-    }
+    found = {name: u32(its[name]) for name in ("limit", "flow_limit", "memory_limit") if name in its}
+    if "memory_limit" in found:  # fq_codel_change, net/sched/sch_fq_codel.c
+        found["memory_limit"] = min(found["memory_limit"], 2**31)
+    return found | ({"ecn": True} if "ecn" in its else {})
 
 
 def class_of(words):
