@@ -10,6 +10,7 @@ from pathlib import Path
 
 from losslab import bisection, cellspec, check, demo, init, new, score, steps, sweeps, whatif, why
 from losslab.artifact import commands as artifact
+from losslab.backends.base import GUEST
 from losslab.campaign import (
     cellrecord,
     diff,
@@ -22,7 +23,6 @@ from losslab.campaign import (
     staleness,
     verdicts,
 )
-from losslab.backends.base import GUEST
 from losslab.campaign.instrument import video
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError, did_you_mean

@@ -103,8 +103,7 @@ def cells(
     block = {name: list(each) for name, each in given.items()}
     with input_errors():
         conditions = [
-            cellspec.condition(point, names, where)
-            for point in block_grid({"defaults": {}}, block)
+            cellspec.condition(point, names, where) for point in block_grid({"defaults": {}}, block)
         ]
     return [Cell(each, folder / "cells" / each.slug()) for each in conditions]
 

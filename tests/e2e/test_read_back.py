@@ -43,8 +43,8 @@ with measure.bare_hosts() as bare, measure.stage(bare, first) as ready:
         wrong += [each for q in planned for each in q.deviations(state[q.where.host])]
         found[name] = {{"wrong": wrong, "state": {{h: state[h]["qdiscs"] for h in plans}}}}
         for host, plan in plans.items():
-            added = {{(q.where.name, "clsact" if q.kind == "clsact" else "root") for q in plan.qdiscs}}
-            ready.handles[host].tc.do([f"qdisc del dev {{n}} {{what}}" for n, what in added])
+            places = {{(q.where.name, "root" if q.parent else "clsact") for q in plan.qdiscs}}
+            ready.handles[host].tc.do([f"qdisc del dev {{n}} {{what}}" for n, what in places])
 Path("/mnt/out/found.json").write_text(json.dumps(found))
 """
 # What an axis needs so that its ends are accepted.

@@ -30,7 +30,7 @@ class Need:
     def of(self, condition: Condition) -> bool:
         """Return whether a condition has such a value."""
         value = getattr(condition, self.axis)
-        return value == self.value if self.value else value != AXES[self.axis].default
+        return bool(value == self.value if self.value else value != AXES[self.axis].default)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from losslab.emulation.plan import make_plan
 from losslab.emulation.qdiscs import differences
 from losslab.study.condition import AXES
 from losslab.study.conflicts import BUFFER_MAX_PACKETS
-from tests.unit.emulation.faketc import Refused, shown
+from tests.unit.emulation.faketc import RefusedError, shown
 from tests.unit.study.test_condition import CONDITION
 
 # Text of axes that are mini-languages or names.
@@ -48,7 +48,8 @@ def numbers(axis):
     magnitude = st.floats(-9, 4).map(lambda power: 10**power).filter(lambda v: v in axis.span)
     digits = st.floats(low, high).map(lambda v: round(v, 4)).filter(lambda v: v in axis.span)
     return st.one_of(
-        st.sampled_from(ends), magnitude, digits, st.floats(low, high).filter(axis.span.__contains__)
+        st.sampled_from(ends), magnitude, digits,
+        st.floats(low, high).filter(axis.span.__contains__),
     )  # fmt: skip
 
 
@@ -127,7 +128,7 @@ def test_largest_buffer_of_a_queue_is_the_largest_that_tc_takes(queue):
     ]
     try:
         assert wrong_read_back(larger) != []
-    except Refused:
+    except RefusedError:
         return
 
 
@@ -154,7 +155,7 @@ def test_largest_buffer_of_a_queue_is_the_largest_that_tc_takes(queue):
             {"policer_mbit": 0.01, "policer_burst_packets": 10_000},
             "policer_burst_packets must be at most 226 at policer_mbit 0.01, found 10000",
         ),
-        ({"flows": "same,rtt_ms=20000"}, "rtt_ms of flows must be at most 10000, found 20000"),
+        ({"flows": "same,rtt_ms=20000"}, "at least the path's 20 and at most 10000, found 20000"),
     ],
 )
 def test_value_that_cannot_be_set_is_refused(axes, words):
@@ -204,5 +205,5 @@ def test_accepted_condition_passes_its_own_read_back(condition):
         return
     try:
         assert wrong_read_back(condition) == []
-    except Refused as refused:
+    except RefusedError as refused:
         raise AssertionError(f"accepted, but tc refuses: {refused}") from refused
