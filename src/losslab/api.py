@@ -52,9 +52,9 @@ def measure(
         allow_invalid: Return a run that failed a check instead of raising InvalidRunError.
         axes: Axes of the condition, such as `algorithm="bbr", loss_percent=1`.
     """
-    condition = _condition(axes, where)
-    cellspec.SEED(str(seed))
     _require_backend(backend, where)
+    condition = _condition(axes, cellspec.on_own_kernel(backend, where))
+    cellspec.SEED(str(seed))
     links = export.links(captures, condition)
     at_first_use(condition, backend, where)
     tools = instrument(backend, where, condition)
@@ -97,13 +97,13 @@ def sweep(
         where: As in `measure`.
         axes: A value or a list of values of each axis, such as `algorithm=["cubic", "bbr"]`.
     """
+    _require_backend(backend, where)
     given = {name: _values(value) for name, value in axes.items()}
     folder = Path(out) if out is not None else SWEEPS
-    todo = sweeps.cells(given, folder, where)
+    todo = sweeps.cells(given, folder, cellspec.on_own_kernel(backend, where))
     runs = whole_option("replicates", 1)(str(replicates))
     available = len(os.sched_getaffinity(0))
     processors = available if cores is None else whole_option("cores", 1)(str(cores))
-    _require_backend(backend, where)
     for cell in todo:
         at_first_use(cell.condition, backend, where)
     options = ["--backend", backend, "--where", where]
@@ -117,12 +117,12 @@ def read(folder: str | Path) -> Results:
     return Results(Path(folder), tuple(cell.file for cell in found.values()))
 
 
-def _condition(axes: Mapping[str, Value], where: str) -> Condition:
+def _condition(axes: Mapping[str, Value], own_kernel: bool) -> Condition:
     given = {name: _plain(value) for name, value in axes.items()}
     if given.get("bring", NONE) != NONE:
         given["bring"] = inputs.named(Path(str(given["bring"])))
     with input_errors():
-        return cellspec.condition(given, where=where)
+        return cellspec.condition(given, own_kernel=own_kernel)
 
 
 def _plain(value: Any) -> Value:

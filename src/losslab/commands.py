@@ -10,7 +10,6 @@ from pathlib import Path
 
 from losslab import bisection, cellspec, check, demo, init, new, score, steps, sweeps, whatif, why
 from losslab.artifact import commands as artifact
-from losslab.backends.base import GUEST
 from losslab.campaign import (
     cellrecord,
     diff,
@@ -144,8 +143,8 @@ def condition_of(options: argparse.Namespace) -> Condition:
     """Make the condition from the axes' options."""
     if options.bring != NONE:
         options.bring = inputs.named(Path(options.bring))
-    where = getattr(options, "where", GUEST)
-    return cellspec.condition({name: getattr(options, name) for name in AXES}, where=where)
+    own = "where" in options and cellspec.on_own_kernel(options.backend, options.where)
+    return cellspec.condition({name: getattr(options, name) for name in AXES}, own_kernel=own)
 
 
 def _measure(options: argparse.Namespace) -> int:

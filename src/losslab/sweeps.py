@@ -21,7 +21,6 @@ import yaml
 
 from losslab import cellspec, interrupts, processes
 from losslab.backends import snapshot_server
-from losslab.backends.base import GUEST
 from losslab.campaign import celldata, collect
 from losslab.campaign.folder import CELL_FILE
 from losslab.errors import HostError, LosslabError
@@ -93,7 +92,7 @@ def _too_many(count: float) -> UsageError:
 
 
 def cells(
-    given: Mapping[str, Sequence[str | float]], folder: Path, where: str = GUEST
+    given: Mapping[str, Sequence[str | float]], folder: Path, own_kernel: bool = False
 ) -> list[Cell]:
     """Return the cells of all combinations of the given values.
 
@@ -103,7 +102,8 @@ def cells(
     block = {name: list(each) for name, each in given.items()}
     with input_errors():
         conditions = [
-            cellspec.condition(point, names, where) for point in block_grid({"defaults": {}}, block)
+            cellspec.condition(point, names, own_kernel)
+            for point in block_grid({"defaults": {}}, block)
         ]
     return [Cell(each, folder / "cells" / each.slug()) for each in conditions]
 
@@ -247,7 +247,8 @@ def _sweep(options: argparse.Namespace) -> int:
         for name, axis in AXES.items()
         if (text := getattr(options, name)) is not None
     }
-    todo = cells(given, options.out, options.where)
+    own = cellspec.on_own_kernel(options.backend, options.where)
+    todo = cells(given, options.out, own)
     varied = [name for name, each in given.items() if len(each) > 1] or ["algorithm"]
     figure = _can_draw()
     options.out.mkdir(parents=True, exist_ok=True)

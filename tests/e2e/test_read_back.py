@@ -18,7 +18,7 @@ from losslab.emulation.plan import make_plan
 from losslab.study.condition import AXES, QUEUES
 from losslab.study.conflicts import BUFFER_MAX_PACKETS
 from tests.unit.emulation.faketc import shown
-from tests.unit.emulation.test_read_back import BASE, ROWS, SHAPING, TEXTS
+from tests.unit.emulation.test_tcvalues import BASE, ROWS, SHAPING, TEXTS
 
 # Runs in the guest.
 SCRIPT = """

@@ -77,7 +77,7 @@ def planned_qdiscs(condition):
 
 
 def wrong_read_back(condition):
-    """Return what losslab would find wrong with a condition's plan, if tc did as it is told."""
+    """Return what losslab would find wrong with a condition's plan, if tc obeyed."""
     wrong = []
     for planned in planned_qdiscs(condition):
         qdiscs, classes, filters = shown(planned)
