@@ -71,6 +71,14 @@ def test_iperf3_client_prints_no_intervals():
     assert client[client.index("--interval") + 1] == "0"
 
 
+@pytest.mark.parametrize(("duration_s", "seconds"), [(10, "10"), (1.9, "2"), (0.3, "1")])
+def test_iperf3_sends_until_the_configured_end(duration_s, seconds):
+    """iperf3 takes whole seconds: 1.9 would be 1, and 0.3 would be for ever."""
+    condition = dataclasses.replace(CONDITION, duration_s=duration_s, warmup_s=0.1)
+    command = make_plan(condition, 7).flows[0].caller.command
+    assert command[command.index("--time") + 1] == seconds
+
+
 def test_jain_index_ranges_from_one_over_n_to_one():
     assert goodput.jain_index([5, 5, 5]) == 1
     assert goodput.jain_index([7, 0]) == 0.5
