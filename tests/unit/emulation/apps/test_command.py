@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from losslab.emulation import checks, outcome, traffic
+from losslab.emulation import checks, cut, outcome, traffic
 from losslab.emulation.apps import command
 from losslab.emulation.flows import Timeline
 from losslab.emulation.plan import make_plan
@@ -107,13 +107,14 @@ def test_logs_of_programs_are_kept_and_runs_without_data_are_refused(tmp_path):
 CONNECTION = "{host},8000,40000,{algorithm},{sent},1.0,0.5,0.0"
 
 
-def evidence(folder, algorithm, *connections):
+def evidence(folder, algorithm, *connections, future=None):
     """Return the violations of user programs with these connections."""
     lines = [CONNECTION.format(**each) for each in connections]
     table = [userprograms.CONNECTION_COLUMNS, *lines]
     (folder / userprograms.CONNECTIONS).write_text("\n".join(table) + "\n")
-    flows = make_plan(replace(COMMAND, algorithm=algorithm), 1).flows
-    found = list(outcome._programs_evidence(flows, folder))
+    plan = make_plan(replace(COMMAND, algorithm=algorithm), 1)
+    plan = plan if future is None else cut.with_algorithm(plan, future)
+    found = list(outcome._programs_evidence(plan, folder))
     return found, checks.violations(replace(EVIDENCE, flows=found))
 
 
@@ -130,6 +131,14 @@ def test_connection_with_another_algorithm_is_a_violation_unless_programs_choose
     assert [(each.found, each.window_limited_share) for each in found] == [(names, 0.5)]
     found, violations = evidence(tmp_path, "own", *connections)
     assert (found[0].found, violations) == (names, [])
+
+
+def test_future_with_another_algorithm_keeps_the_past_of_its_connections(tmp_path):
+    """A6: `losslab whatif --algorithm` changes open connections."""
+    changed = {"host": "sender", "algorithm": "cubic bbr", "sent": 9}
+    assert evidence(tmp_path, "cubic", changed, future="bbr")[1] == []
+    (violation,) = evidence(tmp_path, "cubic", changed, future="reno")[1]
+    assert violation == "command must use reno, found bbr"
 
 
 def test_algorithms_of_connections_without_data_of_the_sender_do_not_matter(tmp_path):
