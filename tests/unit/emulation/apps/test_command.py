@@ -175,6 +175,9 @@ def test_programs_own_algorithm_is_for_user_programs_alone():
     assert names.algorithms_of(own) == set()
     (problem,) = Condition(algorithm="own").problems()
     assert problem.startswith("algorithm own needs the app command")
+    for others in ({"competitor": "own"}, {"flows": "own"}):
+        problems = names.Names({"cubic": "default"}).problems(Condition("cubic", **others))
+        assert any("found 'own'" in each for each in problems)
 
 
 @pytest.mark.parametrize(
