@@ -123,7 +123,9 @@ def of_run(folder: Path, manifest: Mapping[str, Any]) -> dict[str, float]:
     port = _port(rows, flow["source_port"])
     phases = queueing.phases(condition, manifest["seed"])
     if flow["protocol"] == "udp" or port is None:
-        return of_queue(queue, condition)
+        intervals = folder / "intervals.csv"
+        goodputs = read_rows(intervals) if intervals.is_file() else []
+        return of_queue(queue, goodputs, condition, phases)
     seen: dict[str, Any] = next(iter(manifest["observed"]["flows"]), {})
     kernel = {
         RECEIVER: seen.get("window_limited_share", 0.0),
@@ -190,13 +192,24 @@ def of_time(
     return _percent(counts)
 
 
-def of_queue(queue: Sequence[Row], condition: Condition) -> dict[str, float]:
-    """Return the share of samples with packets in the bottleneck's queue, in percent; the rest."""
-    busy = [
-        int(row["backlog_packets"]) > 0
-        for row in queue
-        if condition.warmup_s <= float(row["t_s"]) <= condition.duration_s
-    ]
+def of_queue(
+    queue: Sequence[Row], goodputs: Sequence[Row], condition: Condition, phases: Sequence[Phase]
+) -> dict[str, float]:
+    """Return the share of samples at which the bottleneck is busy, in percent, and the rest.
+
+    Packets wait in its queue then, or the goodput of that interval (`goodputs`, if the app has
+    any) has 90 % of its rate.
+    """
+    ends = [float(row["t_s"]) for row in goodputs]
+    busy = []
+    for row in queue:
+        t_s = float(row["t_s"])
+        if not condition.warmup_s <= t_s <= condition.duration_s:
+            continue
+        used, capacity = 0.0, _capacity_mbit(t_s, condition, phases)
+        if (number := bisect_left(ends, t_s)) < len(ends):
+            used = float(goodputs[number]["goodput_mbit"]) * FRAME_BYTES / PAYLOAD_BYTES
+        busy.append(int(row["backlog_packets"]) > 0 or used >= USED * capacity)
     return _percent({PATH: sum(busy), SENDER: len(busy) - sum(busy)})
 
 
