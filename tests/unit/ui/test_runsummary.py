@@ -68,9 +68,9 @@ def recorded(tmp_path_factory):
 @pytest.mark.parametrize(
     ("block", "limit", "warns"),
     [
-        ("bulk", "congestion window", True), ("rivals", "path", False), ("video", "sending application", True),
-        ("page", "path", False), ("crowd", "path", False), ("datagrams", "path", False),
-        ("programs", "path", False), ("stack", "path", False),
+        ("bulk", "congestion window", True), ("rivals", "path", False),
+        ("video", "sending application", True), ("page", "path", False), ("crowd", "path", False),
+        ("datagrams", "path", False), ("programs", "path", False), ("stack", "path", False),
     ],
 )  # fmt: skip
 def test_run_of_every_app_says_what_limited_it(recorded, block, limit, warns):
