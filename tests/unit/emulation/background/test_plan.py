@@ -115,7 +115,7 @@ def test_algorithms_of_flows_do_not_depend_on_the_seed():
 
 
 def test_flows_with_a_trace_are_refused():
-    """They bypassed the trace-driven link: 722 Mbit/s beside a trace of 5 Mbit/s, in a valid run."""
+    """Background flows bypassed the trace-driven link: 722 Mbit/s beside 5, in a valid run."""
     condition = dataclasses.replace(CONDITION, flows="same", trace="cellular", rtt_ms=40)
     [problem] = condition.problems()
     assert "flows need a path without a trace" in problem
