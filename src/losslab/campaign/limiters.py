@@ -112,14 +112,19 @@ def of_samples(
 def of_run(folder: Path, manifest: Mapping[str, Any]) -> dict[str, float]:
     """Return what limited a run's first flow, in percent of its time, largest first.
 
-    Empty without samples. Over UDP, losslab does not see the socket: all that the path did not
-    limit, the sender did, by its own congestion control or its application.
+    Empty without samples, and with a second bottleneck, whose queue is not sampled. Over UDP,
+    losslab does not see the socket: all that the path did not limit, the sender did, by its own
+    congestion control or its application.
     """
     tables = [folder / name for name in ("tcp.csv", "queue.csv")]
     if "plan" not in manifest or not all(table.is_file() for table in tables):
         return {}
     condition = Condition.from_json(manifest["cell"])
+    if condition.second_rate_mbit > 0:
+        return {}
     rows, queue = map(read_rows, tables)
+    if condition.shaper != "tbf":
+        queue = []  # its backlog includes the packets on the netem link
     flow = manifest["plan"]["starts"][0]["flow"]
     port = _port(rows, flow["source_port"])
     phases = queueing.phases(condition, manifest["seed"])

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from losslab import frames
+from losslab.campaign import limiters
 from losslab.ui import runsummary
 from tests.golden import seam
 from tests.unit.study.test_condition import CONDITION
@@ -101,3 +102,23 @@ def test_delays_behind_a_trace_come_from_its_link_not_from_pings(recorded):
     assert "Loaded RTT" not in text
     assert run.queueing_delay.p95_ms == run.summary["queue_delay_p95_ms"]
     assert 0 < run.queueing_delay.mean_ms < run.queueing_delay.p95_ms
+
+
+@pytest.mark.parametrize(
+    ("changes", "limits"),
+    [({"second_rate_mbit": 5}, []), ({"shaper": "htb-netem"}, ["congestion window"])],
+)
+def test_backlog_that_is_not_the_paths_queue_is_no_limit(recorded, changes, limits):
+    """The backlog of htb-netem includes its netem link; a second queue is not sampled."""
+    folder = recorded["bulk"]
+    manifest = frames.Run(folder).manifest
+    manifest = manifest | {"cell": manifest["cell"] | changes}
+    full = [
+        line if number == 0 else f"{line.split(',')[0]},9,9000,0"
+        for number, line in enumerate((folder / "queue.csv").read_text().splitlines())
+    ]
+    copy = folder.parent / "full"
+    copy.mkdir(exist_ok=True)
+    (copy / "queue.csv").write_text("\n".join(full))
+    (copy / "tcp.csv").write_text((folder / "tcp.csv").read_text())
+    assert list(limiters.of_run(copy, manifest)) == limits
