@@ -97,6 +97,22 @@ def test_frame_times_follow_the_time_base():
     assert ffmpeg.parse_frames(text) == [(0.0, 10, 400), (0.033, 20, 500)]
 
 
+@pytest.mark.parametrize(("duration_s", "frames"), [(1.0, 30), (1.01, 31), (1.51, 46), (2.99, 90)])
+def test_all_frames_that_begin_before_the_end_are_100_percent(tmp_path, duration_s, frames):
+    """A10: 1.01 s of video have 31 frames, which were 103.3 % of 30."""
+    condition = dataclasses.replace(
+        CONDITION, app="ffmpeg", duration_s=duration_s, warmup_s=0.2, rtt_ms=20
+    )
+    lines = [
+        "0 #tb 0: 1/30",
+        *(f"{n * 10**7} 0, {n}, {n}, 1, 9, 0x0" for n in range(1, frames + 1)),
+    ]
+    (tmp_path / "receiver.log").write_text("\n".join(lines))
+    plan = make_plan(condition, 7, tmp_path / "video.mp4")
+    found = ffmpeg.FEATURE.collect(plan, tmp_path, TIMELINE)
+    assert found["frames_delivered_percent"] == pytest.approx(100)
+
+
 def test_frames_on_time_do_not_stall():
     frames = [(i / 30, 5 + i / 30) for i in range(90)]
     found = ffmpeg.playout(frames, 0.2)
