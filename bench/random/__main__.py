@@ -91,7 +91,9 @@ def reasons(run: Finished) -> Iterator[str]:
         yield re.sub(r"[0-9.e-]*[0-9][0-9.e+-]*", "#", " ".join(reason.split()))[:150]
 
 
-def judged(number: int, seed: int, cells: int, folder: Path) -> tuple[Finished, str, list[tuple[str, str]], Counter[str]]:
+def judged(
+    number: int, seed: int, cells: int, folder: Path
+) -> tuple[Finished, str, list[tuple[str, str]], Counter[str]]:
     """Draw, measure and judge cell `number` of a campaign, which depends on nothing else."""
     rng = random.Random(f"{seed}-{number}")
     refused = Counter[str]()
@@ -132,7 +134,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             lambda number: judged(number, seed, options.cells, folder), numbers
         ):
             totals.refused.update(refused)
-            verdict = "valid" if run.valid else {1: "invalid", 2: "refused"}.get(run.status, "crashed")
+            verdict = (
+                "valid" if run.valid else {1: "invalid", 2: "refused"}.get(run.status, "crashed")
+            )
             totals.verdicts[verdict] += 1
             if not run.valid:
                 totals.invalid.update(reasons(run))

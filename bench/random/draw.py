@@ -202,7 +202,10 @@ def _drawn(app: str, rng: random.Random) -> dict[str, Any]:
     if app == "command":
         receiver, sender = rng.choice(PROGRAMS)
         octets = round(its["rate_mbit"] * its["duration_s"] * 1e5 * between(0.1, 3, rng))
-        its |= {"receiver_command": receiver, "sender_command": sender.replace("{}", str(max(2000, octets)))}
+        its |= {
+            "receiver_command": receiver,
+            "sender_command": sender.replace("{}", str(max(2000, octets))),
+        }
         its |= {"bring": BRING} if receiver == "./receive" else {}
     for name, axis in AXES.items():
         if name not in (*its, *OF_PROGRAMS) and rng.random() < CHANGED:

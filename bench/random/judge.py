@@ -129,8 +129,14 @@ class Finished:
         return found
 
     def capacity_bytes(self, begin: float, end: float) -> float:
-        """Bytes that the bottleneck's rate allows between two times, its burst included."""
-        burst = 2 * (AGGREGATE if self.asked["offloads"] == "on" else FRAME)
+        """Bytes that the bottleneck's rate allows between two times, its bursts included.
+
+        Each change of the rate fills the token bucket again; so do both ends of a pause.
+        """
+        pauses = dict(pair.split("=") for pair in self.asked["pauses"].split(",") if "=" in pair)
+        count = 2 * float(pauses.get("per_s", 0)) * (end - begin)
+        count += len(self.phases) + 5 * math.sqrt(count)
+        burst = 2 * (AGGREGATE if self.asked["offloads"] == "on" else FRAME) * count
         ends = [phase["at_s"] for phase in self.phases[1:]] + [math.inf]
         mbit = sum(
             phase["rate_mbit"] * max(0.0, min(end, to) - max(begin, phase["at_s"]))
@@ -313,7 +319,11 @@ def no_rtt_is_below_the_base(run: Finished) -> Iterator[str]:
     base = min(phase["rtt_ms"] for phase in run.phases)
     base -= run.asked["reorder_ms"] if run.asked["reorder_percent"] else 0.0
     least = base * 0.999 - 0.01
-    for table, column in (("ping.csv", "rtt_ms"), ("ping_idle.csv", "rtt_ms"), ("tcp.csv", "srtt_ms")):
+    for table, column in (
+        ("ping.csv", "rtt_ms"),
+        ("ping_idle.csv", "rtt_ms"),
+        ("tcp.csv", "srtt_ms"),
+    ):
         found = [float(row[column]) for row in run.rows(table) if float(row[column]) > 0]
         if found and min(found) < least:
             yield f"no RTT may be below {least:g} ms, found {min(found):g} in {table}"
@@ -348,7 +358,9 @@ def samples_are_in_order(run: Finished) -> Iterator[str]:
 def flow_lasts_until_the_end(run: Finished) -> Iterator[str]:
     if run.asked["app"] != "iperf3" or len(run.sampled_s) < 2:
         return
-    last = max((t for port in ("40001", "40002") for t, _ in run.delivered.get(port, [])), default=0.0)
+    last = max(
+        (t for port in ("40001", "40002") for t, _ in run.delivered.get(port, [])), default=0.0
+    )
     if last < run.sampled_s[-1] - 2 * INTERVAL_S:
         yield f"iperf3 must send until {run.sampled_s[-1]:g} s, found its last sample at {last:g} s"
 
