@@ -46,6 +46,7 @@ class Totals:
 
     @property
     def failed(self) -> bool:
+        """Return whether an invariant is violated or too many runs are invalid."""
         measured = sum(self.verdicts.values())
         return bool(self.violated) or self.verdicts["invalid"] > INVALID_MAX * measured
 
@@ -80,7 +81,7 @@ def violations(run: Finished) -> Iterator[tuple[str, str]]:
         try:
             for violation in invariant(run):
                 yield invariant.__name__, violation
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             yield invariant.__name__, f"the files could not be judged: {error!r}"
 
 

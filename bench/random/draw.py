@@ -1,4 +1,4 @@
-"""Draw random conditions over every declared axis: typed values, fitted values and ends of spans."""
+"""Random conditions over every declared axis: typed and fitted values, and ends of spans."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import random
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from losslab.campaign.instrument import image_of, kernel_of
@@ -15,7 +15,7 @@ from losslab.emulation.schemes import SCHEMES
 from losslab.instrument import image, kernel, kernels
 from losslab.repository import ROOT
 from losslab.study import design
-from losslab.study.axes import NONE, Axis, Span, plain
+from losslab.study.axes import Axis, Span, plain
 from losslab.study.condition import AXES, Condition
 
 # Share of each app's conditions.
@@ -75,8 +75,7 @@ def between(low: float, high: float, rng: random.Random) -> float:
 
 def _basics(app: str, rng: random.Random) -> dict[str, Any]:
     """Draw rate, RTT, buffer and times of a run that is affordable and lasts a few RTTs."""
-    spans = {name: AXES[name].span for name in BASICS[1:]}
-    assert all(spans.values())
+    spans = {name: span for name in BASICS[1:] if (span := AXES[name].span)}
     max_mbit = MAX_MBIT * rng.choice((1, 1, 1, 1, 5)) * (2 if app == "web" else 1)
     while True:
         rate, rtt = (number(spans[name], "float", rng) for name in ("rate_mbit", "rtt_ms"))
@@ -91,7 +90,9 @@ def _basics(app: str, rng: random.Random) -> dict[str, Any]:
             break
     buffer = number(spans["buffer_packets"], "int", rng)
     if rng.random() < 0.7:
-        buffer = max(2, round(rate * max(rtt, 1) / 12 * between(0.2, 5, rng)))
+        buffer = max(
+            rng.choice((2, 5, 10, 50)), round(rate * max(rtt, 1) / 12 * between(0.2, 5, rng))
+        )
     return dict(zip(BASICS, (app, rate, rtt, buffer, duration, warmup), strict=True))
 
 
@@ -162,14 +163,13 @@ LANGUAGES: Mapping[str, Callable[[Mapping[str, Any], random.Random], str]] = {
     "trace_back": lambda its, rng: "cellular",
     "kernel": lambda its, rng: rng.choice(list(kernels.declared())),
     "competitor": lambda its, rng: rng.choice(algorithms()),
-    "algorithm": lambda its, rng: rng.choice(algorithms()),
 }
 # Axes that the apps' programs set, or that have one value of use.
 OF_PROGRAMS = ("sender_command", "receiver_command", "bring", "image", "scheme")
 
 
 @functools.cache
-def algorithms() -> tuple[str, ...]:
+def algorithms() -> Sequence[str]:
     """List the congestion controls of kernels that are built here."""
     names = design.load_names(ROOT).algorithms
     return tuple(name for name in names if built(Condition(algorithm=name)))
@@ -252,6 +252,3 @@ def plain_or_text(value: object) -> str:
 def command(its: Condition, seed: int) -> str:
     """Return the command that measures a condition."""
     return f"losslab measure {shlex.join(words(its))} --seed {seed}"
-
-
-__all__ = ["NONE", "command", "condition", "words"]

@@ -42,16 +42,19 @@ class Finished:
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
+        """Return the manifest; empty without one."""
         path = self.folder / "manifest.json"
         found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
         return found
 
     @property
     def valid(self) -> bool:
+        """Return whether the run is a valid result."""
         return bool(self.manifest.get("valid"))
 
     @property
     def summary(self) -> dict[str, Any]:
+        """Return the metrics."""
         found: dict[str, Any] = self.manifest["summary"]
         return found
 
@@ -64,10 +67,12 @@ class Finished:
             return list(csv.DictReader(file))
 
     def report(self, name: str) -> dict[str, Any]:
+        """Read a program's JSON report."""
         found: dict[str, Any] = json.loads((self.folder / name).read_text())
         return found
 
     def link(self, host: str, name: str) -> dict[str, dict[str, int]]:
+        """Return the counters of an interface since it was made."""
         found: dict[str, dict[str, int]] = self.manifest["observed"]["state"][host]["links"][name]
         return found
 
@@ -78,27 +83,29 @@ class Finished:
         return int(of[0][counter]) if of else 0
 
     def counter(self, host: str, name: str) -> int:
+        """Return one of a host's TCP, IP or ICMP counters."""
         return int(self.manifest["observed"]["state"][host]["counters"].get(name, 0))
 
     @property
     def back(self) -> str:
-        """The first router of the reverse path."""
+        """Return the first router of the reverse path."""
         return "r2" if self.asked["path"] == "symmetric" else "r3"
 
     @property
     def window(self) -> tuple[float, float]:
+        """Return warm-up and end: the time of most metrics."""
         return self.asked["warmup_s"], self.asked["duration_s"]
 
     @cached_property
     def sampled_s(self) -> list[float]:
-        """Times of the samples between the warm-up and the end."""
+        """Return the times of the samples between the warm-up and the end."""
         begin, end = self.window
         times = [float(row["t_s"]) for row in self.rows("queue.csv")]
         return [t for t in times if begin - CLOCK_S <= t <= end + CLOCK_S]
 
     @cached_property
     def delivered(self) -> dict[str, list[tuple[float, int]]]:
-        """Samples of (time, bytes delivered) of each connection."""
+        """Return samples of (time, bytes delivered) by connection."""
         found: dict[str, list[tuple[float, int]]] = {}
         for row in self.rows("tcp.csv"):
             sample = float(row["t_s"]), int(row["delivered_bytes"])
@@ -106,7 +113,7 @@ class Finished:
         return found
 
     def delivered_between(self, port: str, begin: float, end: float) -> int:
-        """Bytes of a connection delivered between two times: 0 before it, its maximum after it."""
+        """Count the bytes of a connection that were delivered between two times."""
         return self._until(port, end) - self._until(port, begin)
 
     def _until(self, port: str, t_s: float) -> int:
@@ -114,13 +121,18 @@ class Finished:
         return max((octets for at, octets in samples if at <= t_s + 1e-6), default=0)
 
     @property
+    def competes(self) -> bool:
+        """Return whether a second bulk flow runs."""
+        return bool(self.asked["competitor"] != "none")
+
+    @property
     def tables_of_tc(self) -> bool:
-        """Whether packets, and not aggregates, are counted, and no program forwards them."""
+        """Return whether packets, not aggregates, are counted, and no program forwards them."""
         return bool(self.asked["offloads"] == "off" and self.asked["trace"] == "none")
 
     @cached_property
     def phases(self) -> list[dict[str, float]]:
-        """Parameters of the path over time, each phase from its `at_s`."""
+        """List the parameters of the path over time, each phase from its `at_s`."""
         first = {name: float(self.asked[name]) for name in ("rate_mbit", "rtt_ms")}
         found = [{"at_s": 0.0, **first}]
         for part in self.asked["changes"].split("+") if self.asked["changes"] != "none" else []:
@@ -129,7 +141,7 @@ class Finished:
         return found
 
     def capacity_bytes(self, begin: float, end: float) -> float:
-        """Bytes that the bottleneck's rate allows between two times, its bursts included.
+        """Return the bytes that the rate allows between two times, with the bucket's bursts.
 
         Each change of the rate fills the token bucket again; so do both ends of a pause.
         """
@@ -149,12 +161,14 @@ Invariant = Callable[[Finished], Iterator[str]]
 
 
 def no_traceback(run: Finished) -> Iterator[str]:
+    """No command may end with a traceback."""
     for name, text in (("stdout", run.stdout), ("stderr", run.stderr)):
         if "Traceback (most recent call last)" in text or "bug in losslab" in text:
             yield f"a traceback in {name}: {text.strip().splitlines()[-1]}"
 
 
 def status_is_verdict(run: Finished) -> Iterator[str]:
+    """Exit status, manifest and folder must agree."""
     if run.status not in (0, 1, 2):
         yield f"exit status {run.status}"
     if (run.status == 0) != run.valid:
@@ -166,6 +180,7 @@ def status_is_verdict(run: Finished) -> Iterator[str]:
 
 
 def manifest_is_of_what_was_asked(run: Finished) -> Iterator[str]:
+    """The manifest must have the condition, the seed and the files of this run."""
     if not run.manifest:
         return
     cell = run.manifest["cell"]
@@ -180,6 +195,7 @@ def manifest_is_of_what_was_asked(run: Finished) -> Iterator[str]:
 
 
 def metrics_are_in_range(run: Finished) -> Iterator[str]:
+    """No metric may have a value that its definition excludes."""
     for name, value in run.summary.items():
         if value is None:
             continue
@@ -194,6 +210,7 @@ def metrics_are_in_range(run: Finished) -> Iterator[str]:
 
 
 def goodput_is_below_capacity(run: Finished) -> Iterator[str]:
+    """No goodput may exceed the payload that the rate allows, with bursts and late data."""
     if run.asked["trace"] != "none" or len(run.sampled_s) < 2:
         return
     first, last = run.sampled_s[0], run.sampled_s[-1]
@@ -316,20 +333,19 @@ def losses_are_as_likely(run: Finished) -> Iterator[str]:
 
 
 def no_rtt_is_below_the_base(run: Finished) -> Iterator[str]:
+    """No RTT may be below the propagation delay."""
     base = min(phase["rtt_ms"] for phase in run.phases)
     base -= run.asked["reorder_ms"] if run.asked["reorder_percent"] else 0.0
     least = base * 0.999 - 0.01
-    for table, column in (
-        ("ping.csv", "rtt_ms"),
-        ("ping_idle.csv", "rtt_ms"),
-        ("tcp.csv", "srtt_ms"),
-    ):
+    columns = {"ping.csv": "rtt_ms", "ping_idle.csv": "rtt_ms", "tcp.csv": "srtt_ms"}
+    for table, column in columns.items():
         found = [float(row[column]) for row in run.rows(table) if float(row[column]) > 0]
         if found and min(found) < least:
             yield f"no RTT may be below {least:g} ms, found {min(found):g} in {table}"
 
 
 def queue_fits_its_buffer(run: Finished) -> Iterator[str]:
+    """The backlog must fit the buffer, and drops must not decrease."""
     its, rows = run.asked, run.rows("queue.csv")
     buffer = its["buffer_packets"] * (2 if its["queue"] == "two-fifos" else 1) + 1
     packets = max((int(row["backlog_packets"]) for row in rows), default=0)
@@ -343,6 +359,7 @@ def queue_fits_its_buffer(run: Finished) -> Iterator[str]:
 
 
 def samples_are_in_order(run: Finished) -> Iterator[str]:
+    """Times and delivered bytes of a connection must not decrease."""
     for port, samples in run.delivered.items():
         times = [t for t, _ in samples]
         if times != sorted(times):
@@ -356,16 +373,18 @@ def samples_are_in_order(run: Finished) -> Iterator[str]:
 
 
 def flow_lasts_until_the_end(run: Finished) -> Iterator[str]:
-    if run.asked["app"] != "iperf3" or len(run.sampled_s) < 2:
+    """A bulk flow must send until the configured end."""
+    if run.asked["app"] != "iperf3":
         return
-    last = max(
-        (t for port in ("40001", "40002") for t, _ in run.delivered.get(port, [])), default=0.0
-    )
-    if last < run.sampled_s[-1] - 2 * INTERVAL_S:
-        yield f"iperf3 must send until {run.sampled_s[-1]:g} s, found its last sample at {last:g} s"
+    end, flows = run.asked["duration_s"], ("40001", "40002")[: 1 + run.competes]
+    for flow in flows:
+        last = max((t for t, _ in run.delivered.get(flow, [])), default=0.0)
+        if last < end - 2 * INTERVAL_S - CLOCK_S:
+            yield f"iperf3 must send until {end:g} s, found the last sample of {flow} at {last:g} s"
 
 
 def algorithm_is_the_asked_one(run: Finished) -> Iterator[str]:
+    """Each flow must have used its congestion control."""
     for flow in run.manifest["observed"]["flows"]:
         if flow["found"] != [flow["wanted"]]:
             yield f"{flow['name']} must use {flow['wanted']}, found {flow['found']}"
