@@ -33,8 +33,10 @@ DIGITS = 3  # of a value that an operator types
 VIDEO_S = (1.0, 1.5, 2.0, 3.0)
 WEB_S = 25.0
 SINK, PORT = "socat -u TCP-LISTEN:5000 OPEN:/dev/null", "TCP:$RECEIVER:5000"
+FETCH = "curl --silent --output /dev/null --interface $RECEIVER http://$SENDER:8000/file"
 # Programs of the app `command`: receiver and sender. `{}` is a number of bytes.
 PROGRAMS = (
+    (FETCH, "head -c {} /dev/zero >file; exec python3 -m http.server 8000"),
     (SINK, f"socat -u OPEN:/dev/zero {PORT}"),
     (SINK, f"head -c {{}} /dev/zero | socat -u - {PORT}"),
     (f"{SINK.replace('TCP-', 'TCP6-')},ipv6only=0", f"head -c {{}} /dev/zero | socat -u - {PORT}"),
@@ -164,8 +166,8 @@ LANGUAGES: Mapping[str, Callable[[Mapping[str, Any], random.Random], str]] = {
     "kernel": lambda its, rng: rng.choice(list(kernels.declared())),
     "competitor": lambda its, rng: rng.choice(algorithms()),
 }
-# Axes that the apps' programs set, or that have one value of use.
-OF_PROGRAMS = ("sender_command", "receiver_command", "bring", "image", "scheme")
+# Axes that the apps' programs set.
+OF_PROGRAMS = ("sender_command", "receiver_command", "bring", "listens", "image", "scheme")
 
 
 @functools.cache
@@ -200,6 +202,7 @@ def _drawn(app: str, rng: random.Random) -> dict[str, Any]:
     if app == "quic":
         its["algorithm"] = rng.choice(("cubic", "reno", "bbr"))
     if app == "command":
+        its["algorithm"] = rng.choice(("cubic", "bbr", rng.choice(algorithms()), "own"))
         receiver, sender = rng.choice(PROGRAMS)
         octets = round(its["rate_mbit"] * its["duration_s"] * 1e5 * between(0.1, 3, rng))
         its |= {
@@ -207,6 +210,7 @@ def _drawn(app: str, rng: random.Random) -> dict[str, Any]:
             "sender_command": sender.replace("{}", str(max(2000, octets))),
         }
         its |= {"bring": BRING} if receiver == "./receive" else {}
+        its |= {"listens": "sender"} if receiver == FETCH else {}
     for name, axis in AXES.items():
         if name not in (*its, *OF_PROGRAMS) and rng.random() < CHANGED:
             its[name] = _value(axis, its, rng)

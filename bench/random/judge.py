@@ -126,6 +126,11 @@ class Finished:
         return bool(self.asked["competitor"] != "none")
 
     @property
+    def duplicates(self) -> int:
+        """Count the packets that netem duplicated."""
+        return int(self.summary.get("duplicate_packets") or 0)
+
+    @property
     def tables_of_tc(self) -> bool:
         """Return whether packets, not aggregates, are counted, and no program forwards them."""
         return bool(self.asked["offloads"] == "off" and self.asked["trace"] == "none")
@@ -259,7 +264,7 @@ def payload_is_that_of_the_link(run: Finished) -> Iterator[str]:
     if packets == 0 or app not in ("iperf3", "datagram") or run.asked["flows"] != "none":
         return
     # What arrived is acknowledged, unless it was sent twice or came after the last sample.
-    again = run.counter("sender", "TcpRetransSegs") + (its.get("duplicate_packets") or 0)
+    again = run.counter("sender", "TcpRetransSegs") + run.duplicates
     if app == "iperf3":
         windows = [int(row["cwnd_packets"]) for row in run.rows("tcp.csv")] or [0]
         flight = 2 * max(windows) * connections + run.capacity_bytes(0, 0.2) / FRAME

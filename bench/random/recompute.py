@@ -5,13 +5,22 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
-from bench.random.judge import CLOCK_S, DATAGRAM, INTERVAL_S, PING, Finished, Invariant
+from bench.random.judge import (
+    CLOCK_S,
+    DATAGRAM,
+    ETHERNET,
+    INTERVAL_S,
+    PING,
+    SEGMENT,
+    Finished,
+    Invariant,
+)  # fmt: skip
 
 BULK, COMPETITOR, VIDEO, PAGE = "40001", "40002", "40011", "80"
 FRAMES_PER_S = 30
-# Headers of a data packet: of TCP with and without selective acknowledgements, and of UDP, whose
-# fragments have none.
-TCP_HEADER, UDP_HEADER = (66, 78), (34, 42)
+# Smallest and largest headers of a data packet, IP's included: of TCP with time stamps and other
+# options, and of UDP, whose fragments have none.
+TCP_HEADER, UDP_HEADER = (52, 64), (20, 28)
 
 
 def _differ(name: str, found: float | None, expected: float | None, share: float) -> Iterator[str]:
@@ -193,35 +202,35 @@ def page(run: Finished) -> Iterator[str]:
 
 
 def programs(run: Finished) -> Iterator[str]:
-    """Count the payload of own programs by the bytes and packets of the receiver's link."""
-    rows, (begin, end) = run.rows("arrivals.csv"), run.window
+    """Bound the payload of own programs by the packets and bytes of IP at the receiver's link."""
+    rows, (begin, end), its = run.rows("arrivals.csv"), run.window, run.summary
     if run.asked["app"] != "command" or len(rows) < 2:
         return
-    its, sent = run.summary, run.asked["sender_command"]
-    inside = [r for r in rows if begin - CLOCK_S <= float(r["t_s"]) <= end + CLOCK_S]
+    inside = [r for r in rows if begin - CLOCK_S <= float(r["t_s"]) <= its["ended_s"] + CLOCK_S]
     if len(inside) < 2:
         return
-    low, high = UDP_HEADER if "UDP" in sent or sent == "./send" else TCP_HEADER
-    first, last = inside[0], inside[-1]
+    sent, first, last = run.asked["sender_command"], inside[0], inside[-1]
     seconds = float(last["t_s"]) - float(first["t_s"])
-    octets, packets = (int(last[key]) - int(first[key]) for key in ("bytes", "packets"))
-    pings = sum(begin <= float(r["t_s"]) <= end for r in run.rows("ping.csv"))
-    payload = its["goodput_mbit"] * seconds * 1e6 / 8
-    data, rest = packets - pings, octets - PING * pings
-    least, most = rest - high * data, rest - low * data
-    if run.asked["offloads"] == "off" and not least - 300 <= payload <= most + 300:
-        yield f"goodput must be {least} to {most} bytes by the link, found {payload:.0f}"
-    yield from _differ(
-        "throughput_mbit",
-        its.get("throughput_mbit"),
-        (octets - 14 * packets) * 8 / 1e6 / seconds,
-        1e-6,
-    )
-    whole = int(sent.split()[2]) if sent.startswith("head -c ") else None
-    if whole is None or its["ended_s"] >= end - INTERVAL_S:
+    octets, packets = (int(last[key]) - int(first[key]) for key in ("ip_bytes", "packets"))
+    mean_mbit = octets * 8 / 1e6 / seconds
+    yield from _differ("throughput_mbit", its["throughput_mbit"], mean_mbit, 1e-6)
+    link = run.link("receiver", "receiver-r2")["rx"]
+    pings = run.counter("receiver", "IcmpInEchos")
+    arrived = link["bytes"] - ETHERNET * link["packets"] - (PING - ETHERNET) * pings
+    if (counted := int(rows[-1]["ip_bytes"])) > arrived:
+        yield f"arrivals.csv has {counted} bytes of the {arrived} that the link counted"
+    udp = "UDP" in sent or sent == "./send"
+    low, high = UDP_HEADER if udp else TCP_HEADER
+    again = 0 if udp else run.counter("sender", "TcpRetransSegs") + run.duplicates
+    least, most = octets - high * packets - again * SEGMENT - 300, octets - low * packets + 300
+    if "goodput_mbit" not in its:
         return
-    again = run.counter("sender", "TcpRetransSegs") + (its.get("duplicate_packets") or 0)
-    if not whole <= its["bytes_received"] <= whole + 1460 * again + 400:
+    payload = its["goodput_mbit"] * seconds * 1e6 / 8
+    if run.asked["offloads"] == "off" and not least <= payload <= most:
+        yield f"goodput must be {least} to {most} bytes by the link, found {payload:.0f}"
+    whole = int(sent.split()[2]) if sent.startswith("head -c ") else None
+    ended = whole is not None and its["ended_s"] < end - INTERVAL_S
+    if ended and not whole <= its["bytes_received"] <= whole + 1000:  # the server's header
         yield f"bytes_received must be the {whole} sent, found {its['bytes_received']}"
 
 
