@@ -39,7 +39,10 @@ PROGRAMS = (
     (FETCH, "head -c {} /dev/zero >file; exec python3 -m http.server 8000"),
     (SINK, f"socat -u OPEN:/dev/zero {PORT}"),
     (SINK, f"head -c {{}} /dev/zero | socat -u - {PORT}"),
-    (f"{SINK.replace('TCP-', 'TCP6-')},ipv6only=0", f"head -c {{}} /dev/zero | socat -u - {PORT}"),
+    (
+        SINK.replace("TCP-LISTEN:5000", "TCP6-LISTEN:5000,ipv6only=0"),
+        f"head -c {{}} /dev/zero | socat -u - {PORT}",
+    ),
     ("iperf3 -s -1", "iperf3 -c $RECEIVER -t ${DURATION_S%.*}"),
     (
         "socat -u TCP-LISTEN:5001 OPEN:/dev/null & socat TCP-LISTEN:5000 TCP:127.0.0.1:5001",
