@@ -214,6 +214,8 @@ def _drawn(app: str, rng: random.Random) -> dict[str, Any]:
         }
         its |= {"bring": BRING} if receiver == "./receive" else {}
         its |= {"listens": "sender"} if receiver == FETCH else {}
+        if sender.startswith("head"):  # the transfer may end within any warm-up
+            its["warmup_s"] = 0.0
     for name, axis in AXES.items():
         if name not in (*its, *OF_PROGRAMS) and rng.random() < CHANGED:
             its[name] = _value(axis, its, rng)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from bench.random.judge import (
     CLOCK_S,
@@ -40,12 +41,16 @@ def _mbit(run: Finished, port: str) -> float | None:
 
 def rates_of_tcp(run: Finished) -> Iterator[str]:
     """Compute the goodputs of iperf3, and Jain's index."""
-    its, app = run.summary, run.asked["app"]
+    its, app, times = run.summary, run.asked["app"], run.sampled_s
+    # A window ends at a sample, or between two.
+    sample = (
+        1.2 * max((b - a for a, b in pairwise(times)), default=0) / max(1e-9, times[-1] - times[0])
+    )
     ports = {"iperf3": {"goodput_mbit": BULK, "competitor_goodput_mbit": COMPETITOR}}
     ports["web"] = {"bulk_goodput_mbit": BULK}
     for name, port in ports.get(app, {}).items():
         if name in its:
-            yield from _differ(name, its[name], _mbit(run, port), 1e-6)
+            yield from _differ(name, its[name], _mbit(run, port), sample)
     if "jain_index" in its and run.asked["flows"] == "none":
         rates = [its["goodput_mbit"], its["competitor_goodput_mbit"]]
         squares = 2 * sum(rate**2 for rate in rates)

@@ -60,7 +60,7 @@ def forged(tmp_path):
         state = {
             host: {
                 "links": {name: json.loads(json.dumps(both)) for name in links},
-                "qdiscs": [{"dev": name, "root": True, "drops": 0} for name in links],
+                "qdiscs": [{"dev": n, "root": True, "drops": 0, "qlen": 0} for n in links],
                 "counters": {"IcmpInEchos": 40, "TcpRetransSegs": 0},
             }
             for host, links in names.items()
@@ -177,7 +177,7 @@ FORGERIES = {
     "samples_are_in_order": ({}, {"files": {"tcp.csv": table(TCP, ROWS[::-1])}}),
     "flow_lasts_until_the_end": ({}, {"files": {"tcp.csv": table(TCP, ROWS[:80])}}),
     "algorithm_is_the_asked_one": ({}, {"edit": other_algorithm}),
-    "rates_of_tcp": ({}, {"summary": {"goodput_mbit": 10.1}}),
+    "rates_of_tcp": ({}, {"summary": {"goodput_mbit": 10.3}}),
     "rates_of_background_flows": (
         {"asked": {"flows": "cubic,size_kb=25"}, "files": FLOWS,
          "summary": {"flows_goodput_mbit": 25_000 * 8 / 1e6 / 1.5}},
