@@ -14,7 +14,7 @@ from losslab.campaign.instrument import image_of, kernel_of
 from losslab.emulation.schemes import SCHEMES
 from losslab.instrument import image, kernel, kernels
 from losslab.repository import ROOT
-from losslab.study import design
+from losslab.study import design, schedule
 from losslab.study.axes import Axis, Span, plain
 from losslab.study.condition import AXES, Condition
 
@@ -94,7 +94,7 @@ def _basics(app: str, rng: random.Random) -> dict[str, Any]:
         if mbit <= max_mbit and useful_mbit > MIN_MBIT and MIN_S < duration - warmup < MAX_S:
             break
     buffer = number(spans["buffer_packets"], "int", rng)
-    if rng.random() < 0.7:
+    if rng.random() < 0.9:
         buffer = max(
             rng.choice((2, 5, 10, 50)), round(rate * max(rtt, 1) / 12 * between(0.2, 5, rng))
         )
@@ -164,6 +164,7 @@ LANGUAGES: Mapping[str, Callable[[Mapping[str, Any], random.Random], str]] = {
     "flows": _flows,
     "drop_list": _drops,
     "scheme": _scheme,
+    "ack_thinning": lambda its, rng: round(between(2, rng.choice((8, 8, 8, 100)), rng)),
     "trace": lambda its, rng: "cellular",
     "trace_back": lambda its, rng: "cellular",
     "kernel": lambda its, rng: rng.choice(list(kernels.declared())),
@@ -219,7 +220,15 @@ def _drawn(app: str, rng: random.Random) -> dict[str, Any]:
     for name, axis in AXES.items():
         if name not in (*its, *OF_PROGRAMS) and rng.random() < CHANGED:
             its[name] = _value(axis, its, rng)
+    if "trace" in its:  # it is the rate; the link behind it must be faster
+        its |= {"rate_mbit": rng.choice((100.0, 1000.0)), "duration_s": min(8.0, its["duration_s"])}
     return its
+
+
+def _lasts(its: Condition) -> bool:
+    """Return whether a run lasts some RTTs of its path, jitter included."""
+    rtts_ms = [its.rtt_ms, *(phase.get("rtt_ms", 0.0) for phase in schedule.parse(its.changes))]
+    return its.duration_s - its.warmup_s > 8 * (max(rtts_ms) + its.jitter_ms) / 1e3 + 0.1
 
 
 def refused_axis(problem: str) -> str:
@@ -239,7 +248,7 @@ def condition(rng: random.Random, refused: Counter[str]) -> Condition:
             refused[refused_axis(problems[0])] += 1
         elif not built(made):
             refused["not built here"] += 1
-        else:
+        elif _lasts(made):
             return made
 
 

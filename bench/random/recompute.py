@@ -138,7 +138,7 @@ def intervals(run: Finished) -> Iterator[str]:
     begin, end = run.window
     if not rows or "goodput_mbit" not in run.summary or end - begin < 1:
         return
-    end = min(end, rows[-1][0])  # programs may have ended earlier
+    end = min(end, rows[-1][0], run.summary.get("ended_s", end))  # of programs
     octets, before = 0.0, 0.0
     for t_s, rate in rows:
         octets += rate * max(0.0, min(t_s, end) - max(before, begin))
